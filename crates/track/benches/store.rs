@@ -10,7 +10,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     model::{BenchmarkName, Boundary, Measure, Metric, Outcome, Report, Results, Verdict},
-    store::{HistoryQuery, PlotQuery, ReportFilter, Store},
+    store::{HistoryLimits, PlotQuery, ReportFilter, Store},
 };
 
 fn benchmark(index: usize) -> BenchmarkName {
@@ -74,10 +74,10 @@ fn a_million_metrics(criterion: &mut Criterion) {
 
     let new = report(1_000_000, 1000);
     // `wingbeat run` reads 512 at most.
-    for reports_max in [64, 255, 512] {
-        let query = HistoryQuery { reports_max, ..HistoryQuery::of(&new) };
-        group.bench_function(format!("history of 1,000 series, {reports_max} points"), |bencher| {
-            bencher.iter(|| black_box(store.history(&query).expect("a history")));
+    for reports in [64, 255, 512] {
+        let limits = HistoryLimits { reports, ..HistoryLimits::NONE };
+        group.bench_function(format!("history of 1,000 series, {reports} points"), |bencher| {
+            bencher.iter(|| black_box(store.history(&new, limits).expect("a history")));
         });
     }
     let plot = PlotQuery {

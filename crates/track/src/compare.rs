@@ -143,3 +143,41 @@ pub fn compare(
         threshold_exact: plan.settings.threshold_exact,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_stop_that_comes_early_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let git = |arguments: &[&str]| crate::git::by_somebody(folder.path(), arguments);
+        git(&["init", "--quiet"]);
+        fs::write(folder.path().join("file"), "content").expect("written");
+        git(&["add", "--all"]);
+        git(&["commit", "--quiet", "--message", "a commit"]);
+        let plan = Plan {
+            directory: folder.path().to_owned(),
+            base: "HEAD".to_owned(),
+            head: None,
+            command: vec!["sleep".into(), "600".into()],
+            build: None,
+            adapter: Adapter::Magic,
+            average: None,
+            time: Duration::from_secs(1),
+            until: None,
+            settings: Settings::default(),
+            seed: 1,
+        };
+        let check = |stop: &AtomicBool, observe: &mut dyn FnMut(Event<'_>)| {
+            let found = compare(&plan, stop, observe);
+            assert!(matches!(found, Err(CompareError::Interrupted)), "{found:?}");
+            assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+        };
+        check(&AtomicBool::new(true), &mut |_| {});
+        let stop = AtomicBool::new(false);
+        check(&stop, &mut |_| stop.store(true, Ordering::Relaxed));
+    }
+}

@@ -25,7 +25,9 @@ mod words;
 pub use input::{Decision, Look, ReportInput, Series, Settings};
 
 use self::history::History;
-use crate::model::{MeasureKind, Notice, NoticeText, Outcome, Verdict, threshold::Test};
+use crate::model::{
+    MeasureKind, Notice, NoticeKind, NoticeText, Outcome, Verdict, threshold::Test,
+};
 
 fn empty(series: &Series<'_>) -> Verdict {
     let verdict =
@@ -64,7 +66,7 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     if !news.is_empty() {
         let cause = format!("the environment is not that of the last report: {}", news.join(", "));
         let text = NoticeText { cause, ..NoticeText::default() };
-        notices.push(Notice::EnvironmentChanged { changes: news, text });
+        notices.push(Notice { kind: NoticeKind::EnvironmentChanged { changes: news }, text });
     }
     let (noisy, short): (Vec<_>, Vec<_>) =
         noisy.into_iter().partition(|history| history.suffices_in_reports(history::REPORTS_MIN));

@@ -99,23 +99,18 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Result<String, String>
     })
 }
 
+/// What git prints when somebody runs it, for tests.
+#[cfg(test)]
+pub(crate) fn by_somebody(directory: &Path, arguments: &[&str]) -> String {
+    let identity =
+        ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
+    let told = output(command(directory).args(identity).args(arguments)).expect("git runs");
+    told.unwrap_or_else(|said| panic!("{arguments:?}: {said}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn git(directory: &Path, arguments: &[&str]) {
-        let identity =
-            ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
-        let status = Command::new("git")
-            .arg("-C")
-            .arg(directory)
-            .args(identity)
-            .args(arguments)
-            .output()
-            .expect("git runs")
-            .status;
-        assert!(status.success(), "{arguments:?}");
-    }
+    use super::{by_somebody as git, *};
 
     #[test]
     fn a_repository() {
@@ -157,7 +152,7 @@ mod tests {
                 match name {
                     "" => git(directory, &["update-ref", "-d", &side]),
                     name => git(directory, &["update-ref", &side, &commit(name)]),
-                }
+                };
             }
             let found = merge_base(directory, "main");
             assert_eq!(found, Some(commit(expected)), "remote {remote}, local {local}");

@@ -21,7 +21,7 @@ pub use id::{short_hash, short_id};
 pub use measure::{Direction, Measure, MeasureKind};
 pub use metric::Metric;
 pub use name::{BenchmarkName, BranchName, InvalidName, ProjectName, Slug, TestbedName};
-pub use notice::{Notice, NoticeText};
+pub use notice::{Notice, NoticeKind, NoticeText};
 pub use past::{Past, PastPoint, PastReport, PastSeries};
 pub use report::{Report, StartPoint};
 pub use results::{AddError, Average, BenchmarkResults, FailedBenchmark, Results};

@@ -44,6 +44,7 @@ mod prelude {
         error::is_damage,
         prepare,
         rows::{branch_row, name_row, project_row},
+        writing,
     };
     pub(super) use crate::model::{
         Alert, AlertStatus, BenchmarkName, BenchmarkResults, Boundary, BranchName, Change,
@@ -54,19 +55,20 @@ mod prelude {
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{CachedStatement, Connection, Result as SqlResult};
+use rusqlite::{
+    CachedStatement, Connection, Result as SqlResult, Transaction, TransactionBehavior,
+};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
-pub use history::{History, HistoryQuery};
+pub use history::HistoryLimits;
 pub use insert::Insertion;
 pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
-pub use versions::Version;
 
 /// Reports in one SQLite file.
 #[derive(Debug)]
@@ -84,6 +86,11 @@ impl Store {
     fn error(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
         move |source| StoreError::of(&self.path, doing, source)
     }
+}
+
+/// A transaction that writes. Immediate: one that reads first and writes later cannot wait for another's end.
+fn writing(db: &Connection) -> SqlResult<Transaction<'_>> {
+    Transaction::new_unchecked(db, TransactionBehavior::Immediate)
 }
 
 /// All statements that read or write reports pass here, so that a test can look at their query plans.

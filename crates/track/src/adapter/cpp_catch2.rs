@@ -11,7 +11,9 @@
 use crate::adapter::prelude::*;
 use crate::model::FailedBenchmark;
 
+#[derive(Default)]
 enum Place {
+    #[default]
     Outside,
     /// Between two rules: the name of the test case and of its sections.
     TestCase,
@@ -30,6 +32,7 @@ struct Row {
     mean_ns: Option<f64>,
 }
 
+#[derive(Default)]
 struct Reader {
     place: Place,
     test_case: String,
@@ -41,14 +44,7 @@ struct Reader {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
-    let mut reader = Reader {
-        place: Place::Outside,
-        test_case: String::new(),
-        has_deviation: false,
-        row: Row::default(),
-        results: Results::default(),
-        once: Once::default(),
-    };
+    let mut reader = Reader::default();
     let mut lines = lines(Adapter::CppCatch2, text).peekable();
     while let Some((at, text)) = lines.next() {
         if text.ends_with(": FAILED:") && !reader.test_case.is_empty() {

@@ -14,17 +14,6 @@ use super::documents::end_of_string;
 use crate::adapter::prelude::*;
 use crate::model::{InvalidName, name::strip_ignored};
 
-#[derive(Deserialize)]
-struct Value {
-    value: f64,
-    #[serde(default)]
-    lower_value: Option<f64>,
-    #[serde(default)]
-    upper_value: Option<f64>,
-    #[serde(default)]
-    samples: Vec<f64>,
-}
-
 /// A JSON object in the order of its text.
 pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
 
@@ -55,7 +44,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let malformed = |line, reason| AdapterError::Malformed { adapter: Adapter::Json, line, reason };
     let text = &without_cargo(text);
-    let benchmarks: Ordered<Ordered<Value>> = serde_json::from_str(text)
+    let benchmarks: Ordered<Ordered<Metric>> = serde_json::from_str(text)
         .map_err(|error| malformed(error.line().max(1), error.to_string()))?;
     let mut results = Results::default();
     let mut known = FxHashMap::default();
@@ -67,13 +56,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         }
         let benchmark = results.benchmark(&name).map_err(wrong)?;
         benchmark.expect_metrics(measures.0.len());
-        for (label, value) in measures.0 {
-            let metric = Metric {
-                value: value.value,
-                lower_value: value.lower_value,
-                upper_value: value.upper_value,
-                samples: value.samples,
-            };
+        for (label, metric) in measures.0 {
             let measure = known.entry(label).or_insert_with_key(|label| Measure::named(label));
             if benchmark.metrics.iter().any(|(known, _)| known.slug == measure.slug) {
                 return Err(twice(text, benchmark.name.as_str(), measure));

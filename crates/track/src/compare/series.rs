@@ -56,15 +56,20 @@ impl Collector {
         let key = (benchmark.clone(), measure.slug.clone(), measure.units.clone());
         let at = *self.index.entry(key).or_insert(next);
         if at == next {
-            let (benchmark, measure) = (benchmark.clone(), measure.clone());
-            let (pairs, seen) = (Vec::new(), [0; 2]);
-            self.series.push(Series { benchmark, is_ignored, measure, pairs, seen });
+            let series = Series::new(benchmark.clone(), measure.clone(), Vec::new());
+            self.series.push(Series { is_ignored, ..series });
         }
         at
     }
 }
 
 impl Series {
+    /// A series of both sides with these pairs.
+    pub fn new(benchmark: BenchmarkName, measure: Measure, pairs: Vec<[f64; 2]>) -> Self {
+        let seen = [pairs.len(); 2];
+        Self { benchmark, is_ignored: false, measure, pairs, seen }
+    }
+
     /// The only side that has it, if one never had.
     pub(super) fn only_side(&self) -> Option<SideName> {
         match self.seen {
@@ -125,13 +130,8 @@ mod tests {
     #[test]
     fn ratios_need_values_above_0() {
         let check = |pairs: &[[f64; 2]], expected: Option<&[f64]>| {
-            let series = Series {
-                benchmark: BenchmarkName::new("a").expect("a name"),
-                is_ignored: false,
-                measure: Measure::latency(),
-                pairs: pairs.to_vec(),
-                seen: [1; 2],
-            };
+            let name = BenchmarkName::new("a").expect("a name");
+            let series = Series::new(name, Measure::latency(), pairs.to_vec());
             assert_eq!(series.log_ratios().as_deref(), expected, "{pairs:?}");
         };
         check(&[[1.0, 1.0], [2.0, 4.0]], Some(&[0.0, 2.0_f64.ln()]));

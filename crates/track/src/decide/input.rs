@@ -1,6 +1,5 @@
 //! The input of the decision, and its results for the whole report.
 
-use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::model::{
@@ -71,21 +70,20 @@ impl Settings {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Decision {
     /// One for each series, in their order.
     pub verdicts: Vec<Verdict>,
     /// Places of the verdicts that raise an alert, ascending.
     pub alerts: Vec<usize>,
     /// Metrics whose raw samples look changed, with too little history to decide. They raise no alert.
-    #[serde(default)]
     pub looks: Vec<Look>,
     pub notices: Vec<Notice>,
 }
 
 /// How a metric looks by its raw samples, with fewer than five reports of history. Samples of a run
 /// do not show how much runs differ, so this is a reason to measure again, not a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Look {
     pub place: usize,
     /// [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use wingbeat_text::share;
 
 use super::{Decision, Settings, auto::Moved};
-use crate::model::{Notice, NoticeText, Outcome, Verdict};
+use crate::model::{Notice, NoticeKind, NoticeText, Outcome, Verdict};
 
 const BENCHMARKS_MIN: usize = 5;
 
@@ -45,15 +45,15 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
         for one in &members {
             set_aside(&mut decision.verdicts[one.history.index], &share, moved, all);
         }
-        decision.notices.push(Notice::MovedTogether {
+        let kind = NoticeKind::MovedTogether {
             iteration: first.history.series.iteration,
             measure: first.history.series.measure.slug.clone(),
             benchmarks: moved,
             judged: all,
             change,
             environment: news.clone(),
-            text,
-        });
+        };
+        decision.notices.push(Notice { kind, text });
     }
 }
 

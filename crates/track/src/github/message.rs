@@ -1,12 +1,12 @@
 //! What GitHub is told, whoever judged: wingbeat by its own history, or a Bencher server.
 
 use crate::{
-    model::{Alert, AlertStatus, Report},
+    model::Report,
     output::{self, Page, Sentence},
     remote::{self, Answer, words},
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Message {
     pub project: String,
     pub testbed: String,
@@ -26,12 +26,11 @@ pub struct Message {
 impl Message {
     /// About a report that was judged here. `id` is the user's own name for the comment (`--ci-id`).
     pub fn of_page(page: &Page<'_>, id: Option<&str>) -> Self {
-        let is_active = |alert: &&Alert| alert.status == AlertStatus::Active;
         Self {
             verdict: output::verdict(page),
             markdown: output::markdown(page, id),
             sentences: output::sentences(page),
-            alerts: page.report.alerts.iter().filter(is_active).count() as u64,
+            alerts: page.report.active_alerts() as u64,
             has_threshold: page.thresholds.iter().any(Option::is_some),
             ..Self::of_report(page.report, id)
         }
@@ -41,8 +40,9 @@ impl Message {
     pub fn of_answer(answer: &Answer, report: &Report, id: Option<&str>) -> Self {
         let alert =
             |alert: &remote::RemoteAlert| Sentence::Alert(alert.status, words::alert(alert));
-        let failures = report.iterations.iter().flat_map(|results| &results.failures);
-        let failures = failures.map(|it| Sentence::Failure(format!("{}: {}", it.name, it.reason)));
+        let failures = report
+            .failures()
+            .map(|(_, it)| Sentence::Failure(format!("{}: {}", it.name, it.reason)));
         Self {
             verdict: words::verdict(answer),
             markdown: remote::markdown(answer, report, id),
@@ -58,13 +58,9 @@ impl Message {
         Self {
             project: report.project.to_string(),
             testbed: report.testbed.to_string(),
-            verdict: String::new(),
-            markdown: String::new(),
             marker: output::marker(report, id),
-            sentences: Vec::new(),
-            alerts: 0,
-            failures: report.iterations.iter().map(|results| results.failures.len()).sum(),
-            has_threshold: false,
+            failures: report.failures().count(),
+            ..Self::default()
         }
     }
 }

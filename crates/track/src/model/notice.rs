@@ -2,14 +2,22 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use wingbeat_text::sentence;
 
 use super::{name::Slug, verdict::Outcome};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Notice {
+    #[serde(flatten)]
+    pub kind: NoticeKind,
+    #[serde(flatten)]
+    pub text: NoticeText,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
-pub enum Notice {
+pub enum NoticeKind {
     /// Most benchmarks moved alike: the host, the toolchain or something else they share changed.
     MovedTogether {
         iteration: u32,
@@ -21,55 +29,28 @@ pub enum Notice {
         change: f64,
         /// Known changes of the environment: `kernel 6.12.1 → 6.18.4`.
         environment: Vec<String>,
-        #[serde(flatten)]
-        text: NoticeText,
     },
     /// A threshold that the user named judges nothing in this report.
     IdleThreshold {
         measure: Slug,
         /// Benchmarks that it is for, as a glob; `None`: all.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
-        #[serde(flatten)]
-        text: NoticeText,
     },
     /// Metrics look changed beside a history of fewer than five reports, which decides nothing.
     LooksChanged {
         /// How: [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].
         outcome: Outcome,
         metrics: usize,
-        #[serde(flatten)]
-        text: NoticeText,
     },
     /// The level of alerts at the end of history has become the usual one.
-    AlertIsUsual {
-        metrics: usize,
-        #[serde(flatten)]
-        text: NoticeText,
-    },
+    AlertIsUsual { metrics: usize },
     /// The environment changed since the newest point of history.
-    EnvironmentChanged {
-        changes: Vec<String>,
-        #[serde(flatten)]
-        text: NoticeText,
-    },
-}
-
-impl Notice {
-    #[must_use]
-    pub fn text(&self) -> &NoticeText {
-        match self {
-            Self::MovedTogether { text, .. }
-            | Self::IdleThreshold { text, .. }
-            | Self::LooksChanged { text, .. }
-            | Self::AlertIsUsual { text, .. }
-            | Self::EnvironmentChanged { text, .. } => text,
-        }
-    }
+    EnvironmentChanged { changes: Vec<String> },
 }
 
 /// What a notice says: the parts of a [`wingbeat_text::Warning`], which may be empty except for the cause.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NoticeText {
     pub cause: String,
     pub effect: String,

@@ -8,8 +8,10 @@ use super::{
     adapter::Adapter,
     alert::{Alert, AlertStatus},
     environment::Environment,
+    measure::Measure,
+    metric::Metric,
     name::{BranchName, ProjectName, TestbedName},
-    results::Results,
+    results::{BenchmarkResults, FailedBenchmark, Results},
     verdict::Verdict,
 };
 
@@ -76,6 +78,23 @@ impl Report {
             alerts: Vec::new(),
             confirms: None,
         }
+    }
+
+    /// All metrics in their order, each with its iteration from 0, its benchmark and its measure.
+    pub fn metrics(&self) -> impl Iterator<Item = (u32, &BenchmarkResults, &Measure, &Metric)> {
+        let iterations = (0..).zip(&self.iterations);
+        let benchmarks =
+            iterations.flat_map(|(at, results)| results.benchmarks.iter().map(move |it| (at, it)));
+        benchmarks.flat_map(|(at, it)| {
+            it.metrics.iter().map(move |(measure, metric)| (at, it, measure, metric))
+        })
+    }
+
+    /// The benchmarks that failed, each with its iteration from 0.
+    pub fn failures(&self) -> impl Iterator<Item = (u32, &FailedBenchmark)> {
+        let iterations = (0..).zip(&self.iterations);
+        iterations
+            .flat_map(|(at, results)| results.failures.iter().map(move |failure| (at, failure)))
     }
 
     /// Alerts that are neither dismissed nor silenced.

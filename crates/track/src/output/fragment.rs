@@ -117,8 +117,8 @@ pub(crate) fn subject(report: &Report) -> Block {
 
 fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
     let mut warnings = Vec::new();
-    for (iteration, failure) in lines::failures(page) {
-        let iteration = lines::iteration(page, u32::try_from(iteration).unwrap_or(u32::MAX));
+    for (iteration, failure) in page.report.failures() {
+        let iteration = lines::iteration(page, iteration);
         let reason = format!(" failed{iteration}: {}", failure.reason);
         warnings.push(vec![Span::code(&failure.name), Span::text(reason)]);
     }
@@ -136,7 +136,7 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
             Span::text(text),
         ]);
     }
-    let notices = page.notices.iter().map(|it| it.text().to_string());
+    let notices = page.notices.iter().map(|it| it.text.to_string());
     let sentences = notices.chain(page.remarks.iter().cloned());
     warnings.extend(sentences.map(|text| vec![Span::text(glued(&text))]));
     warnings

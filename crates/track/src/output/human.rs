@@ -143,7 +143,7 @@ fn last_lines(page: &Page<'_>, rows: &[ReportRow<'_>], paint: Paint, width: usiz
         text += &format!("{}\n", paint.dim(&paragraph(&line, 2, width)));
     }
     let verdict = paragraph(&verdict(page), 2, width);
-    let has_failures = !lines::failures(page).is_empty();
+    let has_failures = page.report.failures().next().is_some();
     text += &match rows.iter().any(ReportRow::is_active) {
         true => paint.bad(&verdict),
         false if rows.is_empty() || has_failures => paint.warning(&verdict),

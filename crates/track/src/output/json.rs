@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 pub(crate) use self::ids::{sha1, time};
 use self::{entities::Entities, ids::Ids};
 use super::{Page, row::ReportRow, verdict};
-use crate::model::AlertStatus;
 
 /// The report as Bencher's `JsonReport`, with what wingbeat adds in members called `wingbeat`.
 ///
@@ -24,7 +23,6 @@ pub fn json(page: &Page<'_>) -> Value {
     let report = page.report;
     let entities = Entities::of(page);
     let rows = ReportRow::all(page);
-    let active = report.alerts.iter().filter(|alert| alert.status == AlertStatus::Active).count();
     // The rows stand in the order of the report.
     let mut rest = rows.iter();
     let mut results = Vec::new();
@@ -54,7 +52,7 @@ pub fn json(page: &Page<'_>) -> Value {
         "alerts": rows.iter().filter_map(|row| alert(&entities, row)).collect::<Vec<_>>(),
         "counts": {
             "results": counts(page),
-            "alerts": { "total": report.alerts.len(), "active": active },
+            "alerts": { "total": report.alerts.len(), "active": report.active_alerts() },
         },
         "job": null,
         "created": time(report.end_time),
@@ -136,10 +134,8 @@ fn row_additions(row: &ReportRow<'_>) -> Value {
 
 fn report_additions(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Value {
     let report = page.report;
-    let failures = (0u32..).zip(&report.iterations).flat_map(|(iteration, results)| {
-        results.failures.iter().map(move |failure| {
-            json!({ "iteration": iteration, "benchmark": failure.name, "reason": failure.reason })
-        })
+    let failures = report.failures().map(|(iteration, failure)| {
+        json!({ "iteration": iteration, "benchmark": failure.name, "reason": failure.reason })
     });
     json!({
         "schema_version": 2,

@@ -1,7 +1,7 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
 use super::{Page, row::ReportRow};
-use crate::model::{AlertStatus, FailedBenchmark, Outcome};
+use crate::model::{AlertStatus, Outcome};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sentence {
@@ -25,18 +25,12 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
     let doubtful = rows.iter().filter(|row| row.is_doubtful());
     let doubts = doubtful
         .map(|row| Sentence::Doubt(row.outcome(), format!("{}: {}", name(row), doubt(row))));
-    let failures = failures(page).into_iter().map(|(at, failure)| {
-        let iteration = iteration(page, u32::try_from(at).unwrap_or(u32::MAX));
+    let failures = page.report.failures().map(|(at, failure)| {
+        let iteration = iteration(page, at);
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
     });
-    let notices = page.notices.iter().map(|it| Sentence::Notice(it.text().to_string()));
+    let notices = page.notices.iter().map(|it| Sentence::Notice(it.text.to_string()));
     alerts.chain(doubts).chain(failures).chain(notices).collect()
-}
-
-/// A failed benchmark with its iteration, from 0.
-pub(super) fn failures<'a>(page: &Page<'a>) -> Vec<(usize, &'a FailedBenchmark)> {
-    let iterations = page.report.iterations.iter().enumerate();
-    iterations.flat_map(|(at, results)| results.failures.iter().map(move |f| (at, f))).collect()
 }
 
 /// Whether a number stands in a reason, and not as a part of another one.

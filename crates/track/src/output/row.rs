@@ -29,24 +29,17 @@ impl<'a> ReportRow<'a> {
         let alerts: HashMap<_, _> = alerts
             .map(|alert| ((alert.iteration, &alert.benchmark, &alert.measure), alert))
             .collect();
-        let mut rows = Vec::new();
-        for (iteration, results) in (0u32..).zip(&page.report.iterations) {
-            for benchmark in &results.benchmarks {
-                for (measure, metric) in &benchmark.metrics {
-                    let place = rows.len();
-                    rows.push(Self {
-                        iteration,
-                        benchmark,
-                        measure,
-                        metric,
-                        verdict: page.report.verdicts.get(place),
-                        threshold: page.thresholds.get(place).and_then(Option::as_ref),
-                        alert: alerts.get(&(iteration, &benchmark.name, &measure.slug)).copied(),
-                    });
-                }
-            }
-        }
-        rows
+        let metrics = page.report.metrics().enumerate();
+        let row = |(place, (iteration, benchmark, measure, metric))| Self {
+            iteration,
+            benchmark,
+            measure,
+            metric,
+            verdict: page.report.verdicts.get(place),
+            threshold: page.thresholds.get(place).and_then(Option::as_ref),
+            alert: alerts.get(&(iteration, &benchmark.name, &measure.slug)).copied(),
+        };
+        metrics.map(row).collect()
     }
 
     /// All metrics, what matters first: alerts, what is worse, better, changed, moved together, then the

@@ -2,13 +2,13 @@
 
 use wingbeat_text::{first_few, grouped, plural, share};
 
-use super::{Page, lines, row::ReportRow};
+use super::{Page, row::ReportRow};
 use crate::model::Outcome;
 
 /// The report in one line: `2 of 14 metrics are worse: …`.
 pub fn verdict(page: &Page<'_>) -> String {
     let rows = ReportRow::by_weight(page);
-    let failures = lines::failures(page).len();
+    let failures = page.report.failures().count();
     let failed = match failures {
         0 => String::new(),
         _ => format!("; {} failed", plural(failures, "benchmark")),

@@ -1,6 +1,6 @@
 //! What the script of a page draws from, packed: numbers as base64 of floats, reports as runs.
 
-use std::{collections::HashMap, iter};
+use std::{array, collections::HashMap, iter};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD as BASE64};
 use serde::Serialize;
@@ -99,8 +99,7 @@ impl Data {
             (stamp.time.unix_timestamp(), hash, branch, testbed, stamp.iterations, news)
         });
         let stamps = stamps.collect();
-        let numbers: usize =
-            chart.lines().flat_map(|line| &line.dots).map(|dot| numbers(dot).count()).sum();
+        let numbers = chart.lines().flat_map(|line| &line.dots).flat_map(columns).flatten().count();
         let share = NUMBERS_MAX as f64 / numbers.max(1) as f64;
         let mut panel = |(panel, frame, colours): (&Panel, &Frame, &Vec<usize>)| {
             let lines = panel.lines.iter().zip(colours);
@@ -160,19 +159,12 @@ impl LineData {
             let is_marked = dot.outcome.is_some() || alert.is_some();
             is_marked.then(|| (index, dot.outcome.map(outcome_word), alert))
         };
-        let column = |of: fn(&Dot) -> Option<f64>| column(dots.iter().map(|dot| of(dot)));
         Self {
             name: line.name.clone(),
             label: label(line, frame),
             colour,
             places: places.number(Places::of(&dots)),
-            columns: [
-                column(|dot| Some(dot.value)),
-                column(|dot| dot.lower),
-                column(|dot| dot.upper),
-                column(|dot| dot.lower_limit),
-                column(|dot| dot.upper_limit),
-            ],
+            columns: array::from_fn(|at| column(dots.iter().map(move |dot| columns(dot)[at]))),
             steps: line.steps.iter().map(step).collect(),
             marks: dots.iter().enumerate().filter_map(mark).collect(),
         }
@@ -195,9 +187,8 @@ fn kept(line: &Line, share: f64) -> Vec<usize> {
     kept
 }
 
-fn numbers(dot: &Dot) -> impl Iterator<Item = f64> {
-    let all = [Some(dot.value), dot.lower, dot.upper, dot.lower_limit, dot.upper_limit];
-    all.into_iter().flatten()
+fn columns(dot: &Dot) -> [Option<f64>; 5] {
+    [Some(dot.value), dot.lower, dot.upper, dot.lower_limit, dot.upper_limit]
 }
 
 /// Numbers as base64 of little-endian floats: "f" of four bytes, or "d" of eight where those would change a

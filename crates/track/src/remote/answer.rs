@@ -5,12 +5,12 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::model::{AlertStatus, Limit};
+use crate::model::{AlertStatus, Boundary, Limit, Metric};
 
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
     /// The report as the server gave it, for `--format json`.
     pub json: Value,
@@ -37,7 +37,6 @@ pub struct RemoteAlert {
     pub benchmark: String,
     pub measure: String,
     pub units: String,
-    pub iteration: u32,
     pub value: f64,
     pub baseline: Option<f64>,
     pub limit: Limit,
@@ -106,27 +105,14 @@ struct JsonMeasure {
     units: String,
 }
 
-#[derive(Deserialize, Clone, Copy)]
-struct Boundary {
-    baseline: Option<f64>,
-    lower_limit: Option<f64>,
-    upper_limit: Option<f64>,
-}
-
 #[derive(Deserialize)]
 struct JsonAlert {
-    iteration: u32,
     benchmark: Named,
     metric: Metric,
     threshold: AlertThreshold,
     boundary: Boundary,
     limit: Limit,
     status: AlertStatus,
-}
-
-#[derive(Deserialize)]
-struct Metric {
-    value: f64,
 }
 
 #[derive(Deserialize)]
@@ -163,11 +149,8 @@ impl Answer {
             alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
             alerts_active: counts.map_or(active as u64, |counts| counts.active),
             alerts,
-            report_url: None,
-            plots: Vec::new(),
-            claim_url: None,
-            warnings: Vec::new(),
             json,
+            ..Self::default()
         };
         Ok((answer, Links(report)))
     }
@@ -179,7 +162,6 @@ impl RemoteAlert {
             benchmark: alert.benchmark.name.clone(),
             measure: alert.threshold.measure.name.clone(),
             units: alert.threshold.measure.units.clone(),
-            iteration: alert.iteration,
             value: alert.metric.value,
             baseline: alert.boundary.baseline,
             limit: alert.limit,

@@ -7,7 +7,7 @@ use super::{
     words::{self, Figures},
 };
 use crate::{
-    model::{AlertStatus, Report},
+    model::{AlertStatus, FailedBenchmark, Report},
     output::{
         self,
         document::{Block, Heading, Line, Span},
@@ -41,14 +41,10 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
     .filter_map(|(text, url)| Some(vec![link(text, url.as_ref()?)]))
     .collect();
     blocks.extend(links.into_iter().map(Block::Paragraph));
-    let mut warnings: Vec<Line> = report
-        .iterations
-        .iter()
-        .flat_map(|results| &results.failures)
-        .map(|failure| {
-            vec![Span::code(&failure.name), Span::text(format!(" failed: {}", failure.reason))]
-        })
-        .collect();
+    let failure = |(_, it): (u32, &FailedBenchmark)| {
+        vec![Span::code(&it.name), Span::text(format!(" failed: {}", it.reason))]
+    };
+    let mut warnings: Vec<Line> = report.failures().map(failure).collect();
     warnings.extend(answer.warnings.iter().map(|text| vec![Span::text(text)]));
     if answer.judged == 0 && answer.metrics > 0 {
         let text = "No threshold of the server judges any metric of this report, so nothing can raise an \

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Submission;
 use crate::{
-    model::{BenchmarkName, Results, Threshold, name::strip_ignored, threshold::Test},
+    model::{BenchmarkName, Metric, Results, Threshold, name::strip_ignored, threshold::Test},
     output,
 };
 
@@ -82,7 +82,7 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
             format!("the threshold for {} was not sent: {reason}", threshold.measure)
         })
         .collect();
-    let failures: usize = report.iterations.iter().map(|results| results.failures.len()).sum();
+    let failures = report.failures().count();
     if failures > 0 {
         let benchmarks = wingbeat_text::plural(failures, "benchmark");
         losses.push(format!("{benchmarks} failed, and Bencher cannot record that"));
@@ -113,15 +113,9 @@ fn bmf(results: &Results) -> Value {
             .metrics
             .iter()
             .map(|(measure, metric)| {
-                let mut value = json!({ "value": metric.value });
-                for (end, number) in
-                    [("lower_value", metric.lower_value), ("upper_value", metric.upper_value)]
-                {
-                    if let Some(number) = number {
-                        value[end] = json!(number);
-                    }
-                }
-                (measure.slug.to_string(), value)
+                // Bencher knows no samples.
+                let metric = Metric { samples: Vec::new(), ..metric.clone() };
+                (measure.slug.to_string(), json!(metric))
             })
             .collect();
         benchmarks.insert(name, Value::Object(measures));

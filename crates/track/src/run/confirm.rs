@@ -1,6 +1,6 @@
 //! Measures again what looks bad: only what recurs is an alert.
 
-use std::ffi::OsString;
+use std::{collections::BTreeSet, ffi::OsString};
 
 use uuid::Uuid;
 
@@ -108,10 +108,8 @@ fn suspects(finding: &Finding) -> Vec<BenchmarkName> {
     let alerts = finding.report.alerts.iter().map(|alert| alert.benchmark.clone());
     let judged = finding.report.verdicts.iter().zip(&finding.thresholds);
     let suspects = judged.filter(|(verdict, model)| verdict.may_raise_alert(model.as_ref()));
-    let mut names: Vec<_> = alerts.chain(suspects.map(|(it, _)| it.benchmark.clone())).collect();
-    names.sort();
-    names.dedup();
-    names
+    let names: BTreeSet<_> = alerts.chain(suspects.map(|(it, _)| it.benchmark.clone())).collect();
+    names.into_iter().collect()
 }
 
 /// The values of all iterations, folded to one each.

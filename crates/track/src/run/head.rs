@@ -44,62 +44,48 @@ pub(super) fn settle(
     let remembered = known
         .filter(|_| !asked.is_reset && asked.start_point.is_none())
         .and_then(|head| head.start_point);
-    let place = match (start_point, remembered) {
-        (Some(branch), _) => Place {
-            branch,
-            hash: asked.hash.clone(),
-            fallback: None,
-            max_versions: asked.max_versions.unwrap_or(MAX_VERSIONS),
-        },
+    let (place, fallback) = match (start_point, remembered) {
+        (Some(branch), _) => {
+            let max_versions = asked.max_versions.unwrap_or(MAX_VERSIONS);
+            (StartPoint { branch, hash: asked.hash.clone(), until: None, max_versions }, None)
+        }
         // The branch came from somewhere when it was measured first, and still does. Where it parts may
         // have changed since: it may have been rebased, or the merge base measured.
-        (None, Some(start)) => Place {
-            branch: start.branch,
-            hash: None,
-            fallback: start.hash,
-            max_versions: start.max_versions,
-        },
+        (None, Some(start)) => {
+            (StartPoint { hash: None, until: None, ..start.clone() }, start.hash)
+        }
         (None, None) => return Ok(()),
     };
-    report.start_point = Some(find(report, request, store, place, remarks)?);
+    report.start_point = Some(find(report, request, store, place, fallback, remarks)?);
     Ok(())
 }
 
-/// Where a branch comes from, before it is looked for.
-struct Place {
-    branch: BranchName,
-    hash: Option<String>,
-    /// The commit that an earlier run found, for when git knows none any more.
-    fallback: Option<String>,
-    max_versions: u32,
-}
-
-/// The place in the start point's history.
+/// The place in the start point's history. `fallback` is the commit that an earlier run found, for when git
+/// knows none any more.
 fn find(
     report: &Report,
     request: &Request,
     store: Option<&Store>,
-    Place { branch, hash, fallback, max_versions }: Place,
+    mut place: StartPoint,
+    fallback: Option<String>,
     remarks: &mut Vec<String>,
 ) -> Result<StartPoint, RunError> {
     let directory = &request.directory;
-    let hash = match hash {
+    place.hash = match place.hash {
         Some(hash) => Some(git::resolve(directory, &hash).unwrap_or(hash)),
-        None => git::merge_base(directory, branch.as_str()).or(fallback),
+        None => git::merge_base(directory, place.branch.as_str()).or(fallback),
     };
-    let mut place = StartPoint { branch, hash, until: None, max_versions };
     let Some(store) = store else { return Ok(place) };
-    let version = |hash: &str| {
-        store.find_version(&report.project, &place.branch, Some(&report.testbed), hash)
-    };
+    let measured =
+        |hash: &str| store.last_measured(&report.project, &place.branch, &report.testbed, hash);
     let wanted = place.hash.clone();
     if let Some(hash) = &wanted {
-        if let Some(found) = version(hash)? {
-            place.until = Some(found.last);
+        if let Some(last) = measured(hash)? {
+            place.until = Some(last);
             return Ok(place);
         }
         for ancestor in git::ancestors(directory, hash).iter().skip(1) {
-            if let Some(found) = version(ancestor)? {
+            if let Some(last) = measured(ancestor)? {
                 remarks.push(format!(
                     "{} has no report of commit {} on testbed {}; it is compared with the nearest one \
                      before it, {}",
@@ -108,7 +94,7 @@ fn find(
                     report.testbed,
                     short_hash(ancestor)
                 ));
-                place.until = Some(found.last);
+                place.until = Some(last);
                 return Ok(place);
             }
         }

@@ -7,14 +7,14 @@
 mod plan;
 mod turns;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use wingbeat_text::{first_few, plural, share};
 
 use super::{Echo, Finding, Request, judge::Background};
 use crate::{
     compare::{self, ComparedRow, Comparison, End},
     decide::Look,
-    model::{BenchmarkName, Boundary, Change, Notice, NoticeText, Outcome},
+    model::{BenchmarkName, Boundary, Change, Notice, NoticeKind, NoticeText, Outcome},
     output::short_hash,
 };
 
@@ -170,8 +170,8 @@ fn tell(finding: &mut Finding, looks: &[Look], why: &str) {
             ),
             next_step: why.to_owned(),
         };
-        let metrics = alike.len();
-        finding.notices.push(Notice::LooksChanged { outcome, metrics, text });
+        let kind = NoticeKind::LooksChanged { outcome, metrics: alike.len() };
+        finding.notices.push(Notice { kind, text });
     }
 }
 
@@ -186,8 +186,6 @@ fn names(finding: &Finding, looks: &[Look]) -> String {
 
 fn benchmarks(finding: &Finding, looks: &[Look]) -> Vec<BenchmarkName> {
     let verdicts = looks.iter().filter_map(|look| finding.report.verdicts.get(look.place));
-    let mut names: Vec<_> = verdicts.map(|verdict| verdict.benchmark.clone()).collect();
-    names.sort();
-    names.dedup();
-    names
+    let names: BTreeSet<_> = verdicts.map(|verdict| verdict.benchmark.clone()).collect();
+    names.into_iter().collect()
 }

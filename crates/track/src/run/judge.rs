@@ -12,14 +12,10 @@ use crate::{
         Slug, ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
-    store::{HistoryQuery, Store},
+    store::{HistoryLimits, Store},
 };
 
-/// Newest reports of a history that are read at most. Tests that want more of them say so.
-const REPORTS_MAX: usize = 512;
-
-/// Newest reports whose single measurements are read.
-const SAMPLED_REPORTS_MAX: usize = 8;
+const LIMITS: HistoryLimits = HistoryLimits { reports: 512, sampled_reports: 8 };
 
 /// What the store knows that a report is judged by.
 #[derive(Debug, Clone, Default)]
@@ -32,15 +28,10 @@ impl Background {
     /// Reads it. Without a store there is none.
     pub(super) fn read(report: &Report, store: Option<&Store>) -> Result<Self, RunError> {
         let Some(store) = store else { return Ok(Self::default()) };
-        let query = HistoryQuery {
-            reports_max: REPORTS_MAX,
-            sampled_reports_max: SAMPLED_REPORTS_MAX,
-            ..HistoryQuery::of(report)
-        };
         let mut branches = vec![report.branch.clone()];
         branches.extend(report.start_point.iter().map(|start| start.branch.clone()));
         Ok(Self {
-            past: store.history(&query)?.baseline,
+            past: store.history(report, LIMITS)?,
             silenced: store.silenced(&report.project, &branches, &report.testbed)?,
         })
     }
@@ -151,28 +142,22 @@ fn series<'a>(
     background: &'a Background,
     repeats: &[Repeat],
 ) -> Vec<Series<'a>> {
-    let mut all = Vec::new();
-    for (iteration, results) in (0..).zip(&report.iterations) {
-        for benchmark in &results.benchmarks {
-            for (measure, metric) in &benchmark.metrics {
-                let past = background.past.find(&benchmark.name, measure);
-                let is_this = |repeat: &&Repeat| {
-                    repeat.benchmark == benchmark.name && repeat.measure == measure.slug
-                };
-                all.push(Series {
-                    iteration,
-                    benchmark: &benchmark.name,
-                    measure,
-                    metric,
-                    repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
-                    is_ignored: benchmark.is_ignored,
-                    model: model(request, benchmark.name.as_str(), &measure.slug),
-                    history: past.map_or(&[][..], |past| &past.points),
-                });
-            }
+    let metrics = report.metrics().map(|(iteration, benchmark, measure, metric)| {
+        let past = background.past.find(&benchmark.name, measure);
+        let is_this =
+            |repeat: &&Repeat| repeat.benchmark == benchmark.name && repeat.measure == measure.slug;
+        Series {
+            iteration,
+            benchmark: &benchmark.name,
+            measure,
+            metric,
+            repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
+            is_ignored: benchmark.is_ignored,
+            model: model(request, benchmark.name.as_str(), &measure.slug),
+            history: past.map_or(&[][..], |past| &past.points),
         }
-    }
-    all
+    });
+    metrics.collect()
 }
 
 /// The threshold for a metric. Where the user named none at all, `auto` judges everything.

@@ -10,8 +10,8 @@ use wingbeat_text::{first_few, share};
 use crate::{
     decide::Series,
     model::{
-        AlertStatus, MeasureKind, Notice, NoticeText, Outcome, PastPoint, PastReport, Report, Slug,
-        Threshold, Verdict,
+        AlertStatus, MeasureKind, Notice, NoticeKind, NoticeText, Outcome, PastPoint, PastReport,
+        Report, Slug, Threshold, Verdict,
         threshold::{Test, matches_glob},
     },
     output::short_hash,
@@ -49,7 +49,7 @@ pub(super) fn of_absorbed<'a>(
         effect: "their level is now the usual one and raises no further alerts".to_owned(),
         next_step: String::new(),
     };
-    vec![Notice::AlertIsUsual { metrics, text }]
+    vec![Notice { kind: NoticeKind::AlertIsUsual { metrics }, text }]
 }
 
 /// How far the alerts at the end of history lie from what was before them, and the first of them, if the
@@ -78,18 +78,17 @@ const LISTED_MAX: usize = 8;
 
 /// A notice for each threshold that has no boundary, or that no metric of the report fits.
 pub(super) fn of_idle(thresholds: &[Threshold], report: &Report) -> Vec<Notice> {
-    let benchmarks = || report.iterations.iter().flat_map(|results| &results.benchmarks);
     let measures: BTreeSet<&Slug> =
-        benchmarks().flat_map(|it| &it.metrics).map(|(measure, _)| &measure.slug).collect();
+        report.metrics().map(|(.., measure, _)| &measure.slug).collect();
     // Without metrics that is what the user reads of.
     if measures.is_empty() {
         return Vec::new();
     }
     let fits = |threshold: &Threshold| {
         let glob = threshold.benchmark.as_deref();
-        benchmarks().any(|it| {
+        report.metrics().any(|(_, it, measure, _)| {
             glob.is_none_or(|glob| matches_glob(glob, it.name.as_str()))
-                && it.metrics.iter().any(|(measure, _)| measure.slug == threshold.measure)
+                && measure.slug == threshold.measure
         })
     };
     let text = |threshold: &Threshold| {
@@ -120,7 +119,7 @@ pub(super) fn of_idle(thresholds: &[Threshold], report: &Report) -> Vec<Notice> 
     let notice = |threshold: &Threshold| {
         let text = text(threshold)?;
         let Threshold { measure, benchmark, .. } = threshold.clone();
-        Some(Notice::IdleThreshold { measure, benchmark, text })
+        Some(Notice { kind: NoticeKind::IdleThreshold { measure, benchmark }, text })
     };
     thresholds.iter().filter_map(notice).collect()
 }

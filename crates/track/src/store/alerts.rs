@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::prelude::*;
-use rusqlite::{Transaction, TransactionBehavior, params_from_iter};
+use rusqlite::params_from_iter;
 use serde::{Deserialize, Serialize};
 use time::Duration;
 
@@ -81,8 +81,7 @@ impl Store {
         reason: Option<String>,
     ) -> Result<AlertChange, StoreError> {
         let change = || {
-            let behaviour = TransactionBehavior::Immediate;
-            let transaction = Transaction::new_unchecked(&self.connection, behaviour)?;
+            let transaction = writing(&self.connection)?;
             let known = prepare(&transaction, "SELECT 1 FROM alert WHERE uuid = ?1")?;
             if !{ known }.exists([Id(alert)])? {
                 return Ok(None);

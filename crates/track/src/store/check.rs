@@ -39,10 +39,6 @@ impl Damaged {
     pub(super) fn report(uuid: Uuid, error: &rusqlite::Error) -> Self {
         Self { report: Some(uuid), what: detail(error), ..Self::default() }
     }
-
-    fn elsewhere(error: &rusqlite::Error) -> Self {
-        Self { what: detail(error), ..Self::default() }
-    }
 }
 
 impl Store {
@@ -191,7 +187,9 @@ pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
 /// Notes damage, which is no error.
 fn note(done: SqlResult<()>, damaged: &mut Vec<Damaged>) -> SqlResult<()> {
     match done {
-        Err(error) if is_damage(&error) => damaged.push(Damaged::elsewhere(&error)),
+        Err(error) if is_damage(&error) => {
+            damaged.push(Damaged { what: detail(&error), ..Damaged::default() });
+        }
         done => done?,
     }
     Ok(())

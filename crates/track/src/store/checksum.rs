@@ -94,15 +94,6 @@ impl Table {
         Ok(Inserter { statement: prepare(db, &sql)? })
     }
 
-    /// Adds a row under the next free number, which is returned.
-    fn insert_next(&self, db: &Connection, values: &[&dyn ToSql]) -> SqlResult<i64> {
-        let id = self.next(db)?;
-        let mut all: Vec<&dyn ToSql> = vec![&id];
-        all.extend(values);
-        self.inserter(db)?.insert(&all)?;
-        Ok(id)
-    }
-
     /// The next free number. Only within a transaction that writes.
     pub(super) fn next(&self, db: &Connection) -> SqlResult<i64> {
         let sql = format!("SELECT coalesce(max(id), 0) + 1 FROM {}", self.name);
@@ -135,8 +126,12 @@ impl Table {
         let conditions = self.columns().skip(1).zip(1..);
         let conditions: Vec<_> = conditions.map(|(name, at)| format!("{name} IS ?{at}")).collect();
         let sql = format!("SELECT id FROM {} WHERE {}", self.name, conditions.join(" AND "));
-        let known = prepare(db, &sql)?.query_row(values, |row| row.get(0)).optional()?;
-        known.map_or_else(|| self.insert_next(db, values), Ok)
+        if let Some(known) = prepare(db, &sql)?.query_row(values, |row| row.get(0)).optional()? {
+            return Ok(known);
+        }
+        let id = self.next(db)?;
+        self.inserter(db)?.insert(&[&[&id as &dyn ToSql], values].concat())?;
+        Ok(id)
     }
 
     /// The checksum of a row of [`Table::select`], whose columns begin at `first`. An error where it is

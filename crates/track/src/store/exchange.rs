@@ -9,15 +9,13 @@ use std::{
 };
 
 use super::prelude::*;
-use rusqlite::{ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::ErrorCode;
 use serde::Serialize;
 
 use super::{
-    AlertChange, Damaged, Insertion,
-    alerts::{insert_change, validate_change},
+    AlertChange, Damaged,
     check::{Listed, Listing, list_all},
     files::{self, ChangeContent, Content, Document, FileKind, ReportContent},
-    insert::{insert, validate},
     read::{Alerts, read},
 };
 
@@ -61,6 +59,16 @@ pub struct Imported {
 pub struct Skipped {
     pub path: PathBuf,
     pub reason: String,
+}
+
+impl Imported {
+    pub(super) fn count(&mut self, content: &Content, is_new: bool) {
+        *match content {
+            _ if !is_new => &mut self.already_there,
+            Content::Report(_) => &mut self.reports,
+            Content::AlertChange(_) => &mut self.alert_changes,
+        } += 1;
+    }
 }
 
 impl Store {
@@ -127,7 +135,10 @@ impl Store {
                 imported.already_there += 1;
                 continue;
             }
-            match files::read(&path).and_then(valid) {
+            let valid = files::read(&path).and_then(|content| {
+                content.validate().map(|()| content).map_err(|error| error.to_string())
+            });
+            match valid {
                 Ok(content) => {
                     metrics += content.metrics();
                     batch.push((path, content));
@@ -151,26 +162,18 @@ fn take_in(
     batch: &mut Vec<(PathBuf, Content)>,
     imported: &mut Imported,
 ) -> SqlResult<()> {
-    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    let transaction = writing(db)?;
     let mut done = Imported::default();
     for (path, content) in batch.drain(..) {
         transaction.execute_batch("SAVEPOINT file")?;
-        let taken = match &content {
-            Content::Report(report) => {
-                insert(&transaction, report).map(|insertion| insertion == Insertion::Stored)
-            }
-            Content::AlertChange(change) => insert_change(&transaction, change),
-        };
-        match (taken, content) {
-            (Ok(true), Content::Report(_)) => done.reports += 1,
-            (Ok(true), Content::AlertChange(_)) => done.alert_changes += 1,
-            (Ok(false), _) => done.already_there += 1,
-            (Err(error), _) if is_contradiction(&error) => {
+        match content.insert(&transaction) {
+            Ok(is_new) => done.count(&content, is_new),
+            Err(error) if is_contradiction(&error) => {
                 transaction.execute_batch("ROLLBACK TO file")?;
                 let reason = format!("it contradicts what is in the store: {error}");
                 done.skipped.push(Skipped { path, reason });
             }
-            (Err(error), _) => return Err(error),
+            Err(error) => return Err(error),
         }
         transaction.execute_batch("RELEASE file")?;
     }
@@ -185,15 +188,6 @@ fn take_in(
 /// Whether one file is to blame: it has an alert of another report.
 pub(super) fn is_contradiction(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
-}
-
-fn valid(content: Content) -> Result<Content, String> {
-    let checked = match &content {
-        Content::Report(report) => validate(report),
-        Content::AlertChange(change) => validate_change(change),
-    };
-    checked.map_err(|error| error.to_string())?;
-    Ok(content)
 }
 
 fn is_known(db: &Connection, kind: FileKind, uuid: Uuid) -> SqlResult<bool> {

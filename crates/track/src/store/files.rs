@@ -8,12 +8,17 @@ use std::{
 };
 
 use flate2::bufread::MultiGzDecoder;
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tempfile::NamedTempFile;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
-use super::AlertChange;
+use super::{
+    AlertChange, Insertion, InvalidReport, SqlResult,
+    alerts::{insert_change, validate_change},
+    insert::{insert, validate},
+};
 use crate::model::Report;
 
 /// The format of the files. One that is newer is not read.
@@ -63,13 +68,24 @@ pub(super) enum Content {
 }
 
 impl Content {
+    pub(super) fn validate(&self) -> Result<(), InvalidReport> {
+        match self {
+            Self::Report(report) => validate(report),
+            Self::AlertChange(change) => validate_change(change),
+        }
+    }
+
+    /// Stores it. Whether it is new to the store.
+    pub(super) fn insert(&self, db: &Connection) -> SqlResult<bool> {
+        match self {
+            Self::Report(report) => Ok(insert(db, report)? == Insertion::Stored),
+            Self::AlertChange(change) => insert_change(db, change),
+        }
+    }
+
     pub(super) fn metrics(&self) -> usize {
         match self {
-            Self::Report(report) => {
-                let benchmarks =
-                    report.iterations.iter().flat_map(|iteration| &iteration.benchmarks);
-                benchmarks.map(|benchmark| benchmark.metrics.len()).sum()
-            }
+            Self::Report(report) => report.metrics().count(),
             Self::AlertChange(_) => 0,
         }
     }

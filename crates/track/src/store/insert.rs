@@ -4,13 +4,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::prelude::*;
-use rusqlite::{Transaction, TransactionBehavior};
 
 use super::{
     InvalidReport,
     checksum::{
-        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, Inserter, MEASURE, METRIC,
-        PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT,
+        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
+        SAMPLES, TESTBED, Table, VERDICT,
     },
     sums::{Sums, Total},
 };
@@ -23,8 +22,8 @@ pub enum Insertion {
     AlreadyThere,
 }
 
-/// The rows of a benchmark and a measure.
-type Rows = (i64, i64);
+/// The rows of the benchmark and the measure of each metric of a report.
+type MetricRows<'r> = HashMap<MetricKey<'r>, (i64, i64)>;
 
 /// A report on its way into a store: its row, that of its project, and sums over what belongs to it.
 struct Writer<'c> {
@@ -38,16 +37,13 @@ impl Store {
     /// Stores a report; when this returns, it is on the disk. A known UUID changes nothing.
     pub fn insert(&mut self, report: &Report) -> Result<Insertion, StoreError> {
         validate(report)?;
-        self.insert_valid(report).map_err(self.error("storing a report"))
-    }
-
-    fn insert_valid(&self, report: &Report) -> SqlResult<Insertion> {
-        // Immediate: a transaction that reads first and writes later cannot wait for another's end.
-        let behaviour = TransactionBehavior::Immediate;
-        let transaction = Transaction::new_unchecked(&self.connection, behaviour)?;
-        let insertion = insert(&transaction, report)?;
-        transaction.commit()?;
-        Ok(insertion)
+        let store = || {
+            let transaction = writing(&self.connection)?;
+            let insertion = insert(&transaction, report)?;
+            transaction.commit()?;
+            Ok(insertion)
+        };
+        store().map_err(self.error("storing a report"))
     }
 }
 
@@ -62,16 +58,8 @@ pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
     let mut writer = Writer { db, project, row: REPORT.next(db)?, sums: Sums::default() };
     let metrics = writer.metrics(report)?;
     writer.failures(report)?;
-    let mut verdicts = VERDICT.inserter(db)?;
-    for (position, verdict) in (0..).zip(&report.verdicts) {
-        let key = (verdict.iteration, &verdict.benchmark, &verdict.measure);
-        writer.verdict(&mut verdicts, metrics[&key], position, verdict)?;
-    }
-    let mut alerts = ALERT.inserter(db)?;
-    for (position, alert) in (0..).zip(&report.alerts) {
-        let key = (alert.iteration, &alert.benchmark, &alert.measure);
-        writer.alert(&mut alerts, metrics[&key], position, alert)?;
-    }
+    writer.verdicts(report, &metrics)?;
+    writer.alerts(report, &metrics)?;
     let checksum = writer.report(report)?;
     let mut total = Total::read(db)?;
     total.reports.add(checksum);
@@ -119,7 +107,7 @@ impl Writer<'_> {
         ])
     }
 
-    fn metrics<'r>(&mut self, report: &'r Report) -> SqlResult<HashMap<MetricKey<'r>, Rows>> {
+    fn metrics<'r>(&mut self, report: &'r Report) -> SqlResult<MetricRows<'r>> {
         let mut rows = HashMap::new();
         let mut metrics = METRIC.inserter(self.db)?;
         let mut samples = SAMPLES.inserter(self.db)?;
@@ -170,11 +158,7 @@ impl Writer<'_> {
     }
 
     fn failures(&mut self, report: &Report) -> SqlResult<()> {
-        let iterations = (0..).zip(&report.iterations);
-        let failures = iterations.flat_map(|(iteration, results)| {
-            results.failures.iter().map(move |failure| (iteration, failure))
-        });
-        for (position, (iteration, failure)) in (0_i64..).zip(failures) {
+        for (position, (iteration, failure)) in (0_i64..).zip(report.failures()) {
             let benchmark = self.named(BENCHMARK, failure.name.as_str())?;
             let values = params![self.row, position, iteration, benchmark, failure.reason];
             self.sums.failure(FAILURE.inserter(self.db)?.insert(values)?);
@@ -182,57 +166,55 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn verdict(
-        &mut self,
-        verdicts: &mut Inserter<'_>,
-        (benchmark, measure): Rows,
-        position: i64,
-        verdict: &Verdict,
-    ) -> SqlResult<()> {
-        let boundary = verdict.boundary.unwrap_or_default();
-        let change = verdict.change;
-        let outcome = Word(verdict.outcome);
-        let checksum = verdicts.insert(params![
-            self.row,
-            benchmark,
-            measure,
-            verdict.iteration,
-            position,
-            outcome,
-            verdict.test.map(Word),
-            verdict.boundary.is_some(),
-            boundary.baseline,
-            boundary.lower_limit,
-            boundary.upper_limit,
-            verdict.limit.map(Word),
-            change.map(|change| change.relative),
-            change.and_then(|change| change.lower),
-            change.and_then(|change| change.upper),
-            verdict.p,
-            verdict.smallest_visible,
-            number(verdict.points),
-            verdict.reason,
-        ])?;
-        let values = params![benchmark, measure, verdict.iteration, outcome];
-        let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;
-        self.sums.verdict(checksum, mark);
+    fn verdicts(&mut self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
+        let mut verdicts = VERDICT.inserter(self.db)?;
+        for (position, verdict) in (0_i64..).zip(&report.verdicts) {
+            let (benchmark, measure) =
+                rows[&(verdict.iteration, &verdict.benchmark, &verdict.measure)];
+            let boundary = verdict.boundary.unwrap_or_default();
+            let change = verdict.change;
+            let outcome = Word(verdict.outcome);
+            let checksum = verdicts.insert(params![
+                self.row,
+                benchmark,
+                measure,
+                verdict.iteration,
+                position,
+                outcome,
+                verdict.test.map(Word),
+                verdict.boundary.is_some(),
+                boundary.baseline,
+                boundary.lower_limit,
+                boundary.upper_limit,
+                verdict.limit.map(Word),
+                change.map(|change| change.relative),
+                change.and_then(|change| change.lower),
+                change.and_then(|change| change.upper),
+                verdict.p,
+                verdict.smallest_visible,
+                number(verdict.points),
+                verdict.reason,
+            ])?;
+            let values = params![benchmark, measure, verdict.iteration, outcome];
+            let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;
+            self.sums.verdict(checksum, mark);
+        }
         Ok(())
     }
 
-    fn alert(
-        &mut self,
-        alerts: &mut Inserter<'_>,
-        (benchmark, measure): Rows,
-        position: i64,
-        alert: &Alert,
-    ) -> SqlResult<()> {
-        let Alert { uuid, iteration, limit, status, reason, .. } = alert;
-        let (uuid, limit, status) = (Id(*uuid), Word(limit), Word(status));
-        let values =
-            params![uuid, self.row, benchmark, measure, iteration, position, limit, status, reason];
-        let checksum = alerts.insert(values)?;
-        let mark = Checksum::of(params![benchmark, measure, iteration, limit, status, uuid])?;
-        self.sums.alert(checksum, mark);
+    fn alerts(&mut self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
+        let mut alerts = ALERT.inserter(self.db)?;
+        for (position, alert) in (0_i64..).zip(&report.alerts) {
+            let Alert { uuid, iteration, limit, status, reason, .. } = alert;
+            let (benchmark, measure) = rows[&(*iteration, &alert.benchmark, &alert.measure)];
+            let (uuid, limit, status) = (Id(*uuid), Word(limit), Word(status));
+            let values = params![
+                uuid, self.row, benchmark, measure, iteration, position, limit, status, reason
+            ];
+            let checksum = alerts.insert(values)?;
+            let mark = Checksum::of(params![benchmark, measure, iteration, limit, status, uuid])?;
+            self.sums.alert(checksum, mark);
+        }
         Ok(())
     }
 

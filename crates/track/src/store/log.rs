@@ -17,7 +17,6 @@ pub struct ReportFilter {
     pub project: Option<ProjectName>,
     pub branch: Option<BranchName>,
     pub testbed: Option<TestbedName>,
-    pub hash: Option<String>,
     pub since: Option<OffsetDateTime>,
     pub until: Option<OffsetDateTime>,
 }
@@ -52,8 +51,6 @@ pub struct BranchHead {
     /// Where the branch comes from in that epoch.
     pub start_point: Option<StartPoint>,
     pub report: Uuid,
-    pub start_time: OffsetDateTime,
-    pub hash: Option<String>,
 }
 
 /// The names that a project has, each in alphabetical order.
@@ -96,7 +93,6 @@ impl ReportFilter {
                 }
             }
         }
-        conditions.add("r.hash =", self.hash.clone());
         conditions.add("r.start_time_ns >=", self.since.map(limit_ns));
         conditions.add("r.start_time_ns <=", self.until.map(limit_ns));
         Ok(Some(conditions))
@@ -220,8 +216,7 @@ pub(super) fn branch_head(
     branch: i64,
     until_ns: i64,
 ) -> SqlResult<Option<BranchHead>> {
-    let sql =
-        "SELECT r.uuid, r.epoch, r.start_time_ns, r.hash, s.name AS start_branch, r.start_hash,
+    let sql = "SELECT r.uuid, r.epoch, s.name AS start_branch, r.start_hash,
                       r.start_until_ns, r.start_versions_max
                FROM report r LEFT JOIN branch s ON s.id = r.start_branch
                WHERE r.branch = ?1 AND r.start_time_ns <= ?2
@@ -232,8 +227,6 @@ pub(super) fn branch_head(
                 epoch: row.get("epoch")?,
                 start_point: start_point(row)?,
                 report: row.get::<_, Id>("uuid")?.0,
-                start_time: time(row, "start_time_ns")?,
-                hash: row.get("hash")?,
             })
         })
         .optional()

@@ -3,7 +3,7 @@
 //! from before is sealed along with the rest, since nothing tells it.
 
 use super::prelude::*;
-use rusqlite::{ToSql, Transaction, TransactionBehavior, params_from_iter, types::Value};
+use rusqlite::{ToSql, params_from_iter, types::Value};
 
 use super::{
     checksum::{
@@ -62,7 +62,7 @@ pub(super) fn migrate(db: &mut Connection) -> SqlResult<Identity> {
 
 fn migrate_by(db: &mut Connection, migrations: &[Migration]) -> SqlResult<Identity> {
     let newest = migrations.len() as i64;
-    let transaction = Transaction::new_unchecked(db, TransactionBehavior::Immediate)?;
+    let transaction = writing(db)?;
     let identity = identify(&transaction)?;
     let version = match identity {
         Identity::Empty => 0,

@@ -7,7 +7,7 @@ use super::prelude::*;
 use rusqlite::StatementStatus;
 use time::Duration;
 
-use super::{AlertFilter, HistoryQuery, PlotQuery, ReportFilter};
+use super::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter};
 
 thread_local! {
     static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
@@ -68,15 +68,14 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.insert(&feature).expect("stored");
     let alert = main.alerts[0].uuid;
     store.set_alert_status(alert, AlertStatus::Silenced, None).expect("changed");
-    let query = HistoryQuery::of(&report(3, "feature", feature.start_point.clone()));
-    let history = store.history(&query).expect("a history");
-    assert_eq!((history.baseline.reports.len(), history.own.reports.len()), (1, 1));
+    let next = report(3, "feature", feature.start_point.clone());
+    let history = store.history(&next, HistoryLimits::NONE).expect("a history");
+    assert_eq!(history.reports.len(), 1);
     let (project, branch, testbed) = (&main.project, &main.branch, &main.testbed);
     let some = ReportFilter {
         project: Some(project.clone()),
         branch: Some(branch.clone()),
         testbed: Some(testbed.clone()),
-        hash: main.hash.clone(),
         since: Some(main.start_time),
         until: Some(main.start_time),
     };
@@ -91,7 +90,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     }
     store.latest(project, branch, Some(testbed)).expect("read").expect("a report");
     store.branch_head(project, branch).expect("read").expect("a head");
-    store.find_version(project, branch, None, "abc").expect("read").expect("a version");
+    store.last_measured(project, branch, testbed, "abc").expect("read").expect("a time");
     store.version_number(feature.uuid).expect("read").expect("a number");
     store.report(feature.uuid).expect("read").expect("a report");
     assert_eq!(store.known(project).expect("names").branches.len(), 2);
@@ -104,7 +103,6 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
         benchmarks: vec![BenchmarkName::new("a").expect("a name")],
         measures: vec![Measure::latency().slug],
         since: Some(main.start_time),
-        until: Some(main.start_time),
         ..PlotQuery::of(project.clone())
     };
     for query in [PlotQuery::of(project.clone()), narrow] {
@@ -161,8 +159,9 @@ fn each_report_of_a_history_and_a_plot_is_a_search() {
     let some =
         PlotQuery { benchmarks: names(), measures: vec![Measure::latency().slug], ..all.clone() };
     STATEMENTS.take();
-    let history = store.history(&HistoryQuery::of(&report(10, "main", None))).expect("a history");
-    assert_eq!(history.baseline.series[0].points.len(), 9);
+    let next = report(10, "main", None);
+    let history = store.history(&next, HistoryLimits::NONE).expect("a history");
+    assert_eq!(history.series[0].points.len(), 9);
     for query in [all, some] {
         assert_eq!(store.plot(&query).expect("a plot").series[0].points.len(), 9);
     }

@@ -22,18 +22,14 @@ pub(super) enum Alerts {
 impl Store {
     /// The report of that UUID, its alerts with their present status.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
-        let read = || match row_of(&self.connection, uuid)? {
-            Some(row) => read(&self.connection, row, Alerts::Present).map(Some),
-            None => Ok(None),
+        let read = || {
+            let row = prepare(&self.connection, "SELECT id FROM report WHERE uuid = ?1")?
+                .query_row([Id(uuid)], |row| row.get(0))
+                .optional()?;
+            row.map(|row| read(&self.connection, row, Alerts::Present)).transpose()
         };
         read().map_err(self.error("reading a report"))
     }
-}
-
-fn row_of(db: &Connection, uuid: Uuid) -> SqlResult<Option<i64>> {
-    prepare(db, "SELECT id FROM report WHERE uuid = ?1")?
-        .query_row([Id(uuid)], |row| row.get(0))
-        .optional()
 }
 
 pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report> {

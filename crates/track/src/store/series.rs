@@ -24,7 +24,6 @@ pub struct PlotQuery {
     pub benchmarks: Vec<BenchmarkName>,
     pub measures: Vec<Slug>,
     pub since: Option<OffsetDateTime>,
-    pub until: Option<OffsetDateTime>,
     /// Newest reports that count at most, of all branches and testbeds together.
     pub reports_max: usize,
 }
@@ -72,7 +71,6 @@ impl PlotQuery {
             benchmarks: Vec::new(),
             measures: Vec::new(),
             since: None,
-            until: None,
             reports_max: usize::MAX,
         }
     }
@@ -112,7 +110,6 @@ fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
     conditions.among("r.branch", branches.as_deref());
     conditions.among("r.testbed", testbeds.as_deref());
     conditions.add("r.start_time_ns >=", query.since.map(limit_ns));
-    conditions.add("r.start_time_ns <=", query.until.map(limit_ns));
     conditions.require("r.confirms IS NULL");
     let columns = format!("r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row, {SUMS}");
     let mut sources = newest(&view, &columns, conditions, query.reports_max, source)?;

@@ -11,19 +11,15 @@ use std::{
 
 use super::prelude::*;
 use flate2::{Compression, write::GzEncoder};
-use rusqlite::{Transaction, TransactionBehavior};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
     AlertChange, Damaged, ExchangeError, Exported, Imported,
-    alerts::{insert_change, validate_change},
     check::{Listing, list_all},
     exchange::{io_error, is_contradiction},
-    files::{ChangeContent, Document, FORMAT, ReportContent, newer, unpacked},
-    insert::{insert, validate},
+    files::{ChangeContent, Content, Document, FORMAT, ReportContent, newer, unpacked},
     read::{Alerts, read},
 };
-use crate::store::Insertion;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Origin {
@@ -138,8 +134,7 @@ impl Store {
     pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
         let mut from = unpacked(from).map_err(io_error("read the file", name))?;
         let wrap = self.error("importing reports");
-        let behaviour = TransactionBehavior::Immediate;
-        let view = Transaction::new_unchecked(&self.connection, behaviour).map_err(&wrap)?;
+        let view = writing(&self.connection).map_err(&wrap)?;
         let imported = match take_lines(&view, &mut from) {
             Ok(imported) => imported,
             Err(Refusal::Store(error)) => return Err(wrap(error).into()),
@@ -180,32 +175,23 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
         if is_ended {
             return refuse(format!("document {documents} follows the end"));
         }
-        match line {
+        let content = match line {
             Line { report: Some(report), .. } => {
                 counts.reports += 1;
-                validate(&report).map_err(|error| Refusal::File(error.to_string()))?;
-                match insert(db, &report) {
-                    Ok(Insertion::Stored) => imported.reports += 1,
-                    Ok(Insertion::AlreadyThere) => imported.already_there += 1,
-                    Err(error) if is_contradiction(&error) => {
-                        let uuid = report.uuid;
-                        return refuse(format!(
-                            "the report {uuid} contradicts what is in the store: {error}"
-                        ));
-                    }
-                    Err(error) => return Err(error.into()),
-                }
+                Content::Report(report)
             }
             Line { alert_change: Some(change), .. } => {
                 counts.alert_changes += 1;
-                validate_change(&change).map_err(|error| Refusal::File(error.to_string()))?;
-                match insert_change(db, &change)? {
-                    true => imported.alert_changes += 1,
-                    false => imported.already_there += 1,
-                }
+                Content::AlertChange(change)
             }
-            Line { export: Some(_), .. } => is_begun = true,
-            Line { end: Some(told), .. } if told == counts => is_ended = true,
+            Line { export: Some(_), .. } => {
+                is_begun = true;
+                continue;
+            }
+            Line { end: Some(told), .. } if told == counts => {
+                is_ended = true;
+                continue;
+            }
             Line { end: Some(told), .. } => {
                 return refuse(format!(
                     "it ends after {} reports and {} changes of alerts, and should have {} and {}: \
@@ -217,6 +203,17 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
                 let what = "is neither a report nor a change of an alert";
                 return refuse(format!("document {documents} {what}"));
             }
+        };
+        content.validate().map_err(|error| Refusal::File(error.to_string()))?;
+        match (content.insert(db), &content) {
+            (Ok(is_new), _) => imported.count(&content, is_new),
+            (Err(error), Content::Report(report)) if is_contradiction(&error) => {
+                let uuid = report.uuid;
+                return refuse(format!(
+                    "the report {uuid} contradicts what is in the store: {error}"
+                ));
+            }
+            (Err(error), _) => return Err(error.into()),
         }
     }
     match (documents, is_begun, is_ended) {

@@ -8,27 +8,17 @@ use super::log::branch_head;
 /// A chain of start points that is longer is cut off.
 pub(super) const START_POINTS_MAX: usize = 64;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
-    pub hash: String,
-    /// Epoch of the branch in which it was measured last.
-    pub epoch: u32,
-    pub first: OffsetDateTime,
-    /// When it was measured last: what [`StartPoint::until`](crate::model::StartPoint::until) wants.
-    pub last: OffsetDateTime,
-    pub reports: usize,
-}
-
 impl Store {
-    /// The version of a commit on a branch. Reports that confirm another do not count.
-    pub fn find_version(
+    /// When a commit was measured last on a branch: what [`StartPoint::until`](crate::model::StartPoint::until)
+    /// wants. Reports that confirm another do not count.
+    pub fn last_measured(
         &self,
         project: &ProjectName,
         branch: &BranchName,
-        testbed: Option<&TestbedName>,
+        testbed: &TestbedName,
         hash: &str,
-    ) -> Result<Option<Version>, StoreError> {
-        find(&self.connection, project, branch, testbed, hash)
+    ) -> Result<Option<OffsetDateTime>, StoreError> {
+        last_measured(&self.connection, project, branch, testbed, hash)
             .map_err(self.error("looking for a version"))
     }
 
@@ -39,39 +29,21 @@ impl Store {
     }
 }
 
-fn find(
+fn last_measured(
     db: &Connection,
     project: &ProjectName,
     branch: &BranchName,
-    testbed: Option<&TestbedName>,
+    testbed: &TestbedName,
     hash: &str,
-) -> SqlResult<Option<Version>> {
+) -> SqlResult<Option<OffsetDateTime>> {
     let Some(project) = project_row(db, project)? else { return Ok(None) };
-    let Some(branch) = name_row(db, "branch", project, branch.as_str())? else {
-        return Ok(None);
-    };
-    let testbed = match testbed {
-        None => None,
-        Some(testbed) => match name_row(db, "testbed", project, testbed.as_str())? {
-            None => return Ok(None),
-            row => row,
-        },
-    };
-    let sql = "SELECT start_time_ns, epoch FROM report
-               WHERE branch = ?1 AND hash = ?2 AND (?3 IS NULL OR testbed = ?3) AND confirms IS NULL
-               ORDER BY start_time_ns";
-    let mut statement = prepare(db, sql)?;
-    let reports = statement.query_map(params![branch, hash, testbed], |row| {
-        Ok((row.get::<_, Time>(0)?.0, row.get(1)?))
-    })?;
-    let reports: Vec<(OffsetDateTime, u32)> = reports.collect::<SqlResult<_>>()?;
-    Ok(reports.first().zip(reports.last()).map(|(&(first, _), &(last, epoch))| Version {
-        hash: hash.to_owned(),
-        epoch,
-        first,
-        last,
-        reports: reports.len(),
-    }))
+    let branch = name_row(db, "branch", project, branch.as_str())?;
+    let testbed = name_row(db, "testbed", project, testbed.as_str())?;
+    let sql = "SELECT max(start_time_ns) FROM report
+               WHERE branch = ?1 AND hash = ?2 AND testbed = ?3 AND confirms IS NULL";
+    let last: Option<Time> =
+        prepare(db, sql)?.query_row(params![branch, hash, testbed], |row| row.get(0))?;
+    Ok(last.map(|time| time.0))
 }
 
 struct Place {

@@ -157,18 +157,9 @@ fn notices_and_doubts_are_told() {
         Case { reason: "too many spikes", ..Case::new("b", "latency", 1.0, Outcome::TooNoisy) },
         Case::new("c", "latency", 1.0, Outcome::NoChange),
     ]);
-    sample.notices.push(Notice::MovedTogether {
-        iteration: 0,
-        measure: slug("latency"),
-        benchmarks: 9,
-        judged: 10,
-        change: 0.05,
-        environment: Vec::new(),
-        text: NoticeText {
-            cause: "9 of 10 benchmarks moved by about +5.0 %".to_owned(),
-            ..NoticeText::default()
-        },
-    });
+    let cause = "9 of 10 benchmarks moved by about +5.0 %".to_owned();
+    let text = NoticeText { cause, ..NoticeText::default() };
+    sample.notices.push(Notice { kind: NoticeKind::AlertIsUsual { metrics: 9 }, text });
     let text = human(&sample.page(), PLAIN);
     assert!(text.contains("notice  9 of 10 benchmarks moved"), "{text}");
     assert!(text.contains("worse, spike?"), "{text}");

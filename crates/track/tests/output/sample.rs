@@ -186,10 +186,8 @@ pub(crate) fn mixed() -> Sample {
     ]);
     sample.report.iterations[0].fail(benchmark("read"), "exit code 1");
     let cause = "the environment is not that of the last report: kernel 6.12 → 6.18".to_owned();
-    sample.notices.push(Notice::EnvironmentChanged {
-        changes: vec!["kernel 6.12 → 6.18".into()],
-        text: NoticeText { cause, ..NoticeText::default() },
-    });
+    let kind = NoticeKind::EnvironmentChanged { changes: vec!["kernel 6.12 → 6.18".into()] };
+    sample.notices.push(Notice { kind, text: NoticeText { cause, ..NoticeText::default() } });
     sample.remarks.push("version abc stands in for def".to_owned());
     sample
 }
@@ -207,8 +205,4 @@ pub(crate) fn quiet(count: usize) -> Sample {
 
 pub(crate) fn custom(name: &str) -> Measure {
     Measure::custom(name.to_owned(), "widgets", Direction::Unknown, MeasureKind::Noisy)
-}
-
-pub(crate) fn slug(text: &str) -> Slug {
-    Slug::of(text)
 }

@@ -117,6 +117,11 @@ pub(crate) fn busy() -> Chart {
     chart
 }
 
+/// One of each kind.
+pub(crate) fn all() -> [Chart; 8] {
+    [busy(), many(), single(), odd(), iterations(), wide(), steps_together(), long(1_000)]
+}
+
 pub(crate) fn many() -> Chart {
     let mut dice = Dice(2);
     let panels = (0..18).map(|index| {

@@ -10,9 +10,7 @@ use crate::{golden::plain, properties::well_formed};
 
 #[test]
 fn all_histories_are_well_formed() {
-    for chart in
-        [busy(), many(), single(), odd(), iterations(), long(1_000), wide(), steps_together()]
-    {
+    for chart in all() {
         well_formed(&svg(&chart));
     }
     let empty = chart("nothing", 0, Duration::ZERO, Vec::new());
@@ -65,9 +63,7 @@ fn what_is_in_sight_is_explained() {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    for chart in
-        [busy(), many(), single(), odd(), iterations(), long(1_000), wide(), steps_together()]
-    {
+    for chart in all() {
         for columns in [0, 40, 60, 80, 300] {
             for line in plain(&terminal(&chart, Some(columns))).lines() {
                 assert!(line.width() <= columns.max(40), "{columns}: {line}");

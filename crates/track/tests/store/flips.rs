@@ -23,8 +23,8 @@ fn all(path: &Path) -> Result<Vec<String>, String> {
         found.push(format!("{:?}", store.version_number(one.uuid).map_err(clear)?));
     }
     found.push(format!("{reports:?}"));
-    let history = store.history(&HistoryQuery::of(&report("main", 1000, 1.0))).map_err(clear)?;
-    found.push(format!("{:?} {:?}", history.baseline.series, history.baseline.reports));
+    let history = store.history(&report("main", 1000, 1.0), HistoryLimits::NONE).map_err(clear)?;
+    found.push(format!("{:?} {:?}", history.series, history.reports));
     let plot = store.plot(&PlotQuery::of(project())).map_err(clear)?;
     found.push(format!("{:?}", plot.series));
     let alerts = store.alerts(&AlertFilter::default(), usize::MAX).map_err(clear)?;

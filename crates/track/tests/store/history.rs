@@ -1,7 +1,6 @@
 //! Which reports a new one is judged by.
 
 use crate::support::*;
-use time::Duration;
 use uuid::Uuid;
 
 fn seconds(past: &Past) -> Vec<i64> {
@@ -15,11 +14,15 @@ fn of(reports: impl IntoIterator<Item = Report>) -> Temporary {
     temporary
 }
 
+fn history(temporary: &Temporary, report: &Report) -> Past {
+    temporary.store.history(report, HistoryLimits::NONE).expect("a history")
+}
+
 /// Checks the seconds of the reports that a report from a start point is judged by.
 fn check_from(temporary: &Temporary, report: Report, start: StartPoint, expected: &[i64]) {
-    let query = HistoryQuery::of(&Report { start_point: Some(start), ..report });
-    let history = temporary.store.history(&query).expect("a history");
-    assert_eq!(seconds(&history.baseline), expected, "{:?}", query.start_point);
+    let report = Report { start_point: Some(start), ..report };
+    let history = history(temporary, &report);
+    assert_eq!(seconds(&history), expected, "{:?}", report.start_point);
 }
 
 #[test]
@@ -34,19 +37,18 @@ fn a_branch_without_a_start_point_has_its_own_earlier_reports() {
         report("other", 0, 1.0),
     ];
     temporary.insert(elsewhere);
-    let check = |query: &HistoryQuery, expected: &[i64]| {
-        let history = temporary.store.history(query).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected);
-        assert_eq!(history.own, Past::default());
+    let check = |report: Report, expected: &[i64]| {
+        assert_eq!(seconds(&history(&temporary, &report)), expected);
     };
-    let query = HistoryQuery::of(&report("main", 8, 1.0));
-    check(&query, &[1, 3, 5]);
-    check(&HistoryQuery { reports_max: 2, ..query.clone() }, &[3, 5]);
-    check(&HistoryQuery { window: Some(Duration::seconds(5)), ..query.clone() }, &[3, 5]);
-    check(&HistoryQuery { epoch: 1, ..query.clone() }, &[2]);
-    check(&HistoryQuery { epoch: 2, ..query.clone() }, &[]);
-    check(&HistoryQuery { branch: "nowhere".parse().expect("a name"), ..query.clone() }, &[]);
-    check(&HistoryQuery { testbed: "nowhere".parse().expect("a name"), ..query }, &[]);
+    let next = report("main", 8, 1.0);
+    check(next.clone(), &[1, 3, 5]);
+    check(Report { epoch: 1, ..next.clone() }, &[2]);
+    check(Report { epoch: 2, ..next.clone() }, &[]);
+    check(Report { branch: "nowhere".parse().expect("a name"), ..next.clone() }, &[]);
+    check(Report { testbed: "nowhere".parse().expect("a name"), ..next.clone() }, &[]);
+    let limits = HistoryLimits { reports: 2, ..HistoryLimits::NONE };
+    let newest = temporary.store.history(&next, limits).expect("a history");
+    assert_eq!(seconds(&newest), [3, 5]);
 }
 
 #[test]
@@ -55,8 +57,7 @@ fn what_was_measured_again_stands_beside_its_point() {
     let again =
         |second, value| Report { confirms: Some(first.uuid), ..report("main", second, value) };
     let temporary = of([report("main", 1, 1.0), first.clone(), again(4, 1.5), again(3, 1.25)]);
-    let query = HistoryQuery::of(&report("main", 8, 1.0));
-    let past = temporary.store.history(&query).expect("a history").baseline;
+    let past = history(&temporary, &report("main", 8, 1.0));
     let points: Vec<(f64, &[f64])> =
         past.series[0].points.iter().map(|point| (point.value, &point.repeats[..])).collect();
     assert_eq!(points, [(1.0, &[][..]), (2.0, &[1.25, 1.5])]);
@@ -67,9 +68,8 @@ fn reports_of_the_same_time_are_ordered_by_uuid() {
     let numbered =
         |number| Report { uuid: Uuid::from_u128(number), ..report("main", 1, number as f64) };
     let temporary = of([3, 1, 4].map(numbered));
-    let history = temporary.store.history(&HistoryQuery::of(&numbered(4))).expect("a history");
-    let uuids: Vec<_> =
-        history.baseline.reports.iter().map(|report| report.uuid.as_u128()).collect();
+    let history = history(&temporary, &numbered(4));
+    let uuids: Vec<_> = history.reports.iter().map(|report| report.uuid.as_u128()).collect();
     assert_eq!(uuids, [1, 3]);
 }
 
@@ -82,11 +82,8 @@ fn a_branch_with_a_start_point_has_that_history_and_not_its_own() {
     });
     temporary.insert(pushes);
     let check = |until, max_versions, expected: &[i64]| {
-        let start_point = Some(start_point("main", until, max_versions));
-        let query = HistoryQuery::of(&Report { start_point, ..report("feature", 20, 1.0) });
-        let history = temporary.store.history(&query).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected);
-        assert_eq!(seconds(&history.own), [6, 8]);
+        let start = start_point("main", until, max_versions);
+        check_from(&temporary, report("feature", 20, 1.0), start, expected);
     };
     check(Some(at(5)), 255, &[1, 2, 3, 4, 5]);
     check(Some(at(5)), 2, &[4, 5]);
@@ -149,8 +146,7 @@ fn circles_of_start_points_end() {
     };
     let temporary = of([from("a", "b", 1), from("b", "a", 2), from("c", "c", 3)]);
     let check = |report: &Report, expected: &[i64]| {
-        let history = temporary.store.history(&HistoryQuery::of(report)).expect("a history");
-        assert_eq!(seconds(&history.baseline), expected);
+        assert_eq!(seconds(&history(&temporary, report)), expected);
     };
     check(&from("x", "a", 9), &[2, 1]);
     check(&from("c", "c", 9), &[3]);
@@ -169,9 +165,8 @@ fn points_tell_what_is_known_of_them() {
     let mut temporary = of([first.clone(), second]);
     let alert = first.alerts[0].uuid;
     temporary.store.set_alert_status(alert, AlertStatus::Dismissed, None).expect("changed");
-    let query =
-        HistoryQuery { sampled_reports_max: 1, ..HistoryQuery::of(&report("main", 9, 1.0)) };
-    let past = temporary.store.history(&query).expect("a history").baseline;
+    let limits = HistoryLimits { sampled_reports: 1, ..HistoryLimits::NONE };
+    let past = temporary.store.history(&report("main", 9, 1.0), limits).expect("a history");
     let report = &past.reports[0];
     assert_eq!((report.uuid, report.hash.as_deref()), (first.uuid, Some("abc")));
     assert_eq!((report.branch.as_str(), &report.environment), ("main", &first.environment));
@@ -196,8 +191,7 @@ fn units_never_mix_and_renamed_measures_go_on() {
     let seconds = Measure { units: "seconds (s)".into(), ..latency.clone() };
     let measures = [&latency, &renamed, &seconds, &latency, &renamed];
     let temporary = of((1..).zip(measures).map(|(second, it)| measured(second, it.clone())));
-    let query = HistoryQuery::of(&report("main", 9, 1.0));
-    let past = temporary.store.history(&query).expect("a history").baseline;
+    let past = history(&temporary, &report("main", 9, 1.0));
     let values = |measure: &Measure| -> Vec<f64> {
         let series = past.find(&benchmark("a"), measure).expect("a series");
         series.points.iter().map(|point| point.value).collect()

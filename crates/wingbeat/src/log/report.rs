@@ -22,7 +22,7 @@ pub(super) fn text(report: &Report, width: usize) -> String {
         format!("{label}  {}\n", paragraph(text, length + 2, width))
     };
     let mut told = String::new();
-    for failure in report.iterations.iter().flat_map(|results| &results.failures) {
+    for (_, failure) in report.failures() {
         let text = format!("{}: {}", failure.name, failure.reason);
         told += &labelled(paint.bad("failed"), 6, &text);
     }

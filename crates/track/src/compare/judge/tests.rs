@@ -1,6 +1,6 @@
 //! Verdicts on made-up pairs.
 
-use wingbeat_stats::paired::PairedVerdict;
+use wingbeat_stats::{normal, paired::PairedVerdict, random::Random};
 
 use super::*;
 use crate::{
@@ -9,13 +9,7 @@ use crate::{
 };
 
 fn series(measure: Measure, pairs: &[[f64; 2]]) -> Series {
-    Series {
-        benchmark: BenchmarkName::new("a").expect("a name"),
-        is_ignored: false,
-        measure,
-        pairs: pairs.to_vec(),
-        seen: [pairs.len(); 2],
-    }
+    Series::new(BenchmarkName::new("a").expect("a name"), measure, pairs.to_vec())
 }
 
 /// Sixteen pairs of values near 1,000 that differ by that share, give or take 0.1 %.
@@ -97,11 +91,9 @@ fn who_asked_not_to_be_judged_fails_nothing() {
 
 #[test]
 fn what_only_one_side_has_is_named() {
-    let mut lost = series(Measure::latency(), &[]);
-    lost.seen = [6, 0];
-    let mut also = series(Measure::throughput(), &[]);
-    also.seen = [6, 0];
-    let (rows, unmatched) = judge(&[lost, also], &Settings::default());
+    let lost = |measure| Series { seen: [6, 0], ..series(measure, &[]) };
+    let lost = [lost(Measure::latency()), lost(Measure::throughput())];
+    let (rows, unmatched) = judge(&lost, &Settings::default());
     assert!(rows.is_empty());
     let expected = Unmatched {
         side: SideName::Base,
@@ -121,6 +113,23 @@ fn what_matters_stands_first() {
     let (rows, _) = judge(&all, &Settings::default());
     let names: Vec<&str> = rows.iter().map(|row| row.benchmark.as_str()).collect();
     assert_eq!(names, ["worst", "bad", "good", "same"]);
+}
+
+/// The example `compare_power` measures it; this notices when the share is off by far.
+#[test]
+fn equal_revisions_are_hardly_ever_called_different() {
+    let mut random = Random::new(1);
+    let mut run = || 1e6 * (0.01 * normal::quantile(random.unit().max(f64::EPSILON))).exp();
+    // `judge` would also find out what could have been seen, which takes long.
+    let yardstick = yardstick(&Settings::default(), 3);
+    let mut is_moved = || {
+        let ratios = (0..8).map(|_| (run() / run()).ln()).collect();
+        let ratios = Sample::new(ratios).expect("finite");
+        !yardstick.interval(&ratios).expect("an interval").contains(0.0)
+    };
+    // Twenty comparisons of three benchmarks: 0.06 are due, and two come about twice in 1,000 seeds.
+    let false_ones = (0..60).filter(|_| is_moved()).count();
+    assert!(false_ones < 2, "{false_ones}");
 }
 
 /// The more verdicts, the wider each interval.

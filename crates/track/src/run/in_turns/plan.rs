@@ -143,9 +143,7 @@ mod tests {
     #[test]
     fn whole_paths_into_the_working_tree_are_found() {
         let folder = tempfile::tempdir().expect("a folder");
-        let git =
-            std::process::Command::new("git").args(["init", "-q"]).arg(folder.path()).status();
-        assert!(git.expect("git runs").success());
+        git::by_somebody(folder.path(), &["init", "-q"]);
         let root = git::root(folder.path()).expect("a repository");
         let check = |line: &str, expected: Option<&str>| {
             let line = line.replace("ROOT", &root);
