@@ -26,8 +26,8 @@ use crate::{
     counts::{Calls, TailCalls},
     instrument::wrapper::Recorded,
     result::{
-        Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part, BenchReport, Ruler,
-        RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
+        BenchReport, Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part,
+        Ruler, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
 };
 

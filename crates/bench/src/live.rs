@@ -34,7 +34,7 @@ pub use error::{LiveError, check_rights};
 pub use measure::measure;
 pub use never_ran::NeverRan;
 pub use report::{
-    CommandReport, EndedBy, MeanInterval, LiveOutcome, OwnerReport, ProgramReport, LiveReport,
+    CommandReport, EndedBy, LiveOutcome, LiveReport, MeanInterval, OwnerReport, ProgramReport,
     SCHEMA_VERSION, Total, Vanished,
 };
 use sampler::{Attachments, Sampler, Statistics};

@@ -28,7 +28,7 @@ pub use self::{
 };
 pub use wingbeat_text::Style;
 
-use crate::result::{Comparison, BenchReport};
+use crate::result::{BenchReport, Comparison};
 
 /// Narrower terminals get lines of this width: fewer characters hold no table.
 const WIDTH_MIN: usize = 60;

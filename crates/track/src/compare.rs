@@ -41,8 +41,8 @@ use self::{
 pub use self::{
     error::CompareError,
     result::{
-        ChangeInterval, ComparedRow, Comparison, End, Failed, Revision, SideName, Unmatched,
-        PairedVerdict,
+        ChangeInterval, ComparedRow, Comparison, End, Failed, PairedVerdict, Revision, SideName,
+        Unmatched,
     },
 };
 use crate::{adapter::Adapter, model::Average};

@@ -15,7 +15,7 @@ pub mod threshold;
 pub mod verdict;
 
 pub use adapter::Adapter;
-pub use alert::{Alert, Limit, AlertStatus};
+pub use alert::{Alert, AlertStatus, Limit};
 pub use environment::Environment;
 pub use id::{short_hash, short_id};
 pub use measure::{Direction, Measure, MeasureKind};

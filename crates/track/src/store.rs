@@ -46,9 +46,9 @@ mod prelude {
         rows::{branch_row, name_row, project_row},
     };
     pub(super) use crate::model::{
-        Alert, BenchmarkName, BenchmarkResults, Boundary, BranchName, Change, Environment,
-        FailedBenchmark, Limit, Measure, Metric, Outcome, Past, PastPoint, PastReport, PastSeries,
-        ProjectName, Report, Results, Slug, StartPoint, AlertStatus, TestbedName, Verdict,
+        Alert, AlertStatus, BenchmarkName, BenchmarkResults, Boundary, BranchName, Change,
+        Environment, FailedBenchmark, Limit, Measure, Metric, Outcome, Past, PastPoint, PastReport,
+        PastSeries, ProjectName, Report, Results, Slug, StartPoint, TestbedName, Verdict,
     };
 }
 

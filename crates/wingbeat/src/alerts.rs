@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use wingbeat_text::{Column, GivesWay, Paint, Table, share};
 use wingbeat_track::{
-    model::{Alert, Boundary, Limit, Measure, AlertStatus},
+    model::{Alert, AlertStatus, Boundary, Limit, Measure},
     output::short_hash,
     store::{AlertFilter, StoredAlert},
 };

@@ -227,7 +227,12 @@ impl Subject {
         self.missing(format!("{refusal}{despite}"), otherwise)
     }
 
-    fn finding(&self, status: FindingStatus, detail: String, next_step: Option<NextStep>) -> Finding {
+    fn finding(
+        &self,
+        status: FindingStatus,
+        detail: String,
+        next_step: Option<NextStep>,
+    ) -> Finding {
         let &Self { id, name, needed_by, helps } = self;
         Finding { id, name, status, detail, needed_by, helps, next_step }
     }

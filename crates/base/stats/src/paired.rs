@@ -63,7 +63,9 @@ impl Change {
     pub fn verdict(&self, is_less_better: Option<bool>) -> PairedVerdict {
         match self.interval {
             None => PairedVerdict::TooFewPairs,
-            Some(it) if it.lower > 0.0 => PairedVerdict::of_exact(Ordering::Greater, is_less_better),
+            Some(it) if it.lower > 0.0 => {
+                PairedVerdict::of_exact(Ordering::Greater, is_less_better)
+            }
             Some(it) if it.upper < 0.0 => PairedVerdict::of_exact(Ordering::Less, is_less_better),
             Some(_) => PairedVerdict::NoChangeSeen,
         }

@@ -7,8 +7,8 @@ use wingbeat_stats::{
 };
 
 use crate::result::{
-    Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison, Method, BenchReport,
-    SCHEMA_VERSION, Size, Verified, Verifier,
+    BenchReport, Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison,
+    Method, SCHEMA_VERSION, Size, Verified, Verifier,
 };
 
 /// Confidence of the interval that decides: at most one false verdict in a hundred comparisons.

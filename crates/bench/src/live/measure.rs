@@ -15,7 +15,7 @@ use super::{
     cpus_online,
     held::{Held, hold},
     reading::Reading,
-    report::{CommandReport, EndedBy, ProgramReport, LiveReport, Vanished, busiest_first},
+    report::{CommandReport, EndedBy, LiveReport, ProgramReport, Vanished, busiest_first},
     single_runs,
     uncertainty::{Slices, Sums},
     warning,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use wingbeat_text::duration;
 
-use super::report::{LiveOutcome, ProgramReport, LiveReport};
+use super::report::{LiveOutcome, LiveReport, ProgramReport};
 
 /// A program that never ran, with what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::{
     change::Change,
     check_rights, cpus_online,
     reading::Reading,
-    report::{ProgramReport, LiveReport, Vanished},
+    report::{LiveReport, ProgramReport, Vanished},
     warning,
 };
 

@@ -32,7 +32,7 @@ use crate::{
     },
     input::Input,
     plan::Plan,
-    result::{Comparison, Failure, BenchReport},
+    result::{BenchReport, Comparison, Failure},
 };
 
 /// Sequences of four batches in a pair of loads.

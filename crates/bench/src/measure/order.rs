@@ -33,7 +33,7 @@ use crate::{
     conditions::{Conditions, Load, LoadReading, Observed},
     input::Input,
     plan::Plan,
-    result::{Failure, BenchReport, Verified},
+    result::{BenchReport, Failure, Verified},
 };
 
 /// Rounds of batches after which single runs are clocked once.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::result::{Case, Latency, BenchReport, Size, Verifier};
+use crate::result::{BenchReport, Case, Latency, Size, Verifier};
 
 /// Bytes that Bencher takes for the name of a benchmark (`bencher_valid`, `benchmark_name.rs`, 0.6).
 const NAME_BYTES_MAX: usize = 1024;

@@ -105,7 +105,11 @@ fn cells(measure: &MeasureComparison) -> [String; 4] {
     let is_told = name.contains(&unit);
     let name = if is_told { name } else { format!("{name}, {unit}") };
     let change = match measure.change {
-        _ if matches!(measure.verdict, PairedVerdict::Same | PairedVerdict::Changed | PairedVerdict::TooFewPairs) => {
+        _ if matches!(
+            measure.verdict,
+            PairedVerdict::Same | PairedVerdict::Changed | PairedVerdict::TooFewPairs
+        ) =>
+        {
             String::new()
         }
         None => "–".to_owned(),

@@ -6,7 +6,7 @@
 
 use std::{io, path::Path};
 
-use crate::result::{Case, BenchReport, Size, Verifier};
+use crate::result::{BenchReport, Case, Size, Verifier};
 
 /// veristat's columns, then our own.
 const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,\

@@ -9,7 +9,7 @@ use super::{
     ranking::{rankings, shown},
     width_of,
 };
-use crate::result::{Case, BenchReport};
+use crate::result::{BenchReport, Case};
 
 /// Writes a result as tables and notes.
 pub fn human(report: &BenchReport, style: Style) -> String {

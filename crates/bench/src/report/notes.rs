@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Warning,
-    result::{Case, Failure, BenchReport},
+    result::{BenchReport, Case, Failure},
 };
 
 /// Blanks before the second line of a note.

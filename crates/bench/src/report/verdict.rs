@@ -12,7 +12,9 @@ const TIME_UNIT: &str = "ns";
 pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
     match measure.verdict {
         PairedVerdict::Same => "same".to_owned(),
-        PairedVerdict::TooFewPairs | PairedVerdict::NotJudged => "too little was measured to decide".to_owned(),
+        PairedVerdict::TooFewPairs | PairedVerdict::NotJudged => {
+            "too little was measured to decide".to_owned()
+        }
         PairedVerdict::Changed => "a different value, neither better nor worse".to_owned(),
         PairedVerdict::NoChangeSeen => no_change_seen(measure.interval),
         PairedVerdict::Better => changed(measure),
@@ -164,7 +166,10 @@ mod tests {
         let worse = |change| measure("ns", Some(change), PairedVerdict::Worse);
         check(worse(0.01), "slower by 1.00 %, within the threshold");
         check(worse(0.011), "slower by 1.10 %");
-        check(measure("ns", Some(0.5), PairedVerdict::TooFewPairs), "too little was measured to decide");
+        check(
+            measure("ns", Some(0.5), PairedVerdict::TooFewPairs),
+            "too little was measured to decide",
+        );
         let within = MeasureComparison {
             is_beyond_threshold: false,
             ..time(0.004, (0.002, 0.006), PairedVerdict::Worse)

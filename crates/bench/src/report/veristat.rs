@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::csv::file_name;
 use crate::{
     analyse::compare::exact_measure,
-    result::{CaseComparison, Failure, MeasureComparison, BenchReport, Size, Verifier},
+    result::{BenchReport, CaseComparison, Failure, MeasureComparison, Size, Verifier},
 };
 
 /// Names that stand in a message.
@@ -199,7 +199,11 @@ pub struct AgainstVeristat {
 /// Compares what the verifier says now with what veristat wrote down, exactly. Programs belong together
 /// by their names and the last component of their files' names. `threshold` is the share by which the
 /// processed instructions may grow; the others are told and judged, but fail no run.
-pub fn against_veristat(report: &BenchReport, rows: &[VeristatRow], threshold: f64) -> AgainstVeristat {
+pub fn against_veristat(
+    report: &BenchReport,
+    rows: &[VeristatRow],
+    threshold: f64,
+) -> AgainstVeristat {
     let own_file = file_name(&report.object);
     let own_rows: Vec<&VeristatRow> =
         rows.iter().filter(|row| file_name(&row.file_name) == own_file).collect();

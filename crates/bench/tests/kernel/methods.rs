@@ -5,7 +5,7 @@ use wingbeat_bench::{
     input::Input,
     measure::{against, bench},
     plan::Plan,
-    result::{Method, BenchReport},
+    result::{BenchReport, Method},
 };
 use wingbeat_bpf::{
     code::{Insn, op},

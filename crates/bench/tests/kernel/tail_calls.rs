@@ -7,7 +7,7 @@ use wingbeat_bench::{
     input::MapSource,
     measure::bench,
     plan::Plan,
-    result::{Method, BenchReport},
+    result::{BenchReport, Method},
 };
 use wingbeat_bpf::{
     code::{Insn, op},

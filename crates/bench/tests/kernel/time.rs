@@ -12,7 +12,7 @@ use std::{
 use wingbeat_bench::{
     measure::{Watcher, bench},
     plan::Plan,
-    result::{Method, BenchReport},
+    result::{BenchReport, Method},
 };
 use wingbeat_bpf::{
     code::{Insn, op},

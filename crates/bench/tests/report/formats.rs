@@ -3,7 +3,7 @@
 use serde_json::Value;
 use wingbeat_bench::{
     report::{Format, Style, bmf, csv, json, write, write_comparison},
-    result::{Part, BenchReport},
+    result::{BenchReport, Part},
 };
 
 use crate::{golden, sample};

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
     report::{Style, errors, human},
-    result::{Failure, Part, BenchReport},
+    result::{BenchReport, Failure, Part},
 };
 
 use crate::{golden, sample};

@@ -4,7 +4,7 @@ use proptest::{collection::vec, option, prelude::*};
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
     report::{Style, bmf, comparison, csv, human, json},
-    result::{Case, Part, BenchReport, PairedVerdict},
+    result::{BenchReport, Case, PairedVerdict, Part},
 };
 
 use crate::sample;

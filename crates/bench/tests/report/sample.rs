@@ -6,9 +6,9 @@ use wingbeat_bench::{
     conditions::Conditions,
     counts::{Calls, TailCalls},
     result::{
-        Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution, Failure,
-        Latency, MeasureComparison, Method, RunOutcome, Outliers, Part, BenchReport, Ruler, RunCounts,
-        SCHEMA_VERSION, Size, PairedVerdict, Verified, Verifier,
+        BenchReport, Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution,
+        Failure, Latency, MeasureComparison, Method, Outliers, PairedVerdict, Part, Ruler,
+        RunCounts, RunOutcome, SCHEMA_VERSION, Size, Verified, Verifier,
     },
 };
 

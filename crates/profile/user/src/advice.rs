@@ -165,7 +165,10 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     let taken = stacks.complete + stacks.truncated + stacks.broken;
     let share = |part: u64| part as f64 / taken.max(1) as f64;
     if summary.tails_lost > 0 {
-        warnings.push(ProfileWarning::TailsLost { lost: summary.tails_lost, or: less_to_send(summary) });
+        warnings.push(ProfileWarning::TailsLost {
+            lost: summary.tails_lost,
+            or: less_to_send(summary),
+        });
     }
     let blamed = stacks.broken_by_module.iter().map(|(_, samples)| samples).sum();
     if share(blamed) >= BROKEN_SHARE_MIN {
@@ -188,7 +191,12 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     warnings
 }
 
-fn of_blocks(summary: &Summary, off_cpu: &OffCpu, samples_kept: u64, warnings: &mut Vec<ProfileWarning>) {
+fn of_blocks(
+    summary: &Summary,
+    off_cpu: &OffCpu,
+    samples_kept: u64,
+    warnings: &mut Vec<ProfileWarning>,
+) {
     let switches = &off_cpu.switches;
     if switches.reported + switches.still_blocked == 0 {
         // Where samples were taken as well, running all the time is no failure.

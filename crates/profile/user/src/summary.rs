@@ -158,7 +158,8 @@ pub struct Document<'a> {
 impl Summary {
     /// The summary of a recording with so many samples that are shown, with its warnings.
     pub fn document(&self, samples_kept: u64) -> Document<'_> {
-        let warnings = warnings(self, samples_kept).iter().map(advice::ProfileWarning::text).collect();
+        let warnings =
+            warnings(self, samples_kept).iter().map(advice::ProfileWarning::text).collect();
         Document { schema_version: SCHEMA_VERSION, summary: self, warnings }
     }
 

@@ -5,7 +5,7 @@ use wingbeat_text::{
     Column, GivesWay, Scale, Style, Table, glued, grouped, paragraph, plural, share, unbroken,
 };
 
-use super::result::{ComparedRow, Comparison, End, Revision, PairedVerdict};
+use super::result::{ComparedRow, Comparison, End, PairedVerdict, Revision};
 use crate::output::{
     document::{Block, Heading, Line, Span},
     write_markdown,
@@ -222,7 +222,8 @@ fn conclusion(comparison: &Comparison) -> String {
             parts.push(format!("{} {what}", grouped(count)));
         }
     };
-    let is_slight = |row: &ComparedRow| row.verdict == PairedVerdict::Worse && !row.is_beyond_threshold;
+    let is_slight =
+        |row: &ComparedRow| row.verdict == PairedVerdict::Worse && !row.is_beyond_threshold;
     tell("worse", |row| row.is_beyond_threshold);
     tell("worse within the threshold", is_slight);
     tell("changed", |row| row.verdict == PairedVerdict::Changed);

@@ -1,7 +1,7 @@
 //! What GitHub is told, whoever judged: wingbeat by its own history, or a Bencher server.
 
 use crate::{
-    model::{Alert, Report, AlertStatus},
+    model::{Alert, AlertStatus, Report},
     output::{self, Page, Sentence},
     remote::{self, Answer, words},
 };

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    alert::{Limit, AlertStatus},
+    alert::{AlertStatus, Limit},
     environment::Environment,
     measure::Measure,
     name::{BenchmarkName, BranchName},

@@ -9,7 +9,7 @@ use super::{
     short_hash, short_id,
     verdict::verdict,
 };
-use crate::model::{Outcome, Report, AlertStatus};
+use crate::model::{AlertStatus, Outcome, Report};
 
 /// Rows that the table has at least, if there are so many, before unchanged ones become a count.
 const ROWS_MAX: usize = 20;

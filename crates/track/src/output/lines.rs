@@ -1,7 +1,7 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
 use super::{Page, row::ReportRow};
-use crate::model::{FailedBenchmark, Outcome, AlertStatus};
+use crate::model::{AlertStatus, FailedBenchmark, Outcome};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sentence {

@@ -7,7 +7,7 @@ use std::{
 
 use super::Page;
 use crate::model::{
-    Alert, BenchmarkResults, Measure, Metric, Outcome, AlertStatus, ThresholdModel, Verdict,
+    Alert, AlertStatus, BenchmarkResults, Measure, Metric, Outcome, ThresholdModel, Verdict,
 };
 
 #[derive(Debug, Clone, Copy)]

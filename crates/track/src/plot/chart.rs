@@ -8,7 +8,7 @@ use wingbeat_stats::changes;
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{BranchName, Measure, MeasureKind, AlertStatus, TestbedName},
+    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName},
     store::{Plot, PlotSeries},
 };
 

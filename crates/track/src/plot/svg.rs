@@ -127,8 +127,9 @@ pub(super) fn summary(chart: &Chart) -> String {
 /// The signs that occur, with their widths and meanings.
 fn key(chart: &Chart) -> Vec<(&'static str, f64, &'static str)> {
     let dots = || chart.lines().flat_map(|line| &line.dots);
-    let has_alert =
-        |is: fn(AlertStatus) -> bool| dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)));
+    let has_alert = |is: fn(AlertStatus) -> bool| {
+        dots().any(|dot| dot.alert.is_some_and(|(_, status)| is(status)))
+    };
     let has_spread = dots().any(|dot| dot.lower.is_some() && dot.upper.is_some());
     let has_limit = dots().any(|dot| dot.lower_limit.is_some() || dot.upper_limit.is_some());
     let has_step = chart.lines().any(|line| !line.steps.is_empty());

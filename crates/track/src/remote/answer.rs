@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::model::{Limit, AlertStatus};
+use crate::model::{AlertStatus, Limit};
 
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;

@@ -7,7 +7,7 @@ use super::{
     words::{self, Figures},
 };
 use crate::{
-    model::{Report, AlertStatus},
+    model::{AlertStatus, Report},
     output::{
         self,
         document::{Block, Heading, Line, Span},

@@ -3,7 +3,7 @@
 use wingbeat_text::plural;
 
 use super::{Answer, RemoteAlert};
-use crate::model::{Direction, Limit, Measure, MeasureKind, AlertStatus};
+use crate::model::{AlertStatus, Direction, Limit, Measure, MeasureKind};
 
 /// The answer in one line.
 pub(crate) fn verdict(answer: &Answer) -> String {

@@ -8,8 +8,8 @@ use super::{ComparedWith, Finding, Request, RunError, notices};
 use crate::{
     decide::{self, Decision, ReportInput, Series},
     model::{
-        Alert, BenchmarkName, Limit, MeasureKind, Outcome, Past, PastReport, Report, Slug, AlertStatus,
-        ThresholdModel, Verdict,
+        Alert, AlertStatus, BenchmarkName, Limit, MeasureKind, Outcome, Past, PastReport, Report,
+        Slug, ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
     store::{HistoryQuery, Store},

@@ -10,7 +10,7 @@ use wingbeat_text::{first_few, share};
 use crate::{
     decide::Series,
     model::{
-        MeasureKind, Notice, NoticeText, Outcome, PastPoint, PastReport, Report, Slug, AlertStatus,
+        AlertStatus, MeasureKind, Notice, NoticeText, Outcome, PastPoint, PastReport, Report, Slug,
         Threshold, Verdict,
         threshold::{Test, matches_glob},
     },
@@ -55,8 +55,9 @@ pub(super) fn of_absorbed<'a>(
 /// How far the alerts at the end of history lie from what was before them, and the first of them, if the
 /// baseline is nearer to them.
 fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
-    let is_open =
-        |point: &&PastPoint| point.alert.is_some_and(|(_, status)| status != AlertStatus::Dismissed);
+    let is_open = |point: &&PastPoint| {
+        point.alert.is_some_and(|(_, status)| status != AlertStatus::Dismissed)
+    };
     let open_alerts = points.iter().rev().take_while(is_open).count();
     let first = points.len().checked_sub(open_alerts).filter(|&first| first > 0)?;
     let (before, alerts) = points.split_at(first);

@@ -12,7 +12,10 @@ fn alerts_are_listed_newest_first_with_what_they_are_about() {
     temporary.insert(&reports);
     let middle = reports[1].alerts[0].uuid;
     let reason = Some("the disk was slow".to_owned());
-    temporary.store.set_alert_status(middle, AlertStatus::Dismissed, reason.clone()).expect("changed");
+    temporary
+        .store
+        .set_alert_status(middle, AlertStatus::Dismissed, reason.clone())
+        .expect("changed");
     let check = |filter: AlertFilter, limit, expected: &[usize]| {
         let alerts = temporary.store.alerts(&filter, limit).expect("a list");
         let uuids: Vec<_> = alerts.iter().map(|stored| stored.alert.uuid).collect();
@@ -35,7 +38,10 @@ fn alerts_are_listed_newest_first_with_what_they_are_about() {
     );
     assert!(stored.changed.is_some());
     let report = temporary.store.report(reports[1].uuid).expect("read").expect("a report");
-    assert_eq!((report.alerts[0].status, &report.alerts[0].reason), (AlertStatus::Dismissed, &reason));
+    assert_eq!(
+        (report.alerts[0].status, &report.alerts[0].reason),
+        (AlertStatus::Dismissed, &reason)
+    );
 }
 
 #[test]
@@ -45,7 +51,8 @@ fn the_last_change_counts_also_within_a_moment() {
     temporary.store.insert(&report).expect("stored");
     let alert = report.alerts[0].uuid;
     for round in 0..50 {
-        let status = [AlertStatus::Dismissed, AlertStatus::Silenced, AlertStatus::Active][round % 3];
+        let status =
+            [AlertStatus::Dismissed, AlertStatus::Silenced, AlertStatus::Active][round % 3];
         temporary.store.set_alert_status(alert, status, None).expect("changed");
         let stored = temporary.store.alerts(&AlertFilter::default(), 1).expect("a list").remove(0);
         assert_eq!(stored.alert.status, status, "round {round}");

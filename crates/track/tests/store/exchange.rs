@@ -25,7 +25,8 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let before = files(&folder);
     assert_eq!(before.keys().collect::<Vec<_>>(), [&name]);
     // A change of an alert is a file of its own; that of the report stays as it is.
-    let change = temporary.store.set_alert_status(first.alerts[0].uuid, AlertStatus::Silenced, None);
+    let change =
+        temporary.store.set_alert_status(first.alerts[0].uuid, AlertStatus::Silenced, None);
     let change = change.expect("changed");
     temporary.store.insert(&report("main", 60, 2.5)).expect("stored");
     check(&temporary.store, 1, 1, 1);
@@ -43,7 +44,9 @@ fn what_was_exported_comes_in_once() {
     let report = rich(1, 5);
     from.store.insert(&report).expect("stored");
     let reason = Some("known".to_owned());
-    from.store.set_alert_status(report.alerts[0].uuid, AlertStatus::Dismissed, reason).expect("changed");
+    from.store
+        .set_alert_status(report.alerts[0].uuid, AlertStatus::Dismissed, reason)
+        .expect("changed");
     let folder = from.folder.path().join("files");
     from.store.export(&folder).expect("exported");
     let mut to = temporary();
@@ -64,7 +67,9 @@ fn a_change_may_come_before_its_alert() {
     let mut from = temporary();
     let report = rich(1, 1);
     from.store.insert(&report).expect("stored");
-    from.store.set_alert_status(report.alerts[0].uuid, AlertStatus::Silenced, None).expect("changed");
+    from.store
+        .set_alert_status(report.alerts[0].uuid, AlertStatus::Silenced, None)
+        .expect("changed");
     let folder = from.folder.path().join("files");
     from.store.export(&folder).expect("exported");
     let later = from.folder.path().join("later");

@@ -12,7 +12,7 @@ use wingbeat_bench::{
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
     report::{self, Style, veristat},
-    result::{Comparison, Failure, BenchReport, SCHEMA_VERSION},
+    result::{BenchReport, Comparison, Failure, SCHEMA_VERSION},
 };
 use wingbeat_bpf::{loader::LoadError, spec::Spec};
 

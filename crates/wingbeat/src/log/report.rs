@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use owo_colors::OwoColorize as _;
 use wingbeat_text::{Column, GivesWay, Paint, Table, paragraph, share};
 use wingbeat_track::{
-    model::{Alert, BenchmarkName, Outcome, Report, Slug, AlertStatus, Verdict},
+    model::{Alert, AlertStatus, BenchmarkName, Outcome, Report, Slug, Verdict},
     output::outcome_word,
 };
 

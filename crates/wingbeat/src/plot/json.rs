@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use wingbeat_track::{
-    model::{Limit, Measure, Outcome, AlertStatus},
+    model::{AlertStatus, Limit, Measure, Outcome},
     plot::{Chart, Dot, Line, Panel, Stamp},
 };
 

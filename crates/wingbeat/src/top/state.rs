@@ -5,7 +5,7 @@ pub(super) mod tests;
 
 use std::collections::{HashMap, VecDeque};
 
-use wingbeat_bench::live::{ProgramReport, LiveReport, Total};
+use wingbeat_bench::live::{LiveReport, ProgramReport, Total};
 
 use super::{columns::Sort, keys::Step};
 

@@ -126,7 +126,11 @@ fn every_finding_is_complete() {
     for finding in &findings {
         assert!(!finding.detail.is_empty(), "{finding:?}");
         assert!(finding.concerns().count() > 0, "{finding:?}");
-        assert_eq!(finding.next_step.is_none(), finding.status == FindingStatus::Works, "{finding:?}");
+        assert_eq!(
+            finding.next_step.is_none(),
+            finding.status == FindingStatus::Works,
+            "{finding:?}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::json;
 
-use crate::live::{ProgramReport, LiveReport};
+use crate::live::{LiveReport, ProgramReport};
 
 /// Writes the programs that ran: mean time (`latency`, ns, with the ends of its interval where it has
 /// one), runs per second (`throughput`) and runs (`runs`); where single runs were timed, those too.

@@ -1,7 +1,7 @@
 //! CSV: a row per program, empty fields for what is not known.
 
 use crate::{
-    live::{ProgramReport, LiveReport, SingleRuns},
+    live::{LiveReport, ProgramReport, SingleRuns},
     report::{real, whole},
 };
 

@@ -4,7 +4,7 @@ mod single_runs;
 
 use wingbeat_text::{Paint, Side, decimal, duration, grouped, or_dash, plural, printable, rows};
 
-use crate::live::{ProgramReport, LiveReport};
+use crate::live::{LiveReport, ProgramReport};
 
 /// A column: heading, side, and what stands in it.
 type Column = (&'static str, Side, fn(&ProgramReport) -> String);

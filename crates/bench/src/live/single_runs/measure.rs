@@ -21,14 +21,14 @@ use super::{
 use crate::{
     Warning,
     live::{
-        Attachments, LiveError, Options, LiveOutcome, Progress,
+        Attachments, LiveError, LiveOutcome, Options, Progress,
         change::Rates,
         check_rights,
         command::{end, start, wait},
         cpus_online,
         held::{Held, hold},
         reading::now_ns,
-        report::{CommandReport, EndedBy, ProgramReport, LiveReport, busiest_first},
+        report::{CommandReport, EndedBy, LiveReport, ProgramReport, busiest_first},
         sampler::is_sysctl_on,
         warning,
     },

@@ -155,7 +155,8 @@ fn what_fills_the_buffer_is_to_be_made_less() {
         let (mut summary, off_cpu) = blocked(mode);
         summary.off_cpu = mode.blocks().then_some(off_cpu);
         (summary.tails_lost, summary.ticks.lost) = (7, 1);
-        let texts: Vec<String> = warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect();
+        let texts: Vec<String> =
+            warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect();
         assert_eq!(texts.len(), 2, "{texts:?}");
         assert!(texts.iter().all(|text| text.ends_with(expected)), "{texts:?}");
     };

@@ -50,7 +50,8 @@ pub(super) fn row(
         }
     };
     let is_beyond = row.change.is_none_or(|change| change.abs() > threshold);
-    row.is_beyond_threshold = row.verdict == PairedVerdict::Worse && is_beyond && !series.is_ignored;
+    row.is_beyond_threshold =
+        row.verdict == PairedVerdict::Worse && is_beyond && !series.is_ignored;
     if series.is_ignored {
         row.note = Some("asked not to be judged, so it fails nothing".to_owned());
     }

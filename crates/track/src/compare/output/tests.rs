@@ -13,7 +13,8 @@ fn name(text: &str) -> BenchmarkName {
 }
 
 fn row(benchmark: &str, verdict: PairedVerdict) -> ComparedRow {
-    let (lower, upper) = if verdict == PairedVerdict::Worse { (0.02, 0.04) } else { (-0.004, 0.003) };
+    let (lower, upper) =
+        if verdict == PairedVerdict::Worse { (0.02, 0.04) } else { (-0.004, 0.003) };
     ComparedRow {
         benchmark: name(benchmark),
         measure: Measure::latency(),
@@ -108,7 +109,10 @@ fn conclusions() {
     };
     check(&[PairedVerdict::NoChangeSeen], "no change seen in 1 result");
     check(&[PairedVerdict::Same, PairedVerdict::NoChangeSeen], "no change seen in 2 results");
-    check(&[PairedVerdict::Worse, PairedVerdict::Better, PairedVerdict::Better], "1 worse, 2 better of 3 results");
+    check(
+        &[PairedVerdict::Worse, PairedVerdict::Better, PairedVerdict::Better],
+        "1 worse, 2 better of 3 results",
+    );
     check(&[PairedVerdict::TooFewPairs], "1 undecided of 1 result");
 }
 

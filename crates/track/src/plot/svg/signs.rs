@@ -5,7 +5,7 @@ use wingbeat_text::share::change;
 
 use super::{marks::border, px};
 use crate::{
-    model::{Limit, AlertStatus},
+    model::{AlertStatus, Limit},
     plot::{
         chart::{Chart, Line},
         layout::{FONT_SMALL, Frame, Layout, PLOT_TOP},

@@ -7,8 +7,8 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 use wingbeat_track::{
     model::{
-        Alert, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric, Outcome,
-        Report, Results, StartPoint, AlertStatus, Verdict,
+        Alert, AlertStatus, BenchmarkName, Boundary, Change, Environment, Limit, Measure, Metric,
+        Outcome, Report, Results, StartPoint, Verdict,
     },
     store::Store,
 };

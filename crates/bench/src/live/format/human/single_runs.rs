@@ -3,7 +3,7 @@
 use wingbeat_text::{Side, decimal, grouped, or_dash, printable};
 
 use super::{list, owners, rate, real, took};
-use crate::live::{CounterReport, EmptyRuns, ProgramReport, LiveReport, SingleRuns};
+use crate::live::{CounterReport, EmptyRuns, LiveReport, ProgramReport, SingleRuns};
 
 const TIMES: [(&str, Side); 14] = [
     ("id", Side::Right),

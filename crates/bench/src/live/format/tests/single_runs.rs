@@ -2,7 +2,7 @@
 
 use super::{check, program, report};
 use crate::live::{
-    Bin, CounterReport, EmptyRuns, ProgramReport, LiveReport, SingleRuns, Untimed, format::Format,
+    Bin, CounterReport, EmptyRuns, LiveReport, ProgramReport, SingleRuns, Untimed, format::Format,
 };
 
 /// So many runs, half of which took no longer than `p50_ns`.
