@@ -138,17 +138,17 @@ impl Recorder {
     pub(super) fn thread_ended(&mut self, span: Span, is_exec: bool) {
         let Ended { before, last } = self.blocks.end(span, is_exec);
         if let Some((exec, span)) = before {
-            let since_start = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
-            let life = (since_start(span.begun_ns), since_start(span.end_ns));
-            if !self.blocks.carry_on(self.start_ns, &span) {
-                let add = || self.threads.add_ended((span.pid, span.tid), exec.name, life);
+            if !self.blocks.carry_on(self.start_ns, span) {
+                let Span { begun_ns, end_ns, .. } = span.since(self.start_ns);
+                let add =
+                    || self.threads.add_ended((span.pid, span.tid), exec.name, (begun_ns, end_ns));
                 let thread = exec.thread.unwrap_or_else(add);
-                self.blocks.close(thread, self.start_ns, &span);
+                self.blocks.close(thread, self.start_ns, span);
             }
         }
         if let Some(span) = last {
             let thread = self.threads.sampled(span.pid, span.tid);
-            self.blocks.close(thread, self.start_ns, &span);
+            self.blocks.close(thread, self.start_ns, span);
         }
     }
 
