@@ -129,19 +129,12 @@ impl Block {
     }
 }
 
-/// The user half of a stack.
+/// A half of a stack: its user frames, or its kernel frames, which are always complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UserPart {
+pub(super) struct Half {
     pub time_ns: u64,
     pub generation: GenerationId,
     pub completeness: Completeness,
-    pub frames: Vec<u64>,
-}
-
-/// The kernel half of a stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KernelPart {
-    pub time_ns: u64,
     pub frames: Vec<u64>,
 }
 
@@ -170,8 +163,8 @@ pub(super) struct Exec {
 /// The stacks of a thread, by their places.
 #[derive(Debug, Default)]
 pub(super) struct Blocker {
-    pub users: [Option<UserPart>; PLACES],
-    pub kernels: [Option<KernelPart>; PLACES],
+    pub users: [Option<Half>; PLACES],
+    pub kernels: [Option<Half>; PLACES],
     wholes: [[Option<Whole>; NO_PLACE as usize + 1]; USERS],
     off: Off,
     /// The last time that it became another program, and what it had been off the CPU by then.
@@ -254,6 +247,20 @@ impl Span {
 }
 
 impl Blocker {
+    /// Takes a half for one of these places. Did it have other frames before?
+    pub(super) fn replace(places: &mut [Option<Half>; PLACES], place: u8, half: Half) -> bool {
+        let Some(place) = places.get_mut(usize::from(place)) else { return false };
+        let is_other = place.as_ref().is_some_and(|known| known.frames != half.frames);
+        *place = Some(half);
+        is_other
+    }
+
+    /// The half at a place, if it was taken at that time.
+    pub(super) fn half(places: &[Option<Half>; PLACES], place: u8, time_ns: u64) -> Option<&Half> {
+        let half = places.get(usize::from(place))?.as_ref()?;
+        (time_ns != 0 && half.time_ns == time_ns).then_some(half)
+    }
+
     fn whole(&mut self, block: &Block) -> &mut Option<Whole> {
         let user = usize::from(block.place).min(USERS - 1);
         let kernel = usize::from(block.kernel_place.min(NO_PLACE));
@@ -318,7 +325,7 @@ pub(crate) struct Blocks {
     /// Blocks that lack half of their stack, because there was no room for it.
     pub stacks_missing: u64,
     /// The kernel half of a waker's stack, until the other half comes.
-    pub(super) waker_kernel: Option<(u32, KernelPart)>,
+    pub(super) waker_kernel: Option<(u32, Half)>,
     row_ids: FxHashMap<BlockKind, u32>,
     waker_ids: FxHashMap<RawWaker, WakerId>,
     waker_stacks: WakerStacks,

@@ -11,7 +11,7 @@ mod places;
 mod tables;
 
 use crate::{
-    model::{Frame, Meta, Profile, Sample},
+    model::{Frame, Profile, Sample},
     session::Finished,
 };
 
@@ -58,14 +58,14 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         })
         .collect();
     samples.sort_by_key(|sample| sample.time_ns);
-    let mut off_cpu = off_cpu(recorder, finished.mode, &mut stacks);
+    let mut off_cpu = off_cpu(recorder, finished.meta.mode, &mut stacks);
     let mut threads = recorder.threads.threads.clone();
     for (id, thread) in (0..).zip(&mut threads) {
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
     let Stacks { tables, frames, stacks, .. } = stacks;
     Profile {
-        meta: meta(finished),
+        meta: finished.meta.clone(),
         functions: tables.functions.entries,
         binaries: tables.binaries,
         frames,
@@ -75,19 +75,6 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         samples,
         blocked: off_cpu.blocked,
         intervals: off_cpu.intervals,
-    }
-}
-
-fn meta(finished: &Finished) -> Meta {
-    Meta {
-        mode: finished.mode,
-        target: finished.target.clone(),
-        start: finished.start,
-        start_ns: finished.start_ns,
-        duration_ns: finished.duration_ns,
-        frequency_hz: finished.frequency_hz,
-        period_ns: 1_000_000_000 / finished.frequency_hz,
-        system: system(),
     }
 }
 
