@@ -123,14 +123,14 @@ impl Recorder {
     /// Closes the account of a thread that ended, or became another program (`is_exec`).
     pub(super) fn thread_ended(&mut self, span: Span, is_exec: bool) {
         let Ended { before, last } = self.blocks.end(span, is_exec);
-        if let Some((exec, span)) = before {
-            if !self.blocks.carry_on(self.start_ns, span) {
-                let Span { begun_ns, end_ns, .. } = span.since(self.start_ns);
-                let add =
-                    || self.threads.add_ended((span.pid, span.tid), exec.name, (begun_ns, end_ns));
-                let thread = exec.thread.unwrap_or_else(add);
-                self.blocks.close(thread, self.start_ns, span);
-            }
+        if let Some((exec, span)) = before
+            && !self.blocks.carry_on(self.start_ns, span)
+        {
+            let Span { begun_ns, end_ns, .. } = span.since(self.start_ns);
+            let add =
+                || self.threads.add_ended((span.pid, span.tid), exec.name, (begun_ns, end_ns));
+            let thread = exec.thread.unwrap_or_else(add);
+            self.blocks.close(thread, self.start_ns, span);
         }
         if let Some(span) = last {
             let thread = self.threads.sampled(span.pid, span.tid);
