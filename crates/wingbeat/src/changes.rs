@@ -104,9 +104,7 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             report::json(&found, labels)?
         }
     };
-    if output.is_some() || args.format.get() != Format::Human || !quiet {
-        deliver(output, &text, quiet)?;
-    }
+    deliver(output, &text, args.format.get() == Format::Human, quiet)?;
     let is_changed = found.iter().any(|found| !found.changes.is_empty());
     Ok(if args.err && is_changed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -3,15 +3,7 @@
 
 mod progress;
 
-use std::{
-    env,
-    ffi::OsString,
-    io,
-    ops::Bound,
-    path::PathBuf,
-    process::ExitCode,
-    time::{Duration, SystemTime},
-};
+use std::{env, ffi::OsString, io, ops::Bound, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
@@ -26,7 +18,7 @@ use crate::{
     line::refuse_flags_behind,
     output::{PendingFile, deliver},
     shell::{interruptible, stdout_has_colours, width_of},
-    values::{FormatArgs, duration, share, share_within},
+    values::{FormatArgs, average, duration, share, share_within, time_seed},
 };
 
 /// Flags of `wingbeat compare`.
@@ -52,7 +44,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "ADAPTER", default_value = "magic")]
     adapter: Adapter,
     /// Use the mean or the median if the tool reports both
-    #[arg(long, value_name = "AVERAGE", value_parser = average)]
+    #[arg(long, value_name = "AVERAGE", value_parser = average())]
     average: Option<Average>,
     /// Exit with 1 if a benchmark is worse by more than the threshold, failed in the head, or is undecided
     #[arg(long)]
@@ -103,19 +95,15 @@ pub(crate) fn run(args: &CompareArgs, quiet: bool, verbose: bool) -> anyhow::Res
         has_colours: output.is_none() && stdout_has_colours(),
         is_verbose: verbose,
     };
-    if output.is_some() || args.format.get() != Format::Human || !quiet {
-        deliver(output, &text(&comparison, args.format.get(), style)?, quiet)?;
-    }
+    let format = args.format.get();
+    let text = text(&comparison, format, style)?;
+    deliver(output, &text, format == Format::Human, quiet)?;
     let passes = !comparison.is_worse() && !comparison.is_undecided();
     Ok(if args.err && !passes { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
     refuse_flags_behind(&args.command)?;
-    let clock = || {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        u64::from(now.subsec_nanos()) ^ now.as_secs() << 32
-    };
     Ok(Plan {
         directory: env::current_dir().context("cannot determine the current folder")?,
         base: args.base.clone(),
@@ -132,7 +120,7 @@ fn plan(args: &CompareArgs) -> anyhow::Result<Plan> {
             threshold_exact: args.threshold_exact,
             ..Settings::default()
         },
-        seed: args.seed.unwrap_or_else(clock),
+        seed: args.seed.unwrap_or_else(time_seed),
     })
 }
 
@@ -147,12 +135,4 @@ fn text(comparison: &Comparison, format: Format, style: Style) -> anyhow::Result
 fn positive(text: &str) -> Result<f64, String> {
     share_within(text, (Bound::Excluded(0.0), Bound::Unbounded))
         .map_err(|error| format!("{error}: no number of runs can detect every change"))
-}
-
-fn average(text: &str) -> Result<Average, String> {
-    match text {
-        "mean" => Ok(Average::Mean),
-        "median" => Ok(Average::Median),
-        _ => Err("expected mean or median".to_owned()),
-    }
 }

@@ -58,9 +58,7 @@ pub(crate) fn run(args: &LiveArgs, quiet: bool, verbose: bool) -> anyhow::Result
     let report = measured(&options, quiet)?;
     let format = Format::from(args.format.get());
     let text = format.write(&report)?;
-    if output.is_some() || format != Format::Human || !quiet {
-        deliver(output, &text, quiet)?;
-    }
+    deliver(output, &text, format == Format::Human, quiet)?;
     Ok(tell_rest(&report, &options, quiet, verbose))
 }
 

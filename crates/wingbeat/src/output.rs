@@ -96,9 +96,17 @@ impl PendingFile {
     }
 }
 
-/// Writes a result to its file, without colours, or to stdout if it has none.
-pub(crate) fn deliver(file: Option<PendingFile>, text: &str, quiet: bool) -> anyhow::Result<()> {
-    let Some(file) = file else { return print(text) };
+/// Writes a result to its file, without colours, or to stdout if it has none; there, what is for people
+/// only if they want to hear something.
+pub(crate) fn deliver(
+    file: Option<PendingFile>,
+    text: &str,
+    is_for_people: bool,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let Some(file) = file else {
+        return if is_for_people && quiet { Ok(()) } else { print(text) };
+    };
     let path = file.path().to_owned();
     let plain = anstream::adapter::strip_str(text).to_string();
     let bytes = file.write(|writer| writer.write_all(plain.as_bytes()))?;

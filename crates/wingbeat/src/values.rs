@@ -2,9 +2,13 @@
 
 use std::{ops::Bound, time::Duration};
 
-use clap::ValueEnum;
+use clap::{
+    ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use wingbeat_bench::report;
+use wingbeat_track::model::Average;
 
 /// Forms of a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -123,6 +127,21 @@ pub(crate) fn share_within(text: &str, bounds: (Bound<f64>, Bound<f64>)) -> Resu
             Err(format!("expected a percentage{from}{to}, such as 2.5 or 2.5%"))
         }
     }
+}
+
+/// The figure that stands for a benchmark.
+pub(crate) fn average() -> impl TypedValueParser<Value = Average> {
+    PossibleValuesParser::new(["mean", "median"]).map(|name| match &*name {
+        "mean" => Average::Mean,
+        _ => Average::Median,
+    })
+}
+
+/// Another number each time.
+pub(crate) fn time_seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    // The lower half of the nanoseconds is what changes.
+    since.map_or(0, |since| u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -34,8 +34,10 @@ use wingbeat_steps::command::find_program;
 
 /// Installs what is missing of everything; says each thing that it finds or installs.
 pub(crate) fn run() -> anyhow::Result<()> {
+    // What has begun already goes on in the same log.
     let has_begun = toolchain()?;
-    install_tools(has_begun)
+    say_tools(&install(!has_begun, probe::tools)?);
+    Ok(())
 }
 
 /// Installs what is missing of the toolchain and records it. Whether anything was missing.
@@ -49,36 +51,25 @@ pub(crate) fn toolchain() -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Installs what is missing of the tools. What has begun already goes on in the same log.
-fn install_tools(has_begun: bool) -> anyhow::Result<()> {
-    let mut found = probe::tools();
+/// Installs what a look finds to be missing, and gives what there is then.
+fn install(new_log: bool, look: impl Fn() -> Found) -> anyhow::Result<Found> {
+    let mut found = look();
     if !found.is_complete() {
-        let (log, _lock) = begin(!has_begun)?;
+        let (log, _lock) = begin(new_log)?;
         let mut history = History::default();
         // Looked for again: another set-up may have been at work until now.
-        found = probe::tools();
+        found = look();
         while let Some(step) = tools::next(&found, &history) {
             take(step, &mut history, &log);
-            found = probe::tools();
+            found = look();
         }
     }
-    say_tools(&found);
-    Ok(())
+    Ok(found)
 }
 
 /// Installs what is missing of programs that one task alone needs; an error if one cannot be had.
 pub(crate) fn programs(needed: &[Tool]) -> anyhow::Result<()> {
-    let mut found = probe::programs(needed);
-    if found.is_complete() {
-        return Ok(());
-    }
-    let (log, _lock) = begin(true)?;
-    let mut history = History::default();
-    found = probe::programs(needed);
-    while let Some(step) = tools::next(&found, &history) {
-        take(step, &mut history, &log);
-        found = probe::programs(needed);
-    }
+    let found = install(true, || probe::programs(needed))?;
     match tools::losses(&found).as_slice() {
         [] => Ok(()),
         losses => Err(anyhow!("missing: {}", losses.join("\nmissing: "))),

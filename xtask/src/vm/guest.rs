@@ -109,18 +109,9 @@ pub(super) fn records(suites: &Suites) -> Vec<(String, Vec<String>)> {
     }
     for name in ["fun-xdp", "fun-xdp-log", "profiler-ebpf"] {
         if let Some(object) = path(&suites.objects, name) {
-            let words = [
-                &*wingbeat,
-                "bench",
-                "--format",
-                "csv",
-                "--samples",
-                "1",
-                "--time",
-                "60s",
-                &*object,
-            ];
-            add(&format!("{VERIFIED}{name}"), &words);
+            let bench = [&*wingbeat, "bench", "--format", "csv", "--samples", "1"];
+            let rest = ["--time", "60s", &*object];
+            add(&format!("{VERIFIED}{name}"), &[&bench[..], &rest].concat());
         }
     }
     records

@@ -60,8 +60,8 @@ fn gather(suites: &Suites) -> anyhow::Result<Stage> {
         stage.folder(folder);
     }
     stage.text(guest::RUN_PATH, guest::RUN);
-    for file in programs::FILES {
-        stage.file(Path::new(file));
+    for file in programs::FILES.split_whitespace() {
+        stage.file(&Path::new("/etc").join(file));
     }
     for name in programs::CALLED {
         stage.called(name);
@@ -84,7 +84,7 @@ fn compiler(stage: &mut Stage) -> anyhow::Result<()> {
             stage.program(&path);
         }
     }
-    for name in programs::COMPILER_FILES {
+    for name in programs::COMPILER_FILES.split_whitespace() {
         if let Some(path) = compiler_part("file", name) {
             stage.file(&path);
         }

@@ -111,7 +111,7 @@ fn newest(found: &str) -> Option<String> {
 }
 
 /// The numbers in a name: as versions compare.
-fn numbers(name: &str) -> Vec<u64> {
+pub(super) fn numbers(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 

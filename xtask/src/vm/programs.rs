@@ -28,50 +28,15 @@ pub(super) const CALLED: &[&str] = &[
 pub(super) const COMPILER_PROGRAMS: &[&str] = &["cc1", "collect2", "lto-wrapper"];
 
 /// The same for files that it links.
-pub(super) const COMPILER_FILES: &[&str] = &[
-    "crt1.o",
-    "Scrt1.o",
-    "rcrt1.o",
-    "gcrt1.o",
-    "crti.o",
-    "crtn.o",
-    "crtbegin.o",
-    "crtbeginS.o",
-    "crtbeginT.o",
-    "crtend.o",
-    "crtendS.o",
-    "libgcc.a",
-    "libgcc_eh.a",
-    "libgcc_s.so",
-    "libgcc_s.so.1",
-    "libc.so",
-    "libc.so.6",
-    "libc.a",
-    "libc_nonshared.a",
-    "libm.so",
-    "libm.so.6",
-    "libm.a",
-    "libmvec.so",
-    "libmvec.so.1",
-    "libpthread.a",
-    "libdl.a",
-    "librt.a",
-    "liblto_plugin.so",
-    "ld-linux-x86-64.so.2",
-];
+pub(super) const COMPILER_FILES: &str = "
+    crt1.o Scrt1.o rcrt1.o gcrt1.o crti.o crtn.o crtbegin.o crtbeginS.o crtbeginT.o crtend.o crtendS.o
+    libgcc.a libgcc_eh.a libgcc_s.so libgcc_s.so.1 libc.so libc.so.6 libc.a libc_nonshared.a
+    libm.so libm.so.6 libm.a libmvec.so libmvec.so.1 libpthread.a libdl.a librt.a
+    liblto_plugin.so ld-linux-x86-64.so.2";
 
-/// Files without which programs above do not do what they do here.
-pub(super) const FILES: &[&str] = &[
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/nsswitch.conf",
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/hosts",
-    "/etc/localtime",
-    "/etc/protocols",
-    "/etc/services",
-];
+/// Files of `/etc` without which programs above do not do what they do here.
+pub(super) const FILES: &str =
+    "ld.so.cache ld.so.conf nsswitch.conf passwd group hosts localtime protocols services";
 
 /// Folders of headers that no test includes, below those that the compiler looks into.
 pub(super) const HEADERS_LEFT_OUT: &[&str] = &["c++", "llvm", "clang", "python", "node", "X11"];

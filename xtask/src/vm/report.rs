@@ -70,14 +70,17 @@ mod tests {
     use super::*;
     use crate::vm::console::Console;
 
+    fn ending(said: &str) -> Ending {
+        let mut console = Console::default();
+        said.lines().for_each(|line| drop(console.line(line)));
+        Ending { console, trouble: None, took: Duration::ZERO }
+    }
+
     #[test]
     fn every_program_has_to_pass() {
         #[track_caller]
         fn check(said: &str, expected: bool) {
-            let mut console = Console::default();
-            said.lines().for_each(|line| drop(console.line(line)));
-            let ending = Ending { console, trouble: None, took: Duration::ZERO };
-            let report = Report::new("6.1", ending);
+            let report = Report::new("6.1", ending(said));
             assert_eq!(report.passed(), expected, "{}", report.text());
         }
         check("@vm begin a\n@vm end 0 a", true);
@@ -89,11 +92,7 @@ mod tests {
 
     #[test]
     fn trouble_is_a_failure_whatever_passed() {
-        let ending = || {
-            let mut console = Console::default();
-            ["@vm begin a", "@vm end 0 a"].iter().for_each(|line| drop(console.line(line)));
-            Ending { console, trouble: None, took: Duration::ZERO }
-        };
+        let ending = || ending("@vm begin a\n@vm end 0 a");
         assert!(Report::new("6.1", ending()).passed());
         let hung = Ending { trouble: Some("it hangs".to_owned()), ..ending() };
         assert!(!Report::new("6.1", hung).passed());

@@ -5,6 +5,8 @@ use std::slice;
 
 use wingbeat_steps::marked::aligned;
 
+use super::kernel::numbers;
+
 /// A table whose first column has names of rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Table {
@@ -92,10 +94,6 @@ impl Table {
 fn cells(line: &str) -> Option<Vec<String>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     Some(inner.split('|').map(|cell| cell.trim().to_owned()).collect())
-}
-
-fn numbers(name: &str) -> Vec<u64> {
-    name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
 #[cfg(test)]

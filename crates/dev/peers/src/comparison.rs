@@ -39,6 +39,15 @@ pub(crate) struct Common {
     pub(crate) markdown: Vec<PathBuf>,
 }
 
+/// Writes tables into these files, between the marks that each has.
+pub(crate) fn write(files: &[PathBuf], parts: &[(&str, &str)]) -> anyhow::Result<()> {
+    for file in files {
+        marked::write(file, parts)?;
+        eprintln!("wrote the tables into {}", file.display());
+    }
+    Ok(())
+}
+
 impl Common {
     /// The wingbeat to test, built unless it was named.
     pub(crate) fn wingbeat(&self) -> anyhow::Result<PathBuf> {
@@ -51,11 +60,7 @@ impl Common {
 
     /// Writes the tables where they were wanted.
     pub(crate) fn write(&self, marks: &str, text: &str) -> anyhow::Result<()> {
-        for file in &self.markdown {
-            marked::write(file, marks, text)?;
-            eprintln!("wrote the tables into {}", file.display());
-        }
-        Ok(())
+        write(&self.markdown, &[(marks, text)])
     }
 
     /// Keeps the figures, prints the tables, and writes them where they were wanted.

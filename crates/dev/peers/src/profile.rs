@@ -25,14 +25,12 @@ mod workload;
 
 use std::{
     fs,
-    io::ErrorKind,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use wingbeat_steps::marked::{marks, replace};
 
 use self::{
     record::{Record, Run},
@@ -41,7 +39,7 @@ use self::{
     workload::{Job, SLEEPY, Workload},
 };
 use crate::{
-    comparison::{self, Origin, Stop, chosen, fresh, keep, need_root, out},
+    comparison::{self, Origin, Stop, chosen, fresh, keep, need_root, out, write},
     tools::find,
 };
 
@@ -121,37 +119,14 @@ pub(crate) fn run(args: &ProfileArgs) -> anyhow::Result<ExitCode> {
         eprintln!("stopped early: no other file was written");
         return Ok(ExitCode::FAILURE);
     }
-    let parts = match args.mode {
+    match args.mode {
         Mode::OnCpu => {
-            vec![("peers profile", full), ("peers summary", text::summary(&record))]
+            let summary = text::summary(&record);
+            write(&args.markdown, &[("peers profile", &full), ("peers summary", &summary)])?;
         }
-        Mode::OffCpu => vec![("peers profile off-cpu", full)],
-    };
-    for file in &args.markdown {
-        write(file, &parts)?;
-        eprintln!("wrote the tables into {}", file.display());
+        Mode::OffCpu => write(&args.markdown, &[("peers profile off-cpu", &full)])?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes those parts that a file has marks for; a new file gets the first part.
-fn write(file: &Path, parts: &[(&str, String)]) -> anyhow::Result<()> {
-    let lines: Vec<String> = parts.iter().map(|(name, _)| marks(name).join("\n")).collect();
-    let old = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => format!("{}\n", lines[0]),
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", file.display()));
-        }
-    };
-    let replaced = parts.iter().fold(None, |text: Option<String>, (name, new)| {
-        replace(text.as_deref().unwrap_or(&old), name, new).or(text)
-    });
-    let Some(text) = replaced else {
-        let lines = lines.join("\nor the lines\n");
-        bail!("{} has no place for the tables: add the lines\n{lines}", file.display());
-    };
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// What is to be measured.
@@ -399,27 +374,5 @@ mod tests {
         let off = tools::all(Mode::OffCpu).iter().map(|tool| tool.name).collect::<Vec<_>>();
         check(Mode::OffCpu, "token", 0, Some(&off));
         check(Mode::OffCpu, "sleepy", 0, Some(&["wingbeat", "perf", "bpftrace"]));
-    }
-
-    #[test]
-    fn a_file_without_marks_is_left_alone() {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let parts = [("a", "first".to_owned()), ("b", "second".to_owned())];
-        let check = |old: Option<&str>, expected: Option<&str>| {
-            let file = dir.path().join("file.md");
-            let _ = fs::remove_file(&file);
-            if let Some(old) = old {
-                fs::write(&file, old).expect("a file");
-            }
-            let is_written = write(&file, &parts).is_ok();
-            let text = fs::read_to_string(&file).expect("text");
-            assert_eq!(is_written.then_some(&*text), expected, "{old:?}");
-        };
-        let marked = |name, text| format!("<!-- {name}: begin -->\n{text}<!-- {name}: end -->\n");
-        let (a, b) = (marked("a", "\nfirst\n\n"), marked("b", "\nsecond\n\n"));
-        check(None, Some(&a));
-        check(Some(&marked("b", "")), Some(&b));
-        check(Some(&(marked("a", "x\n") + &marked("b", "y\n"))), Some(&(a.clone() + &b)));
-        check(Some("text\n"), None);
     }
 }

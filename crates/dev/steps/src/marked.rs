@@ -1,7 +1,7 @@
 //! Parts of a page that a command writes: what stands between two comments, each on a line of its own,
 //! `<!-- NAME: begin -->` and `<!-- NAME: end -->`. And the tables that stand there.
 
-use std::{fs, ops::Range, path::Path};
+use std::{fs, io::ErrorKind, ops::Range, path::Path};
 
 use anyhow::{Context as _, bail};
 
@@ -21,15 +21,24 @@ pub fn replace(text: &str, name: &str, new: &str) -> Option<String> {
     Some(format!("{}\n\n{}\n\n{}", &text[..start], new.trim_end(), &text[end..]))
 }
 
-/// Writes between the marks of a file.
-pub fn write(file: &Path, name: &str, new: &str) -> anyhow::Result<()> {
-    let old =
-        fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let Some(new) = replace(&old, name, new) else {
-        let [begin, end] = marks(name);
-        bail!("{} has no place for the tables: add the lines {begin} and {end}", file.display());
+/// Writes those parts, by their names, that a file has marks for; a new file gets the first part.
+pub fn write(file: &Path, parts: &[(&str, &str)]) -> anyhow::Result<()> {
+    let lines: Vec<String> = parts.iter().map(|(name, _)| marks(name).join("\n")).collect();
+    let old = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => format!("{}\n", lines[0]),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", file.display()));
+        }
     };
-    fs::write(file, new).with_context(|| format!("cannot write {}", file.display()))
+    let replaced = parts.iter().fold(None, |text: Option<String>, (name, new)| {
+        replace(text.as_deref().unwrap_or(&old), name, new).or(text)
+    });
+    let Some(text) = replaced else {
+        let lines = lines.join("\nor the lines\n");
+        bail!("{} has no place for the tables: add the lines\n{lines}", file.display());
+    };
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Rows of a table as Markdown, the first of them its heading, in columns that also read well on a terminal.
@@ -112,14 +121,25 @@ mod tests {
     }
 
     #[test]
-    fn files_without_these_marks_are_left_alone() {
+    fn a_file_without_marks_is_left_alone() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let file = dir.path().join("a.md");
-        fs::write(&file, marked("x\n<b>\n\nold\n\n<e>\n")).expect("a file");
-        write(&file, "a", "new\n").expect("it has marks");
-        let error = write(&file, "b", "other").expect_err("it has others").to_string();
-        assert!(error.contains("<!-- b: begin -->"), "{error}");
-        let text = fs::read_to_string(&file).expect("text");
-        assert_eq!(text, marked("x\n<b>\n\nnew\n\n<e>\n"));
+        let check = |old: Option<&str>, expected: Option<&str>| {
+            let file = dir.path().join("file.md");
+            let _ = fs::remove_file(&file);
+            if let Some(old) = old {
+                fs::write(&file, old).expect("a file");
+            }
+            let outcome = write(&file, &[("a", "first"), ("b", "second")]);
+            let text = fs::read_to_string(&file).expect("text");
+            assert_eq!(text, expected.or(old).expect("a text"));
+            let told = outcome.map_err(|error| error.to_string().contains("<!-- b: begin -->"));
+            assert_eq!(told, expected.map(drop).ok_or(true), "{old:?}");
+        };
+        let marked = |name, text| format!("<!-- {name}: begin -->\n{text}<!-- {name}: end -->\n");
+        let (a, b) = (marked("a", "\nfirst\n\n"), marked("b", "\nsecond\n\n"));
+        check(None, Some(&a));
+        check(Some(&marked("b", "")), Some(&b));
+        check(Some(&(marked("a", "x\n") + &marked("b", "y\n"))), Some(&(a.clone() + &b)));
+        check(Some("text\n"), None);
     }
 }

@@ -105,7 +105,7 @@ pub struct ChangeInterval {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "Verdict", rename_all = "kebab-case")]
+#[serde(remote = "PairedVerdict", rename_all = "kebab-case")]
 enum VerdictName {
     Worse,
     Changed,

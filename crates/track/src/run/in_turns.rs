@@ -129,17 +129,17 @@ fn take_over(
 fn decided(row: &ComparedRow, look: &Look) -> Option<Outcome> {
     let is_large = row.change.is_none_or(|change| change.abs() > look.change_min);
     match row.verdict {
-        compare::Verdict::Worse if is_large => Some(Outcome::Worse),
-        compare::Verdict::Worse | compare::Verdict::Better | compare::Verdict::Same => {
-            Some(Outcome::NoChange)
-        }
-        compare::Verdict::NoChangeSeen => {
+        compare::PairedVerdict::Worse if is_large => Some(Outcome::Worse),
+        compare::PairedVerdict::Worse
+        | compare::PairedVerdict::Better
+        | compare::PairedVerdict::Same => Some(Outcome::NoChange),
+        compare::PairedVerdict::NoChangeSeen => {
             let is_seen = |visible: f64| visible <= look.change.abs();
             row.smallest_visible.is_none_or(is_seen).then_some(Outcome::NoChange)
         }
-        compare::Verdict::Changed | compare::Verdict::TooFewPairs | compare::Verdict::NotJudged => {
-            None
-        }
+        compare::PairedVerdict::Changed
+        | compare::PairedVerdict::TooFewPairs
+        | compare::PairedVerdict::NotJudged => None,
     }
 }
 

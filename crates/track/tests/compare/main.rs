@@ -12,7 +12,7 @@ use wingbeat_stats::{Sample, normal, random::Random};
 use wingbeat_track::{
     adapter::Adapter,
     compare::{
-        CompareError, Event, Plan, Verdict, compare,
+        CompareError, Event, PairedVerdict, Plan, compare,
         judge::{Settings, judge, yardstick},
         series::Series,
     },
@@ -57,9 +57,9 @@ fn equal_revisions_are_hardly_ever_called_different() {
 fn a_slowdown_is_found_among_others() {
     let mut random = Random::new(2);
     let (rows, _) = judge(&series(5, 32, 0.03, &mut random), &Settings::default());
-    assert_eq!((rows[0].benchmark.as_str(), rows[0].verdict), ("b0", Verdict::Worse));
+    assert_eq!((rows[0].benchmark.as_str(), rows[0].verdict), ("b0", PairedVerdict::Worse));
     assert!(rows[0].is_beyond_threshold);
-    assert!(rows[1..].iter().all(|row| row.verdict == Verdict::NoChangeSeen));
+    assert!(rows[1..].iter().all(|row| row.verdict == PairedVerdict::NoChangeSeen));
 }
 
 #[test]

@@ -73,10 +73,11 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     };
     // A table without a row says nothing that the errors do not say.
     let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
-    if output.is_some() || args.format() != report::Format::Human || !(is_empty || quiet) {
-        deliver(output, &text, quiet)?;
+    let is_human = args.format() == report::Format::Human;
+    if output.is_some() || !is_human || !is_empty {
+        deliver(output, &text, is_human, quiet)?;
     }
-    if args.format() != report::Format::Human && !quiet {
+    if !is_human && !quiet {
         // Machine formats have no room for these, and nobody should miss them.
         for warning in &done.report.warnings {
             warning!("{warning}");

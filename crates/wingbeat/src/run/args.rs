@@ -16,7 +16,7 @@ use wingbeat_track::{
 
 use crate::{
     store::StoreArgs,
-    values::{FormatArgs, share_within},
+    values::{FormatArgs, average, share_within, time_seed},
 };
 
 /// Flags of `wingbeat run`.
@@ -256,14 +256,6 @@ pub(crate) enum Format {
     Html,
 }
 
-/// The figure that stands for a benchmark.
-fn average() -> impl TypedValueParser<Value = Average> {
-    PossibleValuesParser::new(["mean", "median"]).map(|name| match &*name {
-        "mean" => Average::Mean,
-        _ => Average::Median,
-    })
-}
-
 /// How one result is made of several.
 fn fold() -> impl TypedValueParser<Value = Fold> {
     PossibleValuesParser::new(["min", "max", "mean", "median"]).map(|name| match &*name {
@@ -300,11 +292,4 @@ fn noise(text: &str) -> Result<f64, String> {
 
 fn slower(text: &str) -> Result<f64, String> {
     share_within(text, (Bound::Excluded(-100.0), Bound::Unbounded))
-}
-
-/// Another number each time.
-fn time_seed() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    // The lower half of the nanoseconds is what changes.
-    since.map_or(0, |since| u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap_or(0))
 }

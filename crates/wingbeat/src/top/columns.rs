@@ -39,40 +39,29 @@ impl Column {
     pub(crate) const ALL: [Self; 7] =
         [Self::Id, Self::Type, Self::Name, Self::Owners, Self::Runs, Self::Time, Self::Cpu];
 
-    /// Its name for `--sort`.
+    /// Its name for `--sort`, what stands above it, and the key that sorts by it, a letter of that.
+    fn words(self) -> (&'static str, &'static str, char) {
+        match self {
+            Self::Id => ("id", "id", 'i'),
+            Self::Type => ("type", "type", 't'),
+            Self::Name => ("name", "name", 'n'),
+            Self::Owners => ("owners", "owners", 'o'),
+            Self::Runs => ("runs", "runs/s", 'u'),
+            Self::Time => ("time", "ns/run", 's'),
+            Self::Cpu => ("cpu", "CPU %", 'c'),
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::Type => "type",
-            Self::Name => "name",
-            Self::Owners => "owners",
-            Self::Runs => "runs",
-            Self::Time => "time",
-            Self::Cpu => "cpu",
-        }
+        self.words().0
     }
 
-    /// What stands above it.
     pub(crate) fn heading(self) -> &'static str {
-        match self {
-            Self::Runs => "runs/s",
-            Self::Time => "ns/run",
-            Self::Cpu => "CPU %",
-            other => other.name(),
-        }
+        self.words().1
     }
 
-    /// The key that sorts by it, a letter of its heading.
     pub(crate) fn key(self) -> char {
-        match self {
-            Self::Id => 'i',
-            Self::Type => 't',
-            Self::Name => 'n',
-            Self::Owners => 'o',
-            Self::Runs => 'u',
-            Self::Time => 's',
-            Self::Cpu => 'c',
-        }
+        self.words().2
     }
 
     /// Numbers stand to the right.

@@ -1,10 +1,12 @@
 //! Bad input gets a message and exit code 1 or 2, never a panic.
 
-use std::{fs, os::unix::process::CommandExt as _, process::Command};
+use std::fs;
 
 use crate::{
     elf::Object,
-    support::{Folder, PROGRAM, QUICK, finished, looping, turn_with_object},
+    measure::capture,
+    ran::without_rights,
+    support::{Folder, PROGRAM, QUICK, Ran, looping, turn_with_object},
 };
 
 /// Fails unless `wingbeat` ends with this code and says all this.
@@ -79,7 +81,7 @@ fn no_programs() -> Vec<u8> {
 #[test]
 fn arguments_that_do_not_fit() {
     let folder = Folder::with_object();
-    folder.file("zero.pcap", capture_header());
+    folder.file("zero.pcap", capture(&[]));
     folder.file("map.json", "[]");
     let check = |arguments: &[&str], code, expected: &[&str]| {
         check(&folder, &[&["bench", "looping.o"], arguments].concat(), code, expected);
@@ -103,14 +105,8 @@ fn a_full_disk_is_told_with_what_was_written() {
     for arguments in [&QUICK[..], &["annotate", "looping.o"]] {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let output = folder.wingbeat(arguments).stdout(full).output().expect("run wingbeat");
-        finished(output).ended_with(1).tells("cannot write to stdout: No space left");
+        Ran::from(output).ended_with(1).tells("cannot write to stdout: No space left");
     }
-}
-
-/// A classic capture without packets.
-fn capture_header() -> Vec<u8> {
-    let words: [u32; 6] = [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1];
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 #[test]
@@ -129,22 +125,10 @@ fn packets_that_the_kernel_refuses() {
 #[test]
 fn without_rights_one_sentence() {
     let folder = Folder::with_object();
-    let copy = folder.path("wingbeat");
-    // By another process: one that this process starts meanwhile could hold the copy open for
-    // writing, which makes it "busy" for exec.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
-    assert!(copied.expect("cp").success());
     for verb in ["bench", "annotate"] {
-        let mut command = folder.program(&copy, &[verb, "looping.o"]);
-        if rustix::process::geteuid().is_root() {
-            command.uid(65534).gid(65534);
-        }
-        let found = finished(command.output().expect("run wingbeat")).ended_with(1);
-        assert!(found.stdout.is_empty(), "{}", found.stdout);
-        for text in ["Operation not permitted", "CAP_BPF", "sudo"] {
-            assert!(found.stderr.contains(text), "{}", found.stderr);
-        }
-        assert_eq!(found.stderr.lines().count(), 1, "{}", found.stderr);
+        let mut command = without_rights(folder.0.path());
+        let found = Ran::of(command.args([verb, "looping.o"])).ended_with(1).prints_nothing();
+        let texts = ["Operation not permitted", "CAP_BPF", "sudo"];
+        found.tells_all(&texts).tells_in_one_line();
     }
-    assert!(fs::exists(&copy).expect("a folder"));
 }

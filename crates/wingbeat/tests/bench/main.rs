@@ -15,6 +15,7 @@ mod elf;
 mod measure;
 #[path = "../common/object.rs"]
 mod object;
-#[path = "../common/runs.rs"]
-mod runs;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../common/ran.rs"]
+mod ran;
 mod support;

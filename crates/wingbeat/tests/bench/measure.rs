@@ -7,11 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{
-    Folder, PASS, PROGRAM, QUICK, TURNS, executed, json, probe, result, started, turn,
-    turn_with_object,
+use crate::{
+    ran::{stopped, wait_for},
+    support::{
+        Folder, PASS, PROGRAM, QUICK, TURNS, executed, json, probe, started, turn, turn_with_object,
+    },
 };
 
 #[test]
@@ -163,7 +165,7 @@ fn each_packet_of_a_capture_is_an_input() {
 }
 
 /// A capture of Ethernet in the classic form.
-fn capture(packets: &[[u8; 64]]) -> Vec<u8> {
+pub(super) fn capture(packets: &[[u8; 64]]) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>();
     let mut file = words(&[0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1]);
     for packet in packets {
@@ -182,8 +184,7 @@ fn a_signal_ends_it_with_what_was_measured() {
     // Nothing outside tells that the first batch is done. It takes a tenth of this.
     thread::sleep(Duration::from_secs(6));
     let signalled = Instant::now();
-    kill_process(Pid::from_child(&child), Signal::INT).expect("signal");
-    let found = result(child);
+    let found = stopped(child, Signal::INT);
     let took = signalled.elapsed();
     assert!(took < Duration::from_secs(10), "it ended {took:?} after the signal");
     assert!(matches!(found.code, Some(0 | 1)), "{:?}: {}", found.code, found.stderr);
@@ -196,14 +197,10 @@ fn a_signal_ends_it_with_what_was_measured() {
 
 /// Waits until SIGINT (2) is caught.
 fn wait_for_handler(child: &Child) {
-    let deadline = Instant::now() + Duration::from_secs(10);
     let is_caught = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
         Some(u64::from_str_radix(mask, 16).ok()? & 1 << 1 != 0)
     };
-    while is_caught() != Some(true) {
-        assert!(Instant::now() < deadline, "no handler for SIGINT");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_for("a handler of SIGINT", || is_caught() == Some(true));
 }

@@ -1,19 +1,19 @@
 //! Turns, the object to measure, and running wingbeat.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::MutexGuard,
-};
+use std::{fs, path::PathBuf, process::Command, sync::MutexGuard};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use wingbeat_bench::live::check_rights;
 use wingbeat_bpf::code::{Insn, op};
 
 use crate::object::Program;
-pub(crate) use crate::runs::{Run, finished, result, started, turn};
+pub(crate) use crate::ran::{Ran, started};
+
+/// Waits for this test's turn; `None` without the rights.
+pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
+    crate::ran::turn(check_rights())
+}
 
 /// What the program of [`looping`] is called.
 pub(crate) const PROGRAM: &str = "count_down";
@@ -90,14 +90,11 @@ pub(crate) fn turn_with_object() -> Option<(MutexGuard<'static, ()>, Folder)> {
 }
 
 /// A folder with files in it; gone afterwards. Readable by all, for tests without rights.
-pub(crate) struct Folder(TempDir);
+pub(crate) struct Folder(pub(crate) TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let readable = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(folder.path(), readable).expect("permissions");
-        Self(folder)
+        Self(tempfile::tempdir().expect("temporary folder"))
     }
 
     /// A folder with the object `looping.o`.
@@ -125,22 +122,18 @@ impl Folder {
 
     /// `wingbeat` with arguments, run in this folder.
     pub(crate) fn wingbeat(&self, arguments: &[&str]) -> Command {
-        self.program(Path::new(env!("CARGO_BIN_EXE_wingbeat")), arguments)
-    }
-
-    pub(crate) fn program(&self, program: &Path, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
         command.args(arguments).current_dir(self.0.path());
         command
     }
 
     /// Runs `wingbeat` in this folder to its end.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
-        finished(self.wingbeat(arguments).output().expect("run wingbeat"))
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&mut self.wingbeat(arguments))
     }
 }
 
-impl Run {
+impl Ran {
     /// Everything it said, each run of white space a single space: tables wrap long texts.
     pub(crate) fn said(&self) -> String {
         let both = format!("{} {}", self.stdout, self.stderr);

@@ -4,12 +4,9 @@
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
-    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::{Duration, Instant},
+    sync::{LazyLock, MutexGuard},
 };
 
 use serde_json::Value;
@@ -18,21 +15,14 @@ use wingbeat_bpf::{
     probe::{can, findings},
 };
 
-/// One test at a time.
-static TURN: Mutex<()> = Mutex::new(());
+use crate::ran::{Ran, without_rights};
 
-/// Asked once: a probe reads the kernel's types, and this program is not optimized.
-static CAN_PROFILE: LazyLock<bool> = LazyLock::new(|| can(Verb::Profile, &findings()));
-
-/// Waits for this test's turn; `None` if profiling is impossible here, which in CI is a failure.
+/// Waits for this test's turn; `None` if profiling is impossible here.
 pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    if *CAN_PROFILE {
-        return Some(turn);
-    }
-    assert!(std::env::var_os("CI").is_none(), "CI must be able to profile: see `wingbeat doctor`");
-    eprintln!("skipped: `wingbeat doctor` says that profiling is impossible here");
-    None
+    /// Asked once: a probe reads the kernel's types, and this program is not optimized.
+    static CAN_PROFILE: LazyLock<bool> = LazyLock::new(|| can(Verb::Profile, &findings()));
+    let can = CAN_PROFILE.then_some(());
+    crate::ran::turn(can.ok_or("`wingbeat doctor` says that profiling is impossible here"))
 }
 
 /// The same with a folder for the test.
@@ -83,9 +73,46 @@ static double cpu_s(void) {
 }
 ";
 
+/// Clocks, and a line `KEY NUMBER` on stdout for each figure; written at once, since some targets are
+/// killed.
+const CLOCKS: &str = r#"
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+static long clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+static long now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+static long thread_cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+static void say(const char *key, long value) { dprintf(1, "%s %ld\n", key, value); }
+static void say_of(const char *who, const char *what, long value) {
+    char key[64];
+    snprintf(key, sizeof key, "%s.%s", who, what);
+    say(key, value);
+}
+static void doze(long ns) {
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    nanosleep(&t, 0);
+}
+"#;
+
+/// Compiles a target with frame pointers; its source may use [`SPIN`] and [`CLOCKS`].
+pub(crate) fn build(folder: &Path, name: &str, source: &str) -> PathBuf {
+    build_with(folder, name, source, WITH_FRAME_POINTERS)
+}
+
+/// The same with flags of choice.
+pub(crate) fn build_with(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    compile(folder, name, &[SPIN, CLOCKS, source].concat(), flags)
+}
+
 /// Percent that a figure may be off besides, where `cargo xtask vm` emulates the machine: thousands of
 /// instructions lie between two looks at the clock, one of the target and one of the kernel, and each
-/// takes 2 ns.
+/// takes 4 ns.
 pub(crate) fn emulation_percent() -> f64 {
     if std::env::var_os("WINGBEAT_TEST_EMULATED").is_some() { 3.0 } else { 0.0 }
 }
@@ -121,15 +148,6 @@ impl Drop for Background {
     }
 }
 
-/// Waits until something holds, for ten seconds at most.
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited ten seconds until {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// What a run of wingbeat left.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
@@ -150,10 +168,7 @@ pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
 
 /// Reads what a run wrote, and checks what must hold for each run.
 pub(crate) fn finished(folder: &Path, output: Output) -> Run {
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace"] {
-        assert!(!stderr.contains(trace), "{stderr}");
-    }
+    let Ran { code, stdout, stderr, .. } = output.into();
     let summary = fs::read(folder.join("out.json"))
         .map(|bytes| serde_json::from_slice(&bytes).expect("summary is JSON"))
         .unwrap_or(Value::Null);
@@ -161,8 +176,7 @@ pub(crate) fn finished(folder: &Path, output: Output) -> Run {
     if !summary.is_null() {
         crate::support::check(&summary, &folded);
     }
-    let said = read_said(&String::from_utf8_lossy(&output.stdout));
-    Run { code: output.status.code(), stderr, folded, summary, said }
+    Run { code, stderr, folded, summary, said: read_said(&stdout) }
 }
 
 pub(crate) fn read_said(text: &str) -> BTreeMap<String, u64> {
@@ -191,30 +205,9 @@ impl Run {
 /// Without rights a run says which are missing and how to get them, in one sentence.
 pub(crate) fn check_without_rights(arguments: &[&str]) {
     let folder = folder();
-    let copy = folder.path().join("wingbeat");
-    // By a child: a descriptor that is open for writing here while another test forks would make
-    // the copy "busy" for exec.
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_wingbeat")).arg(&copy).status();
-    assert!(copied.expect("cp").success());
-    let mut wingbeat = Command::new(&copy);
+    let mut wingbeat = without_rights(folder.path());
     wingbeat.arg("profile").args(arguments);
     wingbeat.args(["-o", "/tmp/wingbeat-unprivileged.svg", "--", "true"]);
-    if rustix::process::geteuid().is_root() {
-        wingbeat.uid(65534).gid(65534);
-    }
     let texts = ["CAP_BPF and CAP_PERFMON are missing", "sudo", "setcap cap_bpf,cap_perfmon"];
-    let stderr = said_by(&mut wingbeat, 1, &texts);
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-}
-
-/// Runs a command, which has to end with this code, and to say these texts.
-#[track_caller]
-pub(crate) fn said_by(command: &mut Command, code: i32, texts: &[&str]) -> String {
-    let output = command.output().expect("run wingbeat");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{command:?}: {stderr}");
-    for text in texts {
-        assert!(stderr.contains(text), "{command:?}: {text} in {stderr}");
-    }
-    stderr
+    Ran::of(&mut wingbeat).ended_with(1).tells_all(&texts).tells_in_one_line();
 }

@@ -17,8 +17,9 @@ mod once;
 #[path = "../common/object.rs"]
 mod program;
 mod pty;
-#[path = "../common/runs.rs"]
-mod runs;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../common/ran.rs"]
+mod ran;
 mod screen;
 mod single_runs;
 mod support;

@@ -1,12 +1,6 @@
 //! `wingbeat live`.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt as _,
-    process::Command,
-    thread,
-    time::Duration,
-};
+use std::{fs, process::Command, thread, time::Duration};
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,9 +8,10 @@ use wingbeat_bpf::{owners::Owners, program::StatisticsOn};
 
 use crate::{
     network::{Network, sender},
+    ran::without_rights,
     support::{
-        Dropper, LIVE, check_attached, check_statistics, live, program_in, result, run, started,
-        statistics, turn, wait_until, wingbeat,
+        Dropper, LIVE, Ran, check_attached, check_statistics, live, program_in, result, run,
+        started, statistics, turn, wait_for, wingbeat,
     },
 };
 
@@ -133,7 +128,7 @@ fn a_signal_ends_it_with_a_result() {
     let dropper = Dropper::attached("until_signal");
     let child = started(live(&["until_signal", "-d", "60s", "--format", "json"]));
     let pid = child.id();
-    wait_until("statistics are on", || {
+    wait_for("statistics to be on", || {
         let holders = Owners::scan().expect("/proc").keep_statistics_on;
         holders.iter().any(|owner| owner.pid == pid)
     });
@@ -221,16 +216,10 @@ fn statistics_that_were_on_stay_on_and_are_told() {
 #[test]
 fn without_the_right_it_says_which() {
     let Some(_turn) = turn() else { return };
-    // The folder of the build may be closed to others.
     let folder = tempfile::tempdir().expect("temporary folder");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("permissions");
-    let copy = folder.path().join("wingbeat");
-    fs::copy(env!("CARGO_BIN_EXE_wingbeat"), &copy).expect("a copy");
     for verb in [LIVE, &["top", "--once"]] {
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy).args(verb);
-        let found = run(command).ended_with(1).tells("CAP_SYS_ADMIN is missing: ");
-        assert_eq!(found.stderr.lines().count(), 1, "{}", found.stderr);
+        let found = Ran::of(without_rights(folder.path()).args(verb)).ended_with(1);
+        found.tells("CAP_SYS_ADMIN is missing: ").tells_in_one_line();
     }
 }
 

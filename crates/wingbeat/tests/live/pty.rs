@@ -23,6 +23,7 @@ pub(crate) struct Terminal {
     keyboard: File,
     /// Kept open, so that the modes can be looked at when the program has ended.
     peer: OwnedFd,
+    modes_before: Termios,
     parser: Arc<Mutex<Parser>>,
     child: Child,
 }
@@ -35,6 +36,7 @@ impl Terminal {
         grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("a pseudo-terminal");
         let peer = ioctl_tiocgptpeer(&controller, flags).expect("its other end");
         tcsetwinsize(&peer, winsize(rows, columns)).expect("a size");
+        let modes_before = tcgetattr(&peer).expect("modes");
         let stream = || peer.try_clone().expect("another descriptor");
         // The terminal has to be the one that /dev/tty stands for, wherever the tests are run.
         let child = Command::new("setsid")
@@ -58,7 +60,7 @@ impl Terminal {
                 screen.lock().unwrap_or_else(PoisonError::into_inner).process(&bytes[..len]);
             }
         });
-        Self { keyboard: controller.into(), peer, parser, child }
+        Self { keyboard: controller.into(), peer, modes_before, parser, child }
     }
 
     pub(crate) fn screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
@@ -90,8 +92,15 @@ impl Terminal {
         tcsetwinsize(&self.keyboard, winsize(rows, columns)).expect("another size");
     }
 
-    pub(crate) fn modes(&self) -> Termios {
-        tcgetattr(&self.peer).expect("modes")
+    /// Asserts that screen, cursor and modes are as they were before the program started.
+    #[track_caller]
+    pub(crate) fn check_restored(&self) {
+        let modes =
+            |of: &Termios| (of.local_modes, of.input_modes, of.output_modes, of.control_modes);
+        let now = tcgetattr(&self.peer).expect("modes");
+        assert_eq!(modes(&now), modes(&self.modes_before));
+        assert!(!self.screen(vt100::Screen::alternate_screen));
+        assert!(!self.screen(vt100::Screen::hide_cursor));
     }
 
     /// PID of the program, which took the place of `setsid`.

@@ -8,7 +8,7 @@ use wingbeat_bpf::owners::Owners;
 use crate::{
     network::Network,
     pty::Terminal,
-    support::{Dropper, check_statistics, statistics, turn, wait_until, wingbeat},
+    support::{Dropper, check_statistics, statistics, turn, wait_for, wingbeat},
 };
 
 const ROWS: u16 = 24;
@@ -37,7 +37,6 @@ fn it_shows_sorts_filters_and_leaves() {
     let _busy = Dropper::attached("screened_busy");
     let _idle = Dropper::load("screened_alpha");
     let mut terminal = Terminal::start(&top(&[]), ROWS, COLUMNS);
-    let modes = terminal.modes();
     terminal.wait_for("both programs", |text| {
         text.contains("screened_busy")
             && text.contains("screened_alpha")
@@ -90,19 +89,8 @@ fn it_shows_sorts_filters_and_leaves() {
     let pid = terminal.pid();
     terminal.press("q");
     assert_eq!(terminal.end().code(), Some(0));
-    check_restored(&terminal, &modes);
+    terminal.check_restored();
     check_statistics(&before, pid);
-}
-
-/// Screen, cursor and modes are as they were.
-fn check_restored(terminal: &Terminal, modes: &rustix::termios::Termios) {
-    let now = terminal.modes();
-    assert_eq!(
-        (now.local_modes, now.input_modes, now.output_modes, now.control_modes),
-        (modes.local_modes, modes.input_modes, modes.output_modes, modes.control_modes)
-    );
-    assert!(!terminal.screen(vt100::Screen::alternate_screen));
-    assert!(!terminal.screen(vt100::Screen::hide_cursor));
 }
 
 #[test]
@@ -112,12 +100,11 @@ fn every_way_out_leaves_the_terminal_as_it_was() {
     let check = |what: &str, leave: &dyn Fn(&mut Terminal)| {
         let before = statistics();
         let mut terminal = Terminal::start(&top(&[]), ROWS, COLUMNS);
-        let modes = terminal.modes();
         terminal.wait_for("the program", |text| text.contains("screened_one"));
         let pid = terminal.pid();
         leave(&mut terminal);
         assert_eq!(terminal.end().code(), Some(0), "{what}");
-        check_restored(&terminal, &modes);
+        terminal.check_restored();
         check_statistics(&before, pid);
     };
     check("Esc", &|terminal| terminal.press("\u{1b}"));
@@ -139,7 +126,7 @@ fn a_kill_leaves_the_machine_as_it_was() {
         let holders = Owners::scan().expect("/proc").keep_statistics_on;
         holders.iter().any(|owner| owner.pid == pid)
     };
-    wait_until("it keeps statistics on", holds);
+    wait_for("statistics to be on", holds);
     assert!(statistics().1);
     terminal.signal(Signal::KILL);
     assert_eq!(terminal.end().code(), None);

@@ -11,7 +11,7 @@ use std::{
 
 use aya::{Ebpf, programs::RawTracePoint};
 use rustix::{
-    process::{Pid, Signal, kill_process},
+    process::Signal,
     thread::{CpuSet, sched_setaffinity},
 };
 use serde_json::Value;
@@ -26,10 +26,8 @@ use wingbeat_bpf::{
 use crate::{
     network::{Network, sender},
     object::{long_on_demand, looping, program},
-    support::{
-        Dropper, Run, live, program_in, result, run, started, statistics, turn, wait_until,
-        wingbeat,
-    },
+    ran::stopped,
+    support::{Dropper, Ran, live, program_in, run, started, statistics, turn, wait_for, wingbeat},
 };
 
 /// The least packet that a classifier takes.
@@ -82,7 +80,7 @@ fn run_classifier(program: impl AsFd, runs: u32) {
 fn recording(target: u32) -> Child {
     let id = target.to_string();
     let child = started(live(&["--distribution", "--format", "json", &id, "-d", "60s"]));
-    wait_until("tracers are there", || tracers() >= 2 && program::open(target).is_ok());
+    wait_for("the tracers", || tracers() >= 2 && program::open(target).is_ok());
     // The entry is attached after both are loaded.
     thread::sleep(Duration::from_millis(500));
     child
@@ -101,9 +99,8 @@ fn tracers() -> usize {
 }
 
 /// Ends it by a signal.
-fn ended(child: Child) -> Run {
-    kill_process(Pid::from_child(&child), Signal::INT).expect("SIGINT");
-    result(child).ended_with(0)
+fn ended(child: Child) -> Ran {
+    stopped(child, Signal::INT).ended_with(0)
 }
 
 fn number(value: &Value) -> u64 {
@@ -376,7 +373,7 @@ fn a_program_that_its_owner_drops_is_reported() {
     thread::sleep(Duration::from_millis(300));
     let found = ended(child);
     assert_eq!(program_in(&found.json(), id)["single_runs"]["runs"], 50);
-    wait_until("it is gone", || program::open(id).is_err());
+    wait_for("its end", || program::open(id).is_err());
 }
 
 /// What wingbeat tells of a loaded program and of the same one in an object, each without what it takes

@@ -1,25 +1,25 @@
 //! Turns, programs to measure, and running wingbeat.
 
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, process::Command, sync::MutexGuard};
 
 use aya::{
     Ebpf,
     programs::{Xdp, xdp::XdpMode},
 };
 use serde_json::Value;
+use wingbeat_bench::live::check_rights;
 use wingbeat_bpf::{owners::Owners, ruler::Ruler};
 
-pub(crate) use crate::runs::{Run, finished, result, started, turn};
+pub(crate) use crate::ran::{Ran, result, started, wait_for};
 use crate::{network::RECEIVER, object::dropper};
 
 /// How `wingbeat live` is called.
 pub(crate) const LIVE: &[&str] = &["live"];
+
+/// Waits for this test's turn; `None` without the rights.
+pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
+    crate::ran::turn(check_rights())
+}
 
 /// A program that drops every packet.
 pub(crate) struct Dropper {
@@ -68,8 +68,8 @@ pub(crate) fn live(arguments: &[&str]) -> Command {
 }
 
 /// Runs it to its end.
-pub(crate) fn run(mut command: Command) -> Run {
-    finished(command.output().expect("run wingbeat"))
+pub(crate) fn run(mut command: Command) -> Ran {
+    Ran::of(&mut command)
 }
 
 /// The program with this id in a report.
@@ -102,13 +102,4 @@ pub(crate) fn check_statistics(before: &(String, bool), ended: u32) {
     assert_eq!(now.0, before.0, "kernel.bpf_stats_enabled");
     assert!(holders.iter().all(|owner| owner.pid != ended), "{holders:?}");
     assert!(now.1 == before.1 || !holders.is_empty(), "statistics are {now:?}, were {before:?}");
-}
-
-/// Waits until something holds, for ten seconds at most.
-pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited ten seconds until {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -3,15 +3,17 @@
 use std::{path::Path, process::Command};
 
 use crate::{
+    ran::Ran,
     support::{build, build_with, launch, profile},
-    target::{check_without_rights, folder, said_by, turn_in_folder},
+    target::{check_without_rights, folder, turn_in_folder},
 };
 
 /// Runs `wingbeat profile` in a folder, which has to end with this code, and to say these texts.
 #[track_caller]
 fn said(folder: &Path, arguments: &[&str], code: i32, texts: &[&str]) {
     let mut wingbeat = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
-    said_by(wingbeat.arg("profile").args(arguments).current_dir(folder), code, texts);
+    let ran = Ran::of(wingbeat.arg("profile").args(arguments).current_dir(folder));
+    ran.ended_with(code).tells_all(texts);
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::{
     fs::{self, File},
     io::Read as _,
     path::Path,
-    process::Stdio,
 };
 
 use flate2::read::GzDecoder;
@@ -13,8 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::{
-    support::{Run, build, command, finished, let_record, near, start},
-    target::{folder, turn},
+    ran::started,
+    support::{Run, build, command, finished, let_record, near},
+    target::{Background, folder, turn},
 };
 
 const HALVES: &str = r#"
@@ -178,10 +178,9 @@ fn interrupted_recordings_are_written() {
     for mode in ["off-cpu", "wall"] {
         let folder = folder();
         let program = build(folder.path(), "halves", HALVES);
-        let target = start(folder.path(), &program, &["1000"]);
+        let target = Background::start(&program, &["1000"]);
         let flags = ["--mode", mode, "-F", "499", "--pid", &target.pid()];
-        let session =
-            command(folder.path(), &flags).stderr(Stdio::piped()).spawn().expect("start wingbeat");
+        let session = started(command(folder.path(), &flags));
         let_record(&session);
         kill_process(Pid::from_child(&session), Signal::INT).expect("kill");
         let run = finished(folder.path(), session.wait_with_output().expect("wait")).ended_with(0);

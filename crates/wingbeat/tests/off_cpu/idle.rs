@@ -3,8 +3,8 @@
 use std::{thread, time::Duration};
 
 use crate::{
-    support::{Run, build, command, finished, launch_built, near, profile, said, start},
-    target::{turn, turn_in_folder, wait_until},
+    support::{Run, build, command, finished, launch_built, near, profile, start_ready},
+    target::{turn, turn_in_folder},
 };
 
 /// A thread waits for ever, the main thread takes naps.
@@ -38,8 +38,7 @@ fn check_idle(run: &Run, function: &str) {
 fn a_thread_that_waited_before_the_recording_and_after() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build(folder.path(), "half-idle", HALF_IDLE);
-    let target = start(folder.path(), &program, &[]);
-    wait_until("the target waits", || said(folder.path()).contains_key("ready"));
+    let target = start_ready(folder.path(), &program);
     thread::sleep(Duration::from_millis(100));
     let words = ["-d", "1s", "--pid", &target.pid()];
     for mode in ["off-cpu", "wall"] {
@@ -85,8 +84,7 @@ fn a_process_that_does_nothing_at_all() {
 OWN void waits_for_ever(void) { for (;;) pause(); }
 int main(void) { say("ready", 1); waits_for_ever(); return 0; }"#;
     let program = build(folder.path(), "nothing", source);
-    let target = start(folder.path(), &program, &[]);
-    wait_until("the target waits", || said(folder.path()).contains_key("ready"));
+    let target = start_ready(folder.path(), &program);
     thread::sleep(Duration::from_millis(100));
     let words = ["-d", "500ms", "--pid", &target.pid()];
     let run = profile(folder.path(), "off-cpu", &[], &words);

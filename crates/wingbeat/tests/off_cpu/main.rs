@@ -14,6 +14,9 @@ mod idle;
 mod locks;
 mod processes;
 mod programs;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../common/ran.rs"]
+mod ran;
 mod sleeps;
 mod stacks;
 mod states;

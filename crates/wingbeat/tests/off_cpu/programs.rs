@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    support::{Run, build, command, finished, launch, let_record, near, profile, said, start},
-    target::{turn_in_folder, wait_until},
+    ran::started,
+    support::{Run, build, command, finished, launch, let_record, near, profile, start_ready},
+    target::turn_in_folder,
 };
 
 /// Time by the name of the thread, and by the first frame of the collapsed stacks.
@@ -95,13 +96,9 @@ fn a_target_that_is_killed_keeps_its_name() {
 OWN void waits_for_ever(void) { for (;;) pause(); }
 int main(void) { say("ready", 1); waits_for_ever(); }"#;
     let program = build(folder.path(), "victim", source);
-    let mut target = start(folder.path(), &program, &[]);
-    wait_until("the target waits", || said(folder.path()).contains_key("ready"));
+    let mut target = start_ready(folder.path(), &program);
     let flags = ["--mode", "off-cpu", "--pid", &target.pid()];
-    let session = command(folder.path(), &flags)
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("start wingbeat");
+    let session = started(command(folder.path(), &flags));
     let_record(&session);
     target.0.kill().expect("kill");
     target.0.wait().expect("wait");

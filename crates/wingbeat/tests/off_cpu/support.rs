@@ -1,9 +1,8 @@
 //! Starting targets that measure themselves, running wingbeat, reading what both say.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, File},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command},
     thread,
     time::{Duration, Instant},
@@ -11,62 +10,24 @@ use std::{
 
 use serde_json::Value;
 
-use crate::target::{
-    Background, SPIN, WITH_FRAME_POINTERS, compile, emulation_percent, folder, read_said,
-    wait_until,
+use crate::{
+    ran::wait_for,
+    target::{Background, emulation_percent, folder, read_said},
 };
 
 pub(crate) use crate::{
     accounts::check,
-    target::{Run, command, finished},
+    target::{Run, build, build_with, command, finished},
 };
 
-/// Clocks, and a line `KEY NUMBER` on stdout for each figure; written at once, since some targets are
-/// killed.
-pub(crate) const CLOCKS: &str = r#"
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-static long clock_ns(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-static long now_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
-static long thread_cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
-static void say(const char *key, long value) { dprintf(1, "%s %ld\n", key, value); }
-static void say_of(const char *who, const char *what, long value) {
-    char key[64];
-    snprintf(key, sizeof key, "%s.%s", who, what);
-    say(key, value);
-}
-static void doze(long ns) {
-    struct timespec t = {ns / 1000000000, ns % 1000000000};
-    nanosleep(&t, 0);
-}
-"#;
-
-/// Compiles a target with frame pointers; its source may use [`SPIN`] and [`CLOCKS`].
-pub(crate) fn build(folder: &Path, name: &str, source: &str) -> PathBuf {
-    build_with(folder, name, source, WITH_FRAME_POINTERS)
-}
-
-/// The same with flags of choice.
-pub(crate) fn build_with(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    compile(folder, name, &[SPIN, CLOCKS, source].concat(), flags)
-}
-
-/// Starts a target whose figures [`said`] reads.
-pub(crate) fn start(folder: &Path, program: &Path, words: &[&str]) -> Background {
-    let file = File::create(folder.join("said.txt")).expect("create");
-    Background(Command::new(program).args(words).stdout(file).spawn().expect("start target"))
-}
-
-/// What a target that [`start`] started said so far.
-pub(crate) fn said(folder: &Path) -> BTreeMap<String, u64> {
-    read_said(&fs::read_to_string(folder.join("said.txt")).expect("read"))
+/// Starts a target that says `ready` once it waits, and waits until then.
+pub(crate) fn start_ready(folder: &Path, program: &Path) -> Background {
+    let said = folder.join("said.txt");
+    let file = File::create(&said).expect("create");
+    let target = Background(Command::new(program).stdout(file).spawn().expect("start target"));
+    let read = || fs::read_to_string(&said).expect("read");
+    wait_for("the target", || read_said(&read()).contains_key("ready"));
+    target
 }
 
 /// Runs it in a mode, to its end.
@@ -80,7 +41,7 @@ pub(crate) fn profile(folder: &Path, mode: &str, flags: &[&str], words: &[&str])
 pub(crate) fn let_record(session: &Child) {
     let begun = Instant::now();
     let descriptors = format!("/proc/{}/fd", session.id());
-    wait_until("wingbeat watches", || {
+    wait_for("wingbeat to watch", || {
         let links = fs::read_dir(&descriptors).into_iter().flatten().flatten();
         links
             .filter_map(|link| fs::read_link(link.path()).ok())

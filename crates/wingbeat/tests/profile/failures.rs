@@ -3,8 +3,9 @@
 use std::{fs, process::Command};
 
 use crate::{
+    ran::Ran,
     support::{Background, folder, profile, turn},
-    target::{check_without_rights, said_by},
+    target::check_without_rights,
 };
 
 fn check(flags: &[&str], code: i32, texts: &[&str]) {
@@ -77,7 +78,8 @@ fn in_a_pid_namespace_of_its_own_it_refuses() {
     let Some(_turn) = turn() else { return };
     let mut unshare = Command::new("unshare");
     unshare.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_wingbeat")]);
-    said_by(unshare.args(["profile", "--", "true"]), 1, &["PID namespace", "--pid=host"]);
+    let ran = Ran::of(unshare.args(["profile", "--", "true"])).ended_with(1);
+    ran.tells_all(&["PID namespace", "--pid=host"]);
 }
 
 #[test]

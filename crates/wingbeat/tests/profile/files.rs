@@ -13,8 +13,9 @@ use flate2::read::GzDecoder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{
-    Background, Run, command, finished, folder, spinner, turn, turn_in_folder, wait_until,
+use crate::{
+    ran::wait_for,
+    support::{Background, Run, command, finished, folder, spinner, turn, turn_in_folder},
 };
 
 #[test]
@@ -80,7 +81,7 @@ fn an_interrupted_command_is_ended_and_what_was_sampled_is_written() {
     let mut command = command(folder.path(), &["-F", "499", "--"]);
     let run = interrupted(folder.path(), command.arg(&program).arg("30"), Signal::INT);
     assert!(run.samples_with(";busy_work") > 100);
-    wait_until("the command is gone", || {
+    wait_for("the end of the command", || {
         let name = program.to_str().expect("UTF-8");
         !Command::new("pgrep").args(["-f", name]).output().is_ok_and(|found| found.status.success())
     });

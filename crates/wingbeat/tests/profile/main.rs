@@ -8,6 +8,9 @@ mod accuracy;
 mod failures;
 mod files;
 mod processes;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../common/ran.rs"]
+mod ran;
 mod stacks;
 mod support;
 #[path = "../common/target.rs"]

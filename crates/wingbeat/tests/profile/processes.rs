@@ -2,9 +2,12 @@
 
 use std::{path::Path, process::Command, thread, time::Duration};
 
-use crate::support::{
-    Background, WITH_FRAME_POINTERS, build, build_with, finished, folder, launch, profile, spinner,
-    turn, turn_in_folder, wait_until,
+use crate::{
+    ran::wait_for,
+    support::{
+        Background, WITH_FRAME_POINTERS, build, build_with, finished, folder, launch, profile,
+        spinner, turn, turn_in_folder,
+    },
 };
 
 fn family(folder: &Path) -> std::path::PathBuf {
@@ -48,7 +51,7 @@ fn a_running_process_is_sampled_with_its_children_of_before_and_after() {
     let program = family(folder.path());
     // The parent forks after a second, its children work after another: attached in between.
     let target = Background::start(&program, &["late"]);
-    wait_until("the children are there", || {
+    wait_for("the children", || {
         let children = format!("/proc/{0}/task/{0}/children", target.pid());
         std::fs::read_to_string(children).is_ok_and(|text| text.split_whitespace().count() == 3)
     });

@@ -5,19 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 pub(crate) use crate::target::{
-    Background, Run, SPIN, WITH_FRAME_POINTERS, command, compile, finished, folder, turn,
-    turn_in_folder, wait_until,
+    Background, Run, WITH_FRAME_POINTERS, build, build_with, command, compile, finished, folder,
+    turn, turn_in_folder,
 };
-
-/// Compiles a target with frame pointers; its source may use [`SPIN`].
-pub(crate) fn build(folder: &Path, name: &str, source: &str) -> PathBuf {
-    build_with(folder, name, source, WITH_FRAME_POINTERS)
-}
-
-/// The same with flags of choice.
-pub(crate) fn build_with(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    compile(folder, name, &[SPIN, source].concat(), flags)
-}
 
 /// A target that spins in `busy_work` for a number of CPU seconds, counted from there.
 pub(crate) fn spinner(folder: &Path, name: &str) -> PathBuf {

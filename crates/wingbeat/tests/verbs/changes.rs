@@ -56,7 +56,8 @@ fn stdin_and_gaps() {
     values[39] = "null".to_owned();
     let json = format!("{{\"a\": [{}], \"b\": [null, 1]}}", values.join(","));
     let mut command = Command::new(WINGBEAT);
-    let ran = Ran::with_stdin(command.args(["changes", "-", "--format", "json"]), &json);
+    command.args(["changes", "-", "--format", "json"]);
+    let ran = Ran::with_stdin(command, &json);
     assert_eq!(ran.stderr, "note: 1 of 2 series has fewer than 8 values, too few for a change\n");
     let found = ran.ended_with(0).json();
     assert_eq!(found["series"]["a"][0]["index"], 40);

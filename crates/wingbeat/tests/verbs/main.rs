@@ -3,6 +3,8 @@
 mod changes;
 mod compare;
 mod docs;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../common/ran.rs"]
 mod ran;
 mod repository;
 mod run;

@@ -26,16 +26,9 @@ fn with_type(file: &mut ObjectFile, name: &str) -> u32 {
 fn target() -> Loaded {
     let mut file = ObjectFile::new();
     let (main, inner) = (file.types.program("main"), with_type(&mut file, "inner"));
-    let functions = [
-        Function {
-            name: "main",
-            insns: &asm("r1 = 5; call +1; exit"),
-            type_id: main,
-            is_global: true,
-        },
-        Function { name: "inner", insns: &asm("r0 = r1; exit"), type_id: inner, is_global: true },
-    ];
-    file.code("xdp", &functions);
+    let (calls, called) = (asm("r1 = 5; call +1; exit"), asm("r0 = r1; exit"));
+    let inner = Function::global("inner", &called, inner);
+    file.code("xdp", &[Function::global("main", &calls, main), inner]);
     loaded(&file.spec(), "main", None).expect("the target loads")
 }
 
@@ -43,8 +36,7 @@ fn target() -> Loaded {
 fn replacement(section: &str) -> Spec {
     let mut file = ObjectFile::new();
     let type_id = with_type(&mut file, "inner");
-    let function = Function { name: "inner", insns: &give(2), type_id, is_global: true };
-    file.code(section, &[function]);
+    file.code(section, &[Function::global("inner", &give(2), type_id)]);
     file.spec()
 }
 

@@ -127,7 +127,7 @@ fn trusting(linkage: u32) -> Spec {
     );
     let is_global = linkage == GLOBAL;
     let functions = [
-        Function { name: "only", insns: &insns, type_id: only, is_global: true },
+        Function::global("only", &insns, only),
         Function { name: "seven", insns: &give(7), type_id: seven, is_global },
     ];
     file.code("xdp", &functions);
@@ -154,13 +154,8 @@ fn a_global_function_is_checked_on_its_own() {
     let twice = file.types.taking("twice", GLOBAL, int, &[("number", int)]);
     let insns = asm("r1 = 21; call +1; exit");
     let doubled = asm("r0 = r1; r0 += r1; exit");
-    file.code(
-        "xdp",
-        &[
-            Function { name: "only", insns: &insns, type_id: only, is_global: true },
-            Function { name: "twice", insns: &doubled, type_id: twice, is_global: true },
-        ],
-    );
+    let twice = Function::global("twice", &doubled, twice);
+    file.code("xdp", &[Function::global("only", &insns, only), twice]);
     let (loaded, _) = load_linked(&file.spec(), "only", false).expect("it loads");
     assert_eq!(value(&loaded), 42);
     assert_eq!(loaded.verifier.stack_depths.len(), 2);

@@ -21,8 +21,7 @@ fn object() -> Spec {
     let second = file.variable("second", variables, 4, 4);
     let insns = asm("r1 = value 0; r0 = *(u32 *)(r1 + 0); r1 = value 0; r2 = *(u32 *)(r1 + 0); \
                      r0 *= r2; exit");
-    let function = Function { name: "product", insns: &insns, type_id: 0, is_global: true };
-    let code = file.code("xdp", &[function]);
+    let code = file.code("xdp", &[Function::global("product", &insns, 0)]);
     file.refer(code, 0, factor);
     file.refer(code, 3, second);
     file.spec()

@@ -21,6 +21,13 @@ pub(crate) struct Function<'a> {
     pub(crate) is_global: bool,
 }
 
+impl<'a> Function<'a> {
+    /// One that others see; its type is 0 for none.
+    pub(crate) fn global(name: &'a str, insns: &'a [Insn], type_id: u32) -> Self {
+        Self { name, insns, type_id, is_global: true }
+    }
+}
+
 /// An object file that grows.
 pub(crate) struct ObjectFile {
     object: Object,
@@ -67,7 +74,7 @@ impl ObjectFile {
     /// A program of one function, with its type.
     pub(crate) fn program(&mut self, section: &str, name: &str, insns: &[Insn]) -> usize {
         let type_id = self.types.program(name);
-        self.code(section, &[Function { name, insns, type_id, is_global: true }])
+        self.code(section, &[Function::global(name, insns, type_id)])
     }
 
     /// A function that is there.

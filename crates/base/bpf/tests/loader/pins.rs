@@ -79,8 +79,7 @@ fn program_with_map(mut file: ObjectFile, section: &str, definition: &[u8]) -> S
     let insns =
         asm("*(u32 *)(r10 - 4) = 0; r1 = map 0; r2 = r10; r2 += -4; call map_lookup_elem; \
          if r0 != 0 goto +1; exit; r1 = r0; r0 = *(u64 *)(r1 + 0); *(u64 *)(r1 + 0) = 7; exit");
-    let function = Function { name: "reader", insns: &insns, type_id: 0, is_global: true };
-    let code = file.code("xdp", &[function]);
+    let code = file.code("xdp", &[Function::global("reader", &insns, 0)]);
     file.refer(code, 1, symbol);
     file.spec()
 }

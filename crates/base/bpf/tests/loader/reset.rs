@@ -21,6 +21,10 @@ const NO_COMMON_LRU: u32 = 2;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
+fn created(spec: &MapSpec) -> LoadedMaps {
+    LoadedMaps::create(std::slice::from_ref(spec), None).expect("a map")
+}
+
 fn raw<'a>(maps: &'a LoadedMaps, spec: &MapSpec) -> RawMap<BorrowedFd<'a>> {
     let map = &maps.all()[0];
     let key_len = if spec.r#type.is_queue() { 0 } else { spec.key_size as usize };
@@ -50,7 +54,7 @@ fn disturb(insns: &[Insn], maps: &LoadedMaps) -> u32 {
 fn check_keyed(kind: MapType, flags: u32) {
     let mut spec = MapSpec::plain("keyed", kind, (8, 8), 16);
     spec.flags = flags;
-    let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let mut maps = created(&spec);
     let len = maps.all()[0].value_len();
     // A trie's keys begin with the number of bits that count.
     let key = |number: u64| if kind == MapType::LPM_TRIE { 32 | number << 32 } else { number };
@@ -88,7 +92,7 @@ fn maps_that_are_full() {
     let check = |kind, flags| {
         let mut spec = MapSpec::plain("full", kind, (8, 8), 3);
         spec.flags = flags;
-        let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let maps = created(&spec);
         let entries: Vec<_> = (0..64).map(|key| (key, 1)).collect();
         disturb(&updates(&entries), &maps);
         assert!(!raw(&maps, &spec).entries().is_empty(), "{kind}");
@@ -106,7 +110,7 @@ fn arrays() {
     let Some(()) = can_load() else { return };
     let check = |kind: MapType| {
         let spec = MapSpec::plain("array", kind, (4, 8), 5);
-        let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let mut maps = created(&spec);
         let len = maps.all()[0].value_len();
         let entry = |index: u32, value: u8| (index.to_ne_bytes().to_vec(), vec![value; len]);
         // What was filled in last counts.
@@ -132,7 +136,7 @@ fn queues_and_stacks() {
     let Some(()) = can_load() else { return };
     let check = |kind: MapType, expected: [u64; 2]| {
         let spec = MapSpec::plain("queue", kind, (0, 8), 4);
-        let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let mut maps = created(&spec);
         let filled = [1_u64, 2].map(|value| (Vec::new(), value.to_ne_bytes().to_vec()));
         maps.get_mut("queue").expect("the map").fill(&filled).expect("filled");
         let push = asm("*(u64 *)(r10 - 8) = 3; r1 = map 0; r2 = r10; r2 += -8; r3 = 0; \
@@ -155,7 +159,7 @@ fn queues_and_stacks() {
 fn ring_buffers() {
     let Some(()) = can_load() else { return };
     let spec = MapSpec::plain("ring", MapType::RINGBUF, (0, 0), 4096);
-    let maps = LoadedMaps::create(&[spec], None).expect("a map");
+    let maps = created(&spec);
     let output = asm("*(u64 *)(r10 - 8) = 3; r1 = map 0; r2 = r10; r2 += -8; r3 = 8; r4 = 0; \
                       call ringbuf_output; exit");
     // Bytes that nobody has read.
@@ -219,7 +223,7 @@ fn tables_of_programs() {
     let Some(()) = can_load() else { return };
     let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);
     spec.slots = vec![(1, Slot::Program("target".into())), (2, Slot::Program("absent".into()))];
-    let maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+    let maps = created(&spec);
     let target = load_program(&program(ProgramType::XDP), &give(77), &[]).expect("it loads");
     let call_slot = |slot| {
         let jump = format!("r2 = map 0; r3 = {slot}; call tail_call; r0 = 1000; exit");
@@ -241,7 +245,7 @@ fn tables_for_redirection() {
     let Some(()) = can_load() else { return };
     let check = |kind: MapType, entry: Option<u32>| {
         let spec = MapSpec::plain("table", kind, (4, 4), 4);
-        let mut maps = LoadedMaps::create(std::slice::from_ref(&spec), None).expect("a map");
+        let mut maps = created(&spec);
         let filled: Entries =
             entry.map(|entry| (vec![0; 4], entry.to_ne_bytes().to_vec())).into_iter().collect();
         maps.get_mut("table").expect("the map").fill(&filled).expect("filled");
@@ -261,7 +265,7 @@ fn tables_that_cannot_be_read() {
     let Some(()) = can_load() else { return };
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("table", kind, sizes, entries_max);
-        let maps = LoadedMaps::create(&[spec], None).expect("a map");
+        let maps = created(&spec);
         maps.reset().unwrap_or_else(|error| panic!("{kind}: {error}"));
         // Before, it is entries times their sizes, and this one has neither.
         let is_counted = kind != MapType::USER_RINGBUF || since(6, 4, "memory of ring buffers");
@@ -277,7 +281,7 @@ fn maps_that_have_to_be_created_anew() {
     let Some(()) = can_load() else { return };
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("stubborn", kind, sizes, entries_max);
-        let maps = LoadedMaps::create(&[spec], None).expect("a map");
+        let maps = created(&spec);
         let error = maps.reset().expect_err("it cannot be reset");
         assert!(matches!(error, ResetError::NotInPlace(_)), "{kind}: {error}");
         assert_eq!(error.to_string(), "map stubborn cannot be restored in place");

@@ -16,8 +16,7 @@ use crate::{
 /// The program `own`, in a structure called so, as the member called so, which is its second one.
 fn object(structure: &str, member: &str, insns: &[Insn]) -> Spec {
     let mut file = ObjectFile::new();
-    let function = Function { name: "own", insns, type_id: 0, is_global: true };
-    file.code("struct_ops/own", &[function]);
+    file.code("struct_ops/own", &[Function::global("own", insns, 0)]);
     let own = file.function("own");
     let data = file.data(".struct_ops.link", &[0; 16]);
     file.variable("filled", data, 0, 16);

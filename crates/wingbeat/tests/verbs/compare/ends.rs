@@ -1,29 +1,17 @@
 //! How a comparison ends before its time: signals, kills, and who came first.
 
-use std::{
-    fs,
-    process::{Child, Stdio},
-};
+use std::{fs, process::Child};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use super::support::{lines_of, printing, script};
 use crate::{
-    ran::{Ran, wait_for},
+    ran::{started, stopped, wait_for},
     repository::Repository,
 };
 
 fn start(repository: &Repository, flags: &[&str], command: &[&str]) -> Child {
-    let mut wingbeat = repository.comparing(flags, command);
-    wingbeat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
-}
-
-fn send(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).expect("sent");
-}
-
-fn ended(child: Child) -> Ran {
-    child.wait_with_output().expect("it ends").into()
+    started(repository.comparing(flags, command))
 }
 
 #[test]
@@ -39,8 +27,7 @@ fn ctrl_c_leaves_no_worktree_and_no_process() {
         };
         wait_for("the first run", || pid().is_some());
         assert_eq!(repository.worktrees().len(), 2);
-        send(&child, signal);
-        let ran = ended(child).ended_with(1).prints_nothing();
+        let ran = stopped(child, signal).ended_with(1).prints_nothing();
         ran.tells("stopped before both revisions were run");
         repository.assert_no_worktrees();
         let pid: u32 = pid().expect("a process");
@@ -64,8 +51,7 @@ fn what_was_measured_before_a_signal_is_told() {
         caches.map(|entry| lines_of(&entry.path().join("target/runs"))).sum::<usize>()
     };
     wait_for("three pairs", || runs() >= 8);
-    send(&child, Signal::INT);
-    let ran = ended(child).prints(", until it was stopped\n");
+    let ran = stopped(child, Signal::INT).prints(", until it was stopped\n");
     assert!(matches!(ran.code, Some(0 | 1)), "{ran}");
     repository.assert_no_worktrees();
 }
@@ -95,8 +81,7 @@ fn two_at_once_are_refused() {
     let ran = repository.compare(&["--base", "main"], &["./bench.sh"]).ended_with(1);
     ran.tells("another `wingbeat compare` is running");
     assert_eq!(repository.worktrees().len(), 2);
-    send(&child, Signal::TERM);
-    ended(child).ended_with(1);
+    stopped(child, Signal::TERM).ended_with(1);
     repository.assert_no_worktrees();
 }
 

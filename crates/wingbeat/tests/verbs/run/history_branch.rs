@@ -1,12 +1,7 @@
 //! A history in a git branch, by the very words of the docs: what `docs/store.md` and `docs/ci.md` tell is
 //! run, several jobs at once, against a bare remote.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-    thread,
-};
+use std::{fs, path::Path, process::Command, thread};
 
 use tempfile::TempDir;
 
@@ -36,24 +31,17 @@ fn step(page: &str, name: &str) -> String {
     lines.map(|line| format!("{}\n", line.trim())).collect()
 }
 
-/// Where a job runs: a clone, a folder for `cargo`, and what GitHub sets.
-struct Place<'a> {
-    clone: &'a Path,
-    tools: &'a Path,
-    temporary: &'a Path,
-}
-
-impl Place<'_> {
-    /// As GitHub runs a step: it ends at the first command that fails.
-    fn sh(&self, script: &str) -> Output {
-        let mut command = Command::new("bash");
-        command.args(["-e", "-c", script]).current_dir(self.clone);
-        remove_foreign_variables(&mut command);
-        let path = std::env::var("PATH").expect("PATH");
-        command.env("PATH", format!("{}:{path}", self.tools.display()));
-        command.env("RUNNER_TEMP", self.temporary).env("GITHUB_SHA", "0123456789");
-        command.output().expect("bash runs")
-    }
+/// Runs a script in a clone, with these tools, as GitHub runs a step: it ends at the first command that
+/// fails.
+fn run(clone: &Path, tools: &Path, script: &str) {
+    let mut command = Command::new("bash");
+    command.args(["-e", "-c", script]).current_dir(clone);
+    remove_foreign_variables(&mut command);
+    let path = std::env::var("PATH").expect("PATH");
+    command.env("PATH", format!("{}:{path}", tools.display()));
+    command.env("RUNNER_TEMP", clone.parent().expect("a folder")).env("GITHUB_SHA", "0123456789");
+    let output = command.output().expect("bash runs");
+    assert!(output.status.success(), "{script}\n{output:?}");
 }
 
 /// `wingbeat`, and a `cargo` that prints a result.
@@ -74,21 +62,18 @@ fn race(begin: &str, steps: &[String]) {
     let (folder, tools) = (tempfile::tempdir().expect("a folder"), tools());
     let upstream = Repository::new();
     let bare = folder.path().join("bare.git");
-    upstream.git(&["clone", "-q", "--bare", ".", bare.to_str().expect("UTF-8")]);
+    let bare = bare.to_str().expect("UTF-8");
+    upstream.git(&["clone", "-q", "--bare", ".", bare]);
     // Each clone has a folder of its own: the steps put the history beside it.
     let clone = |name: &str| {
         let path = folder.path().join(name).join("clone");
-        let (from, to) = (bare.to_str().expect("UTF-8"), path.to_str().expect("UTF-8"));
-        upstream.git(&["clone", "-q", from, to]);
+        let to = path.to_str().expect("UTF-8");
+        upstream.git(&["clone", "-q", bare, to]);
         upstream.git(&["-C", to, "config", "user.name", "t"]);
         upstream.git(&["-C", to, "config", "user.email", "t@example.org"]);
         path
     };
-    let run = |path: &Path, script: &str| {
-        let temporary = path.parent().expect("a folder");
-        let output = Place { clone: path, tools: tools.path(), temporary }.sh(script);
-        assert!(output.status.success(), "{script}\n{output:?}");
-    };
+    let run = |clone: &Path, script: &str| run(clone, tools.path(), script);
     run(&clone("first"), begin);
     let clones: Vec<_> = (0..JOBS).map(|at| clone(&format!("job{at}"))).collect();
     thread::scope(|scope| {
@@ -96,13 +81,7 @@ fn race(begin: &str, steps: &[String]) {
             scope.spawn(|| steps.iter().for_each(|script| run(path, script)));
         }
     });
-    let files = upstream.git(&[
-        "--git-dir",
-        bare.to_str().expect("UTF-8"),
-        "ls-tree",
-        "--name-only",
-        "benchmarks",
-    ]);
+    let files = upstream.git(&["--git-dir", bare, "ls-tree", "--name-only", "benchmarks"]);
     assert_eq!(files.lines().count(), JOBS, "{files}");
     // The next job finds them.
     let path = clone("next");

@@ -1,17 +1,13 @@
 //! Fewer than five reports of history: what looks worse by its samples is measured again, alternating with
 //! the commit of the nearest report, which decides. Where that cannot be done it is a notice.
 
-use std::{
-    fs,
-    os::unix::process::ExitStatusExt as _,
-    process::{self, Stdio},
-};
+use std::{fs, process};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::{
-    ran::{Ran, wait_for},
+    ran::{Ran, started, stopped, wait_for},
     repository::Repository,
 };
 
@@ -217,17 +213,13 @@ fn after_ctrl_c_the_report_is_stored_and_the_worktrees_are_gone() {
     bed.commit("150");
     let waits = bed.0.temporary().join("waits");
     let mut wingbeat = bed.wingbeat(&["--err"], &["./bench.sh"]);
-    wingbeat.env("WAIT", &waits).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = wingbeat.spawn().expect("it starts");
+    wingbeat.env("WAIT", &waits);
+    let child = started(wingbeat);
     wait_for("a measurement in turns", || waits.exists());
     assert_eq!(bed.0.worktrees().len(), 2);
-    kill_process(Pid::from_child(&child), Signal::INT).expect("told");
-    let output = child.wait_with_output().expect("it ends");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.signal(), Some(Signal::INT.as_raw()), "{stderr}");
-    assert!(stderr.contains("interrupted; earlier results are kept"), "{stderr}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
-    let notice = sentence(&report["wingbeat"]["notices"][0]);
+    let ran = stopped(child, Signal::INT).ended_by(Signal::INT);
+    let ran = ran.tells("interrupted; earlier results are kept");
+    let notice = sentence(&ran.json()["wingbeat"]["notices"][0]);
     assert!(notice.contains("it was interrupted"), "{notice}");
     assert_eq!(bed.0.reports().len(), 2);
     bed.0.assert_no_worktrees();

@@ -1,25 +1,18 @@
 //! Ctrl-C while the command runs: it ends too, nothing is stored, and whoever waits learns of the signal.
 
-use std::{
-    fs,
-    os::unix::process::ExitStatusExt as _,
-    process::{Child, Stdio},
-    thread,
-    time::Duration,
-};
+use std::{fs, process::Child, thread, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::{
-    ran::{Ran, wait_for},
+    ran::{Ran, started, stopped, wait_for},
     repository::{Repository, WINGBEAT, instructions},
 };
 
 /// Starts wingbeat with a line that writes its process into the file `pid` and goes on for long.
 fn start(repository: &Repository, flags: &[&str], line: &str) -> Child {
     let line = format!("echo $$ > pid.new; mv pid.new pid; {line}");
-    let mut command = repository.wingbeat(&[&["run"], flags, &[&line]].concat());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    started(repository.wingbeat(&[&["run"], flags, &[&line]].concat()))
 }
 
 /// The process of the command, once it has written it.
@@ -29,12 +22,6 @@ fn process_of(repository: &Repository) -> Pid {
     let text = fs::read_to_string(&path).expect("a file");
     fs::remove_file(path).expect("removed");
     Pid::from_raw(text.trim().parse().expect("a number")).expect("a process")
-}
-
-/// What waits for it learns: the number of the signal, and stderr.
-fn end_of(child: Child) -> (Option<i32>, String) {
-    let output = child.wait_with_output().expect("it ends");
-    (output.status.signal(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 fn wait_for_end(process: Pid) {
@@ -47,10 +34,7 @@ fn the_command_ends_and_nothing_is_stored() {
         let repository = Repository::new();
         let child = start(&repository, flags, "exec sleep 600");
         let process = process_of(&repository);
-        kill_process(Pid::from_child(&child), signal).expect("told");
-        let (ended_by, stderr) = end_of(child);
-        assert_eq!(ended_by, Some(signal.as_raw()), "{stderr}");
-        assert!(stderr.contains("interrupted; nothing was stored"), "{stderr}");
+        stopped(child, signal).ended_by(signal).tells("interrupted; nothing was stored");
         wait_for_end(process);
         assert_eq!(repository.reports(), []);
     };
@@ -65,9 +49,7 @@ fn a_command_that_ends_well_after_it_has_no_result_either() {
     let line = format!("trap '{}; exit 0' TERM; while :; do sleep 0.01; done", "echo {}");
     let child = start(&repository, &[], &line);
     process_of(&repository);
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("told");
-    let (ended_by, stderr) = end_of(child);
-    assert_eq!(ended_by, Some(Signal::TERM.as_raw()), "{stderr}");
+    stopped(child, Signal::TERM).ended_by(Signal::TERM);
     assert_eq!(repository.reports(), []);
 }
 
@@ -80,8 +62,7 @@ fn the_second_signal_does_not_wait() {
     kill_process(wingbeat, Signal::INT).expect("told");
     thread::sleep(Duration::from_millis(300));
     assert!(test_kill_process(wingbeat).is_ok(), "it waits for the command");
-    kill_process(wingbeat, Signal::INT).expect("told");
-    assert_eq!(end_of(child).0, Some(Signal::INT.as_raw()));
+    stopped(child, Signal::INT).ended_by(Signal::INT);
     wait_for_end(process);
 }
 

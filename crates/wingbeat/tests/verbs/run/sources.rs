@@ -117,7 +117,7 @@ fn the_time_that_a_build_takes() {
 #[test]
 fn stdin() {
     let repository = Repository::new();
-    let run = |text: &str| Ran::with_stdin(&mut repository.wingbeat(&["run"]), text);
+    let run = |text: &str| Ran::with_stdin(repository.wingbeat(&["run"]), text);
     run(&metric("latency", 7.0)).ended_with(0);
     assert_eq!(values(&repository.reports()[0]), [7.0]);
     run(" \n").ended_with(1).tells("no results came on stdin: it is empty");

@@ -193,16 +193,8 @@ impl<'a> Matching<'a> {
                 return Ok(false);
             }
             (local, target) = match (own.kind, own.tail, other.tail) {
-                (
-                    TypeKind::STRUCT
-                    | TypeKind::UNION
-                    | TypeKind::ENUM
-                    | TypeKind::ENUM64
-                    | TypeKind::FWD,
-                    ..,
-                ) => {
-                    return Ok(true);
-                }
+                (TypeKind::FWD, ..) => return Ok(true),
+                (kind, ..) if kind.is_composite() || kind.is_enumeration() => return Ok(true),
                 (TypeKind::INT, ..) => return Ok(are_plain(own, other)),
                 (TypeKind::PTR, ..) => (own.link, other.link),
                 (TypeKind::ARRAY, &[own, ..], &[other, ..]) => (own, other),

@@ -180,10 +180,10 @@ impl Object {
         let with_relocations = self.sections.iter().filter(|found| !found.relocations.is_empty());
         let symtab = self.sections.len() + with_relocations.count() + 1;
         for found in &self.sections {
-            let mut header = Header::new(text(&mut names, &found.name), found.kind, found.flags);
-            header.put(&mut file, &found.data);
-            header.size = header.size.max(found.absent);
-            headers.extend(header.bytes());
+            let name = text(&mut names, &found.name);
+            let [at, len] = put(&mut file, &found.data);
+            let place = [at, len.max(found.absent)];
+            headers.extend(header([name, found.kind], found.flags, place, [0, 0], 0));
         }
         for (number, found) in self.sections.iter().enumerate() {
             if found.relocations.is_empty() {
@@ -195,10 +195,8 @@ impl Object {
                 [relocation.offset, info]
             });
             let entries: Vec<u8> = entries.flat_map(u64::to_le_bytes).collect();
-            let mut header = Header::new(name, SHT_REL, 0);
-            (header.link, header.info, header.entry_len) = (symtab as u32, number as u32 + 1, 16);
-            header.put(&mut file, &entries);
-            headers.extend(header.bytes());
+            let of = [symtab as u32, number as u32 + 1];
+            headers.extend(header([name, SHT_REL], 0, put(&mut file, &entries), of, 16));
         }
         let mut symbols = vec![0; SYMBOL_LEN];
         for &number in &order {
@@ -208,14 +206,11 @@ impl Object {
             symbols.extend((found.section as u16).to_le_bytes());
             symbols.extend([found.value, found.size].into_iter().flat_map(u64::to_le_bytes));
         }
-        let mut header = Header::new(text(&mut names, ".symtab"), SHT_SYMTAB, 0);
-        (header.link, header.info) = (symtab as u32 + 1, locals as u32 + 1);
-        header.entry_len = SYMBOL_LEN as u64;
-        header.put(&mut file, &symbols);
-        headers.extend(header.bytes());
-        let mut header = Header::new(text(&mut names, ".strtab"), SHT_STRTAB, 0);
-        header.put(&mut file, &names);
-        headers.extend(header.bytes());
+        let (name, of) = (text(&mut names, ".symtab"), [symtab as u32 + 1, locals as u32 + 1]);
+        let place = put(&mut file, &symbols);
+        headers.extend(header([name, SHT_SYMTAB], 0, place, of, SYMBOL_LEN as u64));
+        let name = text(&mut names, ".strtab");
+        headers.extend(header([name, SHT_STRTAB], 0, put(&mut file, &names), [0, 0], 0));
         self.finish(file, &headers)
     }
 
@@ -252,40 +247,28 @@ impl Symbol {
     }
 }
 
-/// Header of a section (`Elf64_Shdr`).
-struct Header {
-    name: u32,
-    kind: u32,
+/// Header of a section (`Elf64_Shdr`): name and kind, flags, offset and length, link and information.
+fn header(
+    what: [u32; 2],
     flags: u64,
-    offset: u64,
-    size: u64,
-    link: u32,
-    info: u32,
+    [offset, len]: [u64; 2],
+    of: [u32; 2],
     entry_len: u64,
+) -> Vec<u8> {
+    let (address, alignment) = (0, 8);
+    let mut bytes: Vec<u8> = what.into_iter().flat_map(u32::to_le_bytes).collect();
+    bytes.extend([flags, address, offset, len].into_iter().flat_map(u64::to_le_bytes));
+    bytes.extend(of.into_iter().flat_map(u32::to_le_bytes));
+    bytes.extend([alignment, entry_len].into_iter().flat_map(u64::to_le_bytes));
+    bytes
 }
 
-impl Header {
-    fn new(name: u32, kind: u32, flags: u64) -> Self {
-        Self { name, kind, flags, offset: 0, size: 0, link: 0, info: 0, entry_len: 0 }
-    }
-
-    fn put(&mut self, file: &mut Vec<u8>, data: &[u8]) {
-        pad(file);
-        (self.offset, self.size) = (file.len() as u64, data.len() as u64);
-        file.extend(data);
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        let mut bytes: Vec<u8> =
-            [self.name, self.kind].into_iter().flat_map(u32::to_le_bytes).collect();
-        let address = 0;
-        let words = [self.flags, address, self.offset, self.size];
-        bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
-        bytes.extend([self.link, self.info].into_iter().flat_map(u32::to_le_bytes));
-        let alignment = 8;
-        bytes.extend([alignment, self.entry_len].into_iter().flat_map(u64::to_le_bytes));
-        bytes
-    }
+/// Adds data to the file; gives its offset and length.
+fn put(file: &mut Vec<u8>, data: &[u8]) -> [u64; 2] {
+    pad(file);
+    let offset = file.len() as u64;
+    file.extend(data);
+    [offset, data.len() as u64]
 }
 
 fn pad(file: &mut Vec<u8>) {
