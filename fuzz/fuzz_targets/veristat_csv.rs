@@ -4,9 +4,9 @@
 use libfuzzer_sys::fuzz_target;
 use wingbeat_bench::report::veristat::{VeristatRow, read};
 
-const HEADER: &str = "file_name,prog_name,verdict,prog_type,duration,total_insns,total_states,\
-                      peak_states,max_states_per_insn,max_mark_read_len,prog_size,prog_size_jited,\
-                      stack_depth\n";
+const HEADER: &str = "file_name,prog_name,verdict,prog_type,total_insns,total_states,peak_states,\
+                      max_states_per_insn,prog_size,prog_size_jited,stack_depth,duration,\
+                      max_mark_read_len\n";
 
 fuzz_target!(|bytes: &[u8]| {
     let rows = match read(bytes) {
@@ -26,19 +26,8 @@ fn plain(row: &VeristatRow) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let verdict = row.is_accepted.map_or("N/A", |is| if is { "success" } else { "failure" });
     let r#type = row.r#type.as_deref().map_or_else(String::new, quoted);
-    let numbers = [
-        row.duration_us,
-        row.total_instructions,
-        row.total_states,
-        row.peak_states,
-        row.max_states_per_instruction,
-        row.mark_read,
-        row.program_instructions,
-        row.jited_bytes,
-        row.stack_depth_bytes,
-    ];
     let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
-    let numbers: Vec<_> = numbers.into_iter().map(number).collect();
+    let numbers: Vec<_> = row.numbers.into_iter().map(number).collect();
     let (file_name, program) = (quoted(&row.file_name), quoted(&row.program));
     format!("{file_name},{program},{verdict},{type},{}\n", numbers.join(","))
 }

@@ -49,19 +49,25 @@ pub struct Raw {
     pub object: String,
     pub seed: u64,
     pub cpu: usize,
-    pub duration: Duration,
     pub is_interrupted: bool,
     /// Return value that was expected.
     pub expect: Option<u32>,
+    pub before: Conditions,
+    pub after: Conditions,
+    pub load: Option<Load>,
+    pub measured: Measured,
+}
+
+/// What was measured of the programs.
+#[derive(Debug)]
+pub struct Measured {
+    pub duration: Duration,
     /// Empty programs by type.
     pub rulers: Vec<(ProgramType, RawRun)>,
     pub cases: Vec<RawCase>,
     pub failures: Vec<Failure>,
     pub skipped: Vec<Failure>,
     pub verified: Vec<Verified>,
-    pub before: Conditions,
-    pub after: Conditions,
-    pub load: Option<Load>,
     pub observed: Observed,
 }
 
@@ -126,9 +132,14 @@ impl RawRun {
 
 /// Analyses a measurement.
 pub fn report(mut raw: Raw) -> BenchReport {
-    let runs = raw.rulers.iter().map(|(_, run)| run).chain(raw.cases.iter().map(|case| &case.run));
+    let measured = &mut raw.measured;
+    let runs = measured
+        .rulers
+        .iter()
+        .map(|(_, run)| run)
+        .chain(measured.cases.iter().map(|case| &case.run));
     let step = clock::step_ns(runs.filter_map(|run| Some(&*run.recorded.as_ref()?.buckets)));
-    let rulers: Vec<Ruler> = raw
+    let rulers: Vec<Ruler> = measured
         .rulers
         .iter()
         .map(|(r#type, run)| Ruler {
@@ -139,10 +150,10 @@ pub fn report(mut raw: Raw) -> BenchReport {
         .collect();
     let nothing = RawRun::default();
     let ruler_of = |r#type: ProgramType| {
-        let ruler = raw.rulers.iter().find(|(known, _)| *known == r#type);
+        let ruler = measured.rulers.iter().find(|(known, _)| *known == r#type);
         ruler.map_or(&nothing, |(_, run)| run)
     };
-    let cases: Vec<Case> = raw
+    let cases: Vec<Case> = measured
         .cases
         .iter()
         .map(|case| {
@@ -154,10 +165,11 @@ pub fn report(mut raw: Raw) -> BenchReport {
             analysed(case, latency, distribution, raw.expect)
         })
         .collect();
-    let fewest = raw.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
-    raw.observed.samples = fewest.unwrap_or(SAMPLES_WANTED);
-    raw.observed.samples_wanted = SAMPLES_WANTED;
+    let fewest = measured.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
+    measured.observed.samples = fewest.unwrap_or(SAMPLES_WANTED);
+    measured.observed.samples_wanted = SAMPLES_WANTED;
     let warnings = warning::warnings(&raw, &cases);
+    let measured = raw.measured;
     BenchReport {
         schema_version: SCHEMA_VERSION,
         wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
@@ -165,18 +177,18 @@ pub fn report(mut raw: Raw) -> BenchReport {
         seed: raw.seed,
         cpu: raw.cpu,
         clock_step_ns: step,
-        duration_ns: u64::try_from(raw.duration.as_nanos()).unwrap_or(u64::MAX),
+        duration_ns: u64::try_from(measured.duration.as_nanos()).unwrap_or(u64::MAX),
         is_interrupted: raw.is_interrupted,
         rulers,
         cases,
-        failures: raw.failures,
-        skipped: raw.skipped,
-        verified: raw.verified,
+        failures: measured.failures,
+        skipped: measured.skipped,
+        verified: measured.verified,
         conditions: Circumstances {
             before: raw.before,
             after: raw.after,
             load: raw.load,
-            retries: raw.observed.retries,
+            retries: measured.observed.retries,
         },
         warnings,
     }

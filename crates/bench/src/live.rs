@@ -34,8 +34,8 @@ pub use error::{LiveError, check_rights};
 pub use measure::measure;
 pub use never_ran::NeverRan;
 pub use report::{
-    CommandReport, EndedBy, LiveOutcome, LiveReport, MeanInterval, OwnerReport, ProgramReport,
-    SCHEMA_VERSION, Total, Vanished,
+    CommandReport, EndedBy, LiveOutcome, LiveReport, MeanInterval, ProgramReport, SCHEMA_VERSION,
+    Total, Vanished,
 };
 use sampler::{Attachments, Sampler, Statistics};
 pub use single_runs::{Bin, CounterReport, EmptyRuns, SingleRuns, Untimed};

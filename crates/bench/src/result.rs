@@ -164,12 +164,13 @@ pub struct RunOutcome {
 }
 
 /// How the times of runs were taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Short bursts of calls that take turns with those of another program within one run.
     Bursts,
     /// Long batches of runs that the kernel repeats.
+    #[default]
     Batches,
 }
 
@@ -177,7 +178,7 @@ pub enum Method {
 ///
 /// With [`Method::Bursts`] a batch is all bursts of the program in one run, for which it was loaded
 /// anew.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Latency {
     pub method: Method,
     /// Why not in bursts; `None` if they were.

@@ -18,6 +18,8 @@ use std::{
     path::Path,
 };
 
+use serde::Serialize;
+
 /// Descriptors of one process that are looked at.
 const DESCRIPTORS_MAX: usize = 1 << 16;
 
@@ -29,7 +31,7 @@ const PROCESSES_MAX: usize = 1 << 22;
 const FDINFO_LEN_MAX: u64 = 1 << 14;
 
 /// A process that holds something.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Owner {
     /// Its PID, as this process sees it.
     pub pid: u32,

@@ -4,7 +4,7 @@
 //! of 53 ns then takes 50 in seven cases of ten, and 60 in three. A time that such a clock tells stands
 //! for all times within half a step around it, as a whole number of nanoseconds does for a finer clock.
 
-use wingbeat_stats::histogram::bounds;
+use wingbeat_stats::histogram::{Histogram, bounds};
 
 use crate::instrument::wrapper::Recorded;
 
@@ -65,9 +65,34 @@ struct Group {
     count: f64,
 }
 
-/// The quantile of share `q`, from 0 to 1, of what a clock with this step has recorded: the counts of a
-/// multiple are spread evenly over the step around it. Kept between the least and the greatest value.
-pub(crate) fn quantile(recorded: &Recorded, step_ns: f64, q: f64) -> f64 {
+/// Percentiles of what a clock has recorded, between its steps if it has any.
+pub(crate) struct Quantiles<'a> {
+    recorded: &'a Recorded,
+    histogram: Histogram,
+    step_ns: Option<f64>,
+}
+
+impl<'a> Quantiles<'a> {
+    /// Fails with a reason when nothing was recorded.
+    pub(crate) fn new(recorded: &'a Recorded, step_ns: Option<f64>) -> Result<Self, String> {
+        let histogram = Histogram::recorded(&recorded.buckets)
+            .and_then(|histogram| histogram.with_extremes(recorded.min_ns, recorded.max_ns))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { recorded, histogram, step_ns })
+    }
+
+    /// The quantile of share `q`, from 0 to 1.
+    pub(crate) fn of(&self, q: f64) -> f64 {
+        match self.step_ns {
+            Some(step_ns) => quantile(self.recorded, step_ns, q),
+            None => self.histogram.quantile(q),
+        }
+    }
+}
+
+/// The quantile of what a clock with this step has recorded: the counts of a multiple are spread evenly
+/// over the step around it. Kept between the least and the greatest value.
+fn quantile(recorded: &Recorded, step_ns: f64, q: f64) -> f64 {
     let rank = q * recorded.count as f64;
     let mut before = 0.0;
     let mut place = recorded.max_ns as f64;
@@ -106,41 +131,18 @@ fn stands_for(bucket: usize, step_ns: f64) -> (f64, f64) {
 /// in. `None` if one has recorded nothing.
 pub fn medians_ns(recorded: [&Recorded; 2]) -> Option<[f64; 2]> {
     let step = step_ns(recorded.iter().map(|recorded| &*recorded.buckets));
-    let median = |recorded: &Recorded| match step {
-        Some(step) if recorded.count > 0 => Some(quantile(recorded, step, 0.5)),
-        _ => Some(
-            wingbeat_stats::histogram::Histogram::recorded(&recorded.buckets).ok()?.quantile(0.5),
-        ),
-    };
+    let median = |recorded| Some(Quantiles::new(recorded, step).ok()?.of(0.5));
     Some([median(recorded[0])?, median(recorded[1])?])
 }
 
 #[cfg(test)]
 mod tests {
-    use wingbeat_stats::histogram::{BUCKETS, bucket_of};
-
     use super::*;
-
-    /// A histogram of values with their counts.
-    fn recorded(values: &[(u64, u64)]) -> Recorded {
-        let mut buckets = vec![0; BUCKETS];
-        for &(value, count) in values {
-            buckets[bucket_of(value)] += count;
-        }
-        let of = |value: &(u64, u64)| value.0;
-        Recorded {
-            buckets,
-            count: values.iter().map(|value| value.1).sum(),
-            sum_ns: values.iter().map(|(value, count)| value * count).sum(),
-            min_ns: values.iter().map(of).min().unwrap_or(0),
-            max_ns: values.iter().map(of).max().unwrap_or(0),
-        }
-    }
 
     #[test]
     fn steps_are_found() {
         let check = |values: &[(u64, u64)], expected: Option<f64>| {
-            let found = step_ns([recorded(values).buckets.as_slice()].into_iter());
+            let found = step_ns([Recorded::of(values).buckets.as_slice()].into_iter());
             assert_eq!(found, expected, "{values:?}");
         };
         check(&[(30, 100), (40, 9_000), (50, 800), (60, 40)], Some(10.0));
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn histograms_are_taken_together() {
-        let (short, long) = (recorded(&[(40, 10)]), recorded(&[(50, 10), (200, 90)]));
+        let (short, long) = (Recorded::of(&[(40, 10)]), Recorded::of(&[(50, 10), (200, 90)]));
         let both = [short.buckets.as_slice(), &long.buckets];
         assert_eq!(step_ns(both.into_iter()), Some(10.0));
     }
@@ -172,7 +174,7 @@ mod tests {
     #[test]
     fn percentiles_lie_between_steps() {
         let check = |values: &[(u64, u64)], q, expected: f64| {
-            let found = quantile(&recorded(values), 10.0, q);
+            let found = quantile(&Recorded::of(values), 10.0, q);
             assert!((found - expected).abs() < 1e-9, "{values:?} {q}: {found}");
         };
         check(&[(50, 50), (60, 50)], 0.5, 55.0);
@@ -193,7 +195,7 @@ mod tests {
         // A run of 50 ns and more begins at any place within a step, all alike.
         for tenths in 0..=100_u64 {
             let ns = 50.0 + tenths as f64 / 10.0;
-            let found = quantile(&recorded(&[(50, 100 - tenths), (60, tenths)]), 10.0, 0.5);
+            let found = quantile(&Recorded::of(&[(50, 100 - tenths), (60, tenths)]), 10.0, 0.5);
             assert!((found - ns).abs() <= 1.0, "{ns}: {found}");
         }
     }

@@ -2,12 +2,11 @@
 
 use wingbeat_stats::{
     bootstrap::Bootstrap,
-    histogram::Histogram,
     interval::Interval,
     sample::{Sample, quantile_of_sorted},
 };
 
-use super::{CONFIDENCE, RawRun, clock};
+use super::{CONFIDENCE, RawRun, clock::Quantiles};
 use crate::{
     instrument::wrapper::Recorded,
     result::{Distribution, Part},
@@ -31,21 +30,18 @@ pub(super) fn of(
     let Some(recorded) = recorded else {
         return Part::Unavailable("the time ran out before single runs were clocked".to_owned());
     };
-    let histogram = match histogram(recorded) {
-        Ok(histogram) => histogram,
+    let quantiles = match Quantiles::new(recorded, step) {
+        Ok(quantiles) => quantiles,
         Err(reason) => return Part::Unavailable(reason),
     };
-    let quantile = |q| match step {
-        Some(step) => clock::quantile(recorded, step, q),
-        None => histogram.quantile(q),
-    };
+    let quantile = |q| quantiles.of(q);
     let p50_ns = quantile(0.5);
     let mean_ns = recorded.sum_ns as f64 / recorded.count as f64;
     let plain_ns = Sample::new(run.samples_ns.clone()).map_or(0.0, |sample| sample.median());
-    let clock_ns = ruler.recorded.as_ref().and_then(|recorded| median_ns(recorded, step));
-    let medians = |run: &RawRun| -> Vec<f64> {
-        run.clockings.iter().filter_map(|recorded| median_ns(recorded, step)).collect()
-    };
+    let median_ns = |recorded: &Recorded| Some(Quantiles::new(recorded, step).ok()?.of(0.5));
+    let clock_ns = ruler.recorded.as_ref().and_then(median_ns);
+    let medians =
+        |run: &RawRun| -> Vec<f64> { run.clockings.iter().filter_map(median_ns).collect() };
     let (own, empty) = (medians(run), medians(ruler));
     let without_clock: Vec<f64> = own.iter().zip(&empty).map(|(own, empty)| own - empty).collect();
     let (p50, net) = (median_with_interval(own, seed), median_with_interval(without_clock, seed));
@@ -72,23 +68,6 @@ pub(super) fn of(
     })
 }
 
-fn histogram(recorded: &Recorded) -> Result<Histogram, String> {
-    Histogram::recorded(&recorded.buckets)
-        .and_then(|histogram| histogram.with_extremes(recorded.min_ns, recorded.max_ns))
-        .map_err(|error| error.to_string())
-}
-
-/// The median, between the steps of the clock if there are any.
-fn median_ns(recorded: &Recorded, step: Option<f64>) -> Option<f64> {
-    if recorded.count == 0 {
-        return None;
-    }
-    match step {
-        Some(step) => Some(clock::quantile(recorded, step, 0.5)),
-        None => Some(histogram(recorded).ok()?.quantile(0.5)),
-    }
-}
-
 /// The median of some values and its interval; `None` of too few.
 fn median_with_interval(values: Vec<f64>, seed: u64) -> Option<(f64, Interval)> {
     if values.len() < CLOCKINGS_MIN {
@@ -104,15 +83,9 @@ fn median_with_interval(values: Vec<f64>, seed: u64) -> Option<(f64, Interval)> 
 mod tests {
     use super::*;
 
-    /// Runs of which each took so long.
-    fn recorded(ns: u64) -> Recorded {
-        let mut buckets = vec![0; wingbeat_stats::histogram::BUCKETS];
-        buckets[wingbeat_stats::histogram::bucket_of(ns)] = 100;
-        Recorded { buckets, count: 100, sum_ns: 100 * ns, min_ns: ns, max_ns: ns }
-    }
-
     fn run(medians_ns: &[u64]) -> RawRun {
-        let clockings: Vec<Recorded> = medians_ns.iter().copied().map(recorded).collect();
+        let clockings: Vec<Recorded> =
+            medians_ns.iter().map(|&ns| Recorded::of(&[(ns, 100)])).collect();
         let sum = clockings.iter().cloned().reduce(|mut sum, more| {
             sum.add(&more);
             sum

@@ -13,10 +13,14 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
         return Vec::new();
     }
     let mut warnings =
-        conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.observed);
-    let packets =
-        raw.cases.iter().map(|case| (&*case.name, case.input_data.len(), case.seen_bytes_max));
-    let contexts = raw.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
+        conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.measured.observed);
+    let packets = raw
+        .measured
+        .cases
+        .iter()
+        .map(|case| (&*case.name, case.input_data.len(), case.seen_bytes_max));
+    let contexts =
+        raw.measured.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
     let found = [
         feeding(cases),
         aborted(cases),

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use wingbeat_text::{cut, fixed};
+use wingbeat_text::{Paint, cut, fixed};
 
-use super::{AnnotatedFunction, AnnotatedLine, Annotation, Style, path};
+use super::{AnnotatedFunction, AnnotatedLine, Annotation, Block, Style, path};
 
 /// Share of all instructions from which a line is a hot one.
 const HOT_SHARE: f64 = 0.10;
@@ -44,10 +44,11 @@ pub(super) fn text(found: &Annotation, style: Style) -> String {
                  found. Compilers store the text\nif they can read the file by its name in the \
                  debug information; `-fdebug-prefix-map` and the like prevent that.\n";
     }
+    let mut writer = Writer { text, found, style, paint: style.paint() };
     for function in &found.functions {
-        write_function(&mut text, found, function, style);
+        writer.function(function);
     }
-    text
+    writer.text
 }
 
 /// Whether the text of any line is known.
@@ -63,120 +64,121 @@ fn inputs(found: &Annotation) -> String {
     }
 }
 
-fn write_function(
-    text: &mut String,
-    found: &Annotation,
-    function: &AnnotatedFunction,
+/// What functions, lines and blocks are written with.
+struct Writer<'a> {
+    text: String,
+    found: &'a Annotation,
     style: Style,
-) {
-    let share = found.share(function.instructions);
-    let calls = found.per_run(function.calls);
-    let head = format!(
-        "\n{}  {:.1} %, {} instructions, called {}",
-        function.name,
-        100.0 * share,
-        number(found.per_run(function.instructions)),
-        match function.calls {
-            0 => "never".to_owned(),
-            _ => format!("{}×", number(calls)),
-        }
-    );
-    _ = writeln!(text, "{}", style.paint().bold(&head));
-    if !found.has_lines {
-        for (number_, block) in function.blocks.iter().enumerate() {
-            write_block(text, found, number_, block, true, style);
-        }
-        return;
-    }
-    _ = writeln!(text, "{}", style.paint().dim("  ran per run  instructions  share  calls"));
-    let mut file = "";
-    for line in &function.lines {
-        if line.file != file {
-            file = &line.file;
-            let shown = if style.has_full_paths { file } else { path::shortened(file) };
-            _ = writeln!(text, "{}", style.paint().dim(&format!("  {shown}")));
-        }
-        write_line(text, found, line, style);
-        if style.has_bytecode {
-            write_bytecode(text, found, function, line, style);
-        }
-    }
+    paint: Paint,
 }
 
-fn write_line(text: &mut String, found: &Annotation, line: &AnnotatedLine, style: Style) {
-    let share = found.share(line.instructions);
-    let source = if line.line == 0 { "(no line)" } else { &line.text };
-    let room = style.width.saturating_sub(COUNTS_WIDTH).max(TEXT_MIN);
-    let source = cut(&source.replace('\t', "    "), room);
-    let number_ = if line.line == 0 { String::new() } else { line.line.to_string() };
-    if line.executions == 0 {
-        let row =
-            format!("  {:>11}  {:>12}  {:>5}  {:>5} {number_:>5} │ {source}", "never", "", "", "");
-        _ = writeln!(text, "{}", style.paint().dim(row.trim_end()));
-        return;
-    }
-    let calls = match line.helper_calls {
-        0 => String::new(),
-        calls => number(found.per_run(calls)),
-    };
-    let row = format!(
-        "  {:>11}  {:>12}  {:>4.1}%  {calls:>5} {number_:>5} │ {source}",
-        number(found.per_run(line.executions)),
-        number(found.per_run(line.instructions)),
-        100.0 * share,
-    );
-    let row = row.trim_end();
-    _ = writeln!(
-        text,
-        "{}",
-        if share >= HOT_SHARE { style.paint().bad(row) } else { row.to_owned() }
-    );
-}
-
-/// The instructions of a line, with the block that each is in.
-fn write_bytecode(
-    text: &mut String,
-    found: &Annotation,
-    function: &AnnotatedFunction,
-    line: &AnnotatedLine,
-    style: Style,
-) {
-    for &index in &line.insns {
-        let block = function.blocks.iter().enumerate().find(|(_, it)| it.insns.contains(&index));
-        let Some((block_number, block)) = block else { continue };
-        let listed = block.listing.iter().find(|(listed, _)| *listed == index);
-        let Some((_, listed)) = listed else { continue };
-        let row = format!(
-            "  {:>11}  {:>12}  B{block_number:<4} {index:>6}:   {listed}",
-            number(found.per_run(block.executions)),
-            ""
+impl Writer<'_> {
+    fn function(&mut self, function: &AnnotatedFunction) {
+        let found = self.found;
+        let head = format!(
+            "\n{}  {:.1} %, {} instructions, called {}",
+            function.name,
+            100.0 * found.share(function.instructions),
+            self.count(function.instructions),
+            match function.calls {
+                0 => "never".to_owned(),
+                calls => format!("{}×", self.count(calls)),
+            }
         );
-        _ = writeln!(text, "{}", style.paint().dim(&row));
-    }
-}
-
-fn write_block(
-    text: &mut String,
-    found: &Annotation,
-    block_number: usize,
-    block: &super::Block,
-    always: bool,
-    style: Style,
-) {
-    let executions = match block.executions {
-        0 => "never".to_owned(),
-        executions => format!("×{}", number(found.per_run(executions))),
-    };
-    _ = writeln!(
-        text,
-        "  B{block_number:<4} {executions:>12}  instructions {} to {}",
-        block.insns.start,
-        block.insns.end.saturating_sub(1)
-    );
-    if style.has_bytecode && always {
-        for (index, listed) in &block.listing {
-            _ = writeln!(text, "{}", style.paint().dim(&format!("  {index:>18}:   {listed}")));
+        self.line(&self.paint.bold(&head));
+        if !found.has_lines {
+            for (number, block) in function.blocks.iter().enumerate() {
+                self.block(number, block);
+            }
+            return;
         }
+        self.dim("  ran per run  instructions  share  calls");
+        let mut file = "";
+        for line in &function.lines {
+            if line.file != file {
+                file = &line.file;
+                let shown = if self.style.has_full_paths { file } else { path::shortened(file) };
+                self.dim(&format!("  {shown}"));
+            }
+            self.source_line(line);
+            if self.style.has_bytecode {
+                self.bytecode(function, line);
+            }
+        }
+    }
+
+    fn source_line(&mut self, line: &AnnotatedLine) {
+        let share = self.found.share(line.instructions);
+        let source = if line.line == 0 { "(no line)" } else { &line.text };
+        let room = self.style.width.saturating_sub(COUNTS_WIDTH).max(TEXT_MIN);
+        let source = cut(&source.replace('\t', "    "), room);
+        let number_ = if line.line == 0 { String::new() } else { line.line.to_string() };
+        if line.executions == 0 {
+            let row = format!(
+                "  {:>11}  {:>12}  {:>5}  {:>5} {number_:>5} │ {source}",
+                "never", "", "", ""
+            );
+            self.dim(row.trim_end());
+            return;
+        }
+        let calls = match line.helper_calls {
+            0 => String::new(),
+            calls => self.count(calls),
+        };
+        let row = format!(
+            "  {:>11}  {:>12}  {:>4.1}%  {calls:>5} {number_:>5} │ {source}",
+            self.count(line.executions),
+            self.count(line.instructions),
+            100.0 * share,
+        );
+        let row = row.trim_end();
+        let is_hot = share >= HOT_SHARE;
+        self.line(&if is_hot { self.paint.bad(row) } else { row.to_owned() });
+    }
+
+    /// The instructions of a line, with the block that each is in.
+    fn bytecode(&mut self, function: &AnnotatedFunction, line: &AnnotatedLine) {
+        for &index in &line.insns {
+            let block =
+                function.blocks.iter().enumerate().find(|(_, it)| it.insns.contains(&index));
+            let Some((block_number, block)) = block else { continue };
+            let listed = block.listing.iter().find(|(listed, _)| *listed == index);
+            let Some((_, listed)) = listed else { continue };
+            let row = format!(
+                "  {:>11}  {:>12}  B{block_number:<4} {index:>6}:   {listed}",
+                self.count(block.executions),
+                ""
+            );
+            self.dim(&row);
+        }
+    }
+
+    fn block(&mut self, number: usize, block: &Block) {
+        let executions = match block.executions {
+            0 => "never".to_owned(),
+            executions => format!("×{}", self.count(executions)),
+        };
+        let (start, last) = (block.insns.start, block.insns.end.saturating_sub(1));
+        self.line(&format!("  B{number:<4} {executions:>12}  instructions {start} to {last}"));
+        if self.style.has_bytecode {
+            for (index, listed) in &block.listing {
+                self.dim(&format!("  {index:>18}:   {listed}"));
+            }
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    fn dim(&mut self, line: &str) {
+        self.line(&self.paint.dim(line));
+    }
+
+    /// A count per run.
+    fn count(&self, count: u64) -> String {
+        number(self.found.per_run(count))
     }
 }
 

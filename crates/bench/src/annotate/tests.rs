@@ -41,10 +41,19 @@ fn code() -> Code {
 }
 
 fn annotated(code: &Code, executed: Vec<u64>, runs: u64) -> Annotation {
+    annotated_with(code, executed, runs, &mut |_, line| Some(format!("line {line};")))
+}
+
+/// The same where `source` tells the text of each line of a file.
+fn annotated_with(
+    code: &Code,
+    executed: Vec<u64>,
+    runs: u64,
+    source: &mut dyn FnMut(&str, u32) -> Option<String>,
+) -> Annotation {
     let counts = Counts { runs, executed, ..Counts::default() };
-    let mut source = |_: &str, line: u32| Some(format!("line {line};"));
     let inputs = vec![("default".to_owned(), 0)];
-    Annotation::new("a.o", "main", inputs, code, &ObjectTypes::default(), &counts, &mut source)
+    Annotation::new("a.o", "main", inputs, code, &ObjectTypes::default(), &counts, source)
 }
 
 fn styled(found: &Annotation, form: Form, style: Style) -> String {
@@ -79,10 +88,7 @@ main  100.0 %, 10 instructions, called 1×
 
 #[test]
 fn lines_without_their_text() {
-    let counts = Counts { runs: 1, executed: LOOPED.to_vec(), ..Counts::default() };
-    let mut no_source = |_: &str, _| None;
-    let (inputs, types) = (Vec::new(), ObjectTypes::default());
-    let found = Annotation::new("a.o", "main", inputs, &code(), &types, &counts, &mut no_source);
+    let found = annotated_with(&code(), LOOPED.to_vec(), 1, &mut |_, _| None);
     let text = text(&found, Form::Human);
     let second = text.lines().nth(1).unwrap_or_default();
     assert!(second.starts_with("The object has line numbers without their text"), "{text}");
@@ -143,10 +149,8 @@ fn bytecode_stands_below_its_line() {
 
 #[test]
 fn lines_are_as_wide_as_they_may_be() {
-    let counts = Counts { runs: 1, executed: LOOPED.to_vec(), ..Counts::default() };
-    let mut long = |_: &str, _: u32| Some("long ".repeat(40));
-    let types = ObjectTypes::default();
-    let found = Annotation::new("a.o", "main", Vec::new(), &code(), &types, &counts, &mut long);
+    let long = "long ".repeat(40);
+    let found = annotated_with(&code(), LOOPED.to_vec(), 1, &mut |_, _| Some(long.clone()));
     let check = |width, expected: usize| {
         let text = styled(&found, Form::Human, Style { width, ..Style::default() });
         let cut = text.lines().filter(|line| line.ends_with('…'));

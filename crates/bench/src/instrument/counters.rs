@@ -28,7 +28,7 @@ use super::{
     rewrite::{Edits, RewriteError, rewrite},
 };
 
-pub use plan::{BlockRange, Plan};
+pub use plan::Plan;
 
 /// Size of a counter.
 pub const SLOT_BYTES: u32 = 8;

@@ -9,15 +9,11 @@
 //!
 //! Between the clock reads lie the call and three moves between registers. Everything else comes
 //! before or after. The counts are plain additions, so the program may run on one CPU at a time only.
-//!
-//! [`repeat()`] is the other way round: it calls a short program many times in one run, so that the mean
-//! is not drowned by what a run costs anyway.
 
 pub mod alternate;
 mod bucket;
 pub(super) mod emit;
 pub mod histogram;
-pub mod repeat;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +27,6 @@ pub use alternate::alternate;
 pub use bucket::bucket_code;
 use emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store};
 pub use histogram::{Recorded, WrongSize, read_histogram};
-pub use repeat::repeat;
 
 /// Name of the function in front.
 pub const WRAPPER_NAME: &str = "wingbeat_wrapper";
@@ -44,7 +39,7 @@ pub(super) const KTIME_GET_NS: i32 = 5;
 /// include/linux/bpf.h, Linux 6.18).
 const INSNS_MAX: usize = 1_000_000;
 
-/// What [`wrap`] and [`repeat()`] have to know besides the code.
+/// What [`wrap`] and [`alternate()`] have to know besides the code.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// How the code refers to the map that goes with it: its descriptor, or the number that a loader
@@ -113,7 +108,7 @@ pub enum NotWrappable {
         /// What it is, with an article.
         what: &'static str,
     },
-    /// All calls of one run share one allowance of tail calls (`MAX_TAIL_CALL_CNT`). For [`repeat()`].
+    /// All calls of one run share one allowance of tail calls (`MAX_TAIL_CALL_CNT`). For [`alternate()`].
     #[error(
         "instruction {insn_index} is a tail call, of which the kernel allows 33 per run: repeated \
          calls would soon behave differently from single ones"
@@ -127,20 +122,13 @@ pub enum NotWrappable {
 /// are lines, the wrapper gets the first line of the original entry.
 /// Refuses programs that cannot be called like a function, see [`NotWrappable`].
 pub fn wrap(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
-    check(code, options)?;
-    prepend(timer(options.map_fd), code, histogram::VALUE_SIZE_BYTES)
-}
-
-fn check(code: &Code, options: Options) -> Result<(), NotWrappable> {
     check_callable(code, options)?;
     // The kernel takes function information for all functions or for none.
-    if code.functions.iter().all(|function| function.type_id.is_some()) {
-        return Ok(());
-    }
+    let is_typed = code.functions.iter().all(|function| function.type_id.is_some());
     let found = instructions(code).find_map(|(index, insn)| Some((index, needs_types(insn)?)));
     match found {
-        Some((insn_index, what)) => Err(NotWrappable::NeedsTypes { insn_index, what }),
-        None => Ok(()),
+        Some((insn_index, what)) if !is_typed => Err(NotWrappable::NeedsTypes { insn_index, what }),
+        _ => Ok(prepend(timer(options.map_fd), code)),
     }
 }
 
@@ -189,15 +177,9 @@ fn needs_types(insn: Insn) -> Option<&'static str> {
 /// Most instructions that are put in front.
 const FRONT_INSNS_MAX: usize = 128;
 
-/// A function in front. A call of the original, made by [`call_local`] with any distance, is listed in
-/// `calls` and gets the right one in the end.
-struct Front {
-    insns: Vec<Insn>,
-    calls: &'static [usize],
-}
-
-/// The function that times: r6 holds the context and later the result, r7 the time of the start.
-fn timer(map_fd: i32) -> Front {
+/// The function that times: r6 holds the context and later the result, r7 the time of the start. What
+/// it calls comes right behind it.
+fn timer(map_fd: i32) -> Vec<Insn> {
     let mut insns = vec![
         alu(op::MOV, 6, 1),
         call_helper(KTIME_GET_NS),
@@ -208,12 +190,15 @@ fn timer(map_fd: i32) -> Front {
         call_helper(KTIME_GET_NS),
         alu(op::SUB, 0, 7),
     ];
-    insns.extend(record(map_fd));
+    insns.extend(load_map_value(3, map_fd, 0));
+    insns.extend(record_at_r3());
     insns.extend([alu(op::MOV, 0, 6), exit()]);
-    Front { insns, calls: &[4] }
+    let behind_call = insns.len() as i32 - 5;
+    insns[4] = call_local(behind_call);
+    insns
 }
 
-/// Adds the value in r0 to the histogram. Destroys r0 to r5.
+/// Adds the value in r0 to the histogram that r3 points to. Destroys r0 to r5.
 ///
 /// The map's value begins as zeros, so the minimum is kept as the maximum of `u64::MAX − value`. The
 /// bucket comes before it: the verifier goes through what follows a jump once for each outcome, unless
@@ -223,13 +208,6 @@ fn timer(map_fd: i32) -> Front {
 /// bucket's precise bounds matter; without the detour it would go back into the original program to
 /// find what they depend on, keep more states apart there, and trip over its own feet if that uses
 /// `LD_ABS` ("verifier bug: static subprog unexpected regs", Linux 6.18).
-fn record(map_fd: i32) -> Vec<Insn> {
-    let mut insns = load_map_value(3, map_fd, 0).to_vec();
-    insns.extend(record_at_r3());
-    insns
-}
-
-/// The same, where r3 points to the histogram.
 pub(super) fn record_at_r3() -> Vec<Insn> {
     let mut insns = vec![
         store(3, histogram::LAST, 0),
@@ -258,18 +236,11 @@ pub(super) fn record_at_r3() -> Vec<Insn> {
     insns
 }
 
-/// Puts `front` before the code. Calls, jumps and addresses of functions are relative and stay as they
+/// Puts `insns` before the code. Calls, jumps and addresses of functions are relative and stay as they
 /// are.
-fn prepend(mut front: Front, code: &Code, value_size_bytes: u32) -> Result<Wrapped, NotWrappable> {
-    let too_long = NotWrappable::TooLong { insn_count: code.insns.len() };
-    let entry_insn_index = u32::try_from(front.insns.len()).map_err(|_| too_long)?;
-    let len = front.insns.len();
-    for &index in front.calls {
-        let distance = len.checked_sub(index + 1).and_then(|distance| distance.try_into().ok());
-        if let (Some(call), Some(distance)) = (front.insns.get_mut(index), distance) {
-            *call = call_local(distance);
-        }
-    }
+fn prepend(mut insns: Vec<Insn>, code: &Code) -> Wrapped {
+    // At most FRONT_INSNS_MAX.
+    let entry_insn_index = insns.len() as u32;
     let moved = |insn_index: u32| insn_index.saturating_add(entry_insn_index);
     let type_id = code.functions.first().and_then(|entry| entry.type_id);
     let mut functions =
@@ -284,7 +255,7 @@ fn prepend(mut front: Front, code: &Code, value_size_bytes: u32) -> Result<Wrapp
     lines.extend(
         code.lines.iter().map(|&line| LineInfo { insn_index: moved(line.insn_index), ..line }),
     );
-    front.insns.extend_from_slice(&code.insns);
-    let code = Code { insns: front.insns, functions, lines };
-    Ok(Wrapped { code, entry_insn_index, value_size_bytes })
+    insns.extend_from_slice(&code.insns);
+    let code = Code { insns, functions, lines };
+    Wrapped { code, entry_insn_index, value_size_bytes: histogram::VALUE_SIZE_BYTES }
 }

@@ -2,15 +2,10 @@
 
 use std::{fmt, path::PathBuf};
 
-/// A program that could be meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
-    pub id: u32,
-    /// Name: the whole one where it is known, else the kernel's, of at most 15 bytes.
-    pub name: String,
-    pub kernel_name: String,
-    pub tag: [u8; 8],
-}
+use wingbeat_bpf::program::ProgramInfo;
+
+/// A program that could be meant: its name, whole where that is known, and what the kernel tells.
+pub type Loaded<'a> = (&'a str, &'a ProgramInfo);
 
 /// Longest name that the kernel keeps (`BPF_OBJ_NAME_LEN`, include/uapi/linux/bpf.h, less one).
 pub const KERNEL_NAME_LEN_MAX: usize = 15;
@@ -59,17 +54,17 @@ impl fmt::Display for NotFound {
 /// The ids of the programs that `word` means. First those of that id, then tag, then name; several
 /// programs may share a tag or a name, and then all of them are meant. A name longer than the kernel
 /// keeps finds what it was cut to, too. Fails when there is none.
-pub fn matching(word: &str, loaded: &[Loaded]) -> Result<Vec<u32>, NotFound> {
-    let ids = |is_meant: &dyn Fn(&Loaded) -> bool| -> Vec<u32> {
-        loaded.iter().filter(|one| is_meant(one)).map(|one| one.id).collect()
+pub fn matching(word: &str, loaded: &[Loaded<'_>]) -> Result<Vec<u32>, NotFound> {
+    let ids = |is_meant: &dyn Fn(&str, &ProgramInfo) -> bool| -> Vec<u32> {
+        loaded.iter().filter(|(name, info)| is_meant(name, info)).map(|(_, info)| info.id).collect()
     };
     let id = word.parse::<u32>().ok();
     let tag = parse_tag(word);
     let found = [
-        ids(&|one| Some(one.id) == id),
-        ids(&|one| Some(one.tag) == tag),
-        ids(&|one| !word.is_empty() && (one.name == word || one.kernel_name == word)),
-        ids(&|one| is_cut_from(&one.kernel_name, word) && one.name == one.kernel_name),
+        ids(&|_, info| Some(info.id) == id),
+        ids(&|_, info| Some(info.tag) == tag),
+        ids(&|name, info| !word.is_empty() && (name == word || info.name == word)),
+        ids(&|name, info| is_cut_from(&info.name, word) && name == info.name),
     ];
     found.into_iter().find(|ids| !ids.is_empty()).ok_or_else(|| NotFound {
         wanted: word.to_owned(),
@@ -88,8 +83,8 @@ fn parse_tag(text: &str) -> Option<[u8; 8]> {
     is_tag.then(|| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes)).flatten()
 }
 
-fn alike(word: &str, loaded: &[Loaded]) -> Vec<String> {
-    let mut names: Vec<&str> = loaded.iter().map(|one| one.name.as_str()).collect();
+fn alike(word: &str, loaded: &[Loaded<'_>]) -> Vec<String> {
+    let mut names: Vec<&str> = loaded.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
     names.dedup();
     let likeness = |name: &str| {
@@ -110,29 +105,30 @@ fn alike(word: &str, loaded: &[Loaded]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn loaded() -> Vec<Loaded> {
-        let one = |id, name: &str, kernel_name: &str, tag| Loaded {
-            id,
-            name: name.to_owned(),
-            kernel_name: kernel_name.to_owned(),
-            tag: [tag; 8],
-        };
-        vec![
-            one(3, "fun_xdp_v3", "fun_xdp_v3", 0xa0),
-            one(4, "fun_xdp_v4", "fun_xdp_v4", 0xa1),
-            one(5, "fun_xdp_v4", "fun_xdp_v4", 0xa1),
-            one(6, "count_packets_by_source", "count_packets_b", 0x06),
-            one(7, "without_btf_is_", "without_btf_is_", 0x07),
-            one(8, "", "", 0x08),
-            one(9, "3", "3", 0x09),
-            one(10, "12", "12", 0x0a),
-        ]
+    /// What is found among some programs.
+    fn find(word: &str) -> Result<Vec<u32>, NotFound> {
+        let programs = [
+            (3, "fun_xdp_v3", "fun_xdp_v3", 0xa0),
+            (4, "fun_xdp_v4", "fun_xdp_v4", 0xa1),
+            (5, "fun_xdp_v4", "fun_xdp_v4", 0xa1),
+            (6, "count_packets_by_source", "count_packets_b", 0x06),
+            (7, "without_btf_is_", "without_btf_is_", 0x07),
+            (8, "", "", 0x08),
+            (9, "3", "3", 0x09),
+            (10, "12", "12", 0x0a),
+        ];
+        let programs = programs.map(|(id, name, kernel_name, tag)| {
+            let info =
+                ProgramInfo { id, name: kernel_name.into(), tag: [tag; 8], ..Default::default() };
+            (name, info)
+        });
+        matching(word, &programs.each_ref().map(|(name, info)| (*name, info)))
     }
 
     #[test]
     fn ids_tags_and_names() {
         let check = |word, expected: &[u32]| {
-            assert_eq!(matching(word, &loaded()).as_deref(), Ok(expected), "{word}");
+            assert_eq!(find(word).as_deref(), Ok(expected), "{word}");
         };
         // An id goes before a name that looks like one.
         check("3", &[3]);
@@ -149,7 +145,7 @@ mod tests {
     #[test]
     fn what_is_not_found_has_suggestions() {
         let check = |word, expected: &[&str]| {
-            let error = matching(word, &loaded()).expect_err(word);
+            let error = find(word).expect_err(word);
             assert_eq!(error.alike, expected, "{word}");
         };
         check("fun_xdp_v5", &["fun_xdp_v3", "fun_xdp_v4"]);
@@ -162,20 +158,21 @@ mod tests {
 
     #[test]
     fn messages() {
-        let check = |word, loaded: &[Loaded], expected: &str| {
-            assert_eq!(matching(word, loaded).expect_err(word).to_string(), expected);
+        let check = |found: Result<_, NotFound>, expected: &str| {
+            assert_eq!(found.expect_err(expected).to_string(), expected);
         };
         check(
-            "fun_xdp_v5",
-            &loaded(),
+            find("fun_xdp_v5"),
             "no loaded program has the id, name or tag \"fun_xdp_v5\"; did you mean fun_xdp_v3 or fun_xdp_v4?",
         );
         check(
-            "zzzz",
-            &loaded(),
+            find("zzzz"),
             "no loaded program has the id, name or tag \"zzzz\", and none is similar; `wingbeat top --once` lists all 8",
         );
-        check("a", &[], "no loaded program has the id, name or tag \"a\"; none is loaded at all");
+        check(
+            matching("a", &[]),
+            "no loaded program has the id, name or tag \"a\"; none is loaded at all",
+        );
     }
 
     #[test]

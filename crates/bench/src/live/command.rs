@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     io,
     os::fd::{AsFd as _, BorrowedFd},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -14,12 +14,39 @@ use rustix::{
 use wingbeat_bpf::command::{Ended, LaunchError, Launched};
 
 use super::{
-    LiveError,
+    LiveError, Options, Progress,
     report::{CommandReport, EndedBy},
 };
 
+/// Waits until the time is over, the command, which it starts, has ended, or `stop` becomes readable.
+/// Begins with slices of the time that is given, and calls `read` after each: it tells how many runs
+/// there were, and how long the next slice shall be.
+pub(super) fn measured_time(
+    options: &Options,
+    stop: BorrowedFd<'_>,
+    show: &mut dyn FnMut(Progress),
+    mut slice: Duration,
+    mut read: impl FnMut() -> Result<(u64, Duration), LiveError>,
+) -> Result<(EndedBy, Option<CommandReport>), LiveError> {
+    let started = Instant::now();
+    let launched = start(&options.command)?;
+    let ended_by = loop {
+        let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));
+        let waited = wait(stop, launched.as_ref(), left.map_or(slice, |left| left.min(slice)))?;
+        let runs;
+        (runs, slice) = read()?;
+        let elapsed = started.elapsed();
+        show(Progress { elapsed, total: options.duration, runs });
+        let is_over = options.duration.is_some_and(|duration| elapsed >= duration);
+        if let Some(ended_by) = waited.or(is_over.then_some(EndedBy::Time)) {
+            break ended_by;
+        }
+    };
+    Ok((ended_by, end(launched, &options.command)?))
+}
+
 /// Starts a command with our standard streams; `None` without words.
-pub(super) fn start(words: &[OsString]) -> Result<Option<Launched>, LiveError> {
+fn start(words: &[OsString]) -> Result<Option<Launched>, LiveError> {
     let Some((program, arguments)) = words.split_first() else { return Ok(None) };
     Launched::start(program, arguments).map(Some).map_err(|error| match error {
         LaunchError::Start(source) => {
@@ -30,10 +57,7 @@ pub(super) fn start(words: &[OsString]) -> Result<Option<Launched>, LiveError> {
 }
 
 /// Ends the command of these words, if there is one, and tells how.
-pub(super) fn end(
-    command: Option<Launched>,
-    words: &[OsString],
-) -> Result<Option<CommandReport>, LiveError> {
+fn end(command: Option<Launched>, words: &[OsString]) -> Result<Option<CommandReport>, LiveError> {
     let Some(mut command) = command else { return Ok(None) };
     let ended: Ended = command.end().map_err(LiveError::system("end the command"))?;
     Ok(Some(CommandReport {
@@ -44,7 +68,7 @@ pub(super) fn end(
 }
 
 /// Waits for so long, or less if a signal came or the command ended, and tells which.
-pub(super) fn wait(
+fn wait(
     stop: BorrowedFd<'_>,
     command: Option<&Launched>,
     time: Duration,

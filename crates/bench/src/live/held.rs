@@ -6,7 +6,7 @@ use wingbeat_bpf::program::{self, ProgramInfo};
 
 use super::{
     LiveError,
-    choose::{Loaded, Wanted, matching},
+    choose::{Wanted, matching},
     report::label,
     sampler::name_of,
 };
@@ -28,7 +28,7 @@ pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
     if wanted.is_empty() {
         return Ok(all);
     }
-    let loaded: Vec<Loaded> = all.iter().map(Held::loaded).collect();
+    let loaded: Vec<_> = all.iter().map(|held| (held.name.as_str(), &held.info)).collect();
     let mut ids = Vec::new();
     for text in wanted {
         match Wanted::from(text.as_str()) {
@@ -60,14 +60,5 @@ impl Held {
     /// What to call it in a sentence.
     pub(super) fn label(&self) -> String {
         label(self.info.id, &self.name)
-    }
-
-    fn loaded(&self) -> Loaded {
-        Loaded {
-            id: self.info.id,
-            name: self.name.clone(),
-            kernel_name: self.info.name.clone(),
-            tag: self.info.tag,
-        }
     }
 }

@@ -11,7 +11,7 @@ use super::{
     Attachments, LiveError, Options, Progress, Statistics,
     change::{Change, Rates},
     check_rights,
-    command::{end, start, wait},
+    command::measured_time,
     cpus_online,
     held::{Held, hold},
     reading::Reading,
@@ -95,29 +95,16 @@ fn run(
     let before = read(held)?;
     let base = runs_in(&before);
     slices.push(sums(held, &before));
-    let started = Instant::now();
-    let launched = start(&options.command)?;
-    let mut slice = SLICE;
-    let (after, ended_by) = loop {
-        let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));
-        let waited = wait(stop, launched.as_ref(), left.map_or(slice, |left| left.min(slice)))?;
+    let (mut after, mut slice) = (Reading::begin(), SLICE);
+    let (ended_by, command) = measured_time(options, stop, show, slice, || {
         let began = Instant::now();
-        let reading = read(held)?;
+        after = read(held)?;
         slice = slice.max(began.elapsed().saturating_mul(READING_SHARE_MAX));
-        if slices.push(sums(held, &reading)) {
+        if slices.push(sums(held, &after)) {
             slice = slice.saturating_mul(2);
         }
-        let elapsed = started.elapsed();
-        let runs = runs_in(&reading).saturating_sub(base);
-        show(Progress { elapsed, total: options.duration, runs });
-        let is_over = options.duration.is_some_and(|duration| elapsed >= duration);
-        match waited {
-            Some(ended_by) => break (reading, ended_by),
-            None if is_over => break (reading, EndedBy::Time),
-            None => {}
-        }
-    };
-    let command = end(launched, &options.command)?;
+        Ok((runs_in(&after).saturating_sub(base), slice))
+    })?;
     Ok(Run { before, after, slices, ended_by, command })
 }
 

@@ -7,12 +7,10 @@ use wingbeat_text::duration;
 use super::report::{LiveOutcome, LiveReport, ProgramReport};
 
 /// A program that never ran, with what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct NeverRan {
-    program: String,
-    duration: String,
-    attached: Vec<String>,
-    r#type: String,
+    program: ProgramReport,
+    duration_ns: u64,
 }
 
 impl LiveReport {
@@ -25,10 +23,8 @@ impl LiveReport {
         }
         let idle = self.programs.iter().filter(|program| !ran(program));
         let tell = |program: &ProgramReport| NeverRan {
-            program: program.label(),
-            duration: duration(self.duration_ns),
-            attached: program.attached.clone(),
-            r#type: program.r#type.clone(),
+            program: program.clone(),
+            duration_ns: self.duration_ns,
         };
         idle.map(tell).collect()
     }
@@ -36,14 +32,15 @@ impl LiveReport {
 
 impl fmt::Display for NeverRan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} never ran in {}: ", self.program, self.duration)?;
-        match self.attached.as_slice() {
+        let program = &self.program;
+        write!(f, "{} never ran in {}: ", program.label(), duration(self.duration_ns))?;
+        match program.attached.as_slice() {
             [] => f.write_str(
                 "is it attached? No link attaches it, and no interface of this network namespace has it as XDP or as a filter of tc; `bpftool net` in other namespaces, `bpftool perf`, `bpftool cgroup tree` and `bpftool struct_ops` list what wingbeat does not look at",
             )?,
             links => write!(f, "it is attached ({}), but nothing happened there", links.join(", "))?,
         }
-        write!(f, "; {}", cause(&self.r#type))
+        write!(f, "; {}", cause(&program.r#type))
     }
 }
 

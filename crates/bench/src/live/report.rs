@@ -78,7 +78,7 @@ pub struct ProgramReport {
     /// Name, whole where the program's types tell it; may be empty.
     pub name: String,
     pub tag: String,
-    pub owners: Vec<OwnerReport>,
+    pub owners: Vec<Owner>,
     /// What it is attached to, by links or by netlink.
     pub attached: Vec<String>,
     pub outcome: LiveOutcome,
@@ -111,19 +111,6 @@ pub enum LiveOutcome {
     Ran,
     NeverRan,
     Unknown,
-}
-
-/// A process that holds a program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct OwnerReport {
-    pub pid: u32,
-    pub name: String,
-}
-
-impl From<&Owner> for OwnerReport {
-    fn from(owner: &Owner) -> Self {
-        Self { pid: owner.pid, name: owner.name.clone() }
-    }
 }
 
 /// An interval of the mean time of a run.
@@ -220,7 +207,7 @@ impl ProgramReport {
     /// Adds who holds it and what attaches it.
     #[must_use]
     pub fn with_holders(mut self, owners: &[Owner], attached: &[String]) -> Self {
-        self.owners = owners.iter().map(OwnerReport::from).collect();
+        self.owners = owners.to_vec();
         self.attached = attached.to_vec();
         self
     }

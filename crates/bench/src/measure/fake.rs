@@ -12,7 +12,7 @@ use wingbeat_bpf::{
     loader::{ProgramRun, RunError},
     spec::Linked,
 };
-use wingbeat_stats::{histogram::BUCKETS, random::Random};
+use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
@@ -239,12 +239,7 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
     }
 
     fn facts(&self) -> Facts {
-        let size = Size {
-            object_instructions: 0,
-            xlated_bytes: 16,
-            jited_bytes: 32,
-            map_memory_bytes: None,
-        };
+        let size = Size { xlated_bytes: 16, jited_bytes: 32, ..Size::default() };
         Facts { verifier: Verifier::default(), size, made_up_context: None }
     }
 
@@ -328,11 +323,7 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
             return Ok(None);
         }
         self.run(given, runs)?;
-        let (run_ns, count) = (self.behaviour.run_ns, u64::from(runs));
-        let mut buckets = vec![0; BUCKETS];
-        buckets[0] = count;
-        let sum_ns = run_ns.saturating_mul(count);
-        Ok(Some(Recorded { buckets, count, sum_ns, min_ns: run_ns, max_ns: run_ns }))
+        Ok(Some(Recorded::of(&[(self.behaviour.run_ns, runs.into())])))
     }
 }
 

@@ -29,11 +29,11 @@ use super::{
     verified,
 };
 use crate::{
-    analyse::{self, Raw, RawCase, RawRun},
+    analyse::{self, Measured, Raw},
     conditions::{Conditions, Load, LoadReading, Observed},
     input::Input,
     plan::Plan,
-    result::{BenchReport, Failure, Verified},
+    result::{BenchReport, Failure},
 };
 
 /// Rounds of batches after which single runs are clocked once.
@@ -97,18 +97,12 @@ fn on_kernel(
         object: spec.file().to_owned(),
         seed: plan.seed,
         cpu: kernel.cpu,
-        duration: measured.duration,
         is_interrupted: watcher.is_stopped(),
         expect: plan.expect,
-        rulers: measured.rulers,
-        cases: measured.cases,
-        failures: measured.failures,
-        skipped: measured.skipped,
-        verified: measured.verified,
         before,
         after,
         load,
-        observed: measured.observed,
+        measured,
     }))
 }
 
@@ -124,18 +118,6 @@ pub(super) struct Programs<'a, S> {
     pub(super) no_source: S,
     /// Programs that cannot be linked, and why.
     pub(super) unlinked: &'a [Failure],
-}
-
-/// What a measurement has given.
-#[derive(Debug)]
-pub(super) struct Measured {
-    pub(super) duration: Duration,
-    pub(super) rulers: Vec<(ProgramType, RawRun)>,
-    pub(super) cases: Vec<RawCase>,
-    pub(super) failures: Vec<Failure>,
-    pub(super) skipped: Vec<Failure>,
-    pub(super) verified: Vec<Verified>,
-    pub(super) observed: Observed,
 }
 
 impl<'a, R: Runner<'a>> Session<'a, R> {

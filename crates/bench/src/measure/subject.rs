@@ -44,16 +44,22 @@ const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
 /// A program in the kernel, and what is needed to bring it there again.
 #[derive(Debug)]
 pub(super) struct KernelSubject<'a> {
-    linked: &'a Linked,
-    loader: &'a Loader,
-    contents: &'a Contents,
-    kernel: Kernel<'a>,
+    origin: Origin<'a>,
     state: State,
     /// How long it took to create its maps, and to load the plain program.
     maps_time: Duration,
     load_time: Duration,
     /// Whether a run may be long; known after the first.
     pace: Pace,
+}
+
+/// What brings a program into the kernel.
+#[derive(Debug, Clone, Copy)]
+struct Origin<'a> {
+    linked: &'a Linked,
+    loader: &'a Loader,
+    contents: &'a Contents,
+    kernel: Kernel<'a>,
 }
 
 /// Everything of it that is in the kernel.
@@ -85,19 +91,20 @@ impl<'a> KernelSubject<'a> {
         kernel: Kernel<'a>,
     ) -> Result<Self, BenchError> {
         let begun = Instant::now();
-        let state = State::load(linked, loader, contents, kernel)?;
+        let origin = Origin { linked, loader, contents, kernel };
+        let state = origin.load()?;
         let load_time = state.load_time;
         let maps_time = begun.elapsed().saturating_sub(load_time);
-        let pace = Pace::Long;
-        Ok(Self { linked, loader, contents, kernel, state, maps_time, load_time, pace })
+        Ok(Self { origin, state, maps_time, load_time, pace: Pace::Long })
     }
 
     /// What brings it into the kernel once more.
     pub(super) fn side(&self) -> Side<'a> {
+        let Origin { linked, loader, contents, .. } = self.origin;
         Side {
-            linked: self.linked,
-            loader: self.loader,
-            contents: self.contents,
+            linked,
+            loader,
+            contents,
             maps: (self.maps_time > MAPS_TIME_MAX).then(|| self.state.maps.clone()),
         }
     }
@@ -109,17 +116,7 @@ impl<'a> KernelSubject<'a> {
         given: Given<'_>,
         repeat: u32,
     ) -> Result<ProgramRun, BenchError> {
-        self.kernel.run(form, self.r#type(), given, repeat, self.pace)
-    }
-
-    fn load_counted(&self, state: &State) -> Result<Counted, String> {
-        let loaded = (&state.maps, &state.plain, &state.targets);
-        let effort = self.kernel.little_effort();
-        Counted::load((self.linked, self.loader), &self.contents.targets, loaded, effort)
-    }
-
-    fn load_clocked(&self, state: &State) -> Result<Clocked, String> {
-        Clocked::load(self.linked, self.loader, state, self.kernel)
+        self.origin.kernel.run(form, self.r#type(), given, repeat, self.pace)
     }
 
     fn count(
@@ -136,14 +133,15 @@ impl<'a> KernelSubject<'a> {
 
 impl<'a> Subject<'a> for KernelSubject<'a> {
     fn linked(&self) -> &'a Linked {
-        self.linked
+        self.origin.linked
     }
 
     fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
     where
         'a: 'c,
     {
-        let made_up = || self.loader.made_up_context(&self.linked.program);
+        let Origin { linked, loader, .. } = self.origin;
+        let made_up = || loader.made_up_context(&linked.program);
         match given {
             [] => made_up().map_or(given, RawContext::bytes),
             _ => given,
@@ -163,8 +161,9 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     }
 
     fn facts(&self) -> Facts {
-        let made_up = self.loader.made_up_context(&self.linked.program);
-        let facts = Facts::of(self.linked, &self.state.plain, &self.state.maps);
+        let Origin { linked, loader, .. } = self.origin;
+        let made_up = loader.made_up_context(&linked.program);
+        let facts = Facts::of(linked, &self.state.plain, &self.state.maps);
         Facts { made_up_context: made_up.map(ToString::to_string), ..facts }
     }
 
@@ -190,14 +189,14 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     }
 
     fn reload(&mut self) -> Result<(), BenchError> {
-        let mut state = State::load(self.linked, self.loader, self.contents, self.kernel)?;
+        let mut state = self.origin.load()?;
         // A form that could not be had once is not tried again.
         state.counted = match &self.state.counted {
-            Ok(_) => self.load_counted(&state),
+            Ok(_) => self.origin.counted(&state),
             Err(reason) => Err(reason.clone()),
         };
         state.clocked = match &self.state.clocked {
-            Ok(_) => self.load_clocked(&state),
+            Ok(_) => self.origin.clocked(&state),
             Err(reason) => Err(reason.clone()),
         };
         self.state = state;
@@ -217,8 +216,8 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
 
     fn add(&mut self, form: Form) {
         match form {
-            Form::Counted => self.state.counted = self.load_counted(&self.state),
-            Form::Clocked => self.state.clocked = self.load_clocked(&self.state),
+            Form::Counted => self.state.counted = self.origin.counted(&self.state),
+            Form::Clocked => self.state.clocked = self.origin.clocked(&self.state),
         }
     }
 
@@ -258,7 +257,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
 
     fn move_clocked(&mut self) {
         if self.state.clocked.is_ok() && self.load_time < MOVING_TIME_MAX {
-            let moved = self.load_clocked(&self.state);
+            let moved = self.origin.clocked(&self.state);
             // The time may be over.
             if moved.is_ok() {
                 self.state.clocked = moved;
@@ -301,13 +300,10 @@ impl Side<'_> {
     }
 }
 
-impl State {
-    fn load(
-        linked: &Linked,
-        loader: &Loader,
-        contents: &Contents,
-        kernel: Kernel<'_>,
-    ) -> Result<Self, BenchError> {
+impl Origin<'_> {
+    /// Loads the plain program.
+    fn load(self) -> Result<State, BenchError> {
+        let Self { linked, loader, contents, kernel } = self;
         let load = |maps: LoadedMaps, effort: Effort<'_>| {
             let begun = Instant::now();
             let descriptors = maps.descriptors();
@@ -316,7 +312,7 @@ impl State {
             let not_yet = || "the time ran out before".to_owned();
             let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
             let targets = PlainTargets::default();
-            Ok(Self { maps, plain, targets, counted, clocked, load_time })
+            Ok(State { maps, plain, targets, counted, clocked, load_time })
         };
         let codes = contents.targets.codes(linked);
         // What the program cannot write to need not be put back. What it jumps to may write more.
@@ -336,15 +332,17 @@ impl State {
             PlainTargets::load(targets, linked, loader, (&state.maps, &state.plain), effort);
         Ok(state)
     }
-}
 
-impl Clocked {
-    fn load(
-        linked: &Linked,
-        loader: &Loader,
-        state: &State,
-        kernel: Kernel<'_>,
-    ) -> Result<Self, String> {
+    /// Loads it with counters.
+    fn counted(self, state: &State) -> Result<Counted, String> {
+        let loaded = (&state.maps, &state.plain, &state.targets);
+        let effort = self.kernel.little_effort();
+        Counted::load((self.linked, self.loader), &self.contents.targets, loaded, effort)
+    }
+
+    /// Loads it with a clock around it.
+    fn clocked(self, state: &State) -> Result<Clocked, String> {
+        let Self { linked, loader, kernel, .. } = self;
         let number = state.maps.all().len();
         let options = wrapper::Options {
             map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
@@ -363,6 +361,6 @@ impl Clocked {
             loader.load_with(&linked.program, &wrapped.code, &descriptors, effort).map_err(
                 |error| format!("the kernel refuses it with a clock around it: {}", short(&error)),
             )?;
-        Ok(Self { program, notebook })
+        Ok(Clocked { program, notebook })
     }
 }

@@ -11,13 +11,13 @@ use super::{
     against::{Contestants, contest},
     budget::Budget,
     fake::{Behaviour, World},
-    order::{Measured, Programs},
+    order::Programs,
     ruler::rulers,
     runner::Runner as _,
     session::Session,
 };
 use crate::{
-    analyse::{RawCase, compare::Contested},
+    analyse::{Measured, RawCase, compare::Contested},
     plan::Plan,
 };
 

@@ -183,25 +183,8 @@ mod tests {
     #[test]
     fn outliers_are_named() {
         let check = |found, expected: &str| {
-            let latency = Latency {
-                method: Method::Batches,
-                reason: None,
-                batches: 1_200,
-                runs_per_batch: 1,
-                median_ns: 0.0,
-                mean_ns: 0.0,
-                lower_ns: 0.0,
-                upper_ns: 0.0,
-                confidence: 0.95,
-                net_ns: None,
-                spread_ns: 0.62,
-                floor_ns: 0.0,
-                min_ns: 0.0,
-                max_ns: 0.0,
-                kernel_ns: 0,
-                outliers: found,
-                samples_ns: Vec::new(),
-            };
+            let (batches, spread_ns) = (1_200, 0.62);
+            let latency = Latency { batches, spread_ns, outliers: found, ..Latency::default() };
             assert_eq!(outliers(&latency), expected);
         };
         check(Outliers::default(), "none; spread 0.6 ns");

@@ -3,7 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
-    ptr,
+    iter, ptr,
 };
 
 use wingbeat_text::{
@@ -54,14 +54,12 @@ pub(super) fn rankings(
     width: usize,
 ) -> Vec<String> {
     let ranks_max = if is_verbose { usize::MAX } else { RANKS_MAX };
+    let sheet = Sheet { ranks_max, paint, width };
     let programs = by_key(cases.iter().map(|case| (case.program.as_str(), case)));
     let several = programs.into_iter().filter(|(_, own)| own.len() > 1);
     let both = several.flat_map(|(program, own)| {
         let program = shortened(&printable(program), width / 2);
-        [
-            by_count(&program, &own, ranks_max, paint, width),
-            by_time(&program, own, ranks_max, paint, width),
-        ]
+        [sheet.by_count(&program, &own), sheet.by_time(&program, own)]
     });
     both.flatten().collect()
 }
@@ -74,87 +72,95 @@ fn slowest(mut cases: Vec<&Case>) -> Vec<&Case> {
     cases
 }
 
-/// Inputs with the same count stand together: mostly they take the same way through the program.
-fn by_count(
-    program: &str,
-    cases: &[&Case],
+/// How rankings are written.
+#[derive(Clone, Copy)]
+struct Sheet {
     ranks_max: usize,
     paint: Paint,
     width: usize,
-) -> Option<String> {
-    let mut counts: BTreeMap<Reverse<u64>, Vec<&str>> = BTreeMap::new();
-    for case in cases {
-        if let Some(found) = case.counts.measured() {
-            counts.entry(Reverse(found.instructions)).or_default().push(&case.input);
+}
+
+impl Sheet {
+    /// Inputs with the same count stand together: mostly they take the same way through the program.
+    fn by_count(self, program: &str, cases: &[&Case]) -> Option<String> {
+        let mut counts: BTreeMap<Reverse<u64>, Vec<&str>> = BTreeMap::new();
+        for case in cases {
+            if let Some(found) = case.counts.measured() {
+                counts.entry(Reverse(found.instructions)).or_default().push(&case.input);
+            }
         }
+        let (Reverse(most), _) = counts.first_key_value()?;
+        let (Reverse(fewest), _) = counts.last_key_value()?;
+        let mut lines = Vec::new();
+        let digits = grouped(*most).len();
+        for (Reverse(count), inputs) in counts.iter().take(self.ranks_max) {
+            let inputs: Vec<_> = inputs.iter().map(|input| printable(input)).collect();
+            let inputs = listed(&inputs, self.width.saturating_sub(digits + 4));
+            let line = format!("  {}  {inputs}", aligned(&grouped(*count), digits, true));
+            lines.push(line.trim_end().to_owned());
+        }
+        let mut below = Vec::new();
+        let rest: Vec<_> = counts.values().skip(self.ranks_max).map(Vec::len).collect();
+        if !rest.is_empty() {
+            let counts = plural(rest.len(), "lower count");
+            let inputs = plural(rest.iter().sum::<usize>(), "input");
+            let fewest = grouped(*fewest);
+            below.push(format!("and {counts} of {inputs}, down to {fewest}"));
+        }
+        let without = cases.len() - counts.values().map(Vec::len).sum::<usize>();
+        if without > 0 {
+            below.push(format!("{} without a count", plural(without, "input")));
+        }
+        let heading = format!("inputs of {program} by executed instructions");
+        Some(self.ranking(&heading, lines, &below))
     }
-    let (Reverse(most), _) = counts.first_key_value()?;
-    let (Reverse(fewest), _) = counts.last_key_value()?;
-    let heading = paragraph(&format!("inputs of {program} by executed instructions"), 2, width);
-    let mut lines = vec![paint.bold(&heading)];
-    let digits = grouped(*most).len();
-    for (Reverse(count), inputs) in counts.iter().take(ranks_max) {
-        let inputs: Vec<_> = inputs.iter().map(|input| printable(input)).collect();
-        let inputs = listed(&inputs, width.saturating_sub(digits + 4));
-        let line = format!("  {}  {inputs}", aligned(&grouped(*count), digits, true));
-        lines.push(line.trim_end().to_owned());
-    }
-    let rest: Vec<_> = counts.values().skip(ranks_max).map(Vec::len).collect();
-    if !rest.is_empty() {
-        let counts = plural(rest.len(), "lower count");
-        let inputs = plural(rest.iter().sum::<usize>(), "input");
-        let fewest = grouped(*fewest);
-        lines.push(below(&format!("and {counts} of {inputs}, down to {fewest}"), width));
-    }
-    let without = cases.len() - counts.values().map(Vec::len).sum::<usize>();
-    if without > 0 {
-        lines.push(below(&format!("{} without a count", plural(without, "input")), width));
-    }
-    Some(lines.join("\n") + "\n")
-}
 
-fn by_time<'a>(
-    program: &str,
-    cases: Vec<&'a Case>,
-    ranks_max: usize,
-    paint: Paint,
-    width: usize,
-) -> Option<String> {
-    let with_time = |case: &'a Case| Some((case.latency.measured()?, case));
-    let ranked: Vec<(&Latency, &'a Case)> =
-        slowest(cases.clone()).into_iter().filter_map(with_time).collect();
-    let (fastest, _) = ranked.last()?;
-    let heading = format!(
-        "inputs of {program} by time of a run, ns; those with overlapping intervals may be in any \
+    fn by_time(self, program: &str, cases: Vec<&Case>) -> Option<String> {
+        let count = cases.len();
+        let slowest = slowest(cases).into_iter();
+        let ranked: Vec<(&Latency, &Case)> =
+            slowest.filter_map(|case| Some((case.latency.measured()?, case))).collect();
+        let (fastest, _) = ranked.last()?;
+        let heading = format!(
+            "inputs of {program} by time of a run, ns; those with overlapping intervals may be in any \
          order"
-    );
-    let mut lines = vec![paint.bold(&paragraph(&heading, 2, width))];
-    let cells: Vec<[String; 3]> = ranked
-        .iter()
-        .take(ranks_max)
-        .map(|(time, _)| [time.median_ns, time.lower_ns, time.upper_ns].map(|ns| decimal(ns, 1)))
-        .collect();
-    let digits = cells.iter().flatten().map(|cell| cell.chars().count()).max().unwrap_or(0);
-    for (cells, (_, case)) in cells.iter().zip(&ranked) {
-        let [median, lower, upper] = cells.each_ref().map(|cell| aligned(cell, digits, true));
-        let figures = format!("  {median}  {lower} … {upper}  ");
-        let room = width.saturating_sub(figures.chars().count());
-        let line = figures + &shortened(&printable(&case.input), room);
-        lines.push(line.trim_end().to_owned());
+        );
+        let mut lines = Vec::new();
+        let cells: Vec<[String; 3]> = ranked
+            .iter()
+            .take(self.ranks_max)
+            .map(|(time, _)| {
+                [time.median_ns, time.lower_ns, time.upper_ns].map(|ns| decimal(ns, 1))
+            })
+            .collect();
+        let digits = cells.iter().flatten().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        for (cells, (_, case)) in cells.iter().zip(&ranked) {
+            let [median, lower, upper] = cells.each_ref().map(|cell| aligned(cell, digits, true));
+            let figures = format!("  {median}  {lower} … {upper}  ");
+            let room = self.width.saturating_sub(figures.chars().count());
+            let line = figures + &shortened(&printable(&case.input), room);
+            lines.push(line.trim_end().to_owned());
+        }
+        let mut below = Vec::new();
+        let rest = ranked.len().saturating_sub(self.ranks_max);
+        if rest > 0 {
+            let least = decimal(fastest.median_ns, 1);
+            below.push(format!("and {}, down to {least}", plural(rest, "faster one")));
+        }
+        let without = count - ranked.len();
+        if without > 0 {
+            below.push(format!("{} without a time", plural(without, "input")));
+        }
+        Some(self.ranking(&heading, lines, &below))
     }
-    let rest = ranked.len().saturating_sub(ranks_max);
-    if rest > 0 {
-        let least = decimal(fastest.median_ns, 1);
-        lines.push(below(&format!("and {}, down to {least}", plural(rest, "faster one")), width));
-    }
-    let without = cases.len() - ranked.len();
-    if without > 0 {
-        lines.push(below(&format!("{} without a time", plural(without, "input")), width));
-    }
-    Some(lines.join("\n") + "\n")
-}
 
-/// A line on those that a ranking leaves out.
-fn below(text: &str, width: usize) -> String {
-    format!("  {}", paragraph(text, 4, width.saturating_sub(2)))
+    /// A heading, lines, and what to say of those that they leave out.
+    fn ranking(self, heading: &str, lines: Vec<String>, below: &[String]) -> String {
+        let heading = self.paint.bold(&paragraph(heading, 2, self.width));
+        let below = below
+            .iter()
+            .map(|text| format!("  {}", paragraph(text, 4, self.width.saturating_sub(2))));
+        let lines: Vec<_> = iter::once(heading).chain(lines).chain(below).collect();
+        lines.join("\n") + "\n"
+    }
 }

@@ -22,24 +22,12 @@ pub struct VeristatRow {
     /// The object's file, without folders as veristat writes it.
     pub file_name: String,
     pub program: String,
-    /// Whether the verifier accepted it. If not, the other figures are those until it gave up.
+    /// Whether the verifier accepted it. If not, the numbers are those until it gave up.
     pub is_accepted: Option<bool>,
     /// Type of the program, as libbpf calls it.
     pub r#type: Option<String>,
-    pub duration_us: Option<u64>,
-    /// Instructions that the verifier processed.
-    pub total_instructions: Option<u64>,
-    pub total_states: Option<u64>,
-    pub peak_states: Option<u64>,
-    /// Most states at one instruction.
-    pub max_states_per_instruction: Option<u64>,
-    /// Longest chain of states marked as read.
-    pub mark_read: Option<u64>,
-    /// Instructions of the program in the object, with all functions that it calls.
-    pub program_instructions: Option<u64>,
-    pub jited_bytes: Option<u64>,
-    /// Stack of all functions together.
-    pub stack_depth_bytes: Option<u64>,
+    /// By the position of their column in [`NUMBERS`].
+    pub numbers: [Option<u64>; NUMBERS.len()],
 }
 
 /// Why bytes are not a CSV file of veristat. Lines count from 1.
@@ -78,23 +66,45 @@ const PROGRAM: Names = &["prog_name", "progname", "prog"];
 const VERDICT: Names = &["verdict"];
 const TYPE: Names = &["prog_type"];
 
-/// A column of numbers and where they go.
-type NumberColumn = (Names, fn(&mut VeristatRow) -> &mut Option<u64>);
+/// What a column is compared with: the measure, by its name of Bencher Metric Format where that has it,
+/// its unit, and what is known of it now.
+type Compared = (&'static str, &'static str, fn(&Verifier, &Size) -> Option<u64>);
 
-const NUMBERS: [NumberColumn; 9] = [
-    (&["total_insns", "insns"], |row| &mut row.total_instructions),
-    (&["total_states", "states"], |row| &mut row.total_states),
-    (&["peak_states"], |row| &mut row.peak_states),
-    (&["max_states_per_insn"], |row| &mut row.max_states_per_instruction),
-    (&["prog_size"], |row| &mut row.program_instructions),
-    (&["prog_size_jited"], |row| &mut row.jited_bytes),
-    (&["stack_depth", "stack"], |row| &mut row.stack_depth_bytes),
-    (&["duration", "dur"], |row| &mut row.duration_us),
-    (&["max_mark_read_len", "mark_read"], |row| &mut row.mark_read),
+/// The columns of numbers. Those that are compared with nothing are no measures of the program.
+pub const NUMBERS: [(Names, Option<Compared>); 9] = [
+    (
+        &["total_insns", "insns"],
+        Some((PROCESSED, "instructions", |it, _| it.processed_instructions)),
+    ),
+    (&["total_states", "states"], Some(("verifier-states", "states", |it, _| it.total_states))),
+    (&["peak_states"], Some(("verifier-peak-states", "states", |it, _| it.peak_states))),
+    (
+        &["max_states_per_insn"],
+        Some(("verifier-max-states-per-instruction", "states", |it, _| {
+            it.max_states_per_instruction
+        })),
+    ),
+    (
+        &["prog_size"],
+        Some(("object-instructions", "instructions", |_, size| {
+            u64::try_from(size.object_instructions).ok()
+        })),
+    ),
+    (&["prog_size_jited"], Some((JITED, "bytes", |_, size| Some(size.jited_bytes.into())))),
+    (
+        &["stack_depth", "stack"],
+        Some(("stack-depth", "bytes", |it, _| Some(it.stack_depth_bytes.into()))),
+    ),
+    (&["duration", "dur"], None),
+    (&["max_mark_read_len", "mark_read"], None),
 ];
 
-/// How many of [`NUMBERS`] are compared: the others are no measures of the program.
-const COMPARED: usize = 7;
+/// The measure whose growth fails a run.
+const PROCESSED: &str = "verified-instructions";
+/// The measure that is not there without the JIT compiler, rather than 0.
+const JITED: &str = "jited-size";
+/// Position of the time that the verifier took, which differs from run to run.
+const DURATION: usize = 7;
 
 /// Reads a CSV file that veristat wrote: columns in any order, those that are not known left out.
 /// Fails when it is not CSV, does not say which programs it is about or nothing of them, or has something
@@ -139,7 +149,11 @@ impl Columns {
             r#type: place(TYPE),
             numbers: NUMBERS.map(|(names, _)| place(names)),
         };
-        let is_compared = found.numbers.iter().take(COMPARED).any(Option::is_some);
+        let is_compared = found
+            .numbers
+            .iter()
+            .zip(NUMBERS)
+            .any(|(at, (_, compared))| at.is_some() && compared.is_some());
         if is_compared { Ok(found) } else { Err(VeristatError::NoMeasures) }
     }
 
@@ -160,17 +174,18 @@ impl Columns {
                 Some(found) => return Err(VeristatError::NotAVerdict { line, found: cut(found) }),
             },
             r#type: cell(self.r#type),
-            ..VeristatRow::default()
+            numbers: [None; NUMBERS.len()],
         };
-        for (place, (names, field)) in self.numbers.iter().zip(NUMBERS) {
+        for ((place, (names, _)), number) in self.numbers.iter().zip(NUMBERS).zip(&mut row.numbers)
+        {
             let Some(text) = cell(*place) else { continue };
             let column = names.first().copied().unwrap_or_default();
-            let number = text.parse().map_err(|_| VeristatError::NotANumber {
+            let found = cut(&text);
+            *number = Some(text.parse().map_err(|_| VeristatError::NotANumber {
                 line,
                 column,
-                found: cut(&text),
-            })?;
-            *field(&mut row) = Some(number);
+                found,
+            })?);
         }
         Ok(row)
     }
@@ -244,8 +259,11 @@ pub fn against_veristat(
 /// The row of a program. An error without a reason means that there is none.
 fn the_one<'a>(rows: &[&'a VeristatRow]) -> Result<&'a VeristatRow, Option<String>> {
     let (first, others) = rows.split_first().ok_or(None)?;
-    // The time of verification differs from run to run.
-    let exact = |row: &VeristatRow| VeristatRow { duration_us: None, ..row.clone() };
+    let exact = |row: &VeristatRow| {
+        let mut row = row.clone();
+        row.numbers[DURATION] = None;
+        row
+    };
     if others.iter().any(|other| exact(other) != exact(first)) {
         return Err(Some(format!(
             "the veristat file has it {} times with different figures: files of the same name in \
@@ -278,41 +296,21 @@ fn absent(own_file: &str, own_rows: &[&VeristatRow], rows: &[VeristatRow]) -> St
     }
 }
 
-/// All measures that both have. The names are those of Bencher Metric Format where that has them.
+/// All measures that both have.
 fn measures(
     verifier: &Verifier,
     size: &Size,
     row: &VeristatRow,
     threshold: f64,
 ) -> Result<Vec<MeasureComparison>, String> {
-    // Without the JIT compiler there is no size, not a size of nothing.
-    let jited = |bytes: Option<u64>| bytes.filter(|bytes| *bytes > 0);
-    let figures = [
-        (
-            ("verified-instructions", "instructions"),
-            row.total_instructions,
-            verifier.processed_instructions,
-        ),
-        (("verifier-states", "states"), row.total_states, verifier.total_states),
-        (("verifier-peak-states", "states"), row.peak_states, verifier.peak_states),
-        (
-            ("verifier-max-states-per-instruction", "states"),
-            row.max_states_per_instruction,
-            verifier.max_states_per_instruction,
-        ),
-        (
-            ("object-instructions", "instructions"),
-            row.program_instructions,
-            u64::try_from(size.object_instructions).ok(),
-        ),
-        (("jited-size", "bytes"), jited(row.jited_bytes), jited(Some(size.jited_bytes.into()))),
-        (("stack-depth", "bytes"), row.stack_depth_bytes, Some(verifier.stack_depth_bytes.into())),
-    ];
-    let compared = |((measure, unit), before, after): ((&str, &str), Option<u64>, Option<u64>)| {
-        let threshold = (measure == "verified-instructions").then_some(threshold);
-        Some(exact_measure(measure, unit, before?, after?, threshold))
+    let compared = |((_, compared), before): ((Names, Option<Compared>), Option<u64>)| {
+        let (measure, unit, now) = compared?;
+        let is_there = |bytes: &u64| measure != JITED || *bytes > 0;
+        let (before, after) = (before.filter(is_there)?, now(verifier, size).filter(is_there)?);
+        let threshold = (measure == PROCESSED).then_some(threshold);
+        Some(exact_measure(measure, unit, before, after, threshold))
     };
-    let measures: Vec<_> = figures.into_iter().filter_map(compared).collect();
+    let measures: Vec<_> = NUMBERS.into_iter().zip(row.numbers).filter_map(compared).collect();
     if measures.is_empty() {
         return Err("the veristat file has no figure of it that was measured now".to_owned());
     }

@@ -75,6 +75,13 @@ pub(crate) enum Answer {
     },
 }
 
+impl Answer {
+    /// What a helper returns, an error of the kernel perhaps.
+    pub(crate) fn of(value: i64) -> Step<Self> {
+        Ok(Self::Value(value as u64))
+    }
+}
+
 /// What is outside of a program.
 pub(crate) trait Host {
     /// What a load of 64 bits gives that names something outside: the kind, and both immediates.

@@ -227,22 +227,8 @@ fn simple() -> impl Strategy<Value = Statement> {
 }
 
 fn compute() -> impl Strategy<Value = Statement> {
-    let operations = [
-        op::ADD,
-        op::SUB,
-        op::MUL,
-        op::DIV,
-        op::OR,
-        op::AND,
-        op::LSH,
-        op::RSH,
-        op::NEG,
-        op::MOD,
-        op::XOR,
-        op::MOV,
-        op::ARSH,
-    ];
-    (prop::sample::select(operations.to_vec()), any::<bool>(), register(), operand()).prop_map(
+    let operations = Vec::from_iter((op::ADD..=op::ARSH).step_by(0x10));
+    (prop::sample::select(operations), any::<bool>(), register(), operand()).prop_map(
         |(operation, is_wide, dst, operand)| Statement::Compute {
             operation,
             is_wide,
@@ -259,19 +245,8 @@ fn atomic_operation() -> impl Strategy<Value = i32> {
 }
 
 fn condition() -> impl Strategy<Value = Condition> {
-    let operations = vec![
-        op::JEQ,
-        op::JGT,
-        op::JGE,
-        op::JSET,
-        op::JNE,
-        op::JSGT,
-        op::JSGE,
-        op::JLT,
-        op::JLE,
-        op::JSLT,
-        op::JSLE,
-    ];
+    let less = (op::JLT..=op::JSLE).step_by(0x10);
+    let operations = Vec::from_iter((op::JEQ..=op::JSGE).step_by(0x10).chain(less));
     (prop::sample::select(operations), any::<bool>(), register(), operand())
         .prop_map(|(operation, is_wide, left, right)| Condition { operation, is_wide, left, right })
 }

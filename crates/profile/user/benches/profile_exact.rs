@@ -3,6 +3,8 @@
 
 #[path = "../../../base/stats/benches/support/mode.rs"]
 mod mode;
+#[path = "support/sample.rs"]
+mod support;
 
 use std::{hint::black_box, process::ExitCode};
 
@@ -11,13 +13,11 @@ use wingbeat_profile::{
     recorder::bench_api::BenchRecorder,
     wire::{Record, decode},
 };
-use wingbeat_profile_common::{RecordKind, Stop};
+
+use self::support::{PID, sample_bytes};
 
 const DEPTH: u64 = 30;
-const KERNEL_FRAMES: u64 = 4;
 const STACKS: u64 = 100;
-/// Above the largest PID that the kernel gives (2^22): `/proc` knows nothing of it.
-const PID: u32 = 5_000_000;
 
 fn main() -> ExitCode {
     mode::main(counted::start, || {
@@ -27,23 +27,13 @@ fn main() -> ExitCode {
     })
 }
 
-/// A sample as the kernel half writes it, complete by its frame pointers. Stacks share their outer
-/// half.
+/// A sample. Stacks share their outer half.
 fn sample(stack: u64) -> Vec<u8> {
-    let mut bytes = vec![RecordKind::Sample as u8, Stop::Zero as u8, 0, 0];
-    bytes.extend((DEPTH as u16).to_le_bytes());
-    bytes.extend((KERNEL_FRAMES as u16).to_le_bytes());
-    bytes.extend(PID.to_le_bytes());
-    bytes.extend(PID.to_le_bytes());
-    let (time_ns, stop_sp, stop_bp, checks_and_leaf) = (stack, 0x7ffc_0000_1000, 0, [0; 4]);
     let user = (0..DEPTH).map(|level| {
         let inner = if level < DEPTH / 2 { stack * 131 } else { 0 };
         0x40_0000 + (inner + level) * 64
     });
-    let kernel = (0..KERNEL_FRAMES).map(|level| 0xffff_ffff_8100_0000 + level * 64);
-    let head = [time_ns, stop_sp, stop_bp].into_iter().chain(checks_and_leaf);
-    bytes.extend(head.chain(user).chain(kernel).flat_map(u64::to_le_bytes));
-    bytes
+    sample_bytes(PID, stack, &Vec::from_iter(user))
 }
 
 fn samples() -> Vec<Vec<u8>> {

@@ -1,6 +1,9 @@
 //! What a sample costs on its way from the ring buffer to the recording: decoding, interning, and
 //! the whole of it, as samples, distinct stacks, depth and processes grow.
 
+#[path = "support/sample.rs"]
+mod support;
+
 use std::{fs, hint::black_box, os::unix::fs::MetadataExt as _};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -13,7 +16,8 @@ use wingbeat_profile::{
     },
     wire::{Record, decode},
 };
-use wingbeat_profile_common::{RecordKind, Stop};
+
+use self::support::{PID, sample_bytes};
 
 const DEPTHS: [usize; 3] = [10, 30, 100];
 const DEPTH: usize = 30;
@@ -22,14 +26,11 @@ const STACKS: u64 = 1_000;
 const SAMPLES: [u64; 3] = [1_000, 10_000, 100_000];
 const PROCESSES: [u32; 3] = [100, 1_000, 10_000];
 const THREADS: u64 = 8;
-const KERNEL_FRAMES: usize = 4;
-/// Above the largest PID that the kernel gives (2^22): `/proc` knows nothing of it.
-const PID: u32 = 5_000_000;
 
 fn decoding(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decode");
     for depth in DEPTHS {
-        let bytes = sample_bytes(1, &frames(1, depth, 0x40_0000));
+        let bytes = sample(1, &frames(1, depth, 0x40_0000));
         group.throughput(Throughput::Elements(1));
         group.bench_with_input(BenchmarkId::new("frames", depth), &bytes, |bencher, bytes| {
             bencher.iter(|| {
@@ -81,9 +82,8 @@ fn recording(criterion: &mut Criterion) {
     let by_samples = SAMPLES.map(|samples| (samples, STACKS));
     let by_stacks = [(SAMPLES[2], DISTINCT_STACKS[0]), (SAMPLES[2], DISTINCT_STACKS[2])];
     for (samples, stacks) in by_samples.into_iter().chain(by_stacks) {
-        let records: Vec<Vec<u8>> = (0..stacks)
-            .map(|stack| sample_bytes(stack, &frames(stack, DEPTH, program.start)))
-            .collect();
+        let records: Vec<Vec<u8>> =
+            (0..stacks).map(|stack| sample(stack, &frames(stack, DEPTH, program.start))).collect();
         group.throughput(Throughput::Elements(samples));
         let id = BenchmarkId::from_parameter(format!("{samples}_samples_{stacks}_stacks"));
         group.bench_with_input(id, &records, |bencher, records| {
@@ -134,7 +134,7 @@ fn short_life(recorder: &mut BenchRecorder, pid: u32, program: &MappedFile) {
         let (start, end) = (program.start + bias, program.end + bias);
         recorder.event(map(pid, &MappedFile { start, end, ..program.clone() }));
     }
-    let mut bytes = sample_bytes(0, &frames(0, DEPTH, program.start));
+    let mut bytes = sample(0, &frames(0, DEPTH, program.start));
     bytes[8..12].copy_from_slice(&pid.to_le_bytes());
     bytes[12..16].copy_from_slice(&pid.to_le_bytes());
     if let Ok(record) = decode(&bytes) {
@@ -170,20 +170,9 @@ fn frames(stack: u64, depth: usize, base: u64) -> Vec<u64> {
     inner.chain((0..shared).map(|level| base + level as u64 * 64)).collect()
 }
 
-/// A sample as the kernel half writes it, complete by its frame pointers.
-fn sample_bytes(stack: u64, user: &[u64]) -> Vec<u8> {
-    let tid = PID + (stack % THREADS) as u32;
-    let mut bytes = vec![RecordKind::Sample as u8, Stop::Zero as u8, 0, 0];
-    bytes.extend((user.len() as u16).to_le_bytes());
-    bytes.extend((KERNEL_FRAMES as u16).to_le_bytes());
-    bytes.extend(PID.to_le_bytes());
-    bytes.extend(tid.to_le_bytes());
-    let (time_ns, stop_sp, stop_bp, checks_and_leaf) = (stack, 0x7ffc_0000_1000, 0, [0; 4]);
-    let words =
-        [time_ns, stop_sp, stop_bp].into_iter().chain(checks_and_leaf).chain(user.iter().copied());
-    let kernel = (0..KERNEL_FRAMES as u64).map(|level| 0xffff_ffff_8100_0000 + level * 64);
-    bytes.extend(words.chain(kernel).flat_map(u64::to_le_bytes));
-    bytes
+/// A sample of one of the threads.
+fn sample(stack: u64, user: &[u64]) -> Vec<u8> {
+    sample_bytes(PID + (stack % THREADS) as u32, stack, user)
 }
 
 criterion_group!(benches, decoding, interning, recording, swarm);

@@ -9,7 +9,7 @@ mod off_cpu;
 use std::time::SystemTime;
 
 pub use durations::Durations;
-pub use off_cpu::{Blocked, Interval, Mode, State, Weight};
+pub use off_cpu::{BlockTimes, Blocked, Interval, Mode, State, Weight};
 
 /// A finished, symbolized profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +33,21 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// The frames of a stack, innermost first. Ids outside of their tables are left out here and below:
+    /// exporters refuse such a profile, summaries need not.
+    pub(crate) fn frames_of(&self, stack: StackId) -> impl Iterator<Item = &Frame> {
+        let frames = self.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
+        frames.iter().filter_map(|&id| self.frames.get(id as usize))
+    }
+
+    /// The functions at a frame, innermost first, inlined ones too.
+    pub(crate) fn functions_at<'a>(
+        &'a self,
+        frame: &'a Frame,
+    ) -> impl Iterator<Item = &'a Function> {
+        frame.lines.iter().filter_map(|line| self.functions.get(line.function as usize))
+    }
+
     /// Keeps the frames of some kinds of binaries only. Frames without a binary count as user code;
     /// samples that have no frame left are dropped, unless time off the CPU was measured as well. The
     /// frames of states stay, and so does every block. Without user frames every stack is complete.

@@ -172,16 +172,16 @@ impl Summary {
         command_line: Vec<String>,
         outputs: Vec<Output>,
     ) -> Self {
-        let start = OffsetDateTime::from(finished.start);
+        let start = OffsetDateTime::from(finished.meta.start);
         Self {
             wingbeat: env!("CARGO_PKG_VERSION").to_owned(),
             kernel: profile.meta.system.clone(),
             command_line,
             mode: profile.meta.mode.name(),
-            target: finished.target.clone(),
+            target: finished.meta.target.clone(),
             start_time: start.format(&Rfc3339).unwrap_or_default(),
-            duration_ns: finished.duration_ns,
-            frequency_hz: finished.frequency_hz,
+            duration_ns: finished.meta.duration_ns,
+            frequency_hz: finished.meta.frequency_hz,
             cpus: finished.cpus,
             ticks: finished.ticks.clone(),
             stacks: Stacks::count(profile),

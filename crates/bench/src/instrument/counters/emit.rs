@@ -1,6 +1,6 @@
 //! From homes of counters to instructions.
 
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 
 use wingbeat_bpf::code::{Insn, Registers, op};
 
@@ -60,16 +60,16 @@ pub(super) fn insertions(
     count(subject, counters, homes, &mut actions);
     cross(subject, counters, homes, &mut actions);
     let base_slot = counters.first().map_or(0, |counter| counter.slot);
-    let mut depth_bytes = None;
+    // Asked for only where registers are to be saved.
+    let depth_bytes = LazyCell::new(|| subject.depth_bytes());
     let written = actions.into_iter().map(|(location, mut actions)| {
         actions.sort_by_key(|&(rank, _)| rank);
         let place = Place::new(subject, homes, location, base_slot);
-        let insns = place
-            .write(&actions, &mut || *depth_bytes.get_or_insert_with(|| subject.depth_bytes()));
-        let insns = insns.map_err(|StackFull { depth_bytes }| NotInstrumentable::StackFull {
+        let insns = place.write(&actions, &|| *depth_bytes);
+        let insns = insns.ok_or_else(|| NotInstrumentable::StackFull {
             function: subject.name(),
             insn_index: place.insn_index,
-            depth_bytes,
+            depth_bytes: *depth_bytes,
         });
         Ok((location, insns?))
     });
@@ -100,13 +100,15 @@ fn cross(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &m
     for number in function.edges.clone() {
         let edge = subject.graph.edges[number];
         let (entered, left) = homes.crossed(edge);
+        let mut add = |location, rank, action| {
+            actions.entry(location).or_default().push((rank, action));
+        };
         for region in left.into_iter().map(|it| &homes.regions[it]) {
             let is_whole = region.parent.is_none();
             let rank = if is_whole { Rank::LeaveFunction } else { Rank::LeaveLoop };
             for &(counter, register) in &region.counters {
-                let action = Action::Flush { slot: counters[counter].slot, register };
-                let location = way_out(subject, number, edge);
-                actions.entry(location).or_default().push((rank, action));
+                let slot = counters[counter].slot;
+                add(way_out(subject, number, edge), rank, Action::Flush { slot, register });
             }
         }
         for region in entered.into_iter().map(|it| &homes.regions[it]) {
@@ -115,8 +117,7 @@ fn cross(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &m
             let zeros = region.counters.iter().map(|&(_, register)| Action::Zero { register });
             let base = region.base.map(|register| Action::Base { register });
             for action in zeros.chain(base) {
-                let location = way_in(subject, number, edge);
-                actions.entry(location).or_default().push((rank, action));
+                add(way_in(subject, number, edge), rank, action);
             }
         }
     }
@@ -146,11 +147,6 @@ fn way_out(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
         }
         _ => Location::Edge(number),
     }
-}
-
-/// There is no room to save a register.
-struct StackFull {
-    depth_bytes: u32,
 }
 
 /// What may be used at a location.
@@ -191,14 +187,16 @@ impl Place {
         }
     }
 
+    /// The instructions for the actions; `None` if there is no room to save a register, in a frame of
+    /// `depth_bytes`.
     fn write(
         &self,
         actions: &[(Rank, Action)],
-        depth_bytes: &mut dyn FnMut() -> u32,
-    ) -> Result<Vec<Insn>, StackFull> {
+        depth_bytes: &dyn Fn() -> u32,
+    ) -> Option<Vec<Insn>> {
         let touches_memory = |action| matches!(action, Action::Add { .. } | Action::Flush { .. });
         let mentioned: Registers = actions.iter().filter_map(|&(_, it)| it.register()).collect();
-        let mut scratch = Scratch::new(self, mentioned);
+        let mut scratch = Scratch::new(self, mentioned, depth_bytes);
         let mut address = Address { base: self.base.map(|it| (it, self.base_slot)), loaded: None };
         let mut middle = Vec::new();
         let mut value = None;
@@ -206,18 +204,18 @@ impl Place {
             let value = match value {
                 _ if !touches_memory(action) => 0,
                 Some(value) => value,
-                None => *value.insert(scratch.take(depth_bytes)?),
+                None => *value.insert(scratch.take()?),
             };
             match action {
                 Action::Bump { register } => middle.push(add(register, 1)),
                 Action::Zero { register } => middle.push(set(register, 0)),
                 Action::Base { register } => middle.extend(load_address(register, self.base_slot)),
                 Action::Add { slot } => {
-                    let at = address.of(slot, &mut scratch, depth_bytes, &mut middle)?;
+                    let at = address.of(slot, &mut scratch, &mut middle)?;
                     middle.extend([at.load(value), add(value, 1), at.store(value)]);
                 }
                 Action::Flush { slot, register } => {
-                    let at = address.of(slot, &mut scratch, depth_bytes, &mut middle)?;
+                    let at = address.of(slot, &mut scratch, &mut middle)?;
                     let sum = Insn::new(op::ALU64 | op::ADD | op::X, value, register, 0, 0);
                     middle.extend([at.load(value), sum, at.store(value)]);
                 }
@@ -226,7 +224,7 @@ impl Place {
         let (mut insns, restores) = scratch.spills();
         insns.extend(middle);
         insns.extend(restores);
-        Ok(insns)
+        Some(insns)
     }
 }
 
@@ -244,36 +242,36 @@ impl Action {
 }
 
 /// Registers to work with: free ones first, then ones to be saved and restored.
-struct Scratch {
+struct Scratch<'a> {
     free: Registers,
     readable: Registers,
     spilled: Vec<(u8, i16)>,
+    /// Of the frame; registers are saved below.
+    depth_bytes: &'a dyn Fn() -> u32,
 }
 
-impl Scratch {
-    fn new(place: &Place, mentioned: Registers) -> Self {
+impl<'a> Scratch<'a> {
+    fn new(place: &Place, mentioned: Registers, depth_bytes: &'a dyn Fn() -> u32) -> Self {
         let taken = place.held.or(mentioned);
         Self {
             free: place.dead.without(taken),
             readable: place.readable.without(taken),
             spilled: Vec::new(),
+            depth_bytes,
         }
     }
 
-    fn take(&mut self, depth_bytes: &mut dyn FnMut() -> u32) -> Result<u8, StackFull> {
+    fn take(&mut self) -> Option<u8> {
         if let Some(register) = self.free.first() {
             self.free = self.free.without(Registers::one(register));
-            return Ok(register);
+            return Some(register);
         }
-        let depth_bytes = depth_bytes();
-        let slot_bytes = depth_bytes + 8 * (self.spilled.len() as u32 + 1);
-        let slot = i16::try_from(slot_bytes).ok().filter(|_| slot_bytes <= STACK_BYTES_MAX);
-        let (Some(register), Some(slot)) = (self.readable.first(), slot) else {
-            return Err(StackFull { depth_bytes });
-        };
+        let slot_bytes = (self.depth_bytes)() + 8 * (self.spilled.len() as u32 + 1);
+        let slot = i16::try_from(slot_bytes).ok().filter(|_| slot_bytes <= STACK_BYTES_MAX)?;
+        let register = self.readable.first()?;
         self.readable = self.readable.without(Registers::one(register));
         self.spilled.push((register, -slot));
-        Ok(register)
+        Some(register)
     }
 
     /// What saves and what restores the registers.
@@ -301,28 +299,22 @@ struct At {
 }
 
 impl Address {
-    fn of(
-        &mut self,
-        slot: usize,
-        scratch: &mut Scratch,
-        depth_bytes: &mut dyn FnMut() -> u32,
-        insns: &mut Vec<Insn>,
-    ) -> Result<At, StackFull> {
+    fn of(&mut self, slot: usize, scratch: &mut Scratch<'_>, insns: &mut Vec<Insn>) -> Option<At> {
         let near = |(register, base): (u8, usize)| {
             let slots = i64::try_from(slot).ok()?.checked_sub(i64::try_from(base).ok()?)?;
             let offset = i16::try_from(slots.checked_mul(i64::from(SLOT_BYTES))?).ok()?;
             Some(At { register, offset })
         };
         if let Some(at) = self.base.and_then(near).or_else(|| self.loaded.and_then(near)) {
-            return Ok(at);
+            return Some(at);
         }
         let register = match self.loaded {
             Some((register, _)) => register,
-            None => scratch.take(depth_bytes)?,
+            None => scratch.take()?,
         };
         self.loaded = Some((register, slot));
         insns.extend(load_address(register, slot));
-        Ok(At { register, offset: 0 })
+        Some(At { register, offset: 0 })
     }
 }
 

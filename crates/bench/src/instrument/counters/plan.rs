@@ -1,46 +1,20 @@
 //! What the counters mean.
 
-use std::ops::Range;
-
 use super::{SLOT_BYTES, sites::Sites};
-use crate::instrument::{
-    flow::Net,
-    graph::{Edge, Graph},
-};
+use crate::instrument::graph::{Edge, Graph};
 
 /// How to get from the values of the counters to the number of runs of everything.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     graph: Graph,
-    functions: Vec<FunctionPlan>,
+    functions: Vec<Sites>,
     /// Functions, callers before those whose calls they tell.
     order: Vec<usize>,
     slots: usize,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct FunctionPlan {
-    net: Net,
-    slots: Vec<Option<usize>>,
-    calls_known: bool,
-}
-
-/// A basic block of the original program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockRange {
-    /// Index of its function, in the order of the code.
-    pub function: usize,
-    pub insns: Range<usize>,
-}
-
 impl Plan {
-    pub(super) fn new(graph: Graph, sites: Vec<Sites>, slots: usize) -> Self {
-        let plans = sites.into_iter().map(|it| FunctionPlan {
-            net: it.net,
-            slots: it.slots,
-            calls_known: it.calls_known,
-        });
-        let functions: Vec<FunctionPlan> = plans.collect();
+    pub(super) fn new(graph: Graph, functions: Vec<Sites>, slots: usize) -> Self {
         let order = callers_first(&graph, &functions);
         Self { graph, functions, order, slots }
     }
@@ -64,12 +38,6 @@ impl Plan {
     /// The graph of the original program.
     pub fn graph(&self) -> &Graph {
         &self.graph
-    }
-
-    /// The basic blocks of the original program, in the order of the code.
-    pub fn blocks(&self) -> impl ExactSizeIterator<Item = BlockRange> {
-        let blocks = self.graph.blocks.iter();
-        blocks.map(|it| BlockRange { function: it.function, insns: it.insns.clone() })
     }
 
     /// How often each basic block ran. Counters that are missing count as 0.
@@ -123,7 +91,7 @@ impl Plan {
 
 /// Functions in an order in which the callers of a function come before it. Where functions call each
 /// other in a circle, which the verifier refuses, any order.
-fn callers_first(graph: &Graph, functions: &[FunctionPlan]) -> Vec<usize> {
+fn callers_first(graph: &Graph, functions: &[Sites]) -> Vec<usize> {
     let needed = |number: usize| match functions[number].calls_known {
         true => graph.functions[number].callers.len(),
         false => 0,

@@ -55,7 +55,7 @@ fn check(entry: Entry, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> 
     prop_assert_eq!(plan.insn_counts(&counters), plain.counts.clone());
     let executed: u64 = plain.counts.iter().sum();
     prop_assert_eq!(plan.executed_insns(&counters), executed);
-    let blocks = plan.blocks().zip(plan.block_counts(&counters));
+    let blocks = plan.graph().blocks.iter().zip(plan.block_counts(&counters));
     for (block, count) in blocks {
         prop_assert_eq!(plain.counts[block.insns.start], count, "{:?}", block);
     }

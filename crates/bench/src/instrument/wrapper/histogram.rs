@@ -38,6 +38,22 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// Of runs that took so long, each with their number.
+    #[cfg(test)]
+    pub(crate) fn of(times: &[(u64, u64)]) -> Self {
+        let mut buckets = vec![0; BUCKETS];
+        for &(time_ns, runs) in times {
+            buckets[wingbeat_stats::histogram::bucket_of(time_ns)] += runs;
+        }
+        Self {
+            buckets,
+            count: times.iter().map(|(_, runs)| runs).sum(),
+            sum_ns: times.iter().map(|(time_ns, runs)| time_ns * runs).sum(),
+            min_ns: times.iter().map(|(time_ns, _)| *time_ns).min().unwrap_or(0),
+            max_ns: times.iter().map(|(time_ns, _)| *time_ns).max().unwrap_or(0),
+        }
+    }
+
     /// Takes in what was recorded elsewhere.
     pub(crate) fn add(&mut self, more: &Self) {
         if more.count == 0 {
@@ -104,32 +120,21 @@ mod tests {
             (bucket(300), 1),
         ]);
         let recorded = read_histogram(&written).expect("a histogram");
-        let Recorded { count, sum_ns, min_ns, max_ns, .. } = recorded;
-        assert_eq!((count, sum_ns, min_ns, max_ns), (4, 322, 7, 300));
-        assert_eq!((recorded.buckets[7], recorded.buckets[bucket_of(300)]), (2, 1));
-        assert_eq!(recorded.buckets.len(), BUCKETS);
+        assert_eq!(recorded, Recorded { sum_ns: 322, ..Recorded::of(&[(7, 2), (8, 1), (300, 1)]) });
     }
 
     #[test]
     fn records_add_up() {
-        let recorded = |value: u64, count: u64| Recorded {
-            buckets: vec![count],
-            count,
-            sum_ns: value * count,
-            min_ns: value,
-            max_ns: value,
-        };
-        let mut sum = recorded(0, 0);
-        [recorded(20, 2), recorded(10, 1), recorded(0, 0)].iter().for_each(|more| sum.add(more));
-        let (min, max) = (sum.min_ns, sum.max_ns);
-        assert_eq!((sum.count, sum.sum_ns, min, max, sum.buckets[0]), (3, 50, 10, 20, 3));
+        let mut sum = Recorded::of(&[]);
+        for times in [&[(20, 2)][..], &[(10, 1)], &[]] {
+            sum.add(&Recorded::of(times));
+        }
+        assert_eq!(sum, Recorded::of(&[(10, 1), (20, 2)]));
     }
 
     #[test]
     fn nothing_recorded() {
-        let Recorded { count, sum_ns, min_ns, max_ns, .. } =
-            read_histogram(&value(&[])).expect("a histogram");
-        assert_eq!((count, sum_ns, min_ns, max_ns), (0, 0, 0, 0));
+        assert_eq!(read_histogram(&value(&[])), Ok(Recorded::of(&[])));
     }
 
     #[test]

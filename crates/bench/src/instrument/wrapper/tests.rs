@@ -98,40 +98,6 @@ fn functions_and_lines_move_along() {
 }
 
 #[test]
-fn the_loop_in_front_of_a_program() {
-    let repeated = repeat(&code(), options(ProgramType::XDP)).expect("wrappable");
-    let listing = Listing::new(&repeated.code).to_string();
-    let expected = "\
-wingbeat_wrapper:
-    0: r6 = r1
-    1: r8 = map[fd:9][0] + 0
-    3: r7 = *(u64 *)(r8 + 0)
-    4: may_goto +5 <10>
-    5: if r7 == 0 goto +4 <10>
-    6: r1 = r6
-    7: call entry
-    8: r7 += -1
-    9: goto -6 <4>
-   10: r1 = *(u64 *)(r8 + 8)
-   11: r1 += r7
-   12: *(u64 *)(r8 + 8) = r1
-   13: r1 = r6
-   14: call entry
-   15: exit
-entry:
-   16: r2 = func callee
-   18: call callee
-   19: exit
-callee:
-   20: r0 = 2
-   21: exit
-";
-    assert_eq!(listing, expected);
-    assert_eq!(repeated.entry_insn_index, 16);
-    assert_eq!(repeated.code.lines, [line(0, 7), line(16, 7), line(19, 8), line(20, 3)]);
-}
-
-#[test]
 fn what_cannot_be_wrapped() {
     let check = |code: &Code, program_type, expected: Option<NotWrappable>| {
         assert_eq!(wrap(code, options(program_type)).err(), expected);
@@ -173,16 +139,6 @@ fn what_cannot_be_wrapped() {
     check(&long, ProgramType::XDP, Some(NotWrappable::TooLong { insn_count: 999_990 }));
 }
 
-#[test]
-fn what_cannot_be_repeated() {
-    let mut code = code();
-    code.insns[4] = Insn::new(op::CALL, 0, 0, 0, 12);
-    let error = repeat(&code, options(ProgramType::XDP)).expect_err("a tail call");
-    assert_eq!(error, NotWrappable::TailCall { insn_index: 4 });
-    let error = repeat(&Code::default(), options(ProgramType::XDP)).expect_err("no code");
-    assert_eq!(error, NotWrappable::NoEntry);
-}
-
 /// The second half of a `ldimm64` is a number, whatever it looks like.
 #[test]
 fn numbers_are_not_taken_for_instructions() {
@@ -194,7 +150,7 @@ fn numbers_are_not_taken_for_instructions() {
 
 #[test]
 fn there_is_room_for_what_is_put_in_front() {
-    assert!(timer(0).insns.len() <= FRONT_INSNS_MAX);
+    assert!(timer(0).len() <= FRONT_INSNS_MAX);
 }
 
 fn any_code() -> impl Strategy<Value = Code> {
@@ -216,7 +172,7 @@ proptest! {
     #[test]
     fn the_program_itself_is_not_touched(code in any_code(), program_type in 0_u32..40) {
         let options = options(ProgramType(program_type));
-        for wrapped in [wrap(&code, options), repeat(&code, options)].into_iter().flatten() {
+        if let Ok(wrapped) = wrap(&code, options) {
             let entry = wrapped.entry_insn_index as usize;
             prop_assert_eq!(&wrapped.code.insns[entry..], &code.insns);
             prop_assert_eq!(wrapped.code.functions.len(), code.functions.len() + 1);

@@ -24,11 +24,11 @@ use crate::{
         Attachments, LiveError, LiveOutcome, Options, Progress,
         change::Rates,
         check_rights,
-        command::{end, start, wait},
+        command::measured_time,
         cpus_online,
         held::{Held, hold},
         reading::now_ns,
-        report::{CommandReport, EndedBy, LiveReport, ProgramReport, busiest_first},
+        report::{LiveReport, ProgramReport, busiest_first},
         sampler::is_sysctl_on,
         warning,
     },
@@ -65,7 +65,13 @@ pub(in crate::live) fn measure(
     }
     let traced = trace_all(held, &counters, !options.wanted.is_empty(), &mut warnings)?;
     let started = Instant::now();
-    let (ended_by, command) = watch(options, &traced, stop, show, started)?;
+    let (ended_by, command) = measured_time(options, stop, show, SLICE, || {
+        let mut runs = 0_u64;
+        for one in &traced {
+            runs = runs.saturating_add(one.recorder.read().map_err(unreadable)?.recorded.count);
+        }
+        Ok((runs, SLICE))
+    })?;
     let duration_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
 
     let mut programs = Vec::with_capacity(traced.len());
@@ -170,34 +176,6 @@ fn reason(error: &RecorderError) -> String {
 fn about_tail_calls(held: &Held, program: &str) -> Option<Warning> {
     let TailCalls { has_table, is_in_table } = TailCalls::of(held.descriptor.as_fd()).ok()?;
     warning::tail_calls(program, has_table, is_in_table)
-}
-
-/// Waits until it is over.
-fn watch(
-    options: &Options,
-    traced: &[Traced],
-    stop: BorrowedFd<'_>,
-    show: &mut dyn FnMut(Progress),
-    started: Instant,
-) -> Result<(EndedBy, Option<CommandReport>), LiveError> {
-    let launched = start(&options.command)?;
-    let ended_by = loop {
-        let left = options.duration.map(|duration| duration.saturating_sub(started.elapsed()));
-        let slice = left.map_or(SLICE, |left| left.min(SLICE));
-        if let Some(ended_by) = wait(stop, launched.as_ref(), slice)? {
-            break ended_by;
-        }
-        let elapsed = started.elapsed();
-        if options.duration.is_some_and(|duration| elapsed >= duration) {
-            break EndedBy::Time;
-        }
-        let mut runs = 0_u64;
-        for one in traced {
-            runs = runs.saturating_add(one.recorder.read().map_err(unreadable)?.recorded.count);
-        }
-        show(Progress { elapsed, total: options.duration, runs });
-    };
-    Ok((ended_by, end(launched, &options.command)?))
 }
 
 fn unreadable(error: RecorderError) -> LiveError {

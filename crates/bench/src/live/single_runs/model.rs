@@ -2,19 +2,19 @@
 
 use serde::Serialize;
 use wingbeat_bpf::loader::CounterEvent;
-use wingbeat_stats::histogram::{BUCKETS, Histogram, VALUE_END, bounds};
+use wingbeat_stats::histogram::{BUCKETS, VALUE_END, bounds};
 
 use super::recorder::Recording;
 use crate::{
-    analyse::clock,
-    instrument::{tracer::CounterSums, wrapper::Recorded},
+    analyse::clock::{self, Quantiles},
+    instrument::tracer::CounterSums,
 };
 
 /// How far a percentile may be off, as a share of it: a bin above 63 ns is that wide.
 const BIN_WIDTH: f64 = 1.0 / 32.0;
 
 /// How long single runs took, in nanoseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SingleRuns {
     pub runs: u64,
     /// Half of the runs took no longer. A percentile above which there is not one run is `None`, and so
@@ -72,7 +72,7 @@ impl Untimed {
 }
 
 /// What perf counted in the runs of a program.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CounterReport {
     pub event: String,
     /// Sum over all runs, what the tracers added included; scaled up where the event had to share the
@@ -100,10 +100,19 @@ pub struct EmptyRuns {
 impl SingleRuns {
     /// Makes percentiles of a histogram. `None` without a run.
     pub(super) fn new(recording: &Recording, empty_p50_ns: Option<f64>) -> Option<Self> {
-        let recorded = &recording.notebook.recorded;
         let notebook = &recording.notebook;
-        let quantile = Quantiles::new(recorded)?;
-        let p50_ns = quantile.of(0.5);
+        let recorded = &notebook.recorded;
+        let step_ns = clock::step_ns([recorded.buckets.as_slice()].into_iter());
+        let quantiles = Quantiles::new(recorded, step_ns).ok()?;
+        // The last bin has no end.
+        let beyond = recorded.buckets.get(BUCKETS - 1).copied().unwrap_or(0);
+        let quantile = |q: f64| {
+            let above = recorded.count as f64 * (1.0 - q);
+            // Rounding: 0.1 % of 1,000 runs is one run.
+            let is_known = (above >= 1.0 - 1e-9 || q <= 0.5) && above >= beyond as f64;
+            is_known.then(|| quantiles.of(q))
+        };
+        let p50_ns = quantile(0.5);
         let bins = recorded.buckets.iter().enumerate().filter(|(_, runs)| **runs > 0);
         let bins = bins.map(|(bucket, &runs)| {
             let (lower_ns, upper_ns) = bounds(bucket);
@@ -112,16 +121,16 @@ impl SingleRuns {
         Some(Self {
             runs: recorded.count,
             p50_ns,
-            p90_ns: quantile.of(0.9),
-            p99_ns: quantile.of(0.99),
-            p999_ns: quantile.of(0.999),
+            p90_ns: quantile(0.9),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
             max_ns: recorded.max_ns,
             min_ns: recorded.min_ns,
             mean_ns: recorded.sum_ns as f64 / recorded.count as f64,
             bin_width: BIN_WIDTH,
-            clock_step_ns: quantile.step_ns,
+            clock_step_ns: step_ns,
             net_p50_ns: p50_ns.zip(empty_p50_ns).map(|(p50, empty)| (p50 - empty).max(0.0)),
-            runs_beyond_bins: quantile.beyond,
+            runs_beyond_bins: beyond,
             untimed: Untimed {
                 recursion: recording.recursion_misses,
                 displaced: notebook.displaced,
@@ -129,38 +138,6 @@ impl SingleRuns {
                 unfinished: notebook.unfinished,
             },
             bins: bins.collect(),
-        })
-    }
-}
-
-/// Percentiles of what was recorded.
-struct Quantiles<'a> {
-    recorded: &'a Recorded,
-    histogram: Histogram,
-    step_ns: Option<f64>,
-    /// Runs in the last bin, which has no end.
-    beyond: u64,
-}
-
-impl<'a> Quantiles<'a> {
-    fn new(recorded: &'a Recorded) -> Option<Self> {
-        let histogram = Histogram::recorded(&recorded.buckets).ok()?;
-        let histogram = histogram.with_extremes(recorded.min_ns, recorded.max_ns).ok()?;
-        let step_ns = clock::step_ns([recorded.buckets.as_slice()].into_iter());
-        let beyond = recorded.buckets.get(BUCKETS - 1).copied().unwrap_or(0);
-        Some(Self { recorded, histogram, step_ns, beyond })
-    }
-
-    fn of(&self, q: f64) -> Option<f64> {
-        let runs = self.recorded.count as f64;
-        let above = runs * (1.0 - q);
-        // Rounding: 0.1 % of 1,000 runs is one run.
-        if above < 1.0 - 1e-9 && q > 0.5 || above < self.beyond as f64 {
-            return None;
-        }
-        Some(match self.step_ns {
-            Some(step) => clock::quantile(self.recorded, step, q),
-            None => self.histogram.quantile(q),
         })
     }
 }

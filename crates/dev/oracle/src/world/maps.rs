@@ -13,13 +13,13 @@ const MAPS: u64 = 0x6000_0000;
 const MAP: u64 = 64;
 
 /// Flags of an update (include/uapi/linux/bpf.h).
-pub(super) const NOT_EXISTING: u64 = 1;
+const NOT_EXISTING: u64 = 1;
 pub(super) const EXISTING: u64 = 2;
 const LOCKED: u64 = 4;
 
 pub(super) const ENOENT: i64 = -2;
 pub(super) const E2BIG: i64 = -7;
-pub(super) const EEXIST: i64 = -17;
+const EEXIST: i64 = -17;
 pub(super) const EINVAL: i64 = -22;
 
 /// What stands in queues and stacks, the oldest first, by the position of the map.
@@ -107,29 +107,23 @@ impl<'a> Maps<'a> {
         }
         let old = self.value(memory, position, &key)?;
         let flags = flags & !LOCKED;
-        let failure = match old {
-            _ if flags > EXISTING => Some(EINVAL),
-            None if spec.r#type.is_array() => Some(E2BIG),
-            Some(_) if flags == NOT_EXISTING => Some(EEXIST),
-            None if flags == EXISTING => Some(ENOENT),
-            _ => None,
-        };
-        if let Some(failure) = failure {
-            return Ok(Answer::Value(failure as u64));
-        }
         match old {
+            _ if flags > EXISTING => return Answer::of(EINVAL),
+            None if spec.r#type.is_array() => return Answer::of(E2BIG),
+            Some(_) if flags == NOT_EXISTING => return Answer::of(EEXIST),
+            None if flags == EXISTING => return Answer::of(ENOENT),
             Some(address) if spec.r#type.is_array() => memory.put(address, &value)?,
             // An entry of a hash table is replaced by another one.
             _ => _ = self.shadows.insert((position, key), Some(memory.allocate(value))),
         }
-        Ok(Answer::Value(0))
+        Answer::of(0)
     }
 
     pub(super) fn delete(&mut self, memory: &mut Memory, handle: u64, key: u64) -> Step<Answer> {
         let (position, spec) = self.find(handle)?;
         let key = memory.bytes(key, spec.key_size as usize)?;
         if spec.r#type.is_array() {
-            return Ok(Answer::Value(EINVAL as u64));
+            return Answer::of(EINVAL);
         }
         if spec.r#type == MapType::LPM_TRIE || !spec.r#type.is_hash() {
             let what = format!("a deletion from {}, a map of type {}", spec.name, spec.r#type);
@@ -137,7 +131,7 @@ impl<'a> Maps<'a> {
         }
         let old = self.value(memory, position, &key)?;
         self.shadows.insert((position, key), None);
-        Ok(Answer::Value(if old.is_some() { 0 } else { ENOENT as u64 }))
+        Answer::of(if old.is_some() { 0 } else { ENOENT })
     }
 
     /// A walk over all elements of an array.
@@ -149,7 +143,7 @@ impl<'a> Maps<'a> {
     ) -> Step<Answer> {
         let (position, spec) = self.find(handle)?;
         if flags != 0 {
-            return Ok(Answer::Value(EINVAL as u64));
+            return Answer::of(EINVAL);
         }
         if !spec.r#type.is_array() {
             let what = format!("a walk over {}, whose order only the kernel knows", spec.name);

@@ -4,7 +4,7 @@ use std::collections::{VecDeque, hash_map};
 
 use wingbeat_bpf::spec::MapType;
 
-use super::maps::{E2BIG, EINVAL, ENOENT, EXISTING, Maps, NOT_EXISTING};
+use super::maps::{E2BIG, EINVAL, ENOENT, EXISTING, Maps};
 use crate::{machine::Answer, memory::Memory, step::Step};
 
 /// How a value is taken.
@@ -25,21 +25,15 @@ impl Maps<'_> {
         let value = memory.bytes(value, spec.value_size as usize)?;
         let queue = self.queue(position)?;
         let is_full = queue.len() >= spec.entries_max as usize;
-        let failure = match flags {
-            NOT_EXISTING => Some(EINVAL),
-            flags if flags > EXISTING => Some(EINVAL),
-            0 if is_full => Some(E2BIG),
-            _ => None,
-        };
-        if let Some(failure) = failure {
-            return Ok(Answer::Value(failure as u64));
-        }
-        // The oldest makes room.
-        if is_full {
-            queue.pop_front();
+        match flags {
+            0 if is_full => return Answer::of(E2BIG),
+            // The oldest makes room.
+            EXISTING if is_full => _ = queue.pop_front(),
+            0 | EXISTING => {}
+            _ => return Answer::of(EINVAL),
         }
         queue.push_back(value);
-        Ok(Answer::Value(0))
+        Answer::of(0)
     }
 
     /// `bpf_map_pop_elem` and `bpf_map_peek_elem`.
@@ -58,7 +52,7 @@ impl Maps<'_> {
         }
         let result = if found.is_some() { 0 } else { ENOENT };
         memory.put(to, &found.unwrap_or_else(|| vec![0; spec.value_size as usize]))?;
-        Ok(Answer::Value(result as u64))
+        Answer::of(result)
     }
 
     fn queue(&mut self, position: usize) -> Step<&mut VecDeque<Vec<u8>>> {

@@ -11,10 +11,6 @@ const PSEUDO_HEADER: u64 = 1 << 4;
 const MARK_ZERO: u64 = 1 << 5;
 const ENFORCE: u64 = 1 << 6;
 
-fn answer(value: i64) -> Step<Answer> {
-    Ok(Answer::Value(value as u64))
-}
-
 /// `bpf_skb_load_bytes`, which clears what it cannot fill, and `bpf_xdp_load_bytes`, which does not.
 pub(super) fn load_bytes(
     packet: &Packet,
@@ -25,13 +21,13 @@ pub(super) fn load_bytes(
         Some(address) => {
             let bytes = memory.bytes(address, len as usize)?;
             memory.put(to, &bytes)?;
-            answer(0)
+            Answer::of(0)
         }
         None => {
             if !packet.is_xdp {
                 memory.put(to, &vec![0; len as usize])?;
             }
-            answer(if packet.is_xdp { EINVAL } else { EFAULT })
+            Answer::of(if packet.is_xdp { EINVAL } else { EFAULT })
         }
     }
 }
@@ -46,9 +42,9 @@ pub(super) fn store_bytes(
     match packet.address(offset & u64::from(u32::MAX), len) {
         Some(address) => {
             memory.put(address, &bytes)?;
-            answer(0)
+            Answer::of(0)
         }
-        None => answer(if packet.is_xdp { EINVAL } else { EFAULT }),
+        None => Answer::of(if packet.is_xdp { EINVAL } else { EFAULT }),
     }
 }
 
@@ -59,14 +55,14 @@ pub(super) fn csum_diff(
 ) -> Step<Answer> {
     let lens = [from_len, to_len].map(|len| len & u64::from(u32::MAX));
     if lens.iter().any(|len| len % 4 != 0) {
-        return answer(EINVAL);
+        return Answer::of(EINVAL);
     }
     let bytes = |address: u64, len: u64| match len {
         0 => Ok(Vec::new()),
         _ => memory.bytes(address, len as usize),
     };
     let diff = checksum::diff(&bytes(from, lens[0])?, &bytes(to, lens[1])?, seed as u32);
-    answer(i64::from(diff))
+    Answer::of(i64::from(diff))
 }
 
 /// `bpf_l3_csum_replace` and, for checksums over a pseudo header, `bpf_l4_csum_replace`.
@@ -78,17 +74,17 @@ pub(super) fn csum_replace(
 ) -> Step<Answer> {
     let known = if is_l4 { FIELD_BYTES | PSEUDO_HEADER | MARK_ZERO | ENFORCE } else { FIELD_BYTES };
     if flags & !known != 0 {
-        return answer(EINVAL);
+        return Answer::of(EINVAL);
     }
     let offset = offset & u64::from(u32::MAX);
     if offset > 0xffff || offset % 2 != 0 {
-        return answer(EFAULT);
+        return Answer::of(EFAULT);
     }
-    let Some(address) = packet.address(offset, 2) else { return answer(EFAULT) };
+    let Some(address) = packet.address(offset, 2) else { return Answer::of(EFAULT) };
     let old = memory.read(address, 2)? as u16;
     let marks = flags & MARK_ZERO != 0;
     if marks && flags & ENFORCE == 0 && old == 0 {
-        return answer(0);
+        return Answer::of(0);
     }
     let unfolded = u32::from(!old);
     let new = match flags & FIELD_BYTES {
@@ -98,12 +94,12 @@ pub(super) fn csum_replace(
             checksum::add(without, u32::from(to as u16))
         }
         4 => checksum::add(checksum::sub(unfolded, from as u32), to as u32),
-        _ => return answer(EINVAL),
+        _ => return Answer::of(EINVAL),
     };
     let new = match checksum::folded(new) {
         0 if marks => 0xffff,
         new => new,
     };
     memory.put(address, &new.to_le_bytes())?;
-    answer(0)
+    Answer::of(0)
 }

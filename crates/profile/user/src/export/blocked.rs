@@ -1,7 +1,7 @@
 //! The stacks with the most blocked time: what a table after a run shows.
 
-use super::places::{all_functions, innermost_user, program_functions, woken_by};
-use crate::model::Profile;
+use super::places::{innermost_call, innermost_user, program_functions, woken_by};
+use crate::model::{BlockTimes, Blocked, Profile};
 use crate::summary::off_cpu::merged;
 
 /// Functions of the program that a place names.
@@ -18,27 +18,18 @@ pub struct BlockedRow {
     pub place: Vec<String>,
     /// Who woke it, if that was asked for.
     pub woken_by: Option<String>,
-    pub count: u64,
-    pub total_ns: u64,
-    pub p50_ns: u64,
-    /// What one in a hundred exceeds.
-    pub p99_ns: u64,
-    pub max_ns: u64,
+    pub times: BlockTimes,
 }
 
 /// The `rows_max` stacks with most blocked time. What differs in frames that a row does not show has
 /// rows of its own all the same.
 pub fn most_blocked(profile: &Profile, rows_max: usize) -> Vec<BlockedRow> {
-    let row = |merged: crate::summary::off_cpu::Merged<'_>| BlockedRow {
-        process: merged.process.to_owned(),
-        state: merged.state.title(),
-        place: place(profile, merged.stack),
-        woken_by: woken_by(profile, merged.stack).map(str::to_owned),
-        count: merged.count,
-        total_ns: merged.total_ns,
-        p50_ns: merged.histogram.quantile_ns(0.5),
-        p99_ns: merged.histogram.quantile_ns(0.99),
-        max_ns: merged.histogram.max_ns(),
+    let row = |(process, blocked): (&str, Blocked)| BlockedRow {
+        process: process.to_owned(),
+        state: blocked.state.title(),
+        place: place(profile, blocked.stack),
+        woken_by: woken_by(profile, blocked.stack).map(str::to_owned),
+        times: blocked.times(),
     };
     merged(profile).into_iter().take(rows_max).map(row).collect()
 }
@@ -48,16 +39,10 @@ fn place(profile: &Profile, stack: u32) -> Vec<String> {
     if functions.is_empty() {
         functions.extend(innermost_user(profile, stack));
     }
-    // The call that blocks tells reading from sleeping.
-    let call = user_call(profile, stack).or_else(|| all_functions(profile, stack).next());
-    if let Some(call) = call.filter(|call| !functions.contains(call)) {
+    if let Some(call) = innermost_call(profile, stack).filter(|call| !functions.contains(call)) {
         functions.insert(0, call);
     }
     functions.into_iter().map(short).collect()
-}
-
-fn user_call(profile: &Profile, stack: u32) -> Option<&str> {
-    super::places::user_functions(profile, stack).next()
 }
 
 /// Names of paths longer than this lose their beginning.

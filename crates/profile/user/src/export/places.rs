@@ -1,16 +1,15 @@
 //! Where a thread waits, in a few words: the innermost functions of the program itself.
 
-use crate::model::{BinaryKind, Frame, FrameId, Profile, StackId, State};
+use crate::model::{BinaryKind, Frame, Profile, StackId, State};
 
 /// The frames of a blocked thread's own stack, innermost first: without its state and its waker.
 fn own_frames(profile: &Profile, stack: StackId) -> impl Iterator<Item = &Frame> {
-    let frames = profile.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
-    let is_state = |id: &FrameId| {
-        let name = profile.frames.get(*id as usize).and_then(|frame| state_name(profile, frame));
+    let is_state = |frame: &Frame| {
+        let name = state_name(profile, frame);
         name.is_some_and(|name| State::ALL.iter().any(|state| state.frame() == name))
     };
-    let after = frames.iter().position(is_state).map_or(0, |position| position + 1);
-    frames[after..].iter().filter_map(|&id| profile.frames.get(id as usize))
+    let after = profile.frames_of(stack).position(is_state).map_or(0, |position| position + 1);
+    profile.frames_of(stack).skip(after)
 }
 
 fn kind(profile: &Profile, frame: &Frame) -> BinaryKind {
@@ -19,37 +18,32 @@ fn kind(profile: &Profile, frame: &Frame) -> BinaryKind {
 }
 
 /// The name of a frame that stands for a state, or for a waker.
-fn state_name<'a>(profile: &'a Profile, frame: &Frame) -> Option<&'a str> {
+fn state_name<'a>(profile: &'a Profile, frame: &'a Frame) -> Option<&'a str> {
     if kind(profile, frame) != BinaryKind::State {
         return None;
     }
-    let function = frame.lines.first()?.function;
-    profile.functions.get(function as usize).map(|function| function.name.as_str())
-}
-
-/// The names of a blocked thread's user functions, innermost first, inlined ones too.
-pub(crate) fn user_functions(profile: &Profile, stack: StackId) -> impl Iterator<Item = &str> {
-    own_frames(profile, stack)
-        .filter(|frame| !kind(profile, frame).is_kernel())
-        .flat_map(|frame| &frame.lines)
-        .filter_map(|line| profile.functions.get(line.function as usize))
-        .map(|function| function.name.as_str())
+    profile.functions_at(frame).next().map(|function| function.name.as_str())
 }
 
 /// The innermost user function that is none of the C library's or Rust's own, if there is one: it says
 /// more than `nanosleep` or `futex_wait`. Otherwise the innermost of all.
 pub(crate) fn innermost_user(profile: &Profile, stack: StackId) -> Option<&str> {
-    program_functions(profile, stack)
-        .next()
-        .or_else(|| user_functions(profile, stack).next())
-        .or_else(|| all_functions(profile, stack).next())
+    program_functions(profile, stack).next().or_else(|| innermost_call(profile, stack))
+}
+
+/// The innermost user function, or that of the kernel if there is none: it tells reading from sleeping.
+pub(crate) fn innermost_call(profile: &Profile, stack: StackId) -> Option<&str> {
+    let innermost = |is_kernel: bool| {
+        own_frames(profile, stack)
+            .filter(|frame| is_kernel || !kind(profile, frame).is_kernel())
+            .find_map(|frame| profile.functions_at(frame).next())
+    };
+    innermost(false).or_else(|| innermost(true)).map(|function| function.name.as_str())
 }
 
 /// Who woke the thread, if the stack tells.
 pub(crate) fn woken_by(profile: &Profile, stack: StackId) -> Option<&str> {
-    let frames = &profile.stacks.get(stack as usize)?.frames;
-    let frames = frames.iter().filter_map(|&id| profile.frames.get(id as usize));
-    let mut names = frames.filter_map(|frame| state_name(profile, frame));
+    let mut names = profile.frames_of(stack).filter_map(|frame| state_name(profile, frame));
     names.find_map(|name| name.strip_prefix("[woken by ")?.strip_suffix(']'))
 }
 
@@ -57,19 +51,10 @@ pub(crate) fn woken_by(profile: &Profile, stack: StackId) -> Option<&str> {
 pub(crate) fn program_functions(profile: &Profile, stack: StackId) -> impl Iterator<Item = &str> {
     own_frames(profile, stack)
         .filter(|frame| is_program(profile, frame))
-        .flat_map(|frame| &frame.lines)
-        .filter_map(|line| profile.functions.get(line.function as usize))
+        .flat_map(|frame| profile.functions_at(frame))
         .filter(|function| function.is_symbol)
         .map(|function| function.name.as_str())
         .filter(|name| !is_rust_library(name) && !is_entry(name))
-}
-
-/// All functions of a stack, innermost first, those of the kernel too.
-pub(crate) fn all_functions(profile: &Profile, stack: StackId) -> impl Iterator<Item = &str> {
-    own_frames(profile, stack)
-        .flat_map(|frame| &frame.lines)
-        .filter_map(|line| profile.functions.get(line.function as usize))
-        .map(|function| function.name.as_str())
 }
 
 fn is_program(profile: &Profile, frame: &Frame) -> bool {

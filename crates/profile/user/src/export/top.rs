@@ -68,11 +68,7 @@ impl Top {
 
 /// The functions of a stack, innermost first.
 fn functions_of(profile: &Profile, stack: u32) -> impl Iterator<Item = FunctionId> {
-    let frames = profile.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
-    frames
-        .iter()
-        .filter_map(|&frame| profile.frames.get(frame as usize))
-        .flat_map(|frame| frame.lines.iter().map(|line| line.function))
+    profile.frames_of(stack).flat_map(|frame| frame.lines.iter().map(|line| line.function))
 }
 
 fn rows(

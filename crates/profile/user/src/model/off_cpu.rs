@@ -4,6 +4,8 @@ use std::ops::AddAssign;
 
 use std::collections::HashSet;
 
+use serde::Serialize;
+
 use super::{Durations, Profile, StackId, ThreadId};
 
 /// What a recording measured.
@@ -131,6 +133,32 @@ pub struct Blocked {
     /// How long each took. Empty where single durations are not known: [`State::Short`],
     /// [`State::Running`].
     pub histogram: Durations,
+}
+
+impl Blocked {
+    /// Adds others, which had another thread or stack.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.histogram.merge(&other.histogram);
+    }
+
+    pub(crate) fn times(&self) -> BlockTimes {
+        let Self { count, total_ns, ref histogram, .. } = *self;
+        let [p50_ns, p99_ns] = [0.5, 0.99].map(|share| histogram.quantile_ns(share));
+        BlockTimes { count, total_ns, p50_ns, p99_ns, max_ns: histogram.max_ns() }
+    }
+}
+
+/// How often threads were blocked, and how long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct BlockTimes {
+    pub count: u64,
+    pub total_ns: u64,
+    pub p50_ns: u64,
+    /// What one in a hundred exceeds.
+    pub p99_ns: u64,
+    pub max_ns: u64,
 }
 
 /// One block, for timelines.

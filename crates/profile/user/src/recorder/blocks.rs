@@ -61,14 +61,8 @@ pub(crate) struct RawInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Account {
     pub thread: ThreadId,
-    pub pid: u32,
-    pub tid: u32,
-    pub begun_ns: u64,
-    pub end_ns: u64,
-    pub on_cpu_ns: u64,
-    pub off_cpu_ns: u64,
-    pub below: u64,
-    pub below_ns: u64,
+    /// Since the start of recording.
+    pub span: Span,
     /// It slept all the time, in long stretches.
     pub is_idle: bool,
 }
@@ -135,19 +129,12 @@ impl Block {
     }
 }
 
-/// The user half of a stack.
+/// A half of a stack: its user frames, or its kernel frames, which are always complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct UserPart {
+pub(super) struct Half {
     pub time_ns: u64,
     pub generation: GenerationId,
     pub completeness: Completeness,
-    pub frames: Vec<u64>,
-}
-
-/// The kernel half of a stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KernelPart {
-    pub time_ns: u64,
     pub frames: Vec<u64>,
 }
 
@@ -176,8 +163,8 @@ pub(super) struct Exec {
 /// The stacks of a thread, by their places.
 #[derive(Debug, Default)]
 pub(super) struct Blocker {
-    pub users: [Option<UserPart>; PLACES],
-    pub kernels: [Option<KernelPart>; PLACES],
+    pub users: [Option<Half>; PLACES],
+    pub kernels: [Option<Half>; PLACES],
     wholes: [[Option<Whole>; NO_PLACE as usize + 1]; USERS],
     off: Off,
     /// The last time that it became another program, and what it had been off the CPU by then.
@@ -188,7 +175,7 @@ pub(super) struct Blocker {
 
 /// Time off the CPU, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Off {
+pub(crate) struct Off {
     pub total_ns: u64,
     /// In sleeps that say that there was nothing to do.
     pub slept_long_ns: u64,
@@ -203,9 +190,9 @@ impl Off {
     }
 }
 
-/// The time of a thread as one program; `CLOCK_MONOTONIC`.
+/// The time of a thread as one program; `CLOCK_MONOTONIC`, where nothing else is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub(crate) struct Span {
     pub pid: u32,
     pub tid: u32,
     pub begun_ns: u64,
@@ -232,6 +219,12 @@ impl From<&EndRecord> for Span {
 }
 
 impl Span {
+    /// The same, counted from a time on.
+    pub(super) fn since(self, start_ns: u64) -> Self {
+        let since = |time_ns: u64| time_ns.saturating_sub(start_ns);
+        Self { begun_ns: since(self.begun_ns), end_ns: since(self.end_ns), ..self }
+    }
+
     /// The parts before and after a time, at which the time off the CPU was `off`. Blocks below the
     /// limit stay with the former.
     pub(super) fn split(self, time_ns: u64, off: Off) -> (Self, Self) {
@@ -254,6 +247,20 @@ impl Span {
 }
 
 impl Blocker {
+    /// Takes a half for one of these places. Did it have other frames before?
+    pub(super) fn replace(places: &mut [Option<Half>; PLACES], place: u8, half: Half) -> bool {
+        let Some(place) = places.get_mut(usize::from(place)) else { return false };
+        let is_other = place.as_ref().is_some_and(|known| known.frames != half.frames);
+        *place = Some(half);
+        is_other
+    }
+
+    /// The half at a place, if it was taken at that time.
+    pub(super) fn half(places: &[Option<Half>; PLACES], place: u8, time_ns: u64) -> Option<&Half> {
+        let half = places.get(usize::from(place))?.as_ref()?;
+        (time_ns != 0 && half.time_ns == time_ns).then_some(half)
+    }
+
     fn whole(&mut self, block: &Block) -> &mut Option<Whole> {
         let user = usize::from(block.place).min(USERS - 1);
         let kernel = usize::from(block.kernel_place.min(NO_PLACE));
@@ -318,7 +325,7 @@ pub(crate) struct Blocks {
     /// Blocks that lack half of their stack, because there was no room for it.
     pub stacks_missing: u64,
     /// The kernel half of a waker's stack, until the other half comes.
-    pub(super) waker_kernel: Option<(u32, KernelPart)>,
+    pub(super) waker_kernel: Option<(u32, Half)>,
     row_ids: FxHashMap<BlockKind, u32>,
     waker_ids: FxHashMap<RawWaker, WakerId>,
     waker_stacks: WakerStacks,
@@ -428,35 +435,27 @@ impl Blocks {
     /// Adds time to the account that it goes on: that of a thread which has taken over the number of the
     /// first one of its process, because it calls `exec`, and was met by that number before it was told.
     /// Its account by the old number ends where this time begins. False if there is none.
-    pub(super) fn carry_on(&mut self, start_ns: u64, span: &Span) -> bool {
-        let begun_ns = span.begun_ns.saturating_sub(start_ns);
-        let goes_on = |account: &&mut Account| {
-            account.pid == span.pid && account.tid != span.tid && account.end_ns == begun_ns
+    pub(super) fn carry_on(&mut self, start_ns: u64, span: Span) -> bool {
+        let span = span.since(start_ns);
+        let mut known = self.accounts.iter_mut().rev().map(|account| &mut account.span);
+        let Some(account) = known.find(|known| {
+            known.pid == span.pid && known.tid != span.tid && known.end_ns == span.begun_ns
+        }) else {
+            return false;
         };
-        let Some(account) = self.accounts.iter_mut().rev().find(goes_on) else { return false };
-        account.end_ns = span.end_ns.saturating_sub(start_ns);
+        account.end_ns = span.end_ns;
         account.on_cpu_ns += span.on_cpu_ns;
-        account.off_cpu_ns += span.off.total_ns;
+        account.off.total_ns += span.off.total_ns;
         account.below += span.below;
         account.below_ns += span.below_ns;
         true
     }
 
     /// Closes the account of a thread.
-    pub(super) fn close(&mut self, thread: ThreadId, start_ns: u64, span: &Span) {
+    pub(super) fn close(&mut self, thread: ThreadId, start_ns: u64, span: Span) {
         let elapsed_ns = span.end_ns.saturating_sub(span.begun_ns);
-        self.accounts.push(Account {
-            thread,
-            pid: span.pid,
-            tid: span.tid,
-            begun_ns: span.begun_ns.saturating_sub(start_ns),
-            end_ns: span.end_ns.saturating_sub(start_ns),
-            on_cpu_ns: span.on_cpu_ns,
-            off_cpu_ns: span.off.total_ns,
-            below: span.below,
-            below_ns: span.below_ns,
-            is_idle: elapsed_ns > 0 && span.off.slept_long_ns >= elapsed_ns - elapsed_ns / 100,
-        });
+        let is_idle = elapsed_ns > 0 && span.off.slept_long_ns >= elapsed_ns - elapsed_ns / 100;
+        self.accounts.push(Account { thread, span: span.since(start_ns), is_idle });
     }
 }
 

@@ -11,7 +11,7 @@ use wingbeat_profile_common::{
 
 use super::{
     Recorder,
-    blocks::{Block, BlockKind, Ended, Exec, KernelPart, Off, RawWaker, Span, UserPart},
+    blocks::{Block, BlockKind, Blocker, Ended, Exec, Half, Off, RawWaker, Span},
     intern::RawStackId,
     look_up_row,
     spaces::GenerationId,
@@ -37,26 +37,16 @@ impl Recorder {
             self.near_frames(half)
         };
         let StackHeader { tid, time_ns, .. } = half.stack.header;
-        let part = UserPart { time_ns, generation, completeness, frames };
+        let part = Half { time_ns, generation, completeness, frames };
         let users = &mut self.blocks.blocker(tid).users;
-        let mut is_wrong = false;
-        if let Some(user) = users.get_mut(usize::from(half.place)) {
-            is_wrong = user.as_ref().is_some_and(|known| known.frames != part.frames);
-            *user = Some(part);
-        }
+        let is_wrong = Blocker::replace(users, half.place, part);
         self.count_check(half, is_wrong);
     }
 
     /// Takes the kernel half of a stack.
     pub(super) fn kernel_stack(&mut self, half: &HalfStack<'_>) {
-        let StackHeader { tid, time_ns, .. } = half.stack.header;
-        let part = KernelPart { time_ns, frames: half.stack.kernel.iter().collect() };
-        let kernels = &mut self.blocks.blocker(tid).kernels;
-        let mut is_wrong = false;
-        if let Some(kernel) = kernels.get_mut(usize::from(half.place)) {
-            is_wrong = kernel.as_ref().is_some_and(|known| known.frames != part.frames);
-            *kernel = Some(part);
-        }
+        let kernels = &mut self.blocks.blocker(half.stack.header.tid).kernels;
+        let is_wrong = Blocker::replace(kernels, half.place, kernel_half(&half.stack));
         self.count_check(half, is_wrong);
     }
 
@@ -69,9 +59,7 @@ impl Recorder {
 
     /// Takes the kernel half of a stack that wakes a thread.
     pub(super) fn waker_kernel(&mut self, stack: &Stack<'_>) {
-        let StackHeader { tid, time_ns, .. } = stack.header;
-        let frames = stack.kernel.iter().collect();
-        self.blocks.waker_kernel = Some((tid, KernelPart { time_ns, frames }));
+        self.blocks.waker_kernel = Some((stack.header.tid, kernel_half(stack)));
     }
 
     /// Takes the user half, which follows it.
@@ -106,10 +94,8 @@ impl Recorder {
             blocks.stacks_missing += u64::from(is_missing);
             return stack;
         }
-        let user = blocker.users.get(usize::from(block.place)).and_then(Option::as_ref);
-        let user = user.filter(|part| block.user_ns != 0 && part.time_ns == block.user_ns);
-        let kernel = blocker.kernels.get(usize::from(block.kernel_place)).and_then(Option::as_ref);
-        let kernel = kernel.filter(|part| block.kernel_ns != 0 && part.time_ns == block.kernel_ns);
+        let user = Blocker::half(&blocker.users, block.place, block.user_ns);
+        let kernel = Blocker::half(&blocker.kernels, block.kernel_place, block.kernel_ns);
         let is_missing = (user.is_none() && block.place < NO_PLACE)
             || (kernel.is_none() && block.kernel_place < NO_PLACE);
         let completeness = match user {
@@ -137,18 +123,18 @@ impl Recorder {
     /// Closes the account of a thread that ended, or became another program (`is_exec`).
     pub(super) fn thread_ended(&mut self, span: Span, is_exec: bool) {
         let Ended { before, last } = self.blocks.end(span, is_exec);
-        if let Some((exec, span)) = before {
-            let since_start = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
-            let life = (since_start(span.begun_ns), since_start(span.end_ns));
-            if !self.blocks.carry_on(self.start_ns, &span) {
-                let add = || self.threads.add_ended((span.pid, span.tid), exec.name, life);
-                let thread = exec.thread.unwrap_or_else(add);
-                self.blocks.close(thread, self.start_ns, &span);
-            }
+        if let Some((exec, span)) = before
+            && !self.blocks.carry_on(self.start_ns, span)
+        {
+            let Span { begun_ns, end_ns, .. } = span.since(self.start_ns);
+            let add =
+                || self.threads.add_ended((span.pid, span.tid), exec.name, (begun_ns, end_ns));
+            let thread = exec.thread.unwrap_or_else(add);
+            self.blocks.close(thread, self.start_ns, span);
         }
         if let Some(span) = last {
             let thread = self.threads.sampled(span.pid, span.tid);
-            self.blocks.close(thread, self.start_ns, &span);
+            self.blocks.close(thread, self.start_ns, span);
         }
     }
 
@@ -252,6 +238,16 @@ impl Recorder {
         let outcome = finish(start, Some(&memory), &mut row);
         frames.extend(outcome.frames);
         (generation, outcome.completeness, frames)
+    }
+}
+
+/// The kernel frames of a stack.
+fn kernel_half(stack: &Stack<'_>) -> Half {
+    Half {
+        time_ns: stack.header.time_ns,
+        generation: 0,
+        completeness: Completeness::Complete,
+        frames: stack.kernel.iter().collect(),
     }
 }
 

@@ -7,11 +7,7 @@ mod run;
 mod sideband;
 mod switch;
 
-use std::{
-    fs,
-    os::fd::BorrowedFd,
-    time::{Duration, SystemTime},
-};
+use std::{fs, os::fd::BorrowedFd, time::Duration};
 
 pub use wingbeat_bpf::command::Ended;
 use wingbeat_bpf::rights::Rights;
@@ -21,7 +17,7 @@ use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{
     counts::{Switches, Ticks},
     error::RecordError,
-    model::Mode,
+    model::{Meta, Mode},
     recorder::Recorder,
     targets::Targets,
 };
@@ -60,15 +56,9 @@ pub struct Finished {
     _sideband: Sideband,
     cpu_time: CpuTime,
     cpu_time_before_ns: u64,
-    pub target: String,
-    pub start: SystemTime,
-    /// `CLOCK_MONOTONIC` at the start.
-    pub start_ns: u64,
-    pub duration_ns: u64,
-    pub frequency_hz: u64,
+    pub meta: Meta,
     /// CPUs with a clock.
     pub cpus: u32,
-    pub mode: Mode,
     /// Every switch, where the scheduler was watched.
     pub off_cpu: Option<OffCpuAccounts>,
     pub ticks: Ticks,

@@ -28,8 +28,10 @@ use super::{
 use crate::{
     counts::Clocks,
     error::{RecordError, TargetError},
+    model::Meta,
     proc::{self, MachineTime},
     recorder::{Recorder, Scope, event::Event, off_cpu::reckon_left},
+    symbolize,
     targets::{Targets, with_descendants},
     wire,
 };
@@ -389,13 +391,17 @@ impl Session {
             cpus: self.cpus.len() as u32,
         });
         Ok(Finished {
-            target: self.target,
-            start: self.start,
-            start_ns: self.start_ns,
-            duration_ns,
-            frequency_hz: options.frequency_hz,
+            meta: Meta {
+                mode: options.mode,
+                target: self.target,
+                start: self.start,
+                start_ns: self.start_ns,
+                duration_ns,
+                frequency_hz: options.frequency_hz,
+                period_ns: 1_000_000_000 / options.frequency_hz,
+                system: symbolize::system(),
+            },
             cpus: self.cpus.len() as u32,
-            mode: options.mode,
             off_cpu,
             ticks,
             cpu_time,

@@ -1,7 +1,7 @@
 //! From a recording to the part of the summary that tells of time off the CPU.
 
 use super::off_cpu::{OffCpu, Reused, ThreadTime, stacks, states};
-use crate::{model::Profile, session::Finished};
+use crate::{model::Profile, recorder::blocks::Span, session::Finished};
 
 /// Shares that sums may miss the elapsed time by: 1 in so many.
 const ELAPSED_PER_MISS: u64 = 100;
@@ -18,17 +18,18 @@ pub(super) fn off_cpu(finished: &Finished, profile: &Profile, idle_hidden: u64) 
         .accounts
         .iter()
         .map(|account| {
-            let elapsed_ns = account.end_ns.saturating_sub(account.begun_ns);
-            let sum_ns = account.on_cpu_ns + account.off_cpu_ns + account.below_ns;
+            let Span { pid, tid, begun_ns, end_ns, on_cpu_ns, off, below_ns, .. } = account.span;
+            let elapsed_ns = end_ns.saturating_sub(begun_ns);
+            let sum_ns = on_cpu_ns + off.total_ns + below_ns;
             let thread = profile.threads.get(account.thread as usize);
             ThreadTime {
-                pid: account.pid,
-                tid: account.tid,
+                pid,
+                tid,
                 name: thread.map(|thread| thread.name.clone()).unwrap_or_default(),
                 elapsed_ns,
-                on_cpu_ns: account.on_cpu_ns,
-                off_cpu_ns: account.off_cpu_ns,
-                below_limit_ns: account.below_ns,
+                on_cpu_ns,
+                off_cpu_ns: off.total_ns,
+                below_limit_ns: below_ns,
                 unaccounted_ns: i64::try_from(i128::from(elapsed_ns) - i128::from(sum_ns))
                     .unwrap_or(i64::MAX),
                 idle: idle.contains(&account.thread),

@@ -1,13 +1,13 @@
 //! The accounting of time off the CPU: every switch, every block, every thread.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, hash_map::Entry};
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::counts::Switches;
-use crate::model::{Durations, Profile, StackId, State};
+use crate::model::{BlockTimes, Blocked, Profile, StackId, State};
 
 /// Stacks that were not walked, because the thread blocked where it had blocked before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -41,12 +41,8 @@ pub struct BlockedStack {
     pub stack: Vec<String>,
     /// As [`State::name`].
     pub state: &'static str,
-    pub count: u64,
-    pub total_ns: u64,
-    pub p50_ns: u64,
-    /// What one in a hundred exceeds.
-    pub p99_ns: u64,
-    pub max_ns: u64,
+    #[serde(flatten)]
+    pub times: BlockTimes,
 }
 
 /// The time of one thread.
@@ -110,33 +106,19 @@ pub(crate) fn states(profile: &Profile) -> BTreeMap<&'static str, StateSum> {
 pub(crate) fn stacks(profile: &Profile) -> Vec<BlockedStack> {
     merged(profile)
         .into_iter()
-        .map(|merged| BlockedStack {
-            process: merged.process.to_owned(),
-            stack: names(profile, merged.stack).into_iter().rev().map(str::to_owned).collect(),
-            state: merged.state.name(),
-            count: merged.count,
-            total_ns: merged.total_ns,
-            p50_ns: merged.histogram.quantile_ns(0.5),
-            p99_ns: merged.histogram.quantile_ns(0.99),
-            max_ns: merged.histogram.max_ns(),
+        .map(|(process, blocked)| BlockedStack {
+            process: process.to_owned(),
+            stack: names(profile, blocked.stack).into_iter().rev().map(str::to_owned).collect(),
+            state: blocked.state.name(),
+            times: blocked.times(),
         })
         .collect()
 }
 
-/// Blocks with the same names.
-pub(crate) struct Merged<'a> {
-    pub(crate) process: &'a str,
-    /// One of the stacks; the others bear the same names.
-    pub(crate) stack: StackId,
-    pub(crate) state: State,
-    pub(crate) count: u64,
-    pub(crate) total_ns: u64,
-    pub(crate) histogram: Durations,
-}
-
-/// Blocks with a stack, merged by names of process and frames; most time first.
-pub(crate) fn merged(profile: &Profile) -> Vec<Merged<'_>> {
-    let mut rows: Vec<Merged<'_>> = Vec::new();
+/// Blocks with a stack and their processes, merged by names of process and frames; most time first. The
+/// thread and the stack are those of the first.
+pub(crate) fn merged(profile: &Profile) -> Vec<(&str, Blocked)> {
+    let mut rows: Vec<(&str, Blocked)> = Vec::new();
     let mut positions: FxHashMap<(&str, State, Vec<&str>), usize> = FxHashMap::default();
     for blocked in &profile.blocked {
         if matches!(blocked.state, State::Short | State::Running) {
@@ -146,36 +128,24 @@ pub(crate) fn merged(profile: &Profile) -> Vec<Merged<'_>> {
         let process = thread.and_then(|thread| profile.processes.get(thread.process as usize));
         let process = process.map_or("", |process| process.name.as_str());
         let key = (process, blocked.state, names(profile, blocked.stack));
-        let position = *positions.entry(key).or_insert_with(|| {
-            rows.push(Merged {
-                process,
-                stack: blocked.stack,
-                state: blocked.state,
-                count: 0,
-                total_ns: 0,
-                histogram: Durations::default(),
-            });
-            rows.len() - 1
-        });
-        let row = &mut rows[position];
-        row.count += blocked.count;
-        row.total_ns = row.total_ns.saturating_add(blocked.total_ns);
-        row.histogram.merge(&blocked.histogram);
+        match positions.entry(key) {
+            Entry::Occupied(known) => rows[*known.get()].1.merge(blocked),
+            Entry::Vacant(new) => {
+                new.insert(rows.len());
+                rows.push((process, blocked.clone()));
+            }
+        }
     }
     // Stable: what is equal keeps the order of first appearance.
-    rows.sort_by_key(|row| Reverse(row.total_ns));
+    rows.sort_by_key(|row| Reverse(row.1.total_ns));
     rows
 }
 
-/// The names of a stack, innermost first. Ids outside of their tables are left out: exporters refuse
-/// such a profile, the summary need not.
+/// The names of a stack, innermost first.
 fn names(profile: &Profile, stack: StackId) -> Vec<&str> {
-    let frames = profile.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
-    frames
-        .iter()
-        .filter_map(|&frame| profile.frames.get(frame as usize))
-        .flat_map(|frame| &frame.lines)
-        .filter_map(|line| profile.functions.get(line.function as usize))
+    profile
+        .frames_of(stack)
+        .flat_map(|frame| profile.functions_at(frame))
         .map(|function| function.name.as_str())
         .collect()
 }

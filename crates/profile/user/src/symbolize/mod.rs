@@ -10,17 +10,14 @@ pub(crate) mod perf_map;
 mod places;
 mod tables;
 
-use rustc_hash::FxHashMap;
-
 use crate::{
-    model::{Frame, Meta, Profile, Sample, Stack, StackId},
+    model::{Frame, Profile, Sample},
     session::Finished,
 };
 
 use self::{
     off_cpu::{Stacks, off_cpu},
     places::Places,
-    tables::Tables,
 };
 
 /// Gives names to everything in a recording. `progress` is told how many of how many addresses have
@@ -30,23 +27,18 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
     let mut places = Places::default();
     // The same code lies at other addresses in each process, so that stacks which differed by
     // address become one.
-    let mut stacks = Vec::new();
-    let mut known: FxHashMap<Stack, StackId> = FxHashMap::default();
-    let ids: Vec<StackId> = recorder
+    let mut stacks = Stacks::default();
+    stacks.ids = recorder
         .stacks
         .in_order()
         .into_iter()
         .map(|raw| {
             let stack = places.stack(raw, &recorder.spaces, &recorder.binaries);
-            *known.entry(stack).or_insert_with_key(|stack| {
-                stacks.push(stack.clone());
-                (stacks.len() - 1) as StackId
-            })
+            stacks.stacks.id(stack)
         })
         .collect();
-    let mut tables = Tables::default();
-    let names = lookup::names(&places, recorder, &mut tables, progress);
-    let mut frames: Vec<Frame> = names
+    let names = lookup::names(&places, recorder, &mut stacks.tables, progress);
+    stacks.frames = names
         .into_iter()
         .zip(places.iter())
         .map(|(named, place)| Frame {
@@ -61,51 +53,28 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         .map(|raw| Sample {
             time_ns: raw.time_ns,
             thread: raw.thread,
-            stack: ids[raw.stack as usize],
+            stack: stacks.ids[raw.stack as usize],
             cpu: raw.cpu,
         })
         .collect();
     samples.sort_by_key(|sample| sample.time_ns);
-    let mut off_cpu = off_cpu(
-        recorder,
-        finished.mode,
-        &mut Stacks {
-            tables: &mut tables,
-            frames: &mut frames,
-            stacks: &mut stacks,
-            known: &mut known,
-            ids: &ids,
-        },
-    );
+    let mut off_cpu = off_cpu(recorder, finished.meta.mode, &mut stacks);
     let mut threads = recorder.threads.threads.clone();
     for (id, thread) in (0..).zip(&mut threads) {
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
-    let Tables { functions, binaries, .. } = tables;
+    let Stacks { tables, frames, stacks, .. } = stacks;
     Profile {
-        meta: meta(finished),
-        functions,
-        binaries,
+        meta: finished.meta.clone(),
+        functions: tables.functions.entries,
+        binaries: tables.binaries,
         frames,
-        stacks,
+        stacks: stacks.entries,
         processes: recorder.threads.processes.clone(),
         threads,
         samples,
         blocked: off_cpu.blocked,
         intervals: off_cpu.intervals,
-    }
-}
-
-fn meta(finished: &Finished) -> Meta {
-    Meta {
-        mode: finished.mode,
-        target: finished.target.clone(),
-        start: finished.start,
-        start_ns: finished.start_ns,
-        duration_ns: finished.duration_ns,
-        frequency_hz: finished.frequency_hz,
-        period_ns: 1_000_000_000 / finished.frequency_hz,
-        system: system(),
     }
 }
 

@@ -1,14 +1,19 @@
 //! Time off the CPU: from rows of raw stacks to rows of named ones.
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
-use super::tables::Tables;
+use super::tables::{Distinct, Tables};
 use crate::{
     model::{
         BinaryKind, Blocked, Completeness, Durations, Frame, FrameId, Interval, Mode, Stack,
         StackId, State, ThreadId,
     },
-    recorder::{Recorder, blocks::WakerId},
+    recorder::{
+        Recorder,
+        blocks::{Account, WakerId},
+    },
 };
 
 /// Where the kernel enters an interrupt, by the beginnings of names (arch/x86/include/asm/idtentry.h,
@@ -24,13 +29,14 @@ const INTERRUPTS: [&str; 7] = [
 ];
 
 /// The tables that grow.
-pub(super) struct Stacks<'a> {
-    pub tables: &'a mut Tables,
-    pub frames: &'a mut Vec<Frame>,
-    pub stacks: &'a mut Vec<Stack>,
-    pub known: &'a mut FxHashMap<Stack, StackId>,
+#[derive(Default)]
+pub(super) struct Stacks {
+    pub tables: Tables,
+    pub frames: Vec<Frame>,
+    pub stacks: Distinct<Stack>,
     /// The named stack of each raw one.
-    pub ids: &'a [StackId],
+    pub ids: Vec<StackId>,
+    state_frames: FxHashMap<String, FrameId>,
 }
 
 /// Rows and single blocks, and the time on the CPU of each thread.
@@ -42,13 +48,12 @@ pub(super) struct OffCpu {
 }
 
 /// Names everything that the recorder knows of time off the CPU.
-pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks<'_>) -> OffCpu {
+pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks) -> OffCpu {
     let blocks = &recorder.blocks;
     let idle = blocks.idle();
     let mut rows = Rows::default();
-    let mut state_frames = FxHashMap::default();
     let wakers: Vec<Vec<FrameId>> = (0..blocks.wakers.len())
-        .map(|waker| waker_frames(recorder, waker as WakerId, stacks, &mut state_frames))
+        .map(|waker| waker_frames(recorder, waker as WakerId, stacks))
         .collect();
     let row_ids: Vec<u32> = blocks
         .rows
@@ -63,10 +68,17 @@ pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks<'_>) 
                 Some(waker) => wakers.get(waker as usize).cloned().unwrap_or_default(),
                 None => Vec::new(),
             };
-            frames.push(stacks.state_frame(&mut state_frames, state.frame()));
+            frames.push(stacks.state_frame(state.frame()));
             let below = stacks.ids.get(raw.kind.stack as usize).copied().unwrap_or(0);
             let stack = stacks.on_top(frames, Some(below));
-            rows.add(raw.kind.thread, stack, state, raw.total_ns, Some(&raw.durations), 0)
+            rows.add(Blocked {
+                thread: raw.kind.thread,
+                stack,
+                state,
+                count: raw.durations.count(),
+                total_ns: raw.total_ns,
+                histogram: raw.durations.clone(),
+            })
         })
         .collect();
     let intervals = blocks.intervals.iter().filter_map(|raw| {
@@ -78,37 +90,34 @@ pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks<'_>) 
 
     let samples = recorder.samples_by_thread();
     let mut on_cpu_ns: FxHashMap<ThreadId, u64> = FxHashMap::default();
-    for account in &blocks.accounts {
-        if account.below > 0 {
-            let frame = stacks.state_frame(&mut state_frames, State::Short.frame());
+    for &Account { thread, span, .. } in &blocks.accounts {
+        let mut add_sum = |state: State, total_ns, count| {
+            let frame = stacks.state_frame(state.frame());
             let stack = stacks.on_top(vec![frame], None);
-            rows.add(account.thread, stack, State::Short, account.below_ns, None, account.below);
+            let histogram = Durations::default();
+            rows.add(Blocked { thread, stack, state, count, total_ns, histogram });
+        };
+        if span.below > 0 {
+            add_sum(State::Short, span.below_ns, span.below);
         }
-        if mode != Mode::Wall || account.on_cpu_ns == 0 {
+        if mode != Mode::Wall || span.on_cpu_ns == 0 {
             continue;
         }
         // Its samples share the time. Without any, it has a row of its own.
-        if samples.contains_key(&account.thread) {
-            *on_cpu_ns.entry(account.thread).or_default() += account.on_cpu_ns;
+        if samples.contains_key(&thread) {
+            *on_cpu_ns.entry(thread).or_default() += span.on_cpu_ns;
         } else {
-            let frame = stacks.state_frame(&mut state_frames, State::Running.frame());
-            let stack = stacks.on_top(vec![frame], None);
-            rows.add(account.thread, stack, State::Running, account.on_cpu_ns, None, 0);
+            add_sum(State::Running, span.on_cpu_ns, 0);
         }
     }
     OffCpu { blocked: rows.rows, intervals, on_cpu_ns }
 }
 
 /// The frames of a waker, innermost first, down to the one that names it.
-fn waker_frames(
-    recorder: &Recorder,
-    waker: WakerId,
-    stacks: &mut Stacks<'_>,
-    state_frames: &mut FxHashMap<String, FrameId>,
-) -> Vec<FrameId> {
+fn waker_frames(recorder: &Recorder, waker: WakerId, stacks: &mut Stacks) -> Vec<FrameId> {
     let Some(waker) = recorder.blocks.wakers.get(waker as usize) else { return Vec::new() };
     let id = stacks.ids.get(waker.stack as usize).copied().unwrap_or(0);
-    let frames = stacks.stacks.get(id as usize).map_or(&[][..], |stack| &stack.frames);
+    let frames = stacks.stacks.entries.get(id as usize).map_or(&[][..], |stack| &stack.frames);
     // The innermost frames are those of the watching itself.
     let watching = frames.iter().take_while(|&&frame| stacks.is_watching(frame)).count();
     let frames = frames.get(watching..).unwrap_or_default();
@@ -124,34 +133,30 @@ fn waker_frames(
     } else {
         format!("[woken by {}]", waker.name)
     };
-    frames.push(stacks.state_frame(state_frames, &name));
+    frames.push(stacks.state_frame(&name));
     frames
 }
 
-impl Stacks<'_> {
+impl Stacks {
     /// The frame of a state.
-    fn state_frame(&mut self, known: &mut FxHashMap<String, FrameId>, name: &str) -> FrameId {
-        if let Some(&id) = known.get(name) {
+    fn state_frame(&mut self, name: &str) -> FrameId {
+        if let Some(&id) = self.state_frames.get(name) {
             return id;
         }
         let binary = self.tables.special(BinaryKind::State);
         let named = self.tables.named(Some(binary), (name.to_owned(), false));
         self.frames.push(Frame { binary: named.binary, address: 0, lines: named.lines });
         let id = (self.frames.len() - 1) as FrameId;
-        known.insert(name.to_owned(), id);
+        self.state_frames.insert(name.to_owned(), id);
         id
     }
 
     /// The stack with these frames on top of those of another.
     fn on_top(&mut self, mut frames: Vec<FrameId>, below: Option<StackId>) -> StackId {
-        let below = below.and_then(|id| self.stacks.get(id as usize));
+        let below = below.and_then(|id| self.stacks.entries.get(id as usize));
         let completeness = below.map_or(Completeness::Complete, |stack| stack.completeness);
         frames.extend(below.into_iter().flat_map(|stack| &stack.frames));
-        let stacks = &mut *self.stacks;
-        *self.known.entry(Stack { frames, completeness }).or_insert_with_key(|stack| {
-            stacks.push(stack.clone());
-            (stacks.len() - 1) as StackId
-        })
+        self.stacks.id(Stack { frames, completeness })
     }
 
     /// Is it our program, or what the kernel calls it by (include/trace/bpf_probe.h,
@@ -178,7 +183,7 @@ impl Stacks<'_> {
     fn is_named(&self, frame: FrameId, starts: &[&str]) -> bool {
         let lines = self.frames.get(frame as usize).map_or(&[][..], |frame| &frame.lines);
         lines.iter().any(|line| {
-            let function = self.tables.functions.get(line.function as usize);
+            let function = self.tables.functions.entries.get(line.function as usize);
             function
                 .is_some_and(|function| starts.iter().any(|start| function.name.starts_with(start)))
         })
@@ -193,29 +198,17 @@ struct Rows {
 }
 
 impl Rows {
-    /// Adds blocks to their row: with the durations of each, or if these are not known, how many.
-    fn add(
-        &mut self,
-        thread: ThreadId,
-        stack: StackId,
-        state: State,
-        total_ns: u64,
-        durations: Option<&Durations>,
-        count: u64,
-    ) -> u32 {
-        let rows = &mut self.rows;
-        let id = *self.ids.entry((thread, stack, state)).or_insert_with(|| {
-            let histogram = Durations::default();
-            rows.push(Blocked { thread, stack, state, count: 0, total_ns: 0, histogram });
-            rows.len() as u32 - 1
-        });
-        if let Some(row) = self.rows.get_mut(id as usize) {
-            row.total_ns += total_ns;
-            row.count += durations.map_or(count, Durations::count);
-            if let Some(durations) = durations {
-                row.histogram.merge(durations);
+    /// Adds blocks to their row.
+    fn add(&mut self, blocked: Blocked) -> u32 {
+        match self.ids.entry((blocked.thread, blocked.stack, blocked.state)) {
+            Entry::Occupied(known) => {
+                self.rows[*known.get() as usize].merge(&blocked);
+                *known.get()
+            }
+            Entry::Vacant(new) => {
+                self.rows.push(blocked);
+                *new.insert(self.rows.len() as u32 - 1)
             }
         }
-        id
     }
 }

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::tables::Distinct;
 use crate::{
     model::{BrokenReason, Completeness, FrameId, Stack},
     recorder::{
@@ -33,8 +34,7 @@ pub(super) struct CodePlace {
 /// All distinct places.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    places: Vec<CodePlace>,
-    ids: FxHashMap<CodePlace, FrameId>,
+    places: Distinct<CodePlace>,
     /// Addresses met before; kernel addresses are the same in each generation.
     user: FxHashMap<(GenerationId, u64), FrameId>,
     kernel: FxHashMap<u64, FrameId>,
@@ -42,7 +42,7 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn iter(&self) -> impl Iterator<Item = &CodePlace> {
-        self.places.iter()
+        self.places.entries.iter()
     }
 
     /// The frames of a stack, innermost first. All but the innermost address of each half are return
@@ -67,11 +67,11 @@ impl Places {
             let known = self.user.get(&(stack.generation, address)).copied();
             let frame = known.unwrap_or_else(|| {
                 let place = place(stack.generation, address, spaces, binaries);
-                let id = self.id(place);
+                let id = self.places.id(place);
                 self.user.insert((stack.generation, address), id);
                 id
             });
-            if index > 0 && self.places[frame as usize].space == Space::Unmapped {
+            if index > 0 && self.places.entries[frame as usize].space == Space::Unmapped {
                 completeness = Completeness::Broken(BrokenReason::BadReturnAddress);
                 break;
             }
@@ -84,16 +84,9 @@ impl Places {
         if let Some(&id) = self.kernel.get(&address) {
             return id;
         }
-        let id = self.id(CodePlace { space: Space::Kernel, address });
+        let id = self.places.id(CodePlace { space: Space::Kernel, address });
         self.kernel.insert(address, id);
         id
-    }
-
-    fn id(&mut self, place: CodePlace) -> FrameId {
-        *self.ids.entry(place).or_insert_with(|| {
-            self.places.push(place);
-            (self.places.len() - 1) as FrameId
-        })
     }
 }
 

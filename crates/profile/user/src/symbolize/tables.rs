@@ -1,12 +1,12 @@
 //! Collects the functions and binaries of a profile, each once.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, hash::Hash};
 
 use blazesym::symbolize::{CodeInfo, Sym};
 use rustc_hash::FxHashMap;
 
 use crate::{
-    model::{self, Binary, BinaryKind, Function, FunctionId, Line},
+    model::{self, Binary, BinaryKind, Function, Line},
     recorder::binaries::{Backing, Binaries, BinaryId},
 };
 
@@ -16,12 +16,34 @@ pub(super) struct Named {
     pub lines: Vec<Line>,
 }
 
+/// Entries of a table, each once.
+#[derive(Debug)]
+pub(super) struct Distinct<T> {
+    pub entries: Vec<T>,
+    ids: FxHashMap<T, u32>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), ids: FxHashMap::default() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Distinct<T> {
+    /// The position of an entry.
+    pub(super) fn id(&mut self, entry: T) -> u32 {
+        *self.ids.entry(entry).or_insert_with_key(|entry| {
+            self.entries.push(entry.clone());
+            self.entries.len() as u32 - 1
+        })
+    }
+}
+
 /// Tables that grow as names are found.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    pub functions: Vec<Function>,
+    pub functions: Distinct<Function>,
     pub binaries: Vec<Binary>,
-    function_ids: FxHashMap<Function, FunctionId>,
     files: FxHashMap<BinaryId, model::BinaryId>,
     specials: HashMap<BinaryKind, model::BinaryId>,
 }
@@ -68,7 +90,7 @@ impl Tables {
         binary: Option<model::BinaryId>,
         (name, is_symbol): (String, bool),
     ) -> Named {
-        let function = self.function(Function { name, is_symbol });
+        let function = self.functions.id(Function { name, is_symbol });
         Named { binary, lines: vec![Line { function, file: None, line: None }] }
     }
 
@@ -86,22 +108,12 @@ impl Tables {
     }
 
     fn line(&mut self, name: String, code: Option<&CodeInfo<'_>>) -> Line {
-        let function = self.function(Function { name, is_symbol: true });
+        let function = self.functions.id(Function { name, is_symbol: true });
         Line {
             function,
             file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
             line: code.and_then(|code| code.line),
         }
-    }
-
-    fn function(&mut self, function: Function) -> FunctionId {
-        if let Some(&id) = self.function_ids.get(&function) {
-            return id;
-        }
-        let id = self.functions.len() as FunctionId;
-        self.functions.push(function.clone());
-        self.function_ids.insert(function, id);
-        id
     }
 }
 

@@ -123,8 +123,11 @@ fn most_blocked_time_comes_first() {
     let rows = most_blocked(&profile(Mode::OffCpu), 3);
     let shown = |row: &BlockedRow| {
         let waker = row.woken_by.as_deref().unwrap_or("nobody");
-        let place = row.place.join(" < ");
-        format!("{} {} {} {waker} {} {}", row.process, row.state, place, row.total_ns, row.max_ns)
+        let (place, times) = (row.place.join(" < "), row.times);
+        format!(
+            "{} {} {} {waker} {} {}",
+            row.process, row.state, place, times.total_ns, times.max_ns
+        )
     };
     assert_eq!(
         rows.iter().map(shown).collect::<Vec<_>>(),
@@ -135,7 +138,10 @@ fn most_blocked_time_comes_first() {
             "amicable sleeping amicable::main nobody 20000000 15000000",
         ]
     );
-    assert_eq!((rows[0].count, rows[0].p50_ns, rows[0].p99_ns), (2, 12_582_911, 37_500_000));
+    assert_eq!(
+        (rows[0].times.count, rows[0].times.p50_ns, rows[0].times.p99_ns),
+        (2, 12_582_911, 37_500_000)
+    );
 }
 
 #[test]
@@ -182,8 +188,12 @@ fn threads_of_a_name_are_merged() {
     profile.blocked.push(other);
     let rows = most_blocked(&profile, usize::MAX);
     assert_eq!(rows.len(), 8);
-    assert_eq!((rows[0].count, rows[0].total_ns), (5, 190_000_000));
+    assert_eq!((rows[0].times.count, rows[0].times.total_ns), (5, 190_000_000));
     // Of 12.5, 12.5, 37.5, 37.5 and 90 ms, the median by its bucket.
-    assert!((37_500_000..=37_500_000 * 33 / 32).contains(&rows[0].p50_ns), "{}", rows[0].p50_ns);
-    assert_eq!((rows[0].p99_ns, rows[0].max_ns), (90_000_000, 90_000_000));
+    assert!(
+        (37_500_000..=37_500_000 * 33 / 32).contains(&rows[0].times.p50_ns),
+        "{}",
+        rows[0].times.p50_ns
+    );
+    assert_eq!((rows[0].times.p99_ns, rows[0].times.max_ns), (90_000_000, 90_000_000));
 }

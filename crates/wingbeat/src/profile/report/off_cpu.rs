@@ -143,11 +143,11 @@ fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
         .saturating_sub(waker.chars().count());
     format!(
         "  {:>9} {:>7} {:>9} {:>9} {:>9}  {state}: {}{waker}",
-        duration(row.total_ns),
-        percent(row.total_ns, total_ns),
-        row.count,
-        duration(row.max_ns),
-        duration(row.p99_ns),
+        duration(row.times.total_ns),
+        percent(row.times.total_ns, total_ns),
+        row.times.count,
+        duration(row.times.max_ns),
+        duration(row.times.p99_ns),
         cut(&place, room)
     )
 }
@@ -174,6 +174,8 @@ fn percent(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wingbeat_profile::model::BlockTimes;
+
     use super::*;
 
     fn row(place: &[&str], woken_by: Option<&str>) -> BlockedRow {
@@ -182,11 +184,13 @@ mod tests {
             state: "sleeping",
             place: place.iter().map(|&name| name.into()).collect(),
             woken_by: woken_by.map(str::to_owned),
-            count: 100,
-            total_ns: 2_010_000_000,
-            p50_ns: 20_050_000,
-            p99_ns: 20_400_000,
-            max_ns: 31_000_000,
+            times: BlockTimes {
+                count: 100,
+                total_ns: 2_010_000_000,
+                p99_ns: 20_400_000,
+                max_ns: 31_000_000,
+                ..BlockTimes::default()
+            },
         }
     }
 

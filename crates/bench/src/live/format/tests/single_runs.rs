@@ -2,7 +2,7 @@
 
 use super::{check, program, report};
 use crate::live::{
-    Bin, CounterReport, EmptyRuns, LiveReport, ProgramReport, SingleRuns, Untimed, format::Format,
+    Bin, CounterReport, EmptyRuns, LiveReport, ProgramReport, SingleRuns, format::Format,
 };
 
 /// So many runs, half of which took no longer than `p50_ns`.
@@ -17,11 +17,8 @@ pub(in crate::live) fn single_runs(runs: u64, p50_ns: f64) -> SingleRuns {
         min_ns: 30,
         mean_ns: p50_ns + 1.25,
         bin_width: 0.03125,
-        clock_step_ns: None,
-        net_p50_ns: None,
-        runs_beyond_bins: 0,
-        untimed: Untimed::default(),
         bins: vec![Bin { lower_ns: 30, upper_ns: Some(31), runs }],
+        ..SingleRuns::default()
     }
 }
 

@@ -1,24 +1,11 @@
 //! Percentiles and counters of made-up recordings.
 
-use wingbeat_stats::histogram::bucket_of;
-
 use super::*;
-use crate::instrument::tracer::Notebook;
+use crate::instrument::{tracer::Notebook, wrapper::Recorded};
 
 /// Runs of these times, with their numbers.
 fn recording(times: &[(u64, u64)]) -> Recording {
-    let mut buckets = vec![0; BUCKETS];
-    for &(time, runs) in times {
-        buckets[bucket_of(time)] += runs;
-    }
-    let of = |time: &(u64, u64)| time.0;
-    let recorded = Recorded {
-        buckets,
-        count: times.iter().map(|time| time.1).sum(),
-        sum_ns: times.iter().map(|(time, runs)| time * runs).sum(),
-        min_ns: times.iter().map(of).min().unwrap_or(0),
-        max_ns: times.iter().map(of).max().unwrap_or(0),
-    };
+    let recorded = Recorded::of(times);
     let notebook = Notebook {
         entries: recorded.count + 3,
         recorded,
@@ -83,15 +70,8 @@ fn runs_beyond_the_bins_are_told_and_not_guessed() {
 #[test]
 fn counters() {
     let check = |sums: CounterSums, runs, empty: Option<f64>, expected: [Option<f64>; 3]| {
-        let of = |per_run| CounterReport {
-            event: String::new(),
-            total: None,
-            per_run,
-            net_per_run: None,
-            runs: 1,
-            running: None,
-        };
-        let empty = empty.map(|per_run| of(Some(per_run)));
+        let empty = empty
+            .map(|per_run| CounterReport { per_run: Some(per_run), ..CounterReport::default() });
         let found = CounterReport::new(CounterEvent::Cycles, sums, runs, empty.as_ref());
         assert_eq!([found.total, found.per_run, found.net_per_run], expected, "{sums:?}");
     };

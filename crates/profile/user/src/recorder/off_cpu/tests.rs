@@ -53,8 +53,9 @@ fn accounts(recorder: &Recorder) -> Vec<(&str, [u64; 4])> {
     let accounts = recorder.blocks.accounts.iter();
     let of = |account: &crate::recorder::blocks::Account| {
         let thread = &recorder.threads.threads[account.thread as usize];
-        let times = [account.begun_ns, account.end_ns, account.on_cpu_ns, account.off_cpu_ns]
-            .map(|ns| ns / MS);
+        let span = account.span;
+        let times =
+            [span.begun_ns, span.end_ns, span.on_cpu_ns, span.off.total_ns].map(|ns| ns / MS);
         (thread.name.as_str(), times)
     };
     accounts.map(of).collect()
