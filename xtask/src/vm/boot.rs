@@ -86,17 +86,15 @@ impl Accelerator {
 const APPEND: &str =
     "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=reliable clocksource=tsc maxcpus=1";
 
-/// The clock of an emulated guest: each instruction takes it 4 ns, whatever it takes the emulator. So
+/// The clock of an emulated guest: each instruction takes it 2 ns, whatever it takes the emulator. So
 /// how long a program of the guest lasts, how often a timer interrupts it and how much of its time was
 /// spent where are those of a slow machine that nothing disturbs, and tests of times hold. Its two CPUs
 /// take turns, and each seems to stand still while the other computes: two busy ones are half as fast.
-/// With 2 ns a target that is busy for a second took twice as long to emulate; with 8 ns the tests of
-/// profile fail, since setting up takes longer than their targets live.
 ///
 /// Without `cx16`: QEMU 7.2 computes wrong flags for that instruction, and an interrupt right behind it
 /// makes a kernel crash on them, once in an hour of the guest's time.
 const CLOCK: &[&str] =
-    &["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-cpu", "max,cx16=off"];
+    &["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "max,cx16=off"];
 
 /// A machine without a guest, whose first serial line is a file. It dies with the thread that starts
 /// it, however that ends.

@@ -46,7 +46,7 @@ fn measured(section: &str, insns: &[Insn]) -> BenchReport {
 }
 
 /// Why there are no bursts on a kernel without `may_goto`.
-const NO_MAY_GOTO: &str = "needs the instruction may_goto, which came with Linux 6.9";
+const NO_MAY_GOTO: &str = "needs the instruction may_goto (Linux 6.9)";
 
 #[test]
 fn types_that_take_turns_with_the_ruler() {

@@ -112,7 +112,7 @@ pub(crate) fn build_with(folder: &Path, name: &str, source: &str, flags: &[&str]
 
 /// Percent that a figure may be off besides, where `cargo xtask vm` emulates the machine: thousands of
 /// instructions lie between two looks at the clock, one of the target and one of the kernel, and each
-/// takes 4 ns.
+/// takes 2 ns.
 pub(crate) fn emulation_percent() -> f64 {
     if std::env::var_os("WINGBEAT_TEST_EMULATED").is_some() { 3.0 } else { 0.0 }
 }

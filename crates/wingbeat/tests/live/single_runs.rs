@@ -201,7 +201,7 @@ fn other_formats_and_counters() {
     assert!(per_run > 1.0 && (total / 200.0 - per_run).abs() < 1e-6 * per_run, "{first}");
 
     let human = measured("human").stdout;
-    for part in ["(empty)", "p99.9", "net p50", names[0], "per run", "each run takes some "] {
+    for part in ["(empty)", "p99.9", "net p50", names[0], "per run", "each run takes about "] {
         assert!(human.contains(part), "{part}: {human}");
     }
     let bmf: Value = serde_json::from_str(&measured("bmf").stdout).expect("JSON");
