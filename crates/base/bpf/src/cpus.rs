@@ -5,15 +5,16 @@ use std::{fs, io};
 /// The numbers of the CPUs that are on, ascending. Fails when the kernel does not tell.
 pub fn online() -> io::Result<Vec<u32>> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
-    numbers(text.trim()).ok_or_else(|| io::Error::other(format!("no list of CPUs: {text:?}")))
+    let cpus = listed(text.trim()).filter(|cpus| !cpus.is_empty());
+    cpus.ok_or_else(|| io::Error::other(format!("no list of CPUs: {text:?}")))
 }
 
-/// The numbers in a list such as `0-3,8`.
-fn numbers(list: &str) -> Option<Vec<u32>> {
+/// The numbers in a list such as `0-3,8`, which may be empty; `None` if it is not one.
+pub fn listed(list: &str) -> Option<Vec<u32>> {
     /// More than any kernel has (`CONFIG_NR_CPUS`).
     const CPUS_MAX: u32 = 1 << 16;
     let mut all = Vec::new();
-    for range in list.split(',') {
+    for range in list.split(',').filter(|_| !list.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
         if last >= CPUS_MAX || first > last {
@@ -31,11 +32,14 @@ mod tests {
     #[test]
     fn lists_of_cpus() {
         let check = |list, expected: Option<&[u32]>| {
-            assert_eq!(numbers(list).as_deref(), expected, "{list:?}");
+            assert_eq!(listed(list).as_deref(), expected, "{list:?}");
         };
         check("0", Some(&[0]));
         check("0-2,5,8-9", Some(&[0, 1, 2, 5, 8, 9]));
-        check("", None);
+        check("", Some(&[]));
+        check("a", None);
+        check("1-", None);
+        check("0,", None);
         check("2-1", None);
         check("0-4294967295", None);
     }
