@@ -61,6 +61,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     }
     cost.write_done();
 
+    let has_written = !written.outputs.is_empty();
     let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let summary = Summary::new(
         &recording,
@@ -86,19 +87,18 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
             out.write_all(b"\n")
         })?;
     }
-    failed(written.failures)?;
+    failed(written.failures, has_written)?;
     Ok(exit_code(&recording, shown))
 }
 
-/// Tells of the files that could not be written; the last one is the error of the run.
-fn failed(mut failures: Vec<anyhow::Error>) -> anyhow::Result<()> {
+/// Reports the files that could not be written; the last one is the error of the run.
+fn failed(mut failures: Vec<anyhow::Error>, has_written: bool) -> anyhow::Result<()> {
     let Some(last) = failures.pop() else { return Ok(()) };
     for failure in failures {
         error!("{failure:#}");
     }
-    let next = "the other outputs were written; free some space or choose another path, and record \
-                again";
-    bail!("{last:#}: {next}")
+    let others = if has_written { "the other outputs were written; " } else { "" };
+    bail!("{last:#}; {others}free some space or choose another path, and record again")
 }
 
 /// Flags of time off the CPU mean nothing without it.

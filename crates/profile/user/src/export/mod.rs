@@ -110,7 +110,7 @@ impl std::error::Error for UnknownFormat {}
 /// Why a profile could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    #[error("writing the profile failed: {0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error("{}", nothing_to_draw(*.0))]
     NoSamples(Mode),
