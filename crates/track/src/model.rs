@@ -15,7 +15,7 @@ pub mod threshold;
 pub mod verdict;
 
 pub use adapter::Adapter;
-pub use alert::{Alert, AlertStatus, Limit};
+pub use alert::{Alert, AlertStatus};
 pub use environment::Environment;
 pub use id::{short_hash, short_id};
 pub use measure::{Direction, Measure, MeasureKind};
@@ -26,4 +26,4 @@ pub use past::{Past, PastPoint, PastReport, PastSeries};
 pub use report::{Report, StartPoint};
 pub use results::{AddError, Average, BenchmarkResults, FailedBenchmark, Results};
 pub use threshold::{Threshold, ThresholdModel};
-pub use verdict::{Boundary, Change, Outcome, Verdict};
+pub use verdict::{Boundary, Change, Limit, Outcome, Verdict};

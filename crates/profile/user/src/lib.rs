@@ -16,6 +16,7 @@ pub mod advice;
 pub mod cost;
 pub mod counts;
 pub mod diff;
+pub mod document;
 pub mod error;
 pub mod export;
 mod foreign;

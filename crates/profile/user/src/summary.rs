@@ -10,15 +10,11 @@ use serde::Serialize;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
-    advice::{self, warnings},
     cost::Own,
     counts::Ticks,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::Finished,
 };
-
-/// Changes when a field is renamed or removed.
-const SCHEMA_VERSION: u32 = 1;
 
 /// Samples and blocks by how far their user stack reaches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -146,23 +142,7 @@ pub struct Summary {
     pub outputs: Vec<Output>,
 }
 
-/// A summary as a document.
-#[derive(Debug, Serialize)]
-pub struct Document<'a> {
-    schema_version: u32,
-    #[serde(flatten)]
-    summary: &'a Summary,
-    warnings: Vec<wingbeat_text::Warning>,
-}
-
 impl Summary {
-    /// The summary of a recording with so many samples that are shown, with its warnings.
-    pub fn document(&self, samples_kept: u64) -> Document<'_> {
-        let warnings =
-            warnings(self, samples_kept).iter().map(advice::ProfileWarning::text).collect();
-        Document { schema_version: SCHEMA_VERSION, summary: self, warnings }
-    }
-
     /// Puts the accounts together.
     pub fn new(
         finished: &Finished,

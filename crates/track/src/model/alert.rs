@@ -7,15 +7,8 @@ use uuid::Uuid;
 
 use super::{
     name::{BenchmarkName, Slug},
-    verdict::Verdict,
+    verdict::{Limit, Verdict},
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    Lower,
-    Upper,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

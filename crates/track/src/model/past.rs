@@ -4,11 +4,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    alert::{AlertStatus, Limit},
+    alert::AlertStatus,
     environment::Environment,
     measure::Measure,
     name::{BenchmarkName, BranchName},
-    verdict::Outcome,
+    verdict::{Limit, Outcome},
 };
 
 #[derive(Debug, Clone, PartialEq, Default)]

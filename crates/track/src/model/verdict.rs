@@ -3,11 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    alert::Limit,
     measure::Direction,
     name::{BenchmarkName, Slug},
     threshold::{Test, ThresholdModel},
 };
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    Lower,
+    Upper,
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {

@@ -14,6 +14,7 @@ use anyhow::bail;
 use clap::{Args as _, Command, error::ErrorKind};
 use wingbeat_profile::{
     cost::OwnCost,
+    document::Document,
     export::{self, Format},
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         command_line.collect(),
         written.outputs,
     );
-    let document = summary.document(shown.samples.len() as u64);
+    let document = Document::of(&summary, shown.samples.len() as u64);
     if let Some(file) = summary_file {
         let bytes = file.write(|writer| {
             serde_json::to_writer_pretty(&mut *writer, &document)?;

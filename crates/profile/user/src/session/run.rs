@@ -31,7 +31,6 @@ use crate::{
     model::Meta,
     proc::{self, MachineTime},
     recorder::{Recorder, Scope, event::Event, off_cpu::reckon_left},
-    symbolize,
     targets::{Targets, with_descendants},
     wire,
 };
@@ -399,7 +398,7 @@ impl Session {
                 duration_ns,
                 frequency_hz: options.frequency_hz,
                 period_ns: 1_000_000_000 / options.frequency_hz,
-                system: symbolize::system(),
+                system: system(),
             },
             cpus: self.cpus.len() as u32,
             off_cpu,
@@ -416,6 +415,13 @@ impl Session {
             _sideband: self.sideband,
         })
     }
+}
+
+/// Name, release and machine of the running kernel.
+fn system() -> String {
+    let name = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
 }
 
 #[cfg(test)]

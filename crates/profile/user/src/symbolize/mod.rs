@@ -77,10 +77,3 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         intervals: off_cpu.intervals,
     }
 }
-
-/// Name, release and machine of the running kernel.
-pub fn system() -> String {
-    let name = rustix::system::uname();
-    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-    format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
-}
