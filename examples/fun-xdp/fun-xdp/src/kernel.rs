@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use log::Log;
 use rustix::io::Errno;
 
-use crate::{Classes, Interface};
+use crate::{Classes, Interface, SourceAddr};
 
 /// The name of the queue in the object file.
 const QUEUE: &str = "SOURCE_ADDR_QUEUE";
@@ -43,6 +43,17 @@ impl Version {
             Self::V2 => "fun_xdp_v2",
             Self::V3 => "fun_xdp_v3",
             Self::V4 => "fun_xdp_v4",
+        }
+    }
+
+    /// The class that the program finds for a source address.
+    pub fn classify(self, source: u32) -> Option<SourceAddr> {
+        match self {
+            Self::V0 => None,
+            Self::V1 => SourceAddr::new_v1(source),
+            Self::V2 => SourceAddr::new_v2(source),
+            Self::V3 => SourceAddr::new_v3(source),
+            Self::V4 => SourceAddr::new_v4(source),
         }
     }
 }
