@@ -43,15 +43,11 @@ use self::{
 use crate::setup;
 use wingbeat_steps::command::repository;
 
-/// The kernels that the suite runs on unless others are named.
-const KERNELS: [&str; 2] = ["6.1", "6.12"];
-
 /// Flags of `cargo xtask vm`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VmArgs {
     /// A kernel: 6.1, 6.12 or another series of Debian's cloud kernels, or the path of an image
-    /// [default: 6.1 and 6.12]
-    #[arg(long = "kernel", value_name = "KERNEL")]
+    #[arg(long = "kernel", value_name = "KERNEL", default_values = ["6.1", "6.12"])]
     kernels: Vec<String>,
 
     /// Run this shell command in the guest, as root in the repository, instead of the tests
@@ -85,8 +81,8 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     let emulator = emulator::get(&place)?;
 
     let mut kernels: Vec<Kernel> = Vec::new();
-    for name in names(&args.kernels) {
-        let kernel = Kernel::fetch(&name, &place)?;
+    for name in &args.kernels {
+        let kernel = Kernel::fetch(name, &place)?;
         let is_twice = kernels.iter().any(|known| known.name == kernel.name);
         ensure!(!is_twice, "two kernels are called {}: run them one after the other", kernel.name);
         kernels.push(kernel);
@@ -176,14 +172,6 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     let is_ours = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
     ensure!(is_ours, "another `cargo xtask vm` is under way; {} is its lock", path.display());
     Ok(file)
-}
-
-/// The names that were asked for, else the default ones.
-fn names(asked: &[String]) -> Vec<String> {
-    match asked {
-        [] => KERNELS.map(String::from).to_vec(),
-        names => names.to_vec(),
-    }
 }
 
 /// A file of ours below `target/vm`, with the sentence for when it cannot be written.

@@ -20,7 +20,7 @@ use super::{
     talk::{Piece, Talk, listen},
     write,
 };
-use crate::setup::find;
+use wingbeat_steps::command::find_program;
 
 /// How long a guest may take in all.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
@@ -99,7 +99,7 @@ const CLOCK: &[&str] =
 /// A machine without a guest, whose first serial line is a file. It dies with the thread that starts
 /// it, however that ends.
 fn qemu(emulator: &Path, accelerator: Accelerator, console: &Path) -> Command {
-    let mut command = match find("setpriv") {
+    let mut command = match find_program("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);
             command.args(["--pdeathsig", "KILL", "--"]).arg(emulator);
@@ -148,7 +148,7 @@ impl Machine {
     ) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
-        let busybox = find("busybox").context("busybox has gone from PATH")?;
+        let busybox = find_program("busybox").context("busybox has gone from PATH")?;
         let initramfs = folder.join("initramfs");
         write(&initramfs, &initramfs::build(&busybox, kernel, script)?)?;
         let console = folder.join("console");

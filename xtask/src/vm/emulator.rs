@@ -14,8 +14,8 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use super::{fresh_folder, write};
-use crate::setup::{self, Tool, find};
-use wingbeat_steps::command::{output_of, run_logged};
+use crate::setup::{self, Tool};
+use wingbeat_steps::command::{find_program, output_of, run_logged};
 
 const QEMU: Tool =
     Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" };
@@ -31,12 +31,13 @@ exec "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/
 pub(super) fn get(place: &Path) -> anyhow::Result<PathBuf> {
     let folder = place.join("qemu");
     let launcher = folder.join("launch");
-    if let Some(program) = find(QEMU.name).or_else(|| launcher.is_file().then(|| launcher.clone()))
+    if let Some(program) =
+        find_program(QEMU.name).or_else(|| launcher.is_file().then(|| launcher.clone()))
     {
         return Ok(program);
     }
     match setup::programs(&[QEMU]) {
-        Ok(()) => find(QEMU.name).with_context(|| format!("{} is not in PATH", QEMU.name)),
+        Ok(()) => find_program(QEMU.name).with_context(|| format!("{} is not in PATH", QEMU.name)),
         Err(error) => {
             eprintln!("note        {error:#}");
             unpack(&folder).with_context(|| format!("cannot unpack it either; {error:#}"))?;

@@ -15,8 +15,7 @@ use super::{
     suites::Suites,
     write,
 };
-use crate::setup::find;
-use wingbeat_steps::command::{output_of, repository, run_logged};
+use wingbeat_steps::command::{find_program, output_of, repository, run_logged};
 
 /// Room for what tests write, too; holes take no space.
 const SIZE: &str = "6G";
@@ -37,7 +36,7 @@ pub(super) fn build(suites: &Suites, place: &Path) -> anyhow::Result<PathBuf> {
     let _ = fs::remove_file(&log);
     empty(&root)?;
     stage.write(&root, &log)?;
-    let mut command = Command::new(find("mke2fs").context("mke2fs has gone")?);
+    let mut command = Command::new(find_program("mke2fs").context("mke2fs has gone")?);
     command.args(["-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal"]);
     command.args(["-E", "root_owner=0:0", "-d"]).arg(&root).arg(&image).arg(SIZE);
     run_logged(&mut command, &log)?;

@@ -170,18 +170,22 @@ pub(super) mod tests {
     /// Of one with these lines about programs, which has no fentry and should have what is said.
     pub(in crate::vm) fn record_of(programs: &[String], fentry: &str) -> Record {
         let mut console = Console::default();
-        let lines = ["@vm boot 6.12.9+deb12-cloud-amd64", "@vm file doctor.json"];
-        lines.iter().for_each(|line| drop(console.line(line)));
-        console.line(&format!(
-            r#"{{"findings":[{{"name":"fentry","status":"missing","expected":"{fentry}"}},
-               {{"name":"JIT","status":"works","expected":"works"}},
-               {{"name":"open files","status":"works","expected":null}}]}}"#
-        ));
-        let lines = ["@vm eof", "@vm file verified/profile", "a,prog_name,verdict,total_insns"];
-        lines.iter().for_each(|line| drop(console.line(line)));
-        programs.iter().for_each(|line| drop(console.line(line)));
-        let lines = ["@vm eof", "@vm begin bpf/loader", "@vm end 0 bpf/loader"];
-        lines.iter().for_each(|line| drop(console.line(line)));
+        let said = format!(
+            r#"@vm boot 6.12.9+deb12-cloud-amd64
+@vm file doctor.json
+{{"findings":[{{"name":"fentry","status":"missing","expected":"{fentry}"}},
+  {{"name":"JIT","status":"works","expected":"works"}},
+  {{"name":"open files","status":"works","expected":null}}]}}
+@vm eof
+@vm file verified/profile
+a,prog_name,verdict,total_insns
+{}
+@vm eof
+@vm begin bpf/loader
+@vm end 0 bpf/loader"#,
+            programs.join("\n")
+        );
+        said.lines().for_each(|line| drop(console.line(line)));
         Record::of(&console, true)
     }
 

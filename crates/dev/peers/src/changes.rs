@@ -161,12 +161,12 @@ fn on_made(
     let found = wingbeat(program, file, count, None)?;
     let mut tools = vec![Tool::new("wingbeat changes".to_owned(), &groups, &found)];
     let note = match otava::find(folder, file, count)? {
-        otava::Outcome::Found { version, variants } => {
+        Ok((version, variants)) => {
             let each = variants.into_iter();
             tools.extend(each.map(|(name, found)| Tool::new(name, &groups, &found)));
             format!("apache-otava {version}, from the Python package index.")
         }
-        otava::Outcome::Missing { why } => format!("apache-otava was left out: {why}"),
+        Err(why) => format!("apache-otava was left out: {why}"),
     };
     Ok(tables::text(&tools, &[note], args.seed, &groups))
 }

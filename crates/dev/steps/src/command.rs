@@ -99,10 +99,12 @@ fn tail(said: &str) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// Finds a program in `PATH`.
+/// Finds a program in `PATH`, or where root has its own: Debian leaves that out of users' `PATH`.
 pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_executable(file))
+    let path = env::var_os("PATH").unwrap_or_default();
+    let of_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut files = env::split_paths(&path).chain(of_root).map(|dir| dir.join(name));
+    files.find(|file| is_executable(file))
 }
 
 fn is_executable(file: &Path) -> bool {
