@@ -41,7 +41,7 @@ use self::{
     report::Report,
 };
 use crate::setup;
-use wingbeat_steps::command::repository;
+use wingbeat_steps::{command::repository, folders};
 
 /// Flags of `cargo xtask vm`.
 #[derive(Debug, clap::Args)]
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
             let words = args.words.join(" ");
             report.regressions.push(format!("no test that passed has {words} in its name"));
         }
-        report.say();
+        eprintln!("\n{}", report.text());
         all_passed &= report.passed();
         records.push(record);
     }
@@ -182,7 +182,6 @@ fn write(path: &PathBuf, bytes: &[u8]) -> anyhow::Result<()> {
 /// An empty folder beside `folder`, which takes its place once it is complete.
 fn fresh_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     let draft = folder.with_added_extension("new");
-    let _ = fs::remove_dir_all(&draft);
-    fs::create_dir_all(&draft).with_context(|| format!("cannot create {}", draft.display()))?;
+    folders::fresh(&draft)?;
     Ok(draft)
 }

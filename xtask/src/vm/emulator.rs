@@ -15,7 +15,10 @@ use anyhow::{Context as _, ensure};
 
 use super::{fresh_folder, write};
 use crate::setup::{self, Tool};
-use wingbeat_steps::command::{find_program, output_of, run_logged};
+use wingbeat_steps::{
+    command::{find_program, output_of, run_logged},
+    folders::sorted,
+};
 
 const QEMU: Tool =
     Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" };
@@ -66,9 +69,7 @@ fn unpack(folder: &Path) -> anyhow::Result<()> {
         folder.display()
     );
     run_logged(Command::new("apt-get").arg("download").args(&packages).current_dir(&draft), &log)?;
-    let context = || format!("cannot read {}", draft.display());
-    for entry in fs::read_dir(&draft).with_context(context)? {
-        let path = entry.with_context(context)?.path();
+    for path in sorted(&draft)? {
         if path.extension().is_some_and(|extension| extension == "deb") {
             run_logged(Command::new("dpkg-deb").arg("-x").arg(&path).arg(&draft), &log)?;
             fs::remove_file(&path).context("cannot remove a package")?;

@@ -13,6 +13,7 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use super::kernel::Kernel;
+use wingbeat_steps::folders::below;
 
 /// The first program, in the initramfs.
 const INIT: &str = include_str!("init.sh");
@@ -62,7 +63,7 @@ pub(super) fn build(busybox: &Path, kernel: &Kernel, script: &str) -> anyhow::Re
         archive.add("configuration", FILE, &read(path)?);
     }
     if let Some(folder) = &kernel.modules {
-        for (order, file) in found(folder).iter().enumerate() {
+        for (order, file) in found(folder)?.iter().enumerate() {
             archive.add(&format!("modules/{order:02}.ko"), FILE, &unpacked(file)?);
         }
     }
@@ -74,9 +75,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The files of the modules that there are, in the order of [`MODULES`].
-fn found(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    collect(&folder.join("kernel"), &mut files);
+fn found(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let files = below(&folder.join("kernel"))?;
     let of_name = |name: &&str| {
         let is_it = |file: &&PathBuf| {
             let file = file.file_name().unwrap_or_default().to_string_lossy();
@@ -84,17 +84,7 @@ fn found(folder: &Path) -> Vec<PathBuf> {
         };
         files.iter().find(is_it).cloned()
     };
-    MODULES.iter().filter_map(of_name).collect()
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match path.is_dir() {
-            true => collect(&path, files),
-            false => files.push(path),
-        }
-    }
+    Ok(MODULES.iter().filter_map(of_name).collect())
 }
 
 /// Busybox loads modules that are not compressed.
@@ -188,7 +178,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a folder")).expect("created");
             fs::write(path, "").expect("written");
         }
-        let files = found(folder.path());
+        let files = found(folder.path()).expect("a folder");
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
         assert_eq!(names, ["virtio.ko", "virtio_blk.ko", "veth.ko.xz"]);
     }
