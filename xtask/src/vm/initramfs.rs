@@ -18,33 +18,14 @@ use wingbeat_steps::folders::below;
 /// The first program, in the initramfs.
 const INIT: &str = include_str!("init.sh");
 
-/// Modules in the order in which they are loaded, each after those that it needs on most kernels. What is
-/// built into a kernel has no file and is passed over.
-const MODULES: &[&str] = &[
-    // The disk.
-    "virtio_ring",
-    "virtio",
-    "virtio_pci_legacy_dev",
-    "virtio_pci_modern_dev",
-    "virtio_pci",
-    "virtio_blk",
-    // Its file system.
-    "crc16",
-    "crc32c_generic",
-    "libcrc32c",
-    "mbcache",
-    "jbd2",
-    "ext4",
-    // Networks of tests.
-    "veth",
-    "dummy",
-    "sch_ingress",
-    "cls_bpf",
-    "act_bpf",
-    // Other file systems.
-    "overlay",
-    "loop",
-];
+/// Modules in the order in which they are loaded, each after those that it needs on most kernels: of the
+/// disk, of its file system, of the networks of tests, of other file systems. What is built into a kernel
+/// has no file and is passed over.
+const MODULES: &str = "
+    virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk
+    crc16 crc32c_generic libcrc32c mbcache jbd2 ext4
+    veth dummy sch_ingress cls_bpf act_bpf
+    overlay loop";
 
 /// Modes of a file and of a folder, as in `st_mode`.
 const FILE: u32 = 0o100_755;
@@ -77,14 +58,14 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The files of the modules that there are, in the order of [`MODULES`].
 fn found(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let files = below(&folder.join("kernel"))?;
-    let of_name = |name: &&str| {
+    let of_name = |name: &str| {
         let is_it = |file: &&PathBuf| {
             let file = file.file_name().unwrap_or_default().to_string_lossy();
-            file.split_once(".ko").is_some_and(|(stem, _)| stem.replace('-', "_") == **name)
+            file.split_once(".ko").is_some_and(|(stem, _)| stem.replace('-', "_") == name)
         };
         files.iter().find(is_it).cloned()
     };
-    Ok(MODULES.iter().filter_map(of_name).collect())
+    Ok(MODULES.split_whitespace().filter_map(of_name).collect())
 }
 
 /// Busybox loads modules that are not compressed.

@@ -11,6 +11,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use anyhow::{Context as _, ensure};
+
 /// Lines of a failed command's output that are shown.
 const TAIL_LINES: usize = 8;
 
@@ -92,6 +94,15 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), Failure> {
 pub fn output_of(command: &mut Command) -> Option<String> {
     let Output { status, stdout, .. } = command.stdin(Stdio::null()).output().ok()?;
     status.success().then(|| String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// What a command prints in the repository's root while its messages go to the terminal; a failure is an
+/// error.
+pub fn captured(command: &mut Command) -> anyhow::Result<String> {
+    let streams = command.current_dir(repository()).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = streams.output().with_context(|| format!("cannot run `{}`", display(command)))?;
+    ensure!(output.status.success(), "`{}` failed ({})", display(command), output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn tail(said: &str) -> String {
