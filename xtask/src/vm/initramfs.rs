@@ -57,7 +57,9 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// The files of the modules that there are, in the order of [`MODULES`].
 fn found(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let files = below(&folder.join("kernel"))?;
+    // A kernel that has everything built in has a folder without modules.
+    let kernel = folder.join("kernel");
+    let files = if kernel.is_dir() { below(&kernel)? } else { Vec::new() };
     let of_name = |name: &str| {
         let is_it = |file: &&PathBuf| {
             let file = file.file_name().unwrap_or_default().to_string_lossy();

@@ -72,10 +72,7 @@ pub enum KernelError {
         "not permitted to {action}: run this as root, or give the program its capabilities \
          (`setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE`)"
     )]
-    NotPermitted {
-        /// What was tried.
-        action: String,
-    },
+    NotPermitted { action: String },
     /// The verifier does not let a program into the kernel.
     #[error(
         "the verifier rejects {program} ({complaint}); it is stricter without cap_perfmon: run \
@@ -83,7 +80,6 @@ pub enum KernelError {
          (`setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE`)"
     )]
     Rejected {
-        /// The program.
         program: &'static str,
         /// What the verifier said last.
         complaint: String,
@@ -97,7 +93,6 @@ pub enum KernelError {
     /// Some other refusal.
     #[error("cannot {action}")]
     Refused {
-        /// What was tried.
         action: String,
         /// What the kernel, or Aya, says.
         source: Box<dyn Error + Send + Sync>,

@@ -18,15 +18,8 @@ use super::{
 use crate::comparison::output;
 
 /// Packages of Debian 12 and later. Those that are missing from another release are left out.
-const PACKAGES: [&str; 7] = [
-    "libbpf-tools",
-    "libxdp1",
-    "xdp-tools",
-    "xdp-tests",
-    "golang-github-cilium-ebpf-dev",
-    "ir-keytable",
-    "pcp",
-];
+const PACKAGES: &str = "libbpf-tools libxdp1 xdp-tools xdp-tests golang-github-cilium-ebpf-dev \
+                        ir-keytable pcp";
 
 /// File beside the objects of a package with its version.
 const VERSION: &str = "version";
@@ -36,7 +29,7 @@ pub(super) fn folders() -> anyhow::Result<(Vec<Folder>, Vec<String>)> {
     let cache = Toolchain::cache_dir().join("objects");
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let (mut folders, mut notes, mut versions) = (Vec::new(), Vec::new(), Vec::new());
-    for package in PACKAGES {
+    for package in PACKAGES.split_whitespace() {
         match folder(&cache, package) {
             Ok(dir) => {
                 let version = fs::read_to_string(dir.join(VERSION)).unwrap_or_default();
