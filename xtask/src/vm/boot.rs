@@ -214,8 +214,7 @@ impl Machine {
 
     /// Of a machine that ended by itself, or only does not switch itself off.
     fn verdict(&self, console: &Console, talk: &Talk) -> Option<String> {
-        let said = fs::read(&self.console).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
+        let said = self.said();
         if console.is_done && !has_panicked(&said) {
             return None;
         }
@@ -226,10 +225,14 @@ impl Machine {
         Some(format!("{reason}\n{}\n{}", talk.tail(), self.tail()))
     }
 
+    /// The kernel's messages.
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.console).unwrap_or_default()).into_owned()
+    }
+
     /// What matters of the kernel's console, and where all of it is.
     fn tail(&self) -> String {
-        let said = fs::read(&self.console).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
+        let said = self.said();
         let lines: Vec<_> = said.lines().collect();
         let shown = excerpt(&lines).join("\n");
         format!("{shown}\nall of the console is in {}", self.console.display())
