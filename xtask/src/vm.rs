@@ -26,7 +26,7 @@ use std::{
     fs::{self, File},
     num::NonZero,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
     thread,
 };
 
@@ -41,7 +41,10 @@ use self::{
     report::Report,
 };
 use crate::setup;
-use wingbeat_steps::{command::repository, folders};
+use wingbeat_steps::{
+    command::{repository, run_logged},
+    folders,
+};
 
 /// Flags of `cargo xtask vm`.
 #[derive(Debug, clap::Args)]
@@ -184,4 +187,14 @@ fn fresh_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     let draft = folder.with_added_extension("new");
     folders::fresh(&draft)?;
     Ok(draft)
+}
+
+/// Unpacks the packages in a folder there, and removes them.
+fn unpack_packages(folder: &Path, log: &Path) -> anyhow::Result<()> {
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "deb");
+    for path in folders::sorted(folder)?.into_iter().filter(is_package) {
+        run_logged(Command::new("dpkg-deb").arg("-x").arg(&path).arg(folder), log)?;
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
 }

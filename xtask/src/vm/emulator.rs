@@ -13,12 +13,9 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-use super::{fresh_folder, write};
+use super::{fresh_folder, unpack_packages, write};
 use crate::setup::{self, Tool};
-use wingbeat_steps::{
-    command::{find_program, output_of, run_logged},
-    folders::sorted,
-};
+use wingbeat_steps::command::{find_program, output_of, run_logged};
 
 const QEMU: Tool =
     Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" };
@@ -69,12 +66,7 @@ fn unpack(folder: &Path) -> anyhow::Result<()> {
         folder.display()
     );
     run_logged(Command::new("apt-get").arg("download").args(&packages).current_dir(&draft), &log)?;
-    for path in sorted(&draft)? {
-        if path.extension().is_some_and(|extension| extension == "deb") {
-            run_logged(Command::new("dpkg-deb").arg("-x").arg(&path).arg(&draft), &log)?;
-            fs::remove_file(&path).context("cannot remove a package")?;
-        }
-    }
+    unpack_packages(&draft, &log)?;
     let launcher = draft.join("launch");
     write(&launcher, LAUNCHER.as_bytes())?;
     fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow, ensure};
 
-use super::fresh_folder;
+use super::{fresh_folder, unpack_packages};
 use crate::setup;
 use wingbeat_steps::{
     command::{output_of, run_logged},
@@ -102,9 +102,7 @@ fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
         setup::package_lists()?;
         download(series, &draft, &log)?;
     }
-    let archive = only_file(&draft, "linux-image-")?;
-    run_logged(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&draft), &log)?;
-    fs::remove_file(&archive).context("cannot remove the package")?;
+    unpack_packages(&draft, &log)?;
     fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
