@@ -10,13 +10,9 @@ const PACKETS_MAX: usize = 8;
 
 fuzz_target!(|bytes: &[u8]| {
     let options = Options { packets_max: PACKETS_MAX };
-    let loaded = match parse(Path::new("fuzz"), "fuzz", bytes, &options) {
-        Ok(loaded) => loaded,
-        Err(error) => {
-            assert!(!error.to_string().is_empty());
-            return;
-        }
-    };
+    let read = parse(Path::new("fuzz"), "fuzz", bytes, &options)
+        .inspect_err(|error| assert!(!error.to_string().is_empty()));
+    let Ok(loaded) = read else { return };
     let names: HashSet<_> = loaded.inputs.iter().map(|input| &input.name).collect();
     assert_eq!(names.len(), loaded.inputs.len());
     assert!((1..=PACKETS_MAX).contains(&names.len()));

@@ -5,13 +5,8 @@ use libfuzzer_sys::fuzz_target;
 use wingbeat_bench::input::hex::parse;
 
 fuzz_target!(|text: &[u8]| {
-    let bytes = match parse(text) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            assert!(!error.to_string().is_empty());
-            return;
-        }
-    };
+    let read = parse(text).inspect_err(|error| assert!(!error.to_string().is_empty()));
+    let Ok(bytes) = read else { return };
     assert!(!bytes.is_empty() && 2 * bytes.len() <= text.len());
     let plain: Vec<_> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
     assert_eq!(parse(plain.join(" ").as_bytes()), Ok(bytes));

@@ -20,13 +20,9 @@ fuzz_target!(|bytes: &[u8]| {
     let kind = KINDS[usize::from(*kind) % KINDS.len()];
     let key_bytes = if kind == MapKind::Queue { 0 } else { usize::from(*key_bytes) };
     let shape = MapShape { kind, key_bytes, value_bytes: usize::from(*value_bytes) };
-    let contents = match MapContents::parse(json, shape) {
-        Ok(contents) => contents,
-        Err(error) => {
-            assert!(!error.to_string().is_empty());
-            return;
-        }
-    };
+    let read =
+        MapContents::parse(json, shape).inspect_err(|error| assert!(!error.to_string().is_empty()));
+    let Ok(contents) = read else { return };
     let keys: HashSet<_> = contents.entries.iter().map(|entry| &entry.key).collect();
     assert!(kind == MapKind::Queue || keys.len() == contents.entries.len());
     for entry in &contents.entries {

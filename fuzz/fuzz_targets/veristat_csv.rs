@@ -9,13 +9,8 @@ const HEADER: &str = "file_name,prog_name,verdict,prog_type,total_insns,total_st
                       max_mark_read_len\n";
 
 fuzz_target!(|bytes: &[u8]| {
-    let rows = match read(bytes) {
-        Ok(rows) => rows,
-        Err(error) => {
-            assert!(!error.to_string().is_empty());
-            return;
-        }
-    };
+    let found = read(bytes).inspect_err(|error| assert!(!error.to_string().is_empty()));
+    let Ok(rows) = found else { return };
     assert!(rows.len() <= bytes.len());
     assert!(rows.iter().all(|row| !row.file_name.is_empty() && !row.program.is_empty()));
     let plain: String = rows.iter().map(plain).collect();

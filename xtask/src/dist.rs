@@ -4,7 +4,7 @@
 //! The same sources give the same archive: no times, no owners, names in order.
 
 use std::{
-    env, fs, io,
+    env, fs,
     path::Path,
     process::{Command, ExitCode},
 };
@@ -14,6 +14,7 @@ use anyhow::{Context as _, ensure};
 use crate::setup;
 use wingbeat_steps::{
     command::{cargo, repository},
+    folders,
     steps::Steps,
 };
 
@@ -51,12 +52,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let name = format!("wingbeat-{}-{}-linux", env!("CARGO_PKG_VERSION"), env::consts::ARCH);
     let (root, folder) = (repository(), format!("{OUT}/{name}"));
     let place = root.join(&folder);
-    match fs::remove_dir_all(&place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(error).with_context(|| format!("cannot remove {folder}"));
-        }
-        _ => fs::create_dir_all(&place).with_context(|| format!("cannot create {folder}"))?,
-    }
+    folders::fresh(&place)?;
     steps.run(Command::new(WINGBEAT).args(["generate", &folder]))?;
     // Those are for docs/.
     fs::remove_dir_all(place.join("flags")).context("cannot remove the tables of flags")?;

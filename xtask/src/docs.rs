@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 
 use wingbeat_steps::{
     command::{cargo, repository},
+    folders,
     steps::Steps,
 };
 
@@ -19,10 +20,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
     steps.run(cargo().args(["run", "--quiet", "-p", "wingbeat", "--", "generate", OUT]))?;
     let root = repository();
-    let folder = root.join("docs");
-    let context = || format!("cannot read {}", folder.display());
-    for entry in fs::read_dir(&folder).with_context(context)? {
-        let path = entry.with_context(context)?.path();
+    for path in folders::sorted(&root.join("docs"))? {
         if path.extension().is_some_and(|suffix| suffix == "md") {
             update(&path, &root.join(OUT).join("flags"))?;
         }

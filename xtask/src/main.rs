@@ -15,18 +15,12 @@ mod walkthrough;
 use std::{ffi::OsString, os::unix::process::CommandExt as _, process::ExitCode};
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use wingbeat_steps::command::cargo;
 
 /// Sets up, shows and tests wingbeat.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
-struct Cli {
-    #[command(subcommand)]
-    task: Task,
-}
-
-#[derive(Debug, Subcommand)]
 enum Task {
     /// Install what is missing to build the kernel halves; quick when nothing is
     Setup,
@@ -61,17 +55,7 @@ enum Task {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    match cli.task {
+    let code = match Task::parse() {
         Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run(),
         Task::Peers { arguments } => peers(&arguments),
@@ -81,7 +65,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Task::Docs => docs::run(),
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Vm(args) => vm::run(&args),
-    }
+    };
+    code.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 /// Becomes the program that compares, which is a crate of its own: what it needs is not built for the

@@ -26,7 +26,7 @@ use std::{
     fs::{self, File},
     num::NonZero,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
     thread,
 };
 
@@ -41,17 +41,16 @@ use self::{
     report::Report,
 };
 use crate::setup;
-use wingbeat_steps::command::repository;
-
-/// The kernels that the suite runs on unless others are named.
-const KERNELS: [&str; 2] = ["6.1", "6.12"];
+use wingbeat_steps::{
+    command::{repository, run_logged},
+    folders,
+};
 
 /// Flags of `cargo xtask vm`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VmArgs {
     /// A kernel: 6.1, 6.12 or another series of Debian's cloud kernels, or the path of an image
-    /// [default: 6.1 and 6.12]
-    #[arg(long = "kernel", value_name = "KERNEL")]
+    #[arg(long = "kernel", value_name = "KERNEL", default_values = ["6.1", "6.12"])]
     kernels: Vec<String>,
 
     /// Run this shell command in the guest, as root in the repository, instead of the tests
@@ -85,8 +84,8 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     let emulator = emulator::get(&place)?;
 
     let mut kernels: Vec<Kernel> = Vec::new();
-    for name in names(&args.kernels) {
-        let kernel = Kernel::fetch(&name, &place)?;
+    for name in &args.kernels {
+        let kernel = Kernel::fetch(name, &place)?;
         let is_twice = kernels.iter().any(|known| known.name == kernel.name);
         ensure!(!is_twice, "two kernels are called {}: run them one after the other", kernel.name);
         kernels.push(kernel);
@@ -129,7 +128,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
             let words = args.words.join(" ");
             report.regressions.push(format!("no test that passed has {words} in its name"));
         }
-        report.say();
+        eprintln!("\n{}", report.text());
         all_passed &= report.passed();
         records.push(record);
     }
@@ -178,14 +177,6 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// The names that were asked for, else the default ones.
-fn names(asked: &[String]) -> Vec<String> {
-    match asked {
-        [] => KERNELS.map(String::from).to_vec(),
-        names => names.to_vec(),
-    }
-}
-
 /// A file of ours below `target/vm`, with the sentence for when it cannot be written.
 fn write(path: &PathBuf, bytes: &[u8]) -> anyhow::Result<()> {
     fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
@@ -194,7 +185,16 @@ fn write(path: &PathBuf, bytes: &[u8]) -> anyhow::Result<()> {
 /// An empty folder beside `folder`, which takes its place once it is complete.
 fn fresh_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     let draft = folder.with_added_extension("new");
-    let _ = fs::remove_dir_all(&draft);
-    fs::create_dir_all(&draft).with_context(|| format!("cannot create {}", draft.display()))?;
+    folders::fresh(&draft)?;
     Ok(draft)
+}
+
+/// Unpacks the packages in a folder there, and removes them.
+fn unpack_packages(folder: &Path, log: &Path) -> anyhow::Result<()> {
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "deb");
+    for path in folders::sorted(folder)?.into_iter().filter(is_package) {
+        run_logged(Command::new("dpkg-deb").arg("-x").arg(&path).arg(folder), log)?;
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
 }

@@ -29,7 +29,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
 /// Lines above an `unsafe` in which its `SAFETY` comment has to begin.
 const SAFETY_DISTANCE: usize = 10;
 
-/// What looks at the machine: time, files, network, kernel.
+/// What looks at the machine: clock, files, network, kernel.
 const MACHINE: &[&str] = &[
     "SystemTime::now",
     "Instant::now",
@@ -45,48 +45,16 @@ const MACHINE: &[&str] = &[
 
 /// Parts that must not know some words, and why.
 const ABSENCES: &[(&str, &[&[&str]], &str)] = &[
-    (
-        "crates/profile/user/src/export",
-        &[MACHINE],
-        "exporters turn a profile into bytes: no clock, no files, no kernel",
-    ),
-    (
-        "crates/profile/user/src/model",
-        &[MACHINE],
-        "the model is data: no clock, no files, no kernel",
-    ),
-    (
-        "crates/bench/src/report",
-        &[MACHINE],
-        "a result goes in and text comes out: no clock, no files, no kernel",
-    ),
-    (
-        "crates/bench/src/annotate",
-        &[MACHINE],
-        "annotations turn counts into text: no clock, no files, no kernel",
-    ),
+    ("crates/profile/user/src/export", &[MACHINE], "exporters turn a profile into bytes"),
+    ("crates/profile/user/src/model", &[MACHINE], "the model is data"),
+    ("crates/bench/src/report", &[MACHINE], "a result goes in and text comes out"),
+    ("crates/bench/src/annotate", &[MACHINE], "annotations turn counts into text"),
     ("crates/bench/src/instrument", &[MACHINE], "instrumentation is bytecode in, bytecode out"),
-    (
-        "crates/base/stats/src",
-        &[MACHINE, &["serde", "wingbeat_bpf"]],
-        "statistics know numbers only",
-    ),
-    (
-        "crates/base/text/",
-        &[MACHINE, &["std::io", "std::env", "println!"]],
-        "values become text: no clock, no files, no terminal",
-    ),
+    ("crates/base/stats/src", &[MACHINE, &["serde", "wingbeat_bpf"]], "it knows numbers only"),
+    ("crates/base/text/", &[MACHINE, &["std::io", "std::env", "println!"]], "values become text"),
     ("crates/track/src/adapter", &[MACHINE], "adapters are bytes in, metrics out"),
-    (
-        "crates/track/src/decide",
-        &[MACHINE, &["rusqlite"]],
-        "the decision is a function of the report and its history",
-    ),
-    (
-        "crates/dev/oracle/",
-        &[MACHINE, &["wingbeat_bench"]],
-        "what confirms the counters shares nothing with them, and nothing with the kernel",
-    ),
+    ("crates/track/src/decide", &[MACHINE, &["rusqlite"]], "report and history decide alone"),
+    ("crates/dev/oracle/", &[MACHINE, &["wingbeat_bench"]], "it confirms what bench counts"),
     (
         "crates/profile/common/",
         &[&["std::", "aya_ebpf::", "wingbeat_bpf"]],

@@ -23,13 +23,10 @@ use rustix::fs::{FlockOperation, flock};
 use wingbeat_ebpf_build::Toolchain;
 
 use self::{
-    plan::{Compiler, History, LINKER_VERSION, Machine, Next, Obstacle, Step},
+    plan::{Compiler, History, LINKER_VERSION, Machine, Next, Step},
     tools::{Found, RUNNER_VERSION, TOOLS},
 };
-pub(crate) use self::{
-    probe::{find, runner},
-    tools::Tool,
-};
+pub(crate) use self::{probe::runner, tools::Tool};
 use wingbeat_steps::command::find_program;
 
 /// Installs what is missing of everything; says each thing that it finds or installs.
@@ -213,7 +210,7 @@ fn say_path_change(cargo_before: Option<&Path>) {
     }
 }
 
-fn stuck(obstacles: &[Obstacle], log: &Path) -> anyhow::Error {
+fn stuck(obstacles: &[String], log: &Path) -> anyhow::Error {
     let mut text = String::from("no way to an eBPF toolchain is open on this machine:\n");
     for obstacle in obstacles {
         text += &format!("  {obstacle}\n");

@@ -1,6 +1,6 @@
 //! Doing one step of set-up.
 
-use std::{fs, io, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use wingbeat_ebpf_build::Toolchain;
 
@@ -9,7 +9,10 @@ use super::{
     probe::{linker_root, runner_root, runs},
     tools::RUNNER_VERSION,
 };
-use wingbeat_steps::command::{Failure, Rights, cargo, run_logged};
+use wingbeat_steps::{
+    command::{Failure, Rights, cargo, run_logged},
+    folders,
+};
 
 /// What a step installs, for the line that announces it.
 pub(super) fn describe(step: &Step) -> String {
@@ -97,13 +100,6 @@ fn build(install: &mut Command, name: &str, root: &Path, log: &Path) -> Result<(
     if !runs(&draft.join("bin").join(name)) {
         return Err(failure("what was built does not start".into()));
     }
-    replace(&draft, root).map_err(|error| failure(error.to_string()))
-}
-
-fn replace(draft: &Path, place: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(place) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    fs::rename(draft, place)
+    folders::remove(root).map_err(|error| failure(format!("{error:#}")))?;
+    fs::rename(&draft, root).map_err(|error| failure(error.to_string()))
 }

@@ -17,7 +17,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     path::PathBuf,
 };
 
@@ -161,20 +160,8 @@ pub(crate) enum Next {
     Ready(Compiler),
     /// Do this and look again.
     Do(Step),
-    Stuck(Vec<Obstacle>),
-}
-
-/// Why a way is closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Obstacle {
-    pub(crate) way: String,
-    pub(crate) reason: String,
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.way, self.reason)
-    }
+    /// No way is open: each with the reason.
+    Stuck(Vec<String>),
 }
 
 /// Decides what to do next.
@@ -192,7 +179,7 @@ pub(crate) fn next(machine: &Machine, history: &History) -> Next {
     for (order, way, steps) in view.ways() {
         match steps.and_then(|steps| view.allowed(steps)) {
             Ok(steps) => open.push((order, steps)),
-            Err(reason) => closed.push(Obstacle { way, reason }),
+            Err(reason) => closed.push(format!("{way}: {reason}")),
         }
     }
     let best = open.into_iter().min_by_key(|(order, steps)| {
@@ -220,17 +207,13 @@ impl View<'_> {
     fn ways(self) -> impl Iterator<Item = (u8, String, Way)> {
         let existing = self.machine.compilers.iter().map(move |compiler| {
             let name = format!("the Rust at {}", compiler.rustc.display());
-            (0, name, self.existing(compiler))
+            (0, name, self.for_llvm(compiler.llvm, Vec::new()))
         });
         let distribution = (1, "the distribution's Rust".to_owned(), self.distribution());
         let rustup = NIGHTLIES
             .iter()
             .map(move |nightly| (2, format!("rustup with {}", nightly.name), self.rustup(nightly)));
         existing.chain([distribution]).chain(rustup)
-    }
-
-    fn existing(self, compiler: &Compiler) -> Way {
-        self.for_llvm(compiler.llvm, Vec::new())
     }
 
     fn distribution(self) -> Way {

@@ -60,7 +60,7 @@ fn check_first(machine: Machine, expected: Step) {
 #[track_caller]
 fn stuck(machine: Machine, history: History) -> Vec<String> {
     match next(&machine, &history) {
-        Next::Stuck(obstacles) => obstacles.iter().map(ToString::to_string).collect(),
+        Next::Stuck(obstacles) => obstacles,
         other => panic!("expected to be stuck, got {other:?}"),
     }
 }

@@ -59,16 +59,10 @@ pub(super) fn tools() -> Found {
 /// Those of other programs that are missing. They have nothing to do with the runner.
 pub(super) fn programs(needed: &[Tool]) -> Found {
     Found {
-        missing: needed.iter().copied().filter(|tool| find(tool.name).is_none()).collect(),
+        missing: needed.iter().copied().filter(|tool| find_program(tool.name).is_none()).collect(),
         runner: true,
         installs: find_program("apt-get").is_some() && Rights::now() != Rights::None,
     }
-}
-
-/// Finds a program in `PATH`, or where root has its own: Debian leaves that out of users' `PATH`.
-pub(crate) fn find(name: &str) -> Option<PathBuf> {
-    let of_root = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(name));
-    find_program(name).or_else(|| of_root.into_iter().find(|path| path.is_file()))
 }
 
 /// Where our gungraun-runner lies.

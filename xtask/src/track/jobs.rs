@@ -15,16 +15,10 @@ const COUNTED: [(&str, &str); 5] = [
 /// Benchmarks that take times, short ones.
 const TIMED: [(&str, &str); 2] = [("wingbeat-stats", "bootstrap"), ("wingbeat-track", "decide")];
 
-/// Objects with kernel programs: all of these are loaded, and run where the kernel can, on a packet or
-/// on [`CONTEXT`]. At least one of each runs: `wingbeat bench` fails without.
-const OBJECTS: [(&str, Input); 2] = [("fun-xdp", Input::Packet), ("profile-ebpf", Input::Context)];
-
-/// What programs of an object are run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Input {
-    Packet,
-    Context,
-}
+/// Objects with kernel programs, and the context that these are run on; a packet without one. All of
+/// them are loaded, and run where the kernel can. At least one of each object runs: `wingbeat bench`
+/// fails without.
+const OBJECTS: [(&str, Option<&str>); 2] = [("fun-xdp", None), ("profile-ebpf", Some(CONTEXT))];
 
 /// Limits of user space: a compiler's whim may cost this share of instructions.
 const USER_LIMITS: &[(&str, &str)] = &[("instructions", "0.01")];
@@ -82,12 +76,12 @@ pub(super) fn all(conditions: &Conditions, rights: Rights, with_times: bool) -> 
         limits: USER_LIMITS,
         command: cargo_bench(&COUNTED),
     };
-    let kernel_programs = OBJECTS.map(|(object, input)| Job {
+    let kernel_programs = OBJECTS.map(|(object, context)| Job {
         name: format!("programs of {object}"),
         testbed: format!("{kernel} {machine}"),
         adapter: "wingbeat_bench",
         limits: KERNEL_LIMITS,
-        command: bench(object, input, rights),
+        command: bench(object, context, rights),
     });
     let timed = Job {
         name: "times".to_owned(),
@@ -108,16 +102,14 @@ fn cargo_bench(benches: &[(&str, &str)]) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
-fn bench(object: &str, input: Input, rights: Rights) -> Vec<String> {
+fn bench(object: &str, context: Option<&str>, rights: Rights) -> Vec<String> {
     let object = format!("{KERNEL_HALVES}/{object}");
     let mut words = match rights {
         Rights::Root | Rights::None => Vec::new(),
         Rights::Sudo => vec!["sudo", "-E"],
     };
     words.extend([WINGBEAT, "bench", &object, "--format", "json"]);
-    if input == Input::Context {
-        words.extend(["--ctx", CONTEXT]);
-    }
+    words.extend(context.iter().flat_map(|context| ["--ctx", context]));
     words.into_iter().map(str::to_owned).collect()
 }
 

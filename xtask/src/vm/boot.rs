@@ -20,7 +20,7 @@ use super::{
     talk::{Piece, Talk, listen},
     write,
 };
-use crate::setup::find;
+use wingbeat_steps::command::find_program;
 
 /// How long a guest may take in all.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
@@ -99,7 +99,7 @@ const CLOCK: &[&str] =
 /// A machine without a guest, whose first serial line is a file. It dies with the thread that starts
 /// it, however that ends.
 fn qemu(emulator: &Path, accelerator: Accelerator, console: &Path) -> Command {
-    let mut command = match find("setpriv") {
+    let mut command = match find_program("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);
             command.args(["--pdeathsig", "KILL", "--"]).arg(emulator);
@@ -148,7 +148,7 @@ impl Machine {
     ) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
-        let busybox = find("busybox").context("busybox has gone from PATH")?;
+        let busybox = find_program("busybox").context("busybox has gone from PATH")?;
         let initramfs = folder.join("initramfs");
         write(&initramfs, &initramfs::build(&busybox, kernel, script)?)?;
         let console = folder.join("console");
@@ -214,8 +214,7 @@ impl Machine {
 
     /// Of a machine that ended by itself, or only does not switch itself off.
     fn verdict(&self, console: &Console, talk: &Talk) -> Option<String> {
-        let said = fs::read(&self.console).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
+        let said = self.said();
         if console.is_done && !has_panicked(&said) {
             return None;
         }
@@ -226,10 +225,14 @@ impl Machine {
         Some(format!("{reason}\n{}\n{}", talk.tail(), self.tail()))
     }
 
+    /// The kernel's messages.
+    fn said(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.console).unwrap_or_default()).into_owned()
+    }
+
     /// What matters of the kernel's console, and where all of it is.
     fn tail(&self) -> String {
-        let said = fs::read(&self.console).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
+        let said = self.said();
         let lines: Vec<_> = said.lines().collect();
         let shown = excerpt(&lines).join("\n");
         format!("{shown}\nall of the console is in {}", self.console.display())

@@ -13,9 +13,9 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-use super::{fresh_folder, write};
-use crate::setup::{self, Tool, find};
-use wingbeat_steps::command::{output_of, run_logged};
+use super::{fresh_folder, unpack_packages, write};
+use crate::setup::{self, Tool};
+use wingbeat_steps::command::{find_program, output_of, run_logged};
 
 const QEMU: Tool =
     Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" };
@@ -31,12 +31,13 @@ exec "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/
 pub(super) fn get(place: &Path) -> anyhow::Result<PathBuf> {
     let folder = place.join("qemu");
     let launcher = folder.join("launch");
-    if let Some(program) = find(QEMU.name).or_else(|| launcher.is_file().then(|| launcher.clone()))
+    if let Some(program) =
+        find_program(QEMU.name).or_else(|| launcher.is_file().then(|| launcher.clone()))
     {
         return Ok(program);
     }
     match setup::programs(&[QEMU]) {
-        Ok(()) => find(QEMU.name).with_context(|| format!("{} is not in PATH", QEMU.name)),
+        Ok(()) => find_program(QEMU.name).with_context(|| format!("{} is not in PATH", QEMU.name)),
         Err(error) => {
             eprintln!("note        {error:#}");
             unpack(&folder).with_context(|| format!("cannot unpack it either; {error:#}"))?;
@@ -65,14 +66,7 @@ fn unpack(folder: &Path) -> anyhow::Result<()> {
         folder.display()
     );
     run_logged(Command::new("apt-get").arg("download").args(&packages).current_dir(&draft), &log)?;
-    let context = || format!("cannot read {}", draft.display());
-    for entry in fs::read_dir(&draft).with_context(context)? {
-        let path = entry.with_context(context)?.path();
-        if path.extension().is_some_and(|extension| extension == "deb") {
-            run_logged(Command::new("dpkg-deb").arg("-x").arg(&path).arg(&draft), &log)?;
-            fs::remove_file(&path).context("cannot remove a package")?;
-        }
-    }
+    unpack_packages(&draft, &log)?;
     let launcher = draft.join("launch");
     write(&launcher, LAUNCHER.as_bytes())?;
     fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))

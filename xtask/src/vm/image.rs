@@ -15,8 +15,10 @@ use super::{
     suites::Suites,
     write,
 };
-use crate::setup::find;
-use wingbeat_steps::command::{output_of, repository, run_logged};
+use wingbeat_steps::{
+    command::{find_program, output_of, repository, run_logged},
+    folders,
+};
 
 /// Room for what tests write, too; holes take no space.
 const SIZE: &str = "6G";
@@ -35,23 +37,15 @@ pub(super) fn build(suites: &Suites, place: &Path) -> anyhow::Result<PathBuf> {
     let root = place.join("disk");
     let log = place.join("disk.log");
     let _ = fs::remove_file(&log);
-    empty(&root)?;
+    folders::remove(&root)?;
     stage.write(&root, &log)?;
-    let mut command = Command::new(find("mke2fs").context("mke2fs has gone")?);
+    let mut command = Command::new(find_program("mke2fs").context("mke2fs has gone")?);
     command.args(["-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal"]);
     command.args(["-E", "root_owner=0:0", "-d"]).arg(&root).arg(&image).arg(SIZE);
     run_logged(&mut command, &log)?;
-    empty(&root)?;
+    folders::remove(&root)?;
     write(&stamp, fingerprint.as_bytes())?;
     Ok(image)
-}
-
-fn empty(folder: &Path) -> anyhow::Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder)
-            .with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(())
 }
 
 fn gather(suites: &Suites) -> anyhow::Result<Stage> {

@@ -13,37 +13,19 @@ use std::{
 use anyhow::{Context as _, bail};
 
 use super::kernel::Kernel;
+use wingbeat_steps::folders::below;
 
 /// The first program, in the initramfs.
 const INIT: &str = include_str!("init.sh");
 
-/// Modules in the order in which they are loaded, each after those that it needs on most kernels. What is
-/// built into a kernel has no file and is passed over.
-const MODULES: &[&str] = &[
-    // The disk.
-    "virtio_ring",
-    "virtio",
-    "virtio_pci_legacy_dev",
-    "virtio_pci_modern_dev",
-    "virtio_pci",
-    "virtio_blk",
-    // Its file system.
-    "crc16",
-    "crc32c_generic",
-    "libcrc32c",
-    "mbcache",
-    "jbd2",
-    "ext4",
-    // Networks of tests.
-    "veth",
-    "dummy",
-    "sch_ingress",
-    "cls_bpf",
-    "act_bpf",
-    // Other file systems.
-    "overlay",
-    "loop",
-];
+/// Modules in the order in which they are loaded, each after those that it needs on most kernels: of the
+/// disk, of its file system, of the networks of tests, of other file systems. What is built into a kernel
+/// has no file and is passed over.
+const MODULES: &str = "
+    virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk
+    crc16 crc32c_generic libcrc32c mbcache jbd2 ext4
+    veth dummy sch_ingress cls_bpf act_bpf
+    overlay loop";
 
 /// Modes of a file and of a folder, as in `st_mode`.
 const FILE: u32 = 0o100_755;
@@ -62,7 +44,7 @@ pub(super) fn build(busybox: &Path, kernel: &Kernel, script: &str) -> anyhow::Re
         archive.add("configuration", FILE, &read(path)?);
     }
     if let Some(folder) = &kernel.modules {
-        for (order, file) in found(folder).iter().enumerate() {
+        for (order, file) in found(folder)?.iter().enumerate() {
             archive.add(&format!("modules/{order:02}.ko"), FILE, &unpacked(file)?);
         }
     }
@@ -74,27 +56,18 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The files of the modules that there are, in the order of [`MODULES`].
-fn found(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    collect(&folder.join("kernel"), &mut files);
-    let of_name = |name: &&str| {
+fn found(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    // A kernel that has everything built in has a folder without modules.
+    let kernel = folder.join("kernel");
+    let files = if kernel.is_dir() { below(&kernel)? } else { Vec::new() };
+    let of_name = |name: &str| {
         let is_it = |file: &&PathBuf| {
             let file = file.file_name().unwrap_or_default().to_string_lossy();
-            file.split_once(".ko").is_some_and(|(stem, _)| stem.replace('-', "_") == **name)
+            file.split_once(".ko").is_some_and(|(stem, _)| stem.replace('-', "_") == name)
         };
         files.iter().find(is_it).cloned()
     };
-    MODULES.iter().filter_map(of_name).collect()
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match path.is_dir() {
-            true => collect(&path, files),
-            false => files.push(path),
-        }
-    }
+    Ok(MODULES.split_whitespace().filter_map(of_name).collect())
 }
 
 /// Busybox loads modules that are not compressed.
@@ -188,7 +161,7 @@ mod tests {
             fs::create_dir_all(path.parent().expect("a folder")).expect("created");
             fs::write(path, "").expect("written");
         }
-        let files = found(folder.path());
+        let files = found(folder.path()).expect("a folder");
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
         assert_eq!(names, ["virtio.ko", "virtio_blk.ko", "veth.ko.xz"]);
     }

@@ -2,16 +2,20 @@
 
 use std::{
     cmp::Reverse,
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 
-use super::fresh_folder;
+use super::{fresh_folder, unpack_packages};
 use crate::setup;
-use wingbeat_steps::command::{output_of, run_logged};
+use wingbeat_steps::{
+    command::{output_of, run_logged},
+    folders::sorted,
+};
 
 /// A kernel with its modules.
 #[derive(Debug, Clone)]
@@ -98,9 +102,7 @@ fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
         setup::package_lists()?;
         download(series, &draft, &log)?;
     }
-    let archive = only_file(&draft, "linux-image-")?;
-    run_logged(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&draft), &log)?;
-    fs::remove_file(&archive).context("cannot remove the package")?;
+    unpack_packages(&draft, &log)?;
     fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
@@ -117,14 +119,12 @@ pub(super) fn numbers(name: &str) -> Vec<u64> {
 
 /// The file in a folder whose name begins so.
 fn only_file(folder: &Path, prefix: &str) -> anyhow::Result<PathBuf> {
-    let context = || format!("cannot read {}", folder.display());
-    for entry in fs::read_dir(folder).with_context(context)? {
-        let path = entry.with_context(context)?.path();
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)) {
-            return Ok(path);
-        }
-    }
-    bail!("there is no {prefix}* in {}; delete that folder and try again", folder.display())
+    let begins_so = |name: &OsStr| name.to_string_lossy().starts_with(prefix);
+    let found = sorted(folder)?.into_iter().find(|path| path.file_name().is_some_and(begins_so));
+    let missing = || {
+        format!("there is no {prefix}* in {}; delete that folder and try again", folder.display())
+    };
+    found.with_context(missing)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Record {
         let (mut features, mut disagreements) = (Vec::new(), Vec::new());
         if let Some(text) = console.files.get(guest::DOCTOR) {
             let found = findings(text);
-            disagreements.extend(found.iter().filter_map(Feature::disagreement));
+            disagreements.extend(found.iter().filter_map(|(.., sentence)| sentence.clone()));
             if found.is_empty() {
                 disagreements.push(
                     "`wingbeat doctor --json` does not say of any feature whether this kernel \
@@ -40,7 +40,7 @@ impl Record {
                 );
             }
             features.push(("release".to_owned(), release.clone()));
-            features.extend(found.into_iter().map(|it| (it.name.clone(), it.cell())));
+            features.extend(found.into_iter().map(|(name, cell, _)| (name, cell)));
         }
         let verified = console.files.iter().filter_map(|(name, text)| {
             let origin = name.strip_prefix(guest::VERIFIED)?;
@@ -95,47 +95,22 @@ fn series(release: &str) -> String {
     numbers.join(".")
 }
 
-/// A finding of `wingbeat doctor --json` that also has what is expected of the kernel.
-#[derive(Debug)]
-struct Feature {
-    name: String,
-    status: String,
-    expected: String,
-}
-
-impl Feature {
-    fn is_missing(&self) -> bool {
-        self.status == "missing"
-    }
-
-    fn is_expected(&self) -> bool {
-        self.is_missing() == (self.expected == "missing")
-    }
-
-    /// For the table.
-    fn cell(&self) -> String {
-        match (self.is_expected(), self.is_missing()) {
-            (true, true) => "missing, as expected".to_owned(),
-            (true, false) => self.status.clone(),
-            (false, _) => format!("**{}**, not expected", self.status),
-        }
-    }
-
-    /// The sentence, if probe and kernel differ.
-    fn disagreement(&self) -> Option<String> {
-        let Self { name, status, expected } = self;
-        (!self.is_expected()).then(|| {
-            format!("{name}: the probe says {status}, and this kernel should say {expected}")
-        })
-    }
-}
-
-fn findings(json: &str) -> Vec<Feature> {
+/// Features that `wingbeat doctor --json` finds and also expects something of: the name, the cell for the
+/// table, and a sentence if probe and kernel differ.
+fn findings(json: &str) -> Vec<(String, String, Option<String>)> {
     let report: Value = serde_json::from_str(json).unwrap_or_default();
     let rows = report["findings"].as_array().into_iter().flatten();
     let feature = |row: &Value| {
-        let text = |key: &str| row[key].as_str().map(str::to_owned);
-        Some(Feature { name: text("name")?, status: text("status")?, expected: text("expected")? })
+        let [name, status, expected] = ["name", "status", "expected"].map(|key| row[key].as_str());
+        let (name, status, expected) = (name?, status?, expected?);
+        let is_missing = status == "missing";
+        if is_missing != (expected == "missing") {
+            let differs = format!("the probe says {status}, and this kernel should say {expected}");
+            let cell = format!("**{status}**, not expected");
+            return Some((name.to_owned(), cell, Some(format!("{name}: {differs}"))));
+        }
+        let cell = if is_missing { "missing, as expected" } else { status };
+        Some((name.to_owned(), cell.to_owned(), None))
     };
     rows.filter_map(feature).collect()
 }
@@ -170,18 +145,22 @@ pub(super) mod tests {
     /// Of one with these lines about programs, which has no fentry and should have what is said.
     pub(in crate::vm) fn record_of(programs: &[String], fentry: &str) -> Record {
         let mut console = Console::default();
-        let lines = ["@vm boot 6.12.9+deb12-cloud-amd64", "@vm file doctor.json"];
-        lines.iter().for_each(|line| drop(console.line(line)));
-        console.line(&format!(
-            r#"{{"findings":[{{"name":"fentry","status":"missing","expected":"{fentry}"}},
-               {{"name":"JIT","status":"works","expected":"works"}},
-               {{"name":"open files","status":"works","expected":null}}]}}"#
-        ));
-        let lines = ["@vm eof", "@vm file verified/profile", "a,prog_name,verdict,total_insns"];
-        lines.iter().for_each(|line| drop(console.line(line)));
-        programs.iter().for_each(|line| drop(console.line(line)));
-        let lines = ["@vm eof", "@vm begin bpf/loader", "@vm end 0 bpf/loader"];
-        lines.iter().for_each(|line| drop(console.line(line)));
+        let said = format!(
+            r#"@vm boot 6.12.9+deb12-cloud-amd64
+@vm file doctor.json
+{{"findings":[{{"name":"fentry","status":"missing","expected":"{fentry}"}},
+  {{"name":"JIT","status":"works","expected":"works"}},
+  {{"name":"open files","status":"works","expected":null}}]}}
+@vm eof
+@vm file verified/profile
+a,prog_name,verdict,total_insns
+{}
+@vm eof
+@vm begin bpf/loader
+@vm end 0 bpf/loader"#,
+            programs.join("\n")
+        );
+        said.lines().for_each(|line| drop(console.line(line)));
         Record::of(&console, true)
     }
 

@@ -25,12 +25,8 @@ impl Report {
             && !self.ending.console.runs.is_empty()
     }
 
-    /// Prints it for people.
-    pub(super) fn say(&self) {
-        eprintln!("\n{}", self.text());
-    }
-
-    fn text(&self) -> String {
+    /// For people.
+    pub(super) fn text(&self) -> String {
         let console = &self.ending.console;
         let release = console.release.as_deref().unwrap_or("not booted");
         let took_s = self.ending.took.as_secs();

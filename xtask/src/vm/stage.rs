@@ -12,8 +12,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use crate::setup::find;
-use wingbeat_steps::command::{output_of, run_logged};
+use wingbeat_steps::command::{find_program, output_of, run_logged};
 
 /// What stands at a path of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +65,7 @@ impl Stage {
 
     /// A program that `PATH` knows. Whether it does.
     pub(super) fn called(&mut self, name: &str) -> bool {
-        find(name).map(|path| self.program(&path)).is_some()
+        find_program(name).map(|path| self.program(&path)).is_some()
     }
 
     /// All files below a folder of this machine, but not what `leave` says.

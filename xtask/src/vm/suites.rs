@@ -3,13 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::ensure;
 use serde_json::Value;
 
-use wingbeat_steps::command::{cargo, display, repository};
+use wingbeat_steps::command::{captured, cargo, display, repository};
 
 /// A test program to build.
 struct Wanted {
@@ -116,14 +115,14 @@ pub(super) fn build() -> anyhow::Result<Suites> {
     let names: BTreeSet<_> = beside.map(|wanted| wanted.target).collect();
     command.args(names.iter().flat_map(|name| ["--test", name]));
     eprintln!("==> {}", display(&command));
-    let mut suites = read(&messages(&mut command)?);
+    let mut suites = read(&captured(&mut command)?);
     let mut optimized = Vec::new();
     for packages in OPTIMIZED {
         let mut command = cargo();
         command.args(["build", "--release", "--message-format", "json-render-diagnostics"]);
         command.args(packages.iter().flat_map(|package| ["-p", package]));
         eprintln!("==> {}", display(&command));
-        optimized.extend(read(&messages(&mut command)?).programs);
+        optimized.extend(read(&captured(&mut command)?).programs);
     }
     let missing =
         WANTED.iter().filter(|wanted| suites.tests.iter().all(|it| it.name != wanted.name()));
@@ -139,19 +138,6 @@ pub(super) fn build() -> anyhow::Result<Suites> {
         suites.optimized.extend(found.map(|better| (program.clone(), better)));
     }
     Ok(suites)
-}
-
-fn messages(command: &mut Command) -> anyhow::Result<String> {
-    let output = command
-        .current_dir(repository())
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot run `{}`", display(command)))?;
-    if !output.status.success() {
-        bail!("`{}` failed ({})", display(command), output.status);
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn read(messages: &str) -> Suites {

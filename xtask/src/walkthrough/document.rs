@@ -31,7 +31,7 @@ use regex_lite::Regex;
 const CUT: &str = "[…]";
 
 /// One block of commands.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Step {
     /// Line of the first command, from 1.
     pub(super) line: usize,
@@ -146,10 +146,7 @@ fn block(lines: &[&str], range: Range<usize>) -> anyhow::Result<Step> {
         commands,
         output: output..range.end,
         exits: vec![0],
-        shown: Vec::new(),
-        checks: Vec::new(),
-        pictures: Vec::new(),
-        drawing: None,
+        ..Step::default()
     })
 }
 

@@ -9,7 +9,10 @@ use std::{
 
 use anyhow::Context as _;
 
-use wingbeat_steps::command::{Rights, find_program, output_of, repository, run_logged};
+use wingbeat_steps::{
+    command::{Rights, find_program, output_of, repository, run_logged},
+    folders,
+};
 
 /// Makes the clone, on a branch `main` that has everything that lies in the folder now.
 ///
@@ -17,10 +20,7 @@ use wingbeat_steps::command::{Rights, find_program, output_of, repository, run_l
 pub(super) fn clone(place: &Path) -> anyhow::Result<PathBuf> {
     let root = repository();
     let clone = place.join("wingbeat");
-    if place.exists() {
-        fs::remove_dir_all(place).with_context(|| format!("cannot empty {}", place.display()))?;
-    }
-    fs::create_dir_all(place).with_context(|| format!("cannot create {}", place.display()))?;
+    folders::fresh(place)?;
     let log = place.join("clone.log");
     let git = |folder: &Path| {
         let mut git = Command::new("git");

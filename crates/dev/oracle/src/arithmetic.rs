@@ -2,7 +2,7 @@
 
 use wingbeat_bpf::code::{Insn, op};
 
-use crate::step::Step;
+use crate::Step;
 
 pub(super) fn sign_extended(value: u64, bits: u32) -> u64 {
     let unused = 64 - bits;

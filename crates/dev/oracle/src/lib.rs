@@ -18,7 +18,14 @@ mod checksum;
 pub mod machine;
 pub mod memory;
 pub mod model;
-pub mod step;
 pub mod world;
 
+use std::borrow::Cow;
+
 pub use machine::Fault;
+
+/// Why something cannot be done.
+pub type Reason = Cow<'static, str>;
+
+/// What one step comes to: a value, or the reason why it cannot be done.
+type Step<T> = Result<T, Reason>;

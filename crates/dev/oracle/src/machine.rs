@@ -8,9 +8,8 @@ use std::{fmt, ops::Range};
 use wingbeat_bpf::code::{Code, Insn, op};
 
 use crate::{
-    arithmetic,
+    Reason, Step, arithmetic,
     memory::{Memory, Write},
-    step::{Reason, Step},
 };
 
 /// Number of the helper `bpf_loop`.
@@ -238,10 +237,6 @@ impl Machine<'_> {
         }
         let address = self.address(insn.dst(), insn)?;
         let (old, operand) = (self.memory.read(address, size)?, self.get(insn.src())?);
-        const ADD: i32 = op::ADD as i32;
-        const OR: i32 = op::OR as i32;
-        const AND: i32 = op::AND as i32;
-        const XOR: i32 = op::XOR as i32;
         if insn.immediate == op::CMPXCHG {
             let mask = if size == 8 { u64::MAX } else { u64::from(u32::MAX) };
             if self.get(0)? & mask == old {
@@ -249,11 +244,11 @@ impl Machine<'_> {
             }
             return self.set(0, old);
         }
-        let new = match insn.immediate & !op::FETCH {
-            ADD => old.wrapping_add(operand),
-            OR => old | operand,
-            AND => old & operand,
-            XOR => old ^ operand,
+        let new = match u8::try_from(insn.immediate & !op::FETCH) {
+            Ok(op::ADD) => old.wrapping_add(operand),
+            Ok(op::OR) => old | operand,
+            Ok(op::AND) => old & operand,
+            Ok(op::XOR) => old ^ operand,
             _ if insn.immediate == op::XCHG => operand,
             _ => return Err("an unknown atomic operation".into()),
         };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use crate::step::Step;
+use crate::Step;
 
 /// Bytes of the stack of one function (`MAX_BPF_STACK`, include/linux/filter.h, Linux 6.18).
 const STACK_BYTES: usize = 512;

@@ -8,10 +8,9 @@ use wingbeat_bpf::code::{Code, Insn, op};
 
 pub use crate::memory::Write;
 use crate::{
-    Fault,
+    Fault, Step,
     machine::{self, Answer, Arguments, Host},
     memory::{Area, Memory},
-    step::Step,
 };
 
 pub use crate::machine::HELPER_LOOP;

@@ -23,10 +23,9 @@ use wingbeat_bpf::{
 
 use self::{maps::Maps, packet::Packet};
 use crate::{
-    Fault,
+    Fault, Step,
     machine::{self, Answer, Arguments, Host},
     memory::Memory,
-    step::Step,
 };
 
 /// What stands in the maps before the run.

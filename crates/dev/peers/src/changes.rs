@@ -14,14 +14,12 @@ mod series;
 mod tables;
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Deserialize;
 use serde_json::Value;
 use wingbeat_stats::random::Random;
 
@@ -161,12 +159,12 @@ fn on_made(
     let found = wingbeat(program, file, count, None)?;
     let mut tools = vec![Tool::new("wingbeat changes".to_owned(), &groups, &found)];
     let note = match otava::find(folder, file, count)? {
-        otava::Outcome::Found { version, variants } => {
+        Ok((version, variants)) => {
             let each = variants.into_iter();
             tools.extend(each.map(|(name, found)| Tool::new(name, &groups, &found)));
             format!("apache-otava {version}, from the Python package index.")
         }
-        otava::Outcome::Missing { why } => format!("apache-otava was left out: {why}"),
+        Err(why) => format!("apache-otava was left out: {why}"),
     };
     Ok(tables::text(&tools, &[note], args.seed, &groups))
 }
@@ -239,12 +237,6 @@ fn write_series<'a>(file: &Path, series: impl Iterator<Item = &'a Made>) -> anyh
     Ok(series.len())
 }
 
-/// The part of the output of `wingbeat changes` that is compared.
-#[derive(Deserialize)]
-struct Document {
-    series: BTreeMap<String, Vec<Value>>,
-}
-
 /// With an `--alpha` and a `--min-change`, or with its defaults.
 fn wingbeat(
     program: &Path,
@@ -257,10 +249,10 @@ fn wingbeat(
     if let Some((chance, least)) = settings {
         command.args(["--alpha", chance, "--min-change", least]);
     }
-    let Document { series: found } = serde_json::from_str(&output(&mut command)?)
+    let found: Value = serde_json::from_str(&output(&mut command)?)
         .context("`wingbeat changes` wrote something else")?;
     let of_series = |at: usize| {
-        let changes = found.get(&at.to_string()).context("a series is missing")?;
+        let changes = found["series"][at.to_string()].as_array().context("a series is missing")?;
         let index = |change: &Value| change["index"].as_u64().map(|index| index as usize);
         let indexes: Option<Vec<usize>> = changes.iter().map(index).collect();
         indexes.context("a change has no index")

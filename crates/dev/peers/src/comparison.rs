@@ -4,7 +4,6 @@
 use std::{
     env,
     fs::{self, File},
-    io,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     sync::{
@@ -18,7 +17,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wingbeat_steps::{
     command::{Rights, cargo, display, repository},
-    conditions, marked,
+    conditions, folders, marked,
     steps::Steps,
 };
 
@@ -110,10 +109,7 @@ pub(crate) fn out(name: &str) -> anyhow::Result<PathBuf> {
 /// An empty folder below that one, for files that stay until the same name comes again.
 pub(crate) fn fresh(name: &str) -> anyhow::Result<PathBuf> {
     let dir = repository().join(OUT).join("runs").join(name);
-    if dir.exists() {
-        fs::remove_dir_all(&dir).with_context(|| format!("cannot empty {}", dir.display()))?;
-    }
-    fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    folders::fresh(&dir)?;
     Ok(dir)
 }
 
@@ -240,27 +236,6 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
 pub(crate) fn last_line(text: &str) -> &str {
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
     line.unwrap_or("it said nothing")
-}
-
-/// All regular files below a folder, in order. Links are not followed.
-pub(crate) fn below(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in sorted(dir)? {
-        let kind = path.symlink_metadata()?.file_type();
-        if kind.is_dir() {
-            files.extend(below(&path)?);
-        } else if kind.is_file() {
-            files.push(path);
-        }
-    }
-    Ok(files)
-}
-
-pub(crate) fn sorted(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    paths.sort();
-    Ok(paths)
 }
 
 /// Those of these names, in their order; all when there are none.

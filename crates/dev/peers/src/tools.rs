@@ -1,9 +1,6 @@
 //! The programs that wingbeat is compared with: how each is found, installed and asked for its version.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context as _, bail};
 use wingbeat_steps::command::{find_program, output_of};
@@ -51,9 +48,7 @@ const PROGRAMS: &[Program] = &[
 
 /// Where a program is, or how to get it.
 pub(crate) fn find(name: &str) -> anyhow::Result<PathBuf> {
-    // Debian installs some where only root looks for programs.
-    let beside = Path::new("/usr/sbin").join(name);
-    match find_program(name).or_else(|| beside.is_file().then_some(beside)) {
+    match find_program(name) {
         Some(found) => Ok(found),
         None => bail!("{name} is missing: {}", of(name)?.install),
     }

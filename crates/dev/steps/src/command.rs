@@ -11,6 +11,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use anyhow::{Context as _, ensure};
+
 /// Lines of a failed command's output that are shown.
 const TAIL_LINES: usize = 8;
 
@@ -94,15 +96,26 @@ pub fn output_of(command: &mut Command) -> Option<String> {
     status.success().then(|| String::from_utf8_lossy(&stdout).into_owned())
 }
 
+/// What a command prints in the repository's root while its messages go to the terminal; a failure is an
+/// error.
+pub fn captured(command: &mut Command) -> anyhow::Result<String> {
+    let streams = command.current_dir(repository()).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = streams.output().with_context(|| format!("cannot run `{}`", display(command)))?;
+    ensure!(output.status.success(), "`{}` failed ({})", display(command), output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 fn tail(said: &str) -> String {
     let lines: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// Finds a program in `PATH`.
+/// Finds a program in `PATH`, or where root has its own: Debian leaves that out of users' `PATH`.
 pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|dir| dir.join(name)).find(|file| is_executable(file))
+    let path = env::var_os("PATH").unwrap_or_default();
+    let of_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut files = env::split_paths(&path).chain(of_root).map(|dir| dir.join(name));
+    files.find(|file| is_executable(file))
 }
 
 fn is_executable(file: &Path) -> bool {

@@ -3,5 +3,6 @@
 
 pub mod command;
 pub mod conditions;
+pub mod folders;
 pub mod marked;
 pub mod steps;

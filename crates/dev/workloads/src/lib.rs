@@ -12,6 +12,4 @@ mod deep;
 mod run;
 
 pub use deep::{Frames, units};
-pub use run::{
-    Arguments, HOLD_VARIABLE, REPORT_VARIABLE, Spent, main_of, main_with, report_rounds,
-};
+pub use run::{Arguments, HOLD_VARIABLE, REPORT_VARIABLE, Spent, main_of, main_with, report};

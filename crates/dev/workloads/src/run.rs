@@ -62,7 +62,10 @@ pub fn main_with(work: impl FnOnce(Arguments) -> io::Result<Spent>) -> ExitCode 
         }
         let start = clock(ClockId::Monotonic);
         let spent = work(arguments)?;
-        report(arguments, spent, start)?;
+        let end = clock(ClockId::Monotonic);
+        let (end_ns, checksum) = (end.as_nanos(), spent.checksum);
+        let others = format!("\"end_monotonic_ns\":{end_ns},\"checksum\":{checksum}");
+        report(arguments.units, end.saturating_sub(start), spent.children_cpu, &others)?;
         if held {
             let mut out = io::stdout();
             writeln!(out, "done")?;
@@ -96,37 +99,24 @@ pub fn main_of<A>(
     }
 }
 
-fn report(arguments: Arguments, spent: Spent, start: Duration) -> io::Result<()> {
-    let Some(path) = env::var_os(REPORT_VARIABLE) else { return Ok(()) };
-    // The kernel counts from the fork on, so that the start of the program is in it.
-    let cpu_time = clock(ClockId::ProcessCPUTime) + spent.children_cpu;
-    let end = clock(ClockId::Monotonic);
-    let text = format!(
-        "{{\"units\":{},\"cpu_time_ns\":{},\"wall_time_ns\":{},\"end_monotonic_ns\":{},\"checksum\":{}}}\n",
-        arguments.units,
-        cpu_time.as_nanos(),
-        (end.saturating_sub(start)).as_nanos(),
-        end.as_nanos(),
-        spent.checksum,
-    );
-    fs::write(path, text)
-}
-
-/// Writes the report of a program that counts rounds, if one is wanted. `threads` is a list in JSON.
-pub fn report_rounds(
-    rounds: u64,
+/// Writes the report, if one is wanted. `others` are further members in JSON.
+///
+/// The kernel counts CPU time from the fork on, so that the start of the program is in it.
+pub fn report(
+    units: u64,
     wall_time: Duration,
-    switches: Option<u64>,
-    threads: &str,
+    children_cpu: Duration,
+    others: &str,
 ) -> io::Result<()> {
     let Some(path) = env::var_os(REPORT_VARIABLE) else { return Ok(()) };
-    let switches = switches.map_or("null".to_owned(), |switches| switches.to_string());
-    let text = format!(
-        "{{\"rounds\":{rounds},\"wall_time_ns\":{},\"cpu_time_ns\":{},\"switches\":{switches},\"threads\":[{threads}]}}\n",
-        wall_time.as_nanos(),
-        clock(ClockId::ProcessCPUTime).as_nanos(),
-    );
-    fs::write(path, text)
+    let cpu_time_ns = (clock(ClockId::ProcessCPUTime) + children_cpu).as_nanos();
+    let wall_time_ns = wall_time.as_nanos();
+    fs::write(
+        path,
+        format!(
+            "{{\"units\":{units},\"cpu_time_ns\":{cpu_time_ns},\"wall_time_ns\":{wall_time_ns},{others}}}\n"
+        ),
+    )
 }
 
 fn clock(id: ClockId) -> Duration {

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use log::Log;
 use rustix::io::Errno;
 
-use crate::{Classes, Interface};
+use crate::{Classes, Interface, SourceAddr};
 
 /// The name of the queue in the object file.
 const QUEUE: &str = "SOURCE_ADDR_QUEUE";
@@ -45,6 +45,17 @@ impl Version {
             Self::V4 => "fun_xdp_v4",
         }
     }
+
+    /// The class that the program finds for a source address.
+    pub fn classify(self, source: u32) -> Option<SourceAddr> {
+        match self {
+            Self::V0 => None,
+            Self::V1 => SourceAddr::new_v1(source),
+            Self::V2 => SourceAddr::new_v2(source),
+            Self::V3 => SourceAddr::new_v3(source),
+            Self::V4 => SourceAddr::new_v4(source),
+        }
+    }
 }
 
 impl fmt::Display for Version {
@@ -61,10 +72,7 @@ pub enum KernelError {
         "not permitted to {action}: run this as root, or give the program its capabilities \
          (`setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE`)"
     )]
-    NotPermitted {
-        /// What was tried.
-        action: String,
-    },
+    NotPermitted { action: String },
     /// The verifier does not let a program into the kernel.
     #[error(
         "the verifier rejects {program} ({complaint}); it is stricter without cap_perfmon: run \
@@ -72,7 +80,6 @@ pub enum KernelError {
          (`setcap cap_bpf,cap_net_admin,cap_perfmon+ep FILE`)"
     )]
     Rejected {
-        /// The program.
         program: &'static str,
         /// What the verifier said last.
         complaint: String,
@@ -86,7 +93,6 @@ pub enum KernelError {
     /// Some other refusal.
     #[error("cannot {action}")]
     Refused {
-        /// What was tried.
         action: String,
         /// What the kernel, or Aya, says.
         source: Box<dyn Error + Send + Sync>,

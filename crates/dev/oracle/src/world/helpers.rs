@@ -7,9 +7,9 @@ use super::{
     skb, xdp,
 };
 use crate::{
+    Reason, Step,
     machine::{Answer, Arguments},
     memory::Memory,
-    step::{Reason, Step},
 };
 
 /// What programs return to have a packet redirected, and when that fails (include/uapi/linux).

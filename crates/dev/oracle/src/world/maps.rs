@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use wingbeat_bpf::spec::{MapSpec, MapType, Slot};
 
 use super::Contents;
-use crate::{machine::Answer, memory::Memory, step::Step};
+use crate::{Step, machine::Answer, memory::Memory};
 
 /// Addresses of maps begin here; nothing can be read there.
 const MAPS: u64 = 0x6000_0000;

@@ -5,8 +5,8 @@ use wingbeat_bpf::ProgramType;
 
 use super::WorldError;
 use crate::{
+    Step,
     memory::{Area, Memory},
-    step::Step,
 };
 
 /// Address of the context.

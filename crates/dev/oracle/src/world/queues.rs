@@ -5,7 +5,7 @@ use std::collections::{VecDeque, hash_map};
 use wingbeat_bpf::spec::MapType;
 
 use super::maps::{E2BIG, EINVAL, ENOENT, EXISTING, Maps};
-use crate::{machine::Answer, memory::Memory, step::Step};
+use crate::{Step, machine::Answer, memory::Memory};
 
 /// How a value is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Helpers that read and write a packet by offsets, and mend its checksums.
 
 use super::{maps::EINVAL, packet::Packet};
-use crate::{checksum, machine::Answer, memory::Memory, step::Step};
+use crate::{Step, checksum, machine::Answer, memory::Memory};
 
 const EFAULT: i64 = -14;
 

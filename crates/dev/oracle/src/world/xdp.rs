@@ -4,7 +4,7 @@ use super::{
     maps::EINVAL,
     packet::{ETHERNET, Packet},
 };
-use crate::{machine::Answer, memory::Memory, step::Step};
+use crate::{Step, machine::Answer, memory::Memory};
 
 const EACCES: i64 = -13;
 /// Most bytes of metadata (`xdp_metalen_invalid`, include/net/xdp.h, Linux 6.18).

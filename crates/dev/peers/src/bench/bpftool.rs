@@ -41,24 +41,18 @@ impl Drop for Pins {
     }
 }
 
-/// A measurement that is to be made.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Run<'a> {
-    pub(super) pin: &'a Path,
-    pub(super) packet: &'a Path,
-    pub(super) repeat: u32,
-    pub(super) cpu: usize,
-}
-
-impl Run<'_> {
-    /// The time of a run that bpftool reports.
-    pub(super) fn duration_ns(self, bpftool: &Path) -> anyhow::Result<f64> {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &self.cpu.to_string()]).arg(bpftool);
-        command.args(["-j", "prog", "run", "pinned"]).arg(self.pin);
-        command.arg("data_in").arg(self.packet).args(["repeat", &self.repeat.to_string()]);
-        parse(&output(&mut command)?)
-    }
+/// The time of a run that bpftool reports of a pinned program.
+pub(super) fn duration_ns(
+    bpftool: &Path,
+    pin: &Path,
+    packet: &Path,
+    repeat: u32,
+    cpu: usize,
+) -> anyhow::Result<f64> {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string()]).arg(bpftool).args(["-j", "prog", "run", "pinned"]);
+    command.arg(pin).arg("data_in").arg(packet).args(["repeat", &repeat.to_string()]);
+    parse(&output(&mut command)?)
 }
 
 fn parse(said: &str) -> anyhow::Result<f64> {

@@ -75,7 +75,8 @@ impl Wingbeat {
         change(&output(&mut command)?)
     }
 
-    fn command(&self) -> Command {
+    /// `wingbeat bench` for its JSON.
+    pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         let cpu = self.cpu.to_string();
         command.args(["--quiet", "bench", "--format", "json", "--cpu", &cpu]);

@@ -93,8 +93,7 @@ pub(super) fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     'rounds: for round in 0..args.rounds {
         for (program, target) in programs.iter_mut().zip(&targets) {
             let peer = |repeat| {
-                let (pin, packet, cpu) = (&*target.pin, &*packet, bed.wingbeat.cpu);
-                bpftool::Run { pin, packet, repeat, cpu }.duration_ns(&tool)
+                bpftool::duration_ns(&tool, &target.pin, &packet, repeat, bed.wingbeat.cpu)
             };
             let all = (|| {
                 let usual = peer(USUAL_REPEAT)?;

@@ -14,9 +14,10 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
+use wingbeat_steps::folders::below;
 
 use super::{score::MARGIN, series::Made};
-use crate::comparison::{below, kept};
+use crate::comparison::kept;
 
 /// Series of one directory, in the order of their names.
 #[derive(Debug)]
@@ -120,9 +121,8 @@ fn round_trips_of(text: &str) -> anyhow::Result<Made> {
 
 /// All files with this ending below a directory, in the order of their names.
 fn files(directory: &Path, ending: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let all = below(directory).with_context(|| format!("cannot read {}", directory.display()))?;
     let has_ending = |path: &PathBuf| path.extension().is_some_and(|it| it == ending);
-    Ok(all.into_iter().filter(has_ending).collect())
+    Ok(below(directory)?.into_iter().filter(has_ending).collect())
 }
 
 /// Places that more than half of the annotators marked, up to [`MARGIN`] points beside.

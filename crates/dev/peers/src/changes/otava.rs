@@ -51,17 +51,8 @@ if __name__ == "__main__":
     json.dump({"version": version, "found": found}, open(sys.argv[2], "w"))
 "#;
 
-/// What came of it.
-pub(super) enum Outcome {
-    /// The changes by variant.
-    Found {
-        version: String,
-        variants: Vec<(String, Reported)>,
-    },
-    Missing {
-        why: String,
-    },
-}
+/// The version, and the changes by variant.
+pub(super) type Found = (String, Vec<(String, Reported)>);
 
 #[derive(Deserialize)]
 struct Answer {
@@ -69,11 +60,15 @@ struct Answer {
     found: BTreeMap<String, Reported>,
 }
 
-/// Installs Otava below `folder` unless it is there, and has it search the series.
-pub(super) fn find(folder: &Path, series: &Path, count: usize) -> anyhow::Result<Outcome> {
+/// Installs Otava below `folder` unless it is there, and has it search the series; or why it cannot.
+pub(super) fn find(
+    folder: &Path,
+    series: &Path,
+    count: usize,
+) -> anyhow::Result<Result<Found, String>> {
     let log = folder.join("otava.log");
     if let Err(why) = install(folder, &log) {
-        return Ok(Outcome::Missing { why });
+        return Ok(Err(why));
     }
     let (script, answer) = (folder.join("otava_changes.py"), folder.join("otava.json"));
     fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
@@ -89,7 +84,7 @@ pub(super) fn find(folder: &Path, series: &Path, count: usize) -> anyhow::Result
         let reported = found.remove(name).filter(|reported| reported.len() == count);
         Ok((name.to_owned(), reported.with_context(|| format!("no answer of {name}"))?))
     });
-    Ok(Outcome::Found { version, variants: variants.collect::<anyhow::Result<_>>()? })
+    Ok(Ok((version, variants.collect::<anyhow::Result<_>>()?)))
 }
 
 /// An environment with Otava, or how to make it possible.

@@ -20,16 +20,9 @@ const POWER: [(Kind, f64); 3] =
 /// Levels that alternate: the share of their steps that is to be found, where they are no outages.
 const TURNS_FOUND: f64 = 0.9;
 
-/// False points per 1,000 points of noise, in each of these kinds.
+/// False points per 1,000 points of noise, in each of so many kinds, the first of [`KINDS`].
 const FALSE_MAX: f64 = 1.0;
-const FALSE_KINDS: [Kind; 6] = [
-    Kind::Gaussian,
-    Kind::LogNormal,
-    Kind::Autoregressive(0.5),
-    Kind::Spikes(0.05),
-    Kind::Bimodal,
-    Kind::Quantised,
-];
+const FALSE_KINDS: usize = 6;
 
 pub(super) fn text(tools: &[Tool], notes: &[String], seed: u64, groups: &[Group]) -> String {
     let project = groups.iter().filter(|group| group.sort == Sort::Project);
@@ -194,7 +187,9 @@ fn goals(wingbeat: &Tool) -> String {
         let what = format!("steps found in {} noise", kind.name());
         goals.push(found(what, Sort::Steps(kind, APART[0]), least));
     }
-    goals.extend(FALSE_KINDS.map(|kind| alarms(kind.name(), Sort::Noise(kind))));
+    goals.extend(
+        KINDS.into_iter().take(FALSE_KINDS).map(|kind| alarms(kind.name(), Sort::Noise(kind))),
+    );
     for kind in DISTURBED {
         goals.push(alarms(format!("outages in {} noise", kind.name()), Sort::Outages(kind)));
         goals.push(alarms(format!("drift in {} noise", kind.name()), Sort::Drift(kind)));

@@ -17,7 +17,7 @@ use anyhow::{Context as _, bail};
 use wingbeat_steps::command::display;
 
 use super::{
-    process::{self, Usage},
+    process::{self, LIMIT, Usage},
     record::Target,
     workload::Job,
 };
@@ -29,13 +29,16 @@ const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
 /// How a tool shows that it samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ready {
-    /// It holds a perf event open for each CPU.
+    /// It holds a perf event open for each CPU. What such tools print about being ready comes too early.
     Events,
     Says(&'static str),
 }
 
-/// How long a tool may take to say that it is ready.
-const LIMIT: Duration = Duration::from_secs(60);
+/// How often a tool is asked whether it samples already. The target waits meanwhile.
+const POLL: Duration = Duration::from_millis(20);
+
+/// For how long a tool must have been ready before it counts as such.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// Runs the target under a tool that takes the target's process id.
 ///
@@ -86,22 +89,34 @@ fn beside(
 }
 
 fn wait_until(ready: Ready, tool: &mut Child, name: &str, output: &Path) -> anyhow::Result<()> {
-    let Ready::Says(words) = ready else {
-        let cpus = thread::available_parallelism().map_or(1, usize::from);
-        return process::wait_for_events(tool, name, cpus);
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let folder = format!("/proc/{}/fd", tool.id());
+    let is_ready = || match ready {
+        Ready::Says(words) => {
+            String::from_utf8_lossy(&fs::read(output).unwrap_or_default()).contains(words)
+        }
+        Ready::Events => perf_events(&folder) >= cpus,
     };
     let begin = Instant::now();
+    let mut ready_since = None;
     while begin.elapsed() < LIMIT {
-        let said = fs::read(output).unwrap_or_default();
-        if String::from_utf8_lossy(&said).contains(words) {
-            return Ok(());
-        }
         if let Some(status) = tool.try_wait()? {
             bail!("{name} ended before it sampled anything ({status})");
         }
-        thread::sleep(Duration::from_millis(20));
+        ready_since = is_ready().then(|| ready_since.unwrap_or_else(Instant::now));
+        if ready_since.is_some_and(|since: Instant| since.elapsed() >= SETTLE) {
+            return Ok(());
+        }
+        thread::sleep(POLL);
     }
-    bail!("{name} did not say \"{words}\" within {} s", LIMIT.as_secs())
+    bail!("{name} was not ready ({ready:?}) within {} s", LIMIT.as_secs())
+}
+
+/// Its events that are open.
+fn perf_events(folder: &str) -> usize {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    links.filter(|link| link.to_string_lossy().contains("[perf_event]")).count()
 }
 
 /// Lets the target work, and returns at once when it has done so.

@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -22,13 +22,7 @@ use wingbeat_steps::command::display;
 use crate::comparison::last_line;
 
 /// How long a tool may take before it is killed. The slowest takes half a minute to start.
-const LIMIT: Duration = Duration::from_secs(180);
-
-/// How often a tool is asked whether it samples already. The target waits meanwhile.
-const POLL: Duration = Duration::from_millis(20);
-
-/// For how long a tool must have had all its events open before it counts as ready.
-const SETTLE: Duration = Duration::from_millis(500);
+pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// What a process cost, with its children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -142,34 +136,6 @@ pub(super) fn pipeline(
     let usages: Vec<_> =
         children.into_iter().map(|(name, child)| finish(child, &name, messages)).collect();
     usages.into_iter().try_fold(Usage::default(), |sum, usage| Ok(sum.beside(usage?)))
-}
-
-/// Waits until a profiler has an event open on each CPU, and still has half a second later.
-///
-/// All tools that attach sample by perf events; what they print about being ready comes too early.
-pub(super) fn wait_for_events(child: &mut Child, name: &str, cpus: usize) -> anyhow::Result<()> {
-    let folder = format!("/proc/{}/fd", child.id());
-    let begin = Instant::now();
-    let mut ready_since = None;
-    while begin.elapsed() < LIMIT {
-        if let Some(status) = child.try_wait()? {
-            bail!("{name} ended before it sampled anything ({status})");
-        }
-        let ready = perf_events(Path::new(&folder)) >= cpus;
-        ready_since = ready.then(|| ready_since.unwrap_or_else(Instant::now));
-        if ready_since.is_some_and(|since: Instant| since.elapsed() >= SETTLE) {
-            return Ok(());
-        }
-        thread::sleep(POLL);
-    }
-    bail!("{name} had not opened its events after {} s", LIMIT.as_secs())
-}
-
-/// Its events that are open.
-fn perf_events(folder: &Path) -> usize {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let links = entries.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    links.filter(|link| link.to_string_lossy().contains("[perf_event]")).count()
 }
 
 /// Asks a program to end, as Ctrl-C does.

@@ -60,7 +60,6 @@ pub(super) struct Run {
 /// What a workload says about itself at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Target {
-    #[serde(alias = "rounds")]
     pub(super) units: u64,
     /// CPU time with its children, from its fork until just before its exit.
     pub(super) cpu_time_ns: u64,

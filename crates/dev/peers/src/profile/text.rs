@@ -341,34 +341,11 @@ fn sums(record: &Record, what: &'static str, sums: fn(&Agreement) -> &[Sum]) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::record::{Outcome, Run, Target},
-        *,
-    };
+    use super::{super::figures::tests::off_cpu, *};
     use crate::table::cells_of;
 
+    /// A round of perf alone on the token, and a sum.
     fn record() -> Record {
-        let run = |tool: &str, units, outcome| Run {
-            tool: tool.to_owned(),
-            workload: "token".to_owned(),
-            target: Target {
-                units,
-                wall_time_ns: 1_000_000_000,
-                cpu_time_ns: 1_000_000_000,
-                switches: Some(units * 2),
-                ..Target::default()
-            },
-            outcome,
-            ..Run::default()
-        };
-        let alone = Outcome { cpu_ns: 1_000_000_000, ..Outcome::default() };
-        let outcome = Outcome {
-            cpu_ns: 1_100_000_000,
-            seen: Some(99_000),
-            lost: Some(1000),
-            file_bytes: 20_000_000,
-            ..Outcome::default()
-        };
         let tool = |name: &str| ToolRecord { name: name.to_owned(), ..ToolRecord::default() };
         let sum = Sum {
             name: "a::rest".to_owned(),
@@ -376,15 +353,12 @@ mod tests {
             wingbeat_ns: 1_999_000,
             target_ns: None,
         };
-        Record {
-            rounds: 1,
-            seconds: 1,
-            tools: vec![tool("wingbeat"), tool("perf")],
-            alone: vec![run("", 100_000, alone)],
-            runs: vec![run("perf", 50_000, outcome)],
-            agreements: vec![Agreement { functions: vec![sum], ..Agreement::default() }],
-            ..Record::default()
-        }
+        let mut record = off_cpu();
+        record.alone.truncate(1);
+        record.runs.retain(|run| run.tool == "perf" && run.round == 0);
+        record.tools = vec![tool("wingbeat"), tool("perf")];
+        record.agreements = vec![Agreement { functions: vec![sum], ..Agreement::default() }];
+        record
     }
 
     #[test]
@@ -392,10 +366,10 @@ mod tests {
         let (record, place) = (record(), Place { workload: "token", frequency_hz: 0 });
         let found = cells_of(&costs(&record, place));
         let expected =
-            ["perf", "50000", "100.0 %", "1.000", "–", "–", "0.10", "20.00", "99.0 %", "1.0 %"];
+            ["perf", "250000", "100.0 %", "0.500", "–", "–", "0.50", "3.00", "50.0 %", "–"];
         assert_eq!(found, [expected]);
         let text = alone(&record, place);
-        assert_eq!(text, "Alone: 100000 rounds and 200000 switches per second.\n");
+        assert_eq!(text, "Alone: 500000 rounds and 1000000 switches per second.\n");
     }
 
     #[test]

@@ -199,7 +199,7 @@ mod tests {
         let on =
             r#"{"units":3,"cpu_time_ns":1,"wall_time_ns":2,"end_monotonic_ns":4,"checksum":5}"#;
         assert_eq!(read(on), Some(3));
-        let off = r#"{"rounds":7,"wall_time_ns":2,"cpu_time_ns":1,"switches":null,"threads":[]}"#;
+        let off = r#"{"units":7,"cpu_time_ns":1,"wall_time_ns":2,"threads":[]}"#;
         assert_eq!(read(off), Some(7));
         assert_eq!(read("{}"), None);
     }

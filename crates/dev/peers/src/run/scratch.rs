@@ -6,12 +6,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use wingbeat_steps::command::{cargo, display, repository};
+use wingbeat_steps::command::{captured, cargo, display};
 
 use crate::comparison::output;
 
@@ -24,15 +24,11 @@ pub(super) fn build() -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command.args(["bench", "--no-run", "-p", "wingbeat-stats", "--bench", "aa"]);
     command.args(["--message-format", "json-render-diagnostics"]);
-    command.current_dir(repository()).stderr(Stdio::inherit());
-    let said = command.output().with_context(|| format!("cannot run `{}`", display(&command)))?;
-    let lines = String::from_utf8_lossy(&said.stdout).into_owned();
+    let lines = captured(&mut command)?;
     let messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let executable = |message: Value| message["executable"].as_str().map(PathBuf::from);
-    match messages.filter_map(executable).next_back() {
-        Some(executable) if said.status.success() => Ok(executable),
-        _ => bail!("`{}` built no benchmark ({})", display(&command), said.status),
-    }
+    let built = messages.filter_map(executable).next_back();
+    built.with_context(|| format!("`{}` built no benchmark", display(&command)))
 }
 
 /// A repository with an empty store, in a temporary folder.

@@ -218,13 +218,7 @@ impl<'a> Compiler<'a> {
                 callee.inspect(|&callee| self.call_loop(callee, *turns));
             }
             Statement::Return(operand) => {
-                let register = match *operand {
-                    Operand::Register(register) => self.readable(register),
-                    Operand::Immediate(value) => {
-                        self.out.mov(0, value);
-                        0
-                    }
-                };
+                let register = self.in_register(*operand);
                 self.result(register);
                 return false;
             }
@@ -266,6 +260,18 @@ impl<'a> Compiler<'a> {
             self.mark(register);
         }
         register
+    }
+
+    /// The register that an operand is in; immediates are put into one.
+    fn in_register(&mut self, operand: Operand) -> u8 {
+        match operand {
+            Operand::Register(register) => self.readable(register),
+            Operand::Immediate(value) => {
+                self.out.mov(0, value);
+                self.mark(0);
+                0
+            }
+        }
     }
 
     fn mark(&mut self, register: u8) {
@@ -459,14 +465,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn escape(&mut self, kind: u8, operand: Operand) {
-        let value = match operand {
-            Operand::Register(register) => self.readable(register),
-            Operand::Immediate(value) => {
-                self.out.mov(0, value);
-                self.mark(0);
-                0
-            }
-        };
+        let value = self.in_register(operand);
         let is_entry = self.number == 0;
         match kind {
             0 if is_entry && self.has_packet_loads() => {

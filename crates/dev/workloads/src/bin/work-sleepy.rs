@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use wingbeat_workloads::{main_of, report_rounds};
+use wingbeat_workloads::{main_of, report};
 
 const HELD: Duration = Duration::from_millis(7);
 const REST: Duration = Duration::from_millis(20);
@@ -43,7 +43,7 @@ fn run(time: Duration) -> io::Result<()> {
         let ends = threads.into_iter().map(thread::ScopedJoinHandle::join);
         ends.map(|end| end.map_err(|_| io::Error::other("a thread panicked"))).collect()
     })?;
-    report(&spent, begin.elapsed())
+    print(&spent, begin.elapsed())
 }
 
 fn parse(words: &[String]) -> Option<Duration> {
@@ -91,7 +91,7 @@ fn rest() -> Instant {
     Instant::now()
 }
 
-fn report(spent: &[Spent], wall_time: Duration) -> io::Result<()> {
+fn print(spent: &[Spent], wall_time: Duration) -> io::Result<()> {
     for (name, spent) in THREADS.iter().zip(spent) {
         let Spent { tid, rounds, waiting, holding, resting } = spent;
         println!(
@@ -101,7 +101,7 @@ fn report(spent: &[Spent], wall_time: Duration) -> io::Result<()> {
     }
     let threads: Vec<String> = spent.iter().zip(THREADS).map(|(s, name)| s.json(name)).collect();
     let rounds = spent.iter().map(|spent| spent.rounds).sum();
-    report_rounds(rounds, wall_time, None, &threads.join(","))
+    report(rounds, wall_time, Duration::ZERO, &format!("\"threads\":[{}]", threads.join(",")))
 }
 
 impl Spent {

@@ -32,11 +32,15 @@ impl Row {
     }
 }
 
-/// All in nanoseconds per run.
+/// All in nanoseconds per run, with the names of Bencher Metric Format.
+#[derive(Serialize)]
 struct Figures {
+    #[serde(rename = "value")]
     median: f64,
     /// The 95 % interval of the median.
+    #[serde(rename = "lower_value")]
     lower: f64,
+    #[serde(rename = "upper_value")]
     upper: f64,
 }
 
@@ -65,7 +69,7 @@ pub(crate) fn print(rows: &[Row]) -> ExitCode {
         match line(row, before) {
             Ok((text, figures)) => {
                 eprintln!("{text}");
-                metrics.insert(row.version.program(), Measures::from(&figures));
+                metrics.insert(row.version.program(), Measures { latency: figures });
             }
             Err(error) => {
                 eprintln!("xdp: no figures for {}: {error}", row.version);
@@ -85,7 +89,7 @@ pub(crate) fn print(rows: &[Row]) -> ExitCode {
 /// A line of the table, and the figures in it.
 fn line(row: &Row, before: Option<&Row>) -> Result<(String, Figures), NotASample> {
     let figures = Figures::of(row.ns_per_run.clone())?;
-    let Figures { median, lower, upper } = figures;
+    let Figures { median, lower, upper } = &figures;
     let mut text = format!("{:<10} {median:>8.1}  {lower:>6.1} … {upper:<6.1}", row.version);
     if let Some(before) = before {
         let Figures { median, lower, upper } = Figures::of(row.beyond(before))?;
@@ -94,24 +98,10 @@ fn line(row: &Row, before: Option<&Row>) -> Result<(String, Figures), NotASample
     Ok((text, figures))
 }
 
-/// The measures of a benchmark in Bencher Metric Format, in the order in which they are read.
+/// The measures of a benchmark in Bencher Metric Format.
 #[derive(Serialize)]
 struct Measures {
-    latency: Metric,
-}
-
-#[derive(Serialize)]
-struct Metric {
-    value: f64,
-    lower_value: f64,
-    upper_value: f64,
-}
-
-impl From<&Figures> for Measures {
-    fn from(figures: &Figures) -> Self {
-        let Figures { median: value, lower: lower_value, upper: upper_value } = *figures;
-        Self { latency: Metric { value, lower_value, upper_value } }
-    }
+    latency: Figures,
 }
 
 fn write(metrics: &BTreeMap<&str, Measures>) -> io::Result<()> {

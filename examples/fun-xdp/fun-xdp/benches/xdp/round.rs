@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use aya::programs::Xdp;
-use fun_xdp::{AttachedMode, Interface, KernelHalf, OBJECT, SourceAddr, Version};
+use fun_xdp::{AttachedMode, Interface, KernelHalf, OBJECT, Version};
 
 use crate::{
     counters::Counters,
@@ -52,7 +52,7 @@ pub(crate) fn measure(version: Version, planned: u32, network: &Network) -> anyh
         // A full queue would change what is measured.
         let found = classes.by_ref().collect::<Result<Vec<_>, _>>()?;
         let expected: Vec<_> =
-            sources.iter().filter_map(|source| classify(version, *source)).collect();
+            sources.iter().filter_map(|source| version.classify((*source).into())).collect();
         ensure!(found == expected, "the classes are not those of the packets: {found:?}");
     }
     let cost = Counters::read(program)?.since(before).context("the counters went back")?;
@@ -74,16 +74,5 @@ fn wait_for(program: &Xdp, runs: u64) -> anyhow::Result<()> {
             bail!("{} of the packets did not arrive within {PATIENCE:?}", runs - counted);
         }
         thread::yield_now();
-    }
-}
-
-fn classify(version: Version, source: Ipv4Addr) -> Option<SourceAddr> {
-    let source = u32::from(source);
-    match version {
-        Version::V0 => None,
-        Version::V1 => SourceAddr::new_v1(source),
-        Version::V2 => SourceAddr::new_v2(source),
-        Version::V3 => SourceAddr::new_v3(source),
-        Version::V4 => SourceAddr::new_v4(source),
     }
 }

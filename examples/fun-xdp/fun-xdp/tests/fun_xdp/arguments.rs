@@ -1,27 +1,14 @@
 //! Runs that end before the first packet.
 
-use std::{
-    fs,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::Signal;
 
 use crate::{
     network::RECEIVER,
-    run::{Run, loader, network},
+    program::{Run, check, check_without_rights, copied},
+    run::{loader, network},
 };
-
-fn check(command: &mut Command, code: i32, stderr: &str) {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(stderr), "{command:?} said {said:?}");
-    assert!(!said.contains("panicked"), "{command:?} said {said:?}");
-    assert_eq!(output.status.code(), Some(code), "{command:?} said {said:?}");
-    assert!(output.stdout.is_empty(), "{command:?} wrote {:?}", output.stdout);
-}
 
 fn check_arguments(arguments: &[&str], code: i32, stderr: &str) {
     check(loader().args(arguments), code, stderr);
@@ -44,34 +31,15 @@ fn an_interface_that_does_not_exist_is_1() {
     }
 }
 
-/// The loader, where all may read it.
-fn copied_loader() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Where the program was built, others may not look. Copied by another process: a descriptor of
-    // ours that writes to it could leak into what another test starts, and a file that is open for
-    // writing does not run.
-    let program = folder.path().join("fun-xdp");
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_fun-xdp")).arg(&program).status();
-    assert!(copied.unwrap().success());
-    (folder, program)
-}
-
 #[test]
 fn without_rights_it_says_how_to_get_them() {
-    let (_folder, program) = copied_loader();
-    let mut command = Command::new(program);
-    command.args(["--iface", "lo"]).current_dir("/");
-    if geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    check(&mut command, 1, "not permitted to create the eBPF maps: run this as root");
+    check_without_rights(env!("CARGO_BIN_EXE_fun-xdp"), &["--iface", "lo"]);
 }
 
 #[test]
 fn capabilities_are_rights_enough() {
     let Some(_network) = network() else { return };
-    let (_folder, program) = copied_loader();
+    let (_folder, program) = copied(env!("CARGO_BIN_EXE_fun-xdp"));
     let with = |capabilities: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps"]);

@@ -8,5 +8,7 @@ mod counting;
 #[path = "../../testbed/network.rs"]
 mod network;
 mod packets;
+#[path = "../../../../testbed/program.rs"]
+mod program;
 mod programs;
 mod run;

@@ -7,7 +7,8 @@ use rustix::process::Signal;
 
 use crate::{
     network::{Network, RECEIVER, ip},
-    run::{Line, Run, network},
+    program::Run,
+    run::network,
 };
 
 /// Source addresses with every last octet.
@@ -75,7 +76,7 @@ fn v0_logs_addresses_and_no_more() {
     for source in [Ipv4Addr::new(198, 51, 100, 7), Ipv4Addr::new(203, 0, 113, 255)] {
         network.send(source).unwrap();
         let logged = format!("source address {source}");
-        run.wait_for(&logged, |line| matches!(line, Line::Err(text) if text.ends_with(&logged)));
+        run.wait_for_log(&logged, |line| line.ends_with(&logged));
     }
     run.end(Signal::TERM, "0 classified, 0 Fizz, 0 Buzz, 0 FizzBuzz, 0 Fibonacci");
 }

@@ -51,17 +51,6 @@ impl Bench {
     }
 }
 
-fn classify(version: Version, source: [u8; 4]) -> Option<SourceAddr> {
-    let source = u32::from_be_bytes(source);
-    match version {
-        Version::V0 => None,
-        Version::V1 => SourceAddr::new_v1(source),
-        Version::V2 => SourceAddr::new_v2(source),
-        Version::V3 => SourceAddr::new_v3(source),
-        Version::V4 => SourceAddr::new_v4(source),
-    }
-}
-
 /// The programs with and without a log; none where the kernel does not permit to load them.
 fn benches() -> impl Iterator<Item = Bench> {
     let objects = [OBJECT, OBJECT_WITH_LOG].into_iter().filter(|_| kernel_permits());
@@ -76,8 +65,8 @@ fn the_kernel_classifies_as_user_space_does() {
                 for source in [[10, 0, 13, octet], [octet, 255, 1, octet], [7, 7, octet, 7]] {
                     let returned = bench.run(version, &frame(IPV4, 64, source), 1);
                     assert_eq!(returned, PASS, "{version} of {source:?}");
-                    let expected = Vec::from_iter(classify(version, source));
-                    assert_eq!(bench.classes(), expected, "{version} of {source:?}");
+                    let class = version.classify(u32::from_be_bytes(source));
+                    assert_eq!(bench.classes(), Vec::from_iter(class), "{version} of {source:?}");
                 }
             }
         }

@@ -1,23 +1,17 @@
-//! Running the loader, and finding out whether it can run here.
+//! Running the loader, in a network of the test's own.
 
 use std::{
-    env, fmt,
-    io::{self, BufRead, BufReader, ErrorKind, Read},
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-    thread,
-    time::{Duration, Instant},
+    io,
+    process::{Command, Stdio},
 };
 
-use aya::{
-    programs::{ProgramError, ProgramType},
-    sys::{SyscallError, is_program_supported},
+use aya::programs::ProgramType;
+use rustix::process::Signal;
+
+use crate::{
+    network::Network,
+    program::{self, Line, Run, skip},
 };
-use rustix::process::{Pid, Signal, kill_process};
-
-use crate::network::Network;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn loader() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fun-xdp"));
@@ -25,26 +19,9 @@ pub(crate) fn loader() -> Command {
     command
 }
 
-/// Skips a test for this reason. CI has the rights and the kernel for all of them: there it fails.
-fn skip(reason: impl fmt::Display) {
-    let in_ci = env::var("CI").is_ok_and(|value| value == "true");
-    assert!(!in_ci, "CI must be able to do this: {reason}");
-    eprintln!("SKIPPED: {reason}");
-}
-
 /// Whether XDP programs load here; if not, the reason is printed.
 pub(crate) fn kernel_permits() -> bool {
-    let denied = match is_program_supported(ProgramType::Xdp) {
-        Ok(supported) => {
-            assert!(supported, "every kernel since 4.8 has XDP programs");
-            return true;
-        }
-        Err(ProgramError::SyscallError(SyscallError { io_error, .. })) => io_error,
-        Err(error) => panic!("the probe failed: {error}"),
-    };
-    assert_eq!(denied.kind(), ErrorKind::PermissionDenied, "the probe failed: {denied}");
-    skip(format!("loading an eBPF program is not permitted here ({denied}): run as root"));
-    false
+    program::kernel_permits(ProgramType::Xdp)
 }
 
 /// A network for this test; `None` if XDP programs do not load or there can be no network, with the
@@ -56,22 +33,8 @@ pub(crate) fn network() -> Option<Network> {
     Network::enter().inspect_err(|error| skip(format!("{error:#}"))).ok()
 }
 
-/// A line that the loader wrote.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Line {
-    Out(String),
-    Err(String),
-}
-
-/// A running loader. Killed when dropped.
-pub(crate) struct Run {
-    child: Child,
-    lines: Receiver<Line>,
-    seen: Vec<Line>,
-}
-
 impl Run {
-    /// Starts it in the network of this thread, and waits until it is attached.
+    /// Starts the loader in the network of this thread, and waits until it is attached.
     pub(crate) fn start(iface: &str, version: &str) -> Self {
         Self::launch(loader().args(["--iface", iface, "--version", version]))
     }
@@ -82,46 +45,18 @@ impl Run {
         drop(reader);
         let mut command = loader();
         command.args(["--iface", iface, "--version", version]).stdout(writer);
-        Self::follow(&mut command)
+        Self::attached(&mut command)
     }
 
     /// Starts a command that is the loader in the end, and waits until it is attached.
     pub(crate) fn launch(command: &mut Command) -> Self {
-        Self::follow(command.stdout(Stdio::piped()))
+        Self::attached(command.stdout(Stdio::piped()))
     }
 
-    fn follow(command: &mut Command) -> Self {
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let (sender, lines) = channel();
-        if let Some(stdout) = child.stdout.take() {
-            forward(stdout, Line::Out, sender.clone());
-        }
-        forward(child.stderr.take().unwrap(), Line::Err, sender);
-        let mut run = Self { child, lines, seen: Vec::new() };
-        run.wait_for(
-            "attachment",
-            |line| matches!(line, Line::Err(text) if text.contains(" attached to ")),
-        );
+    fn attached(command: &mut Command) -> Self {
+        let mut run = Self::follow(command);
+        run.wait_for_log("attachment", |line| line.contains(" attached to "));
         run
-    }
-
-    /// Reads lines until one satisfies `wanted`.
-    pub(crate) fn wait_for(&mut self, what: &str, mut wanted: impl FnMut(&Line) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok(line) => {
-                    let found = wanted(&line);
-                    self.seen.push(line);
-                    if found {
-                        return;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => panic!("no {what} in {PATIENCE:?}: {self}"),
-                Err(RecvTimeoutError::Disconnected) => panic!("ended before {what}: {self}"),
-            }
-        }
     }
 
     /// Waits for that many lines on stdout.
@@ -136,71 +71,16 @@ impl Run {
     }
 
     pub(crate) fn out(&self) -> Vec<&str> {
-        self.seen.iter().filter_map(Line::out).collect()
-    }
-
-    pub(crate) fn err(&self) -> Vec<&str> {
-        self.seen.iter().filter_map(Line::err).collect()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Waits for the end, and has all lines then.
-    pub(crate) fn finish(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > deadline => panic!("does not end: {self}"),
-                None => thread::sleep(Duration::from_millis(10)),
-            }
-        };
-        self.seen.extend(self.lines.iter());
-        assert!(!self.err().iter().any(|line| line.contains("panicked")), "{self}");
-        status
+        let texts = self.seen.iter().filter_map(|line| match line {
+            Line::Out(text) => Some(text.as_str()),
+            Line::Err(_) => None,
+        });
+        texts.collect()
     }
 
     /// Ends it by a signal as a user does; it must end well and tell what it did.
     pub(crate) fn end(&mut self, signal: Signal, tally: &str) {
         self.signal(signal);
-        let status = self.finish();
-        assert_eq!(status.code(), Some(0), "{self}");
-        assert!(self.err().iter().any(|line| line.ends_with(tally)), "no {tally:?}: {self}");
-    }
-}
-
-impl Line {
-    fn out(&self) -> Option<&str> {
-        if let Self::Out(text) = self { Some(text) } else { None }
-    }
-
-    fn err(&self) -> Option<&str> {
-        if let Self::Err(text) = self { Some(text) } else { None }
-    }
-}
-
-fn forward(stream: impl Read + Send + 'static, kind: fn(String) -> Line, to: Sender<Line>) {
-    thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if to.send(kind(line)).is_err() {
-                break;
-            }
-        }
-    });
-}
-
-impl fmt::Display for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the loader wrote {:#?}", self.seen)
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        // Both fail when it has ended, which is as well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.ends_well(tally);
     }
 }

@@ -1,25 +1,16 @@
 //! Runs that end before the first sample.
 
-use std::{
-    fs,
-    os::unix::{fs::PermissionsExt, process::CommandExt},
-    process::Command,
-};
+use std::{fs, process::Command};
 
 use rustix::{
-    process::{Pid, WaitId, WaitIdOptions, geteuid, waitid},
+    process::{Pid, WaitId, WaitIdOptions, waitid},
     thread::gettid,
 };
 
-use crate::run::{kernel_permits, profiler};
-
-fn check(command: &mut Command, code: i32, stderr: &str) {
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(stderr), "{command:?} said {said:?}");
-    assert!(!said.contains("panicked"), "{command:?} said {said:?}");
-    assert_eq!(output.status.code(), Some(code), "{command:?} said {said:?}");
-}
+use crate::{
+    program::{check, check_without_rights},
+    run::{kernel_permits, profiler},
+};
 
 fn check_arguments(arguments: &[&str], code: i32, stderr: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -76,18 +67,6 @@ fn a_process_that_has_ended_is_1() {
 
 #[test]
 fn without_rights_it_says_how_to_get_them() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    // Where the program was built, others may not look. Copied by another process: a descriptor of
-    // ours that writes to it could leak into what another test starts, and a file that is open for
-    // writing does not run.
-    let program = folder.path().join("profiler");
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_profiler")).arg(&program).status();
-    assert!(copied.unwrap().success());
-    let mut command = Command::new(program);
-    command.arg(std::process::id().to_string()).current_dir("/");
-    if geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    check(&mut command, 1, "not permitted to create the eBPF maps: run this as root");
+    let own = std::process::id().to_string();
+    check_without_rights(env!("CARGO_BIN_EXE_profiler"), &[&own]);
 }

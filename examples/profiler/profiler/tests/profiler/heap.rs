@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     run::profiler,
-    sampling::{check_ends_with_a_tally, sampled, wait_for_samples},
+    sampling::{TALLY, sampled, wait_for_samples},
 };
 
 /// Reads dhat-heap.json; gives the names of its frames.
@@ -25,7 +25,7 @@ fn check_run(signal: Signal) {
     let Some((busy, folder, mut run)) = sampled("while :; do :; done") else { return };
     wait_for_samples(&mut run, &format!("pid={}", busy.pid()));
     run.signal(signal);
-    check_ends_with_a_tally(run);
+    run.ends_well(TALLY);
     let frames = check_heap_profile(folder.path());
     let allocates = |function: &str| frames.iter().any(|frame| frame.contains(function));
     assert!(allocates("profiler::process_sample"), "{frames:#?}");

@@ -3,5 +3,7 @@
 mod arguments;
 #[cfg(feature = "dhat-heap")]
 mod heap;
+#[path = "../../../../testbed/program.rs"]
+mod program;
 mod run;
 mod sampling;

@@ -5,7 +5,13 @@ use std::{hint, process, sync::Arc, thread};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::run::{Busy, Run, kernel_permits};
+use crate::{
+    program::Run,
+    run::{Busy, kernel_permits},
+};
+
+/// What the profiler says at a good end.
+pub(crate) const TALLY: &str = " samples logged, 0 not understood, ";
 
 /// With the feature `oops` a sample takes half a second: three will do.
 const SAMPLES: u32 = if cfg!(feature = "oops") { 3 } else { 50 };
@@ -24,7 +30,7 @@ pub(crate) fn sampled(script: &str) -> Option<(Busy, TempDir, Run)> {
 /// Waits for samples of a thread, or of any thread of a process.
 pub(crate) fn wait_for_samples(run: &mut Run, of: &str) {
     let mut samples = 0;
-    run.wait_for(&format!("samples of {of}"), |line| {
+    run.wait_for_log(&format!("samples of {of}"), |line| {
         samples += u32::from(is_sample_of(line, of));
         samples == SAMPLES
     });
@@ -34,18 +40,11 @@ fn is_sample_of(line: &str, of: &str) -> bool {
     line.contains(" sample ktime=") && line.contains(&format!(" {of} ")) && line.contains("=0x")
 }
 
-pub(crate) fn check_ends_with_a_tally(run: Run) {
-    let (status, lines) = run.finish();
-    let tally = |line: &String| line.contains(" samples logged, 0 not understood, ");
-    assert!(lines.iter().any(tally), "{lines:#?}");
-    assert_eq!(status.code(), Some(0), "{lines:#?}");
-}
-
 fn check_signal(signal: Signal) {
     let Some((busy, _folder, mut run)) = sampled("while :; do :; done") else { return };
     wait_for_samples(&mut run, &format!("pid={0} tid={0}", busy.pid()));
     run.signal(signal);
-    check_ends_with_a_tally(run);
+    run.ends_well(TALLY);
 }
 
 #[test]
@@ -63,17 +62,15 @@ fn the_end_of_the_target_ends_a_run() {
     let Some((busy, _folder, mut run)) = sampled("while :; do :; done") else { return };
     wait_for_samples(&mut run, &format!("pid={}", busy.pid()));
     drop(busy);
-    check_ends_with_a_tally(run);
+    run.ends_well(TALLY);
 }
 
 #[test]
 fn a_target_that_sleeps_gives_an_explanation() {
     let Some((_idle, _folder, mut run)) = sampled("read never") else { return };
-    run.wait_for("start", |line| line.contains("sampling process"));
+    run.wait_for_log("start", |line| line.contains("sampling process"));
     run.signal(Signal::INT);
-    let (status, lines) = run.finish();
-    assert!(lines.iter().any(|line| line.contains("no samples: ")), "{lines:#?}");
-    assert_eq!(status.code(), Some(0), "{lines:#?}");
+    run.ends_well("no samples: ");
 }
 
 #[test]
@@ -83,14 +80,14 @@ fn children_are_followed() {
     else {
         return;
     };
-    run.wait_for("start", |line| line.contains("sampling process"));
+    run.wait_for_log("start", |line| line.contains("sampling process"));
     parent.say("go");
     let own = format!("pid={}", parent.pid());
-    run.wait_for("sample of the child", |line| {
+    run.wait_for_log("sample of the child", |line| {
         is_sample_of(line, "sample") && !is_sample_of(line, &own)
     });
     run.signal(Signal::INT);
-    check_ends_with_a_tally(run);
+    run.ends_well(TALLY);
 }
 
 /// A perf event belongs to one thread: those that are there already need one each.
@@ -114,5 +111,5 @@ fn threads_that_are_there_already_are_sampled() {
     let mut run = Run::start(folder.path(), process::id());
     wait_for_samples(&mut run, &format!("pid={} tid={tid}", process::id()));
     run.signal(Signal::INT);
-    check_ends_with_a_tally(run);
+    run.ends_well(TALLY);
 }

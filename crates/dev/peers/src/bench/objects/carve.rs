@@ -25,14 +25,7 @@ pub(super) fn images(bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 fn find(bytes: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        from += bytes[from..].iter().position(|&byte| byte == MAGIC[0])?;
-        if bytes[from..].starts_with(MAGIC) {
-            return Some(from);
-        }
-        from += 1;
-    }
+    bytes.windows(MAGIC.len()).position(|window| window == MAGIC)
 }
 
 /// How long the object file is that begins here: up to the end of its last part.

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::comparison::{below, sorted};
+use wingbeat_steps::folders::{below, sorted};
 
 /// A folder with object files of one origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn folders(argument: &str) -> anyhow::Result<Vec<Folder>> {
     if let Some((origin, dir)) = argument.split_once('=') {
         return Ok(vec![Folder { origin: origin.to_owned(), dir: dir.into() }]);
     }
-    let dirs = sorted(Path::new(argument)).with_context(|| format!("cannot read {argument}"))?;
+    let dirs = sorted(Path::new(argument))?;
     let dirs = dirs.into_iter().filter(|dir| dir.is_dir());
     Ok(dirs.map(|dir| Folder { origin: name(&dir), dir }).collect())
 }
@@ -41,8 +41,9 @@ pub(super) fn objects(folders: &[Folder]) -> anyhow::Result<Vec<Object>> {
     // Reading all of them at once would take some hundred megabytes: only sizes are kept.
     let mut by_size: HashMap<u64, Vec<PathBuf>> = HashMap::new();
     for Folder { origin, dir } in folders {
-        let files = below(dir).with_context(|| format!("cannot read {}", dir.display()))?;
-        for file in files.into_iter().filter(|file| file.extension().is_some_and(|it| it == "o")) {
+        for file in
+            below(dir)?.into_iter().filter(|file| file.extension().is_some_and(|it| it == "o"))
+        {
             let context = || format!("cannot read {}", file.display());
             let known = by_size.entry(file.metadata().with_context(context)?.len()).or_default();
             let content = fs::read(&file).with_context(context)?;

@@ -1,6 +1,6 @@
 //! What `wingbeat bench` makes of an object file, program by program. docs/bench.md describes the JSON.
 
-use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
@@ -42,8 +42,7 @@ pub(super) fn measure(
     time: Duration,
     limit: Duration,
 ) -> anyhow::Result<Measured> {
-    let mut command = Command::new(&wingbeat.program);
-    command.args(["--quiet", "bench", "--format", "json", "--cpu", &wingbeat.cpu.to_string()]);
+    let mut command = wingbeat.command();
     command.arg("--time").arg(format!("{}ms", time.as_millis())).arg(object);
     let Ended { stdout, stderr, wall, is_late } = veristat::run(&command, limit)?;
     let wall_s = wall.as_secs_f64();

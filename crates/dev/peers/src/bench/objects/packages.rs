@@ -9,23 +9,17 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use wingbeat_ebpf_build::Toolchain;
+use wingbeat_steps::folders::below;
 
 use super::{
     carve,
     files::{self, Folder},
 };
-use crate::comparison::{below, output};
+use crate::comparison::output;
 
 /// Packages of Debian 12 and later. Those that are missing from another release are left out.
-const PACKAGES: [&str; 7] = [
-    "libbpf-tools",
-    "libxdp1",
-    "xdp-tools",
-    "xdp-tests",
-    "golang-github-cilium-ebpf-dev",
-    "ir-keytable",
-    "pcp",
-];
+const PACKAGES: &str = "libbpf-tools libxdp1 xdp-tools xdp-tests golang-github-cilium-ebpf-dev \
+                        ir-keytable pcp";
 
 /// File beside the objects of a package with its version.
 const VERSION: &str = "version";
@@ -35,7 +29,7 @@ pub(super) fn folders() -> anyhow::Result<(Vec<Folder>, Vec<String>)> {
     let cache = Toolchain::cache_dir().join("objects");
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let (mut folders, mut notes, mut versions) = (Vec::new(), Vec::new(), Vec::new());
-    for package in PACKAGES {
+    for package in PACKAGES.split_whitespace() {
         match folder(&cache, package) {
             Ok(dir) => {
                 let version = fs::read_to_string(dir.join(VERSION)).unwrap_or_default();
@@ -62,7 +56,7 @@ fn folder(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
     eprintln!("getting the objects of {package}");
     let draft = tempfile::tempdir_in(cache).context("cannot create a temporary folder")?;
     output(Command::new("apt-get").args(["download", "-q", package]).current_dir(draft.path()))?;
-    let files = below(draft.path()).context("cannot read what apt-get downloaded")?;
+    let files = below(draft.path())?;
     let deb = files.first().context("apt-get downloaded nothing")?;
     let (root, objects) = (draft.path().join("root"), draft.path().join("objects"));
     output(Command::new("dpkg-deb").arg("--extract").args([deb, &root]))?;
@@ -79,7 +73,7 @@ fn folder(cache: &Path, package: &str) -> anyhow::Result<PathBuf> {
 fn unpack(root: &Path, into: &Path) -> anyhow::Result<usize> {
     fs::create_dir_all(into).with_context(|| format!("cannot create {}", into.display()))?;
     let mut names: HashMap<String, usize> = HashMap::new();
-    for file in below(root).with_context(|| format!("cannot read {}", root.display()))? {
+    for file in below(root)? {
         let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         for image in carve::images(&bytes) {
             let name = files::name(&file);

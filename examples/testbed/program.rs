@@ -1,0 +1,189 @@
+//! What the tests of the examples share: running an example as its users do, and finding out whether
+//! its eBPF programs load here.
+
+use std::{
+    env, fmt, fs,
+    io::{BufRead, BufReader, ErrorKind, Read},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::{
+    programs::{ProgramError, ProgramType},
+    sys::{SyscallError, is_program_supported},
+};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use tempfile::TempDir;
+
+/// With the profiler's feature `oops` a sample takes up to a second, and the first of them come late.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Skips a test for this reason. CI has the rights and the kernel for all of them: there it fails.
+pub(crate) fn skip(reason: impl fmt::Display) {
+    let in_ci = env::var("CI").is_ok_and(|value| value == "true");
+    assert!(!in_ci, "CI must be able to do this: {reason}");
+    eprintln!("SKIPPED: {reason}");
+}
+
+/// Whether programs of this type load here; if not, the reason is printed. Only a refusal counts as one.
+pub(crate) fn kernel_permits(kind: ProgramType) -> bool {
+    let denied = match is_program_supported(kind) {
+        Ok(supported) => {
+            assert!(supported, "every kernel since 4.9 has {kind:?} programs");
+            return true;
+        }
+        Err(ProgramError::SyscallError(SyscallError { io_error, .. })) => io_error,
+        Err(error) => panic!("the probe failed: {error}"),
+    };
+    assert_eq!(denied.kind(), ErrorKind::PermissionDenied, "the probe failed: {denied}");
+    skip(format!("loading an eBPF program is not permitted here ({denied}): run as root"));
+    false
+}
+
+/// Runs a command that says this on stderr, prints nothing, and ends with this code.
+pub(crate) fn check(command: &mut Command, code: i32, stderr: &str) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(stderr), "{command:?} said {said:?}");
+    assert!(!said.contains("panicked"), "{command:?} said {said:?}");
+    assert_eq!(output.status.code(), Some(code), "{command:?} said {said:?}");
+    assert!(output.stdout.is_empty(), "{command:?} wrote {:?}", output.stdout);
+}
+
+/// A copy of a program, where all may read it.
+pub(crate) fn copied(program: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Where the program was built, others may not look. Copied by another process: a descriptor of
+    // ours that writes to it could leak into what another test starts, and a file that is open for
+    // writing does not run.
+    let copy = folder.path().join(Path::new(program).file_name().unwrap());
+    let copied = Command::new("cp").arg(program).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    (folder, copy)
+}
+
+/// Runs a program as a user without rights, who is told how to get them.
+pub(crate) fn check_without_rights(program: &str, arguments: &[&str]) {
+    let (_folder, program) = copied(program);
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir("/");
+    if geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    check(&mut command, 1, "not permitted to create the eBPF maps: run this as root");
+}
+
+/// A line that the program wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    Out(String),
+    Err(String),
+}
+
+/// A running program. Killed when dropped.
+pub(crate) struct Run {
+    child: Child,
+    lines: Receiver<Line>,
+    /// The lines that were waited for, and all before them.
+    pub seen: Vec<Line>,
+}
+
+impl Run {
+    /// Starts a command, and follows what it says on stderr, and on stdout if that is piped.
+    pub(crate) fn follow(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            forward(stdout, Line::Out, sender.clone());
+        }
+        forward(child.stderr.take().unwrap(), Line::Err, sender);
+        Self { child, lines, seen: Vec::new() }
+    }
+
+    /// Reads lines until one satisfies `wanted`.
+    pub(crate) fn wait_for(&mut self, what: &str, mut wanted: impl FnMut(&Line) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    let found = wanted(&line);
+                    self.seen.push(line);
+                    if found {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("no {what} in {PATIENCE:?}: {self}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("ended before {what}: {self}"),
+            }
+        }
+    }
+
+    /// Reads lines until one of stderr satisfies `wanted`.
+    pub(crate) fn wait_for_log(&mut self, what: &str, mut wanted: impl FnMut(&str) -> bool) {
+        self.wait_for(what, |line| matches!(line, Line::Err(text) if wanted(text)));
+    }
+
+    pub(crate) fn err(&self) -> Vec<&str> {
+        let texts = self.seen.iter().filter_map(|line| match line {
+            Line::Err(text) => Some(text.as_str()),
+            Line::Out(_) => None,
+        });
+        texts.collect()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end, and has all lines then.
+    pub(crate) fn finish(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() > deadline => panic!("does not end: {self}"),
+                None => thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        self.seen.extend(self.lines.iter());
+        assert!(!self.err().iter().any(|line| line.contains("panicked")), "{self}");
+        status
+    }
+
+    /// Waits for the end; it must end well, and have said this on stderr.
+    pub(crate) fn ends_well(&mut self, said: &str) {
+        let status = self.finish();
+        assert_eq!(status.code(), Some(0), "{self}");
+        assert!(self.err().iter().any(|line| line.contains(said)), "no {said:?}: {self}");
+    }
+}
+
+fn forward(stream: impl Read + Send + 'static, kind: fn(String) -> Line, to: Sender<Line>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if to.send(kind(line)).is_err() {
+                break;
+            }
+        }
+    });
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the program wrote {:#?}", self.seen)
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Both fail when it has ended, which is as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
