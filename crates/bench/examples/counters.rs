@@ -84,7 +84,7 @@ impl<'a> Pair<'a> {
         let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes())?;
         let mut descriptors = maps.descriptors();
         descriptors.push(notebook.as_fd());
-        let counted = loader.load(&linked.program, &instrumented.code, &descriptors)?;
+        let counted = loader.load(&linked.program, &instrumented.program.code, &descriptors)?;
         let verified =
             [&plain, &counted].map(|loaded| u64::from(loaded.info.verified_instructions));
         Ok(Self { linked, loader, instrumented, verified })
@@ -97,7 +97,7 @@ impl<'a> Pair<'a> {
         let counters = LoadedMap::notebook(self.instrumented.plan.value_size_bytes())?;
         let mut maps = [first.descriptors(), second.descriptors()];
         maps[1].push(counters.as_fd());
-        let codes = [&self.linked.code, &self.instrumented.code];
+        let codes = [&self.linked.code, &self.instrumented.program.code];
         let image = Image::load((&self.linked.program, self.loader), codes, maps, 1, random)?;
         let calls = image.burst_calls(random)?;
         let pairs = image.take_turns(calls, PAIRS, random)?;

@@ -118,7 +118,7 @@ impl Beside<'_> {
             Ok::<_, support::Failure>(wrapper::wrap(code, options)?)
         };
         let [program, empty] = [wrapped(&self.linked.code, own)?, wrapped(self.empty, 0)?];
-        let (_, medians) = self.take_turns([&program.code, &empty.code], [true; 2], random)?;
+        let (_, medians) = self.take_turns([&program, &empty], [true; 2], random)?;
         Ok(medians[0] - medians[1])
     }
 
@@ -153,7 +153,7 @@ impl Beside<'_> {
     }
 
     fn options(&self, map_fd: i32) -> wrapper::Options {
-        wrapper::Options { map_fd, program_type: self.linked.program.r#type, throw_btf_id: None }
+        wrapper::Options { map_fd, program_type: self.linked.program.r#type }
     }
 }
 
@@ -180,7 +180,7 @@ impl Own {
 }
 
 fn clock(is_wanted: bool) -> Result<Option<LoadedMap>> {
-    Ok(is_wanted.then(|| LoadedMap::notebook(wrapper::histogram::VALUE_SIZE as u32)).transpose()?)
+    Ok(is_wanted.then(|| LoadedMap::notebook(wrapper::histogram::VALUE_SIZE_BYTES)).transpose()?)
 }
 
 /// The same program, which first waits until all before it has ended: the clock is read in order.

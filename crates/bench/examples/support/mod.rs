@@ -10,7 +10,7 @@ use wingbeat_bench::{
     input::DEFAULT_PACKET,
     instrument::wrapper::{
         self,
-        alternate::{Turns, neighbours},
+        alternate::{Turns, VALUE_SIZE, neighbours},
     },
 };
 use wingbeat_bpf::{
@@ -71,11 +71,10 @@ impl Image {
         let options = wrapper::Options {
             map_fd: first_maps + i32::try_from(second.len())?,
             program_type: program.r#type,
-            throw_btf_id: None,
         };
         let place = random.below(PLACES);
         let both = wrapper::alternate(codes, first_maps, home, XDP_PASS, place, options)?;
-        let notebook = LoadedMap::notebook(both.value_size_bytes)?;
+        let notebook = LoadedMap::notebook(VALUE_SIZE as u32)?;
         let maps: Vec<_> = first.into_iter().chain(second).chain([notebook.as_fd()]).collect();
         let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
         let program = loader.load_image(program, &both.code, &both.called, &maps, effort)?;

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::instrument::wrapper::{
     self,
-    alternate::{BURSTS_MAX, Turns},
+    alternate::{BURSTS_MAX, Turns, VALUE_SIZE},
 };
 
 /// Length of a burst: a thousand steps of a coarse clock, and short beside what disturbs.
@@ -132,7 +132,6 @@ impl<'a> Image<'a> {
         let options = wrapper::Options {
             map_fd: first_count + number(second_maps.all().len())?,
             program_type: wanted.linked.program.r#type,
-            throw_btf_id: None,
         };
         let padding = random.below(PLACES);
         let result = harmless_value(wanted.linked.program.r#type);
@@ -140,7 +139,7 @@ impl<'a> Image<'a> {
         let home = usize::from(!is_swapped);
         let image = wrapper::alternate(codes, first_count, home, result, padding, options)
             .map_err(|error| error.to_string())?;
-        let notebook = LoadedMap::notebook(image.value_size_bytes).map_err(|e| e.to_string())?;
+        let notebook = LoadedMap::notebook(VALUE_SIZE as u32).map_err(|e| e.to_string())?;
         let mut descriptors = first_maps.descriptors();
         descriptors.extend(second_maps.descriptors());
         descriptors.push(notebook.as_fd());

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     counts::{Counts, TailCalls},
-    instrument::wrapper::{self, Recorded, read_histogram},
+    instrument::wrapper::{self, Recorded, histogram::VALUE_SIZE_BYTES, read_histogram},
 };
 
 /// Time from which on maps are created once for all loads of an image.
@@ -347,20 +347,19 @@ impl Origin<'_> {
         let options = wrapper::Options {
             map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
             program_type: linked.program.r#type,
-            throw_btf_id: None,
         };
         if linked.throwing_calls().next().is_some() {
             return Err("it throws exceptions, which would skip the second clock read".to_owned());
         }
         let wrapped = wrapper::wrap(&linked.code, options).map_err(|error| error.to_string())?;
-        let notebook = LoadedMap::notebook(wrapped.value_size_bytes).map_err(|e| e.to_string())?;
+        let notebook = LoadedMap::notebook(VALUE_SIZE_BYTES).map_err(|e| e.to_string())?;
         let mut descriptors = state.maps.descriptors();
         descriptors.push(notebook.as_fd());
         let effort = kernel.little_effort();
         let program =
-            loader.load_with(&linked.program, &wrapped.code, &descriptors, effort).map_err(
-                |error| format!("the kernel refuses it with a clock around it: {}", short(&error)),
-            )?;
+            loader.load_with(&linked.program, &wrapped, &descriptors, effort).map_err(|error| {
+                format!("the kernel refuses it with a clock around it: {}", short(&error))
+            })?;
         Ok(Clocked { program, notebook })
     }
 }

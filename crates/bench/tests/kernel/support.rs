@@ -103,7 +103,8 @@ impl Kernel {
         };
         let instrumented = counters::instrument(&code, &options).expect("counters");
         let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes()).expect("a map");
-        let counted = self.loader.load(&self.program, &instrumented.code, &[notebook.as_fd()]);
+        let counted =
+            self.loader.load(&self.program, &instrumented.program.code, &[notebook.as_fd()]);
         let counted = match counted {
             Ok(counted) => counted,
             Err(error) if error.to_string().contains(REMOVED_CALLBACK) => return None,
