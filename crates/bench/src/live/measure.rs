@@ -9,12 +9,11 @@ use wingbeat_bpf::{owners::Owners, program::ProgramInfo};
 
 use super::{
     Attachments, LiveError, Options, Progress, Statistics,
-    change::{Change, Rates},
+    change::{Change, Rates, Reading},
     check_rights,
     command::measured_time,
     cpus_online,
     held::{Held, hold},
-    reading::Reading,
     report::{CommandReport, EndedBy, LiveReport, ProgramReport, Vanished, busiest_first},
     single_runs,
     uncertainty::{Slices, Sums},

@@ -6,9 +6,8 @@ use wingbeat_bpf::{owners::Owners, program::ProgramInfo};
 
 use super::{
     Attachments, LiveError, Sampler, Statistics,
-    change::Change,
+    change::{Change, Reading},
     check_rights, cpus_online,
-    reading::Reading,
     report::{LiveReport, ProgramReport, Vanished},
     warning,
 };

@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_bpf::{
     code::{Insn, op},
-    loader::{Loaded, LoadedMap, LoadedMaps},
+    loader::{Loaded, LoadedMap, LoadedMaps, Loader},
     probe,
     spec::Linked,
 };
@@ -20,11 +20,11 @@ use wingbeat_stats::{random::Random, sample::Sample};
 use super::{
     BenchError,
     bursts::Bursts,
+    contents::{Contents, fill},
     error::short,
     kernel::Kernel,
     ruler::harmless_value,
     runner::{Alternation, Given, Pace},
-    subject::Side,
 };
 use crate::instrument::wrapper::{
     self,
@@ -55,6 +55,30 @@ fn why_refused(reason: &str) -> String {
         false => format!(
             "alternating within a run needs the instruction may_goto (Linux 6.9); {refused}"
         ),
+    }
+}
+
+/// What is needed to load a program beside another one, in one image.
+#[derive(Debug, Clone)]
+pub(super) struct Side<'a> {
+    pub(super) linked: &'a Linked,
+    pub(super) loader: &'a Loader,
+    pub(super) contents: &'a Contents,
+    /// Maps that take long to create: all its loads have the same ones.
+    pub(super) maps: Option<LoadedMaps>,
+}
+
+impl Side<'_> {
+    /// Maps as they are before the first run.
+    pub(super) fn fresh_maps(&self) -> Result<LoadedMaps, BenchError> {
+        if let Some(maps) = &self.maps
+            && maps.reset().is_ok()
+        {
+            return Ok(maps.clone());
+        }
+        let mut maps = self.loader.create_maps_for(&[&self.linked.code], false)?;
+        fill(&mut maps, self.contents)?;
+        Ok(maps)
     }
 }
 
