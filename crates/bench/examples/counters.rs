@@ -13,15 +13,14 @@ mod support;
 
 use std::os::fd::AsFd as _;
 
-use support::{Image, LOADS, PAIRS, Result, XDP_PASS, each_xdp};
+use support::{Image, LOADS, PAIRS, Result, each_xdp, made};
 use wingbeat_bench::instrument::counters;
 use wingbeat_bpf::{
-    ProgramType,
     code::op,
     loader::{LoadedMap, Loader},
     spec::Linked,
 };
-use wingbeat_programs::{assemble::Assembler, linked};
+use wingbeat_programs::assemble::Assembler;
 use wingbeat_stats::{random::Random, sample::median};
 
 fn main() -> Result<()> {
@@ -107,11 +106,7 @@ impl<'a> Pair<'a> {
 
 /// An XDP program around a loop.
 fn looping(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
-    let mut it = Assembler::new();
-    it.mov(0, 0).mov(3, 0);
-    body(&mut it);
-    it.mov(0, XDP_PASS).exit();
-    linked(name, ProgramType::XDP, it.finish())
+    made(name, |it| body(it.mov(0, 0).mov(3, 0)))
 }
 
 fn straight(it: &mut Assembler, turns: i32) {

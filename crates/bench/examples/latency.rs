@@ -24,21 +24,17 @@ mod support;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use support::{Image, LOADS, PAIRS, Result, XDP_PASS, each_xdp};
+use support::{Image, LOADS, PAIRS, Result, XDP_PASS, each_xdp, made};
 use wingbeat_bench::{
     analyse::medians_ns,
     instrument::wrapper::{self, read_histogram},
 };
 use wingbeat_bpf::{
-    ProgramType,
     code::{Code, Insn, op},
     loader::{LoadedMap, LoadedMaps, Loader},
     spec::Linked,
 };
-use wingbeat_programs::{
-    assemble::{Assembler, load, store},
-    linked,
-};
+use wingbeat_programs::assemble::{Assembler, load, store};
 use wingbeat_stats::{
     bootstrap::Bootstrap,
     random::Random,
@@ -244,12 +240,4 @@ fn chain(name: &str, len: usize) -> Linked {
         it.mov(0, 3).mov(1, 5);
         (0..len).for_each(|_| _ = it.alu(op::MUL, 0, 1));
     })
-}
-
-/// An XDP program around some instructions.
-fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
-    let mut it = Assembler::new();
-    body(&mut it);
-    it.mov(0, XDP_PASS).exit();
-    linked(name, ProgramType::XDP, it.finish())
 }

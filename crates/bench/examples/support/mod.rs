@@ -19,6 +19,7 @@ use wingbeat_bpf::{
     loader::{Alarm, Effort, Explained, Loaded, LoadedMap, Loader, LoaderOptions, RunInput, run},
     spec::{Linked, ProgramSpec, Spec},
 };
+use wingbeat_programs::{assemble::Assembler, linked};
 use wingbeat_stats::{random::Random, sample::median};
 
 pub(crate) type Failure = Box<dyn Error>;
@@ -50,6 +51,14 @@ pub(crate) fn each_xdp(
         }
     }
     Ok(())
+}
+
+/// An XDP program around some instructions.
+pub(crate) fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
+    let mut it = Assembler::new();
+    body(&mut it);
+    it.mov(0, XDP_PASS).exit();
+    linked(name, ProgramType::XDP, it.finish())
 }
 
 /// Two codes in the kernel, at a random place.

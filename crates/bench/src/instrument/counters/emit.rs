@@ -65,7 +65,7 @@ pub(super) fn insertions(
     let depth_bytes = LazyCell::new(|| subject.depth_bytes());
     let written = actions.into_iter().map(|(location, mut actions)| {
         actions.sort_by_key(|&(rank, _)| rank);
-        let place = Place::new(subject, homes, location, base_slot);
+        let place = InsertionPlace::new(subject, homes, location, base_slot);
         let insns = place.write(&actions, &|| *depth_bytes);
         let insns = insns.ok_or_else(|| NotInstrumentable::StackFull {
             function: subject.name(),
@@ -151,7 +151,7 @@ fn way_out(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
 }
 
 /// What may be used at a location.
-struct Place {
+struct InsertionPlace {
     insn_index: usize,
     dead: Registers,
     /// Registers that may be saved and restored.
@@ -163,7 +163,7 @@ struct Place {
     map_fd: i32,
 }
 
-impl Place {
+impl InsertionPlace {
     fn new(subject: &Subject<'_>, homes: &Homes, location: Location, base_slot: usize) -> Self {
         let graph = subject.graph;
         let (insn_index, region) = match location {
@@ -256,7 +256,7 @@ struct Scratch<'a> {
 }
 
 impl<'a> Scratch<'a> {
-    fn new(place: &Place, mentioned: Registers, depth_bytes: &'a dyn Fn() -> u32) -> Self {
+    fn new(place: &InsertionPlace, mentioned: Registers, depth_bytes: &'a dyn Fn() -> u32) -> Self {
         let taken = place.held.or(mentioned);
         Self {
             free: place.dead.without(taken),
