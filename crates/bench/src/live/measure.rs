@@ -64,11 +64,10 @@ pub fn measure(
         programs.push(report);
     }
     warnings.extend(warning::about_owners(&owners, &programs));
-    let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
     Ok(LiveReport {
         ended_by: run.ended_by,
         empty_run_ns: statistics.empty_run_ns,
-        vanished: change.vanished.iter().map(vanished).collect(),
+        vanished: change.vanished.iter().map(Vanished::from).collect(),
         command: run.command,
         warnings,
         ..LiveReport::new(busiest_first(programs), cpus_online(), change.interval_ns)

@@ -241,14 +241,9 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     fn reload(&mut self) -> Result<(), BenchError> {
         let mut state = self.origin.load()?;
         // A form that could not be had once is not tried again.
-        state.counted = match &self.state.counted {
-            Ok(_) => self.origin.counted(&state),
-            Err(reason) => Err(reason.clone()),
-        };
-        state.clocked = match &self.state.clocked {
-            Ok(_) => self.origin.clocked(&state),
-            Err(reason) => Err(reason.clone()),
-        };
+        let reason = |form| self.missing(form).map(str::to_owned);
+        state.counted = reason(Form::Counted).map_or_else(|| self.origin.counted(&state), Err);
+        state.clocked = reason(Form::Clocked).map_or_else(|| self.origin.clocked(&state), Err);
         self.state = state;
         Ok(())
     }

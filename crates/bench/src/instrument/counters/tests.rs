@@ -287,12 +287,15 @@ fn callbacks_count_themselves() {
     assert_eq!(counts, [1, 1, 0, 1, 1, 1, 1, 5, 5], "the second half of the load is not one");
 }
 
+/// A branch over one instruction.
+fn branching(it: &mut Assembler) {
+    let skip = it.label();
+    it.mov(0, 0).branch(op::JEQ, 1, 0, skip).mov(0, 1).bind(skip).exit();
+}
+
 #[test]
 fn branches_are_counted() {
-    let counted = counted(|it| {
-        let skip = it.label();
-        it.mov(0, 0).branch(op::JEQ, 1, 0, skip).mov(0, 1).bind(skip).exit();
-    });
+    let counted = counted(branching);
     assert_eq!(counted.plan.slots(), 2);
     for (first, second) in [(7, 3), (3, 7)] {
         let edges = counted.plan.edge_counts(&[first, second]);
@@ -314,10 +317,7 @@ fn counters_without_a_value_are_zero() {
 
 #[test]
 fn counts_that_contradict_each_other_do_no_harm() {
-    let counted = counted(|it| {
-        let skip = it.label();
-        it.mov(0, 0).branch(op::JEQ, 1, 0, skip).mov(0, 1).bind(skip).exit();
-    });
+    let counted = counted(branching);
     let counts = counted.plan.insn_counts(&[u64::MAX, u64::MAX]);
     assert_eq!(counts.len(), 4);
 }
