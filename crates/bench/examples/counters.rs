@@ -13,15 +13,14 @@ mod support;
 
 use std::os::fd::AsFd as _;
 
-use support::{Image, LOADS, PAIRS, Result, XDP_PASS, each_xdp};
+use support::{Image, LOADS, PAIRS, Result, each_xdp, made};
 use wingbeat_bench::instrument::counters;
 use wingbeat_bpf::{
-    ProgramType,
     code::op,
     loader::{LoadedMap, Loader},
     spec::Linked,
 };
-use wingbeat_programs::{assemble::Assembler, linked};
+use wingbeat_programs::assemble::Assembler;
 use wingbeat_stats::{random::Random, sample::median};
 
 fn main() -> Result<()> {
@@ -84,7 +83,7 @@ impl<'a> Pair<'a> {
         let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes())?;
         let mut descriptors = maps.descriptors();
         descriptors.push(notebook.as_fd());
-        let counted = loader.load(&linked.program, &instrumented.code, &descriptors)?;
+        let counted = loader.load(&linked.program, &instrumented.program.code, &descriptors)?;
         let verified =
             [&plain, &counted].map(|loaded| u64::from(loaded.info.verified_instructions));
         Ok(Self { linked, loader, instrumented, verified })
@@ -97,7 +96,7 @@ impl<'a> Pair<'a> {
         let counters = LoadedMap::notebook(self.instrumented.plan.value_size_bytes())?;
         let mut maps = [first.descriptors(), second.descriptors()];
         maps[1].push(counters.as_fd());
-        let codes = [&self.linked.code, &self.instrumented.code];
+        let codes = [&self.linked.code, &self.instrumented.program.code];
         let image = Image::load((&self.linked.program, self.loader), codes, maps, 1, random)?;
         let calls = image.burst_calls(random)?;
         let pairs = image.take_turns(calls, PAIRS, random)?;
@@ -107,11 +106,7 @@ impl<'a> Pair<'a> {
 
 /// An XDP program around a loop.
 fn looping(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
-    let mut it = Assembler::new();
-    it.mov(0, 0).mov(3, 0);
-    body(&mut it);
-    it.mov(0, XDP_PASS).exit();
-    linked(name, ProgramType::XDP, it.finish())
+    made(name, |it| body(it.mov(0, 0).mov(3, 0)))
 }
 
 fn straight(it: &mut Assembler, turns: i32) {

@@ -24,21 +24,17 @@ mod support;
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use support::{Image, LOADS, PAIRS, Result, XDP_PASS, each_xdp};
+use support::{Image, LOADS, PAIRS, Result, XDP_PASS, each_xdp, made};
 use wingbeat_bench::{
     analyse::medians_ns,
     instrument::wrapper::{self, read_histogram},
 };
 use wingbeat_bpf::{
-    ProgramType,
     code::{Code, Insn, op},
     loader::{LoadedMap, LoadedMaps, Loader},
     spec::Linked,
 };
-use wingbeat_programs::{
-    assemble::{Assembler, load, store},
-    linked,
-};
+use wingbeat_programs::assemble::{Assembler, load, store};
 use wingbeat_stats::{
     bootstrap::Bootstrap,
     random::Random,
@@ -118,7 +114,7 @@ impl Beside<'_> {
             Ok::<_, support::Failure>(wrapper::wrap(code, options)?)
         };
         let [program, empty] = [wrapped(&self.linked.code, own)?, wrapped(self.empty, 0)?];
-        let (_, medians) = self.take_turns([&program.code, &empty.code], [true; 2], random)?;
+        let (_, medians) = self.take_turns([&program, &empty], [true; 2], random)?;
         Ok(medians[0] - medians[1])
     }
 
@@ -153,7 +149,7 @@ impl Beside<'_> {
     }
 
     fn options(&self, map_fd: i32) -> wrapper::Options {
-        wrapper::Options { map_fd, program_type: self.linked.program.r#type, throw_btf_id: None }
+        wrapper::Options { map_fd, program_type: self.linked.program.r#type }
     }
 }
 
@@ -180,7 +176,7 @@ impl Own {
 }
 
 fn clock(is_wanted: bool) -> Result<Option<LoadedMap>> {
-    Ok(is_wanted.then(|| LoadedMap::notebook(wrapper::histogram::VALUE_SIZE as u32)).transpose()?)
+    Ok(is_wanted.then(|| LoadedMap::notebook(wrapper::histogram::VALUE_SIZE_BYTES)).transpose()?)
 }
 
 /// The same program, which first waits until all before it has ended: the clock is read in order.
@@ -244,12 +240,4 @@ fn chain(name: &str, len: usize) -> Linked {
         it.mov(0, 3).mov(1, 5);
         (0..len).for_each(|_| _ = it.alu(op::MUL, 0, 1));
     })
-}
-
-/// An XDP program around some instructions.
-fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
-    let mut it = Assembler::new();
-    body(&mut it);
-    it.mov(0, XDP_PASS).exit();
-    linked(name, ProgramType::XDP, it.finish())
 }

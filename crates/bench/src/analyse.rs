@@ -144,7 +144,7 @@ pub fn report(mut raw: Raw) -> BenchReport {
         .iter()
         .map(|(r#type, run)| Ruler {
             r#type: r#type.name(),
-            latency: latency(run, Base::Itself, raw.seed),
+            latency: latency(run, &|_| Some(0.0), raw.seed),
             distribution: single_runs::of(run, run, (step, raw.seed), None),
         })
         .collect();
@@ -159,7 +159,8 @@ pub fn report(mut raw: Raw) -> BenchReport {
         .map(|case| {
             let ruler = ruler_of(case.r#type);
             let median_ns = Sample::new(ruler.repeated().to_vec()).ok().map(|it| it.median());
-            let latency = latency(&case.run, Base::Ruler(median_ns), raw.seed);
+            let net_of = |own_ns: f64| Some((own_ns - median_ns?).max(0.0));
+            let latency = latency(&case.run, &net_of, raw.seed);
             let no_clock = case.no_clock.as_deref();
             let distribution = single_runs::of(&case.run, ruler, (step, raw.seed), no_clock);
             analysed(case, latency, distribution, raw.expect)
@@ -226,29 +227,8 @@ fn analysed(
     }
 }
 
-/// What a net figure is without.
-#[derive(Debug, Clone, Copy)]
-enum Base {
-    /// A ruler's own figure.
-    Itself,
-    /// That of the ruler of the same type, if there is one.
-    Ruler(Option<f64>),
-}
-
-impl Base {
-    fn of(self, own: f64) -> Option<f64> {
-        match self {
-            Self::Itself => Some(own),
-            Self::Ruler(ruler) => ruler,
-        }
-    }
-
-    fn net(self, own: f64) -> Option<f64> {
-        self.of(own).map(|base| (own - base).max(0.0))
-    }
-}
-
-fn latency(run: &RawRun, base: Base, seed: u64) -> Part<Latency> {
+/// The time of a run. `net_of` tells what is net of a median, if a ruler of the type was measured.
+fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part<Latency> {
     let Ok(sample) = Sample::new(run.samples_ns.clone()) else {
         return Part::Unavailable(NO_SAMPLES.to_owned());
     };
@@ -271,7 +251,7 @@ fn latency(run: &RawRun, base: Base, seed: u64) -> Part<Latency> {
         confidence: CONFIDENCE,
         net_ns: match Sample::new(run.net_ns.clone()) {
             Ok(net) => Some(net.median().max(0.0)),
-            Err(_) => base.net(median_ns),
+            Err(_) => net_of(median_ns),
         },
         floor_ns: Sample::new(run.floor_ns.clone())
             .map_or(sample.quantile(FLOOR), |floors| floors.quantile(FLOOR)),

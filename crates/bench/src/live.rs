@@ -1,6 +1,6 @@
 //! Programs that are loaded already, measured where they run, by the kernel's run-time statistics.
 //!
-//! - [`reading`]: the counters at one time. [`change`]: what two readings tell. Both are pure.
+//! - [`change`]: the counters at one time, and what two readings tell.
 //! - [`choose`]: which programs are meant by an id, a name, a tag or a pin.
 //! - [`Watch`]: all programs, again and again, for a table that moves.
 //! - [`measure()`]: some programs, over a time or while a command runs.
@@ -19,7 +19,6 @@ pub mod format;
 mod held;
 mod measure;
 mod never_ran;
-pub mod reading;
 mod report;
 mod sampler;
 mod single_runs;

@@ -10,7 +10,7 @@ use wingbeat_bench::{
     input::DEFAULT_PACKET,
     instrument::wrapper::{
         self,
-        alternate::{Turns, neighbours},
+        alternate::{Turns, VALUE_SIZE, neighbours},
     },
 };
 use wingbeat_bpf::{
@@ -19,6 +19,7 @@ use wingbeat_bpf::{
     loader::{Alarm, Effort, Explained, Loaded, LoadedMap, Loader, LoaderOptions, RunInput, run},
     spec::{Linked, ProgramSpec, Spec},
 };
+use wingbeat_programs::{assemble::Assembler, linked};
 use wingbeat_stats::{random::Random, sample::median};
 
 pub(crate) type Failure = Box<dyn Error>;
@@ -52,6 +53,14 @@ pub(crate) fn each_xdp(
     Ok(())
 }
 
+/// An XDP program around some instructions.
+pub(crate) fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
+    let mut it = Assembler::new();
+    body(&mut it);
+    it.mov(0, XDP_PASS).exit();
+    linked(name, ProgramType::XDP, it.finish())
+}
+
 /// Two codes in the kernel, at a random place.
 pub(crate) struct Image {
     program: Loaded,
@@ -71,11 +80,10 @@ impl Image {
         let options = wrapper::Options {
             map_fd: first_maps + i32::try_from(second.len())?,
             program_type: program.r#type,
-            throw_btf_id: None,
         };
         let place = random.below(PLACES);
         let both = wrapper::alternate(codes, first_maps, home, XDP_PASS, place, options)?;
-        let notebook = LoadedMap::notebook(both.value_size_bytes)?;
+        let notebook = LoadedMap::notebook(VALUE_SIZE as u32)?;
         let maps: Vec<_> = first.into_iter().chain(second).chain([notebook.as_fd()]).collect();
         let effort = Effort { alarm: &Alarm::never(), explained: Explained::Whole };
         let program = loader.load_image(program, &both.code, &both.called, &maps, effort)?;

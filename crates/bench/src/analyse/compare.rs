@@ -117,8 +117,18 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
     found
 }
 
-/// Measure, unit, before, after, and whether more of it can fail a run.
-type Row = (&'static str, &'static str, Option<u64>, Option<u64>, bool);
+/// What is known of a program without running it: the measure, by its name of Bencher Metric Format where
+/// that has it, its unit, and the figure.
+pub(crate) type LoadedMeasure = (&'static str, &'static str, fn(&Verifier, &Size) -> Option<u64>);
+
+/// The only one of these of which more can fail a run.
+pub(crate) const PROCESSED: LoadedMeasure =
+    ("verified-instructions", "instructions", |it, _| it.processed_instructions);
+pub(crate) const STATES: LoadedMeasure = ("verifier-states", "states", |it, _| it.total_states);
+pub(crate) const STACK: LoadedMeasure =
+    ("stack-depth", "bytes", |it, _| Some(it.stack_depth_bytes.into()));
+pub(crate) const JITED: LoadedMeasure =
+    ("jited-size", "bytes", |_, size| Some(size.jited_bytes.into()));
 
 /// Compares what is exact. Instructions executed and instructions verified can fail a run; sizes and
 /// states are told, but more of them need not be worse.
@@ -128,50 +138,41 @@ pub fn exact(old: &Case, new: &Case, threshold: f64) -> Vec<MeasureComparison> {
         let counts = case.counts.measured()?;
         Some(counts.calls.iter().map(|calls| calls.calls).sum::<u64>())
     };
-    let return_value = |case: &Case| Some(case.outcome.return_value.into());
-    let run: [Row; 2] = [
-        ("instructions", "instructions", executed(old), executed(new), true),
-        ("calls", "calls", calls(old), calls(new), true),
+    let of_run = |measure, before: Option<u64>, after: Option<u64>| {
+        Some(exact_measure(measure, measure, before?, after?, Some(threshold)))
+    };
+    let run = [
+        of_run("instructions", executed(old), executed(new)),
+        of_run("calls", calls(old), calls(new)),
     ];
-    let loaded = of_loaded((&old.verifier, &old.size), (&new.verifier, &new.size));
-    let outcome: Row = ("return-value", "value", return_value(old), return_value(new), false);
-    judged(run.into_iter().chain(loaded).chain([outcome]), threshold)
+    let loaded = of_loaded((&old.verifier, &old.size), (&new.verifier, &new.size), threshold);
+    let [before, after] = [old, new].map(|case| case.outcome.return_value.into());
+    let outcome = exact_measure("return-value", "value", before, after, None);
+    run.into_iter().flatten().chain(loaded).chain([outcome]).collect()
 }
 
 /// Compares programs that cannot be run by what the verifier told of them.
 pub fn verified(old: &[Verified], new: &[Verified], threshold: f64) -> Vec<CaseComparison> {
     let compared = |new: &Verified| {
         let old = old.iter().find(|old| old.name == new.name)?;
-        let loaded = of_loaded((&old.verifier, &old.size), (&new.verifier, &new.size));
-        let measures = judged(loaded.into_iter(), threshold);
+        let (old, now) = ((&old.verifier, &old.size), (&new.verifier, &new.size));
+        let measures = of_loaded(old, now, threshold).collect();
         Some(CaseComparison { name: new.name.clone(), method: None, reason: None, measures })
     };
     new.iter().filter_map(compared).collect()
 }
 
-/// What is known of a program without running it.
-fn of_loaded(old: (&Verifier, &Size), new: (&Verifier, &Size)) -> [Row; 4] {
-    let ((old, old_size), (new, new_size)) = (old, new);
-    let bytes = |bytes: u32| Some(bytes.into());
-    [
-        (
-            "verified-instructions",
-            "instructions",
-            old.processed_instructions,
-            new.processed_instructions,
-            true,
-        ),
-        ("verifier-states", "states", old.total_states, new.total_states, false),
-        ("stack-depth", "bytes", bytes(old.stack_depth_bytes), bytes(new.stack_depth_bytes), false),
-        ("jited-size", "bytes", bytes(old_size.jited_bytes), bytes(new_size.jited_bytes), false),
-    ]
-}
-
-fn judged(rows: impl Iterator<Item = Row>, threshold: f64) -> Vec<MeasureComparison> {
-    rows.filter_map(|(measure, unit, before, after, can_fail)| {
-        Some(exact_measure(measure, unit, before?, after?, can_fail.then_some(threshold)))
-    })
-    .collect()
+/// Compares what is known of a program without running it.
+fn of_loaded(
+    old: (&Verifier, &Size),
+    new: (&Verifier, &Size),
+    threshold: f64,
+) -> impl Iterator<Item = MeasureComparison> {
+    let compared = move |(measure, unit, figure): LoadedMeasure| {
+        let threshold = (measure == PROCESSED.0).then_some(threshold);
+        Some(exact_measure(measure, unit, figure(old.0, old.1)?, figure(new.0, new.1)?, threshold))
+    };
+    [PROCESSED, STATES, STACK, JITED].into_iter().filter_map(compared)
 }
 
 /// Compares one exact measure; `threshold` is `None` for those that never fail a run.

@@ -15,7 +15,7 @@ mod sites;
 
 use std::collections::BTreeSet;
 
-use wingbeat_bpf::code::{Code, op};
+use wingbeat_bpf::code::Code;
 
 use self::{
     homes::Homes,
@@ -25,7 +25,7 @@ use super::{
     frame::STACK_BYTES_MAX,
     graph::{Graph, GraphError},
     liveness::Liveness,
-    rewrite::{Edits, RewriteError, rewrite},
+    rewrite::{Edits, RewriteError, Rewritten, rewrite},
 };
 
 pub use plan::Plan;
@@ -39,8 +39,8 @@ pub const VALUE_BYTES_MAX: u32 = 1 << 29;
 /// What [`instrument`] cannot see in the bytecode.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Descriptor of the map of counters; may be given later by [`Instrumented::set_map`], since the
-    /// size of the map is known only then.
+    /// How the code refers to the map of counters: its descriptor, or the number that a loader will put
+    /// a descriptor for.
     pub map_fd: i32,
     /// Indices of calls that may end the program there and then: of `bpf_throw`, and of kfuncs that
     /// call it (names of kfuncs stand in the object's BTF). Tail calls, and calls of functions that
@@ -55,23 +55,8 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instrumented {
     /// The program. It needs an array map with one value of [`Plan::value_size_bytes`].
-    pub code: Code,
+    pub program: Rewritten,
     pub plan: Plan,
-    /// Where each instruction of the original is now.
-    pub places: Vec<usize>,
-    /// Which instruction of the original each is; `None` for those that were inserted.
-    pub origins: Vec<Option<usize>>,
-}
-
-impl Instrumented {
-    /// Sets the descriptor of the map of counters.
-    pub fn set_map(&mut self, map_fd: i32) {
-        for (insn, origin) in self.code.insns.iter_mut().zip(&self.origins) {
-            if origin.is_none() && insn.is_ldimm64() && insn.src() == op::PSEUDO_MAP_VALUE {
-                insn.immediate = map_fd;
-            }
-        }
-    }
 }
 
 /// Why a program gets no counters. Its time can be measured all the same.
@@ -113,15 +98,8 @@ pub fn instrument(code: &Code, options: &Options) -> Result<Instrumented, NotIns
         put(&subject, &sites, &mut edits)?;
         sites_of_functions.push(sites);
     }
-    let rewritten = rewrite(code, &graph, &edits)?;
-    let mut instrumented = Instrumented {
-        code: rewritten.code,
-        plan: Plan::new(graph, sites_of_functions, slots),
-        places: rewritten.places,
-        origins: rewritten.origins,
-    };
-    instrumented.set_map(options.map_fd);
-    Ok(instrumented)
+    let program = rewrite(code, &graph, &edits)?;
+    Ok(Instrumented { program, plan: Plan::new(graph, sites_of_functions, slots) })
 }
 
 /// One function, and what is known of the program around it.

@@ -77,7 +77,8 @@ fn dearest_tree(nodes: usize, links: &[(Link, f64)]) -> Vec<bool> {
     in_tree
 }
 
-fn find(groups: &mut [usize], mut node: usize) -> usize {
+/// Which node stands for the group of a node, in a forest of groups (union-find).
+pub(super) fn find(groups: &mut [usize], mut node: usize) -> usize {
     while groups[node] != node {
         groups[node] = groups[groups[node]];
         node = groups[node];

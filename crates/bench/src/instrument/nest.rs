@@ -5,7 +5,10 @@
 
 use std::collections::HashSet;
 
-use super::graph::{EdgeKind, Function, Graph};
+use super::{
+    flow::find,
+    graph::{EdgeKind, Function, Graph},
+};
 
 /// Turns that a loop is taken for.
 const TURNS: f64 = 8.0;
@@ -171,19 +174,6 @@ impl Walk {
     }
 }
 
-/// Which block stands for a block: the header of the outermost loop found so far around it.
-struct Representatives(Vec<usize>);
-
-impl Representatives {
-    fn find(&mut self, mut block: usize) -> usize {
-        while self.0[block] != block {
-            self.0[block] = self.0[self.0[block]];
-            block = self.0[block];
-        }
-        block
-    }
-}
-
 /// P. Havlak, "Nesting of Reducible and Irreducible Loops", ACM TOPLAS 19(4), 1997: from the last header
 /// reached to the first, collects what leads back to it, loops found before counting as one block.
 fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Vec<Option<usize>>) {
@@ -192,7 +182,8 @@ fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Ve
     let mut loop_of: Vec<Option<usize>> = vec![None; len];
     // The loop whose header a block is.
     let mut headed: Vec<Option<usize>> = vec![None; len];
-    let mut representatives = Representatives((0..len).collect());
+    // By block: the header of the outermost loop found so far around it.
+    let mut representatives: Vec<usize> = (0..len).collect();
     // Ways into a loop beside its header.
     let mut side_entries: Vec<Vec<usize>> = vec![Vec::new(); len];
     let mut side_entries_left = 8 * len;
@@ -206,7 +197,7 @@ fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Ve
         let mut in_body = HashSet::new();
         for source in sources(header).filter(|&source| walk.is_above(header, source)) {
             is_loop = true;
-            let source = representatives.find(source);
+            let source = find(&mut representatives, source);
             if source != header && in_body.insert(source) {
                 body.push(source);
             }
@@ -220,7 +211,7 @@ fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Ve
                 if walk.number[source] == usize::MAX {
                     continue;
                 }
-                let source = representatives.find(source);
+                let source = find(&mut representatives, source);
                 if !walk.is_above(header, source) {
                     if side_entries_left > 0 {
                         side_entries_left -= 1;
@@ -239,7 +230,7 @@ fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Ve
         loop_of[header] = Some(number);
         headed[header] = Some(number);
         for block in body {
-            representatives.0[block] = header;
+            representatives[block] = header;
             match headed[block] {
                 Some(inner) => loops[inner].parent = Some(number),
                 None => loop_of[block] = Some(number),

@@ -66,23 +66,19 @@ fn arithmetic(insn: Insn) -> Option<Effects> {
 }
 
 fn atomic(insn: Insn) -> Option<Effects> {
-    const FETCH_ADD: i32 = op::ADD as i32 | op::FETCH;
-    const FETCH_OR: i32 = op::OR as i32 | op::FETCH;
-    const FETCH_AND: i32 = op::AND as i32 | op::FETCH;
-    const FETCH_XOR: i32 = op::XOR as i32 | op::FETCH;
-    const ADD: i32 = op::ADD as i32;
-    const OR: i32 = op::OR as i32;
-    const AND: i32 = op::AND as i32;
-    const XOR: i32 = op::XOR as i32;
     let (dst, src) = (insn.dst(), insn.src());
     Some(match insn.immediate {
-        ADD | OR | AND | XOR | op::STORE_RELEASE => Effects::new(&[dst, src], &[]),
-        FETCH_ADD | FETCH_OR | FETCH_AND | FETCH_XOR | op::XCHG => {
-            Effects::new(&[dst, src], &[src])
-        }
+        op::STORE_RELEASE => Effects::new(&[dst, src], &[]),
+        op::XCHG => Effects::new(&[dst, src], &[src]),
         op::CMPXCHG => Effects::new(&[dst, src, 0], &[0]),
         op::LOAD_ACQUIRE => Effects::new(&[src], &[dst]),
-        _ => return None,
+        operation => match u8::try_from(operation & !op::FETCH).ok()? {
+            op::ADD | op::OR | op::AND | op::XOR if operation & op::FETCH != 0 => {
+                Effects::new(&[dst, src], &[src])
+            }
+            op::ADD | op::OR | op::AND | op::XOR => Effects::new(&[dst, src], &[]),
+            _ => return None,
+        },
     })
 }
 

@@ -49,22 +49,6 @@ pub struct Options {
     /// kernel gives the address of a value of no other (`map_direct_value_addr`).
     pub map_fd: i32,
     pub program_type: ProgramType,
-    /// Id of `bpf_throw` in the BTF of the kernel that will run the program, if it is there.
-    pub throw_btf_id: Option<i32>,
-}
-
-/// A program with a function in front of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrapped {
-    /// The program. Its first function is the wrapper, which has the type of the original entry.
-    pub code: Code,
-    /// Where the original entry begins now, that is how many instructions were put in front.
-    ///
-    /// It is the second of `code.functions`. If its `BTF_KIND_FUNC` is not static, it has to get a
-    /// static copy of it before loading: the verifier looks at global functions by themselves, takes
-    /// any value for their result, and refuses that where only 0 or 1 may be returned.
-    pub entry_insn_index: u32,
-    pub value_size_bytes: u32,
 }
 
 /// Why nothing can be put in front of a program. What is measured without that is not affected.
@@ -92,11 +76,6 @@ pub enum NotWrappable {
          function in front of it cannot pass on: measure the program that it extends"
     )]
     Extension,
-    #[error(
-        "instruction {insn_index} calls bpf_throw, which would leave the function in front of the \
-         program too, and with it the measuring"
-    )]
-    Throws { insn_index: usize },
     /// The kernel allows tail calls and `LD_ABS` or `LD_IND` below the entry only if it knows that the
     /// function returns a number (`check_abnormal_return` in kernel/bpf/verifier.c, Linux 6.18).
     #[error(
@@ -118,10 +97,16 @@ pub enum NotWrappable {
 
 /// Puts a function in front of the program that times each run of it.
 ///
-/// The result returns what the original returns. Function and line information move along; where there
-/// are lines, the wrapper gets the first line of the original entry.
-/// Refuses programs that cannot be called like a function, see [`NotWrappable`].
-pub fn wrap(code: &Code, options: Options) -> Result<Wrapped, NotWrappable> {
+/// The result returns what the original returns, and needs a map whose value has
+/// [`histogram::VALUE_SIZE_BYTES`]. Function and line information move along; where there are lines, the
+/// wrapper gets the first line of the original entry. It is the first function, with the type of the
+/// original entry, which is the second. If the `BTF_KIND_FUNC` of that is not static, it has to get a
+/// static copy of it before loading: the verifier looks at global functions by themselves, takes any
+/// value for their result, and refuses that where only 0 or 1 may be returned.
+///
+/// Refuses programs that cannot be called like a function, see [`NotWrappable`]. Programs that throw
+/// exceptions (`bpf_throw`) must not get here: they would leave the wrapper too, and the measuring.
+pub fn wrap(code: &Code, options: Options) -> Result<Code, NotWrappable> {
     check_callable(code, options)?;
     // The kernel takes function information for all functions or for none.
     let is_typed = code.functions.iter().all(|function| function.type_id.is_some());
@@ -141,18 +126,10 @@ fn check_callable(code: &Code, options: Options) -> Result<(), NotWrappable> {
         return Err(NotWrappable::TooLong { insn_count: code.insns.len() });
     }
     match options.program_type {
-        ProgramType::STRUCT_OPS => return Err(NotWrappable::StructOps),
-        ProgramType::EXT => return Err(NotWrappable::Extension),
-        _ => {}
+        ProgramType::STRUCT_OPS => Err(NotWrappable::StructOps),
+        ProgramType::EXT => Err(NotWrappable::Extension),
+        _ => Ok(()),
     }
-    for (insn_index, insn) in instructions(code) {
-        let kfunc = (insn.opcode == op::CALL && insn.src() == op::PSEUDO_KFUNC_CALL)
-            .then_some(insn.immediate);
-        if kfunc.is_some() && kfunc == options.throw_btf_id && insn.offset == 0 {
-            return Err(NotWrappable::Throws { insn_index });
-        }
-    }
-    Ok(())
 }
 
 /// The instructions without the second halves of `ldimm64`.
@@ -238,10 +215,10 @@ pub(super) fn record_at_r3() -> Vec<Insn> {
 
 /// Puts `insns` before the code. Calls, jumps and addresses of functions are relative and stay as they
 /// are.
-fn prepend(mut insns: Vec<Insn>, code: &Code) -> Wrapped {
+fn prepend(mut insns: Vec<Insn>, code: &Code) -> Code {
     // At most FRONT_INSNS_MAX.
-    let entry_insn_index = insns.len() as u32;
-    let moved = |insn_index: u32| insn_index.saturating_add(entry_insn_index);
+    let front = insns.len() as u32;
+    let moved = |insn_index: u32| insn_index.saturating_add(front);
     let type_id = code.functions.first().and_then(|entry| entry.type_id);
     let mut functions =
         vec![FunctionInfo { insn_index: 0, name: WRAPPER_NAME.to_owned(), type_id }];
@@ -256,6 +233,5 @@ fn prepend(mut insns: Vec<Insn>, code: &Code) -> Wrapped {
         code.lines.iter().map(|&line| LineInfo { insn_index: moved(line.insn_index), ..line }),
     );
     insns.extend_from_slice(&code.insns);
-    let code = Code { insns, functions, lines };
-    Wrapped { code, entry_insn_index, value_size_bytes: histogram::VALUE_SIZE_BYTES }
+    Code { insns, functions, lines }
 }

@@ -9,12 +9,11 @@ use wingbeat_bpf::{owners::Owners, program::ProgramInfo};
 
 use super::{
     Attachments, LiveError, Options, Progress, Statistics,
-    change::{Change, Rates},
+    change::{Change, Rates, Reading},
     check_rights,
     command::measured_time,
     cpus_online,
     held::{Held, hold},
-    reading::Reading,
     report::{CommandReport, EndedBy, LiveReport, ProgramReport, Vanished, busiest_first},
     single_runs,
     uncertainty::{Slices, Sums},
@@ -65,11 +64,10 @@ pub fn measure(
         programs.push(report);
     }
     warnings.extend(warning::about_owners(&owners, &programs));
-    let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
     Ok(LiveReport {
         ended_by: run.ended_by,
         empty_run_ns: statistics.empty_run_ns,
-        vanished: change.vanished.iter().map(vanished).collect(),
+        vanished: change.vanished.iter().map(Vanished::from).collect(),
         command: run.command,
         warnings,
         ..LiveReport::new(busiest_first(programs), cpus_online(), change.interval_ns)

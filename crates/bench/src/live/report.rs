@@ -146,6 +146,12 @@ pub struct Vanished {
     pub name: String,
 }
 
+impl From<&ProgramInfo> for Vanished {
+    fn from(info: &ProgramInfo) -> Self {
+        Self { id: info.id, name: info.name.clone() }
+    }
+}
+
 /// How the launched command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandReport {

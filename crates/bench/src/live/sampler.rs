@@ -14,7 +14,7 @@ use wingbeat_bpf::{
     ruler::Ruler,
 };
 
-use super::{LiveError, choose::KERNEL_NAME_LEN_MAX, reading::Reading, warning};
+use super::{LiveError, change::Reading, choose::KERNEL_NAME_LEN_MAX, warning};
 use crate::Warning;
 
 /// Run-time statistics, switched on for as long as this lives, and what was found before.

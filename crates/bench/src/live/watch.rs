@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_bpf::{owners::Owners, program::ProgramInfo};
+use wingbeat_bpf::owners::Owners;
 
 use super::{
     Attachments, LiveError, Sampler, Statistics,
-    change::Change,
+    change::{Change, Reading},
     check_rights, cpus_online,
-    reading::Reading,
     report::{LiveReport, ProgramReport, Vanished},
     warning,
 };
@@ -75,10 +74,9 @@ impl Watch {
             .collect();
         let mut warnings = self.statistics.warnings.clone();
         warnings.extend(warning::about_owners(&self.holders.owners, &programs));
-        let vanished = |info: &ProgramInfo| Vanished { id: info.id, name: info.name.clone() };
         LiveReport {
             empty_run_ns: self.statistics.empty_run_ns,
-            vanished: change.vanished.iter().map(vanished).collect(),
+            vanished: change.vanished.iter().map(Vanished::from).collect(),
             warnings,
             ..LiveReport::new(programs, self.cpus_online, change.interval_ns)
         }

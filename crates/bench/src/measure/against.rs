@@ -96,28 +96,29 @@ pub fn against(
     Ok(found)
 }
 
-/// Programs of the report that `old` has too.
-fn in_both(report: &BenchReport, old: &Spec) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+/// The programs of a report, each once.
+fn programs(report: &BenchReport) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
     for case in &report.cases {
-        if !names.contains(&case.program) && old.program(&case.program).is_ok() {
-            names.push(case.program.clone());
+        if !names.contains(&&*case.program) {
+            names.push(&case.program);
         }
     }
     names
+}
+
+/// Programs of the report that `old` has too.
+fn in_both(report: &BenchReport, old: &Spec) -> Vec<String> {
+    let both = programs(report).into_iter().filter(|name| old.program(name).is_ok());
+    both.map(str::to_owned).collect()
 }
 
 fn unmatched(report: &BenchReport, new: &Spec, old: &Spec, plan: &Plan) -> Vec<Failure> {
     let only = |name: &str, file: &str| {
         Failure::new(name, format!("only {file} has it, so there is nothing to compare"))
     };
-    let mut names: Vec<Failure> = Vec::new();
-    for case in &report.cases {
-        let is_known = names.iter().any(|failure| failure.name == case.program);
-        if !is_known && old.program(&case.program).is_err() {
-            names.push(only(&case.program, &report.object));
-        }
-    }
+    let gone = programs(report).into_iter().filter(|name| old.program(name).is_err());
+    let mut names: Vec<Failure> = gone.map(|name| only(name, &report.object)).collect();
     if plan.programs.is_empty() {
         let others = old.programs().iter().filter(|it| new.program(&it.name).is_err());
         names.extend(others.map(|program| only(&program.name, old.file())));

@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_bpf::{
     code::{Insn, op},
-    loader::{Loaded, LoadedMap, LoadedMaps},
+    loader::{Loaded, LoadedMap, LoadedMaps, Loader},
     probe,
     spec::Linked,
 };
@@ -20,15 +20,15 @@ use wingbeat_stats::{random::Random, sample::Sample};
 use super::{
     BenchError,
     bursts::Bursts,
+    contents::{Contents, fill},
     error::short,
     kernel::Kernel,
     ruler::harmless_value,
     runner::{Alternation, Given, Pace},
-    subject::Side,
 };
 use crate::instrument::wrapper::{
     self,
-    alternate::{BURSTS_MAX, Turns},
+    alternate::{BURSTS_MAX, Turns, VALUE_SIZE},
 };
 
 /// Length of a burst: a thousand steps of a coarse clock, and short beside what disturbs.
@@ -55,6 +55,30 @@ fn why_refused(reason: &str) -> String {
         false => format!(
             "alternating within a run needs the instruction may_goto (Linux 6.9); {refused}"
         ),
+    }
+}
+
+/// What is needed to load a program beside another one, in one image.
+#[derive(Debug, Clone)]
+pub(super) struct Side<'a> {
+    pub(super) linked: &'a Linked,
+    pub(super) loader: &'a Loader,
+    pub(super) contents: &'a Contents,
+    /// Maps that take long to create: all its loads have the same ones.
+    pub(super) maps: Option<LoadedMaps>,
+}
+
+impl Side<'_> {
+    /// Maps as they are before the first run.
+    pub(super) fn fresh_maps(&self) -> Result<LoadedMaps, BenchError> {
+        if let Some(maps) = &self.maps
+            && maps.reset().is_ok()
+        {
+            return Ok(maps.clone());
+        }
+        let mut maps = self.loader.create_maps_for(&[&self.linked.code], false)?;
+        fill(&mut maps, self.contents)?;
+        Ok(maps)
     }
 }
 
@@ -132,7 +156,6 @@ impl<'a> Image<'a> {
         let options = wrapper::Options {
             map_fd: first_count + number(second_maps.all().len())?,
             program_type: wanted.linked.program.r#type,
-            throw_btf_id: None,
         };
         let padding = random.below(PLACES);
         let result = harmless_value(wanted.linked.program.r#type);
@@ -140,7 +163,7 @@ impl<'a> Image<'a> {
         let home = usize::from(!is_swapped);
         let image = wrapper::alternate(codes, first_count, home, result, padding, options)
             .map_err(|error| error.to_string())?;
-        let notebook = LoadedMap::notebook(image.value_size_bytes).map_err(|e| e.to_string())?;
+        let notebook = LoadedMap::notebook(VALUE_SIZE as u32).map_err(|e| e.to_string())?;
         let mut descriptors = first_maps.descriptors();
         descriptors.extend(second_maps.descriptors());
         descriptors.push(notebook.as_fd());

@@ -74,10 +74,9 @@ impl Counted {
         let notebook =
             LoadedMap::notebook(instrumented.plan.value_size_bytes()).map_err(|e| e.to_string())?;
         let descriptors = [maps.as_slice(), &[notebook.as_fd()]].concat();
-        let program =
-            loader.load_with(&linked.program, &instrumented.code, &descriptors, effort).map_err(
-                |error| format!("the kernel refuses it with counters: {}", short(&error)),
-            )?;
+        let program = loader
+            .load_with(&linked.program, &instrumented.program.code, &descriptors, effort)
+            .map_err(|error| format!("the kernel refuses it with counters: {}", short(&error)))?;
         let jumps = jumps(&linked.code).unwrap_or_default();
         Ok(Self { program, notebook, instrumented, jumps, targets: CountedTargets::default() })
     }

@@ -1,30 +1,17 @@
 //! The kernel as what a measurement is made with: a thread of its own, on one CPU, which gets no signal
 //! but the alarm's, and on which no run keeps anybody waiting for longer than it was given.
 
-use std::{
-    io,
-    os::fd::BorrowedFd,
-    sync::atomic::AtomicBool,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io, os::fd::BorrowedFd, sync::atomic::AtomicBool, thread, time::Duration};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_bpf::{
     ProgramType,
-    loader::{
-        Alarm, Effort, Explained, Loader, ProgramRun, RunError, RunInput, run_apart, run_until,
-    },
-    spec::Linked,
+    loader::{Alarm, Effort, Explained, ProgramRun, RunError, RunInput, run_apart, run_until},
 };
-use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
-    alternation::Image,
-    contents::Contents,
-    runner::{Facts, Given, Pace, Runner},
-    subject::KernelSubject,
+    runner::{Given, Pace},
 };
 
 /// How often the alarm is looked at.
@@ -145,53 +132,5 @@ impl Drop for Roaming {
         if let Some(before) = &self.0 {
             _ = sched_setaffinity(None, before);
         }
-    }
-}
-
-impl<'a> Runner<'a> for Kernel<'a> {
-    type Source = (&'a Loader, &'a Contents);
-    type Subject = KernelSubject<'a>;
-    type Alternation = Image<'a>;
-
-    fn now(self) -> Instant {
-        Instant::now()
-    }
-
-    fn set_deadline(self, deadline: Option<Instant>) {
-        self.alarm.set(deadline);
-    }
-
-    fn is_over(self) -> bool {
-        self.alarm.is_over()
-    }
-
-    fn is_stopped(self) -> bool {
-        self.alarm.is_stopped()
-    }
-
-    fn within<T>(self, limit: Duration, job: impl FnOnce() -> T) -> T {
-        self.alarm.within(limit, job)
-    }
-
-    fn load(self, linked: &'a Linked, from: Self::Source) -> Result<KernelSubject<'a>, BenchError> {
-        KernelSubject::new(linked, from, self)
-    }
-
-    fn verify(self, linked: &'a Linked, (loader, _): Self::Source) -> Result<Facts, BenchError> {
-        let maps = loader.create_maps_for(&[&linked.code], false)?;
-        let descriptors = maps.descriptors();
-        let loaded =
-            loader.load_with(&linked.program, &linked.code, &descriptors, self.effort())?;
-        Ok(Facts::of(linked, &loaded, &maps))
-    }
-
-    fn alternate(
-        self,
-        sides: [&KernelSubject<'a>; 2],
-        given: Given<'a>,
-        run_ns: f64,
-        random: &mut Random,
-    ) -> Result<Image<'a>, String> {
-        Image::new(sides.map(KernelSubject::side), given, run_ns, self, random)
     }
 }

@@ -237,11 +237,10 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         let has_bursts = turn.take_bursts(&mut self.random)?;
         self.calls += u64::from(has_bursts);
         // Bursts come with their own ruler, and batches tell little besides them.
-        let is_clocking = match has_bursts || (is_ruler && self.has_bursts) {
-            true => round.is_multiple_of(ROUNDS_PER_CLOCKING_OF_BURSTS),
-            false => round.is_multiple_of(ROUNDS_PER_CLOCKING),
-        };
-        if !is_clocking && (has_bursts || (is_ruler && self.has_bursts)) {
+        let in_bursts = has_bursts || (is_ruler && self.has_bursts);
+        let rounds = if in_bursts { ROUNDS_PER_CLOCKING_OF_BURSTS } else { ROUNDS_PER_CLOCKING };
+        let is_clocking = round.is_multiple_of(rounds);
+        if in_bursts && !is_clocking {
             return Ok(());
         }
         // Some have had their first batch at once.

@@ -1,5 +1,5 @@
 //! One program in the kernel, in three forms: as it is, with counters, with a clock around it. All
-//! three share the same maps.
+//! three share the same maps. The kernel as a runner loads them.
 
 use std::{
     os::fd::{AsFd as _, BorrowedFd},
@@ -14,19 +14,21 @@ use wingbeat_bpf::{
     program::ProgramInfo,
     spec::Linked,
 };
+use wingbeat_stats::random::Random;
 
 use super::{
     BenchError,
+    alternation::{Image, Side},
     contents::{Contents, fill},
     counted::Counted,
     error::short,
     kernel::Kernel,
-    runner::{Facts, Form, Given, Pace, Subject},
+    runner::{Facts, Form, Given, Pace, Runner, Subject},
     tail_calls::PlainTargets,
 };
 use crate::{
     counts::{Counts, TailCalls},
-    instrument::wrapper::{self, Recorded, read_histogram},
+    instrument::wrapper::{self, Recorded, histogram::VALUE_SIZE_BYTES, read_histogram},
 };
 
 /// Time from which on maps are created once for all loads of an image.
@@ -40,6 +42,54 @@ const SETTLING_NS: f64 = 100e6;
 
 /// Time of a load up to which a program with a clock is loaded for each batch.
 const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
+
+impl<'a> Runner<'a> for Kernel<'a> {
+    type Source = (&'a Loader, &'a Contents);
+    type Subject = KernelSubject<'a>;
+    type Alternation = Image<'a>;
+
+    fn now(self) -> Instant {
+        Instant::now()
+    }
+
+    fn set_deadline(self, deadline: Option<Instant>) {
+        self.alarm.set(deadline);
+    }
+
+    fn is_over(self) -> bool {
+        self.alarm.is_over()
+    }
+
+    fn is_stopped(self) -> bool {
+        self.alarm.is_stopped()
+    }
+
+    fn within<T>(self, limit: Duration, job: impl FnOnce() -> T) -> T {
+        self.alarm.within(limit, job)
+    }
+
+    fn load(self, linked: &'a Linked, from: Self::Source) -> Result<KernelSubject<'a>, BenchError> {
+        KernelSubject::new(linked, from, self)
+    }
+
+    fn verify(self, linked: &'a Linked, (loader, _): Self::Source) -> Result<Facts, BenchError> {
+        let maps = loader.create_maps_for(&[&linked.code], false)?;
+        let descriptors = maps.descriptors();
+        let loaded =
+            loader.load_with(&linked.program, &linked.code, &descriptors, self.effort())?;
+        Ok(Facts::of(linked, &loaded, &maps))
+    }
+
+    fn alternate(
+        self,
+        sides: [&KernelSubject<'a>; 2],
+        given: Given<'a>,
+        run_ns: f64,
+        random: &mut Random,
+    ) -> Result<Image<'a>, String> {
+        Image::new(sides.map(KernelSubject::side), given, run_ns, self, random)
+    }
+}
 
 /// A program in the kernel, and what is needed to bring it there again.
 #[derive(Debug)]
@@ -191,14 +241,9 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     fn reload(&mut self) -> Result<(), BenchError> {
         let mut state = self.origin.load()?;
         // A form that could not be had once is not tried again.
-        state.counted = match &self.state.counted {
-            Ok(_) => self.origin.counted(&state),
-            Err(reason) => Err(reason.clone()),
-        };
-        state.clocked = match &self.state.clocked {
-            Ok(_) => self.origin.clocked(&state),
-            Err(reason) => Err(reason.clone()),
-        };
+        let reason = |form| self.missing(form).map(str::to_owned);
+        state.counted = reason(Form::Counted).map_or_else(|| self.origin.counted(&state), Err);
+        state.clocked = reason(Form::Clocked).map_or_else(|| self.origin.clocked(&state), Err);
         self.state = state;
         Ok(())
     }
@@ -276,30 +321,6 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     }
 }
 
-/// What is needed to load a program beside another one, in one image.
-#[derive(Debug, Clone)]
-pub(super) struct Side<'a> {
-    pub(super) linked: &'a Linked,
-    pub(super) loader: &'a Loader,
-    contents: &'a Contents,
-    /// Maps that take long to create: all its loads have the same ones.
-    maps: Option<LoadedMaps>,
-}
-
-impl Side<'_> {
-    /// Maps as they are before the first run.
-    pub(super) fn fresh_maps(&self) -> Result<LoadedMaps, BenchError> {
-        if let Some(maps) = &self.maps
-            && maps.reset().is_ok()
-        {
-            return Ok(maps.clone());
-        }
-        let mut maps = self.loader.create_maps_for(&[&self.linked.code], false)?;
-        fill(&mut maps, self.contents)?;
-        Ok(maps)
-    }
-}
-
 impl Origin<'_> {
     /// Loads the plain program.
     fn load(self) -> Result<State, BenchError> {
@@ -347,20 +368,19 @@ impl Origin<'_> {
         let options = wrapper::Options {
             map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
             program_type: linked.program.r#type,
-            throw_btf_id: None,
         };
         if linked.throwing_calls().next().is_some() {
             return Err("it throws exceptions, which would skip the second clock read".to_owned());
         }
         let wrapped = wrapper::wrap(&linked.code, options).map_err(|error| error.to_string())?;
-        let notebook = LoadedMap::notebook(wrapped.value_size_bytes).map_err(|e| e.to_string())?;
+        let notebook = LoadedMap::notebook(VALUE_SIZE_BYTES).map_err(|e| e.to_string())?;
         let mut descriptors = state.maps.descriptors();
         descriptors.push(notebook.as_fd());
         let effort = kernel.little_effort();
         let program =
-            loader.load_with(&linked.program, &wrapped.code, &descriptors, effort).map_err(
-                |error| format!("the kernel refuses it with a clock around it: {}", short(&error)),
-            )?;
+            loader.load_with(&linked.program, &wrapped, &descriptors, effort).map_err(|error| {
+                format!("the kernel refuses it with a clock around it: {}", short(&error))
+            })?;
         Ok(Clocked { program, notebook })
     }
 }

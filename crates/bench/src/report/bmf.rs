@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::result::{BenchReport, Case, Latency, Size, Verifier};
+use crate::{
+    analyse::compare::{JITED, PROCESSED, STACK, STATES},
+    result::{BenchReport, Case, Latency, Size, Verifier},
+};
 
 /// Bytes that Bencher takes for the name of a benchmark (`bencher_valid`, `benchmark_name.rs`, 0.6).
 const NAME_BYTES_MAX: usize = 1024;
@@ -50,14 +53,11 @@ fn measures(case: &Case) -> Map<String, Value> {
 
 /// What is known of a program without running it.
 fn verifier_measures(verifier: &Verifier, size: &Size) -> impl Iterator<Item = (String, Value)> {
-    with_values([
-        ("verified-instructions", verifier.processed_instructions.map(Value::from)),
-        ("verifier-states", verifier.total_states.map(Value::from)),
-        ("jited-size", Some(size.jited_bytes.into())),
-        ("xlated-size", Some(size.xlated_bytes.into())),
-        ("stack-depth", Some(verifier.stack_depth_bytes.into())),
-        ("map-memory", size.map_memory_bytes.map(Value::from)),
-    ])
+    let [processed, states, stack, jited] = [PROCESSED, STATES, STACK, JITED]
+        .map(|(measure, _, figure)| (measure, figure(verifier, size).map(Value::from)));
+    let xlated = ("xlated-size", Some(size.xlated_bytes.into()));
+    let memory = ("map-memory", size.map_memory_bytes.map(Value::from));
+    with_values([processed, states, stack, jited, xlated, memory])
 }
 
 fn with_values<const N: usize>(

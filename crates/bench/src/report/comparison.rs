@@ -40,7 +40,7 @@ pub fn comparison(found: &Comparison, style: Style) -> String {
 }
 
 /// A row of the table.
-struct Row<'a> {
+struct ComparisonRow<'a> {
     cells: [String; 4],
     verdict: String,
     measure: &'a MeasureComparison,
@@ -53,7 +53,8 @@ fn changes(found: &Comparison, is_verbose: bool, paint: Paint, width: usize) -> 
     let is_brief = !is_verbose && found.cases.len() > CASES_MAX;
     let cases: Vec<&CaseComparison> =
         found.cases.iter().filter(|case| !is_brief || has_changed(case)).collect();
-    let rows: Vec<Vec<Row>> = cases.iter().map(|case| rows(found, case, is_verbose)).collect();
+    let rows: Vec<Vec<ComparisonRow>> =
+        cases.iter().map(|case| rows(found, case, is_verbose)).collect();
     let widths = widths(rows.iter().flatten());
     if rows.iter().any(|rows| !rows.is_empty()) {
         let headings = HEADINGS.map(str::to_owned);
@@ -91,11 +92,15 @@ fn has_changed(case: &CaseComparison) -> bool {
 }
 
 /// Measures that are the same in both stand in one line of their own, unless all are asked for.
-fn rows<'a>(found: &Comparison, case: &'a CaseComparison, is_verbose: bool) -> Vec<Row<'a>> {
+fn rows<'a>(
+    found: &Comparison,
+    case: &'a CaseComparison,
+    is_verbose: bool,
+) -> Vec<ComparisonRow<'a>> {
     let shown = case.measures.iter().filter(|one| is_verbose || one.verdict != PairedVerdict::Same);
     let row = |measure| {
         let threshold = if is_time(measure) { found.time_threshold } else { found.exact_threshold };
-        Row { cells: cells(measure), verdict: verdict(measure, threshold), measure }
+        ComparisonRow { cells: cells(measure), verdict: verdict(measure, threshold), measure }
     };
     shown.map(row).collect()
 }
@@ -133,7 +138,7 @@ fn same(case: &CaseComparison, width: usize) -> Option<String> {
     (!items.is_empty()).then(|| line + "\n")
 }
 
-fn widths<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> [usize; 4] {
+fn widths<'a>(rows: impl Iterator<Item = &'a ComparisonRow<'a>>) -> [usize; 4] {
     rows.fold(HEADINGS.map(str::len), |widths, row| {
         let mut cells = row.cells.iter();
         widths.map(|width| cells.next().map_or(0, |cell| self::width(cell)).max(width))
@@ -151,7 +156,7 @@ fn figures(cells: &[String; 4], widths: &[usize; 4]) -> String {
 }
 
 /// The figures with the verdict beside them, or below where the line is full.
-fn written(row: &Row, widths: &[usize; 4], paint: Paint, width: usize) -> String {
+fn written(row: &ComparisonRow, widths: &[usize; 4], paint: Paint, width: usize) -> String {
     let figures = figures(&row.cells, widths);
     let above = figures.trim_end();
     let paint = |line: &String| match row.measure.verdict {

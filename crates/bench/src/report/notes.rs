@@ -98,7 +98,7 @@ pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
         };
         let text =
             format!("{} returned {answer}, but {expected} was expected", printable(&case.name));
-        Some(headed(&paint.bad("error"), "error".len(), &text, width))
+        Some(headed("error", &paint.bad("error"), &text, width))
     };
     cases.iter().filter_map(note).collect()
 }
@@ -118,7 +118,7 @@ pub(super) fn failures(report: &BenchReport, paint: Paint, width: usize) -> Vec<
             true => printable(first),
             false => format!("{} {what}: {}", printable(&failure.name), printable(first)),
         };
-        let mut text = headed(&paint.bad("error"), "error".len(), &first, width);
+        let mut text = headed("error", &paint.bad("error"), &first, width);
         for line in lines {
             text += &format!("\n{:INDENT$}{}", "", printable(&line.replace('\t', "    ")));
         }
@@ -140,7 +140,7 @@ pub(super) fn skipped(report: &BenchReport, width: usize) -> Vec<String> {
 pub(super) fn warnings(warnings: &[Warning], paint: Paint, width: usize) -> Vec<String> {
     let note = |warning: &Warning| {
         let text = one_line(&warning.to_string());
-        headed(&paint.warning("warning"), "warning".len(), &text, width)
+        headed("warning", &paint.warning("warning"), &text, width)
     };
     warnings.iter().map(note).collect()
 }
@@ -157,12 +157,11 @@ pub(super) fn tally(report: &BenchReport) -> Option<String> {
     }
 }
 
-/// A paragraph after `head: `, which looks as wide as `head_width`.
-fn headed(head: &str, head_width: usize, text: &str, width: usize) -> String {
-    // The head may hold escape sequences, so a plain one of its width is laid out in its place.
-    let plain = "x".repeat(head_width);
+/// A paragraph after a head such as `error: `.
+fn headed(plain: &str, head: &str, text: &str, width: usize) -> String {
+    // The head may hold escape sequences, so the plain one is laid out in its place.
     let paragraph = paragraph(&format!("{plain}: {text}"), INDENT, width);
-    paragraph.strip_prefix(&plain).map_or_else(|| text.to_owned(), |rest| format!("{head}{rest}"))
+    paragraph.strip_prefix(plain).map_or_else(|| text.to_owned(), |rest| format!("{head}{rest}"))
 }
 
 /// Text of others as a part of a sentence.
@@ -178,7 +177,7 @@ mod tests {
     #[test]
     fn a_head_is_laid_out_by_its_looks() {
         let paint = Paint { has_colours: true };
-        let text = headed(&paint.bad("error"), 5, "one two three", 14);
+        let text = headed("error", &paint.bad("error"), "one two three", 14);
         assert_eq!(text, format!("{}: one\n  two three", paint.bad("error")));
     }
 

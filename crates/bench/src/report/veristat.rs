@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::csv::file_name;
 use crate::{
-    analyse::compare::exact_measure,
+    analyse::compare::{JITED, LoadedMeasure, PROCESSED, STACK, STATES, exact_measure},
     result::{BenchReport, CaseComparison, Failure, MeasureComparison, Size, Verifier},
 };
 
@@ -66,17 +66,11 @@ const PROGRAM: Names = &["prog_name", "progname", "prog"];
 const VERDICT: Names = &["verdict"];
 const TYPE: Names = &["prog_type"];
 
-/// What a column is compared with: the measure, by its name of Bencher Metric Format where that has it,
-/// its unit, and what is known of it now.
-type Compared = (&'static str, &'static str, fn(&Verifier, &Size) -> Option<u64>);
-
-/// The columns of numbers. Those that are compared with nothing are no measures of the program.
-pub const NUMBERS: [(Names, Option<Compared>); 9] = [
-    (
-        &["total_insns", "insns"],
-        Some((PROCESSED, "instructions", |it, _| it.processed_instructions)),
-    ),
-    (&["total_states", "states"], Some(("verifier-states", "states", |it, _| it.total_states))),
+/// The columns of numbers, each with what it is compared with. Those that are compared with nothing are no
+/// measures of the program.
+pub const NUMBERS: [(Names, Option<LoadedMeasure>); 9] = [
+    (&["total_insns", "insns"], Some(PROCESSED)),
+    (&["total_states", "states"], Some(STATES)),
     (&["peak_states"], Some(("verifier-peak-states", "states", |it, _| it.peak_states))),
     (
         &["max_states_per_insn"],
@@ -90,19 +84,12 @@ pub const NUMBERS: [(Names, Option<Compared>); 9] = [
             u64::try_from(size.object_instructions).ok()
         })),
     ),
-    (&["prog_size_jited"], Some((JITED, "bytes", |_, size| Some(size.jited_bytes.into())))),
-    (
-        &["stack_depth", "stack"],
-        Some(("stack-depth", "bytes", |it, _| Some(it.stack_depth_bytes.into()))),
-    ),
+    (&["prog_size_jited"], Some(JITED)),
+    (&["stack_depth", "stack"], Some(STACK)),
     (&["duration", "dur"], None),
     (&["max_mark_read_len", "mark_read"], None),
 ];
 
-/// The measure whose growth fails a run.
-const PROCESSED: &str = "verified-instructions";
-/// The measure that is not there without the JIT compiler, rather than 0.
-const JITED: &str = "jited-size";
 /// Position of the time that the verifier took, which differs from run to run.
 const DURATION: usize = 7;
 
@@ -303,11 +290,12 @@ fn measures(
     row: &VeristatRow,
     threshold: f64,
 ) -> Result<Vec<MeasureComparison>, String> {
-    let compared = |((_, compared), before): ((Names, Option<Compared>), Option<u64>)| {
+    let compared = |((_, compared), before): ((Names, Option<LoadedMeasure>), Option<u64>)| {
         let (measure, unit, now) = compared?;
-        let is_there = |bytes: &u64| measure != JITED || *bytes > 0;
+        // Without the JIT compiler its size is not there, rather than 0.
+        let is_there = |bytes: &u64| measure != JITED.0 || *bytes > 0;
         let (before, after) = (before.filter(is_there)?, now(verifier, size).filter(is_there)?);
-        let threshold = (measure == PROCESSED).then_some(threshold);
+        let threshold = (measure == PROCESSED.0).then_some(threshold);
         Some(exact_measure(measure, unit, before, after, threshold))
     };
     let measures: Vec<_> = NUMBERS.into_iter().zip(row.numbers).filter_map(compared).collect();

@@ -77,13 +77,9 @@ fn number(map: &LoadedMap) -> u64 {
 /// Lets two programs with so many maps of their own take turns, and gives the times.
 fn run_turns(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], turns: &Turns) -> Vec<(u8, f64)> {
     let counts = maps.map(|maps| i32::try_from(maps.len()).expect("a few"));
-    let options = Options {
-        map_fd: counts[0] + counts[1],
-        program_type: ProgramType::XDP,
-        throw_btf_id: None,
-    };
+    let options = Options { map_fd: counts[0] + counts[1], program_type: ProgramType::XDP };
     let both = alternate(programs, counts[0], 1, RESULT, 3, options).expect("they take turns");
-    let notebook = LoadedMap::notebook(both.value_size_bytes).expect("a map");
+    let notebook = LoadedMap::notebook(VALUE_SIZE as u32).expect("a map");
     notebook.write_notebook(&turns.to_value()).expect("turns");
     let mut descriptors: Vec<BorrowedFd<'_>> =
         maps.iter().flat_map(|maps| maps.iter().map(|map| map.as_fd())).collect();

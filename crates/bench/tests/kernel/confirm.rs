@@ -8,7 +8,10 @@ use wingbeat_bench::{
 use wingbeat_bpf::{code::op, spec::Spec};
 use wingbeat_programs::assemble::assembled;
 
-use crate::{object::Program, packets::plan, support::can_load};
+use crate::{
+    object::Program,
+    support::{can_load, plan},
+};
 
 /// Confirms a program on all inputs; executed instructions of each.
 fn confirmed(spec: &Spec, program: &str, plan: &Plan) -> Vec<u64> {

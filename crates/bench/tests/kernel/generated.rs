@@ -12,7 +12,7 @@ use wingbeat_programs::{
     generate::{Entry, Program, program},
 };
 
-use crate::support::{Kernel, can_load, is_at_least};
+use crate::support::{Kernel, can_load, check_property, is_at_least};
 
 /// Programs of each kind.
 const CASES: u32 = 200;
@@ -62,18 +62,10 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
 fn check_all(entry: Entry) {
     let Some(()) = can_load() else { return };
     let kernel = Kernel::new(entry);
-    let config = ProptestConfig {
-        cases: CASES,
-        max_global_rejects: CASES,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let found = TestRunner::new(config).run(&(known(entry), packet()), |(program, packet)| {
+    let config = ProptestConfig { cases: CASES, ..ProptestConfig::default() };
+    check_property(config, &(known(entry), packet()), |(program, packet)| {
         check(entry, &kernel, &program.code(), &packet)
     });
-    if let Err(error) = found {
-        panic!("{error}");
-    }
 }
 
 #[test]

@@ -2,10 +2,16 @@
 
 use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
+use proptest::{
+    prelude::*,
+    test_runner::{TestCaseError, TestRunner},
+};
 use wingbeat_bench::{
+    input::{Input, Link},
     instrument::counters::{self, Instrumented},
     live::check_rights,
     measure::Watcher,
+    plan::Plan,
 };
 use wingbeat_bpf::{
     code::{Code, Insn},
@@ -34,6 +40,30 @@ pub(crate) fn watched<T>(what: impl FnOnce(&Watcher<'_>) -> T) -> T {
 /// A program that only gives `value`, which every type takes if it is 1.
 pub(crate) fn giving(value: i32) -> Vec<Insn> {
     assembled(|it| it.mov(0, value).exit()).insns
+}
+
+/// A plan of a measurement on these packets.
+pub(crate) fn plan(packets: &[Vec<u8>]) -> Plan {
+    let input = |(number, data): (usize, &Vec<u8>)| Input {
+        name: format!("packet-{number}"),
+        data: data.clone(),
+        link: Link::Ethernet,
+    };
+    let inputs = packets.iter().enumerate().map(input).collect();
+    Plan { inputs, allow_statistics: true, ..Plan::default() }
+}
+
+/// Checks generated values, of which as many may be rejected as there are cases.
+pub(crate) fn check_property<S: Strategy>(
+    config: ProptestConfig,
+    values: &S,
+    check: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
+    let max_global_rejects = config.cases;
+    let config = ProptestConfig { max_global_rejects, failure_persistence: None, ..config };
+    if let Err(error) = TestRunner::new(config).run(values, check) {
+        panic!("{error}");
+    }
 }
 
 /// Whether programs can be loaded here; that they cannot is a failure in CI.
@@ -103,7 +133,8 @@ impl Kernel {
         };
         let instrumented = counters::instrument(&code, &options).expect("counters");
         let notebook = LoadedMap::notebook(instrumented.plan.value_size_bytes()).expect("a map");
-        let counted = self.loader.load(&self.program, &instrumented.code, &[notebook.as_fd()]);
+        let counted =
+            self.loader.load(&self.program, &instrumented.program.code, &[notebook.as_fd()]);
         let counted = match counted {
             Ok(counted) => counted,
             Err(error) if error.to_string().contains(REMOVED_CALLBACK) => return None,

@@ -39,14 +39,6 @@ pub(crate) fn check_text(name: &str, mut text: String, report: &BenchReport, sty
 #[test]
 fn the_usual_case_is_one_table_of_100_columns() {
     check("typical.txt", &sample::typical(), style(100));
-    let text = human(&sample::typical(), style(100));
-    let table: Vec<_> = text.lines().skip_while(|line| !line.starts_with("case")).collect();
-    for heading in
-        ["median", "95 % interval", "net", "p50", "p99", "p99.9", "max", "executed", "verified"]
-    {
-        assert!(table[0].contains(heading), "{heading} is not in the first table");
-    }
-    assert!(table[1].starts_with("(empty xdp)"));
 }
 
 #[test]
@@ -59,9 +51,6 @@ fn more_room_means_fewer_tables() {
 #[test]
 fn missing_figures_are_explained_once_per_reason() {
     check("unavailable.txt", &sample::unavailable(), style(100));
-    let text = human(&sample::unavailable(), style(100));
-    assert_eq!(text.matches("free register").count(), 1);
-    assert!(text.contains("measured for 12.3 s on CPU 1, then interrupted (Linux"), "{text}");
 }
 
 #[test]
@@ -86,11 +75,6 @@ fn without_an_empty_program_nothing_is_subtracted() {
 fn what_was_not_run_has_the_figures_of_the_verifier() {
     check("verified.txt", &sample::only_verified(), style(100));
     check("verified_narrow.txt", &sample::only_verified(), style(60));
-    let text = human(&sample::typical(), style(100));
-    let rows: Vec<_> = text.lines().filter(|line| line.starts_with("on_open")).collect();
-    assert_eq!(rows.len(), 2, "{text}");
-    assert!(!rows[0].contains('–') && rows[0].ends_with("2,048"), "{text}");
-    assert!(text.contains("not run: on_open, on_close: programs of type kprobe"), "{text}");
 }
 
 #[test]
@@ -121,10 +105,6 @@ fn everything_is_there_if_asked_for() {
 #[test]
 fn long_names_are_whole() {
     check("long_names.txt", &sample::long_names(), style(100));
-    let text = human(&sample::long_names(), style(100)).replace('\n', "");
-    for case in &sample::long_names().cases[..4] {
-        assert!(text.contains(&case.name), "{}", case.name);
-    }
 }
 
 #[test]

@@ -4,11 +4,7 @@
 //! Only blocks that matter are handed to pcap-parser, and only whole ones: version 0.17 panics at a
 //! block for process information of less than 12 bytes.
 
-use pcap_parser::pcapng::{
-    parse_enhancedpacketblock_be, parse_enhancedpacketblock_le, parse_interfacedescriptionblock_be,
-    parse_interfacedescriptionblock_le, parse_sectionheaderblock, parse_simplepacketblock_be,
-    parse_simplepacketblock_le,
-};
+use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le, parse_sectionheaderblock};
 
 use super::{CaptureError, Collector};
 
@@ -106,13 +102,10 @@ impl Section {
                 return Ok(());
             }
             Some(INTERFACE_DESCRIPTION) => {
-                let description = match self.is_big_endian {
-                    true => parse_interfacedescriptionblock_be(block),
-                    false => parse_interfacedescriptionblock_le(block),
+                let Some(Block::InterfaceDescription(description)) = self.decoded(block) else {
+                    let what = "the description of an interface is incomplete";
+                    return Err(collector.damaged(offset, what));
                 };
-                let (_, description) = description.map_err(|_| {
-                    collector.damaged(offset, "the description of an interface is incomplete")
-                })?;
                 let link_type = description.linktype.0.cast_unsigned();
                 let captured_max = description.snaplen;
                 self.interfaces.push(Interface { link_type, captured_max });
@@ -134,42 +127,42 @@ impl Section {
         collector.take(interface.link_type, data, original_bytes)
     }
 
+    /// A whole block of a kind that pcap-parser may be trusted with; `None` if it is damaged.
+    fn decoded<'a>(&self, block: &'a [u8]) -> Option<Block<'a>> {
+        let parse = if self.is_big_endian { parse_block_be } else { parse_block_le };
+        Some(parse(block).ok()?.1)
+    }
+
     /// Number of the interface, bytes, and length on the wire.
     fn packet<'a>(&self, block: &'a [u8]) -> Option<(u32, &'a [u8], u32)> {
-        match word(block, 0, self.is_big_endian)? {
-            ENHANCED_PACKET => {
-                let packet = match self.is_big_endian {
-                    true => parse_enhancedpacketblock_be(block),
-                    false => parse_enhancedpacketblock_le(block),
-                };
-                let (_, packet) = packet.ok()?;
+        if word(block, 0, self.is_big_endian)? == PACKET {
+            return self.obsolete_packet(block);
+        }
+        match self.decoded(block)? {
+            Block::EnhancedPacket(packet) => {
                 // The parser gives the data with what fills it up to whole words.
                 let data = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
                 Some((packet.if_id, data, packet.origlen))
             }
-            SIMPLE_PACKET => {
-                let packet = match self.is_big_endian {
-                    true => parse_simplepacketblock_be(block),
-                    false => parse_simplepacketblock_le(block),
-                };
-                let (_, packet) = packet.ok()?;
+            Block::SimplePacket(packet) => {
                 let limit = self.interfaces.first().map_or(0, |first| first.captured_max);
                 let limit = if limit == 0 { u32::MAX } else { limit };
                 let len = usize::try_from(packet.origlen.min(limit)).ok()?;
                 Some((0, packet.data.get(..len)?, packet.origlen))
             }
-            PACKET => {
-                let interface = block.get(8..)?.first_chunk()?;
-                let interface = match self.is_big_endian {
-                    true => u16::from_be_bytes(*interface),
-                    false => u16::from_le_bytes(*interface),
-                };
-                let len = usize::try_from(word(block, 20, self.is_big_endian)?).ok()?;
-                let data = block.get(28..block.len() - 4)?.get(..len)?;
-                Some((u32::from(interface), data, word(block, 24, self.is_big_endian)?))
-            }
             _ => None,
         }
+    }
+
+    fn obsolete_packet<'a>(&self, block: &'a [u8]) -> Option<(u32, &'a [u8], u32)> {
+        let interface = block.get(8..)?.first_chunk()?;
+        let interface = match self.is_big_endian {
+            true => u16::from_be_bytes(*interface),
+            false => u16::from_le_bytes(*interface),
+        };
+        let len = usize::try_from(word(block, 20, self.is_big_endian)?).ok()?;
+        let data = block.get(28..block.len() - 4)?.get(..len)?;
+        Some((u32::from(interface), data, word(block, 24, self.is_big_endian)?))
     }
 }
 

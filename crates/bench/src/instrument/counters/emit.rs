@@ -12,6 +12,7 @@ use super::{
 use crate::instrument::{
     frame::STACK_BYTES_MAX,
     graph::{Edge, EdgeKind},
+    wrapper::emit::{alu, alu_immediate, load, load_map_value, store},
 };
 
 /// Where instructions go.
@@ -64,7 +65,7 @@ pub(super) fn insertions(
     let depth_bytes = LazyCell::new(|| subject.depth_bytes());
     let written = actions.into_iter().map(|(location, mut actions)| {
         actions.sort_by_key(|&(rank, _)| rank);
-        let place = Place::new(subject, homes, location, base_slot);
+        let place = InsertionPlace::new(subject, homes, location, base_slot);
         let insns = place.write(&actions, &|| *depth_bytes);
         let insns = insns.ok_or_else(|| NotInstrumentable::StackFull {
             function: subject.name(),
@@ -150,7 +151,7 @@ fn way_out(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
 }
 
 /// What may be used at a location.
-struct Place {
+struct InsertionPlace {
     insn_index: usize,
     dead: Registers,
     /// Registers that may be saved and restored.
@@ -159,9 +160,10 @@ struct Place {
     /// The register that holds the address of the slot `base_slot`.
     base: Option<u8>,
     base_slot: usize,
+    map_fd: i32,
 }
 
-impl Place {
+impl InsertionPlace {
     fn new(subject: &Subject<'_>, homes: &Homes, location: Location, base_slot: usize) -> Self {
         let graph = subject.graph;
         let (insn_index, region) = match location {
@@ -184,6 +186,7 @@ impl Place {
             held: region.map_or(Registers::NONE, |region| homes.regions[region].held),
             base: around().find_map(|region| homes.regions[region].base),
             base_slot,
+            map_fd: subject.options.map_fd,
         }
     }
 
@@ -197,7 +200,8 @@ impl Place {
         let touches_memory = |action| matches!(action, Action::Add { .. } | Action::Flush { .. });
         let mentioned: Registers = actions.iter().filter_map(|&(_, it)| it.register()).collect();
         let mut scratch = Scratch::new(self, mentioned, depth_bytes);
-        let mut address = Address { base: self.base.map(|it| (it, self.base_slot)), loaded: None };
+        let base = self.base.map(|it| (it, self.base_slot));
+        let mut address = Address { map_fd: self.map_fd, base, loaded: None };
         let mut middle = Vec::new();
         let mut value = None;
         for &(_, action) in actions {
@@ -207,17 +211,18 @@ impl Place {
                 None => *value.insert(scratch.take()?),
             };
             match action {
-                Action::Bump { register } => middle.push(add(register, 1)),
-                Action::Zero { register } => middle.push(set(register, 0)),
-                Action::Base { register } => middle.extend(load_address(register, self.base_slot)),
-                Action::Add { slot } => {
-                    let at = address.of(slot, &mut scratch, &mut middle)?;
-                    middle.extend([at.load(value), add(value, 1), at.store(value)]);
+                Action::Bump { register } => middle.push(alu_immediate(op::ADD, register, 1)),
+                Action::Zero { register } => middle.push(alu_immediate(op::MOV, register, 0)),
+                Action::Base { register } => {
+                    middle.extend(load_address(register, self.map_fd, self.base_slot));
                 }
-                Action::Flush { slot, register } => {
-                    let at = address.of(slot, &mut scratch, &mut middle)?;
-                    let sum = Insn::new(op::ALU64 | op::ADD | op::X, value, register, 0, 0);
-                    middle.extend([at.load(value), sum, at.store(value)]);
+                Action::Add { slot } | Action::Flush { slot, .. } => {
+                    let (base, offset) = address.of(slot, &mut scratch, &mut middle)?;
+                    let sum = match action.register() {
+                        Some(register) => alu(op::ADD, value, register),
+                        None => alu_immediate(op::ADD, value, 1),
+                    };
+                    middle.extend([load(value, base, offset), sum, store(base, offset, value)]);
                 }
             }
         }
@@ -251,7 +256,7 @@ struct Scratch<'a> {
 }
 
 impl<'a> Scratch<'a> {
-    fn new(place: &Place, mentioned: Registers, depth_bytes: &'a dyn Fn() -> u32) -> Self {
+    fn new(place: &InsertionPlace, mentioned: Registers, depth_bytes: &'a dyn Fn() -> u32) -> Self {
         let taken = place.held.or(mentioned);
         Self {
             free: place.dead.without(taken),
@@ -276,34 +281,32 @@ impl<'a> Scratch<'a> {
 
     /// What saves and what restores the registers.
     fn spills(&self) -> (Vec<Insn>, Vec<Insn>) {
-        const STORE: u8 = op::STX | op::MEM | op::DW;
-        const LOAD: u8 = op::LDX | op::MEM | op::DW;
         const FRAME: u8 = Registers::FRAME_POINTER;
-        let saves = self.spilled.iter().map(|&(it, slot)| Insn::new(STORE, FRAME, it, slot, 0));
-        let restores = self.spilled.iter().map(|&(it, slot)| Insn::new(LOAD, it, FRAME, slot, 0));
+        let saves = self.spilled.iter().map(|&(it, slot)| store(FRAME, slot, it));
+        let restores = self.spilled.iter().map(|&(it, slot)| load(it, FRAME, slot));
         (saves.collect(), restores.collect())
     }
 }
 
 /// Registers that hold addresses of counters, each with the slot that it points to.
 struct Address {
+    map_fd: i32,
     base: Option<(u8, usize)>,
     loaded: Option<(u8, usize)>,
 }
 
-/// A counter in memory, relative to a register.
-#[derive(Clone, Copy)]
-struct At {
-    register: u8,
-    offset: i16,
-}
-
 impl Address {
-    fn of(&mut self, slot: usize, scratch: &mut Scratch<'_>, insns: &mut Vec<Insn>) -> Option<At> {
+    /// The register and the offset from it at which a counter is.
+    fn of(
+        &mut self,
+        slot: usize,
+        scratch: &mut Scratch<'_>,
+        insns: &mut Vec<Insn>,
+    ) -> Option<(u8, i16)> {
         let near = |(register, base): (u8, usize)| {
             let slots = i64::try_from(slot).ok()?.checked_sub(i64::try_from(base).ok()?)?;
             let offset = i16::try_from(slots.checked_mul(i64::from(SLOT_BYTES))?).ok()?;
-            Some(At { register, offset })
+            Some((register, offset))
         };
         if let Some(at) = self.base.and_then(near).or_else(|| self.loaded.and_then(near)) {
             return Some(at);
@@ -313,32 +316,14 @@ impl Address {
             None => scratch.take()?,
         };
         self.loaded = Some((register, slot));
-        insns.extend(load_address(register, slot));
-        Some(At { register, offset: 0 })
+        insns.extend(load_address(register, self.map_fd, slot));
+        Some((register, 0))
     }
 }
 
-impl At {
-    fn load(self, value: u8) -> Insn {
-        Insn::new(op::LDX | op::MEM | op::DW, value, self.register, self.offset, 0)
-    }
-
-    fn store(self, value: u8) -> Insn {
-        Insn::new(op::STX | op::MEM | op::DW, self.register, value, self.offset, 0)
-    }
-}
-
-fn add(register: u8, immediate: i32) -> Insn {
-    Insn::new(op::ALU64 | op::ADD, register, 0, 0, immediate)
-}
-
-fn set(register: u8, immediate: i32) -> Insn {
-    Insn::new(op::ALU64 | op::MOV, register, 0, 0, immediate)
-}
-
-/// The descriptor of the map is filled in at the end.
-fn load_address(register: u8, slot: usize) -> [Insn; 2] {
+/// Puts the address of a counter into a register.
+fn load_address(register: u8, map_fd: i32, slot: usize) -> [Insn; 2] {
     // Fewer than 2^29 / 8 slots: `instrument` has checked it.
     let offset = i32::try_from(slot * SLOT_BYTES as usize).unwrap_or(i32::MAX);
-    [Insn::new(op::LDIMM64, register, op::PSEUDO_MAP_VALUE, 0, 0), Insn::new(0, 0, 0, 0, offset)]
+    load_map_value(register, map_fd, offset)
 }

@@ -62,11 +62,6 @@ impl Plan {
         counts
     }
 
-    /// How many instructions of the original program ran, a `ldimm64` being one.
-    pub fn executed_insns(&self, counters: &[u64]) -> u64 {
-        self.insn_counts(counters).into_iter().fold(0, u64::wrapping_add)
-    }
-
     /// Runs of each block and of each edge.
     fn solve(&self, counters: &[u64]) -> (Vec<u64>, Vec<u64>) {
         let mut blocks = vec![0; self.graph.blocks.len()];

@@ -2,7 +2,7 @@
 //! that agree with what really ran.
 
 use proptest::{prelude::*, test_runner::TestCaseError};
-use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo};
+use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo, op};
 use wingbeat_oracle::model::{HELPER_LOOP, KFUNC_THROW, Model, ModelOutcome, Write, run};
 
 use super::*;
@@ -41,29 +41,30 @@ fn check(entry: Entry, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> 
     let plan = &counted.plan;
     let plain = run(code, model(entry, packet, 8)).expect("the original runs");
     let value_size = plan.value_size_bytes();
-    let outcome = run(&counted.code, model(entry, packet, value_size));
+    let outcome = run(&counted.program.code, model(entry, packet, value_size));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(fault) => {
-            return Err(TestCaseError::fail(format!("{fault:?}\n{}", listing(&counted.code))));
+            return Err(TestCaseError::fail(format!(
+                "{fault:?}\n{}",
+                listing(&counted.program.code)
+            )));
         }
     };
     prop_assert_eq!(outcome.result, plain.result);
-    prop_assert_eq!(writes(&outcome, &counted.origins), plain.writes);
+    prop_assert_eq!(writes(&outcome, &counted.program.origins), plain.writes);
 
     let counters = plan.counters(&outcome.value);
     prop_assert_eq!(plan.insn_counts(&counters), plain.counts.clone());
-    let executed: u64 = plain.counts.iter().sum();
-    prop_assert_eq!(plan.executed_insns(&counters), executed);
     let blocks = plan.graph().blocks.iter().zip(plan.block_counts(&counters));
     for (block, count) in blocks {
         prop_assert_eq!(plain.counts[block.insns.start], count, "{:?}", block);
     }
     // The same by the map of instructions.
-    for (new, origin) in counted.origins.iter().enumerate() {
+    for (new, origin) in counted.program.origins.iter().enumerate() {
         if let Some(origin) = *origin {
             prop_assert_eq!(outcome.counts[new], plain.counts[origin], "{}", new);
-            prop_assert!(counted.places[origin] == new, "{} is now {}", origin, new);
+            prop_assert!(counted.program.places[origin] == new, "{} is now {}", origin, new);
         }
     }
     Ok(())
@@ -162,16 +163,14 @@ proptest! {
             stack_depths_bytes: vec![depth; 2],
             ..Options::default()
         };
-        if let Ok(mut counted) = instrument(&code, &options) {
-            counted.set_map(3);
+        if let Ok(counted) = instrument(&code, &options) {
             let counters = vec![counter; counted.plan.slots()];
             prop_assert_eq!(counted.plan.insn_counts(&counters).len(), code.insns.len());
             prop_assert_eq!(counted.plan.edge_counts(&counters).len(), counted.plan.graph().edges.len());
-            counted.plan.executed_insns(&counters);
             let throws = |new: usize| {
-                counted.origins[new].is_some_and(|old| options.may_throw.contains(&old))
+                counted.program.origins[new].is_some_and(|old| options.may_throw.contains(&old))
             };
-            Graph::new(&counted.code, &throws).expect("as good as before");
+            Graph::new(&counted.program.code, &throws).expect("as good as before");
         }
     }
 }

@@ -108,7 +108,7 @@ pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLe
     for value in values.chunks(value_bytes) {
         let histogram = value.get(..VALUE_SIZE).ok_or(wrong)?;
         let recorded = read_histogram(histogram).map_err(|_| wrong)?;
-        let one = Notebook { recorded, ..of_cpu(value, layout).ok_or(wrong)? };
+        let one = of_cpu(value, recorded, layout).ok_or(wrong)?;
         match &mut sum {
             Some(sum) => sum.add(&one),
             None => sum = Some(one),
@@ -117,8 +117,8 @@ pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLe
     sum.ok_or(wrong)
 }
 
-/// All but the histogram.
-fn of_cpu(value: &[u8], layout: Layout) -> Option<Notebook> {
+/// The value of one CPU, of which the histogram is read already.
+fn of_cpu(value: &[u8], recorded: Recorded, layout: Layout) -> Option<Notebook> {
     let word = |offset: i16| {
         let bytes = value.get(usize::try_from(offset).ok()?..)?.first_chunk()?;
         Some(u64::from_le_bytes(*bytes))
@@ -137,7 +137,7 @@ fn of_cpu(value: &[u8], layout: Layout) -> Option<Notebook> {
         })
     };
     Some(Notebook {
-        recorded: Recorded { buckets: Vec::new(), count: 0, sum_ns: 0, min_ns: 0, max_ns: 0 },
+        recorded,
         entries: word(Layout::ENTRIES)?,
         unmatched: word(Layout::UNMATCHED)?,
         displaced: word(Layout::DISPLACED)?,

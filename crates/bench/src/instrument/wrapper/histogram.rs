@@ -18,7 +18,7 @@ pub(super) const BUCKETS_START: i16 = 32;
 pub const VALUE_SIZE: usize = BUCKETS_START as usize + BUCKETS * 8;
 
 /// The same, as map attributes have it.
-pub(super) const VALUE_SIZE_BYTES: u32 = VALUE_SIZE as u32;
+pub const VALUE_SIZE_BYTES: u32 = VALUE_SIZE as u32;
 
 /// What was recorded.
 ///

@@ -28,13 +28,13 @@ fn code() -> Code {
 }
 
 fn options(program_type: ProgramType) -> Options {
-    Options { map_fd: 9, program_type, throw_btf_id: Some(77) }
+    Options { map_fd: 9, program_type }
 }
 
 #[test]
 fn the_clock_in_front_of_a_program() {
     let wrapped = wrap(&code(), options(ProgramType::XDP)).expect("wrappable");
-    let listing = Listing::new(&wrapped.code).to_string();
+    let listing = Listing::new(&wrapped).to_string();
     let lines: Vec<_> = listing.lines().collect();
     let begin = "\
 wingbeat_wrapper:
@@ -77,8 +77,6 @@ callee:
    69: r0 = 2
    70: exit";
     assert_eq!(lines[lines.len() - 21..].join("\n"), end);
-    assert_eq!(wrapped.entry_insn_index, 65);
-    assert_eq!(wrapped.value_size_bytes as usize, 32 + 8 * wingbeat_stats::histogram::BUCKETS);
 }
 
 #[test]
@@ -89,12 +87,12 @@ fn functions_and_lines_move_along() {
         function(65, "entry", Some(11)),
         function(69, "callee", Some(12)),
     ];
-    assert_eq!(wrapped.code.functions, expected);
-    assert_eq!(wrapped.code.lines, [line(0, 7), line(65, 7), line(68, 8), line(69, 3)]);
+    assert_eq!(wrapped.functions, expected);
+    assert_eq!(wrapped.lines, [line(0, 7), line(65, 7), line(68, 8), line(69, 3)]);
 
     let without_lines = Code { lines: Vec::new(), ..code() };
     let wrapped = wrap(&without_lines, options(ProgramType::XDP)).expect("wrappable");
-    assert_eq!(wrapped.code.lines, []);
+    assert_eq!(wrapped.lines, []);
 }
 
 #[test]
@@ -114,7 +112,6 @@ fn what_cannot_be_wrapped() {
     let tail_call = Insn::new(op::CALL, 0, 0, 0, 12);
     let load_abs = Insn::new(op::LD | op::ABS | op::B, 0, 0, 0, 12);
     let load_ind = Insn::new(op::LD | op::IND | op::W, 0, 3, 0, 12);
-    let throw = Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, 77);
     let needs_types = |what| Some(NotWrappable::NeedsTypes { insn_index: 4, what });
     let packet_load = "a packet load of classic BPF (LD_ABS or LD_IND)";
 
@@ -122,8 +119,6 @@ fn what_cannot_be_wrapped() {
     check(&without_types(code()), ProgramType::SYSCALL, None);
     check(&code(), ProgramType::STRUCT_OPS, Some(NotWrappable::StructOps));
     check(&code(), ProgramType::EXT, Some(NotWrappable::Extension));
-    check(&with(throw), ProgramType::XDP, Some(NotWrappable::Throws { insn_index: 4 }));
-    check(&with(Insn { immediate: 78, ..throw }), ProgramType::XDP, None);
     check(&with(tail_call), ProgramType::XDP, None);
     check(&with(load_abs), ProgramType::SOCKET_FILTER, None);
     check(&without_types(with(tail_call)), ProgramType::XDP, needs_types("a tail call"));
@@ -173,11 +168,10 @@ proptest! {
     fn the_program_itself_is_not_touched(code in any_code(), program_type in 0_u32..40) {
         let options = options(ProgramType(program_type));
         if let Ok(wrapped) = wrap(&code, options) {
-            let entry = wrapped.entry_insn_index as usize;
-            prop_assert_eq!(&wrapped.code.insns[entry..], &code.insns);
-            prop_assert_eq!(wrapped.code.functions.len(), code.functions.len() + 1);
-            prop_assert_eq!(wrapped.code.functions[1].insn_index, wrapped.entry_insn_index);
-            let calls = wrapped.code.insns[..entry].iter().enumerate().filter(|(_, insn)| {
+            let entry = wrapped.functions[1].insn_index as usize;
+            prop_assert_eq!(&wrapped.insns[entry..], &code.insns);
+            prop_assert_eq!(wrapped.functions.len(), code.functions.len() + 1);
+            let calls = wrapped.insns[..entry].iter().enumerate().filter(|(_, insn)| {
                 insn.is_local_call()
             });
             for (index, call) in calls {

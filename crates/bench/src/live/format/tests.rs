@@ -2,6 +2,7 @@
 
 pub(in crate::live) mod single_runs;
 
+use serde_json::json;
 use wingbeat_bpf::{ProgramType, program::ProgramInfo};
 
 use super::*;
@@ -72,38 +73,19 @@ fn nothing_is_loaded() {
 
 #[test]
 fn for_bencher() {
-    check(
-        &two_programs(),
-        Format::Bmf,
-        r#"
-{
-  "count_packets_by_source": {
-    "latency": {
-      "value": 300.0
-    },
-    "runs": {
-      "value": 3.0
-    },
-    "throughput": {
-      "value": 1.5
-    }
-  },
-  "fun_xdp_v3": {
-    "latency": {
-      "lower_value": 62.2,
-      "upper_value": 64.6,
-      "value": 63.4
-    },
-    "runs": {
-      "value": 2000000.0
-    },
-    "throughput": {
-      "value": 1000000.0
-    }
-  }
-}
-"#,
-    );
+    let text = Format::Bmf.write(&two_programs()).expect("text");
+    let value = |number: f64| json!({ "value": number });
+    let expected = json!({
+        "count_packets_by_source": {
+            "latency": value(300.0), "runs": value(3.0), "throughput": value(1.5),
+        },
+        "fun_xdp_v3": {
+            "latency": { "lower_value": 62.2, "upper_value": 64.6, "value": 63.4 },
+            "runs": value(2e6),
+            "throughput": value(1e6),
+        },
+    });
+    assert_eq!(text, serde_json::to_string_pretty(&expected).expect("JSON") + "\n");
 }
 
 #[test]
@@ -161,17 +143,8 @@ fn for_scripts() {
 
 #[test]
 fn what_is_not_known_is_not_zero() {
-    let mut unknown = program(1, "p", 5, 50);
-    unknown = ProgramReport {
-        runs: None,
-        runs_per_s: None,
-        time_per_run_ns: None,
-        time_per_run_net_ns: None,
-        cpu_percent: None,
-        run_time_ns: None,
-        ..unknown
-    };
-    unknown.outcome = crate::live::LiveOutcome::Unknown;
+    let info = ProgramInfo { id: 1, r#type: ProgramType::XDP, ..ProgramInfo::default() };
+    let unknown = ProgramReport::new(&info, "p", None, Some(25.0));
     let text = Format::Human.write(&report(vec![unknown])).expect("text");
     assert!(text.contains(" 1  xdp    p        –       –       –    –      –  –"), "{text}");
 }

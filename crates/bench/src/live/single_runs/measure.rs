@@ -22,12 +22,11 @@ use crate::{
     Warning,
     live::{
         Attachments, LiveError, LiveOutcome, Options, Progress,
-        change::Rates,
+        change::{Rates, now_ns},
         check_rights,
         command::measured_time,
         cpus_online,
         held::{Held, hold},
-        reading::now_ns,
         report::{LiveReport, ProgramReport, busiest_first},
         sampler::is_sysctl_on,
         warning,

@@ -3,42 +3,37 @@
 //!
 //! Without clang they are skipped; with `CI=true` that is a failure, as are missing rights.
 
-mod generate;
-#[path = "../common/packets.rs"]
-mod packets;
-
 use std::{
     env, fs,
     process::{Command, Stdio},
 };
 
-use packets::plan;
-use proptest::{
-    prelude::*,
-    test_runner::{TestCaseError, TestRunner},
+use proptest::{prelude::*, test_runner::TestCaseError};
+use wingbeat_bench::measure::confirm;
+use wingbeat_bpf::spec::Spec;
+
+use crate::{
+    generate,
+    support::{can_load, check_property, is_at_least, plan},
 };
-use wingbeat_bench::{live::check_rights, measure::confirm};
-use wingbeat_bpf::{probe, spec::Spec};
 
 const PRELUDE: &str = include_str!("prelude.c");
 
 fn is_possible() -> Option<()> {
     // `bpf_csum_diff` folds what it returns since then.
-    if !probe::Kernel::running().is_at_least(6, 13) || !cfg!(target_arch = "x86_64") {
+    if !is_at_least(6, 13) || !cfg!(target_arch = "x86_64") {
         eprintln!(
             "skipped: the interpreter has helpers as Linux 6.13 on x86-64 and newer has them"
         );
         return None;
     }
     let clang = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
-    let missing = match (clang, check_rights()) {
-        (Err(_), _) => "there is no clang; install the package clang".to_owned(),
-        (_, Err(error)) => error.to_string(),
-        (Ok(_), Ok(())) => return Some(()),
-    };
-    assert!(env::var_os("CI").is_none(), "CI must be able to do this: {missing}");
-    eprintln!("skipped: {missing}");
-    None
+    if clang.is_err() {
+        assert!(env::var_os("CI").is_none(), "CI must have clang");
+        eprintln!("skipped: there is no clang; install the package clang");
+        return None;
+    }
+    can_load()
 }
 
 fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
@@ -92,17 +87,13 @@ fn check_all(flags: &[&str], cases: u32) {
     let Some(()) = is_possible() else { return };
     let config = ProptestConfig {
         cases,
-        max_global_rejects: cases,
-        failure_persistence: None,
         // Each step compiles and loads.
         max_shrink_iters: 60,
         ..ProptestConfig::default()
     };
     let packet = prop::collection::vec(any::<u8>(), 14..100);
     let packets = prop::collection::vec(packet, 3);
-    let found = TestRunner::new(config)
-        .run(&(generate::source(), packets), |(source, packets)| check(&source, flags, &packets));
-    if let Err(error) = found {
-        panic!("{error}");
-    }
+    check_property(config, &(generate::source(), packets), |(source, packets)| {
+        check(&source, flags, &packets)
+    });
 }
