@@ -137,8 +137,7 @@ proptest! {
         from.store.insert(&report).expect("stored");
         let found = from.store.report(report.uuid).expect("read");
         prop_assert_eq!(found.as_ref(), Some(&report));
-        let folder = from.folder.path().join("files");
-        from.store.export(&folder).expect("exported");
+        let folder = from.exported();
         let mut to = temporary();
         prop_assert_eq!(to.store.import(&folder).expect("imported").skipped, []);
         prop_assert_eq!(to.store.report(report.uuid).expect("read"), Some(report));
@@ -174,11 +173,7 @@ proptest! {
             // The alert may not be in that store.
             let _ = store.set_alert_status(*alert.get(&alerts), status, None);
         }
-        let folders = stores.each_ref().map(|store| {
-            let folder = store.folder.path().join("files");
-            store.store.export(&folder).expect("exported");
-            folder
-        });
+        let folders = stores.each_ref().map(Temporary::exported);
         let [a, b] = &folders;
         let one = import_in_parts(&[a, b], &places, 3);
         let other = import_in_parts(&[b, a, b], &[], 1);
