@@ -50,7 +50,7 @@ mod prelude {
         objects::objects,
         once::{self, Once},
         text::{rsplit_once, split_once},
-        unit::{nanoseconds, number},
+        unit::{nanoseconds, number, power},
     };
     pub(super) use crate::model::{
         Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results,

@@ -114,14 +114,12 @@ fn bytes(name: &'static str) -> Measure {
 
 /// Prefixes of sizes, which are powers of 1,000.
 fn size(suffix: &str) -> Option<f64> {
-    Some(match suffix {
-        "" => 1.0,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        _ => return None,
-    })
+    let mut letters = suffix.chars();
+    match (letters.next(), letters.next()) {
+        (None, _) => Some(1.0),
+        (Some(letter), None) => Some(1000_f64.powi(power("kMGT", letter)?)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

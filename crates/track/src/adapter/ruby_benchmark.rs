@@ -77,15 +77,10 @@ fn rate(line: &str) -> Option<(&str, Metric)> {
 
 /// `13.190M`
 fn with_prefix(text: &str) -> Option<f64> {
-    let factor = match text.chars().last()? {
-        'k' => 1e3,
-        'M' => 1e6,
-        'B' => 1e9,
-        'T' => 1e12,
-        'Q' => 1e15,
-        _ => return number(text),
-    };
-    Some(number(&text[..text.len() - 1])? * factor)
+    match power("kMBTQ", text.chars().last()?) {
+        Some(power) => Some(number(&text[..text.len() - 1])? * 1000_f64.powi(power)),
+        None => number(text),
+    }
 }
 
 #[cfg(test)]

@@ -174,9 +174,8 @@ fn scaled(cell: &str) -> Option<(f64, &str)> {
     let (value, units) = cell.split_once(' ').unwrap_or((cell, ""));
     let value = number(value)?;
     let mut letters = units.chars();
-    let power = letters.next().and_then(|letter| SCALES.find(letter));
+    let power = letters.next().and_then(|letter| power(SCALES, letter));
     let Some(power) = power else { return Some((value, units)) };
-    let power = i32::try_from(power + 1).ok()?;
     Some(match letters.as_str().strip_prefix('i') {
         Some(units) if units.starts_with('B') => (value * 1024_f64.powi(power), units),
         _ => (value * 1000_f64.powi(power), letters.as_str()),

@@ -15,6 +15,11 @@ pub(super) fn nanoseconds(unit: &str) -> Option<f64> {
     })
 }
 
+/// The power that a prefix stands for: 1 for the first of these letters.
+pub(super) fn power(letters: &str, prefix: char) -> Option<i32> {
+    letters.find(prefix).and_then(|at| i32::try_from(at + 1).ok())
+}
+
 /// A number as tools print it: digits with at most one point, commas between thousands, an exponent.
 pub(super) fn number(text: &str) -> Option<f64> {
     let starts_right = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');

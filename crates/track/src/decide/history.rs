@@ -143,13 +143,9 @@ impl<'a> History<'a> {
 
 /// Whether both have the same CPU model and as many CPUs, as far as is known.
 fn is_same_machine(one: &Environment, other: &Environment) -> bool {
-    let is_same_cpu = match (&one.cpu_model, &other.cpu_model) {
-        (Some(one), Some(other)) => one == other,
-        _ => true,
-    };
-    let are_as_many = match (one.cores, other.cores) {
-        (Some(one), Some(other)) => one == other,
-        _ => true,
-    };
-    is_same_cpu && are_as_many
+    fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+        one.zip(other).is_none_or(|(one, other)| one == other)
+    }
+    agree(one.cpu_model.as_ref(), other.cpu_model.as_ref())
+        && agree(one.cores.as_ref(), other.cores.as_ref())
 }

@@ -71,15 +71,10 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     verdict.outcome = Outcome::NoChange;
     let Some((change, limit)) = crossing else {
         verdict.change = here.and_then(|here| Change::exactly(series.metric.value, here.level));
-        verdict.reason = match last {
-            None => {
-                format!("one level over all {} points; one value is no new level", values.len())
-            }
-            Some(_) => format!(
-                "one level over the last {} points; one value is no new level",
-                values.len() - start
-            ),
-        };
+        let (which, points) =
+            (if last.is_none() { "all" } else { "the last" }, values.len() - start);
+        verdict.reason =
+            format!("one level over {which} {points} points; one value is no new level");
         return;
     };
     verdict.cross(limit, series.measure.direction);

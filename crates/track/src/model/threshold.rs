@@ -176,34 +176,27 @@ impl ThresholdModel {
         let refuse = |setting, value, reason| {
             Err(ThresholdError::Setting { test: self.test, setting, value, reason })
         };
-        let sizes =
-            [("min_sample_size", self.min_sample_size), ("max_sample_size", self.max_sample_size)];
-        let least_size = match self.test {
-            Test::Percentage | Test::Auto | Test::ChangePoint | Test::Static => 1,
-            _ => 2,
+        let (least, reason) = match self.test {
+            Test::Percentage | Test::Auto | Test::ChangePoint | Test::Static => (1, "at least 1"),
+            _ => (2, "at least 2"),
         };
-        for (setting, size) in sizes {
-            let Some(size) = size else { continue };
-            if self.test == Test::Static {
-                return refuse(setting, f64::from(size), "fixed limits need no history");
-            }
-            if size < least_size {
-                let reason = if least_size == 2 { "at least 2" } else { "at least 1" };
-                return refuse(setting, f64::from(size), reason);
+        for (setting, value, least, reason) in [
+            ("min_sample_size", self.min_sample_size, least, reason),
+            ("max_sample_size", self.max_sample_size, least, reason),
+            ("window", self.window, 1, "at least 1 second"),
+        ] {
+            match value.map(f64::from) {
+                Some(value) if self.test == Test::Static => {
+                    return refuse(setting, value, "fixed limits need no history");
+                }
+                Some(value) if value < f64::from(least) => return refuse(setting, value, reason),
+                _ => {}
             }
         }
         if let (Some(least), Some(most)) = (self.min_sample_size, self.max_sample_size)
             && least > most
         {
             return refuse("min_sample_size", f64::from(least), "more than max_sample_size");
-        }
-        if let Some(window) = self.window {
-            if self.test == Test::Static {
-                return refuse("window", f64::from(window), "fixed limits need no history");
-            }
-            if window == 0 {
-                return refuse("window", 0.0, "at least 1 second");
-            }
         }
         let boundaries =
             [("lower_boundary", self.lower_boundary), ("upper_boundary", self.upper_boundary)];

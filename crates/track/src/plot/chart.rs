@@ -3,6 +3,7 @@
 
 use std::{cmp::Reverse, collections::HashMap};
 
+use serde::Serialize;
 use time::OffsetDateTime;
 use wingbeat_stats::changes;
 use wingbeat_text::grouped;
@@ -26,8 +27,9 @@ pub struct Chart {
     pub left_out: usize,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stamp {
+    #[serde(rename = "start_time", with = "time::serde::rfc3339")]
     pub time: OffsetDateTime,
     pub hash: Option<String>,
     pub branch: BranchName,
@@ -35,6 +37,7 @@ pub struct Stamp {
     /// Iterations that are drawn side by side.
     pub iterations: u32,
     /// What changed in the environment since the report before it on the same testbed, in words.
+    #[serde(rename = "environment_changes")]
     pub news: Vec<String>,
 }
 
@@ -70,9 +73,10 @@ pub enum Rank {
     Steady,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Step {
     /// The first value of the new level: an index of [`Line::dots`].
+    #[serde(rename = "index")]
     pub dot: usize,
     pub before: f64,
     pub after: f64,

@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use super::prelude::*;
 
 use super::{
-    from_row::ENVIRONMENT,
     log::branch_head,
     past::{SUMS, StoredReport, past, past_report},
+    rows::{Conditions, newest},
     versions::START_POINTS_MAX,
 };
 
@@ -66,20 +66,13 @@ struct Stretch {
 
 impl Stretch {
     fn newest(&self, db: &Connection, most: usize) -> SqlResult<Vec<StoredReport>> {
-        let sql = format!(
-            "SELECT r.id AS row, r.uuid, b.name AS branch, r.hash, r.start_time_ns, {SUMS}, {ENVIRONMENT}
-             FROM report r
-             JOIN branch b ON b.id = r.branch
-             JOIN environment e ON e.id = r.environment
-             WHERE r.branch = ?1 AND r.testbed = ?2 AND r.epoch = ?3 AND r.confirms IS NULL
-               AND (r.start_time_ns, r.uuid) < (?4, ?5)
-             ORDER BY r.start_time_ns DESC, r.uuid DESC
-             LIMIT ?6"
-        );
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let (end_ns, end_uuid) = (self.end.0, Id(self.end.1));
-        let values = params![self.branch, self.testbed, self.epoch, end_ns, end_uuid, most];
-        prepare(db, &sql)?.query_map(values, past_report)?.collect()
+        let mut conditions = Conditions::default();
+        conditions.add("r.branch =", Some(self.branch));
+        conditions.add("r.testbed =", Some(self.testbed));
+        conditions.add("r.epoch =", Some(self.epoch));
+        conditions.require("r.confirms IS NULL");
+        conditions.before(self.end.0, self.end.1);
+        newest(db, &format!("r.id AS row, {SUMS}"), conditions, most, past_report)
     }
 }
 

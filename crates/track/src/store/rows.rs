@@ -21,6 +21,12 @@ impl Conditions {
         }
     }
 
+    /// Adds the condition that the report `r` comes before this time and UUID.
+    pub(super) fn before(&mut self, start_time_ns: i64, report: Uuid) {
+        self.texts.push("(r.start_time_ns, r.uuid) < (?, ?)".to_owned());
+        self.values.extend([start_time_ns.into(), report.as_bytes().to_vec().into()]);
+    }
+
     pub(super) fn require(&mut self, text: &str) {
         self.texts.push(text.to_owned());
     }

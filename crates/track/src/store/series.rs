@@ -5,6 +5,7 @@ use std::collections::{HashMap, hash_map::Entry};
 use super::prelude::*;
 use rusqlite::CachedStatement;
 use rustc_hash::FxHashMap;
+use serde::{Serialize, Serializer};
 
 use super::{
     census::check_indexes,
@@ -47,19 +48,34 @@ pub struct PlotSeries {
     pub points: Vec<PlotPoint>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PlotPoint {
     /// Its report: an index of [`Plot::reports`].
     pub report: usize,
     pub iteration: u32,
     pub value: f64,
+    #[serde(rename = "lower_value")]
     pub lower: Option<f64>,
+    #[serde(rename = "upper_value")]
     pub upper: Option<f64>,
     pub lower_limit: Option<f64>,
     pub upper_limit: Option<f64>,
     pub outcome: Option<Outcome>,
     /// The alert that it raised, with its present status.
+    #[serde(serialize_with = "limit_and_status")]
     pub alert: Option<(Limit, AlertStatus)>,
+}
+
+fn limit_and_status<S: Serializer>(
+    alert: &Option<(Limit, AlertStatus)>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct LimitAndStatus {
+        limit: Limit,
+        status: AlertStatus,
+    }
+    alert.map(|(limit, status)| LimitAndStatus { limit, status }).serialize(serializer)
 }
 
 impl PlotQuery {

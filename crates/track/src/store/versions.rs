@@ -46,7 +46,7 @@ fn last_measured(
     Ok(last.map(|time| time.0))
 }
 
-struct Place {
+struct VersionPlace {
     project: ProjectName,
     branch: i64,
     epoch: u32,
@@ -83,7 +83,7 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
     Ok(Some(own.unsigned_abs() + inherited))
 }
 
-fn inherited(db: &Connection, place: &Place, start_points: usize) -> SqlResult<u64> {
+fn inherited(db: &Connection, place: &VersionPlace, start_points: usize) -> SqlResult<u64> {
     let Some((branch, until)) = &place.start else { return Ok(0) };
     let until_ns = until.map_or(place.start_time_ns, limit_ns);
     let Some(branch) = branch_row(db, &place.project, branch)? else { return Ok(0) };
@@ -95,7 +95,7 @@ fn inherited(db: &Connection, place: &Place, start_points: usize) -> SqlResult<u
     Ok(number(db, head.report, start_points - 1)?.map_or(0, |number| number + 1))
 }
 
-fn place(db: &Connection, report: Uuid) -> SqlResult<Option<Place>> {
+fn place(db: &Connection, report: Uuid) -> SqlResult<Option<VersionPlace>> {
     let sql = "SELECT p.name AS project, r.branch, r.epoch, r.hash, r.start_time_ns, r.confirms,
                       s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max
                FROM report r JOIN project p ON p.id = r.project
@@ -103,7 +103,7 @@ fn place(db: &Connection, report: Uuid) -> SqlResult<Option<Place>> {
                WHERE r.uuid = ?1";
     prepare(db, sql)?
         .query_row([Id(report)], |row| {
-            Ok(Place {
+            Ok(VersionPlace {
                 project: row.get::<_, Text<_>>("project")?.0,
                 branch: row.get("branch")?,
                 epoch: row.get("epoch")?,

@@ -37,11 +37,8 @@ fn alerts_are_listed_newest_first_with_what_they_are_about() {
         (Measure::latency(), reports[1].verdicts[0].boundary)
     );
     assert!(stored.changed.is_some());
-    let report = temporary.store.report(reports[1].uuid).expect("read").expect("a report");
-    assert_eq!(
-        (report.alerts[0].status, &report.alerts[0].reason),
-        (AlertStatus::Dismissed, &reason)
-    );
+    let alert = &temporary.read(&reports[1]).alerts[0];
+    assert_eq!((alert.status, &alert.reason), (AlertStatus::Dismissed, &reason));
 }
 
 #[test]
@@ -49,11 +46,10 @@ fn the_last_change_counts_also_within_a_moment() {
     let mut temporary = temporary();
     let report = with_alert(report("main", 1, 1.0));
     temporary.store.insert(&report).expect("stored");
-    let alert = report.alerts[0].uuid;
     for round in 0..50 {
         let status =
             [AlertStatus::Dismissed, AlertStatus::Silenced, AlertStatus::Active][round % 3];
-        temporary.store.set_alert_status(alert, status, None).expect("changed");
+        temporary.settle(&report, status);
         let stored = temporary.store.alerts(&AlertFilter::default(), 1).expect("a list").remove(0);
         assert_eq!(stored.alert.status, status, "round {round}");
     }
@@ -85,8 +81,7 @@ fn a_silenced_series_stays_silenced() {
         (&second, AlertStatus::Active, false),
     ];
     for (report, status, is_silenced) in steps {
-        let alert = report.alerts[0].uuid;
-        temporary.store.set_alert_status(alert, status, None).expect("changed");
+        temporary.settle(report, status);
         let branches = [branch("main"), branch("nowhere")];
         let silenced = temporary.store.silenced(&project(), &branches, &testbed()).expect("read");
         let expected: HashSet<_> = is_silenced.then(|| series.clone()).into_iter().collect();

@@ -25,9 +25,7 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let before = files(&folder);
     assert_eq!(before.keys().collect::<Vec<_>>(), [&name]);
     // A change of an alert is a file of its own; that of the report stays as it is.
-    let change =
-        temporary.store.set_alert_status(first.alerts[0].uuid, AlertStatus::Silenced, None);
-    let change = change.expect("changed");
+    let change = temporary.settle(&first, AlertStatus::Silenced);
     temporary.store.insert(&report("main", 60, 2.5)).expect("stored");
     check(&temporary.store, 1, 1, 1);
     let after = files(&folder);
@@ -47,16 +45,12 @@ fn what_was_exported_comes_in_once() {
     from.store
         .set_alert_status(report.alerts[0].uuid, AlertStatus::Dismissed, reason)
         .expect("changed");
-    let folder = from.folder.path().join("files");
-    from.store.export(&folder).expect("exported");
+    let folder = from.exported();
     let mut to = temporary();
     let imported = to.store.import(&folder).expect("imported");
     assert_eq!(imported, Imported { reports: 1, alert_changes: 1, ..Imported::default() });
     assert_eq!(content(&to.store), content(&from.store));
-    assert_eq!(
-        to.store.report(report.uuid).expect("read"),
-        from.store.report(report.uuid).expect("read")
-    );
+    assert_eq!(to.read(&report), from.read(&report));
     let again = to.store.import(&folder).expect("imported");
     assert_eq!(again, Imported { already_there: 2, ..Imported::default() });
     assert_eq!(content(&to.store), content(&from.store));
@@ -67,11 +61,8 @@ fn a_change_may_come_before_its_alert() {
     let mut from = temporary();
     let report = rich(1, 1);
     from.store.insert(&report).expect("stored");
-    from.store
-        .set_alert_status(report.alerts[0].uuid, AlertStatus::Silenced, None)
-        .expect("changed");
-    let folder = from.folder.path().join("files");
-    from.store.export(&folder).expect("exported");
+    from.settle(&report, AlertStatus::Silenced);
+    let folder = from.exported();
     let later = from.folder.path().join("later");
     fs::create_dir(&later).expect("a folder");
     let name = files(&folder).into_keys().find(|name| !name.ends_with(".alert.json"));
@@ -80,16 +71,14 @@ fn a_change_may_come_before_its_alert() {
     let mut to = temporary();
     assert_eq!(to.store.import(&folder).expect("imported").alert_changes, 1);
     assert_eq!(to.store.import(&later).expect("imported").reports, 1);
-    let found = to.store.report(report.uuid).expect("read").expect("a report");
-    assert_eq!(found.alerts[0].status, AlertStatus::Silenced);
+    assert_eq!(to.read(&report).alerts[0].status, AlertStatus::Silenced);
 }
 
 #[test]
 fn files_that_cannot_be_used_are_named_and_the_others_come_in() {
     let mut from = temporary();
-    let folder = from.folder.path().join("files");
     from.store.insert(&rich(1, 2)).expect("stored");
-    from.store.export(&folder).expect("exported");
+    let folder = from.exported();
     let good = files(&folder).into_values().next().expect("a file");
     let good = String::from_utf8(good).expect("a text");
     let mut expected = BTreeMap::new();
@@ -142,10 +131,8 @@ fn folders_that_cannot_be_used() {
 #[test]
 fn a_file_that_is_there_is_not_overwritten() {
     let mut temporary = temporary();
-    let folder = temporary.folder.path().join("files");
-    let report = rich(1, 1);
-    temporary.store.insert(&report).expect("stored");
-    temporary.store.export(&folder).expect("exported");
+    temporary.store.insert(&rich(1, 1)).expect("stored");
+    let folder = temporary.exported();
     let path = folder.join(files(&folder).keys().next().expect("a file"));
     fs::write(&path, "mine").expect("written");
     let exported = temporary.store.export(&folder).expect("exported");

@@ -163,8 +163,7 @@ fn points_tell_what_is_known_of_them() {
     second.iterations[0].benchmarks[0].metrics[0].1 = metric;
     second.iterations.push(report("main", 2, 8.0).iterations[0].clone());
     let mut temporary = of([first.clone(), second]);
-    let alert = first.alerts[0].uuid;
-    temporary.store.set_alert_status(alert, AlertStatus::Dismissed, None).expect("changed");
+    temporary.settle(&first, AlertStatus::Dismissed);
     let limits = HistoryLimits { sampled_reports: 1, ..HistoryLimits::NONE };
     let past = temporary.store.history(&report("main", 9, 1.0), limits).expect("a history");
     let report = &past.reports[0];

@@ -38,8 +38,7 @@ fn a_summary_counts() {
         (summary.metrics, summary.failures, summary.alerts, summary.active_alerts)
     };
     assert_eq!(counts(&temporary.store), (4, 1, 1, 1));
-    let alert = report.alerts[0].uuid;
-    temporary.store.set_alert_status(alert, AlertStatus::Dismissed, None).expect("changed");
+    temporary.settle(&report, AlertStatus::Dismissed);
     assert_eq!(counts(&temporary.store), (4, 1, 1, 0));
 }
 

@@ -24,14 +24,10 @@ fn uuid() -> impl Strategy<Value = Uuid> {
 
 fn metric() -> impl Strategy<Value = Metric> {
     let ends = (option::of(finite()), option::of(finite()));
-    (finite(), ends, vec(finite(), 0..4)).prop_map(
-        |(value, (lower_value, upper_value), samples)| Metric {
-            value,
-            lower_value,
-            upper_value,
-            samples,
-        },
-    )
+    (finite(), ends, vec(finite(), 0..4)).prop_map(|(value, ends, samples)| {
+        let (lower_value, upper_value) = ends;
+        Metric { value, lower_value, upper_value, samples }
+    })
 }
 
 fn measure() -> impl Strategy<Value = Measure> {
@@ -80,7 +76,7 @@ fn environment() -> impl Strategy<Value = Environment> {
 fn any_report() -> impl Strategy<Value = Report> {
     let start = (option::of(time()), any::<u32>(), option::of("[a-f0-9]{1,3}"));
     let start = option::of(start.prop_map(|(until, max_versions, hash)| StartPoint {
-        branch: "base".parse().expect("a name"),
+        branch: branch("base"),
         hash,
         until,
         max_versions,
@@ -89,29 +85,20 @@ fn any_report() -> impl Strategy<Value = Report> {
     let what = (uuid(), option::of("[a-c]"), any::<u32>(), start, option::of(uuid()));
     let when = (time(), time(), prop::sample::select(adapters));
     (what, when, environment(), vec(results(), 0..3), "[a-c]{1,2}").prop_map(
-        |(what, when, environment, iterations, branch)| {
+        |(what, when, environment, iterations, name)| {
             let (uuid, hash, epoch, start_point, confirms) = what;
             let (start_time, end_time, adapter) = when;
-            let testbed = "testbed".parse().expect("a name");
-            let project = "project".parse().expect("a name");
-            let branch = branch.parse().expect("a name");
-            let (verdicts, alerts) = (Vec::new(), Vec::new());
+            let branch = branch(&name);
             Report {
-                uuid,
-                project,
-                branch,
                 hash,
                 epoch,
                 start_point,
-                testbed,
-                start_time,
                 end_time,
                 adapter,
                 environment,
                 iterations,
-                verdicts,
-                alerts,
                 confirms,
+                ..Report::new(uuid, project(), branch, testbed(), start_time)
             }
         },
     )
@@ -150,8 +137,7 @@ proptest! {
         from.store.insert(&report).expect("stored");
         let found = from.store.report(report.uuid).expect("read");
         prop_assert_eq!(found.as_ref(), Some(&report));
-        let folder = from.folder.path().join("files");
-        from.store.export(&folder).expect("exported");
+        let folder = from.exported();
         let mut to = temporary();
         prop_assert_eq!(to.store.import(&folder).expect("imported").skipped, []);
         prop_assert_eq!(to.store.report(report.uuid).expect("read"), Some(report));
@@ -187,11 +173,7 @@ proptest! {
             // The alert may not be in that store.
             let _ = store.set_alert_status(*alert.get(&alerts), status, None);
         }
-        let folders = stores.each_ref().map(|store| {
-            let folder = store.folder.path().join("files");
-            store.store.export(&folder).expect("exported");
-            folder
-        });
+        let folders = stores.each_ref().map(Temporary::exported);
         let [a, b] = &folders;
         let one = import_in_parts(&[a, b], &places, 3);
         let other = import_in_parts(&[b, a, b], &[], 1);

@@ -1,6 +1,6 @@
 //! Reports to store.
 
-use std::borrow::Borrow;
+use std::{borrow::Borrow, path::PathBuf};
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -21,6 +21,24 @@ impl Temporary {
         for report in reports {
             self.store.insert(report.borrow()).expect("stored");
         }
+    }
+
+    /// Changes the status of a report's alert.
+    pub(crate) fn settle(&mut self, report: &Report, status: AlertStatus) -> AlertChange {
+        let alert = report.alerts[0].uuid;
+        self.store.set_alert_status(alert, status, None).expect("changed")
+    }
+
+    /// Exports it into a folder beside it.
+    pub(crate) fn exported(&self) -> PathBuf {
+        let folder = self.folder.path().join("files");
+        self.store.export(&folder).expect("exported");
+        folder
+    }
+
+    /// The report as it is in the store.
+    pub(crate) fn read(&self, report: &Report) -> Report {
+        self.store.report(report.uuid).expect("read").expect("a report")
     }
 }
 

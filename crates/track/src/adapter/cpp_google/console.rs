@@ -126,7 +126,7 @@ fn scaled(text: &str) -> Option<f64> {
     let (value, prefix) = text.split_at(end);
     let value = number(value)?;
     let letter = prefix.chars().next();
-    let power = |letters: &str| letters.find(letter?).and_then(|at| i32::try_from(at + 1).ok());
+    let power = |letters: &str| power(letters, letter?);
     Some(match prefix {
         "" => value,
         _ if prefix.len() == 2 && prefix.ends_with('i') => value * 1024_f64.powi(power(BINARY)?),

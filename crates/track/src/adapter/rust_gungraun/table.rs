@@ -165,19 +165,15 @@ fn has_two_values(new: &str, old: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::check_error;
+    use crate::adapter::{check_error, values};
 
     fn rows(text: &str) -> Vec<(String, String, f64)> {
         let results = parse(text).expect(text);
-        let benchmarks = results.benchmarks.iter();
-        benchmarks
-            .flat_map(|benchmark| {
-                let row = |(measure, metric): &(Measure, Metric)| {
-                    (benchmark.name.to_string(), measure.slug.to_string(), metric.value)
-                };
-                benchmark.metrics.iter().map(row).collect::<Vec<_>>()
-            })
-            .collect()
+        let rows = results.benchmarks.iter().flat_map(|benchmark| {
+            let row = |(slug, value): (&str, _)| (benchmark.name.to_string(), slug.into(), value);
+            values(benchmark).into_iter().map(row).collect::<Vec<_>>()
+        });
+        rows.collect()
     }
 
     #[test]
