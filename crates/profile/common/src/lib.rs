@@ -6,6 +6,7 @@
 #![no_std]
 
 pub mod off_cpu;
+pub mod unwind;
 
 /// User frames kept per sample. Deeper stacks are truncated at the root, and counted so.
 pub const USER_FRAMES_MAX: usize = 512;

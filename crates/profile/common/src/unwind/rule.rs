@@ -1,0 +1,119 @@
+//! What a walker does at one address.
+
+#[cfg(not(target_arch = "bpf"))]
+use core::fmt;
+
+/// How the canonical frame address, the stack pointer before the call, is found.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cfa {
+    /// No call frame information covers the address.
+    Gap = 0,
+    /// There is no caller: the entry point of a thread.
+    End = 1,
+    /// [`register`](Rule::register) plus [`offset`](Rule::offset).
+    Register = 2,
+    /// The word at `register` plus `offset`, plus [`addend`](Rule::addend): functions that align
+    /// their stack, and some of hand-written assembly.
+    Memory = 3,
+    /// The stack pointer plus 8, and 8 more from byte `offset` of a 16-byte slot on: the procedure
+    /// linkage table on x86-64, where one expression serves all its slots.
+    Plt = 4,
+    /// The kernel's frame of a signal: all registers are in memory, at places that the kernel fixes.
+    Signal = 5,
+    /// An expression or a register that a walker does not know.
+    Unsupported = 6,
+}
+
+/// Where the caller's frame pointer is.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FramePointer {
+    /// Still in its register.
+    Same = 0,
+    /// In memory, [`fp_words`](Rule::fp_words) words from the canonical frame address.
+    Saved = 1,
+    /// In memory, `fp_words` words from this function's frame pointer.
+    SavedAtFp = 2,
+    /// In memory, `fp_words` words from the stack pointer.
+    SavedAtSp = 3,
+    /// Not known from here on.
+    Lost = 4,
+}
+
+/// Where the return address is.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ReturnAddress {
+    /// In memory, [`return_words`](Rule::return_words) words from the canonical frame address.
+    Saved = 0,
+    /// In a register, whose DWARF number `return_words` is: a leaf function on aarch64, or one that
+    /// took it off the stack.
+    Register = 1,
+}
+
+/// How to get from a function to its caller, at one address. Register numbers are DWARF's.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rule {
+    pub cfa: Cfa,
+    pub fp: FramePointer,
+    pub ra: ReturnAddress,
+    /// The register that the canonical frame address counts from.
+    pub register: u8,
+    /// Bytes.
+    pub offset: i32,
+    /// Bytes.
+    pub addend: i32,
+    pub fp_words: i16,
+    pub return_words: i16,
+}
+
+const _: () = assert!(size_of::<Rule>() == 16);
+
+impl Rule {
+    const NOTHING: Self = Self {
+        cfa: Cfa::Gap,
+        fp: FramePointer::Same,
+        ra: ReturnAddress::Saved,
+        register: 0,
+        offset: 0,
+        addend: 0,
+        fp_words: 0,
+        return_words: 0,
+    };
+    pub const GAP: Self = Self::NOTHING;
+    pub const END: Self = Self { cfa: Cfa::End, ..Self::NOTHING };
+    pub const SIGNAL: Self = Self { cfa: Cfa::Signal, ..Self::NOTHING };
+    pub const UNSUPPORTED: Self = Self { cfa: Cfa::Unsupported, ..Self::NOTHING };
+}
+
+#[cfg(not(target_arch = "bpf"))]
+/// In the manner of `readelf --debug-dump=frames-interp`: `cfa=rsp+8 fp=c-16 ra=c-8`, with numbers
+/// for registers.
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { register, offset, addend, fp_words, return_words, .. } = *self;
+        match self.cfa {
+            Cfa::Gap => return f.write_str("gap"),
+            Cfa::End => return f.write_str("end"),
+            Cfa::Signal => return f.write_str("signal"),
+            Cfa::Unsupported => return f.write_str("unsupported"),
+            Cfa::Register => write!(f, "cfa=r{register}{offset:+}")?,
+            Cfa::Memory => write!(f, "cfa=*(r{register}{offset:+}){addend:+}")?,
+            Cfa::Plt => write!(f, "cfa=plt{offset}")?,
+        }
+        let fp_bytes = i32::from(fp_words) * 8;
+        match self.fp {
+            FramePointer::Same => {}
+            FramePointer::Saved => write!(f, " fp=c{fp_bytes:+}")?,
+            FramePointer::SavedAtFp => write!(f, " fp=*(fp{fp_bytes:+})")?,
+            FramePointer::SavedAtSp => write!(f, " fp=*(sp{fp_bytes:+})")?,
+            FramePointer::Lost => f.write_str(" fp=?")?,
+        }
+        match self.ra {
+            ReturnAddress::Saved => write!(f, " ra=c{:+}", i32::from(return_words) * 8),
+            ReturnAddress::Register => write!(f, " ra=r{return_words}"),
+        }
+    }
+}

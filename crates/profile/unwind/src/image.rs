@@ -1,0 +1,401 @@
+//! Where an ELF file keeps its call frame information, and the rules of any stretch of its code.
+
+use std::ops::Range;
+
+use gimli::{
+    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, RunTimeEndian, UnwindContext,
+    UnwindSection,
+};
+use object::{
+    Endian as _, Endianness, Object as _, ObjectSection as _, ReadRef,
+    elf::{self, FileHeader64},
+    read::elf::{ElfFile64, FileHeader, ProgramHeader as _},
+};
+
+use wingbeat_profile_common::unwind::Rule;
+
+use crate::interpret::{Bytes, Registers, rule_of};
+
+/// Why a file has no tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    #[error("not a 64-bit ELF file")]
+    NotElf,
+    #[error("its architecture is neither x86-64 nor aarch64")]
+    Architecture,
+    #[error("no segment of it is executable")]
+    NoCode,
+    #[error("its code spans more than 4 GiB")]
+    TooLarge,
+}
+
+/// Bytes between the first and the last address of code.
+const CODE_BYTES_MAX: u64 = 1 << 32;
+
+/// Call frame information that could not be used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Entries for functions that are damaged as a whole or from some place on.
+    pub entries: u64,
+}
+
+/// A section's address and bytes.
+#[derive(Debug)]
+struct Section {
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+/// One that has entries for functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    EhFrame,
+    DebugFrame,
+}
+
+/// An entry for a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    start: u64,
+    source: Source,
+    /// In its section.
+    offset: usize,
+}
+
+/// The call frame information of a file.
+#[derive(Debug)]
+pub struct Image {
+    registers: Registers,
+    endian: RunTimeEndian,
+    /// Executable segments.
+    code: Vec<Range<u64>>,
+    text: Range<u64>,
+    eh_frame: Option<Section>,
+    debug_frame: Option<Section>,
+    bases: BaseAddresses,
+    /// By address.
+    entries: Vec<Entry>,
+}
+
+impl Image {
+    /// Reads the headers and the sections with call frame information; the rest stays where it is.
+    /// Where there are no section headers, program headers lead to `.eh_frame`.
+    pub fn parse<'data>(data: impl ReadRef<'data>) -> Result<Self, ImageError> {
+        let object = ElfFile64::<Endianness, _>::parse(data).map_err(|_| ImageError::NotElf)?;
+        let endian = object.endian();
+        let registers = match object.elf_header().e_machine(endian) {
+            elf::EM_X86_64 => Registers::X86_64,
+            elf::EM_AARCH64 => Registers::AARCH64,
+            _ => return Err(ImageError::Architecture),
+        };
+        let segments = Segments { headers: object.elf_program_headers(), endian, data };
+        let code = segments.code();
+        let start = code.iter().map(|range| range.start).min().ok_or(ImageError::NoCode)?;
+        let end = code.iter().map(|range| range.end).max().ok_or(ImageError::NoCode)?;
+        if end - start > CODE_BYTES_MAX {
+            return Err(ImageError::TooLarge);
+        }
+        let section = |name| {
+            let section = object.section_by_name(name)?;
+            let bytes = section.uncompressed_data().ok()?.into_owned();
+            (!bytes.is_empty()).then(|| Section { address: section.address(), bytes })
+        };
+        let address = |name| object.section_by_name(name).map_or(0, |section| section.address());
+        let index = section(".eh_frame_hdr").or_else(|| segments.index());
+        let mut image = Self {
+            registers,
+            endian: match endian.is_big_endian() {
+                true => RunTimeEndian::Big,
+                false => RunTimeEndian::Little,
+            },
+            code,
+            text: start..end,
+            eh_frame: section(".eh_frame"),
+            debug_frame: section(".debug_frame"),
+            bases: BaseAddresses::default().set_text(address(".text")).set_got(address(".got")),
+            entries: Vec::new(),
+        };
+        let index = index.and_then(|index| image.read_index(&index, &segments));
+        image.find_entries(index);
+        Ok(image)
+    }
+
+    /// Addresses from the first byte of code to behind the last.
+    pub fn text(&self) -> Range<u64> {
+        self.text.clone()
+    }
+
+    /// Whether there is code in a stretch.
+    pub(crate) fn has_code(&self, stretch: &Range<u64>) -> bool {
+        self.code.iter().any(|range| range.start < stretch.end && stretch.start < range.end)
+    }
+
+    /// Entries for functions.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of the sections that the rules come from.
+    pub fn bytes(&self) -> usize {
+        [&self.eh_frame, &self.debug_frame].into_iter().flatten().map(|it| it.bytes.len()).sum()
+    }
+
+    /// The entries that `.eh_frame_hdr` lists. It also finds `.eh_frame`, if sections do not.
+    fn read_index<'data>(
+        &mut self,
+        index: &Section,
+        segments: &Segments<'data, impl ReadRef<'data>>,
+    ) -> Option<Vec<Entry>> {
+        self.bases = self.bases.clone().set_eh_frame_hdr(index.address);
+        let header = EhFrameHdr::new(&index.bytes, self.endian).parse(&self.bases, 8).ok()?;
+        let start = header.eh_frame_ptr().direct().ok()?;
+        if self.eh_frame.is_none() {
+            self.eh_frame = segments.section_at(start);
+        }
+        let table = header.table()?;
+        let mut listed = table.iter(&self.bases);
+        // More entries than bytes are a lie.
+        if listed.size_hint().0 > index.bytes.len() {
+            return None;
+        }
+        let mut entries = Vec::with_capacity(listed.size_hint().0);
+        while let Ok(Some((address, entry))) = listed.next() {
+            let (Ok(address), Ok(entry)) = (address.direct(), entry.direct()) else { return None };
+            let offset = usize::try_from(entry.checked_sub(start)?).ok()?;
+            entries.push(Entry { start: address, source: Source::EhFrame, offset });
+        }
+        Some(entries)
+    }
+
+    /// Lists the entries by address: those of the index if there is one, else all of `.eh_frame`, and
+    /// those of `.debug_frame` for functions that it has nothing about.
+    fn find_entries(&mut self, index: Option<Vec<Entry>>) {
+        if let Some(section) = &self.eh_frame {
+            self.bases = self.bases.clone().set_eh_frame(section.address);
+        }
+        let all = |section: &Option<Section>, source| match (section, source) {
+            (None, _) => Vec::new(),
+            (Some(section), Source::EhFrame) => {
+                list(&self.eh_frame_of(section), &self.bases, source)
+            }
+            (Some(section), Source::DebugFrame) => {
+                list(&self.debug_frame_of(section), &self.bases, source)
+            }
+        };
+        // The linker leaves entries behind for functions that it dropped.
+        let is_code = |entry: &Entry| self.text.contains(&entry.start);
+        let mut entries = index.unwrap_or_else(|| all(&self.eh_frame, Source::EhFrame));
+        entries.retain(is_code);
+        entries.sort_by_key(|entry| (entry.start, entry.offset));
+        let more: Vec<Entry> = all(&self.debug_frame, Source::DebugFrame)
+            .into_iter()
+            .filter(|more| {
+                let before = entries.partition_point(|entry| entry.start <= more.start);
+                let known = before.checked_sub(1).and_then(|index| self.range_of(entries[index]));
+                is_code(more) && !known.is_some_and(|range| range.contains(&more.start))
+            })
+            .collect();
+        entries.extend(more);
+        entries.sort_by_key(|entry| (entry.start, entry.offset));
+        entries.dedup();
+        self.entries = entries;
+    }
+
+    fn eh_frame_of<'a>(&self, section: &'a Section) -> EhFrame<Bytes<'a>> {
+        let mut frames = EhFrame::new(&section.bytes, self.endian);
+        frames.set_address_size(8);
+        frames
+    }
+
+    fn debug_frame_of<'a>(&self, section: &'a Section) -> DebugFrame<Bytes<'a>> {
+        let mut frames = DebugFrame::new(&section.bytes, self.endian);
+        frames.set_address_size(8);
+        frames
+    }
+
+    /// The addresses of an entry's function.
+    fn range_of(&self, entry: Entry) -> Option<Range<u64>> {
+        let section = self.eh_frame.as_ref().filter(|_| entry.source == Source::EhFrame)?;
+        let frames = self.eh_frame_of(section);
+        let found =
+            frames.fde_from_offset(&self.bases, entry.offset.into(), EhFrame::cie_from_offset);
+        found.ok().map(|found| found.initial_address()..found.end_address())
+    }
+
+    /// Gives the rules of a stretch to `sink`, each with the address from which on it holds: in order,
+    /// the first at the beginning of the stretch, no two neighbours the same. What no entry covers is
+    /// [`Rule::GAP`].
+    pub fn rules(&self, stretch: Range<u64>, sink: impl FnMut(u64, Rule)) -> Unreadable {
+        let mut last = None;
+        let mut sink = sink;
+        let mut emit = |address: u64, rule: Rule| {
+            if last != Some(rule) && stretch.contains(&address) {
+                sink(address, rule);
+                last = Some(rule);
+            }
+        };
+        let mut unreadable = Unreadable::default();
+        let mut context = UnwindContext::new();
+        let mut at = stretch.start;
+        let first = self.entries.partition_point(|entry| entry.start <= stretch.start);
+        let first = first.saturating_sub(1);
+        for (index, entry) in self.entries.iter().enumerate().skip(first) {
+            if entry.start >= stretch.end {
+                break;
+            }
+            if entry.start > at {
+                emit(at, Rule::GAP);
+            }
+            let next = self.entries.get(index + 1).map_or(u64::MAX, |next| next.start);
+            let bounds = stretch.start..stretch.end.min(next);
+            let function = Function { image: self, entry: *entry, bounds };
+            match function.rules(&mut context, &mut emit) {
+                Ok(end) => at = at.max(end),
+                Err(Damaged { from, to }) => {
+                    unreadable.entries += 1;
+                    emit(from.max(at), Rule::UNSUPPORTED);
+                    at = at.max(to);
+                }
+            }
+        }
+        if at < stretch.end {
+            emit(at, Rule::GAP);
+        }
+        unreadable
+    }
+}
+
+type ProgramHeader = <FileHeader64<Endianness> as FileHeader>::ProgramHeader;
+
+/// The segments of a file.
+struct Segments<'data, R> {
+    headers: &'data [ProgramHeader],
+    endian: Endianness,
+    data: R,
+}
+
+impl<'data, R: ReadRef<'data>> Segments<'data, R> {
+    /// The executable ones, as far as the file has them.
+    fn code(&self) -> Vec<Range<u64>> {
+        let is_code = |header: &&ProgramHeader| {
+            header.p_type(self.endian) == elf::PT_LOAD
+                && header.p_flags(self.endian).contains(elf::PF_X)
+        };
+        let range = |header: &ProgramHeader| {
+            let (start, bytes) = (header.p_vaddr(self.endian), header.data(self.endian, self.data));
+            let end = start.checked_add(bytes.ok()?.len() as u64)?;
+            (start < end).then_some(start..end)
+        };
+        self.headers.iter().filter(is_code).filter_map(range).collect()
+    }
+
+    /// `.eh_frame_hdr`, which has a program header of its own.
+    fn index(&self) -> Option<Section> {
+        let header =
+            self.headers.iter().find(|it| it.p_type(self.endian) == elf::PT_GNU_EH_FRAME)?;
+        let bytes = header.data(self.endian, self.data).ok()?.to_vec();
+        Some(Section { address: header.p_vaddr(self.endian), bytes })
+    }
+
+    /// What a segment has from an address on.
+    fn section_at(&self, address: u64) -> Option<Section> {
+        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
+            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
+            let bytes = header.data(self.endian, self.data).ok()?;
+            let bytes = bytes.get(usize::try_from(skipped).ok()?..)?.to_vec();
+            (!bytes.is_empty()).then_some(Section { address, bytes })
+        })
+    }
+}
+
+/// All entries of a section for functions that are not empty, up to the first that is damaged.
+fn list<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    source: Source,
+) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let mut entries = section.entries(bases);
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(partial) = entry
+            && let Ok(function) = partial.parse(S::cie_from_offset)
+            && function.len() > 0
+        {
+            let (start, offset) = (function.initial_address(), function.offset());
+            found.push(Entry { start, source, offset });
+        }
+    }
+    found
+}
+
+/// An entry for a function, of which some addresses are wanted.
+struct Function<'a> {
+    image: &'a Image,
+    entry: Entry,
+    bounds: Range<u64>,
+}
+
+/// A function whose rules are not known from some address on.
+struct Damaged {
+    from: u64,
+    to: u64,
+}
+
+impl Function<'_> {
+    /// Emits the rules, and gives the address where they end.
+    fn rules(
+        &self,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let nothing = Damaged { from: self.entry.start, to: self.entry.start };
+        match self.entry.source {
+            Source::EhFrame => {
+                let section = self.image.eh_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.eh_frame_of(section), context, emit)
+            }
+            Source::DebugFrame => {
+                let section = self.image.debug_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.debug_frame_of(section), context, emit)
+            }
+        }
+    }
+
+    fn rules_of<'a, S: UnwindSection<Bytes<'a>>>(
+        &self,
+        section: &S,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let Range { start: first, end: bound } = self.bounds;
+        let Self { image: Image { bases, registers, .. }, entry, .. } = self;
+        let offset = S::Offset::from(entry.offset);
+        let Ok(function) = section.fde_from_offset(bases, offset, S::cie_from_offset) else {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        };
+        let (mut at, end) = (function.initial_address(), function.end_address().min(bound));
+        // An index that says otherwise than the entry it leads to may lead to it from everywhere.
+        if at != entry.start {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        }
+        let is_signal = function.is_signal_trampoline();
+        let Ok(mut rows) = function.rows(section, bases, context) else {
+            return Err(Damaged { from: at, to: end });
+        };
+        loop {
+            match rows.next_row() {
+                Ok(Some(row)) => {
+                    at = row.start_address();
+                    if at >= end {
+                        return Ok(end);
+                    }
+                    if row.end_address() > first.max(at) {
+                        emit(at.max(first), rule_of(row, section, *registers, is_signal));
+                    }
+                }
+                Ok(None) => return Ok(end),
+                Err(_) => return Err(Damaged { from: at, to: end }),
+            }
+        }
+    }
+}

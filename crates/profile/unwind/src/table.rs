@@ -1,0 +1,418 @@
+//! What a walker searches: the rules of a file in about three bytes for each place where they change.
+//!
+//! A table is a number of blocks of 4 KiB, so that the kernel half can look one up, and a part of a
+//! file can come later. A *granule* is 256 bytes of code, a *stretch* 1,024 granules.
+//!
+//! ```text
+//! directory blocks   1,024 words, one for each granule of a stretch:
+//!                    which block its rows are in (14 bits), the first (11), and how many (7)
+//! row blocks         1,360 numbers of rules (2 bytes each), then as many low bytes of addresses
+//! ```
+//!
+//! The rows of a granule are in one block. The row before the first is the one in force where the
+//! granule begins, so a search that finds no row of the granule needs no second look-up.
+
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+use wingbeat_profile_common::unwind::Rule;
+
+use crate::image::{Image, Unreadable};
+
+/// The number of a rule in [`Rules`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(pub u16);
+
+impl RuleId {
+    pub const GAP: Self = Self(0);
+    pub const UNSUPPORTED: Self = Self(1);
+}
+
+/// The distinct rules of all files. Ten large programs together have 1,703.
+#[derive(Debug)]
+pub struct Rules {
+    rules: Vec<Rule>,
+    ids: FxHashMap<Rule, RuleId>,
+    /// Rules that found no room, and became [`Rule::UNSUPPORTED`].
+    refused: u64,
+}
+
+impl Rules {
+    /// How many there can be: 256 KiB of them.
+    pub const COUNT_MAX: usize = 16_384;
+
+    pub fn new() -> Self {
+        let mut new = Self { rules: Vec::new(), ids: FxHashMap::default(), refused: 0 };
+        new.id_of(Rule::GAP);
+        new.id_of(Rule::UNSUPPORTED);
+        new
+    }
+
+    /// The number of a rule, a new one if it has none yet.
+    pub fn id_of(&mut self, rule: Rule) -> RuleId {
+        if let Some(&id) = self.ids.get(&rule) {
+            return id;
+        }
+        if self.rules.len() == Self::COUNT_MAX {
+            self.refused += 1;
+            return RuleId::UNSUPPORTED;
+        }
+        let id = RuleId(self.rules.len() as u16);
+        self.rules.push(rule);
+        self.ids.insert(rule, id);
+        id
+    }
+
+    pub fn get(&self, id: RuleId) -> Rule {
+        self.rules.get(usize::from(id.0)).copied().unwrap_or(Rule::UNSUPPORTED)
+    }
+
+    /// All of them, by number.
+    pub fn all(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// How often a rule found no room.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Bytes of code whose rows are found by one search.
+const GRANULE: u64 = 256;
+/// Granules of one directory block.
+const GRANULES: usize = 1024;
+/// Bytes of code for which one directory block is.
+const STRETCH: u64 = GRANULE * GRANULES as u64;
+/// Rows of one block.
+const ROWS: usize = 1360;
+/// Rows of one granule at most: seven steps find one of them. In 60 MB of compiled code no granule has
+/// more than 87.
+const GRANULE_ROWS_MAX: usize = 127;
+/// Row blocks at most, by the 14 bits of a directory word.
+const BLOCKS_MAX: usize = 1 << 14;
+
+#[derive(Debug, Clone)]
+struct RowBlock {
+    rules: [RuleId; ROWS],
+    lows: [u8; ROWS],
+}
+
+/// A word of the directory. Zero, as no rows begin at index 0 of a block: there was no room for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Granule(u32);
+
+impl Granule {
+    const NONE: Self = Self(0);
+
+    fn new(block: usize, index: usize, count: usize) -> Self {
+        Self((block as u32) << 18 | (index as u32) << 7 | count as u32)
+    }
+
+    fn block(self) -> usize {
+        (self.0 >> 18) as usize
+    }
+
+    fn index(self) -> usize {
+        (self.0 >> 7) as usize & 0x7ff
+    }
+
+    fn count(self) -> usize {
+        self.0 as usize & 0x7f
+    }
+}
+
+/// The rules of one file, or of those parts of it that were asked for.
+#[derive(Debug)]
+pub struct Table {
+    text: Range<u64>,
+    /// Address of the first granule.
+    start: u64,
+    /// By stretch.
+    directory: Vec<Option<Box<[Granule; GRANULES]>>>,
+    blocks: Vec<RowBlock>,
+    /// Rows of the last block.
+    filled: usize,
+    unreadable: Unreadable,
+    /// Granules with more rows than a search finds: the rest of them is unsupported.
+    crowded: u64,
+}
+
+impl Table {
+    /// A table of an image's code, without rows yet.
+    pub fn new(image: &Image) -> Self {
+        Self::of(image.text())
+    }
+
+    fn of(text: Range<u64>) -> Self {
+        let start = text.start - text.start % GRANULE;
+        let stretches = (text.end - start).div_ceil(STRETCH) as usize;
+        Self {
+            text,
+            start,
+            directory: vec![None; stretches],
+            blocks: Vec::new(),
+            filled: ROWS,
+            unreadable: Unreadable::default(),
+            crowded: 0,
+        }
+    }
+
+    /// A table with all rows.
+    pub fn whole(image: &Image, rules: &mut Rules) -> Self {
+        let mut table = Self::new(image);
+        for stretch in 0..table.directory.len() {
+            if image.has_code(&table.addresses_of(stretch)) {
+                table.add(stretch, image, rules);
+            }
+        }
+        table
+    }
+
+    /// Adds the rows of the 256 KiB around an address, unless it has them.
+    pub fn add_around(&mut self, address: u64, image: &Image, rules: &mut Rules) {
+        if let Some(stretch) = self.stretch_of(address) {
+            self.add(stretch, image, rules);
+        }
+    }
+
+    fn stretch_of(&self, address: u64) -> Option<usize> {
+        self.text.contains(&address).then(|| ((address - self.start) / STRETCH) as usize)
+    }
+
+    fn addresses_of(&self, stretch: usize) -> Range<u64> {
+        let start = self.start + stretch as u64 * STRETCH;
+        start..self.text.end.min(start.saturating_add(STRETCH))
+    }
+
+    fn add(&mut self, stretch: usize, image: &Image, rules: &mut Rules) {
+        if self.directory[stretch].is_some() {
+            return;
+        }
+        let unreadable = self.fill(stretch, |addresses, sink| {
+            image.rules(addresses, |address, rule| sink(address, rules.id_of(rule)))
+        });
+        self.unreadable.entries += unreadable.entries;
+    }
+
+    /// Enters what `source` gives for a stretch: rules with the addresses from which on they hold, in
+    /// order, the first where the stretch begins.
+    fn fill<T>(
+        &mut self,
+        stretch: usize,
+        source: impl FnOnce(Range<u64>, &mut dyn FnMut(u64, RuleId)) -> T,
+    ) -> T {
+        let addresses = self.addresses_of(stretch);
+        let start = addresses.start;
+        let mut granules = Box::new([Granule::NONE; GRANULES]);
+        let mut filling = Filling { table: self, granules: &mut granules, done: 0, rows: vec![] };
+        let result = source(addresses, &mut |address, id| {
+            let offset = address - start;
+            filling.row((offset / GRANULE) as usize, offset as u8, id);
+        });
+        filling.finish();
+        self.directory[stretch] = Some(granules);
+        result
+    }
+
+    /// The rule at an address; none where no rows were added yet.
+    pub fn rule_at(&self, address: u64) -> Option<RuleId> {
+        let stretch = self.stretch_of(address)?;
+        let granules = self.directory[stretch].as_ref()?;
+        let granule = granules[((address - self.start) / GRANULE) as usize % GRANULES];
+        if granule == Granule::NONE {
+            return Some(RuleId::UNSUPPORTED);
+        }
+        let (block, index) = (&self.blocks[granule.block()], granule.index());
+        let low = (address - self.start) as u8;
+        let mut found = 0;
+        for step in [64, 32, 16, 8, 4, 2, 1] {
+            let next: usize = found + step;
+            if next <= granule.count() && block.lows[index + next - 1] <= low {
+                found = next;
+            }
+        }
+        Some(block.rules[index + found - 1])
+    }
+
+    /// Memory that the table takes, as a walker has it: whole blocks.
+    pub fn bytes(&self) -> usize {
+        (self.directory.iter().flatten().count() + self.blocks.len()) * 4096
+    }
+
+    /// Entries whose rules are missing, in whole or in part.
+    pub fn unreadable(&self) -> Unreadable {
+        self.unreadable
+    }
+
+    /// Granules that end unsupported, since they have too many rows.
+    pub fn crowded(&self) -> u64 {
+        self.crowded
+    }
+}
+
+/// The rows of a stretch on their way into blocks, granule by granule.
+struct Filling<'a> {
+    table: &'a mut Table,
+    granules: &'a mut [Granule; GRANULES],
+    /// Granules that are in the directory.
+    done: usize,
+    /// Of the granule after them.
+    rows: Vec<(u8, RuleId)>,
+}
+
+impl Filling<'_> {
+    fn row(&mut self, granule: usize, low: u8, id: RuleId) {
+        while self.done < granule {
+            self.close();
+        }
+        self.rows.push((low, id));
+    }
+
+    /// Enters the granule that was filled.
+    fn close(&mut self) {
+        let mut rows = std::mem::take(&mut self.rows);
+        if rows.len() > GRANULE_ROWS_MAX {
+            self.table.crowded += 1;
+            rows.truncate(GRANULE_ROWS_MAX);
+            rows[GRANULE_ROWS_MAX - 1].1 = RuleId::UNSUPPORTED;
+        }
+        self.granules[self.done] = self.table.enter(&rows);
+        self.done += 1;
+        rows.clear();
+        self.rows = rows;
+    }
+
+    fn finish(mut self) {
+        while self.done < GRANULES {
+            self.close();
+        }
+    }
+}
+
+impl Table {
+    /// Enters the rows of one granule, in a new block if they find no room in the last.
+    fn enter(&mut self, rows: &[(u8, RuleId)]) -> Granule {
+        if self.filled + rows.len() > ROWS {
+            let in_force = match self.blocks.last() {
+                Some(block) => block.rules[self.filled - 1],
+                None => RuleId::GAP,
+            };
+            if self.blocks.len() == BLOCKS_MAX {
+                return Granule::NONE;
+            }
+            let mut block = RowBlock { rules: [RuleId::GAP; ROWS], lows: [0; ROWS] };
+            block.rules[0] = in_force;
+            self.blocks.push(block);
+            self.filled = 1;
+        }
+        let number = self.blocks.len() - 1;
+        let granule = Granule::new(number, self.filled, rows.len());
+        let block = &mut self.blocks[number];
+        for &(low, id) in rows {
+            block.rules[self.filled] = id;
+            block.lows[self.filled] = low;
+            self.filled += 1;
+        }
+        granule
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table of code from `start` on with these rows, and its end.
+    fn table(start: u64, end: u64, rows: &[(u64, u16)]) -> Table {
+        let mut table = Table::of(start..end);
+        for stretch in 0..table.directory.len() {
+            table.fill(stretch, |addresses, sink| {
+                let before = rows.iter().rev().find(|(address, _)| *address <= addresses.start);
+                sink(addresses.start, RuleId(before.map_or(0, |(_, id)| *id)));
+                for &(address, id) in rows {
+                    if address > addresses.start && address < addresses.end {
+                        sink(address, RuleId(id));
+                    }
+                }
+            });
+        }
+        table
+    }
+
+    /// Compares each address near a row with a search from the first row on.
+    fn check(start: u64, end: u64, rows: &[(u64, u16)]) -> Table {
+        let table = table(start, end, rows);
+        for &(address, _) in rows {
+            for address in [address.saturating_sub(1), address, address + 1, address + 255] {
+                if (start..end).contains(&address) {
+                    let before = rows.partition_point(|(from, _)| *from <= address);
+                    let expected = RuleId(before.checked_sub(1).map_or(0, |index| rows[index].1));
+                    assert_eq!(table.rule_at(address), Some(expected), "{address:#x}");
+                }
+            }
+        }
+        table
+    }
+
+    #[test]
+    fn rows_at_all_borders() {
+        check(0x1000, 0x2000, &[]);
+        check(0x1000, 0x2000, &[(0x1000, 2), (0x1fff, 3)]);
+        check(0x10ff, 0x1234, &[(0x10ff, 2), (0x1100, 3), (0x1201, 4)]);
+        // One row, then many granules without.
+        check(0x1000, 0x1000 + 3 * STRETCH, &[(0x1010, 2), (0x1000 + 2 * STRETCH - 1, 3)]);
+        check(0, STRETCH + 1, &[(STRETCH - 1, 2), (STRETCH, 3)]);
+    }
+
+    #[test]
+    fn rows_of_several_blocks() {
+        // 86 in a granule, so that blocks end within one.
+        let rows: Vec<_> = (0..30_000).map(|number| (number * 3, (number % 5000) as u16)).collect();
+        let table = check(0, 90_000, &rows);
+        assert_eq!(table.crowded(), 0);
+        assert!(table.blocks.len() > 20);
+        assert_eq!(table.bytes(), (1 + table.blocks.len()) * 4096);
+    }
+
+    #[test]
+    fn a_crowded_granule_ends_unsupported() {
+        let rows: Vec<_> = (0..256).map(|number| (0x1000 + number, number as u16 + 2)).collect();
+        let table = table(0x1000, 0x3000, &rows);
+        assert_eq!(table.crowded(), 1);
+        assert_eq!(table.rule_at(0x1000), Some(RuleId(2)));
+        assert_eq!(table.rule_at(0x1000 + 125), Some(RuleId(127)));
+        assert_eq!(table.rule_at(0x1000 + 126), Some(RuleId::UNSUPPORTED));
+        assert_eq!(table.rule_at(0x10ff), Some(RuleId::UNSUPPORTED));
+    }
+
+    #[test]
+    fn what_was_not_added_is_not_known() {
+        let mut table = Table::of(0x1000..0x1000 + 2 * STRETCH);
+        table.fill(1, |addresses, sink| sink(addresses.start, RuleId(7)));
+        assert_eq!(table.rule_at(0x1000), None);
+        assert_eq!(table.rule_at(0x1000 + STRETCH), Some(RuleId(7)));
+        assert_eq!(table.rule_at(0x1000 + 2 * STRETCH), None);
+        assert_eq!(table.rule_at(0), None);
+    }
+
+    #[test]
+    fn rules_have_one_number_each() {
+        let mut rules = Rules::new();
+        let rule = |offset| Rule { cfa: crate::Cfa::Register, offset, ..Rule::GAP };
+        let first = rules.id_of(rule(8));
+        assert_eq!(rules.id_of(rule(8)), first);
+        assert_eq!(rules.get(first), rule(8));
+        assert_eq!(rules.get(RuleId::GAP), Rule::GAP);
+        for offset in 0..Rules::COUNT_MAX as i32 {
+            rules.id_of(rule(offset));
+        }
+        assert_eq!(rules.id_of(rule(-1)), RuleId::UNSUPPORTED);
+        assert_eq!((rules.all().len(), rules.refused()), (Rules::COUNT_MAX, 3));
+    }
+}

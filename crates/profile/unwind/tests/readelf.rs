@@ -1,0 +1,274 @@
+//! The rules of real files, all of them, compared with what `readelf --debug-dump=frames-interp` says.
+//!
+//! The files are those that this test runs with. `WINGBEAT_UNWIND_FILES=/usr:/opt` adds all ELF files
+//! in these folders.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use wingbeat_unwind::{Cfa, FramePointer, Image, ImageError, ReturnAddress, Rule, Rules, Table};
+
+/// The files of this process's code.
+fn mapped() -> BTreeSet<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").expect("maps");
+    let code = maps.lines().filter(|line| line.contains(" r-xp "));
+    code.filter_map(|line| line.split_whitespace().nth(5).map(PathBuf::from))
+        .filter(|path| path.is_absolute())
+        .collect()
+}
+
+/// Adds the ELF files in a folder. Links are not followed.
+fn add_files(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, Ok(kind)) = (entry.path(), entry.file_type()) else { continue };
+        let mut magic = [0; 4];
+        if kind.is_dir() {
+            add_files(&path, found);
+        } else if kind.is_file()
+            && fs::File::open(&path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+            && magic == *b"\x7fELF"
+        {
+            found.insert(path);
+        }
+    }
+}
+
+#[test]
+fn every_rule_is_that_of_readelf() {
+    if Command::new("readelf").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no readelf (package binutils)");
+        return;
+    }
+    let mut files = mapped();
+    for folder in std::env::var_os("WINGBEAT_UNWIND_FILES").iter().flat_map(std::env::split_paths) {
+        add_files(&folder, &mut files);
+    }
+    let (mut compared, mut wrong, mut all) = (0, 0, Comparison::default());
+    for path in files {
+        // Object files, and those of other architectures.
+        let Ok(found) = compare(&path) else { continue };
+        compared += 1;
+        all.rows += found.rows;
+        all.unsupported += found.unsupported;
+        all.table_bytes += found.table_bytes;
+        all.frame_bytes += found.frame_bytes;
+        if !found.differing.is_empty() {
+            wrong += 1;
+            println!("{}:\n{}", path.display(), found.differing.join("\n"));
+        }
+    }
+    let Comparison { rows, unsupported, table_bytes, frame_bytes, .. } = all;
+    println!(
+        "{compared} files with {rows} rows, {wrong} of them differ; {unsupported} unsupported"
+    );
+    println!("tables of {table_bytes} bytes from frames of {frame_bytes}");
+    assert_eq!(wrong, 0);
+    // A test program that is linked statically has no libraries.
+    assert!(rows > 1000 || cfg!(target_feature = "crt-static"), "nothing to compare");
+}
+
+/// The same file without section headers, as some packers leave it.
+#[test]
+fn program_headers_lead_to_the_same_rules() {
+    let libc = mapped().into_iter().find(|path| path.to_string_lossy().contains("libc.so"));
+    let Some(libc) = libc else {
+        eprintln!("skipped: this program has no libc.so");
+        return;
+    };
+    let whole = fs::read(libc).expect("file");
+    let mut bare = whole.clone();
+    // `e_shoff`, `e_shentsize`, `e_shnum` and `e_shstrndx` of a 64-bit ELF header.
+    bare[0x28..0x30].fill(0);
+    bare[0x3a..0x40].fill(0);
+    let rules = |bytes: &[u8]| {
+        let image = Image::parse(bytes).expect("ELF");
+        let mut rules = Vec::new();
+        image.rules(image.text(), |address, rule| rules.push((address, rule)));
+        rules
+    };
+    let expected = rules(&whole);
+    assert!(expected.len() > 100);
+    assert_eq!(rules(&bare), expected);
+}
+
+/// Differences that are kept.
+const DIFFERING_MAX: usize = 10;
+
+/// What came of a file.
+#[derive(Debug, Default)]
+struct Comparison {
+    /// Rows of readelf's that were compared, each at its first and at its last address.
+    rows: usize,
+    /// The first differences.
+    differing: Vec<String>,
+    /// Rows that a walker does not know.
+    unsupported: usize,
+    table_bytes: usize,
+    frame_bytes: usize,
+}
+
+/// A row of readelf's: it holds from `start` up to `end`. Its rules are in gdb's way of writing:
+/// `rsp+8`, `c-8`, `u`; empty where the row has none.
+#[derive(Debug, Clone, Default)]
+struct Told<'a> {
+    start: u64,
+    end: u64,
+    cfa: &'a str,
+    fp: &'a str,
+    sp: &'a str,
+    ra: &'a str,
+}
+
+/// Compares all rows of a file.
+fn compare(path: &Path) -> Result<Comparison, ImageError> {
+    let bytes = fs::read(path).map_err(|_| ImageError::NotElf)?;
+    let image = Image::parse(&*bytes)?;
+    let output = Command::new("readelf").args(["--debug-dump=frames-interp"]).arg(path).output();
+    let text = output.expect("readelf").stdout;
+    let text = String::from_utf8_lossy(&text);
+    let mut rules = Rules::new();
+    let table = Table::whole(&image, &mut rules);
+    let mut comparison = Comparison {
+        table_bytes: table.bytes(),
+        frame_bytes: image.bytes(),
+        ..Comparison::default()
+    };
+    let rows = rows(&text);
+    for (index, told) in rows.iter().enumerate() {
+        // Code that two entries claim belongs to the later one.
+        let end = rows.get(index + 1).map_or(told.end, |next| told.end.min(next.start));
+        if !image.text().contains(&told.start) || told.start >= end {
+            continue;
+        }
+        comparison.rows += 1;
+        for address in [told.start, end - 1] {
+            let rule = table.rule_at(address).map_or(Rule::GAP, |id| rules.get(id));
+            comparison.unsupported += usize::from(rule.cfa == Cfa::Unsupported);
+            if !is_same(rule, told) && comparison.differing.len() < DIFFERING_MAX {
+                comparison.differing.push(format!("{address:#x}: {rule:?}, readelf: {told:?}"));
+            }
+        }
+    }
+    Ok(comparison)
+}
+
+fn is_same(rule: Rule, told: &Told<'_>) -> bool {
+    let is_plain = |text: &str| text.starts_with("c+") || text.starts_with("c-");
+    match rule.cfa {
+        Cfa::Gap => return false,
+        Cfa::End => return told.ra == "u",
+        Cfa::Unsupported => {
+            let has_own_sp = !["", "s", "u"].contains(&told.sp);
+            return has_own_sp
+                || told.cfa == "exp"
+                || !is_plain(told.ra)
+                || number(told.cfa).is_none();
+        }
+        Cfa::Signal | Cfa::Plt | Cfa::Memory => {
+            if told.cfa != "exp" {
+                return false;
+            }
+        }
+        // `exp` too: an expression may come to the same.
+        Cfa::Register => {
+            let expected = number(told.cfa);
+            if told.cfa != "exp" && expected != Some((rule.register, rule.offset)) {
+                return false;
+            }
+        }
+    }
+    if rule.cfa == Cfa::Signal {
+        return told.ra == "exp";
+    }
+    let fp = match rule.fp {
+        // readelf writes `u` also of a register that no instruction spoke of yet.
+        FramePointer::Same => ["", "s", "u"].contains(&told.fp),
+        FramePointer::Saved => told.fp == format!("c{:+}", i32::from(rule.fp_words) * 8),
+        FramePointer::SavedAtFp | FramePointer::SavedAtSp => told.fp == "exp",
+        FramePointer::Lost => !told.fp.is_empty() && told.fp != "s" && !is_plain(told.fp),
+    };
+    let ra = match rule.ra {
+        ReturnAddress::Saved => told.ra == format!("c{:+}", i32::from(rule.return_words) * 8),
+        ReturnAddress::Register => register(told.ra) == u8::try_from(rule.return_words).ok(),
+    };
+    fp && ra
+}
+
+/// DWARF's numbers of x86-64's registers (psABI, figure 3.36).
+const NAMES: [&str; 16] = [
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
+    "r14", "r15",
+];
+
+/// By name, or as readelf writes those that others are saved in: `r5`.
+fn register(name: &str) -> Option<u8> {
+    if let Some(number) = name.strip_prefix('r').and_then(|number| number.parse().ok()) {
+        return Some(number);
+    }
+    NAMES.iter().position(|known| *known == name).map(|number| number as u8)
+}
+
+/// `rsp+8`: a register's number, and an offset.
+fn number(cfa: &str) -> Option<(u8, i32)> {
+    let (name, offset) = cfa.split_at_checked(cfa.find(['+', '-'])?)?;
+    Some((register(name)?, offset.parse().ok()?))
+}
+
+/// The rows of readelf's text: entries apart by empty lines, each a head, then a table whose first line
+/// names its columns. An entry for code without a table has the row of the common one that it names.
+fn rows(text: &str) -> Vec<Told<'_>> {
+    let mut common: HashMap<&str, Told<'_>> = HashMap::new();
+    let mut all = Vec::new();
+    for entry in text.split("\n\n") {
+        if entry.contains("Contents of the ") {
+            common.clear();
+        }
+        let is_head = |line: &&str| line.contains(" CIE ") || line.contains(" FDE ");
+        let mut lines = entry.trim().lines().skip_while(|line| !is_head(line));
+        let Some(head) = lines.next() else { continue };
+        let mut rows = table(lines);
+        let Some((_, code)) = head.split_once(" FDE cie=") else {
+            let row = rows.into_iter().next().unwrap_or_default();
+            common.insert(head.split(' ').next().unwrap_or_default(), row);
+            continue;
+        };
+        let Some((cie, range)) = code.split_once(" pc=") else { continue };
+        let Some((start, end)) = range.trim().split_once("..") else { continue };
+        let (start, end) = (hex(start), hex(end));
+        if rows.is_empty() {
+            rows.push(Told { start, ..common.get(cie).cloned().unwrap_or_default() });
+        }
+        let ends: Vec<u64> = rows.iter().skip(1).map(|row| row.start).chain([end]).collect();
+        all.extend(
+            rows.into_iter().zip(ends).map(|(row, end)| Told { end: end.max(row.start), ..row }),
+        );
+    }
+    all.sort_by_key(|row| row.start);
+    all
+}
+
+/// `LOC CFA rbx rbp ra`, then a line for each row.
+fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<Told<'a>> {
+    let columns: Vec<&str> = lines.next().unwrap_or_default().split_whitespace().collect();
+    let row = |line: &'a str| {
+        // `r5 (rdi)` is one value.
+        let words = line.split_whitespace();
+        let values: Vec<&str> = words.filter(|word| !word.starts_with('(')).collect();
+        let value = |name| {
+            let column = columns.iter().position(|column| *column == name);
+            column.and_then(|column| values.get(column).copied()).unwrap_or_default()
+        };
+        let (cfa, fp, ra, sp) = (value("CFA"), value("rbp"), value("ra"), value("rsp"));
+        Told { start: hex(values[0]), end: 0, cfa, fp, sp, ra }
+    };
+    lines.filter(|line| !line.trim().is_empty()).map(row).collect()
+}
+
+fn hex(digits: &str) -> u64 {
+    u64::from_str_radix(digits, 16).expect("hexadecimal digits")
+}
