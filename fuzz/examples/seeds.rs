@@ -1,7 +1,7 @@
 //! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
 //! fuzzer need not find each format out. `docs/fuzzing.md` tells when to run it.
 //!
-//! Those of `elf` and `unwind_tables` are made from `seeds/code.S` by gcc and objcopy.
+//! Those of `elf`, `unwind_image` and `unwind_tables` are made from `seeds/code.S` by gcc and objcopy.
 
 use std::{
     error::Error,
@@ -80,6 +80,7 @@ fn main() -> Result<()> {
     save("veristat_csv", "other_names", other_names)?;
     let elf = assemble(&seeds.join("code.S"))?;
     save("elf", "code", &fs::read(&elf)?)?;
+    save("unwind_image", "code", &fs::read(&elf)?)?;
     let (index, eh_frame) = (section(&elf, ".eh_frame_hdr")?, section(&elf, ".eh_frame")?);
     let len = u16::try_from(index.len())?.to_le_bytes();
     save("unwind_tables", "indexed", &[&len, index.as_slice(), &eh_frame].concat())?;

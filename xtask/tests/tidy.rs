@@ -20,6 +20,8 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/base/bpf/tests/loader/",
     "crates/profile/user/src/session/memory.rs",
     "crates/profile/ebpf/",
+    // Traces a child, instruction by instruction.
+    "crates/profile/unwind/tests/stepped.rs",
     "examples/fun-xdp/fun-xdp-ebpf/",
     "examples/profiler/profiler-ebpf/",
     // Tokio asks for it to watch a descriptor.

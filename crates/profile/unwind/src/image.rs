@@ -253,7 +253,9 @@ impl Image {
                 Ok(end) => at = at.max(end),
                 Err(Damaged { from, to }) => {
                     unreadable.entries += 1;
-                    emit(from.max(at), Rule::UNSUPPORTED);
+                    if from.max(at) < to {
+                        emit(from.max(at), Rule::UNSUPPORTED);
+                    }
                     at = at.max(to);
                 }
             }
@@ -385,12 +387,13 @@ impl Function<'_> {
         loop {
             match rows.next_row() {
                 Ok(Some(row)) => {
-                    at = row.start_address();
-                    if at >= end {
+                    let start = row.start_address().max(first);
+                    if start >= end {
                         return Ok(end);
                     }
-                    if row.end_address() > first.max(at) {
-                        emit(at.max(first), rule_of(row, section, *registers, is_signal));
+                    at = row.end_address().min(end);
+                    if start < at {
+                        emit(start, rule_of(row, section, *registers, is_signal));
                     }
                 }
                 Ok(None) => return Ok(end),

@@ -128,14 +128,14 @@ pub fn caller(
         }
         ReturnAddress::Register => register(frame, rule.return_words as u8, thread)?,
     };
-    let saved = |thread: &mut _, base: u64| {
-        Thread::word(thread, base.wrapping_add(words(rule.fp_words))).ok_or(Problem::Unreadable)
-    };
+    // One that is not where it should be is missed by who needs it: gcc's rules for functions that align
+    // their stack say that it is in memory still when it is back in its register.
+    let mut saved = |base: u64| thread.word(base.wrapping_add(words(rule.fp_words)));
     let fp = match rule.fp {
         FramePointer::Same => frame.fp,
-        FramePointer::Saved => Some(saved(thread, cfa)?),
-        FramePointer::SavedAtFp => Some(saved(thread, frame.fp.ok_or(Problem::RegisterLost)?)?),
-        FramePointer::SavedAtSp => Some(saved(thread, frame.sp)?),
+        FramePointer::Saved => saved(cfa),
+        FramePointer::SavedAtFp => frame.fp.and_then(saved),
+        FramePointer::SavedAtSp => saved(frame.sp),
         FramePointer::Lost => None,
     };
     if ip == 0 {
