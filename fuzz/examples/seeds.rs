@@ -1,7 +1,7 @@
 //! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
 //! fuzzer need not find each format out. `docs/fuzzing.md` tells when to run it.
 //!
-//! Those of `elf`, `unwind_image` and `unwind_tables` are made from `seeds/code.S` by gcc and objcopy.
+//! Those of `elf` and `unwind_image` are made from `seeds/code.S` by gcc.
 
 use std::{
     error::Error,
@@ -81,10 +81,6 @@ fn main() -> Result<()> {
     let elf = assemble(&seeds.join("code.S"))?;
     save("elf", "code", &fs::read(&elf)?)?;
     save("unwind_image", "code", &fs::read(&elf)?)?;
-    let (index, eh_frame) = (section(&elf, ".eh_frame_hdr")?, section(&elf, ".eh_frame")?);
-    let len = u16::try_from(index.len())?.to_le_bytes();
-    save("unwind_tables", "indexed", &[&len, index.as_slice(), &eh_frame].concat())?;
-    save("unwind_tables", "plain", &[&[0; 2], eh_frame.as_slice()].concat())?;
     Ok(())
 }
 
@@ -293,22 +289,14 @@ fn pcapng() -> Vec<u8> {
     .concat()
 }
 
-/// Links the source to the addresses that `fuzzing::unwind_tables` expects.
+/// Links the source, with an index of its call frame information.
 fn assemble(source: &Path) -> Result<PathBuf> {
     let elf = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/code.elf");
     fs::create_dir_all(elf.with_file_name(""))?;
-    let places = "-Ttext=0x1000,--section-start=.eh_frame_hdr=0x3000,\
-                  --section-start=.eh_frame=0x4000,--build-id,--eh-frame-hdr,-n,-s";
     run(Command::new("gcc")
-        .args(["-nostdlib", "-static", &format!("-Wl,{places}"), "-o"])
+        .args(["-nostdlib", "-static", "-Wl,--build-id,--eh-frame-hdr,-n,-s", "-o"])
         .args([&elf, source]))?;
     Ok(elf)
-}
-
-fn section(elf: &Path, name: &str) -> Result<Vec<u8>> {
-    let out = elf.with_extension("section");
-    run(Command::new("objcopy").args(["-O", "binary", "-j", name]).args([elf, &out]))?;
-    Ok(fs::read(out)?)
 }
 
 fn run(command: &mut Command) -> Result<Vec<u8>> {

@@ -222,6 +222,13 @@ impl Image {
         found.ok().map(|found| found.initial_address()..found.end_address())
     }
 
+    /// The rule at an address; [`Rule::GAP`] if no entry covers it.
+    pub fn rule_at(&self, address: u64) -> Rule {
+        let mut found = Rule::GAP;
+        self.rules(address..address.saturating_add(1), |_, rule| found = rule);
+        found
+    }
+
     /// Gives the rules of a stretch to `sink`, each with the address from which on it holds: in order,
     /// the first at the beginning of the stretch, no two neighbours the same. What no entry covers is
     /// [`Rule::GAP`].
@@ -284,8 +291,9 @@ impl<'data, R: ReadRef<'data>> Segments<'data, R> {
                 && header.p_flags(self.endian).contains(elf::PF_X)
         };
         let range = |header: &ProgramHeader| {
-            let (start, bytes) = (header.p_vaddr(self.endian), header.data(self.endian, self.data));
-            let end = start.checked_add(bytes.ok()?.len() as u64)?;
+            let (start, (offset, size)) =
+                (header.p_vaddr(self.endian), header.file_range(self.endian));
+            let end = start.checked_add(size.min(self.data.len().ok()?.saturating_sub(offset)))?;
             (start < end).then_some(start..end)
         };
         self.headers.iter().filter(is_code).filter_map(range).collect()

@@ -6,16 +6,11 @@
 use crate::{
     proc::{Stat, parse_mapping},
     symbolize::perf_map::PerfMap,
-    unwind::{Cfi, Image},
+    unwind::Image,
 };
 
 /// Addresses asked for, spread over each range.
 const ADDRESSES: u64 = 32;
-/// Where the sections of [`unwind_tables`] are said to lie.
-const EH_FRAME: u64 = 0x4000;
-const EH_FRAME_HDR: u64 = 0x3000;
-const TEXT: u64 = 0x1000;
-
 /// A map of a JIT compiler, `/tmp/perf-PID.map`.
 pub fn perf_map(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -51,28 +46,14 @@ pub fn elf(bytes: &[u8]) {
     assert!(image.build_id().len() <= bytes.len());
     for offset in spread(0, bytes.len() as u64).chain([u64::MAX]) {
         if let Some(address) = image.address_of_offset(offset) {
-            let _ = image.row(address);
+            let _ = image.rule(address);
         }
     }
     if let Some(((start, end), _)) = image.text() {
         assert!(start <= end);
         for address in spread(start, end).chain([end, u64::MAX]) {
-            let _ = image.row(address);
+            let _ = image.rule(address);
         }
-    }
-}
-
-/// `.eh_frame`, after two bytes with the length of an `.eh_frame_hdr`, and that; none for zero.
-pub fn unwind_tables(bytes: &[u8]) {
-    let Some((&len, rest)) = bytes.split_first_chunk() else { return };
-    let Some((index, eh_frame)) = rest.split_at_checked(usize::from(u16::from_le_bytes(len)))
-    else {
-        return;
-    };
-    let index = (!index.is_empty()).then(|| (EH_FRAME_HDR, index.to_vec()));
-    let tables = Cfi::new((EH_FRAME, eh_frame.to_vec()), index, TEXT);
-    for address in spread(0, EH_FRAME).chain([u64::MAX]) {
-        let _ = tables.row(address);
     }
 }
 

@@ -5,4 +5,4 @@ mod rule;
 mod walk;
 
 pub use rule::{Cfa, FramePointer, ReturnAddress, Rule};
-pub use walk::{Frame, Problem, Source, Thread, caller};
+pub use walk::{FP, Frame, Problem, SP, Source, Thread, caller, canonical};

@@ -86,6 +86,17 @@ impl Rule {
     pub const END: Self = Self { cfa: Cfa::End, ..Self::NOTHING };
     pub const SIGNAL: Self = Self { cfa: Cfa::Signal, ..Self::NOTHING };
     pub const UNSUPPORTED: Self = Self { cfa: Cfa::Unsupported, ..Self::NOTHING };
+
+    /// What most rules are: the canonical frame address at a distance in bytes from a register, and the
+    /// return address right below it.
+    pub const fn framed(register: u8, offset: i32) -> Self {
+        Self { cfa: Cfa::Register, register, offset, return_words: -1, ..Self::NOTHING }
+    }
+
+    /// The same with the caller's frame pointer saved, so many words from the canonical frame address.
+    pub const fn saving_fp(self, fp_words: i16) -> Self {
+        Self { fp: FramePointer::Saved, fp_words, ..self }
+    }
 }
 
 #[cfg(not(target_arch = "bpf"))]

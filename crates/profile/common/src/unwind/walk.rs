@@ -2,6 +2,12 @@
 
 use super::rule::{Cfa, FramePointer, ReturnAddress, Rule};
 
+/// DWARF's number of the stack pointer (psABI of x86-64, figure 3.36; DWARF for the Arm 64-bit
+/// Architecture, 4.1).
+pub const SP: u8 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+/// DWARF's number of the frame pointer.
+pub const FP: u8 = if cfg!(target_arch = "aarch64") { 29 } else { 6 };
+
 /// What a walker can see of a thread that stands still.
 pub trait Thread {
     /// A word of its memory.
@@ -68,8 +74,6 @@ mod signal {
     /// Of `r8`.
     const REGISTERS: u64 = 40;
     const ORDER: [u8; 17] = [13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16];
-    pub(super) const SP: u8 = 7;
-    pub(super) const FP: u8 = 6;
     pub(super) const IP: u8 = 16;
 
     pub(super) fn place(frame: u64, number: u8) -> Option<u64> {
@@ -84,13 +88,31 @@ mod signal {
 mod signal {
     /// Of `x0`.
     const REGISTERS: u64 = 128 + 184;
-    pub(super) const SP: u8 = 31;
-    pub(super) const FP: u8 = 29;
     pub(super) const IP: u8 = 32;
 
     pub(super) fn place(frame: u64, number: u8) -> Option<u64> {
         (number <= IP).then(|| frame.checked_add(REGISTERS + 8 * u64::from(number))).flatten()
     }
+}
+
+/// The canonical frame address by a rule that has one, as those of plain functions do.
+#[inline(always)]
+pub fn canonical(frame: &Frame, rule: &Rule, thread: &mut impl Thread) -> Result<u64, Problem> {
+    let base = match rule.cfa {
+        Cfa::Gap | Cfa::End | Cfa::Signal => return Err(Problem::NoRule),
+        Cfa::Unsupported => return Err(Problem::Unsupported),
+        Cfa::Plt => {
+            let has_pushed = frame.ip & 15 >= bytes(rule.offset);
+            return Ok(frame.sp.wrapping_add(if has_pushed { 16 } else { 8 }));
+        }
+        Cfa::Register | Cfa::Memory => register(frame, rule.register, thread)?,
+    };
+    let place = base.wrapping_add(bytes(rule.offset));
+    if rule.cfa == Cfa::Register {
+        return Ok(place);
+    }
+    let word = thread.word(place).ok_or(Problem::Unreadable)?;
+    Ok(word.wrapping_add(bytes(rule.addend)))
 }
 
 /// The caller of a frame by the rule at its [`address`](Frame::address); `None` at the end of the
@@ -101,22 +123,12 @@ pub fn caller(
     rule: &Rule,
     thread: &mut impl Thread,
 ) -> Result<Option<Frame>, Problem> {
-    let cfa = match rule.cfa {
-        Cfa::Gap => return Err(Problem::NoRule),
-        Cfa::Unsupported => return Err(Problem::Unsupported),
+    match rule.cfa {
         Cfa::End => return Ok(None),
         Cfa::Signal => return interrupted(frame.sp, thread).map(Some),
-        Cfa::Register => register(frame, rule.register, thread)?.wrapping_add(bytes(rule.offset)),
-        Cfa::Memory => {
-            let place = register(frame, rule.register, thread)?.wrapping_add(bytes(rule.offset));
-            let word = thread.word(place).ok_or(Problem::Unreadable)?;
-            word.wrapping_add(bytes(rule.addend))
-        }
-        Cfa::Plt => {
-            let has_pushed = frame.ip & 15 >= bytes(rule.offset);
-            frame.sp.wrapping_add(if has_pushed { 16 } else { 8 })
-        }
-    };
+        _ => {}
+    }
+    let cfa = canonical(frame, rule, thread)?;
     // A function that was called has at least its return address on the stack, where calls put it
     // there; one that runs may have none, or have given it up already.
     if cfa < frame.sp || cfa == frame.sp && frame.source == Source::Call {
@@ -150,7 +162,7 @@ fn interrupted(at: u64, thread: &mut impl Thread) -> Result<Frame, Problem> {
     let mut word = |number| {
         signal::place(at, number).and_then(|place| thread.word(place)).ok_or(Problem::Unreadable)
     };
-    let (ip, sp, fp) = (word(signal::IP)?, word(signal::SP)?, word(signal::FP)?);
+    let (ip, sp, fp) = (word(signal::IP)?, word(SP)?, word(FP)?);
     Ok(Frame { ip, sp, fp: Some(fp), source: Source::Signal(at) })
 }
 
@@ -158,8 +170,8 @@ fn interrupted(at: u64, thread: &mut impl Thread) -> Result<Frame, Problem> {
 #[inline(always)]
 fn register(frame: &Frame, number: u8, thread: &mut impl Thread) -> Result<u64, Problem> {
     match (number, frame.source) {
-        (signal::SP, _) => Ok(frame.sp),
-        (signal::FP, _) => frame.fp.ok_or(Problem::RegisterLost),
+        (SP, _) => Ok(frame.sp),
+        (FP, _) => frame.fp.ok_or(Problem::RegisterLost),
         (_, Source::Thread) => thread.register(number).ok_or(Problem::RegisterLost),
         (_, Source::Signal(at)) => {
             let place = signal::place(at, number).ok_or(Problem::RegisterLost)?;

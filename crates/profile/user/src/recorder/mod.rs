@@ -17,7 +17,10 @@ pub(crate) mod threads;
 use std::collections::HashSet;
 
 use rustc_hash::FxHashMap;
-use wingbeat_profile_common::{StackHeader, Stop};
+use wingbeat_profile_common::{
+    StackHeader, Stop,
+    unwind::{Cfa, ReturnAddress, Rule, SP},
+};
 
 use self::{
     binaries::Binaries,
@@ -31,7 +34,7 @@ use self::{
 use crate::{
     model::{Completeness, ThreadId},
     proc,
-    unwind::{Start, UnwindRow},
+    unwind::{Image, Start},
     wire::{Record, Sample, Stack},
 };
 
@@ -70,7 +73,7 @@ pub(crate) struct Recorder {
     pub kernel_code: Vec<KernelCode>,
     parents: FxHashMap<u32, u32>,
     tails: Tails,
-    rows: Rows,
+    rules: KnownRules,
     frames: Vec<u64>,
 }
 
@@ -89,7 +92,7 @@ impl Recorder {
             kernel_code: Vec::new(),
             parents: FxHashMap::default(),
             tails: Tails::default(),
-            rows: FxHashMap::default(),
+            rules: FxHashMap::default(),
             frames: Vec::new(),
         }
     }
@@ -275,21 +278,22 @@ impl Recorder {
     /// is then one of the first two words of the stack.
     fn skipped_caller(&mut self, generation: GenerationId, sample: &Sample<'_>) -> Option<u64> {
         let ip = sample.stack.user.iter().next()?;
-        let row = self.row(generation, ip)?;
-        let UnwindRow::Frame { base, cfa_offset, return_offset, .. } = row else { return None };
-        let is_frameless = base == crate::unwind::Base::Sp;
-        let caller = match cfa_offset.wrapping_add(return_offset) {
-            0 if is_frameless => sample.leaf[0],
-            8 if is_frameless => sample.leaf[1],
+        let rule = self.rule(generation, ip);
+        if (rule.cfa, rule.register, rule.ra) != (Cfa::Register, SP, ReturnAddress::Saved) {
+            return None;
+        }
+        let caller = match rule.offset.wrapping_add(i32::from(rule.return_words) * 8) {
+            0 => sample.leaf[0],
+            8 => sample.leaf[1],
             _ => return None,
         };
         self.spaces.generation(generation)?.find(caller)?;
         Some(caller)
     }
 
-    fn row(&mut self, generation: GenerationId, address: u64) -> Option<UnwindRow> {
-        let Self { rows, spaces, binaries, .. } = self;
-        look_up_row(rows, spaces, binaries, generation, address)
+    fn rule(&mut self, generation: GenerationId, address: u64) -> Rule {
+        let Self { rules, spaces, binaries, .. } = self;
+        look_up_rule(rules, spaces, binaries, generation, address)
     }
 
     /// Adds the callers below the last frame pointer and tells how far the stack reaches.
@@ -309,9 +313,9 @@ impl Recorder {
         let is_return = stack.user.len() > 1;
         let StackHeader { stop_sp: sp, stop_bp: bp, .. } = stack.header;
         let start = Start { pc, is_return, sp, bp, stop: stack.stop };
-        let Self { rows, spaces, binaries, tails, .. } = self;
-        let row = |address| look_up_row(rows, spaces, binaries, generation, address);
-        tails.finish(stack, start, generation, row, |outcome| {
+        let Self { rules, spaces, binaries, tails, .. } = self;
+        let rule = |address| look_up_rule(rules, spaces, binaries, generation, address);
+        tails.finish(stack, start, generation, rule, |outcome| {
             frames.extend(&outcome.frames);
             outcome.completeness
         })
@@ -319,25 +323,33 @@ impl Recorder {
 }
 
 /// Rules that were looked up, by address.
-type Rows = FxHashMap<(GenerationId, u64), Option<UnwindRow>>;
+type KnownRules = FxHashMap<(GenerationId, u64), Rule>;
 
-/// Remembers what it finds. Where nothing is mapped, that is nothing: a mapping may yet become known.
-fn look_up_row(
-    rows: &mut Rows,
+/// The rule at an address, which is remembered. Not where nothing is mapped: a mapping may yet become
+/// known.
+fn look_up_rule(
+    rules: &mut KnownRules,
     spaces: &Spaces,
     binaries: &Binaries,
     generation: GenerationId,
     address: u64,
-) -> Option<UnwindRow> {
-    if let Some(&known) = rows.get(&(generation, address)) {
+) -> Rule {
+    if let Some(&known) = rules.get(&(generation, address)) {
         return known;
     }
-    let mapping = spaces.generation(generation)?.find(address)?;
-    let image = binaries.get(mapping.binary)?.image();
-    let row =
-        image.and_then(|image| image.row(image.address_of_offset(mapping.offset_of(address))?));
-    rows.insert((generation, address), row);
-    row
+    let mapping = spaces.generation(generation).and_then(|space| space.find(address));
+    let Some((mapping, binary)) =
+        mapping.and_then(|mapping| Some((mapping, binaries.get(mapping.binary)?)))
+    else {
+        return Rule::GAP;
+    };
+    let of_image = |image: &Image| {
+        let address = image.address_of_offset(mapping.offset_of(address))?;
+        Some(image.rule(address))
+    };
+    let rule = binary.image().and_then(of_image).unwrap_or(Rule::GAP);
+    rules.insert((generation, address), rule);
+    rule
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::{
     Recorder,
     blocks::{Block, BlockKind, Blocker, Ended, Exec, Half, Off, RawWaker, Span},
     intern::RawStackId,
-    look_up_row,
+    look_up_rule,
     spaces::GenerationId,
 };
 use crate::{
@@ -174,9 +174,9 @@ impl Recorder {
             return (generation, completeness, frames);
         };
         let memory = Memory { start: sp, words: near.iter().collect() };
-        let Self { rows, spaces, binaries, .. } = self;
-        let row = |address| look_up_row(rows, spaces, binaries, generation, address);
-        let near = approach(Registers { pc, sp, bp }, &memory, row);
+        let Self { rules, spaces, binaries, .. } = self;
+        let rule = |address| look_up_rule(rules, spaces, binaries, generation, address);
+        let near = approach(Registers { pc, sp, bp }, &memory, rule);
         let completeness = match near.end {
             ApproachEnd::FramePointers => {
                 let completeness = self.finish(generation, &stack, &mut frames);
@@ -211,11 +211,11 @@ impl Recorder {
             bp,
             stop: Stop::NotAFrame,
         };
-        let Self { rows, spaces, binaries, .. } = self;
-        let mut row = |address| look_up_row(rows, spaces, binaries, generation, address);
+        let Self { rules, spaces, binaries, .. } = self;
+        let mut rule = |address| look_up_rule(rules, spaces, binaries, generation, address);
         // By the tables from the start: the innermost function is one of the C library's, which keeps
         // no frame pointers. If that does not lead to the end, by frame pointers as far as they go.
-        let outcome = finish(start, Some(&memory), &mut row);
+        let outcome = finish(start, Some(&memory), &mut rule);
         if outcome.completeness == Completeness::Complete {
             frames.extend(outcome.frames);
             return (generation, outcome.completeness, frames);
@@ -235,7 +235,7 @@ impl Recorder {
                 break;
             }
         }
-        let outcome = finish(start, Some(&memory), &mut row);
+        let outcome = finish(start, Some(&memory), &mut rule);
         frames.extend(outcome.frames);
         (generation, outcome.completeness, frames)
     }

@@ -1,11 +1,11 @@
 //! Pieces of stack that samples share, and what unwinding them gave.
 
 use rustc_hash::FxHashMap;
-use wingbeat_profile_common::{TAIL_CHECKS, TAIL_WORDS_PER_CHECK};
+use wingbeat_profile_common::{TAIL_CHECKS, TAIL_WORDS_PER_CHECK, unwind::Rule};
 
 use super::spaces::GenerationId;
 use crate::{
-    unwind::{Memory, Outcome, Start, UnwindRow, finish},
+    unwind::{Memory, Outcome, Start, finish},
     wire::{Stack, Tail},
 };
 
@@ -60,20 +60,20 @@ impl Tails {
         stack: &Stack<'_>,
         start: Start,
         generation: GenerationId,
-        mut row: impl FnMut(u64) -> Option<UnwindRow>,
+        mut rule: impl FnMut(u64) -> Rule,
         use_outcome: impl FnOnce(&Outcome) -> T,
     ) -> T {
         let place = (stack.header.tid, stack.header.stop_sp);
         if self.young.contains_key(&place) || self.old.contains_key(&place) {
             for entry in self.at(place).iter_mut().rev() {
                 let checks = entry.checks;
-                let outcome = entry.outcome(start, generation, &mut row);
+                let outcome = entry.outcome(start, generation, &mut rule);
                 if belongs(&checks, &stack.header.tail_checks, outcome.words_used) {
                     return use_outcome(outcome);
                 }
             }
         }
-        use_outcome(&finish(start, None, row))
+        use_outcome(&finish(start, None, rule))
     }
 }
 
@@ -82,7 +82,7 @@ impl Entry {
         &mut self,
         start: Start,
         generation: GenerationId,
-        row: impl FnMut(u64) -> Option<UnwindRow>,
+        rule: impl FnMut(u64) -> Rule,
     ) -> &Outcome {
         let known = |(known, known_in, _): &(Start, GenerationId, Outcome)| {
             *known == start && *known_in == generation
@@ -91,7 +91,7 @@ impl Entry {
             if self.outcomes.len() == OUTCOMES_MAX {
                 self.outcomes.clear();
             }
-            let outcome = finish(start, Some(&self.memory), row);
+            let outcome = finish(start, Some(&self.memory), rule);
             self.outcomes.push((start, generation, outcome));
             self.outcomes.len() - 1
         });

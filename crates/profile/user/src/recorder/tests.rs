@@ -42,12 +42,12 @@ fn a_mapping_that_becomes_known_late_counts() {
     recorder.spaces.clear(pid);
     let ip = first_instruction as fn() as usize as u64;
     let generation = recorder.generation(pid);
-    assert_eq!(recorder.row(generation, ip), None);
+    assert_eq!(recorder.rule(generation, ip), Rule::GAP);
     for file in proc::executable_mappings(pid) {
         recorder.event(Event { time_ns: 1, kind: EventKind::Map { pid, file } });
     }
     assert_eq!(recorder.generation(pid), generation);
-    assert!(recorder.row(generation, ip).is_some());
+    assert_ne!(recorder.rule(generation, ip), Rule::GAP);
 }
 
 fn first_instruction() {

@@ -1,9 +1,10 @@
 //! From the innermost function to where the frame pointers begin.
 
-use super::{
-    cfi::{Base, UnwindRow},
-    finish::Memory,
+use wingbeat_profile_common::unwind::{
+    Cfa, FP, Frame, Problem, ReturnAddress, Rule, Source, Thread, caller, canonical,
 };
+
+use super::finish::Memory;
 
 /// Frames at most: the C library is a dozen functions deep at its deepest.
 const FRAMES_MAX: usize = 256;
@@ -38,75 +39,74 @@ pub(crate) enum ApproachEnd {
     Lost,
 }
 
+/// A blocked thread: a piece of its stack.
+struct Blocked<'a>(&'a Memory);
+
+impl Thread for Blocked<'_> {
+    fn word(&mut self, address: u64) -> Option<u64> {
+        self.0.word(address)
+    }
+
+    fn register(&mut self, _number: u8) -> Option<u64> {
+        None
+    }
+}
+
 /// Unwinds by the tables, and by frame pointers where there is no table, until it meets the frame
 /// record that the frame pointer register pointed to in the beginning.
 pub(crate) fn approach(
     start: Registers,
     memory: &Memory,
-    mut row: impl FnMut(u64) -> Option<UnwindRow>,
+    mut rule: impl FnMut(u64) -> Rule,
 ) -> Approach {
     let mut frames = Vec::new();
-    let Registers { mut pc, mut sp, mut bp } = start;
+    let mut thread = Blocked(memory);
+    let Registers { pc: ip, sp, bp } = start;
+    let mut frame = Frame { ip, sp, fp: Some(bp), source: Source::Thread };
     // The register may hold anything; then nothing leads there.
-    let meeting = start.bp.wrapping_add(8);
+    let meeting = bp.wrapping_add(8);
     let end = loop {
         if frames.len() == FRAMES_MAX {
             break ApproachEnd::Lost;
         }
-        let is_return = u64::from(!frames.is_empty());
-        let (slot, cfa, next_bp) = match row(pc.wrapping_sub(is_return)) {
-            Some(UnwindRow::End) => break ApproachEnd::Entry,
-            Some(UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset }) => {
-                let base = if base == Base::Sp { sp } else { bp };
-                let cfa = base.wrapping_add_signed(cfa_offset);
-                let next_bp = match bp_offset {
-                    Some(offset) => memory.word(cfa.wrapping_add_signed(offset)),
-                    None => Some(bp),
-                };
-                (cfa.wrapping_add_signed(return_offset), cfa, next_bp)
+        let mut rule = rule(frame.address());
+        if matches!(rule.cfa, Cfa::Gap | Cfa::Unsupported) {
+            let is_near = |fp: u64| fp >= frame.sp && fp - frame.sp <= FRAME_BYTES_MAX;
+            if !frame.fp.is_some_and(is_near) {
+                break ApproachEnd::Lost;
             }
-            Some(UnwindRow::Other) | None => {
-                if bp < sp || bp - sp > FRAME_BYTES_MAX {
-                    break ApproachEnd::Lost;
-                }
-                (bp.wrapping_add(8), bp.wrapping_add(16), memory.word(bp))
-            }
-        };
-        if slot == meeting {
+            rule = Rule::framed(FP, 16).saving_fp(-2);
+        }
+        let place = canonical(&frame, &rule, &mut thread)
+            .map(|cfa| cfa.wrapping_add_signed(i64::from(rule.return_words) * 8));
+        if rule.ra == ReturnAddress::Saved && place == Ok(meeting) {
             break ApproachEnd::FramePointers;
         }
-        let Some((return_address, next_bp)) = memory.word(slot).zip(next_bp) else {
-            break ApproachEnd::Lost;
-        };
-        if return_address == 0 {
-            break ApproachEnd::Entry;
+        match caller(&frame, &rule, &mut thread) {
+            Ok(Some(next)) => frame = next,
+            Ok(None) | Err(Problem::NotAReturn) => break ApproachEnd::Entry,
+            Err(_) => break ApproachEnd::Lost,
         }
-        frames.push(return_address);
-        // A stack that does not grow is none.
-        if cfa <= sp {
-            break ApproachEnd::Lost;
-        }
-        (pc, sp, bp) = (return_address, cfa, next_bp);
+        frames.push(frame.ip);
     };
     Approach { frames, end }
 }
 
 #[cfg(test)]
 mod tests {
+    use wingbeat_profile_common::unwind::SP;
+
     use super::*;
 
     /// 100 to 199 is a function without a frame, 200 to 299 one that keeps 24 bytes and saves the frame
     /// pointer register, 300 to 399 one with a frame pointer, 500 to 599 the entry.
-    fn rows(address: u64) -> Option<UnwindRow> {
-        let frame = |base, cfa_offset, bp_offset| {
-            Some(UnwindRow::Frame { base, cfa_offset, return_offset: -8, bp_offset })
-        };
+    fn rules(address: u64) -> Rule {
         match address {
-            100..200 => frame(Base::Sp, 8, None),
-            200..300 => frame(Base::Sp, 24, Some(-16)),
-            300..400 => frame(Base::Bp, 16, Some(-16)),
-            500..600 => Some(UnwindRow::End),
-            _ => None,
+            100..200 => Rule::framed(SP, 8),
+            200..300 => Rule::framed(SP, 24).saving_fp(-2),
+            300..400 => Rule::framed(FP, 16).saving_fp(-2),
+            500..600 => Rule::END,
+            _ => Rule::GAP,
         }
     }
 
@@ -117,7 +117,7 @@ mod tests {
         let words = vec![250, 7, 0x1030, 350, 1, 2, 0x2000, 550];
         let check = |bp, words: &[u64], expected: &[u64], end| {
             let memory = Memory { start: 0x1000, words: words.to_vec() };
-            let approach = approach(Registers { pc: 150, sp: 0x1000, bp }, &memory, rows);
+            let approach = approach(Registers { pc: 150, sp: 0x1000, bp }, &memory, rules);
             assert_eq!((approach.frames.as_slice(), approach.end), (expected, end), "{bp:x}");
         };
         check(0x1030, &words, &[250, 350], ApproachEnd::FramePointers);
@@ -133,7 +133,7 @@ mod tests {
     fn code_without_tables_is_left_by_its_frame_pointer() {
         let memory = Memory { start: 0x1000, words: vec![0x1010, 150, 0x1020, 550] };
         let start = Registers { pc: 900, sp: 0x1000, bp: 0x1000 };
-        let approach = approach(start, &memory, rows);
+        let approach = approach(start, &memory, rules);
         assert_eq!((approach.frames.len(), approach.end), (0, ApproachEnd::FramePointers));
     }
 }

@@ -1,10 +1,10 @@
 //! From the end of the frame pointers to the entry point of the thread.
 
-use std::cell::Cell;
+use wingbeat_profile_common::{
+    Stop,
+    unwind::{Frame, Problem, Rule, Source, Thread, caller},
+};
 
-use wingbeat_profile_common::Stop;
-
-use super::cfi::{Base, UnwindRow};
 use crate::model::{BrokenReason, Completeness};
 
 /// Frames added at most: below `main` and thread functions there are three or four.
@@ -44,6 +44,25 @@ impl Memory {
     }
 }
 
+/// Memory of which it is noted how much was read.
+struct Noting<'a> {
+    memory: Option<&'a Memory>,
+    words_used: usize,
+}
+
+impl Thread for Noting<'_> {
+    fn word(&mut self, address: u64) -> Option<u64> {
+        let memory = self.memory?;
+        let position = memory.position(address)?;
+        self.words_used = self.words_used.max(position + 1);
+        Some(memory.words[position])
+    }
+
+    fn register(&mut self, _number: u8) -> Option<u64> {
+        None
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -55,61 +74,46 @@ pub(crate) struct Outcome {
     pub words_used: usize,
 }
 
-/// Unwinds on by the tables. `row` gives the rule at an address of the process, `memory` the stack.
+/// Unwinds on by the tables. `rule` gives the rule at an address of the process, `memory` the stack.
 /// Frames are believed only if they lead all the way to the end: memory that was never a stack does
 /// not.
 pub(crate) fn finish(
     start: Start,
     memory: Option<&Memory>,
-    row: impl FnMut(u64) -> Option<UnwindRow>,
+    rule: impl FnMut(u64) -> Rule,
 ) -> Outcome {
-    let words_used = Cell::new(0);
-    let read = |address| {
-        let memory = memory?;
-        let position = memory.position(address)?;
-        words_used.set(words_used.get().max(position + 1));
-        Some(memory.words[position])
-    };
+    let mut thread = Noting { memory, words_used: 0 };
     let (frames, completeness) = match start.stop {
         Stop::KernelThread => (Vec::new(), Completeness::Complete),
         Stop::Depth => (Vec::new(), Completeness::Truncated),
-        stop => match walk(start, read, row) {
+        stop => match walk(start, &mut thread, rule) {
             Some(frames) => (frames, Completeness::Complete),
             None => (Vec::new(), without_tables(stop)),
         },
     };
-    Outcome { frames, completeness, words_used: words_used.get() }
+    Outcome { frames, completeness, words_used: thread.words_used }
 }
 
 /// The callers down to the end of the stack, if it is reached.
 fn walk(
     start: Start,
-    read: impl Fn(u64) -> Option<u64>,
-    mut row: impl FnMut(u64) -> Option<UnwindRow>,
+    thread: &mut Noting<'_>,
+    mut rule: impl FnMut(u64) -> Rule,
 ) -> Option<Vec<u64>> {
+    let Start { pc: ip, is_return, sp, bp, stop } = start;
+    let source = if is_return { Source::Call } else { Source::Thread };
+    let mut frame = Frame { ip, sp, fp: Some(bp), source };
     let mut frames = Vec::new();
-    let Start { mut pc, mut is_return, mut sp, mut bp, stop } = start;
     while frames.len() < FRAMES_MAX {
-        match row(pc.wrapping_sub(u64::from(is_return))) {
-            Some(UnwindRow::End) => return Some(frames),
-            Some(UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset }) => {
-                let base = if base == Base::Sp { sp } else { bp };
-                let cfa = base.wrapping_add_signed(cfa_offset);
-                let return_address = read(cfa.wrapping_add_signed(return_offset))?;
-                if let Some(offset) = bp_offset {
-                    bp = read(cfa.wrapping_add_signed(offset))?;
-                }
-                if return_address == 0 {
-                    return Some(frames);
-                }
-                frames.push(return_address);
-                (pc, is_return, sp) = (return_address, true, cfa);
-            }
+        match caller(&frame, &rule(frame.address()), thread) {
+            Ok(Some(next)) => frame = next,
+            Ok(None) | Err(Problem::NotAReturn) => return Some(frames),
             // No table here. A zero frame pointer is then the only sign of the end that code
             // without tables (assembly, Go) can give.
-            None if stop == Stop::Zero && frames.is_empty() => return Some(frames),
-            Some(UnwindRow::Other) | None => return None,
+            Err(Problem::NoRule) if stop == Stop::Zero && frames.is_empty() => return Some(frames),
+            Err(_) => return None,
         }
+        frames.push(frame.ip);
     }
     None
 }
@@ -127,6 +131,8 @@ mod properties;
 
 #[cfg(test)]
 mod tests {
+    use wingbeat_profile_common::unwind::SP;
+
     use super::*;
 
     const MAIN_CALLER: u64 = 0x2000;
@@ -134,15 +140,12 @@ mod tests {
     const ENTRY: u64 = 0x4000;
 
     /// The bottom of a C program: two functions without frame pointers, then the entry point.
-    fn row(address: u64) -> Option<UnwindRow> {
-        let frame = |cfa_offset, bp_offset| {
-            Some(UnwindRow::Frame { base: Base::Sp, cfa_offset, return_offset: -8, bp_offset })
-        };
+    fn rule(address: u64) -> Rule {
         match address {
-            0x1fff => frame(0x20, None),
-            0x2fff => frame(0x10, Some(-16)),
-            0x3fff => Some(UnwindRow::End),
-            _ => None,
+            0x1fff => Rule::framed(SP, 0x20),
+            0x2fff => Rule::framed(SP, 0x10).saving_fp(-2),
+            0x3fff => Rule::END,
+            _ => Rule::GAP,
         }
     }
 
@@ -156,7 +159,7 @@ mod tests {
 
     #[test]
     fn reaches_the_entry_point() {
-        let outcome = finish(start(Stop::NotAFrame), Some(&memory()), row);
+        let outcome = finish(start(Stop::NotAFrame), Some(&memory()), rule);
         let frames = vec![LIBC_START, ENTRY];
         let completeness = Completeness::Complete;
         assert_eq!(outcome, Outcome { frames, completeness, words_used: 6 });
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn says_why_not() {
         let check = |stop, memory: Option<&Memory>, expected| {
-            let outcome = finish(start(stop), memory, row);
+            let outcome = finish(start(stop), memory, rule);
             assert_eq!((outcome.frames, outcome.completeness), (Vec::new(), expected));
         };
         let short = Memory { words: memory().words[..4].to_vec(), ..memory() };
@@ -183,22 +186,15 @@ mod tests {
 
     #[test]
     fn a_zero_frame_pointer_ends_code_without_tables() {
-        let outcome = finish(start(Stop::Zero), None, |_| None);
+        let outcome = finish(start(Stop::Zero), None, |_| Rule::GAP);
         assert_eq!((outcome.frames, outcome.completeness), (Vec::new(), Completeness::Complete));
-        let outcome = finish(start(Stop::NotAFrame), None, |_| None);
+        let outcome = finish(start(Stop::NotAFrame), None, |_| Rule::GAP);
         assert_ne!(outcome.completeness, Completeness::Complete);
     }
 
     #[test]
     fn rules_that_go_in_circles_end() {
-        let circle = |_| {
-            Some(UnwindRow::Frame {
-                base: Base::Sp,
-                cfa_offset: 0,
-                return_offset: 0,
-                bp_offset: None,
-            })
-        };
+        let circle = |_| Rule { return_words: 0, ..Rule::framed(SP, 0) };
         let outcome = finish(start(Stop::NotAFrame), Some(&memory()), circle);
         assert_ne!(outcome.completeness, Completeness::Complete);
     }

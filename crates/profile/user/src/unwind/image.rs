@@ -2,12 +2,8 @@
 
 use std::fs::File;
 
-use object::{
-    Object as _, ObjectSection as _, ObjectSegment as _, ReadRef, SegmentFlags, elf,
-    read::ReadCache,
-};
-
-use super::cfi::{Cfi, UnwindRow};
+use object::{Object as _, ObjectSegment as _, ReadRef, SegmentFlags, elf, read::ReadCache};
+use wingbeat_profile_common::unwind::Rule;
 
 /// A loadable piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +19,8 @@ struct Segment {
 pub(crate) struct Image {
     segments: Vec<Segment>,
     build_id: Vec<u8>,
-    cfi: Option<Cfi>,
+    /// None of a 32-bit program, and of other architectures.
+    rules: Option<wingbeat_unwind::Image>,
 }
 
 impl Image {
@@ -46,15 +43,9 @@ impl Image {
                 Segment { offset, address: segment.address(), size, executable }
             })
             .collect();
-        let section = |name: &str| {
-            let section = object.section_by_name(name)?;
-            Some((section.address(), section.uncompressed_data().ok()?.into_owned()))
-        };
-        let text = object.section_by_name(".text").map_or(0, |section| section.address());
-        let cfi =
-            section(".eh_frame").map(|eh_frame| Cfi::new(eh_frame, section(".eh_frame_hdr"), text));
+        let rules = wingbeat_unwind::Image::parse(data).ok();
         let build_id = object.build_id().ok().flatten().unwrap_or_default().to_vec();
-        Some(Self { segments, build_id, cfi })
+        Some(Self { segments, build_id, rules })
     }
 
     /// GNU build id; empty when there is none.
@@ -80,9 +71,9 @@ impl Image {
         Some(((first.address, end), first.offset))
     }
 
-    /// The unwind rule at an ELF address.
-    pub(crate) fn row(&self, address: u64) -> Option<UnwindRow> {
-        self.cfi.as_ref()?.row(address)
+    /// The unwind rule at an ELF address; [`Rule::GAP`] where there is none.
+    pub(crate) fn rule(&self, address: u64) -> Rule {
+        self.rules.as_ref().map_or(Rule::GAP, |rules| rules.rule_at(address))
     }
 }
 
@@ -103,7 +94,7 @@ mod tests {
     #[test]
     fn a_segment_beyond_the_last_address() {
         let segment = Segment { offset: 0, address: u64::MAX, size: 2, executable: true };
-        let image = Image { segments: vec![segment], build_id: Vec::new(), cfi: None };
+        let image = Image { segments: vec![segment], build_id: Vec::new(), rules: None };
         assert_eq!(image.address_of_offset(0), Some(u64::MAX));
         assert_eq!(image.address_of_offset(1), None);
     }

@@ -7,16 +7,9 @@
 //! tables of the file ([`Image`]) and a few words of stack that the kernel half sends along.
 
 mod approach;
-mod cfi;
 mod finish;
 mod image;
-// Register names are those of one architecture.
-#[cfg(all(test, target_arch = "x86_64"))]
-mod oracle;
 
 pub(crate) use approach::{ApproachEnd, Registers, approach};
-#[cfg(feature = "fuzzing")]
-pub(crate) use cfi::Cfi;
-pub(crate) use cfi::{Base, UnwindRow};
 pub(crate) use finish::{Memory, Outcome, Start, finish};
 pub(crate) use image::Image;

@@ -1,6 +1,7 @@
 //! [`finish`] with rules and memory that no compiler made: a file may be damaged, or hostile.
 
 use proptest::prelude::*;
+use wingbeat_profile_common::unwind::{FP, SP};
 
 use super::*;
 
@@ -8,18 +9,21 @@ use super::*;
 const START: u64 = 0x1000;
 const WORDS: u64 = 16;
 
-fn offset() -> impl Strategy<Value = i64> {
-    prop_oneof![8 => (-8..16_i64).prop_map(|words| words * 8), 1 => any::<i64>()]
+fn words() -> impl Strategy<Value = i16> {
+    prop_oneof![8 => -8..16_i16, 1 => any::<i16>()]
 }
 
-fn row() -> impl Strategy<Value = Option<UnwindRow>> {
-    let base = prop_oneof![Just(Base::Sp), Just(Base::Bp)];
-    let frame = (base, offset(), offset(), prop::option::of(offset())).prop_map(
-        |(base, cfa_offset, return_offset, bp_offset)| {
-            Some(UnwindRow::Frame { base, cfa_offset, return_offset, bp_offset })
+fn rule() -> impl Strategy<Value = Rule> {
+    let offset = prop_oneof![8 => (-8..16_i32).prop_map(|words| words * 8), 1 => any::<i32>()];
+    let register = prop_oneof![Just(SP), Just(FP)];
+    let frame = (register, offset, words(), prop::option::of(words())).prop_map(
+        |(register, offset, return_words, fp_words)| {
+            let rule = Rule { return_words, ..Rule::framed(register, offset) };
+            fp_words.map_or(rule, |words| rule.saving_fp(words))
         },
     );
-    prop_oneof![8 => frame, 1 => Just(Some(UnwindRow::End)), 1 => Just(Some(UnwindRow::Other)), 1 => Just(None)]
+    let others = [Rule::END, Rule::UNSUPPORTED, Rule::GAP, Rule::SIGNAL];
+    prop_oneof![8 => frame, 3 => prop::sample::select(others.to_vec())]
 }
 
 fn word() -> impl Strategy<Value = u64> {
@@ -37,7 +41,7 @@ proptest! {
     fn ends_and_believes_whole_stacks_only(
         start in start(),
         words in prop::collection::vec(word(), 0..WORDS as usize),
-        rules in prop::collection::vec(row(), 1..8),
+        rules in prop::collection::vec(rule(), 1..8),
         is_sent in any::<bool>(),
     ) {
         let memory = Memory { start: START, words };
