@@ -45,9 +45,10 @@ fn main() -> Result<()> {
         Ok(fs::write(folder.join(name), bytes)?)
     };
     for stop in Stop::ALL {
-        save("record", &format!("sample_{}", stop as u8), &sample(stop, 0x4010, &[0x4020], 1))?;
+        let copy = if stop == Stop::NoTable { &[1, 0x4020, 0][..] } else { &[] };
+        let bytes = sample(stop, 0x4010, &[0x4020], copy, 1);
+        save("record", &format!("sample_{}", stop as u8), &bytes)?;
     }
-    save("record", "tail", &tail(&[1, 0x4020, 0]))?;
     save("recorder", "one_of_all", &session())?;
     save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
     save("proc", "stat", b"42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5")?;
@@ -110,20 +111,13 @@ a.o,two,failure,9,12,0,0,0,0,310,0,xdp,xdp,0,0
 ";
 
 /// A sample of two user frames, as the kernel half writes it.
-fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
+fn sample(stop: Stop, ip: u64, kernel: &[u64], copy: &[u64], pid: u32) -> Vec<u8> {
     let kernel_frames = kernel.len() as u8;
     let mut bytes = vec![RecordKind::Sample as u8, stop as u8, 0, 0, 2, 0, kernel_frames, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
-    let (time_ns, sp, bp, checks_and_leaf) = (7, 0x7ffe_0010, 0, [77, 0, 0x4030, 0]);
-    let words = [time_ns, sp, bp].into_iter().chain(checks_and_leaf).chain([ip, 0x4040]);
-    bytes.extend(words.chain(kernel.iter().copied()).flat_map(u64::to_le_bytes));
-    decodable(bytes)
-}
-
-fn tail(words: &[u64]) -> Vec<u8> {
-    let mut bytes = vec![RecordKind::Tail as u8, 0, words.len() as u8, 0];
-    bytes.extend([1_u32, 1, 0].into_iter().flat_map(u32::to_le_bytes));
-    bytes.extend([6, 0x7ffe_0010, 77, 0].iter().chain(words).flat_map(|word| word.to_le_bytes()));
+    let (time_ns, sp, fp, copied_words) = (7, 0x7ffe_0010, 0, copy.len() as u64);
+    let words = [time_ns, sp, fp, copied_words, ip, 0x4040];
+    bytes.extend(words.iter().chain(kernel).chain(copy).copied().flat_map(u64::to_le_bytes));
     decodable(bytes)
 }
 
@@ -148,13 +142,12 @@ fn session() -> Vec<u8> {
         let start = 0x1000 + 0x10_0000 * backing;
         piece(1, &words(&[ids, start, start + 0x10_0000, 0, backing]));
     }
-    piece(0, &tail(&[1, 0x30_4020, 0]));
-    piece(0, &sample(Stop::NotAFrame, 0x30_9000, &[u64::MAX], 1));
+    piece(0, &sample(Stop::NoTable, 0x30_9000, &[u64::MAX], &[1, 0x30_4020, 0], 1));
     piece(2, &words(&[ids]));
     piece(4, &words(&[2 | 1 << 32]));
     piece(3, &words(&[2 | 2 << 32]));
     piece(5, &words(&[1 | 3 << 32]));
-    piece(0, &sample(Stop::Zero, 0x1000, &[], 2));
+    piece(0, &sample(Stop::End, 0x1000, &[], &[], 2));
     piece(6, &words(&[ids]));
     bytes
 }

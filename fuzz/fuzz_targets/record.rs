@@ -2,26 +2,21 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wingbeat_profile::wire::{HalfStack, Record, Sample, decode};
+use wingbeat_profile::wire::{Record, Stack, decode};
 use wingbeat_profile_common::{
-    SAMPLE_HEADER_BYTES, TAIL_HEADER_BYTES,
+    STACK_HEADER_BYTES,
     off_cpu::{BLOCK_RECORD_BYTES, END_RECORD_BYTES, HALF_HEADER_BYTES},
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(record) = decode(bytes) else { return };
+    let of_stack = |stack: Stack<'_>| stack.user.len() + stack.kernel.len() + stack.copy.len();
     let (header, words) = match record {
-        Record::Sample(Sample { stack, .. }) => {
-            (SAMPLE_HEADER_BYTES, stack.user.len() + stack.kernel.len())
-        }
+        Record::Sample(stack) => (STACK_HEADER_BYTES, of_stack(stack)),
         Record::UserStack(half)
         | Record::KernelStack(half)
         | Record::WakerUser(half)
-        | Record::WakerKernel(half) => {
-            let HalfStack { stack, near, .. } = half;
-            (HALF_HEADER_BYTES, stack.user.len() + stack.kernel.len() + near.len())
-        }
-        Record::Tail(tail) => (TAIL_HEADER_BYTES, tail.words.len()),
+        | Record::WakerKernel(half) => (HALF_HEADER_BYTES, of_stack(half.stack)),
         Record::Block(_) => (BLOCK_RECORD_BYTES, 0),
         Record::ThreadEnd(_) => (END_RECORD_BYTES, 0),
     };

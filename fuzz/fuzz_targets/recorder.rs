@@ -28,13 +28,9 @@ fuzz_target!(|bytes: &[u8]| {
             recorder.event(Event { time_ns: u64::from(*words), kind });
         } else if let Ok(mut record) = decode(piece) {
             match &mut record {
-                Record::Sample(sample) => {
-                    own(&mut sample.stack.header);
+                Record::Sample(stack) => {
+                    own(&mut stack.header);
                     samples += 1;
-                }
-                Record::Tail(tail) => {
-                    let header = &mut tail.header;
-                    (header.pid, header.tid) = (pid(header.pid), pid(header.tid));
                 }
                 Record::UserStack(half)
                 | Record::KernelStack(half)

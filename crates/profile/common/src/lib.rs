@@ -8,31 +8,28 @@
 pub mod off_cpu;
 pub mod unwind;
 
+use unwind::Problem;
+
 /// User frames kept per sample. Deeper stacks are truncated at the root, and counted so.
 pub const USER_FRAMES_MAX: usize = 512;
 /// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
 pub const KERNEL_FRAMES_MAX: usize = 127;
-/// Words of raw stack that a [`TailHeader`] record carries. From `main` to the entry point of a
-/// program glibc 2.36 takes 30, from a thread's function 20.
-pub const TAIL_WORDS: usize = TAIL_CHECKS * TAIL_WORDS_PER_CHECK;
-/// Checks of a tail: the n-th is a hash of the first n times [`TAIL_WORDS_PER_CHECK`] words. Above the
-/// bottom of a thread's stack lie its thread-local variables, which change, so that only the words
-/// that unwinding looked at may be compared.
-pub const TAIL_CHECKS: usize = 8;
-/// Words from one check to the next.
-pub const TAIL_WORDS_PER_CHECK: usize = 6;
+/// Words of stack that a record may carry: 24 KiB. They go with a stack whose walk met code without a
+/// table, and user space walks on by them.
+pub const COPIED_WORDS_MAX: usize = COPIED_PAGES * PAGE_WORDS;
+/// Pages of stack that a record may carry, the first of them in part.
+pub const COPIED_PAGES: usize = 6;
+/// Words of the smallest page.
+pub const PAGE_WORDS: usize = 512;
 
 /// First field of every record: which one it is.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::TryFromBytes))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
-    /// A [`SampleHeader`], followed by frames.
+    /// A [`StackHeader`], followed by frames.
     Sample = 1,
-    /// A [`TailHeader`], followed by words of stack.
-    Tail = 2,
-    /// User frames of a thread that goes off the CPU: an [`off_cpu::HalfHeader`], followed by frames
-    /// and words of stack.
+    /// User frames of a thread that goes off the CPU: an [`off_cpu::HalfHeader`], followed by frames.
     UserStack = 3,
     /// Kernel frames of a thread that is off the CPU: an [`off_cpu::HalfHeader`], followed by frames.
     KernelStack = 4,
@@ -46,39 +43,66 @@ pub enum RecordKind {
     WakerKernel = 8,
 }
 
-/// Why the walk along the frame pointers of a user stack ended.
+/// Why the walk of a user stack ended.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::TryFromBytes))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stop {
-    /// The frame pointer is zero: how the ABI marks the outermost frame.
-    Zero = 0,
+    /// The outermost frame.
+    End = 0,
     /// [`USER_FRAMES_MAX`] frames were taken.
     Depth = 1,
-    /// The memory at the frame pointer cannot be read (paged out, or not memory at all).
+    /// A word of the stack cannot be read (paged out, or not memory at all).
     Unreadable = 2,
-    /// The frame pointer is not one: unaligned, out of user space or pointing back down the stack.
-    NotAFrame = 3,
-    /// The word where the return address should be is not an address in user space.
-    NotAReturn = 4,
+    /// No call frame information covers the code, and its frame pointer leads nowhere.
+    NoRule = 3,
+    /// The call frame information needs more than a walker knows.
+    Unsupported = 4,
+    /// The caller would lie no higher on the stack than what it called.
+    NotHigher = 5,
+    /// The return address is not one.
+    NotAReturn = 6,
+    /// The table of the code is not there yet, or the code is not known at all.
+    NoTable = 7,
     /// A kernel thread: there is no user stack.
-    KernelThread = 5,
+    KernelThread = 8,
 }
 
 impl Stop {
     /// All reasons, by their number.
-    pub const ALL: [Self; 6] = [
-        Self::Zero,
+    pub const ALL: [Self; 9] = [
+        Self::End,
         Self::Depth,
         Self::Unreadable,
-        Self::NotAFrame,
+        Self::NoRule,
+        Self::Unsupported,
+        Self::NotHigher,
         Self::NotAReturn,
+        Self::NoTable,
         Self::KernelThread,
     ];
 }
 
-/// What each record of a stack begins with. After the header follow [`user_frames`](Self::user_frames)
-/// then [`kernel_frames`](Self::kernel_frames) words, each list with the innermost frame first.
+impl From<Problem> for Stop {
+    #[inline(always)]
+    fn from(problem: Problem) -> Self {
+        match problem {
+            Problem::NoRule => Self::NoRule,
+            Problem::Unsupported | Problem::RegisterLost => Self::Unsupported,
+            Problem::Unreadable => Self::Unreadable,
+            Problem::NotHigher => Self::NotHigher,
+            Problem::NotAReturn => Self::NotAReturn,
+            Problem::NoTable => Self::NoTable,
+        }
+    }
+}
+
+/// What each record of a stack begins with. After the header follow [`user_frames`](Self::user_frames),
+/// [`kernel_frames`](Self::kernel_frames) and [`copied_words`](Self::copied_words) words; frames with the
+/// innermost first, words of stack from [`stop_sp`](Self::stop_sp) on.
+///
+/// The first user frame is the instruction pointer, the others are return addresses. What a signal
+/// interrupted has none: there the address is one past that of the instruction.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
@@ -89,7 +113,6 @@ pub struct StackHeader {
     /// A [`Stop`].
     pub stop: u8,
     pub cpu: u16,
-    /// Number of user frames; the first is the instruction pointer.
     pub user_frames: u16,
     pub kernel_frames: u16,
     /// Thread group: what users call the PID.
@@ -97,53 +120,23 @@ pub struct StackHeader {
     pub tid: u32,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// Stack pointer in the caller of the last user frame that was found: where unwinding can go on.
+    /// Stack pointer in the last user frame that was found: where unwinding can go on.
     pub stop_sp: u64,
-    pub stop_bp: u64,
-    /// Checks of the stack above [`stop_sp`](Self::stop_sp); all zero if it could not be read.
-    pub tail_checks: [u16; TAIL_CHECKS],
+    /// Frame pointer in that frame.
+    pub stop_fp: u64,
+    pub copied_words: u16,
+    /// 1: the last user frame is what a signal interrupted.
+    pub is_interrupted: u8,
+    /// 1: [`stop_fp`](Self::stop_fp) is not known.
+    pub is_fp_lost: u8,
+    pub reserved: u32,
 }
 
-/// One sample.
-#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
-#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SampleHeader {
-    pub stack: StackHeader,
-    /// The two words at the stack pointer of the innermost user frame: the return address is there
-    /// while a function has not set up its frame yet. Zero when unreadable.
-    pub leaf: [u64; 2],
-}
-
-/// Raw stack above the frame at which a walk ended, sent once while it stays the same; the words
-/// follow. The bottom of a thread's stack does not change, so one copy serves all its samples.
-#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
-#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TailHeader {
-    /// [`RecordKind::Tail`].
-    pub kind: u8,
-    pub reserved: u8,
-    pub words: u16,
-    pub pid: u32,
-    pub tid: u32,
-    pub reserved2: u32,
-    /// `CLOCK_MONOTONIC`, nanoseconds.
-    pub time_ns: u64,
-    /// Address of the first word.
-    pub sp: u64,
-    pub checks: [u16; TAIL_CHECKS],
-}
-
-/// Size of [`SampleHeader`] in bytes.
-pub const SAMPLE_HEADER_BYTES: usize = 72;
-/// Size of [`TailHeader`] in bytes.
-pub const TAIL_HEADER_BYTES: usize = 48;
+/// Size of [`StackHeader`] in bytes.
+pub const STACK_HEADER_BYTES: usize = 48;
 /// Largest record in bytes.
 pub const RECORD_BYTES_MAX: usize =
-    off_cpu::HALF_HEADER_BYTES + 8 * (USER_FRAMES_MAX + off_cpu::NEAR_WORDS_MAX);
+    off_cpu::HALF_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX + COPIED_WORDS_MAX);
 
 /// What a record of `size` bytes takes in the ring buffer: a header of 8 bytes, and whole words
 /// (kernel/bpf/ringbuf.c, `__bpf_ringbuf_reserve`).
@@ -151,10 +144,10 @@ pub const fn ring_bytes(size: u64) -> u64 {
     (size + 8).next_multiple_of(8)
 }
 
-const _: () = assert!(size_of::<SampleHeader>() == SAMPLE_HEADER_BYTES);
-const _: () = assert!(SAMPLE_HEADER_BYTES <= off_cpu::HALF_HEADER_BYTES);
-const _: () = assert!(size_of::<TailHeader>() == TAIL_HEADER_BYTES);
-const _: () = assert!(TAIL_HEADER_BYTES + 8 * TAIL_WORDS <= RECORD_BYTES_MAX);
+const _: () = assert!(size_of::<StackHeader>() == STACK_HEADER_BYTES);
+const _: () = assert!(STACK_HEADER_BYTES <= off_cpu::HALF_HEADER_BYTES);
+// What the kernel's allocator of per-CPU memory gives at once (include/linux/percpu.h).
+const _: () = assert!(RECORD_BYTES_MAX < 32 << 10);
 
 /// Indices of the per-CPU counters. Each tick of the timer raises exactly one of `SAMPLED`, `IDLE`,
 /// `OTHER`, `LOST` or a `FAILED`.
@@ -169,8 +162,8 @@ pub mod counter {
     pub const LOST: u32 = 3;
     /// Bytes of all records handed over, headers of the ring buffer included.
     pub const RECORD_BYTES: u32 = 4;
-    /// Tail records that did not fit into the ring buffer.
-    pub const TAILS_LOST: u32 = 5;
+    /// Stacks sent with a copy of what was not walked.
+    pub const COPIED: u32 = 5;
     /// Children that could not be followed, because the table of targets was full.
     pub const CHILDREN_LOST: u32 = 6;
     /// CPU time of the threads of targets that ended, from their birth, nanoseconds.
@@ -224,6 +217,16 @@ pub mod target {
     pub const BEFORE_EXEC: u32 = 2;
 }
 
+/// How user stacks are walked.
+pub mod walk {
+    /// Along frame pointers.
+    pub const FRAME_POINTERS: u32 = 0;
+    /// By unwind tables, along frame pointers where code has none.
+    pub const AUTO: u32 = 1;
+    /// By unwind tables alone.
+    pub const TABLES: u32 = 2;
+}
+
 /// Names of the globals that user space sets before loading, each a `u32`.
 pub mod global {
     /// 1: every process is a target.
@@ -260,6 +263,10 @@ pub mod global {
     pub const TASK_KERNEL_SP: &str = "TASK_KERNEL_SP";
     /// 1: `sched_switch` hands over the state of the thread that goes (since 5.18).
     pub const SWITCH_HAS_STATE: &str = "SWITCH_HAS_STATE";
+    /// How user stacks are walked, see [`walk`](super::walk).
+    pub const WALK: &str = "WALK";
+    /// Bytes waiting in the ring buffer from which on no stacks are copied.
+    pub const COPIES_UNTIL_BYTES: &str = "COPIES_UNTIL_BYTES";
     /// 1: who wakes threads is watched.
     pub const WAKERS: &str = "WAKERS";
 }
@@ -274,6 +281,15 @@ pub mod map {
     pub const TARGETS: &str = "TARGETS";
     /// Table of threads: TID to [`off_cpu::Thread`](super::off_cpu::Thread).
     pub const THREADS: &str = "THREADS";
+    /// Distinct rules of all unwind tables, by number: [`unwind::Rule`](super::unwind::Rule).
+    pub const RULES: &str = "RULES";
+    /// Chunks of the pool of blocks, see [`unwind::layout`](super::unwind::layout).
+    pub const CHUNKS: &str = "CHUNKS";
+    /// Code of all address spaces:
+    /// [`unwind::layout::CodeMapping`](super::unwind::layout::CodeMapping).
+    pub const MAPPINGS: &str = "MAPPINGS";
+    /// Process to [`unwind::layout::Space`](super::unwind::layout::Space).
+    pub const SPACES: &str = "SPACES";
     /// One element: 1 while switches are watched.
     pub const WATCHING: &str = "WATCHING";
 }

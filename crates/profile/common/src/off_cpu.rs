@@ -29,11 +29,6 @@ pub const OFF_CPU: u8 = 1;
 /// Of a [`Thread`]: it has ended, and its account could not be sent.
 pub const ENDED: u8 = 2;
 
-/// Words of stack that go with user frames. Where a thread blocks it is in the C library, whose functions
-/// keep no frame pointers: with these words and the tables, user space finds its way to the first
-/// function that does.
-pub const NEAR_WORDS_MAX: usize = 512;
-
 /// Why a thread went off the CPU, as the kernel tells it.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::TryFromBytes))]
 #[repr(u8)]
@@ -65,23 +60,18 @@ impl BlockState {
     ];
 }
 
-/// Half of the stack of a thread that goes off the CPU, or wakes one that did. After the frames follow
-/// [`near_words`](Self::near_words) words of stack from [`sp`](Self::sp) on.
+/// Half of the stack of a thread that goes off the CPU, or wakes one that did.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HalfHeader {
     pub stack: StackHeader,
-    /// Stack pointer and frame pointer register of the innermost user frame.
-    pub sp: u64,
-    pub bp: u64,
     /// Which of the thread's stacks of this half, below [`PLACES`].
     pub place: u8,
     /// [`CHECK`] or [`REMOTE`], or none.
     pub flags: u8,
-    pub near_words: u16,
-    pub reserved: u32,
+    pub reserved: [u8; 6],
 }
 
 /// Time between going off a CPU and coming back.
@@ -228,7 +218,7 @@ pub struct Thread {
 }
 
 /// Size of [`HalfHeader`] in bytes.
-pub const HALF_HEADER_BYTES: usize = 80;
+pub const HALF_HEADER_BYTES: usize = 56;
 /// Size of [`BlockRecord`] in bytes.
 pub const BLOCK_RECORD_BYTES: usize = 56;
 /// Size of [`EndRecord`] in bytes.
@@ -236,7 +226,6 @@ pub const END_RECORD_BYTES: usize = 48;
 /// Size of [`Thread`] in bytes.
 pub const THREAD_BYTES: usize = 336;
 
-const _: () = assert!(NEAR_WORDS_MAX >= crate::KERNEL_FRAMES_MAX);
 const _: () = assert!(size_of::<HalfHeader>() == HALF_HEADER_BYTES);
 const _: () = assert!(size_of::<BlockRecord>() == BLOCK_RECORD_BYTES);
 const _: () = assert!(size_of::<EndRecord>() == END_RECORD_BYTES);

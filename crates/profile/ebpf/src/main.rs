@@ -8,6 +8,7 @@
 #![no_std]
 #![no_main]
 
+mod hash;
 mod maps;
 mod missed;
 mod place;
@@ -17,7 +18,7 @@ mod sample;
 mod snapshot;
 mod stack;
 mod switch;
-mod tail;
+mod table;
 mod targets;
 mod task;
 mod waking;

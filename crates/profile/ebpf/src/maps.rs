@@ -40,17 +40,19 @@ pub static LAST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
 /// Elements of the scratch memory.
 pub mod scratch {
-    /// Samples and stacks.
+    /// Stacks of the programs that watch the scheduler.
     pub const RECORD: u32 = 0;
-    /// Tails, and the kernel's stack while it is compared.
+    /// Words that are compared.
     pub const WORDS: u32 = 1;
     /// A new thread.
     pub const THREAD: u32 = 2;
     /// A thread or a record of a walk over all threads: a switch may come in between where the kernel
     /// can be preempted.
     pub const WALK: u32 = 3;
+    /// Samples: a tick may come upon each of the others.
+    pub const SAMPLE: u32 = 4;
     /// How many there are.
-    pub const COUNT: u32 = 4;
+    pub const COUNT: u32 = 5;
 }
 
 #[map]
@@ -65,7 +67,7 @@ macro_rules! settings {
 }
 settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, HAS_BPF_LOOP, BLOCKS, WAKERS, SWITCH_HAS_STATE);
 settings!(TASK_PID, TASK_TGID, TASK_RUNTIME, TASK_STATE, TASK_ON_CPU, TASK_IOWAIT);
-settings!(TASK_IOWAIT_MASK, TASK_BLOCKED_ON, TASK_KERNEL_SP);
+settings!(WALK, COPIES_UNTIL_BYTES, TASK_IOWAIT_MASK, TASK_BLOCKED_ON, TASK_KERNEL_SP);
 
 #[unsafe(no_mangle)]
 pub static MIN_BLOCK_NS: u64 = 0;

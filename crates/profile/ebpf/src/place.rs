@@ -20,10 +20,10 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
+    hash::mix,
     maps::{SCRATCH, count, scratch, setting},
     record::{HalfRecord, Whose},
     regs::{self, UserRegs},
-    tail::mix,
     task::{Task, Trusted},
 };
 
@@ -107,12 +107,15 @@ pub fn enter(thread: &mut Thread, whose: Whose) {
     }
     count(counter::WALKED, 1);
     let Some(record) = HalfRecord::half(RecordKind::UserStack, whose) else { return };
-    record.walk_user(user);
+    record.walk_user(user, None);
     record.set_place(visit.index as u8, visit.flags);
-    record.send_tail();
-    record.add_near_words(user);
+    record.copy_stack();
     let place = &mut thread.users[visit.index & (PLACES - 1)];
     settle(place, record.send(), whose.time_ns);
+    if record.has_no_table() {
+        // It may be whole the next time.
+        place.key = 0;
+    }
 }
 
 #[inline(always)]

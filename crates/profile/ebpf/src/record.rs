@@ -3,24 +3,22 @@
 use core::ffi::c_void;
 
 use aya_ebpf::{
-    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP},
+    bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, pt_regs},
     helpers::{
         bpf_get_smp_processor_id,
         generated::{bpf_get_stack, bpf_probe_read_user, bpf_ringbuf_output},
     },
 };
 use wingbeat_profile_common::{
-    KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, SampleHeader, StackHeader, Stop, TAIL_CHECKS,
-    USER_FRAMES_MAX, counter,
-    off_cpu::{HalfHeader, NEAR_WORDS_MAX},
-    ring_bytes,
+    COPIED_PAGES, KERNEL_FRAMES_MAX, PAGE_WORDS, RECORD_BYTES_MAX, RecordKind, StackHeader, Stop,
+    USER_FRAMES_MAX, counter, off_cpu::HalfHeader, ring_bytes,
 };
 
 use crate::{
+    hash::mix,
     maps::{RECORDS, SCRATCH, count, scratch, setting},
     regs::UserRegs,
     stack,
-    tail::{self, Origin},
 };
 
 /// A record under construction. Its header begins with a [`StackHeader`].
@@ -28,7 +26,12 @@ use crate::{
 pub struct StackRecord<Header> {
     header: *mut Header,
     frames: *mut u64,
+    /// Of the scratch memory.
+    part: u32,
 }
+
+/// The record of a sample.
+pub type SampleRecord = StackRecord<StackHeader>;
 
 /// The record of half a stack.
 pub type HalfRecord = StackRecord<HalfHeader>;
@@ -50,29 +53,11 @@ pub struct Whose {
     pub time_ns: u64,
 }
 
-impl StackRecord<SampleHeader> {
+impl SampleRecord {
     /// An empty sample; nothing if the scratch memory is missing, which cannot be.
     #[inline(always)]
-    pub fn new(whose: Whose) -> Option<Self> {
-        let stack = stack_header(RecordKind::Sample, whose);
-        Self::begin(scratch::RECORD, SampleHeader { stack, leaf: [0; 2] })
-    }
-
-    /// Notes the two words at the stack pointer of the current thread.
-    #[inline(always)]
-    pub fn note_leaf(self, user: UserRegs) {
-        // SAFETY: the header lies in the scratch memory; the helper reads user memory into an array of
-        // that size, and leaves zeroes when it cannot.
-        unsafe {
-            let leaf = &raw mut (*self.header).leaf;
-            let _ = bpf_probe_read_user(leaf.cast(), 16, user.sp as *const _);
-        }
-    }
-
-    /// Sends the sample; false if the ring buffer is full.
-    #[inline(always)]
-    pub fn send(self) -> bool {
-        self.send_with(0)
+    pub fn sample(whose: Whose) -> Option<Self> {
+        Self::begin(scratch::SAMPLE, stack_header(RecordKind::Sample, whose))
     }
 }
 
@@ -87,8 +72,7 @@ impl HalfRecord {
     #[inline(always)]
     pub fn half_in(part: u32, kind: RecordKind, whose: Whose) -> Option<Self> {
         let stack = stack_header(kind, whose);
-        let header =
-            HalfHeader { stack, sp: 0, bp: 0, place: 0, flags: 0, near_words: 0, reserved: 0 };
+        let header = HalfHeader { stack, place: 0, flags: 0, reserved: [0; 6] };
         Self::begin(part, header)
     }
 
@@ -102,38 +86,6 @@ impl HalfRecord {
         }
     }
 
-    /// Adds the stack pointer, the frame pointer register, and the stack between the two if they are
-    /// near each other, or else as much of it as can be read.
-    #[inline(always)]
-    pub fn add_near_words(self, user: UserRegs) {
-        // SAFETY: the user frames are at most USER_FRAMES_MAX, and room for the words follows.
-        let buffer: *mut c_void = unsafe {
-            (*self.header).sp = user.sp;
-            (*self.header).bp = user.bp;
-            let user_frames = usize::from((*self.stack()).user_frames);
-            if user_frames > USER_FRAMES_MAX {
-                return;
-            }
-            self.frames.add(user_frames).cast()
-        };
-        const BYTES_MAX: u64 = NEAR_WORDS_MAX as u64 * 8;
-        let distance = user.bp.wrapping_sub(user.sp);
-        // Two words more: the frame record itself.
-        let wanted = if distance < BYTES_MAX - 16 { (distance + 16) & !7 } else { BYTES_MAX };
-        let mut words = 0;
-        for bytes in [wanted, 1024, 256] {
-            // SAFETY: as above; the helper reads user memory into room of that size.
-            let read = bytes <= BYTES_MAX
-                && unsafe { bpf_probe_read_user(buffer, bytes as u32, user.sp as *const _) } == 0;
-            if read {
-                words = bytes / 8;
-                break;
-            }
-        }
-        // SAFETY: the header lies in the scratch memory.
-        unsafe { (*self.header).near_words = words as u16 };
-    }
-
     /// Notes the registers of another thread, whose memory cannot be read here.
     #[inline(always)]
     pub fn note_user(self, user: UserRegs) {
@@ -141,18 +93,10 @@ impl HalfRecord {
         unsafe {
             *self.frames = user.ip;
             (*self.stack()).user_frames = 1;
-            (*self.stack()).stop = Stop::Unreadable as u8;
+            (*self.stack()).stop = Stop::NoTable as u8;
             (*self.stack()).stop_sp = user.sp;
-            (*self.stack()).stop_bp = user.bp;
+            (*self.stack()).stop_fp = user.bp;
         }
-    }
-
-    /// Sends the record; false if the ring buffer is full.
-    #[inline(always)]
-    pub fn send(self) -> bool {
-        // SAFETY: the header lies in the scratch memory.
-        let near_words = unsafe { (*self.header).near_words };
-        self.send_with(u64::from(near_words))
     }
 }
 
@@ -163,7 +107,7 @@ impl<Header> StackRecord<Header> {
         // SAFETY: all pointers stay within the scratch memory, which holds the largest record.
         unsafe {
             *place = header;
-            Some(Self { header: place, frames: place.add(1).cast() })
+            Some(Self { header: place, frames: place.add(1).cast(), part })
         }
     }
 
@@ -172,23 +116,50 @@ impl<Header> StackRecord<Header> {
         self.header.cast()
     }
 
-    /// Walks the user stack of the current thread.
+    /// Walks the user stack of the current thread, of which all registers may be known.
     #[inline(always)]
-    pub fn walk_user(self, user: UserRegs) {
+    pub fn walk_user(self, user: UserRegs, registers: Option<&pt_regs>) {
         // SAFETY: header and frames lie in the scratch memory.
-        unsafe { stack::walk(self.stack(), self.frames, user) };
+        unsafe { stack::walk(self.part, self.stack(), self.frames, user, registers) };
     }
 
-    /// Sees to it that user space can carry on where the walk of the user stack ended.
+    /// Did the walk meet code without a table?
     #[inline(always)]
-    pub fn send_tail(self) {
+    pub fn has_no_table(self) -> bool {
         // SAFETY: the header lies in the scratch memory.
-        let StackHeader { pid, tid, time_ns, stop, stop_sp: sp, .. } = unsafe { *self.stack() };
-        if stop != Stop::Depth as u8 && stop != Stop::KernelThread as u8 {
-            // Before the stack: whoever reads that one has its tail already.
-            let checks = tail::check_and_send_once(Origin { pid, tid, time_ns, sp });
-            // SAFETY: as above.
-            unsafe { (*self.stack()).tail_checks = checks };
+        unsafe { (*self.stack()).stop == Stop::NoTable as u8 }
+    }
+
+    /// Adds a copy of the stack where a walk met code without a table, so that user space can walk on:
+    /// as much as can be read, and as long as the ring buffer is not filling up.
+    #[inline(always)]
+    pub fn copy_stack(self) {
+        let may_copy = waiting_bytes() < u64::from(setting!(COPIES_UNTIL_BYTES));
+        // SAFETY: the frames are at most that many, and room for the words follows them; the helper reads
+        // user memory into room of that size.
+        unsafe {
+            let StackHeader { stop, stop_sp: sp, user_frames, kernel_frames, .. } = *self.stack();
+            let frames = u64::from(user_frames) + u64::from(kernel_frames);
+            if stop != Stop::NoTable as u8
+                || frames > (USER_FRAMES_MAX + KERNEL_FRAMES_MAX) as u64
+                || !may_copy
+            {
+                return;
+            }
+            // Page by page: what lies behind the end of a stack cannot be read.
+            let buffer = self.frames.add(frames as usize);
+            let mut words = PAGE_WORDS - (sp as usize / 8 & (PAGE_WORDS - 1));
+            let mut copied = 0;
+            for _ in 0..COPIED_PAGES {
+                let (to, from) = (buffer.add(copied), sp + copied as u64 * 8);
+                if bpf_probe_read_user(to.cast(), words as u32 * 8, from as *const _) != 0 {
+                    break;
+                }
+                copied += words;
+                words = PAGE_WORDS;
+            }
+            (*self.stack()).copied_words = copied as u16;
+            count(counter::COPIED, u64::from(copied > 0));
         }
     }
 
@@ -229,7 +200,7 @@ impl<Header> StackRecord<Header> {
         for index in 0..HASHED_FRAMES {
             // Volatile, or the compiler reads all words first, for which a BPF stack has no room.
             // SAFETY: the scratch memory has room for that many frames.
-            hash = tail::mix(hash, unsafe { self.frames.add(index).read_volatile() });
+            hash = mix(hash, unsafe { self.frames.add(index).read_volatile() });
         }
         hash
     }
@@ -241,18 +212,20 @@ impl<Header> StackRecord<Header> {
         unsafe { self.frames.add(index & 7).read_volatile() }
     }
 
+    /// Sends the record; false if the ring buffer is full.
     #[inline(always)]
-    fn send_with(self, more_words: u64) -> bool {
+    pub fn send(self) -> bool {
         // SAFETY: the header lies in the scratch memory.
-        let frames = unsafe {
-            u64::from((*self.stack()).user_frames) + u64::from((*self.stack()).kernel_frames)
+        let words = unsafe {
+            let StackHeader { user_frames, kernel_frames, copied_words, .. } = *self.stack();
+            u64::from(user_frames) + u64::from(kernel_frames) + u64::from(copied_words)
         };
-        let size = size_of::<Header>() as u64 + (frames + more_words) * 8;
+        let size = size_of::<Header>() as u64 + words * 8;
         if size > RECORD_BYTES_MAX as u64 {
             return true;
         }
         // SAFETY: the record lies in the scratch memory and has that size.
-        unsafe { send(self.header.cast(), size) }
+        unsafe { send_by(self.header.cast(), size, self.has_no_table()) }
     }
 }
 
@@ -270,8 +243,11 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
         tid,
         time_ns,
         stop_sp: 0,
-        stop_bp: 0,
-        tail_checks: [0; TAIL_CHECKS],
+        stop_fp: 0,
+        copied_words: 0,
+        is_interrupted: 0,
+        is_fp_lost: 0,
+        reserved: 0,
     }
 }
 
@@ -285,8 +261,24 @@ const HASHED_FRAMES: usize = 16;
 /// `record` points to `size` bytes that the verifier knows to be readable.
 #[inline(always)]
 pub unsafe fn send(record: *mut c_void, size: u64) -> bool {
-    let flags = if RECORDS.query(u64::from(BPF_RB_AVAIL_DATA)) >= u64::from(setting!(WAKEUP_BYTES))
-    {
+    // SAFETY: the caller's.
+    unsafe { send_by(record, size, false) }
+}
+
+/// Bytes that user space has not read yet.
+#[inline(always)]
+fn waiting_bytes() -> u64 {
+    RECORDS.query(u64::from(BPF_RB_AVAIL_DATA))
+}
+
+/// The same; what is urgent wakes user space at once.
+///
+/// # Safety
+///
+/// As for [`send`].
+#[inline(always)]
+unsafe fn send_by(record: *mut c_void, size: u64, is_urgent: bool) -> bool {
+    let flags = if is_urgent || waiting_bytes() >= u64::from(setting!(WAKEUP_BYTES)) {
         BPF_RB_FORCE_WAKEUP
     } else {
         BPF_RB_NO_WAKEUP

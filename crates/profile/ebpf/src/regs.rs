@@ -1,5 +1,7 @@
 //! The registers that unwinding starts from, of user code that was interrupted.
 
+use wingbeat_profile_common::unwind::REGISTERS;
+
 use aya_ebpf::{
     bindings::{pt_regs, task_struct},
     helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
@@ -15,8 +17,8 @@ pub struct UserRegs {
 }
 
 /// Where a tick fell.
-pub enum Interrupted {
-    User(UserRegs),
+pub enum Interrupted<'a> {
+    User(UserRegs, &'a pt_regs),
     /// In the kernel, working for user code.
     Kernel(UserRegs),
     /// In a kernel thread, which has no user code.
@@ -25,11 +27,11 @@ pub enum Interrupted {
 
 /// Finds out where a tick fell.
 #[inline(always)]
-pub fn interrupted(ctx: &PerfEventContext) -> Interrupted {
+pub fn interrupted(ctx: &PerfEventContext) -> Interrupted<'_> {
     // SAFETY: the context of a perf_event program begins with the interrupted registers.
     let regs = unsafe { &(*ctx.ctx).regs };
     if arch::is_user(regs) {
-        return Interrupted::User(arch::user_regs(regs));
+        return Interrupted::User(arch::user_regs(regs), regs);
     }
     // In a kernel thread the place where user registers would be holds something else, which `is_user`
     // refuses: its code segment is never that of user code.
@@ -60,9 +62,11 @@ pub unsafe fn of_task(task: *mut task_struct) -> Option<UserRegs> {
     arch::is_user(saved).then(|| arch::entry_regs(saved))
 }
 
+pub use arch::by_number;
+
 #[cfg(bpf_target_arch = "x86_64")]
 mod arch {
-    use super::{UserRegs, pt_regs};
+    use super::{REGISTERS, UserRegs, pt_regs};
 
     /// The two low bits of the code segment are the privilege level: 3 is user code.
     #[inline(always)]
@@ -73,6 +77,18 @@ mod arch {
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
         UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp }
+    }
+
+    /// All registers by their DWARF numbers (psABI of x86-64, figure 3.36).
+    #[inline(always)]
+    pub fn by_number(regs: &pt_regs) -> [u64; REGISTERS] {
+        let mut by_number = [0; REGISTERS];
+        let known = [
+            regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi, regs.rbp, regs.rsp,
+            regs.r8, regs.r9, regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15,
+        ];
+        by_number[..known.len()].copy_from_slice(&known);
+        by_number
     }
 
     /// The same of code that entered the kernel: a system call (whose number is not negative) has its
@@ -87,7 +103,7 @@ mod arch {
 /// Written after the architecture manual; not run yet on such a machine.
 #[cfg(bpf_target_arch = "aarch64")]
 mod arch {
-    use super::{UserRegs, pt_regs};
+    use super::{REGISTERS, UserRegs, pt_regs};
 
     /// The low bits of the saved state are the exception level: 0 is user code.
     #[inline(always)]
@@ -98,6 +114,15 @@ mod arch {
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
         UserRegs { ip: regs.pc, sp: regs.sp, bp: regs.regs[29] }
+    }
+
+    /// All registers by their DWARF numbers (DWARF for the Arm 64-bit Architecture, 4.1).
+    #[inline(always)]
+    pub fn by_number(regs: &pt_regs) -> [u64; REGISTERS] {
+        let mut by_number = [0; REGISTERS];
+        by_number[..31].copy_from_slice(&regs.regs);
+        by_number[31] = regs.sp;
+        by_number
     }
 
     /// The same of code that entered the kernel.

@@ -10,7 +10,7 @@ use wingbeat_profile_common::counter;
 
 use crate::{
     maps::{count, is_target},
-    record::{StackRecord, Whose},
+    record::{SampleRecord, Whose},
     regs::{Interrupted, interrupted},
 };
 
@@ -36,16 +36,14 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
 fn take(ctx: &PerfEventContext, pid: u32, tid: u32) -> Result<(), u32> {
     // SAFETY: a helper without arguments.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    let record = StackRecord::new(Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
+    let record = SampleRecord::sample(Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
     let in_kernel = match interrupted(ctx) {
-        Interrupted::User(user) => {
-            record.note_leaf(user);
-            record.walk_user(user);
+        Interrupted::User(user, registers) => {
+            record.walk_user(user, Some(registers));
             false
         }
         Interrupted::Kernel(user) => {
-            record.note_leaf(user);
-            record.walk_user(user);
+            record.walk_user(user, None);
             true
         }
         Interrupted::KernelThread => true,
@@ -53,7 +51,7 @@ fn take(ctx: &PerfEventContext, pid: u32, tid: u32) -> Result<(), u32> {
     if in_kernel {
         record.take_kernel(ctx.as_ptr())?;
     }
-    record.send_tail();
+    record.copy_stack();
     count(if record.send() { counter::SAMPLED } else { counter::LOST }, 1);
     Ok(())
 }

@@ -1,66 +1,127 @@
-//! Walks user stacks along their frame pointers.
+//! Walks user stacks: by unwind tables, and along frame pointers where code has none.
 //!
-//! The kernel's own walker (`bpf_get_stack`) gives addresses only, at most 127 of them, and does not
-//! tell why it stopped. This one says where and why, so that user space can carry on from there by
-//! the unwind tables: the functions of the C library below `main` keep no frame pointers.
+//! The kernel's own walker (`bpf_get_stack`) knows frame pointers only, gives at most 127 addresses, and
+//! does not tell why it stopped. This one says where and why, so that user space can carry on from there.
 
 use core::ffi::c_void;
 
-use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_user};
-use wingbeat_profile_common::{StackHeader, Stop, USER_FRAMES_MAX};
+use aya_ebpf::{
+    bindings::pt_regs,
+    helpers::generated::{bpf_loop, bpf_probe_read_user},
+    macros::map,
+    maps::PerCpuArray,
+};
+use wingbeat_profile_common::{
+    StackHeader, Stop, USER_FRAMES_MAX,
+    unwind::{Frame, Memory, Problem, along_frame_pointer, caller, layout::CodeMapping, step},
+    walk,
+};
 
-use crate::{maps::setting, regs::UserRegs};
-
-/// One past the highest address of user space: 2^47 on x86-64 with four-level page tables; with
-/// five levels and on aarch64 stacks still lie below 2^52 unless a program asks for more.
-const USER_END: u64 = 1 << 52;
-/// The first page is never mapped.
-const USER_START: u64 = 4096;
-/// Callers lie above their callees; a pointer that leads down by less than this stays on the same
-/// stack and is wrong. Further down may be another stack: that of a signal handler or a coroutine.
-const SAME_STACK_BYTES: u64 = 1 << 20;
+use crate::{
+    maps::setting,
+    regs::{self, UserRegs},
+    table,
+};
 
 /// Frames taken where the kernel lacks `bpf_loop` (before 5.17): each turn of an ordinary loop is
 /// verified apart, so they must be few.
 const PLAIN_LOOP_FRAMES_MAX: usize = 127;
 
-/// State of a walk.
+/// A walk under way. It lies in memory of a map, as [`step`] wants it.
 #[repr(C)]
-struct Walk {
-    header: *mut StackHeader,
-    frames: *mut u64,
-    fp: u64,
+pub struct Walk {
+    frame: Frame,
+    /// The list of mappings of the process: the first, and how many.
+    pub first: u32,
+    pub count: u32,
+    /// The mapping that was found last.
+    pub mapping: CodeMapping,
+    /// Number of the rule that was found last.
+    pub rule: u32,
+    reserved: u32,
+    /// How the last turn ended: a [`Stop`] or [`WENT_ON`].
+    stop: u64,
 }
 
-/// Walks a stack and writes into `header` how many user frames there are, where and why it ended.
+/// One for each kind of program: a tick may come upon another.
+#[map]
+static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(crate::maps::scratch::COUNT, 0);
+
+/// What a turn works on.
+#[repr(C)]
+struct Turn {
+    header: *mut StackHeader,
+    frames: *mut u64,
+    walk: *mut Walk,
+}
+
+/// Walks a stack of a process and writes into `header` how many user frames there are, where and why it
+/// ended. `part` is that of the scratch memory.
 ///
 /// # Safety
 ///
 /// `frames` points to room for [`USER_FRAMES_MAX`] words.
 #[inline(always)]
-pub unsafe fn walk(header: *mut StackHeader, frames: *mut u64, user: UserRegs) {
-    // SAFETY: the caller's.
+pub unsafe fn walk(
+    part: u32,
+    header: *mut StackHeader,
+    frames: *mut u64,
+    user: UserRegs,
+    registers: Option<&pt_regs>,
+) {
+    let Some(walk) = WALKS.get_ptr_mut(part) else { return };
+    let by_tables = setting!(WALK) != walk::FRAME_POINTERS;
+    // SAFETY: a live element of a per-CPU array, and the caller's.
     unsafe {
         *frames = user.ip;
         (*header).user_frames = 1;
-        (*header).stop_sp = user.sp;
-        (*header).stop_bp = user.bp;
         (*header).stop = Stop::Depth as u8;
+        (*walk).frame.begin(user.ip, user.sp, user.bp);
+        if let Some(registers) = registers {
+            (*walk).frame.set_all(regs::by_number(registers));
+        }
+        if by_tables {
+            table::enter(walk, (*header).pid);
+        }
     }
-    let mut walk = Walk { header, frames, fp: user.bp };
+    let mut state = Turn { header, frames, walk };
     if setting!(HAS_BPF_LOOP) != 0 {
         let turns = USER_FRAMES_MAX as u32 - 1;
         // SAFETY: calls `turn` with the index of the turn and the state, which outlives the loop.
         unsafe {
-            bpf_loop(turns, turn as *const () as *mut c_void, (&raw mut walk).cast(), 0);
+            bpf_loop(turns, turn as *const () as *mut c_void, (&raw mut state).cast(), 0);
         }
-    } else {
+    } else if !by_tables {
         for index in 0..PLAIN_LOOP_FRAMES_MAX as u32 - 1 {
             // SAFETY: as above.
-            if unsafe { step(index, &mut walk) } != GO_ON {
+            if unsafe { advance(index, &mut state) } != GO_ON {
                 break;
             }
         }
+    } else {
+        // SAFETY: as above.
+        unsafe { (*header).stop = Stop::NoTable as u8 };
+    }
+    // SAFETY: as above.
+    unsafe {
+        let frame = &(*walk).frame;
+        (*header).stop_sp = frame.sp();
+        (*header).stop_fp = frame.fp().unwrap_or(0);
+        (*header).is_fp_lost = u8::from(frame.fp().is_none());
+        (*header).is_interrupted = (frame.is_call ^ 1) as u8;
+    }
+}
+
+/// Memory of the current thread.
+struct Current;
+
+impl Memory for Current {
+    #[inline(always)]
+    fn word(&mut self, address: u64) -> Option<u64> {
+        let mut word = 0_u64;
+        // SAFETY: reads user memory into a word; a bad address is an error, not a fault.
+        let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) };
+        (failed == 0).then_some(word)
     }
 }
 
@@ -72,72 +133,70 @@ const END: i64 = 1;
 ///
 /// # Safety
 ///
-/// `walk` points to a [`Walk`].
+/// `state` points to a [`Turn`].
 #[inline(never)]
-unsafe extern "C" fn turn(index: u32, walk: *mut c_void) -> i64 {
+unsafe extern "C" fn turn(index: u32, state: *mut c_void) -> i64 {
     // SAFETY: the state that `walk` gave.
-    unsafe { step(index, &mut *walk.cast::<Walk>()) }
+    unsafe { advance(index, &mut *state.cast::<Turn>()) }
 }
 
-/// Takes the caller of the frame found in the turn before. Results go to the header at once: what
-/// lies in memory of a map is unknown to the verifier, which then need not tell apart the ways that
-/// lead out of the loop.
+/// Takes the caller of the frame found in the turn before.
 ///
 /// # Safety
 ///
-/// The pointers of `walk` are those that [`walk`] was given.
+/// The pointers of `state` are those that [`walk`] was given.
 #[inline(always)]
-unsafe fn step(index: u32, walk: &mut Walk) -> i64 {
+unsafe fn advance(index: u32, state: &mut Turn) -> i64 {
     let depth = index as usize + 1;
     if depth >= USER_FRAMES_MAX {
         return END;
     }
-    match caller(walk.fp) {
-        Ok(Caller { return_address, next_fp }) => {
-            // SAFETY: the state points to a header and to room for USER_FRAMES_MAX words.
-            unsafe {
-                *walk.frames.add(depth) = return_address;
-                (*walk.header).user_frames = depth as u16 + 1;
-                (*walk.header).stop_sp = walk.fp + 16;
-                (*walk.header).stop_bp = next_fp;
-            }
-            walk.fp = next_fp;
-            GO_ON
-        }
-        Err(stop) => {
-            // SAFETY: as above.
-            unsafe { (*walk.header).stop = stop as u8 };
-            END
-        }
+    // SAFETY: the state points to a header, a walk, and room for USER_FRAMES_MAX words.
+    let (header, walk) = unsafe { (&mut *state.header, &mut *state.walk) };
+    if setting!(WALK) == walk::FRAME_POINTERS {
+        walk.stop = code(along_frame_pointer(&mut walk.frame, &mut Current));
+    } else {
+        go_to_caller(walk);
     }
+    // By way of memory, of which the verifier knows no values: all ways through a turn are one from here
+    // on.
+    // SAFETY: the state points to a walk.
+    let stop = unsafe { (&raw const walk.stop).read_volatile() };
+    let is_over = u64::from(stop != WENT_ON);
+    if is_over != 0 {
+        header.stop = stop as u8;
+    } else {
+        // SAFETY: as above.
+        unsafe { *state.frames.add(depth) = walk.frame.return_address() };
+        header.user_frames = depth as u16 + 1;
+    }
+    is_over as i64
 }
 
-struct Caller {
-    return_address: u64,
-    next_fp: u64,
+/// No [`Stop`]: there is a caller.
+const WENT_ON: u64 = u64::MAX;
+
+/// Goes to the caller by the rule at the frame's address, and notes a [`Stop`] or [`WENT_ON`].
+#[inline(never)]
+fn go_to_caller(walk: &mut Walk) {
+    let address = walk.frame.address();
+    walk.stop = Stop::NoTable as u64;
+    if !table::find_rule(walk, address) {
+        return;
+    }
+    let Some(rule) = table::rule(walk.rule) else { return };
+    walk.stop = code(if setting!(WALK) == walk::AUTO {
+        step(&mut walk.frame, rule, &mut Current)
+    } else {
+        caller(&mut walk.frame, rule, &mut Current)
+    });
 }
 
-/// Reads the frame record at `fp`: the caller's frame pointer, then the return address. The layout
-/// is the same on x86-64 and aarch64.
 #[inline(always)]
-fn caller(fp: u64) -> Result<Caller, Stop> {
-    if fp == 0 {
-        return Err(Stop::Zero);
+fn code(found: Result<bool, Problem>) -> u64 {
+    match found {
+        Ok(true) => WENT_ON,
+        Ok(false) => Stop::End as u64,
+        Err(problem) => Stop::from(problem) as u64,
     }
-    if fp & 7 != 0 || fp < USER_START || fp >= USER_END {
-        return Err(Stop::NotAFrame);
-    }
-    let mut record = [0u64; 2];
-    // SAFETY: reads user memory into an array of that size; a bad address is an error, not a fault.
-    if unsafe { bpf_probe_read_user(record.as_mut_ptr().cast(), 16, fp as *const _) } != 0 {
-        return Err(Stop::Unreadable);
-    }
-    let [next_fp, return_address] = record;
-    if return_address < USER_START || return_address >= USER_END {
-        return Err(Stop::NotAReturn);
-    }
-    if next_fp <= fp && next_fp != 0 && fp - next_fp < SAME_STACK_BYTES {
-        return Err(Stop::NotAFrame);
-    }
-    Ok(Caller { return_address, next_fp })
 }

@@ -14,8 +14,7 @@ use wingbeat_profile_common::{
 
 use crate::{
     maps::{EXITS, TARGETS, count, is_target, is_watching, setting},
-    missed, switch,
-    tail::TAILS,
+    missed, switch, table,
     task::{Probed, Task as _},
 };
 
@@ -32,6 +31,7 @@ pub fn on_fork(ctx: RawTracePointContext) -> i32 {
     let (parent, child) = (Probed(ctx.arg(0)), Probed(ctx.arg(1)));
     if child.pid() != parent.pid() {
         follow(parent.pid(), child.pid());
+        table::fork(parent.pid(), child.pid());
     }
     if is_watching() && is_target(child.pid()) {
         let tid = child.tid();
@@ -75,8 +75,7 @@ fn follow(parent_pid: u32, child_pid: u32) {
 pub fn on_exec(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));
     let (tid, pid) = (task.tid(), task.pid());
-    // Another program, another stack.
-    let _ = TAILS.remove(&tid);
+    table::exec(pid);
     if let Some(target) = TARGETS.get_ptr_mut(&pid) {
         // SAFETY: a live element of the map.
         unsafe { *target = target::ACTIVE };
@@ -152,7 +151,6 @@ pub fn on_free(ctx: RawTracePointContext) -> i32 {
         count(counter::EXITED_CPU_NS, cpu_ns.saturating_sub(before_ns));
         let _ = EXITS.remove(&tid);
     }
-    let _ = TAILS.remove(&tid);
     if is_watching()
         && let Some(thread) = switch::known(tid)
         && thread.whereabouts != ENDED
@@ -160,6 +158,7 @@ pub fn on_free(ctx: RawTracePointContext) -> i32 {
         end_unseen(thread, tid, task.field(setting!(TASK_RUNTIME)));
     }
     if tid == pid {
+        table::forget(pid);
         let _ = TARGETS.remove(&pid);
     }
     0

@@ -12,11 +12,11 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
+    hash::mix,
     maps::count,
     record::{HalfRecord, Whose},
     regs::{self, UserRegs},
     switch::known,
-    tail::mix,
     task::{Probed, Task as _},
 };
 
@@ -61,9 +61,8 @@ pub fn on_waking(ctx: RawTracePointContext) -> i32 {
 fn send_user(whose: Whose, user: Option<UserRegs>) -> bool {
     let Some(record) = HalfRecord::half(RecordKind::WakerUser, whose) else { return true };
     if let Some(user) = user {
-        record.walk_user(user);
-        record.send_tail();
-        record.add_near_words(user);
+        record.walk_user(user, None);
+        record.copy_stack();
     }
     record.send()
 }

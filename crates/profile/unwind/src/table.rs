@@ -1,21 +1,18 @@
 //! What a walker searches: the rules of a file in about three bytes for each place where they change.
 //!
-//! A table is a number of blocks of 4 KiB, so that the kernel half can look one up, and a part of a
-//! file can come later. A *granule* is 256 bytes of code, a *stretch* 1,024 granules.
-//!
-//! ```text
-//! directory blocks   1,024 words, one for each granule of a stretch:
-//!                    which block its rows are in (14 bits), the first (11), and how many (7)
-//! row blocks         1,360 numbers of rules (2 bytes each), then as many low bytes of addresses
-//! ```
-//!
-//! The rows of a granule are in one block. The row before the first is the one in force where the
-//! granule begins, so a search that finds no row of the granule needs no second look-up.
+//! A table is a number of blocks, as [`layout`](wingbeat_profile_common::unwind::layout) has them, so
+//! that the kernel half can look one up, and a part of a file can come later.
 
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
-use wingbeat_profile_common::unwind::Rule;
+use wingbeat_profile_common::unwind::{
+    Rule,
+    layout::{
+        BLOCK_BYTES, BLOCKS_MAX, Block, GRANULE_BYTES, GRANULE_ROWS_MAX, GRANULES, Granule, ROWS,
+        RULES_MAX, STRETCH_BYTES, rule_number,
+    },
+};
 
 use crate::image::{Image, Unreadable};
 
@@ -38,8 +35,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// How many there can be: 256 KiB of them.
-    pub const COUNT_MAX: usize = 16_384;
+    /// How many there can be.
+    pub const COUNT_MAX: usize = RULES_MAX as usize;
 
     pub fn new() -> Self {
         let mut new = Self { rules: Vec::new(), ids: FxHashMap::default(), refused: 0 };
@@ -84,50 +81,6 @@ impl Default for Rules {
     }
 }
 
-/// Bytes of code whose rows are found by one search.
-const GRANULE: u64 = 256;
-/// Granules of one directory block.
-const GRANULES: usize = 1024;
-/// Bytes of code for which one directory block is.
-const STRETCH: u64 = GRANULE * GRANULES as u64;
-/// Rows of one block.
-const ROWS: usize = 1360;
-/// Rows of one granule at most: seven steps find one of them. In 60 MB of compiled code no granule has
-/// more than 87.
-const GRANULE_ROWS_MAX: usize = 127;
-/// Row blocks at most, by the 14 bits of a directory word.
-const BLOCKS_MAX: usize = 1 << 14;
-
-#[derive(Debug, Clone)]
-struct RowBlock {
-    rules: [RuleId; ROWS],
-    lows: [u8; ROWS],
-}
-
-/// A word of the directory. Zero, as no rows begin at index 0 of a block: there was no room for them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Granule(u32);
-
-impl Granule {
-    const NONE: Self = Self(0);
-
-    fn new(block: usize, index: usize, count: usize) -> Self {
-        Self((block as u32) << 18 | (index as u32) << 7 | count as u32)
-    }
-
-    fn block(self) -> usize {
-        (self.0 >> 18) as usize
-    }
-
-    fn index(self) -> usize {
-        (self.0 >> 7) as usize & 0x7ff
-    }
-
-    fn count(self) -> usize {
-        self.0 as usize & 0x7f
-    }
-}
-
 /// The rules of one file, or of those parts of it that were asked for.
 #[derive(Debug)]
 pub struct Table {
@@ -136,7 +89,7 @@ pub struct Table {
     start: u64,
     /// By stretch.
     directory: Vec<Option<Box<[Granule; GRANULES]>>>,
-    blocks: Vec<RowBlock>,
+    blocks: Vec<Box<Block>>,
     /// Rows of the last block.
     filled: usize,
     unreadable: Unreadable,
@@ -151,8 +104,8 @@ impl Table {
     }
 
     fn of(text: Range<u64>) -> Self {
-        let start = text.start - text.start % GRANULE;
-        let stretches = (text.end - start).div_ceil(STRETCH) as usize;
+        let start = text.start - text.start % GRANULE_BYTES;
+        let stretches = (text.end - start).div_ceil(STRETCH_BYTES) as usize;
         Self {
             text,
             start,
@@ -182,17 +135,19 @@ impl Table {
         }
     }
 
-    fn stretch_of(&self, address: u64) -> Option<usize> {
-        self.text.contains(&address).then(|| ((address - self.start) / STRETCH) as usize)
+    /// The stretch that an address is in.
+    pub fn stretch_of(&self, address: u64) -> Option<usize> {
+        self.text.contains(&address).then(|| ((address - self.start) / STRETCH_BYTES) as usize)
     }
 
     fn addresses_of(&self, stretch: usize) -> Range<u64> {
-        let start = self.start + stretch as u64 * STRETCH;
-        start..self.text.end.min(start.saturating_add(STRETCH))
+        let start = self.start + stretch as u64 * STRETCH_BYTES;
+        start..self.text.end.min(start.saturating_add(STRETCH_BYTES))
     }
 
-    fn add(&mut self, stretch: usize, image: &Image, rules: &mut Rules) {
-        if self.directory[stretch].is_some() {
+    /// Adds the rows of a stretch, unless it has them.
+    pub fn add(&mut self, stretch: usize, image: &Image, rules: &mut Rules) {
+        if self.directory.get(stretch).is_none_or(Option::is_some) {
             return;
         }
         let unreadable = self.fill(stretch, |addresses, sink| {
@@ -214,31 +169,43 @@ impl Table {
         let mut filling = Filling { table: self, granules: &mut granules, done: 0, rows: vec![] };
         let result = source(addresses, &mut |address, id| {
             let offset = address - start;
-            filling.row((offset / GRANULE) as usize, offset as u8, id);
+            filling.row((offset / GRANULE_BYTES) as usize, offset as u8, id);
         });
         filling.finish();
         self.directory[stretch] = Some(granules);
         result
     }
 
+    /// Address of the first granule.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Stretches of code, each with a directory block of its own.
+    pub fn stretches(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// The directory of a stretch; `None` while its rows were not added.
+    pub fn directory(&self, stretch: usize) -> Option<&[Granule; GRANULES]> {
+        self.directory.get(stretch)?.as_deref()
+    }
+
+    /// The blocks of rows, by their numbers in the directory. Rows are only added to the last.
+    pub fn blocks(&self) -> &[Box<Block>] {
+        &self.blocks
+    }
+
     /// The rule at an address; none where no rows were added yet.
     pub fn rule_at(&self, address: u64) -> Option<RuleId> {
         let stretch = self.stretch_of(address)?;
         let granules = self.directory[stretch].as_ref()?;
-        let granule = granules[((address - self.start) / GRANULE) as usize % GRANULES];
+        let granule = granules[((address - self.start) / GRANULE_BYTES) as usize % GRANULES];
         if granule == Granule::NONE {
             return Some(RuleId::UNSUPPORTED);
         }
-        let (block, index) = (&self.blocks[granule.block()], granule.index());
-        let low = (address - self.start) as u8;
-        let mut found = 0;
-        for step in [64, 32, 16, 8, 4, 2, 1] {
-            let next: usize = found + step;
-            if next <= granule.count() && block.lows[index + next - 1] <= low {
-                found = next;
-            }
-        }
-        Some(block.rules[index + found - 1])
+        let block = &self.blocks[granule.block() as usize];
+        Some(RuleId(rule_number(block, granule, (address - self.start) as u8)))
     }
 
     /// Memory that the table takes, as a walker has it: whole blocks.
@@ -300,28 +267,35 @@ impl Table {
     /// Enters the rows of one granule, in a new block if they find no room in the last.
     fn enter(&mut self, rows: &[(u8, RuleId)]) -> Granule {
         if self.filled + rows.len() > ROWS {
-            let in_force = match self.blocks.last() {
-                Some(block) => block.rules[self.filled - 1],
-                None => RuleId::GAP,
-            };
-            if self.blocks.len() == BLOCKS_MAX {
+            if self.blocks.len() == BLOCKS_MAX as usize {
                 return Granule::NONE;
             }
-            let mut block = RowBlock { rules: [RuleId::GAP; ROWS], lows: [0; ROWS] };
-            block.rules[0] = in_force;
-            self.blocks.push(block);
-            self.filled = 1;
+            let in_force = self.blocks.last().map(|block| rule_of(block, self.filled - 1));
+            self.blocks.push(Box::new([0; BLOCK_BYTES]));
+            self.filled = 0;
+            self.push(0, in_force.unwrap_or(RuleId::GAP));
         }
-        let number = self.blocks.len() - 1;
-        let granule = Granule::new(number, self.filled, rows.len());
-        let block = &mut self.blocks[number];
+        let number = self.blocks.len() as u32 - 1;
+        let granule = Granule::new(number, self.filled as u32, rows.len() as u32);
         for &(low, id) in rows {
-            block.rules[self.filled] = id;
-            block.lows[self.filled] = low;
-            self.filled += 1;
+            self.push(low, id);
         }
         granule
     }
+
+    /// Adds a row to the last block, which has room for it.
+    fn push(&mut self, low: u8, id: RuleId) {
+        if let Some(block) = self.blocks.last_mut() {
+            block[self.filled] = low;
+            block[ROWS + 2 * self.filled..][..2].copy_from_slice(&id.0.to_le_bytes());
+            self.filled += 1;
+        }
+    }
+}
+
+/// The rule of a row.
+fn rule_of(block: &Block, row: usize) -> RuleId {
+    RuleId(u16::from_le_bytes([block[ROWS + 2 * row], block[ROWS + 2 * row + 1]]))
 }
 
 #[cfg(test)]
@@ -366,8 +340,12 @@ mod tests {
         check(0x1000, 0x2000, &[(0x1000, 2), (0x1fff, 3)]);
         check(0x10ff, 0x1234, &[(0x10ff, 2), (0x1100, 3), (0x1201, 4)]);
         // One row, then many granules without.
-        check(0x1000, 0x1000 + 3 * STRETCH, &[(0x1010, 2), (0x1000 + 2 * STRETCH - 1, 3)]);
-        check(0, STRETCH + 1, &[(STRETCH - 1, 2), (STRETCH, 3)]);
+        check(
+            0x1000,
+            0x1000 + 3 * STRETCH_BYTES,
+            &[(0x1010, 2), (0x1000 + 2 * STRETCH_BYTES - 1, 3)],
+        );
+        check(0, STRETCH_BYTES + 1, &[(STRETCH_BYTES - 1, 2), (STRETCH_BYTES, 3)]);
     }
 
     #[test]
@@ -393,11 +371,11 @@ mod tests {
 
     #[test]
     fn what_was_not_added_is_not_known() {
-        let mut table = Table::of(0x1000..0x1000 + 2 * STRETCH);
+        let mut table = Table::of(0x1000..0x1000 + 2 * STRETCH_BYTES);
         table.fill(1, |addresses, sink| sink(addresses.start, RuleId(7)));
         assert_eq!(table.rule_at(0x1000), None);
-        assert_eq!(table.rule_at(0x1000 + STRETCH), Some(RuleId(7)));
-        assert_eq!(table.rule_at(0x1000 + 2 * STRETCH), None);
+        assert_eq!(table.rule_at(0x1000 + STRETCH_BYTES), Some(RuleId(7)));
+        assert_eq!(table.rule_at(0x1000 + 2 * STRETCH_BYTES), None);
         assert_eq!(table.rule_at(0), None);
     }
 

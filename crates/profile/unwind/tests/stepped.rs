@@ -14,7 +14,7 @@ use std::{
     process::Command,
 };
 
-use wingbeat_profile_common::unwind::{Frame, Problem, Source, Thread, caller};
+use wingbeat_profile_common::unwind::{Frame, Memory, Problem, REGISTERS, caller};
 use wingbeat_unwind::{Image, Rule, Rules, Table};
 
 /// Frames of a walk, and more than the program has.
@@ -84,18 +84,22 @@ impl Stepped {
     }
 }
 
-impl Thread for Stepped {
+impl Memory for Stepped {
     fn word(&mut self, address: u64) -> Option<u64> {
         self.bytes(address).map(u64::from_ne_bytes)
     }
+}
 
-    fn register(&mut self, number: u8) -> Option<u64> {
+impl Stepped {
+    fn frame(&self) -> Frame {
         let r = &self.registers;
-        let by_number = [
+        let known = [
             r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11,
             r.r12, r.r13, r.r14, r.r15,
         ];
-        by_number.get(usize::from(number)).copied()
+        let mut by_number = [0; REGISTERS];
+        by_number[..known.len()].copy_from_slice(&known);
+        Frame::innermost(r.rip, by_number)
     }
 }
 
@@ -251,17 +255,16 @@ impl Tables {
 
 /// Walks to the end, or to a problem and the address that has it.
 fn walk(stepped: &mut Stepped, tables: &mut Tables) -> (Vec<u64>, Option<(Problem, u64)>) {
-    let r = &stepped.registers;
-    let mut frame = Frame { ip: r.rip, sp: r.rsp, fp: Some(r.rbp), source: Source::Thread };
+    let mut frame = stepped.frame();
     let mut stack = vec![frame.ip];
     while stack.len() < FRAMES_MAX {
         let rule = tables.rule(frame.address(), stepped).unwrap_or(Rule::GAP);
-        match caller(&frame, &rule, stepped) {
-            Ok(Some(next)) => frame = next,
-            Ok(None) => return (stack, None),
-            Err(problem) => return (stack, Some((problem, frame.address()))),
+        let address = frame.address();
+        match caller(&mut frame, &rule, stepped) {
+            Ok(true) => stack.push(frame.ip),
+            Ok(false) => return (stack, None),
+            Err(problem) => return (stack, Some((problem, address))),
         }
-        stack.push(frame.ip);
     }
     (stack, None)
 }

@@ -52,9 +52,7 @@ fn folded() -> String {
 fn decode_sample(bytes: &[u8]) {
     let Ok(Record::Sample(sample)) = decode(black_box(bytes)) else { panic!("it is a sample") };
     // What the recorder does with them: each word once.
-    black_box(
-        sample.stack.user.iter().chain(sample.stack.kernel.iter()).fold(0, u64::wrapping_add),
-    );
+    black_box(sample.user.iter().chain(sample.kernel.iter()).fold(0, u64::wrapping_add));
 }
 
 /// Ten times each.

@@ -37,12 +37,7 @@ fn decoding(criterion: &mut Criterion) {
                 let record = decode(black_box(bytes));
                 let Ok(Record::Sample(sample)) = record else { return 0 };
                 // What the recorder does with them: each word once.
-                sample
-                    .stack
-                    .user
-                    .iter()
-                    .chain(sample.stack.kernel.iter())
-                    .fold(0, u64::wrapping_add)
+                sample.user.iter().chain(sample.kernel.iter()).fold(0, u64::wrapping_add)
             });
         });
     }

@@ -8,6 +8,7 @@ use wingbeat_profile_common::USER_FRAMES_MAX;
 use wingbeat_text::{duration, plural, share};
 
 use crate::model::Mode;
+use crate::session::Unwind;
 use crate::summary::{Summary, off_cpu::OffCpu};
 
 /// Something to know about a recording.
@@ -72,10 +73,13 @@ pub enum ProfileWarning {
         /// The most frequent error.
         error: String,
     },
-    /// Stacks are short because code keeps no frame pointers.
+    /// Stacks are short because code has no unwind information that could be used, and keeps no frame
+    /// pointers.
     Broken {
         broken: u64,
         samples: u64,
+        /// Unwind information was not to be used.
+        by_frame_pointers: bool,
         /// The files to blame, with their counts, most first.
         modules: Vec<(String, u64)>,
     },
@@ -86,12 +90,6 @@ pub enum ProfileWarning {
     },
     /// Events about mappings were lost.
     EventsLost(u64),
-    /// Pieces of stack were lost because the ring buffer was full.
-    TailsLost {
-        lost: u64,
-        /// What helps, but a larger buffer.
-        or: &'static str,
-    },
     /// Children were not followed.
     ChildrenLost(u64),
 }
@@ -164,18 +162,14 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     }
     let taken = stacks.complete + stacks.truncated + stacks.broken;
     let share = |part: u64| part as f64 / taken.max(1) as f64;
-    if summary.tails_lost > 0 {
-        warnings.push(ProfileWarning::TailsLost {
-            lost: summary.tails_lost,
-            or: less_to_send(summary),
-        });
-    }
-    let blamed = stacks.broken_by_module.iter().map(|(_, samples)| samples).sum();
+    let modules = stacks.broken_by_build();
+    let blamed = modules.iter().map(|(_, samples)| samples).sum();
     if share(blamed) >= BROKEN_SHARE_MIN {
         warnings.push(ProfileWarning::Broken {
             broken: blamed,
             samples: taken,
-            modules: stacks.broken_by_module.clone(),
+            by_frame_pointers: summary.unwind.mode == Unwind::FramePointer.name(),
+            modules,
         });
     }
     if stacks.truncated > 0 {
@@ -313,7 +307,6 @@ impl ProfileWarning {
             Self::Broken { .. } => "stacks-broken",
             Self::Truncated { .. } => "stacks-truncated",
             Self::EventsLost(_) => "events-lost",
-            Self::TailsLost { .. } => "tails-lost",
             Self::ChildrenLost(_) => "children-lost",
         }
     }
@@ -368,15 +361,17 @@ impl ProfileWarning {
             Self::Failed { failed, error } => {
                 format!("{failed} samples failed in the kernel, most with \"{error}\"")
             }
-            Self::Broken { broken, samples, modules } => {
+            Self::Broken { broken, samples, modules, by_frame_pointers } => {
                 let named = modules.iter().take(4);
                 let named =
                     named.map(|(file, of)| format!("{file} ({})", share::part(*of, *broken)));
                 let named = named.collect::<Vec<_>>().join(", ");
                 let part = share::part(*broken, *samples);
-                format!(
-                    "{part} of the stacks end too early, because of missing frame pointers in {named}"
-                )
+                let why = match by_frame_pointers {
+                    true => "missing frame pointers",
+                    false => "missing unwind information and frame pointers",
+                };
+                format!("{part} of the stacks end too early, because of {why} in {named}")
             }
             Self::Truncated { truncated, samples } => format!(
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
@@ -384,9 +379,6 @@ impl ProfileWarning {
             ),
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
-            }
-            Self::TailsLost { lost, .. } => {
-                format!("{lost} pieces of stack were lost because the buffer was full")
             }
             Self::ChildrenLost(lost) => format!("{lost} child processes could not be followed"),
         }
@@ -409,7 +401,6 @@ impl ProfileWarning {
             Self::Broken { .. } => "callers are missing there",
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::EventsLost(_) => "some frames may lack names",
-            Self::TailsLost { .. } => "stacks may end too early",
             Self::ChildrenLost(_) => "the table of targets was full",
             Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
         };
@@ -429,11 +420,12 @@ impl ProfileWarning {
             }
             Self::BlocksLost { reason, .. } => why_lost(reason).1,
             Self::StacksLost { .. } => "use a larger --buffer-size or a longer --min-block",
-            Self::Lost { or, .. } | Self::TailsLost { or, .. } => {
+            Self::Lost { or, .. } => {
                 return format!("use a larger --buffer-size or {or}");
             }
+            Self::Broken { by_frame_pointers: true, .. } => "use --unwind auto",
             Self::Broken { .. } => {
-                "rebuild it with frame pointers: RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
+                "keep its .eh_frame section, or rebuild it with frame pointers: RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
                  -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer for C and C++"
             }
             Self::NoSamples(_)

@@ -193,10 +193,15 @@ pub enum Completeness {
 /// Why a stack is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BrokenReason {
-    /// The frame pointer led to memory that could not be read.
+    /// A word of the stack could not be read.
     Unreadable,
-    /// The frame pointer register held something else: the function was built without them.
+    /// The function has no call frame information, and its frame pointer leads nowhere.
     NoFramePointer,
+    /// Its call frame information needs more than a walker knows.
+    Unsupported,
+    /// The unwind table of the function was not there yet, and the copied part of the stack, if any, does
+    /// not reach its end.
+    NoTable,
     /// A return address is not one.
     BadReturnAddress,
     /// Nobody took it: there was no room in the buffer, or the kernel did not tell of the switch.

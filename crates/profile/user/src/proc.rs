@@ -69,6 +69,11 @@ pub(crate) fn stack_words(pid: u32, address: u64, bytes: usize) -> Vec<u64> {
     words.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
+/// Is there such a process, if only one that waits for its parent?
+pub(crate) fn exists(pid: u32) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap_or(false)
+}
+
 /// Name of a thread.
 pub(crate) fn comm(pid: u32, tid: u32) -> Option<String> {
     let name = read_text(&format!("/proc/{pid}/task/{tid}/comm"))?;

@@ -3,7 +3,7 @@
 mod accounts;
 pub mod off_cpu;
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use crate::{
     cost::Own,
     counts::Ticks,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
-    session::Finished,
+    session::{Finished, TableCounts, Unwinding},
 };
 
 /// Samples and blocks by how far their user stack reaches.
@@ -25,9 +25,16 @@ pub struct Stacks {
     pub broken: u64,
     /// Broken ones by reason.
     pub broken_by_reason: BTreeMap<&'static str, u64>,
-    /// Broken ones by the file whose caller could not be found, most first. Those with unreadable
-    /// memory and those that were not taken are not among them: no build of any file would mend these.
-    pub broken_by_module: Vec<(String, u64)>,
+    /// Broken ones by reason and the file whose caller could not be found, most first.
+    pub broken_by_file: Vec<BrokenIn>,
+}
+
+/// Samples and blocks whose stack broke for one reason in one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BrokenIn {
+    pub reason: &'static str,
+    pub file: String,
+    pub count: u64,
 }
 
 impl BrokenReason {
@@ -36,6 +43,8 @@ impl BrokenReason {
         match self {
             Self::Unreadable => "unreadable_memory",
             Self::NoFramePointer => "no_frame_pointer",
+            Self::Unsupported => "unsupported_rule",
+            Self::NoTable => "no_table_yet",
             Self::BadReturnAddress => "bad_return_address",
             Self::NotTaken => "not_taken",
         }
@@ -43,6 +52,25 @@ impl BrokenReason {
 }
 
 impl Stacks {
+    /// Those that another build of a file would mend, by file, most first.
+    pub(crate) fn broken_by_build(&self) -> Vec<(String, u64)> {
+        let reasons = [
+            BrokenReason::NoFramePointer,
+            BrokenReason::Unsupported,
+            BrokenReason::BadReturnAddress,
+        ];
+        let rows = self.broken_by_file.iter();
+        let rows = rows.filter(|row| reasons.iter().any(|reason| reason.name() == row.reason));
+        let mut by_file: BTreeMap<&str, u64> = BTreeMap::new();
+        for row in rows {
+            *by_file.entry(&row.file).or_default() += row.count;
+        }
+        let mut by_file: Vec<(String, u64)> =
+            by_file.into_iter().map(|(file, count)| (file.to_owned(), count)).collect();
+        by_file.sort_by_key(|(_, count)| Reverse(*count));
+        by_file
+    }
+
     /// Counts the samples and the blocks of a profile.
     pub fn count(profile: &Profile) -> Self {
         let mut samples_by_stack = vec![0u64; profile.stacks.len()];
@@ -57,7 +85,7 @@ impl Stacks {
             }
         }
         let mut stacks = Self::default();
-        let mut by_module: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut by_file: BTreeMap<(BrokenReason, &str), u64> = BTreeMap::new();
         let counted = profile.stacks.iter().zip(&samples_by_stack);
         for (stack, &samples) in counted.filter(|(_, samples)| **samples > 0) {
             match stack.completeness {
@@ -66,9 +94,6 @@ impl Stacks {
                 Completeness::Broken(reason) => {
                     stacks.broken += samples;
                     *stacks.broken_by_reason.entry(reason.name()).or_default() += samples;
-                    if matches!(reason, BrokenReason::Unreadable | BrokenReason::NotTaken) {
-                        continue;
-                    }
                     let frame = stack.frames.last().map(|&frame| &profile.frames[frame as usize]);
                     let binary = frame
                         .and_then(|frame| frame.binary)
@@ -77,16 +102,37 @@ impl Stacks {
                         .filter(|binary| {
                             binary.kind != BinaryKind::State && !binary.kind.is_kernel()
                         });
-                    let module = binary.map_or("[unknown]", |binary| binary.name());
-                    *by_module.entry(module).or_default() += samples;
+                    let file = binary.map_or("[unknown]", |binary| binary.name());
+                    *by_file.entry((reason, file)).or_default() += samples;
                 }
             }
         }
-        let mut by_module: Vec<(String, u64)> =
-            by_module.into_iter().map(|(module, samples)| (module.to_owned(), samples)).collect();
-        by_module.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        stacks.broken_by_module = by_module;
+        let rows = by_file.into_iter().map(|((reason, file), count)| BrokenIn {
+            reason: reason.name(),
+            file: file.to_owned(),
+            count,
+        });
+        stacks.broken_by_file = rows.collect();
+        stacks.broken_by_file.sort_by_key(|row| Reverse(row.count));
         stacks
+    }
+}
+
+/// How user stacks were walked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Unwind {
+    /// As on the command line.
+    pub mode: &'static str,
+    /// What the tables took; `None` if there were none.
+    pub tables: Option<TableCounts>,
+    /// Stacks that the kernel sent with a copy, since a table was not there yet.
+    pub copied: u64,
+}
+
+impl Unwind {
+    fn of(unwinding: &Unwinding) -> Self {
+        let Unwinding { unwind, tables, copied } = unwinding;
+        Self { mode: unwind.name(), tables: tables.clone(), copied: *copied }
     }
 }
 
@@ -132,8 +178,7 @@ pub struct Summary {
     pub bytes_per_sample: u64,
     /// Sideband events (mappings, forks) that were lost: names may be missing.
     pub events_lost: u64,
-    /// Pieces of stack that were lost: stacks may be broken for want of them.
-    pub tails_lost: u64,
+    pub unwind: Unwind,
     /// Children that could not be followed.
     pub children_lost: u64,
     /// Exit status of the launched command, as a shell would give it.
@@ -171,7 +216,7 @@ impl Summary {
             threads: profile.threads.len() as u32,
             bytes_per_sample: finished.record_bytes / finished.ticks.sampled.max(1),
             events_lost: finished.events_lost,
-            tails_lost: finished.tails_lost,
+            unwind: Unwind::of(&finished.unwinding),
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,

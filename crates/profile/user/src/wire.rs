@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use wingbeat_profile_common::{
-    RecordKind, SampleHeader, StackHeader, Stop, TailHeader,
+    RecordKind, StackHeader, Stop,
     off_cpu::{BlockRecord, BlockState, EndRecord, HalfHeader},
 };
 use zerocopy::{FromBytes, TryFromBytes as _};
@@ -10,9 +10,7 @@ use zerocopy::{FromBytes, TryFromBytes as _};
 /// A decoded record, borrowing the bytes it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
-    Sample(Sample<'a>),
-    /// Raw stack of a thread.
-    Tail(Tail<'a>),
+    Sample(Stack<'a>),
     /// Half of a stack that a thread went off the CPU with.
     UserStack(HalfStack<'a>),
     KernelStack(HalfStack<'a>),
@@ -29,14 +27,13 @@ impl Record<'_> {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub fn time_ns(&self) -> u64 {
         match self {
-            Self::Sample(sample) => sample.stack.header.time_ns,
+            Self::Sample(stack) => stack.header.time_ns,
             Self::UserStack(half)
             | Self::KernelStack(half)
             | Self::WakerUser(half)
             | Self::WakerKernel(half) => half.stack.header.time_ns,
             Self::Block(block) => block.end_ns,
             Self::ThreadEnd(end) => end.end_ns,
-            Self::Tail(tail) => tail.header.time_ns,
         }
     }
 }
@@ -51,36 +48,18 @@ pub struct Stack<'a> {
     pub user: Words<'a>,
     /// Kernel frames, innermost first.
     pub kernel: Words<'a>,
-}
-
-/// A sample as it crossed the border.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample<'a> {
-    pub stack: Stack<'a>,
-    /// The two words at the stack pointer of the innermost user frame.
-    pub leaf: [u64; 2],
+    /// Words of stack from [`stop_sp`](StackHeader::stop_sp) on, if the walk could not go on.
+    pub copy: Words<'a>,
 }
 
 /// Half of a stack that a thread blocks or wakes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HalfStack<'a> {
     pub stack: Stack<'a>,
-    /// Stack pointer and frame pointer register of the innermost user frame.
-    pub sp: u64,
-    pub bp: u64,
     /// Which of the thread's stacks of this half.
     pub place: u8,
     /// [`CHECK`](wingbeat_profile_common::off_cpu::CHECK) and its like.
     pub flags: u8,
-    /// Words of stack from the stack pointer on.
-    pub near: Words<'a>,
-}
-
-/// Raw stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tail<'a> {
-    pub header: TailHeader,
-    pub words: Words<'a>,
 }
 
 /// A list of 64-bit words in bytes that need not be aligned.
@@ -129,8 +108,10 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
     let kind = bytes.first().copied().unwrap_or(0);
     let known = RecordKind::try_read_from_bytes(&[kind]).map_err(|_| DecodeError::Kind(kind))?;
     Ok(match known {
-        RecordKind::Sample => Record::Sample(decode_sample(bytes)?),
-        RecordKind::Tail => Record::Tail(decode_tail(bytes)?),
+        RecordKind::Sample => {
+            let (header, rest) = header(bytes)?;
+            Record::Sample(stack(header, rest)?)
+        }
         RecordKind::UserStack => Record::UserStack(decode_half(bytes)?),
         RecordKind::KernelStack => Record::KernelStack(decode_half(bytes)?),
         RecordKind::WakerUser => Record::WakerUser(decode_half(bytes)?),
@@ -144,23 +125,17 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
     })
 }
 
-fn decode_sample(bytes: &[u8]) -> Result<Sample<'_>, DecodeError> {
-    let (SampleHeader { stack, leaf }, rest) = header(bytes)?;
-    let [user, kernel] = words(rest, [stack.user_frames, stack.kernel_frames])?;
-    Ok(Sample { stack: Stack { header: stack, stop: stop(stack)?, user, kernel }, leaf })
-}
-
 fn decode_half(bytes: &[u8]) -> Result<HalfStack<'_>, DecodeError> {
-    let (HalfHeader { stack, sp, bp, place, flags, near_words, .. }, rest) = header(bytes)?;
-    let [user, kernel, near] = words(rest, [stack.user_frames, stack.kernel_frames, near_words])?;
-    let stack = Stack { header: stack, stop: stop(stack)?, user, kernel };
-    Ok(HalfStack { stack, sp, bp, place, flags, near })
+    let (half, rest): (HalfHeader, _) = header(bytes)?;
+    Ok(HalfStack { stack: stack(half.stack, rest)?, place: half.place, flags: half.flags })
 }
 
-fn decode_tail(bytes: &[u8]) -> Result<Tail<'_>, DecodeError> {
-    let (header, rest): (TailHeader, _) = header(bytes)?;
-    let [words] = words(rest, [header.words])?;
-    Ok(Tail { header, words })
+fn stack(header: StackHeader, rest: &[u8]) -> Result<Stack<'_>, DecodeError> {
+    let StackHeader { user_frames, kernel_frames, copied_words, .. } = header;
+    let [user, kernel, copy] = words(rest, [user_frames, kernel_frames, copied_words])?;
+    let stop =
+        Stop::try_read_from_bytes(&[header.stop]).map_err(|_| DecodeError::Stop(header.stop))?;
+    Ok(Stack { header, stop, user, kernel, copy })
 }
 
 fn decode_block(bytes: &[u8]) -> Result<BlockRecord, DecodeError> {
@@ -170,10 +145,6 @@ fn decode_block(bytes: &[u8]) -> Result<BlockRecord, DecodeError> {
         Ok(_) => Ok(block),
         Err(_) => Err(DecodeError::State(block.state)),
     }
-}
-
-fn stop(header: StackHeader) -> Result<Stop, DecodeError> {
-    Stop::try_read_from_bytes(&[header.stop]).map_err(|_| DecodeError::Stop(header.stop))
 }
 
 fn header<Header: FromBytes>(bytes: &[u8]) -> Result<(Header, &[u8]), DecodeError> {
@@ -201,59 +172,47 @@ fn words<const LISTS: usize>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use wingbeat_profile_common::TAIL_CHECKS;
-    use zerocopy::IntoBytes as _;
+    use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;
 
-    /// A sample with two user frames and one kernel frame, byte by byte.
+    /// A sample with two user frames, one kernel frame and one word of stack, byte by byte.
     fn sample_bytes() -> Vec<u8> {
         let mut bytes = vec![RecordKind::Sample as u8, Stop::Unreadable as u8, 3, 0, 2, 0, 1, 0];
         bytes.extend(7u32.to_le_bytes());
         bytes.extend(8u32.to_le_bytes());
-        for word in
-            [1_000_000_007_u64, 0x7ffe_0010, 5, 0x2_0001, 8 << 48, 11, 12, 0x4010, 0x4020, u64::MAX]
-        {
-            bytes.extend(word.to_le_bytes());
-        }
+        let copied_words = 1;
+        let words = [1_000_000_007_u64, 0x7ffe_0010, 5, copied_words, 0x4010, 0x4020, u64::MAX, 77];
+        bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
         bytes
     }
 
     #[test]
     fn decodes_a_sample() {
         let bytes = sample_bytes();
-        let Ok(Record::Sample(sample)) = decode(&bytes) else { panic!("not a sample") };
-        let Stack { header, stop, user, kernel } = sample.stack;
+        let Ok(Record::Sample(stack)) = decode(&bytes) else { panic!("not a sample") };
+        let Stack { header, stop, user, kernel, copy } = stack;
         assert_eq!((stop, header.cpu, header.pid, header.tid), (Stop::Unreadable, 3, 7, 8));
         assert_eq!(header.time_ns, 1_000_000_007);
-        assert_eq!((header.stop_sp, header.stop_bp, sample.leaf), (0x7ffe_0010, 5, [11, 12]));
-        assert_eq!(header.tail_checks, [1, 2, 0, 0, 0, 0, 0, 8]);
+        assert_eq!((header.stop_sp, header.stop_fp), (0x7ffe_0010, 5));
+        assert_eq!((header.is_interrupted, header.is_fp_lost), (0, 0));
         assert_eq!(user.iter().collect::<Vec<_>>(), [0x4010, 0x4020]);
         assert_eq!(kernel.iter().collect::<Vec<_>>(), [u64::MAX]);
+        assert_eq!(copy.iter().collect::<Vec<_>>(), [77]);
     }
 
     #[test]
     fn decodes_half_a_stack() {
-        let stack = StackHeader {
-            kind: RecordKind::UserStack as u8,
-            stop: Stop::Zero as u8,
-            cpu: 0,
-            user_frames: 1,
-            kernel_frames: 0,
-            pid: 7,
-            tid: 8,
-            time_ns: 9,
-            stop_sp: 0,
-            stop_bp: 0,
-            tail_checks: [0; TAIL_CHECKS],
-        };
-        let (place, flags, near_words) = (2, 1, 2);
-        let header = HalfHeader { stack, sp: 16, bp: 32, place, flags, near_words, reserved: 0 };
+        let mut header = HalfHeader::new_zeroed();
+        header.stack.kind = RecordKind::UserStack as u8;
+        header.stack.user_frames = 1;
+        header.stack.copied_words = 2;
+        (header.place, header.flags) = (2, 1);
         let bytes = [header.as_bytes(), [0x4010_u64, 1, 2].as_bytes()].concat();
         let Ok(Record::UserStack(half)) = decode(&bytes) else { panic!("not half a stack") };
-        assert_eq!((half.sp, half.bp, half.place, half.flags), (16, 32, 2, 1));
+        assert_eq!((half.stack.stop, half.place, half.flags), (Stop::End, 2, 1));
         assert_eq!(half.stack.user.iter().collect::<Vec<_>>(), [0x4010]);
-        assert_eq!(half.near.iter().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(half.stack.copy.iter().collect::<Vec<_>>(), [1, 2]);
         assert!(half.stack.kernel.is_empty());
     }
 
@@ -267,10 +226,10 @@ mod tests {
         check(|bytes| bytes.clear(), DecodeError::Kind(0));
         check(|bytes| bytes[0] = 9, DecodeError::Kind(9));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
-        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 72 });
-        check(|bytes| bytes.truncate(88), DecodeError::Words { found: 2, told: 3 });
-        check(|bytes| bytes.push(0), DecodeError::Words { found: 3, told: 3 });
-        check(|bytes| bytes[4] = 200, DecodeError::Words { found: 3, told: 201 });
+        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 48 });
+        check(|bytes| bytes.truncate(72), DecodeError::Words { found: 3, told: 4 });
+        check(|bytes| bytes.push(0), DecodeError::Words { found: 4, told: 4 });
+        check(|bytes| bytes[4] = 200, DecodeError::Words { found: 4, told: 202 });
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use wingbeat_profile::{
     export::{Format, UnknownFormat},
     model::Mode,
+    session::Unwind,
 };
 
 use crate::values::{self, FormatArgs, duration};
@@ -47,6 +48,12 @@ pub(crate) struct ProfileArgs {
     /// Part of the stacks to write
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub stacks: StackHalf,
+    /// How to walk user stacks
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    pub unwind: UnwindHow,
+    /// Kernel memory for unwind tables, 1M to 64M; the least recently used make room
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = unwind_bytes)]
+    pub unwind_memory: u64,
     /// Do not follow child processes
     #[arg(long)]
     pub no_inherit: bool,
@@ -89,6 +96,28 @@ impl From<ProfileMode> for Mode {
     }
 }
 
+/// How `wingbeat profile` walks user stacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UnwindHow {
+    /// By the unwind tables of the files, by frame pointers where code has none
+    #[default]
+    Auto,
+    /// By frame pointers only
+    FramePointer,
+    /// By unwind tables only
+    Table,
+}
+
+impl From<UnwindHow> for Unwind {
+    fn from(how: UnwindHow) -> Self {
+        match how {
+            UnwindHow::Auto => Self::Auto,
+            UnwindHow::FramePointer => Self::FramePointer,
+            UnwindHow::Table => Self::Table,
+        }
+    }
+}
+
 /// Halves of a stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StackHalf {
@@ -111,6 +140,21 @@ fn duration_or_zero(text: &str) -> Result<Duration, String> {
 }
 
 fn buffer_bytes(text: &str) -> Result<u32, String> {
+    match bytes(text)? {
+        Some(bytes) if bytes.is_power_of_two() && (4096..=1 << 30).contains(&bytes) => Ok(bytes),
+        _ => Err("the size must be a power of two from 4K to 1024M".to_owned()),
+    }
+}
+
+fn unwind_bytes(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        Some(bytes) if (1 << 20..=64 << 20).contains(&bytes) => Ok(bytes.into()),
+        _ => Err("the size must be from 1M to 64M".to_owned()),
+    }
+}
+
+/// A size; `None` if it is none, or too large.
+fn bytes(text: &str) -> Result<Option<u32>, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let shift = match unit.to_ascii_uppercase().as_str() {
@@ -119,11 +163,7 @@ fn buffer_bytes(text: &str) -> Result<u32, String> {
         "M" | "MB" | "MIB" => 20,
         _ => return Err(format!("unknown unit {unit:?}: K and M are known")),
     };
-    let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift));
-    match bytes {
-        Some(bytes) if bytes.is_power_of_two() && (4096..=1 << 30).contains(&bytes) => Ok(bytes),
-        _ => Err("the size must be a power of two from 4K to 1024M".to_owned()),
-    }
+    Ok(digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift)))
 }
 
 #[cfg(test)]

@@ -137,6 +137,8 @@ fn options(args: &ProfileArgs) -> Options {
         duration: args.duration,
         inherit: !args.no_inherit,
         buffer_bytes: args.buffer_size,
+        unwind: args.unwind.into(),
+        unwind_bytes: args.unwind_memory,
     }
 }
 

@@ -10,7 +10,7 @@ use wingbeat_profile::{
         top::{Row, Top},
     },
     model::{Mode, Profile},
-    summary::Summary,
+    summary::{BrokenIn, Summary},
 };
 use wingbeat_text::{bytes, plural, shortened};
 
@@ -118,11 +118,8 @@ fn accounts(summary: &Summary, verbose: bool) {
         message!("  command ended by signal {}", signal - 128);
     }
     if verbose {
-        for (reason, samples) in &stacks.broken_by_reason {
-            message!("  broken  {samples} by {reason}");
-        }
-        for (module, samples) in &stacks.broken_by_module {
-            message!("  broken  {samples} in {module}");
+        for BrokenIn { reason, file, count } in &stacks.broken_by_file {
+            message!("  broken  {count} by {reason} in {file}");
         }
         for (error, count) in &ticks.failed {
             message!("  failed  {count} with {error}");

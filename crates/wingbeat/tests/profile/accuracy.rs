@@ -72,7 +72,9 @@ int main(void) {
     assert_eq!(run.samples(), run.number("/ticks/sampled"));
     assert!(run.number("/threads") >= 8, "{}", run.summary);
     assert!(run.percent_with(";thread_work") > 97.0, "{:?}", run.folded);
-    assert!(run.number("/stacks/complete") * 100 >= run.samples() * 98, "{}", run.summary);
+    // Where the machine is emulated, tables come late.
+    let wanted = run.samples() as f64 * (98.0 - emulation_percent()) / 100.0;
+    assert!(run.number("/stacks/complete") as f64 >= wanted, "{}", run.summary);
 }
 
 #[test]

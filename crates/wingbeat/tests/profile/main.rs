@@ -15,3 +15,4 @@ mod stacks;
 mod support;
 #[path = "../common/target.rs"]
 mod target;
+mod unwind;

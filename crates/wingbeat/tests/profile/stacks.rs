@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::support::{
-    WITH_FRAME_POINTERS, build, build_with, compile, launch, profile, spinner, turn_in_folder,
+    WITH_FRAME_POINTERS, build, compile, launch, profile, spinner, turn_in_folder,
 };
 
 #[test]
@@ -38,8 +38,7 @@ int main(void) { outer(); return 0; }"#;
 #[test]
 fn callers_of_equal_depth_are_told_apart_beyond_a_function_without_frame_pointer() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    // `middle` uses the register for something else, so that the frame pointers end there, at the
-    // same stack pointer for both of its callers.
+    // `middle` uses the register for something else, so that frame pointers end there.
     let source = r#"
 OWN void burn(long n) { spin(n); }
 OWN __attribute__((optimize("omit-frame-pointer"))) void middle(void (*f)(long), long n) {
@@ -58,26 +57,8 @@ int main(void) { for (int i = 0; i < 300; i++) { alpha(); beta(); } return 0; }"
     let run = launch(folder.path(), &["-F", "1999"], &program, &[]);
     let (alpha, beta) = (run.samples_with(";alpha;middle;"), run.samples_with(";beta;middle;"));
     let share = alpha as f64 / (alpha + beta) as f64;
-    // How many stacks can be completed depends on what changes in the frames below; that none gets
-    // the wrong caller does not.
-    assert!(alpha + beta > 100, "{:?}", run.folded);
+    assert!((alpha + beta) * 100 > run.samples() * 97, "{:?}", run.folded);
     assert!((share - 0.1).abs() < 0.03, "{alpha} of alpha, {beta} of beta");
-}
-
-#[test]
-fn a_target_without_frame_pointers_is_blamed() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let source = r#"
-OWN long inner(long a, long b, long c) { long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i + b; return sum + c; }
-OWN long middle(long a) { long b = inner(a, a + 1, a + 2); return b + inner(b, b, a); }
-int main(void) { long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++) sum += middle(sum); return sum == 42; }"#;
-    let flags = ["-O2", "-fomit-frame-pointer"];
-    let program = build_with(folder.path(), "bare", source, &flags);
-    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
-    assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
-    for text in ["missing frame pointers in bare", "-fno-omit-frame-pointer"] {
-        assert!(run.stderr.contains(text), "{}", run.stderr);
-    }
 }
 
 #[test]

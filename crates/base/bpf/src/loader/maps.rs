@@ -194,6 +194,26 @@ impl LoadedMap {
         Self::create(&self.spec, None)
     }
 
+    /// Puts a new map into a slot of a table of maps. Fails when there is no such slot, or the kernel
+    /// has no memory.
+    pub fn put_new(&self, slot: u32) -> Result<Self, MapError> {
+        let inner = self.spec.inner.as_deref();
+        let inner = inner.ok_or_else(|| self.error("fill", io::ErrorKind::InvalidInput.into()))?;
+        let inner = Self::create(inner, None)?;
+        self.set(&slot.to_ne_bytes(), &inner.fd.as_raw_fd().to_ne_bytes())?;
+        Ok(inner)
+    }
+
+    /// Removes an entry, if it is there.
+    pub fn remove(&self, key: &[u8]) -> Result<(), MapError> {
+        match sys::delete_element(self.fd.as_fd(), key) {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+                Err(self.error("empty", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Puts a program into a slot of a table of programs. Fails when there is no such slot, or the
     /// kernel does not take the program: one of another type than those that use the table.
     pub fn put_program(&self, slot: u32, program: BorrowedFd<'_>) -> Result<(), MapError> {

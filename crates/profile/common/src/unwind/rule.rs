@@ -4,6 +4,7 @@
 use core::fmt;
 
 /// How the canonical frame address, the stack pointer before the call, is found.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cfa {
@@ -26,6 +27,7 @@ pub enum Cfa {
 }
 
 /// Where the caller's frame pointer is.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FramePointer {
@@ -42,6 +44,7 @@ pub enum FramePointer {
 }
 
 /// Where the return address is.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReturnAddress {
@@ -53,6 +56,7 @@ pub enum ReturnAddress {
 }
 
 /// How to get from a function to its caller, at one address. Register numbers are DWARF's.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rule {

@@ -1,4 +1,7 @@
 //! One step of a walk: from a frame to its caller, by a rule.
+//!
+//! A step changes a frame in place, part by part. In the kernel half the frame lies in memory of a map, of
+//! which the verifier knows no values: it need not tell apart the ways that lead through a step.
 
 use super::rule::{Cfa, FramePointer, ReturnAddress, Rule};
 
@@ -7,45 +10,112 @@ use super::rule::{Cfa, FramePointer, ReturnAddress, Rule};
 pub const SP: u8 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
 /// DWARF's number of the frame pointer.
 pub const FP: u8 = if cfg!(target_arch = "aarch64") { 29 } else { 6 };
+/// Registers that call frame information may name.
+pub const REGISTERS: usize = 32;
 
-/// What a walker can see of a thread that stands still.
-pub trait Thread {
-    /// A word of its memory.
+/// One past the highest address of user space: 2^47 on x86-64 with four-level page tables; with five
+/// levels and on aarch64 stacks still lie below 2^52 unless a program asks for more.
+const USER_END: u64 = 1 << 52;
+/// The first page is never mapped.
+const USER_START: u64 = 4096;
+/// Callers lie above their callees; a pointer that leads down by less than this stays on the same stack
+/// and is wrong. Further down may be another stack: that of a coroutine.
+const SAME_STACK_BYTES: u64 = 1 << 20;
+
+/// Memory of a thread that stands still.
+pub trait Memory {
     fn word(&mut self, address: u64) -> Option<u64>;
-
-    /// A register of its innermost frame, by its DWARF number.
-    fn register(&mut self, number: u8) -> Option<u64>;
 }
 
-/// Where the registers of a frame come from that it may have changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// The thread itself: the innermost frame.
-    Thread,
-    /// The kernel's frame of a signal, at this address: what the signal interrupted.
-    Signal(u64),
-    /// None: it called, and what it had in other registers is gone. Its address is the one behind the
-    /// call, which may belong to another function.
-    Call,
-}
-
-/// A function's activation.
+/// A function's activation: what is known of the registers in it.
+#[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
+    /// Instruction pointer. In a caller it is the address behind the call, which may belong to another
+    /// function.
     pub ip: u64,
-    pub sp: u64,
-    /// None if it is not known.
-    pub fp: Option<u64>,
-    pub source: Source,
+    /// 1: it called.
+    pub is_call: u32,
+    /// A bit for each register whose value is known.
+    known: u32,
+    /// By DWARF's numbers.
+    values: [u64; REGISTERS],
 }
 
 impl Frame {
-    /// The address whose rule and whose line are this frame's.
-    pub fn address(&self) -> u64 {
-        match self.source {
-            Source::Call => self.ip.wrapping_sub(1),
-            Source::Thread | Source::Signal(_) => self.ip,
+    /// A frame of which no registers are known but these.
+    pub const fn new(ip: u64, sp: u64, fp: Option<u64>, is_call: bool) -> Self {
+        let mut values = [0; REGISTERS];
+        values[SP as usize] = sp;
+        let mut known = 1 << SP;
+        if let Some(fp) = fp {
+            values[FP as usize] = fp;
+            known |= 1 << FP;
         }
+        Self { ip, is_call: is_call as u32, known, values }
+    }
+
+    /// The innermost frame, by all its registers.
+    pub const fn innermost(ip: u64, values: [u64; REGISTERS]) -> Self {
+        Self { ip, is_call: 0, known: u32::MAX, values }
+    }
+
+    /// Becomes the innermost frame, of which no other registers are known but these.
+    #[inline(always)]
+    pub fn begin(&mut self, ip: u64, sp: u64, fp: u64) {
+        self.ip = ip;
+        self.is_call = 0;
+        self.known = 1 << SP | 1 << FP;
+        self.values[SP as usize] = sp;
+        self.values[FP as usize] = fp;
+    }
+
+    /// Learns all registers.
+    #[inline(always)]
+    pub fn set_all(&mut self, values: [u64; REGISTERS]) {
+        self.values = values;
+        self.known = u32::MAX;
+    }
+
+    /// The address whose rule and whose line are this frame's.
+    #[inline(always)]
+    pub fn address(&self) -> u64 {
+        self.ip.wrapping_sub(u64::from(self.is_call))
+    }
+
+    /// What stands for this frame in a list of return addresses: one past the instruction that is under
+    /// way.
+    #[inline(always)]
+    pub fn return_address(&self) -> u64 {
+        self.ip.wrapping_add(u64::from(self.is_call ^ 1))
+    }
+
+    #[inline(always)]
+    pub fn sp(&self) -> u64 {
+        self.values[SP as usize]
+    }
+
+    /// The frame pointer, if it is known.
+    #[inline(always)]
+    pub fn fp(&self) -> Option<u64> {
+        self.register(FP)
+    }
+
+    #[inline(always)]
+    fn register(&self, number: u8) -> Option<u64> {
+        let number = usize::from(number) & (REGISTERS - 1);
+        (self.known >> number & 1 != 0).then(|| self.values[number])
+    }
+
+    /// Becomes the frame of a caller, in which no registers are known but the stack pointer and, if it was,
+    /// the frame pointer.
+    #[inline(always)]
+    fn return_to(&mut self, ip: u64, sp: u64) {
+        self.ip = ip;
+        self.is_call = 1;
+        self.known &= 1 << FP;
+        self.known |= 1 << SP;
+        self.values[SP as usize] = sp;
     }
 }
 
@@ -64,6 +134,8 @@ pub enum Problem {
     NotHigher,
     /// The return address is none.
     NotAReturn,
+    /// The table of the code is not there yet.
+    NoTable,
 }
 
 /// The kernel's frame of a signal, `struct rt_sigframe` behind its return address
@@ -72,13 +144,22 @@ pub enum Problem {
 #[cfg(not(target_arch = "aarch64"))]
 mod signal {
     /// Of `r8`.
-    const REGISTERS: u64 = 40;
-    const ORDER: [u8; 17] = [13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16];
-    pub(super) const IP: u8 = 16;
+    const START: u64 = 40;
+    /// Places of the first eight registers, four bits each: a table would be bounded in a way that the
+    /// verifier does not follow.
+    const PLACES: u64 = 0xfa89_becd;
+    /// Registers, without the instruction pointer.
+    pub(super) const COUNT: u8 = 16;
 
-    pub(super) fn place(frame: u64, number: u8) -> Option<u64> {
-        let index = *ORDER.get(usize::from(number))?;
-        frame.checked_add(REGISTERS + 8 * u64::from(index))
+    #[inline(always)]
+    pub(super) fn place(number: u8) -> u64 {
+        let number = u64::from(number);
+        let index = match number {
+            0..8 => PLACES >> (4 * number) & 15,
+            8..16 => number - 8,
+            _ => number,
+        };
+        START + 8 * index
     }
 }
 
@@ -87,98 +168,136 @@ mod signal {
 #[cfg(target_arch = "aarch64")]
 mod signal {
     /// Of `x0`.
-    const REGISTERS: u64 = 128 + 184;
-    pub(super) const IP: u8 = 32;
+    const START: u64 = 128 + 184;
+    /// Registers, without the instruction pointer.
+    pub(super) const COUNT: u8 = 32;
 
-    pub(super) fn place(frame: u64, number: u8) -> Option<u64> {
-        (number <= IP).then(|| frame.checked_add(REGISTERS + 8 * u64::from(number))).flatten()
+    #[inline(always)]
+    pub(super) fn place(number: u8) -> u64 {
+        START + 8 * u64::from(number)
     }
 }
 
-/// The canonical frame address by a rule that has one, as those of plain functions do.
+/// Goes from a frame to its caller: by the rule at its [`address`](Frame::address), along the frame
+/// pointer where no call frame information covers it. False at the end of the stack. What is left of the
+/// frame after an error or at the end is of no use, but for its stack pointer and its address.
 #[inline(always)]
-pub fn canonical(frame: &Frame, rule: &Rule, thread: &mut impl Thread) -> Result<u64, Problem> {
-    let base = match rule.cfa {
-        Cfa::Gap | Cfa::End | Cfa::Signal => return Err(Problem::NoRule),
-        Cfa::Unsupported => return Err(Problem::Unsupported),
-        Cfa::Plt => {
-            let has_pushed = frame.ip & 15 >= bytes(rule.offset);
-            return Ok(frame.sp.wrapping_add(if has_pushed { 16 } else { 8 }));
-        }
-        Cfa::Register | Cfa::Memory => register(frame, rule.register, thread)?,
-    };
-    let place = base.wrapping_add(bytes(rule.offset));
-    if rule.cfa == Cfa::Register {
-        return Ok(place);
-    }
-    let word = thread.word(place).ok_or(Problem::Unreadable)?;
-    Ok(word.wrapping_add(bytes(rule.addend)))
-}
-
-/// The caller of a frame by the rule at its [`address`](Frame::address); `None` at the end of the
-/// stack.
-#[inline(always)]
-pub fn caller(
-    frame: &Frame,
-    rule: &Rule,
-    thread: &mut impl Thread,
-) -> Result<Option<Frame>, Problem> {
+pub fn step(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Result<bool, Problem> {
     match rule.cfa {
-        Cfa::End => return Ok(None),
-        Cfa::Signal => return interrupted(frame.sp, thread).map(Some),
-        _ => {}
+        Cfa::Gap => along_frame_pointer(frame, memory),
+        _ => caller(frame, rule, memory),
     }
-    let cfa = canonical(frame, rule, thread)?;
+}
+
+/// Goes to the caller by the frame record that the frame pointer leads to: the caller's frame pointer, then
+/// the return address. The layout is the same on x86-64 and aarch64. A frame pointer of zero is how code
+/// without call frame information marks the end of the stack.
+#[inline(always)]
+pub fn along_frame_pointer(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Problem> {
+    let fp = frame.fp().ok_or(Problem::NoRule)?;
+    if fp == 0 {
+        return Ok(false);
+    }
+    let sp = frame.sp();
+    if fp & 7 != 0 || !is_user(fp) || fp < sp && sp - fp < SAME_STACK_BYTES {
+        return Err(Problem::NoRule);
+    }
+    let ip = memory.word(fp + 8).ok_or(Problem::Unreadable)?;
+    let next_fp = memory.word(fp).ok_or(Problem::Unreadable)?;
+    if ip == 0 {
+        return Ok(false);
+    }
+    if !is_user(ip) {
+        return Err(Problem::NotAReturn);
+    }
+    frame.values[FP as usize] = next_fp;
+    frame.return_to(ip, fp + 16);
+    Ok(true)
+}
+
+fn is_user(address: u64) -> bool {
+    (USER_START..USER_END).contains(&address)
+}
+
+/// Goes to the caller by a rule; false at the end of the stack.
+#[inline(always)]
+pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Result<bool, Problem> {
+    match rule.cfa {
+        Cfa::End => return Ok(false),
+        Cfa::Signal => return interrupted(frame, memory),
+        Cfa::Gap => return Err(Problem::NoRule),
+        Cfa::Unsupported => return Err(Problem::Unsupported),
+        Cfa::Register | Cfa::Memory | Cfa::Plt => {}
+    }
+    let sp = frame.sp();
+    let cfa = canonical(frame, rule, memory)?;
     // A function that was called has at least its return address on the stack, where calls put it
     // there; one that runs may have none, or have given it up already.
-    if cfa < frame.sp || cfa == frame.sp && frame.source == Source::Call {
+    if cfa < sp.wrapping_add(u64::from(frame.is_call)) {
         return Err(Problem::NotHigher);
     }
     let ip = match rule.ra {
         ReturnAddress::Saved => {
-            thread.word(cfa.wrapping_add(words(rule.return_words))).ok_or(Problem::Unreadable)?
+            memory.word(cfa.wrapping_add(words(rule.return_words))).ok_or(Problem::Unreadable)?
         }
-        ReturnAddress::Register => register(frame, rule.return_words as u8, thread)?,
+        ReturnAddress::Register => {
+            frame.register(rule.return_words as u8).ok_or(Problem::RegisterLost)?
+        }
     };
-    // One that is not where it should be is missed by who needs it: gcc's rules for functions that align
-    // their stack say that it is in memory still when it is back in its register.
-    let mut saved = |base: u64| thread.word(base.wrapping_add(words(rule.fp_words)));
-    let fp = match rule.fp {
-        FramePointer::Same => frame.fp,
-        FramePointer::Saved => saved(cfa),
-        FramePointer::SavedAtFp => frame.fp.and_then(saved),
-        FramePointer::SavedAtSp => saved(frame.sp),
-        FramePointer::Lost => None,
-    };
+    // The outermost frame has no return address, where nothing else marks it.
     if ip == 0 {
-        return Err(Problem::NotAReturn);
+        return Ok(false);
     }
-    Ok(Some(Frame { ip, sp: cfa, fp, source: Source::Call }))
-}
-
-/// The frame that a signal interrupted.
-#[inline(always)]
-fn interrupted(at: u64, thread: &mut impl Thread) -> Result<Frame, Problem> {
-    let mut word = |number| {
-        signal::place(at, number).and_then(|place| thread.word(place)).ok_or(Problem::Unreadable)
-    };
-    let (ip, sp, fp) = (word(signal::IP)?, word(SP)?, word(FP)?);
-    Ok(Frame { ip, sp, fp: Some(fp), source: Source::Signal(at) })
-}
-
-/// A register of a frame, by its DWARF number.
-#[inline(always)]
-fn register(frame: &Frame, number: u8, thread: &mut impl Thread) -> Result<u64, Problem> {
-    match (number, frame.source) {
-        (SP, _) => Ok(frame.sp),
-        (FP, _) => frame.fp.ok_or(Problem::RegisterLost),
-        (_, Source::Thread) => thread.register(number).ok_or(Problem::RegisterLost),
-        (_, Source::Signal(at)) => {
-            let place = signal::place(at, number).ok_or(Problem::RegisterLost)?;
-            thread.word(place).ok_or(Problem::Unreadable)
+    if rule.fp != FramePointer::Same {
+        // One that is not where it should be is missed by who needs it: gcc's rules for functions that
+        // align their stack say that it is in memory still when it is back in its register.
+        let base = match rule.fp {
+            FramePointer::Saved => cfa,
+            FramePointer::SavedAtFp => frame.fp().unwrap_or(0),
+            FramePointer::SavedAtSp => sp,
+            FramePointer::Same | FramePointer::Lost => 0,
+        };
+        frame.known &= !(1 << FP);
+        if base != 0
+            && let Some(fp) = memory.word(base.wrapping_add(words(rule.fp_words)))
+        {
+            frame.values[FP as usize] = fp;
+            frame.known |= 1 << FP;
         }
-        (_, Source::Call) => Err(Problem::RegisterLost),
     }
+    frame.return_to(ip, cfa);
+    Ok(true)
+}
+
+/// The canonical frame address by a rule that has one, as those of plain functions do.
+#[inline(always)]
+fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64, Problem> {
+    if rule.cfa == Cfa::Plt {
+        let has_pushed = u64::from(frame.ip & 15 >= bytes(rule.offset));
+        return Ok(frame.sp().wrapping_add(8 + 8 * has_pushed));
+    }
+    let base = frame.register(rule.register).ok_or(Problem::RegisterLost)?;
+    let place = base.wrapping_add(bytes(rule.offset));
+    if rule.cfa == Cfa::Register {
+        return Ok(place);
+    }
+    let word = memory.word(place).ok_or(Problem::Unreadable)?;
+    Ok(word.wrapping_add(bytes(rule.addend)))
+}
+
+/// Goes to the frame that a signal interrupted, of which all registers are known.
+#[inline(always)]
+fn interrupted(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Problem> {
+    let at = frame.sp();
+    let mut word =
+        |number| memory.word(at.wrapping_add(signal::place(number))).ok_or(Problem::Unreadable);
+    frame.ip = word(signal::COUNT)?;
+    for number in 0..signal::COUNT {
+        frame.values[usize::from(number)] = word(number)?;
+    }
+    frame.known = u32::MAX;
+    frame.is_call = 0;
+    Ok(true)
 }
 
 /// A signed distance, to be added with wrap-around.

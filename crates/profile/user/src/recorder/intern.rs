@@ -75,13 +75,15 @@ fn take_apart(key: &[u64]) -> Option<RawStack<'_>> {
     Some(RawStack { generation, completeness: decode(*head & 0xff), user, kernel })
 }
 
-const CODES: [Completeness; 6] = [
+const CODES: [Completeness; 8] = [
     Completeness::Complete,
     Completeness::Truncated,
     Completeness::Broken(BrokenReason::Unreadable),
     Completeness::Broken(BrokenReason::NoFramePointer),
     Completeness::Broken(BrokenReason::BadReturnAddress),
     Completeness::Broken(BrokenReason::NotTaken),
+    Completeness::Broken(BrokenReason::Unsupported),
+    Completeness::Broken(BrokenReason::NoTable),
 ];
 
 fn encode(completeness: Completeness) -> u64 {

@@ -11,7 +11,6 @@ pub mod event;
 pub mod intern;
 pub(crate) mod off_cpu;
 pub(crate) mod spaces;
-mod tails;
 pub(crate) mod threads;
 
 use std::collections::HashSet;
@@ -19,7 +18,7 @@ use std::collections::HashSet;
 use rustc_hash::FxHashMap;
 use wingbeat_profile_common::{
     StackHeader, Stop,
-    unwind::{Cfa, ReturnAddress, Rule, SP},
+    unwind::{Frame, Rule},
 };
 
 use self::{
@@ -28,14 +27,13 @@ use self::{
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
     spaces::{GenerationId, Mapping, Spaces},
-    tails::Tails,
     threads::Threads,
 };
 use crate::{
-    model::{Completeness, ThreadId},
+    model::{BrokenReason, Completeness, ThreadId},
     proc,
-    unwind::{Image, Start},
-    wire::{Record, Sample, Stack},
+    unwind::{Image, Memory, finish},
+    wire::{Record, Stack},
 };
 
 /// A sample with its raw stack.
@@ -72,9 +70,11 @@ pub(crate) struct Recorder {
     /// Code that came and went in the kernel, oldest first.
     pub kernel_code: Vec<KernelCode>,
     parents: FxHashMap<u32, u32>,
-    tails: Tails,
+    /// Code that walks of the kernel half met and had no table for: process and address.
+    pub wanted: Vec<(u32, u64)>,
     rules: KnownRules,
     frames: Vec<u64>,
+    memory: Memory,
 }
 
 impl Recorder {
@@ -91,9 +91,10 @@ impl Recorder {
             blocks: Blocks::default(),
             kernel_code: Vec::new(),
             parents: FxHashMap::default(),
-            tails: Tails::default(),
+            wanted: Vec::new(),
             rules: FxHashMap::default(),
             frames: Vec::new(),
+            memory: Memory::default(),
         }
     }
 
@@ -218,8 +219,7 @@ impl Recorder {
     /// Takes a record of the kernel half.
     pub(crate) fn record(&mut self, record: Record<'_>) {
         match record {
-            Record::Sample(sample) => self.sample(&sample),
-            Record::Tail(tail) => self.tails.insert(&tail),
+            Record::Sample(stack) => self.sample(&stack),
             Record::UserStack(half) => self.user_stack(&half),
             Record::KernelStack(half) => self.kernel_stack(&half),
             Record::WakerKernel(half) => self.waker_kernel(&half.stack),
@@ -229,37 +229,70 @@ impl Recorder {
         }
     }
 
-    fn sample(&mut self, sample: &Sample<'_>) {
+    fn sample(&mut self, sample: &Stack<'_>) {
         let (generation, completeness, frames) = self.user_frames(sample);
         let stack = self.stacks.intern(
             generation,
             completeness,
             frames.iter().copied(),
-            sample.stack.kernel.iter(),
+            sample.kernel.iter(),
         );
         self.frames = frames;
-        let StackHeader { pid, tid, time_ns, cpu, .. } = sample.stack.header;
+        let StackHeader { pid, tid, time_ns, cpu, .. } = sample.header;
         let thread = self.threads.sampled(pid, tid);
         let time_ns = time_ns.saturating_sub(self.start_ns);
         self.samples.push(RawSample { time_ns, thread, stack, cpu });
     }
 
-    /// The user frames of a sample, with those that its walk did not reach. Whoever is done with the
+    /// The user frames of a stack, with those that its walk did not reach. Whoever is done with the
     /// list may put it into [`Self::frames`], so that the next one allocates nothing.
-    fn user_frames(&mut self, sample: &Sample<'_>) -> (GenerationId, Completeness, Vec<u64>) {
-        let user = sample.stack.user;
-        let generation = self.generation(sample.stack.header.pid);
+    fn user_frames(&mut self, stack: &Stack<'_>) -> (GenerationId, Completeness, Vec<u64>) {
+        let generation = self.generation(stack.header.pid);
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        frames.extend(user.iter());
-        let completeness = self.finish(generation, &sample.stack, &mut frames);
-        // A walk that ended at once was carried on from the innermost function itself: its caller is
-        // there already.
-        let has_caller = user.len() == 1 && frames.len() > 1;
-        if !has_caller && let Some(caller) = self.skipped_caller(generation, sample) {
-            frames.insert(1, caller);
-        }
+        frames.extend(stack.user.iter());
+        let completeness = match stack.stop {
+            Stop::End | Stop::KernelThread => Completeness::Complete,
+            Stop::Depth => Completeness::Truncated,
+            Stop::Unreadable => Completeness::Broken(BrokenReason::Unreadable),
+            Stop::NoRule => Completeness::Broken(BrokenReason::NoFramePointer),
+            Stop::Unsupported | Stop::NotHigher => Completeness::Broken(BrokenReason::Unsupported),
+            Stop::NotAReturn => Completeness::Broken(BrokenReason::BadReturnAddress),
+            Stop::NoTable => {
+                let mut memory = std::mem::take(&mut self.memory);
+                memory.start = stack.header.stop_sp;
+                memory.words.clear();
+                memory.words.extend(stack.copy.iter());
+                let completeness = self.walk_on(generation, &stack.header, &memory, &mut frames);
+                self.memory = memory;
+                completeness
+            }
+        };
         (generation, completeness, frames)
+    }
+
+    /// Walks on from where the kernel half had no table.
+    fn walk_on(
+        &mut self,
+        generation: GenerationId,
+        header: &StackHeader,
+        memory: &Memory,
+        frames: &mut Vec<u64>,
+    ) -> Completeness {
+        let Some(&last) = frames.last() else {
+            return Completeness::Broken(BrokenReason::NoTable);
+        };
+        // The first is the instruction pointer; of what a signal interrupted, one more is in the list.
+        let is_call = frames.len() > 1 && header.is_interrupted == 0;
+        let ip = last.wrapping_sub(u64::from(frames.len() > 1 && !is_call));
+        let fp = (header.is_fp_lost == 0).then_some(header.stop_fp);
+        let frame = Frame::new(ip, header.stop_sp, fp, is_call);
+        let Self { rules, spaces, binaries, wanted, .. } = self;
+        finish(frame, memory, frames, |address| {
+            // The next sample meets the same callers.
+            wanted.push((header.pid, address));
+            look_up_rule(rules, spaces, binaries, generation, address)
+        })
     }
 
     fn generation(&mut self, pid: u32) -> GenerationId {
@@ -272,84 +305,31 @@ impl Recorder {
             }
         }
     }
-
-    /// The caller that the frame pointers miss while the innermost function has no frame: at its
-    /// first and last instructions, or in a leaf function that never makes one. The return address
-    /// is then one of the first two words of the stack.
-    fn skipped_caller(&mut self, generation: GenerationId, sample: &Sample<'_>) -> Option<u64> {
-        let ip = sample.stack.user.iter().next()?;
-        let rule = self.rule(generation, ip);
-        if (rule.cfa, rule.register, rule.ra) != (Cfa::Register, SP, ReturnAddress::Saved) {
-            return None;
-        }
-        let caller = match rule.offset.wrapping_add(i32::from(rule.return_words) * 8) {
-            0 => sample.leaf[0],
-            8 => sample.leaf[1],
-            _ => return None,
-        };
-        self.spaces.generation(generation)?.find(caller)?;
-        Some(caller)
-    }
-
-    fn rule(&mut self, generation: GenerationId, address: u64) -> Rule {
-        let Self { rules, spaces, binaries, .. } = self;
-        look_up_rule(rules, spaces, binaries, generation, address)
-    }
-
-    /// Adds the callers below the last frame pointer and tells how far the stack reaches.
-    fn finish(
-        &mut self,
-        generation: GenerationId,
-        stack: &Stack<'_>,
-        frames: &mut Vec<u64>,
-    ) -> Completeness {
-        let Some(pc) = stack.user.iter().next_back() else {
-            return if stack.stop == Stop::KernelThread {
-                Completeness::Complete
-            } else {
-                Completeness::Truncated
-            };
-        };
-        let is_return = stack.user.len() > 1;
-        let StackHeader { stop_sp: sp, stop_bp: bp, .. } = stack.header;
-        let start = Start { pc, is_return, sp, bp, stop: stack.stop };
-        let Self { rules, spaces, binaries, tails, .. } = self;
-        let rule = |address| look_up_rule(rules, spaces, binaries, generation, address);
-        tails.finish(stack, start, generation, rule, |outcome| {
-            frames.extend(&outcome.frames);
-            outcome.completeness
-        })
-    }
 }
 
 /// Rules that were looked up, by address.
 type KnownRules = FxHashMap<(GenerationId, u64), Rule>;
 
-/// The rule at an address, which is remembered. Not where nothing is mapped: a mapping may yet become
-/// known.
+/// The rule at an address, which is remembered. `None` where nothing is mapped, as far as is known.
 fn look_up_rule(
     rules: &mut KnownRules,
     spaces: &Spaces,
     binaries: &Binaries,
     generation: GenerationId,
     address: u64,
-) -> Rule {
+) -> Option<Rule> {
     if let Some(&known) = rules.get(&(generation, address)) {
-        return known;
+        return Some(known);
     }
-    let mapping = spaces.generation(generation).and_then(|space| space.find(address));
-    let Some((mapping, binary)) =
-        mapping.and_then(|mapping| Some((mapping, binaries.get(mapping.binary)?)))
-    else {
-        return Rule::GAP;
-    };
+    let mapping = spaces.generation(generation)?.find(address)?;
+    let binary = binaries.get(mapping.binary)?;
     let of_image = |image: &Image| {
         let address = image.address_of_offset(mapping.offset_of(address))?;
         Some(image.rule(address))
     };
     let rule = binary.image().and_then(of_image).unwrap_or(Rule::GAP);
     rules.insert((generation, address), rule);
-    rule
+    Some(rule)
 }
 
 #[cfg(test)]

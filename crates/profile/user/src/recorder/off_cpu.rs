@@ -2,7 +2,7 @@
 //! are counted with them.
 
 use wingbeat_profile_common::{
-    StackHeader, Stop, USER_FRAMES_MAX,
+    StackHeader,
     off_cpu::{
         BlockState, CHECK, ENDED, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, PLACES, REMOTE, Thread,
         UNSEEN, was_away,
@@ -13,20 +13,17 @@ use super::{
     Recorder,
     blocks::{Block, BlockKind, Blocker, Ended, Exec, Half, Off, RawWaker, Span},
     intern::RawStackId,
-    look_up_rule,
     spaces::GenerationId,
 };
 use crate::{
     model::{BrokenReason, Completeness},
     proc,
-    unwind::{ApproachEnd, Memory, Registers, Start, approach, finish},
+    unwind::Memory,
     wire::{HalfStack, Stack},
 };
 
 /// Stack of another thread that is read to unwind it.
 const REMOTE_STACK_BYTES: usize = 256 << 10;
-/// A caller's frame lies above that of its callee, and not farther than this.
-const FRAME_BYTES_MAX: u64 = 1 << 20;
 
 impl Recorder {
     /// Takes the user half of a stack.
@@ -34,7 +31,7 @@ impl Recorder {
         let (generation, completeness, frames) = if half.flags & REMOTE != 0 {
             self.remote_frames(&half.stack)
         } else {
-            self.near_frames(half)
+            self.user_frames(&half.stack)
         };
         let StackHeader { tid, time_ns, .. } = half.stack.header;
         let part = Half { time_ns, generation, completeness, frames };
@@ -65,7 +62,7 @@ impl Recorder {
     /// Takes the user half, which follows it.
     pub(super) fn waker_user(&mut self, half: &HalfStack<'_>) {
         let StackHeader { pid, tid, time_ns, .. } = half.stack.header;
-        let (generation, completeness, frames) = self.near_frames(half);
+        let (generation, completeness, frames) = self.user_frames(&half.stack);
         let kernel = self.blocks.waker_kernel.take();
         let kernel = kernel
             .filter(|(kernel_tid, part)| *kernel_tid == tid && part.time_ns == time_ns)
@@ -163,81 +160,15 @@ impl Recorder {
         is_out
     }
 
-    /// The user frames of a thread in a system call: from the innermost function, which is one of the C
-    /// library's and keeps no frame pointers, by the tables to where the frame pointers begin.
-    fn near_frames(&mut self, half: &HalfStack<'_>) -> (GenerationId, Completeness, Vec<u64>) {
-        let HalfStack { stack, sp, bp, near, .. } = *half;
-        let generation = self.generation(stack.header.pid);
-        let mut frames: Vec<u64> = stack.user.iter().collect();
-        let Some(&pc) = frames.first() else {
-            let completeness = self.finish(generation, &stack, &mut frames);
-            return (generation, completeness, frames);
-        };
-        let memory = Memory { start: sp, words: near.iter().collect() };
-        let Self { rules, spaces, binaries, .. } = self;
-        let rule = |address| look_up_rule(rules, spaces, binaries, generation, address);
-        let near = approach(Registers { pc, sp, bp }, &memory, rule);
-        let completeness = match near.end {
-            ApproachEnd::FramePointers => {
-                let completeness = self.finish(generation, &stack, &mut frames);
-                frames.splice(1..1, near.frames);
-                completeness
-            }
-            ApproachEnd::Entry => {
-                frames.splice(1.., near.frames);
-                Completeness::Complete
-            }
-            // What the walk along the frame pointers found may be wrong, what the tables found is not.
-            ApproachEnd::Lost if near.frames.len() >= frames.len() => {
-                frames.splice(1.., near.frames);
-                Completeness::Broken(BrokenReason::NoFramePointer)
-            }
-            ApproachEnd::Lost => self.finish(generation, &stack, &mut frames),
-        };
-        (generation, completeness, frames)
-    }
-
     /// The user frames of a thread of which only the registers are known: its memory is read from
     /// outside, which is sound as long as it sleeps.
     fn remote_frames(&mut self, stack: &Stack<'_>) -> (GenerationId, Completeness, Vec<u64>) {
-        let StackHeader { pid, stop_sp: sp, stop_bp: bp, .. } = stack.header;
+        let StackHeader { pid, stop_sp: sp, .. } = stack.header;
         let generation = self.generation(pid);
         let mut frames: Vec<u64> = stack.user.iter().collect();
         let memory = Memory { start: sp, words: proc::stack_words(pid, sp, REMOTE_STACK_BYTES) };
-        let mut start = Start {
-            pc: frames.first().copied().unwrap_or(0),
-            is_return: false,
-            sp,
-            bp,
-            stop: Stop::NotAFrame,
-        };
-        let Self { rules, spaces, binaries, .. } = self;
-        let mut rule = |address| look_up_rule(rules, spaces, binaries, generation, address);
-        // By the tables from the start: the innermost function is one of the C library's, which keeps
-        // no frame pointers. If that does not lead to the end, by frame pointers as far as they go.
-        let outcome = finish(start, Some(&memory), &mut rule);
-        if outcome.completeness == Completeness::Complete {
-            frames.extend(outcome.frames);
-            return (generation, outcome.completeness, frames);
-        }
-        while frames.len() < USER_FRAMES_MAX {
-            let Some((next_bp, return_address)) =
-                memory.word(start.bp).zip(memory.word(start.bp.wrapping_add(8)))
-            else {
-                break;
-            };
-            frames.push(return_address);
-            let is_above = next_bp > start.bp && next_bp - start.bp < FRAME_BYTES_MAX;
-            let stop = if next_bp == 0 { Stop::Zero } else { Stop::NotAFrame };
-            let sp = start.bp + 16;
-            start = Start { pc: return_address, is_return: true, sp, bp: next_bp, stop };
-            if !is_above {
-                break;
-            }
-        }
-        let outcome = finish(start, Some(&memory), &mut rule);
-        frames.extend(outcome.frames);
-        (generation, outcome.completeness, frames)
+        let completeness = self.walk_on(generation, &stack.header, &memory, &mut frames);
+        (generation, completeness, frames)
     }
 }
 

@@ -32,7 +32,7 @@ impl Mapping {
 pub(crate) struct Generation {
     /// The process that it began in.
     pub pid: u32,
-    mappings: Vec<Mapping>,
+    pub mappings: Vec<Mapping>,
 }
 
 impl Generation {
@@ -88,6 +88,8 @@ fn bias(mapping: &Mapping) -> u64 {
 pub(crate) struct Spaces {
     generations: Vec<Generation>,
     current: FxHashMap<u32, GenerationId>,
+    /// Processes whose address space is another one now, or has more.
+    pub changed: Vec<u32>,
 }
 
 impl Spaces {
@@ -128,7 +130,10 @@ impl Spaces {
         let old = &self.generations[id as usize];
         if old.contains(&mapping) {
             self.current.insert(pid, id);
-        } else if old.conflicts(&mapping) {
+            return;
+        }
+        self.changed.push(pid);
+        if old.conflicts(&mapping) {
             let mut next = Generation { pid, ..old.clone() };
             next.insert(mapping);
             let next = self.push(next);

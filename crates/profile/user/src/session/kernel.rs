@@ -20,12 +20,18 @@ use wingbeat_profile_common::{counter, global, map, program, target};
 use crate::{
     counts::{Switches, Ticks},
     error::RecordError,
+    session::{Unwind, tables::Tables},
 };
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
 
 /// Threads that can be watched at once; 4.5 MB of the kernel's memory.
 const THREADS_MAX: u32 = 16_384;
+
+/// Mappings with code, of all targets together; half a megabyte of the kernel's memory.
+const MAPPINGS: u32 = 16_384;
+/// The same of all processes.
+const MAPPINGS_ALL: u32 = 65_536;
 
 /// What the kernel half must know before it is loaded.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +43,16 @@ pub(super) struct Settings {
     pub buffer_bytes: u32,
     /// Time off the CPU, if it is to be watched.
     pub blocks: Option<Blocks>,
+    pub unwind: Unwind,
+    pub unwind_bytes: u64,
+}
+
+impl Settings {
+    /// Without `bpf_loop`, a walk by tables is more than the verifier follows: stacks are copied, and
+    /// walked in user space.
+    fn has_tables(&self, has_bpf_loop: bool) -> bool {
+        has_bpf_loop && self.unwind != Unwind::FramePointer
+    }
 }
 
 /// How time off the CPU is watched.
@@ -69,6 +85,8 @@ pub(super) struct KernelHalf {
     pub(super) back_end: BackEnd,
     /// Why the better back end was not taken.
     pub(super) fell_back: Option<String>,
+    /// What it walks by, unless it walks along frame pointers.
+    pub(super) tables: Option<Tables>,
 }
 
 impl KernelHalf {
@@ -90,6 +108,11 @@ impl KernelHalf {
             .map_err(RecordError::kernel("create the maps of the profiler"))?;
         let ring = maps.get(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
         let ring = RingReader::new(ring).map_err(RecordError::kernel("map the ring buffer"))?;
+        // While the programs are loaded, the first of their memory is made.
+        let tables = settings
+            .has_tables(has_bpf_loop)
+            .then(|| Tables::new(&maps, settings.unwind_bytes))
+            .transpose()?;
         let mut half = Self {
             maps,
             programs: BTreeMap::new(),
@@ -100,6 +123,7 @@ impl KernelHalf {
             blocks: settings.blocks,
             back_end,
             fell_back: None,
+            tables,
         };
         for (name, tracepoint) in program::TRACEPOINTS {
             half.load_program(&object, name)?;
@@ -280,7 +304,8 @@ impl Object {
         const WHAT: &str = "set up the programs of the profiler";
         let types = KernelTypes::from_kernel()?;
         let globals = globals(&types, settings, has_bpf_loop)?;
-        let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
+        let spec =
+            with_settings(settings, has_bpf_loop, &globals).map_err(RecordError::kernel(WHAT))?;
         let mut loader =
             Loader::new(&spec, LoaderOptions::default()).map_err(RecordError::kernel(WHAT))?;
         loader.set_kernel_types(types);
@@ -288,7 +313,11 @@ impl Object {
     }
 }
 
-fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, SpecError> {
+fn with_settings(
+    settings: Settings,
+    has_bpf_loop: bool,
+    globals: &[(&str, u32)],
+) -> Result<Spec, SpecError> {
     let mut spec = Spec::parse("the kernel half", OBJECT)?;
     for (name, value) in globals {
         spec.set_global(name, &value.to_ne_bytes())?;
@@ -298,6 +327,9 @@ fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, Sp
     spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
     if settings.blocks.is_some() {
         spec.set_entries(map::THREADS, THREADS_MAX)?;
+    }
+    if settings.has_tables(has_bpf_loop) {
+        spec.set_entries(map::MAPPINGS, if settings.all { MAPPINGS_ALL } else { MAPPINGS })?;
     }
     Ok(spec)
 }
@@ -331,6 +363,9 @@ fn globals(
         (global::TASK_TGID, of_task("tgid")?),
         (global::TASK_RUNTIME, runtime),
         (global::HAS_BPF_LOOP, u32::from(has_bpf_loop)),
+        (global::WALK, settings.unwind.code()),
+        // Three quarters full: samples without copies are better than none.
+        (global::COPIES_UNTIL_BYTES, settings.buffer_bytes / 4 * 3),
     ])
 }
 
@@ -354,7 +389,7 @@ fn kernel_sp(types: &KernelTypes) -> Result<u32, BtfError> {
     Ok(thread + sp)
 }
 
-fn missing(name: &str) -> RecordError {
+pub(super) fn missing(name: &str) -> RecordError {
     RecordError::Kernel {
         what: format!("find {name}"),
         reason: "the embedded object file lacks it".to_owned(),
@@ -371,20 +406,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_loops_pass_the_verifier() {
+    fn all_walks_pass_the_verifier() {
         if !can(Verb::Profile, &findings()) {
             assert!(std::env::var_os("CI").is_none(), "CI must be able to load programs");
             eprintln!("skipped: `wingbeat doctor` says that profiling is impossible here");
             return;
         }
         let blocks = Some(Blocks { min_block_ns: 1_000, wakers: true });
-        let settings =
-            Settings { all: false, inherit: true, launcher: None, buffer_bytes: 1 << 20, blocks };
-        for has_bpf_loop in [true, false] {
-            for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
-                let loaded = KernelHalf::load_for(settings, has_bpf_loop, back_end);
-                assert!(loaded.is_ok(), "{has_bpf_loop}, {back_end:?}: {:?}", loaded.err());
-                assert_eq!(loaded.ok().map(|half| half.back_end), Some(back_end));
+        for unwind in Unwind::ALL {
+            for has_bpf_loop in [true, false] {
+                for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
+                    let (launcher, buffer_bytes) = (None, 1 << 20);
+                    let (all, inherit, unwind_bytes) = (false, true, 1 << 20);
+                    let settings = Settings {
+                        all,
+                        inherit,
+                        launcher,
+                        buffer_bytes,
+                        blocks,
+                        unwind,
+                        unwind_bytes,
+                    };
+                    let loaded = KernelHalf::load_for(settings, has_bpf_loop, back_end);
+                    let what = format!("{unwind:?}, {has_bpf_loop}, {back_end:?}");
+                    assert!(loaded.is_ok(), "{what}: {:?}", loaded.err());
+                    assert_eq!(loaded.ok().map(|half| half.back_end), Some(back_end));
+                }
             }
         }
     }

@@ -6,12 +6,14 @@ mod memory;
 mod run;
 mod sideband;
 mod switch;
+mod tables;
 
 use std::{fs, os::fd::BorrowedFd, time::Duration};
 
+pub use tables::TableCounts;
 pub use wingbeat_bpf::command::Ended;
 use wingbeat_bpf::rights::Rights;
-use wingbeat_profile_common::counter;
+use wingbeat_profile_common::{counter, walk};
 
 use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{
@@ -36,6 +38,52 @@ pub struct Options {
     pub inherit: bool,
     /// Size of the ring buffer; chosen by frequency and CPUs if not given.
     pub buffer_bytes: Option<u32>,
+    pub unwind: Unwind,
+    /// Memory of the kernel for unwind tables, at most 64 MiB.
+    pub unwind_bytes: u64,
+}
+
+/// How user stacks are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Unwind {
+    /// By unwind tables, along frame pointers where code has none.
+    #[default]
+    Auto,
+    /// Along frame pointers.
+    FramePointer,
+    /// By unwind tables alone.
+    Table,
+}
+
+impl Unwind {
+    pub const ALL: [Self; 3] = [Self::Auto, Self::FramePointer, Self::Table];
+
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::FramePointer => "frame-pointer",
+            Self::Table => "table",
+        }
+    }
+
+    fn code(self) -> u32 {
+        match self {
+            Self::Auto => walk::AUTO,
+            Self::FramePointer => walk::FRAME_POINTERS,
+            Self::Table => walk::TABLES,
+        }
+    }
+}
+
+/// How user stacks were walked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unwinding {
+    pub unwind: Unwind,
+    /// What the tables took; `None` if the kernel half had none.
+    pub tables: Option<TableCounts>,
+    /// Stacks that were sent with a copy, to be walked in user space.
+    pub copied: u64,
 }
 
 /// How a recording is going.
@@ -65,8 +113,7 @@ pub struct Finished {
     /// Size of all records in the ring buffer.
     pub record_bytes: u64,
     pub events_lost: u64,
-    /// Pieces of stack lost because the ring buffer was full.
-    pub tails_lost: u64,
+    pub unwinding: Unwinding,
     /// Children not followed.
     pub children_lost: u64,
     pub ended: Option<Ended>,

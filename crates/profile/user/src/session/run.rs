@@ -20,10 +20,11 @@ use wingbeat_bpf::{
 use wingbeat_profile_common::counter;
 
 use super::{
-    CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress,
+    CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwinding,
     descriptors::raise_limit,
     kernel::{BackEnd, Blocks, KernelHalf, Settings},
     sideband::Sideband,
+    tables::Tables,
 };
 use crate::{
     counts::Clocks,
@@ -83,6 +84,8 @@ fn open_process(pid: u32) -> Result<OwnedFd, RecordError> {
 /// One recording under way.
 pub(super) struct Session {
     kernel_half: KernelHalf,
+    /// Unless stacks are walked along frame pointers.
+    tables: Option<Tables>,
     sideband: Sideband,
     recorder: Recorder,
     cpus: Vec<u32>,
@@ -129,8 +132,11 @@ impl Session {
                 .mode
                 .blocks()
                 .then_some(Blocks { min_block_ns: options.min_block_ns, wakers: options.wakers }),
+            unwind: options.unwind,
+            unwind_bytes: options.unwind_bytes,
         };
-        let kernel_half = KernelHalf::load(settings)?;
+        let mut kernel_half = KernelHalf::load(settings)?;
+        let tables = kernel_half.tables.take();
         let sideband = Sideband::open(&cpus)?;
         let scope = match options.targets {
             Targets::All => Scope::All,
@@ -143,6 +149,7 @@ impl Session {
         }
         Ok(Self {
             kernel_half,
+            tables,
             sideband,
             recorder,
             cpus,
@@ -169,6 +176,10 @@ impl Session {
         }
         if let Targets::Pids(pids) = &options.targets {
             self.take_on(pids, options.inherit)?;
+            if let Some(tables) = &mut self.tables {
+                tables.update(&mut self.recorder, now_ns())?;
+                tables.finish(&self.recorder)?;
+            }
         }
         self.machine_before = MachineTime::read();
         if options.targets == Targets::All {
@@ -232,10 +243,12 @@ impl Session {
                 Some(deadline) => deadline.saturating_duration_since(Instant::now()),
                 None => DRAIN_INTERVAL,
             };
-            let wakeup = self.wait(stop, wait.min(DRAIN_INTERVAL))?;
+            let has_work = self.tables.as_ref().is_some_and(Tables::has_work);
+            let wait = if has_work { Duration::ZERO } else { wait.min(DRAIN_INTERVAL) };
+            let wakeup = self.wait(stop, wait)?;
             self.interrupted |= wakeup.interrupted;
             let is_over = wakeup.interrupted || wakeup.command_ended;
-            self.drain(false);
+            self.drain(false)?;
             if told.elapsed() >= DRAIN_INTERVAL {
                 told = Instant::now();
                 progress(Progress {
@@ -287,7 +300,7 @@ impl Session {
     /// Takes records and events in the order of their time: an address means what was mapped there
     /// when the sample was taken. Samples are read first, so that all events before them have been
     /// written by the time that these are read; events after them wait, unless this is the end.
-    fn drain(&mut self, is_last: bool) {
+    fn drain(&mut self, is_last: bool) -> Result<(), RecordError> {
         let until_ns = now_ns() - SETTLE_NS;
         let mut bytes = Vec::new();
         let mut records = Vec::new();
@@ -317,6 +330,10 @@ impl Session {
             self.recorder.record(record);
         }
         events.for_each(|event| self.recorder.event(event));
+        match &mut self.tables {
+            Some(tables) if !is_last => tables.update(&mut self.recorder, until_ns),
+            _ => Ok(()),
+        }
     }
 
     /// Reports what has not come back, and takes the accounts of the threads that live.
@@ -366,7 +383,7 @@ impl Session {
         let duration_ns = self.started.elapsed().as_nanos() as u64;
         // While those that still run can be asked.
         let cpu_time = self.cpu_time(options, machine)?;
-        self.drain(true);
+        self.drain(true)?;
         let off_cpu = match options.mode.blocks() {
             true => Some(self.off_cpu(options, end_ns)?),
             false => None,
@@ -406,7 +423,11 @@ impl Session {
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,
             record_bytes: counters.get(counter::RECORD_BYTES),
-            tails_lost: counters.get(counter::TAILS_LOST),
+            unwinding: Unwinding {
+                unwind: options.unwind,
+                tables: self.tables.as_ref().map(Tables::counts),
+                copied: counters.get(counter::COPIED),
+            },
             children_lost: counters.get(counter::CHILDREN_LOST),
             ended: self.ended,
             recorder: self.recorder,

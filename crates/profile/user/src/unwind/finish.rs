@@ -1,26 +1,11 @@
-//! From the end of the frame pointers to the entry point of the thread.
+//! Walks on where the kernel half could not, by the same rules and a copy of the stack.
 
 use wingbeat_profile_common::{
-    Stop,
-    unwind::{Frame, Problem, Rule, Source, Thread, caller},
+    USER_FRAMES_MAX,
+    unwind::{self, Frame, Problem, Rule, step},
 };
 
 use crate::model::{BrokenReason, Completeness};
-
-/// Frames added at most: below `main` and thread functions there are three or four.
-const FRAMES_MAX: usize = 32;
-
-/// Where the walk along the frame pointers ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Start {
-    /// The last address found.
-    pub pc: u64,
-    /// It is a return address, and so may be one past the end of its function.
-    pub is_return: bool,
-    pub sp: u64,
-    pub bp: u64,
-    pub stop: Stop,
-}
 
 /// Words of stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,100 +15,46 @@ pub(crate) struct Memory {
     pub words: Vec<u64>,
 }
 
-impl Memory {
-    /// The word at an address.
-    pub(crate) fn word(&self, address: u64) -> Option<u64> {
-        self.position(address).and_then(|position| self.words.get(position).copied())
-    }
-
-    /// Position of the word at an address.
-    fn position(&self, address: u64) -> Option<usize> {
+impl unwind::Memory for &Memory {
+    fn word(&mut self, address: u64) -> Option<u64> {
         let distance = address.checked_sub(self.start)?;
         let position = usize::try_from(distance / 8).ok()?;
-        (distance % 8 == 0 && position < self.words.len()).then_some(position)
+        self.words.get(position).filter(|_| distance.is_multiple_of(8)).copied()
     }
 }
 
-/// Memory of which it is noted how much was read.
-struct Noting<'a> {
-    memory: Option<&'a Memory>,
-    words_used: usize,
-}
-
-impl Thread for Noting<'_> {
-    fn word(&mut self, address: u64) -> Option<u64> {
-        let memory = self.memory?;
-        let position = memory.position(address)?;
-        self.words_used = self.words_used.max(position + 1);
-        Some(memory.words[position])
-    }
-
-    fn register(&mut self, _number: u8) -> Option<u64> {
-        None
-    }
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    /// Callers that were missing, innermost first.
-    pub frames: Vec<u64>,
-    /// How far the stack reaches with them.
-    pub completeness: Completeness,
-    /// Words of memory that were looked at, from the first to the last.
-    pub words_used: usize,
-}
-
-/// Unwinds on by the tables. `rule` gives the rule at an address of the process, `memory` the stack.
-/// Frames are believed only if they lead all the way to the end: memory that was never a stack does
-/// not.
+/// Adds the callers of a frame to the frames before it, and tells how far the stack reaches with them.
+/// `rule` gives the rule at an address of the process; `None` where no code is mapped.
 pub(crate) fn finish(
-    start: Start,
-    memory: Option<&Memory>,
-    rule: impl FnMut(u64) -> Rule,
-) -> Outcome {
-    let mut thread = Noting { memory, words_used: 0 };
-    let (frames, completeness) = match start.stop {
-        Stop::KernelThread => (Vec::new(), Completeness::Complete),
-        Stop::Depth => (Vec::new(), Completeness::Truncated),
-        stop => match walk(start, &mut thread, rule) {
-            Some(frames) => (frames, Completeness::Complete),
-            None => (Vec::new(), without_tables(stop)),
-        },
-    };
-    Outcome { frames, completeness, words_used: thread.words_used }
-}
-
-/// The callers down to the end of the stack, if it is reached.
-fn walk(
-    start: Start,
-    thread: &mut Noting<'_>,
-    mut rule: impl FnMut(u64) -> Rule,
-) -> Option<Vec<u64>> {
-    let Start { pc: ip, is_return, sp, bp, stop } = start;
-    let source = if is_return { Source::Call } else { Source::Thread };
-    let mut frame = Frame { ip, sp, fp: Some(bp), source };
-    let mut frames = Vec::new();
-    while frames.len() < FRAMES_MAX {
-        match caller(&frame, &rule(frame.address()), thread) {
-            Ok(Some(next)) => frame = next,
-            Ok(None) | Err(Problem::NotAReturn) => return Some(frames),
-            // No table here. A zero frame pointer is then the only sign of the end that code
-            // without tables (assembly, Go) can give.
-            Err(Problem::NoRule) if stop == Stop::Zero && frames.is_empty() => return Some(frames),
-            Err(_) => return None,
+    start: Frame,
+    mut memory: &Memory,
+    frames: &mut Vec<u64>,
+    mut rule: impl FnMut(u64) -> Option<Rule>,
+) -> Completeness {
+    let mut frame = start;
+    while frames.len() < USER_FRAMES_MAX {
+        let Some(rule) = rule(frame.address()) else {
+            return Completeness::Broken(BrokenReason::NoTable);
+        };
+        match step(&mut frame, &rule, &mut memory) {
+            Ok(true) => frames.push(frame.return_address()),
+            Ok(false) => return Completeness::Complete,
+            Err(problem) => return Completeness::Broken(reason(problem)),
         }
-        frames.push(frame.ip);
     }
-    None
+    Completeness::Truncated
 }
 
-fn without_tables(stop: Stop) -> Completeness {
-    Completeness::Broken(match stop {
-        Stop::Unreadable => BrokenReason::Unreadable,
-        Stop::NotAReturn => BrokenReason::BadReturnAddress,
-        _ => BrokenReason::NoFramePointer,
-    })
+fn reason(problem: Problem) -> BrokenReason {
+    match problem {
+        Problem::NoRule => BrokenReason::NoFramePointer,
+        Problem::Unsupported | Problem::RegisterLost | Problem::NotHigher => {
+            BrokenReason::Unsupported
+        }
+        Problem::NotAReturn => BrokenReason::BadReturnAddress,
+        // The copy is too short, or there is none.
+        Problem::Unreadable | Problem::NoTable => BrokenReason::NoTable,
+    }
 }
 
 #[cfg(test)]
@@ -140,62 +71,47 @@ mod tests {
     const ENTRY: u64 = 0x4000;
 
     /// The bottom of a C program: two functions without frame pointers, then the entry point.
-    fn rule(address: u64) -> Rule {
-        match address {
+    fn rule(address: u64) -> Option<Rule> {
+        Some(match address {
             0x1fff => Rule::framed(SP, 0x20),
             0x2fff => Rule::framed(SP, 0x10).saving_fp(-2),
             0x3fff => Rule::END,
+            0x8000.. => return None,
             _ => Rule::GAP,
-        }
+        })
     }
 
-    fn start(stop: Stop) -> Start {
-        Start { pc: MAIN_CALLER, is_return: true, sp: 0x7000, bp: 1, stop }
+    fn start(ip: u64, fp: Option<u64>) -> Frame {
+        Frame::new(ip, 0x7000, fp, true)
     }
 
-    fn memory() -> Memory {
-        Memory { start: 0x7000, words: vec![9, 9, 9, LIBC_START, 0, ENTRY] }
-    }
-
-    #[test]
-    fn reaches_the_entry_point() {
-        let outcome = finish(start(Stop::NotAFrame), Some(&memory()), rule);
-        let frames = vec![LIBC_START, ENTRY];
-        let completeness = Completeness::Complete;
-        assert_eq!(outcome, Outcome { frames, completeness, words_used: 6 });
+    fn check(start: Frame, words: &[u64], expected: &[u64], end: Result<(), BrokenReason>) {
+        let memory = Memory { start: 0x7000, words: words.to_vec() };
+        let mut frames = Vec::new();
+        let found = finish(start, &memory, &mut frames, rule);
+        let end = end.map_or_else(Completeness::Broken, |()| Completeness::Complete);
+        assert_eq!((frames.as_slice(), found), (expected, end));
     }
 
     #[test]
-    fn says_why_not() {
-        let check = |stop, memory: Option<&Memory>, expected| {
-            let outcome = finish(start(stop), memory, rule);
-            assert_eq!((outcome.frames, outcome.completeness), (Vec::new(), expected));
-        };
-        let short = Memory { words: memory().words[..4].to_vec(), ..memory() };
-        let wrong = Memory { words: vec![9; 6], ..memory() };
-        let no_fp = Completeness::Broken(BrokenReason::NoFramePointer);
-        check(Stop::NotAFrame, None, no_fp);
-        check(Stop::Zero, None, no_fp);
-        check(Stop::NotAFrame, Some(&short), no_fp);
-        check(Stop::Unreadable, Some(&wrong), Completeness::Broken(BrokenReason::Unreadable));
-        let bad_return = Completeness::Broken(BrokenReason::BadReturnAddress);
-        check(Stop::NotAReturn, None, bad_return);
-        check(Stop::Depth, Some(&memory()), Completeness::Truncated);
-        check(Stop::KernelThread, None, Completeness::Complete);
+    fn the_end_is_reached_or_the_reason_is_kept() {
+        let words = [9, 9, 9, LIBC_START, 0, ENTRY];
+        check(start(MAIN_CALLER, Some(1)), &words, &[LIBC_START, ENTRY], Ok(()));
+        // A copy that is too short gives what it has.
+        let no_table = Err(BrokenReason::NoTable);
+        check(start(MAIN_CALLER, Some(1)), &words[..5], &[LIBC_START], no_table);
+        check(start(MAIN_CALLER, Some(1)), &[], &[], no_table);
+        check(start(MAIN_CALLER, Some(1)), &[9, 9, 9, 0x9000], &[0x9000], no_table);
     }
 
     #[test]
-    fn a_zero_frame_pointer_ends_code_without_tables() {
-        let outcome = finish(start(Stop::Zero), None, |_| Rule::GAP);
-        assert_eq!((outcome.frames, outcome.completeness), (Vec::new(), Completeness::Complete));
-        let outcome = finish(start(Stop::NotAFrame), None, |_| Rule::GAP);
-        assert_ne!(outcome.completeness, Completeness::Complete);
-    }
-
-    #[test]
-    fn rules_that_go_in_circles_end() {
-        let circle = |_| Rule { return_words: 0, ..Rule::framed(SP, 0) };
-        let outcome = finish(start(Stop::NotAFrame), Some(&memory()), circle);
-        assert_ne!(outcome.completeness, Completeness::Complete);
+    fn code_without_rules_is_left_along_its_frame_pointer() {
+        let words = [9, 9, 0x7020, MAIN_CALLER];
+        check(start(0x5000, Some(0x7010)), &words, &[MAIN_CALLER], Err(BrokenReason::NoTable));
+        check(start(0x5000, Some(0)), &words, &[], Ok(()));
+        let no_frame_pointer = Err(BrokenReason::NoFramePointer);
+        check(start(0x5000, Some(0x7011)), &words, &[], no_frame_pointer);
+        check(start(0x5000, Some(0x6ff0)), &words, &[], no_frame_pointer);
+        check(start(0x5000, None), &words, &[], no_frame_pointer);
     }
 }

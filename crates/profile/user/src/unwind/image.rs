@@ -63,6 +63,24 @@ impl Image {
         segment.address.checked_add(offset - segment.offset)
     }
 
+    /// What is to be added to an offset within a mapped part of the file, with wrap-around, to get the
+    /// address of its code. A mapping begins at a page, which may belong to the segment before.
+    pub(crate) fn address_of_code(&self, offset: u64, len: u64) -> Option<u64> {
+        let end = offset.saturating_add(len);
+        let is_mapped = |segment: &&Segment| {
+            segment.executable
+                && segment.offset < end
+                && offset < segment.offset.saturating_add(segment.size)
+        };
+        let segment = self.segments.iter().find(is_mapped)?;
+        Some(segment.address.wrapping_sub(segment.offset))
+    }
+
+    /// Its unwind rules; none of a 32-bit program.
+    pub(crate) fn rules(&self) -> Option<&wingbeat_unwind::Image> {
+        self.rules.as_ref()
+    }
+
     /// Addresses of the executable part, and the file offset of its first byte.
     pub(crate) fn text(&self) -> Option<((u64, u64), u64)> {
         let executable = || self.segments.iter().filter(|segment| segment.executable);

@@ -1,0 +1,188 @@
+//! Looks up the rule at an address of a process: mapping, directory, rows, rule.
+
+use aya_ebpf::{
+    bindings::BPF_F_NO_PREALLOC,
+    btf_maps::{self, ArrayOfMaps},
+    helpers::bpf_ktime_get_ns,
+    macros::{btf_map, map},
+    maps::{Array, HashMap},
+};
+use wingbeat_profile_common::{
+    unwind::{
+        Rule,
+        layout::{
+            Block, CHUNK_BLOCKS, CHUNKS_MAX, CodeMapping, GRANULE_BYTES, GRANULES, Granule,
+            MAPPING_STEPS, RULES_MAX, Space, rule_number, sign,
+        },
+    },
+    walk,
+};
+
+use crate::{maps::setting, stack::Walk};
+
+/// The pool of blocks, by chunks that come as they are needed.
+#[btf_map]
+static CHUNKS: ArrayOfMaps<
+    btf_maps::Array<Block, { CHUNK_BLOCKS as usize }>,
+    { CHUNKS_MAX as usize },
+> = ArrayOfMaps::new();
+
+#[map]
+static RULES: Array<Rule> = Array::with_max_entries(RULES_MAX, 0);
+
+/// The size is set at load.
+#[map]
+static MAPPINGS: Array<CodeMapping> = Array::with_max_entries(1, 0);
+
+#[map]
+static SPACES: HashMap<u32, Space> = HashMap::with_max_entries(PROCESSES_MAX, BPF_F_NO_PREALLOC);
+
+/// When a process began, or became another program. What user space knows may be older.
+#[map]
+static BEGINNINGS: HashMap<u32, u64> = HashMap::with_max_entries(PROCESSES_MAX, BPF_F_NO_PREALLOC);
+
+const PROCESSES_MAX: u32 = 65_536;
+
+/// A child process has what its parent has.
+#[inline(always)]
+pub fn fork(parent_pid: u32, child_pid: u32) {
+    if setting!(WALK) == walk::FRAME_POINTERS {
+        return;
+    }
+    let now_ns = begin(child_pid);
+    // SAFETY: a live element of the map.
+    match unsafe { SPACES.get(&parent_pid) } {
+        Some(&Space { first, count, .. }) => {
+            // A failure means that user space learns of the child by its first sample.
+            let _ = SPACES.insert(&child_pid, &Space { first, count, as_of_ns: now_ns }, 0);
+        }
+        None => {
+            let _ = SPACES.remove(&child_pid);
+        }
+    }
+}
+
+/// A process becomes another program.
+#[inline(always)]
+pub fn exec(pid: u32) {
+    if setting!(WALK) != walk::FRAME_POINTERS {
+        begin(pid);
+        let _ = SPACES.remove(&pid);
+    }
+}
+
+/// A process is gone.
+#[inline(always)]
+pub fn forget(pid: u32) {
+    if setting!(WALK) != walk::FRAME_POINTERS {
+        let _ = SPACES.remove(&pid);
+        let _ = BEGINNINGS.remove(&pid);
+    }
+}
+
+/// Notes that a program begins, and when.
+#[inline(always)]
+fn begin(pid: u32) -> u64 {
+    // SAFETY: a helper without arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    // A failure means that what user space knows is believed.
+    let _ = BEGINNINGS.insert(&pid, &now_ns, 0);
+    now_ns
+}
+
+/// Notes where the mappings of a process are.
+///
+/// # Safety
+///
+/// `walk` points to a walk.
+#[inline(always)]
+pub unsafe fn enter(walk: *mut Walk, pid: u32) {
+    // SAFETY: live elements of maps, and the caller's.
+    unsafe {
+        let begun_ns = BEGINNINGS.get(&pid).copied().unwrap_or(0);
+        (*walk).count = 0;
+        if let Some(space) = SPACES.get(&pid)
+            && space.as_of_ns >= begun_ns
+        {
+            (*walk).first = space.first;
+            (*walk).count = space.count;
+        }
+        (*walk).mapping = CodeMapping { start: 1, end: 0, bias: 0, directory: 0, granules: 0 };
+    }
+}
+
+/// A rule by its number.
+#[inline(always)]
+pub fn rule(number: u32) -> Option<&'static Rule> {
+    RULES.get(number)
+}
+
+/// Finds the rule at an address, and notes its number; false if its table is not there.
+#[inline(never)]
+pub fn find_rule(walk: &mut Walk, address: u64) -> bool {
+    match rule_number_at(walk, address) {
+        Some(number) => {
+            walk.rule = number.into();
+            true
+        }
+        None => false,
+    }
+}
+
+#[inline(always)]
+fn rule_number_at(walk: &mut Walk, address: u64) -> Option<u16> {
+    if address < walk.mapping.start || address >= walk.mapping.end {
+        find_mapping(walk, address)?;
+    }
+    let distance = address.wrapping_add(walk.mapping.bias);
+    let granule = distance / GRANULE_BYTES;
+    Some(if granule < u64::from(walk.mapping.granules) {
+        let directory = walk.mapping.directory + (granule / GRANULES as u64) as u32;
+        let place = (granule as usize % GRANULES) * 4;
+        let word = block(directory).map(|block| {
+            u32::from_le_bytes([block[place], block[place + 1], block[place + 2], block[place + 3]])
+        });
+        let granule = Granule(word.unwrap_or(0));
+        if granule == Granule::NONE {
+            return None;
+        }
+        let rows = block(granule.block())?;
+        rule_number(rows, granule, distance as u8)
+    } else {
+        GAP
+    })
+}
+
+/// Number of [`Rule::GAP`].
+const GAP: u16 = 0;
+
+#[inline(always)]
+fn block(number: u32) -> Option<&'static Block> {
+    CHUNKS.get_value(number / CHUNK_BLOCKS, &(number % CHUNK_BLOCKS))
+}
+
+/// Finds the mapping of an address among those of the process.
+#[inline(always)]
+fn find_mapping(walk: &mut Walk, address: u64) -> Option<()> {
+    // Without branches: the verifier would follow each way through them.
+    let (first, count) = (u64::from(walk.first), u64::from(walk.count));
+    let mut found = 0_u64;
+    let mut step = 1_u64 << (MAPPING_STEPS - 1);
+    while step > 0 {
+        let next = found + step;
+        // The array goes on behind the last list, so that there is always one.
+        let start = MAPPINGS.get((first + next - 1) as u32)?.start;
+        let (exists, is_before) = (next.wrapping_sub(count + 1), start.wrapping_sub(address + 1));
+        found += sign(exists & is_before) * step;
+        step >>= 1;
+    }
+    if found == 0 {
+        return None;
+    }
+    let mapping = MAPPINGS.get((first + found - 1) as u32)?;
+    if address >= mapping.end {
+        return None;
+    }
+    walk.mapping = *mapping;
+    Some(())
+}

@@ -1,0 +1,173 @@
+//! Stacks of programs as compilers make them when nobody asks for frame pointers.
+
+use std::{path::Path, process::Command};
+
+use crate::{
+    support::{Run, build_with, launch, turn_in_folder},
+    target::emulation_percent,
+};
+
+/// What compilers do by default, and calls that stay calls.
+const BARE: &[&str] = &["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
+
+/// Three functions, none of which has a frame pointer.
+const NESTED: &str = r#"
+OWN long inner(long a, long b, long c) { long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i + b; return sum + c; }
+OWN long middle(long a) { long b = inner(a, a + 1, a + 2); return b + inner(b, b, a); }
+int main(void) { long sum = 0; while (cpu_s() < 1) for (int i = 0; i < 100; i++) sum += middle(sum); return sum == 42; }"#;
+
+/// At most one stack in 200 is not complete, and one more. Where the machine is emulated, tables come
+/// late.
+fn is_whole(run: &Run) {
+    let broken = run.number("/stacks/broken") + run.number("/stacks/truncated");
+    let limit = run.samples() as f64 * (0.5 + emulation_percent()) / 100.0 + 1.0;
+    assert!(broken as f64 <= limit, "{}", run.summary);
+    assert!(!run.stderr.contains("too early"), "{}", run.stderr);
+}
+
+fn run(folder: &Path, name: &str, source: &str, flags: &[&str], options: &[&str]) -> Run {
+    let program = build_with(folder, name, source, &[BARE, flags].concat());
+    launch(folder, &[&["-F", "499"], options].concat(), &program, &[])
+}
+
+#[test]
+fn a_program_without_frame_pointers_is_whole() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    for (name, flags) in [("bare", &[][..]), ("static", &["-static"]), ("pie", &["-static-pie"])] {
+        let run = run(folder.path(), name, NESTED, flags, &[]);
+        is_whole(&run);
+        let tower = format!("{name};_start;");
+        assert!(run.percent_with(&tower) > 99.0, "{name}: {:?}", run.folded);
+        assert!(run.percent_with(";main;middle;inner") > 95.0, "{name}: {:?}", run.folded);
+    }
+}
+
+#[test]
+fn a_stripped_program_is_whole() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    is_whole(&run(folder.path(), "stripped", NESTED, &["-s"], &[]));
+    // Without section headers, program headers lead to the call frame information.
+    let program = folder.path().join("stripped");
+    let mut bytes = std::fs::read(&program).expect("program");
+    bytes[0x28..0x30].fill(0);
+    bytes[0x3a..0x40].fill(0);
+    std::fs::write(&program, bytes).expect("program");
+    is_whole(&launch(folder.path(), &["-F", "499"], &program, &[]));
+}
+
+#[test]
+fn a_rust_program_built_as_cargo_does_is_whole() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = "
+#[inline(never)] fn leaf(n: u64) -> u64 { (0..n).fold(1, |a, b| std::hint::black_box(a ^ b)) }
+#[inline(never)] fn middle(n: u64) -> u64 { leaf(n) + 1 }
+fn main() {
+    let begun = std::time::Instant::now();
+    let mut sum = 0_u64;
+    while begun.elapsed().as_millis() < 800 { sum = sum.wrapping_add(middle(10_000)); }
+    std::thread::scope(|scope| { scope.spawn(|| println!(\"{}\", middle(100_000_000))); });
+    println!(\"{sum}\");
+}";
+    let file = folder.path().join("plain.rs");
+    std::fs::write(&file, source).expect("source");
+    let program = folder.path().join("plain");
+    let mut rustc = Command::new("rustc");
+    rustc.args(["-C", "opt-level=3", "-C", "force-frame-pointers=no", "-o"]);
+    // Guests have no compiler.
+    let Ok(output) = rustc.arg(&program).arg(&file).output() else { return };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
+    is_whole(&run);
+    assert!(run.percent_with("_start;") > 30.0, "{:?}", run.folded);
+    assert!(run.percent_with(";plain::middle;plain::leaf") > 90.0, "{:?}", run.folded);
+}
+
+#[test]
+fn a_signal_is_on_top_of_what_it_interrupted() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+#include <signal.h>
+#include <sys/time.h>
+static volatile long handled;
+OWN void works(void) { spin(1500000); }
+OWN void handler(int number) { works(); handled += number; }
+OWN void loops(void) { while (cpu_s() < 1) spin(100000); }
+static char stack[1 << 16];
+int main(void) {
+    stack_t other = { .ss_sp = stack, .ss_size = sizeof stack };
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
+    if (sigaltstack(&other, 0) || sigaction(SIGALRM, &action, 0)) return 1;
+    struct itimerval often = { { 0, 20000 }, { 0, 20000 } };
+    if (setitimer(ITIMER_REAL, &often, 0)) return 1;
+    loops();
+    return handled == 0;
+}"#;
+    let run = run(folder.path(), "signals", source, &[], &[]);
+    is_whole(&run);
+    assert!(run.percent_with("signals;_start;") > 99.0, "{:?}", run.folded);
+    let is_nested = |stack: &str| {
+        let place = |name: &str| stack.find(name);
+        let order = [";main;loops", ";handler;works"].map(place);
+        order[0].is_some() && order[0] < order[1]
+    };
+    let nested = run.folded.iter().filter(|(stack, _)| is_nested(stack));
+    let nested: u64 = nested.map(|(_, count)| count).sum();
+    let handled = run.samples_with(";handler;works");
+    assert!(handled > 4 && nested == handled, "{nested} of {handled}: {:?}", run.folded);
+}
+
+#[test]
+fn code_of_a_jit_is_left_along_its_frame_pointer() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    // push rbp; mov rbp,rsp; mov ecx,1000000; dec ecx; jnz -4; pop rbp; ret
+    let source = r#"
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+OWN void runs(void (*jit)(void)) { while (cpu_s() < 1) jit(); }
+int main(void) {
+    void *place = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(place, code, sizeof code);
+    runs(place);
+    return 0;
+}"#;
+    let run = run(folder.path(), "jit", source, &[], &[]);
+    is_whole(&run);
+    assert!(run.percent_with("jit;_start;") > 99.0, "{:?}", run.folded);
+    assert!(run.percent_with(";main;runs;") > 95.0, "{:?}", run.folded);
+    // Told to use tables only, it does not guess.
+    let program = folder.path().join("jit");
+    let run = launch(folder.path(), &["-F", "499", "--unwind", "table"], &program, &[]);
+    assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
+}
+
+#[test]
+fn what_cannot_be_walked_is_blamed() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let check = |flags: &[&str], options: &[&str], expected: [&str; 2]| {
+        let run = run(folder.path(), "bare", NESTED, flags, options);
+        assert!(run.number("/stacks/broken") * 2 > run.samples(), "{}", run.summary);
+        for text in expected {
+            assert!(run.stderr.contains(text), "{}", run.stderr);
+        }
+    };
+    // With debug information there would be a `.debug_frame`.
+    let without = ["-fno-asynchronous-unwind-tables", "-g0"];
+    let missing = "missing unwind information and frame pointers in bare";
+    check(&without, &[], [missing, "-fno-omit-frame-pointer"]);
+    let by_frame_pointers = ["--unwind", "frame-pointer"];
+    check(&[], &by_frame_pointers, ["missing frame pointers in", "use --unwind auto"]);
+}
+
+#[test]
+fn tables_find_room_or_make_it() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = build_with(folder.path(), "bare", NESTED, BARE);
+    let run = launch(folder.path(), &["-F", "499", "--unwind-memory", "1M"], &program, &[]);
+    is_whole(&run);
+    assert!(run.number("/unwind/tables/files") >= 2, "{}", run.summary);
+    assert_eq!(run.number("/unwind/tables/limit_bytes"), 1 << 20);
+    assert_eq!(run.number("/unwind/tables/refused"), 0, "{}", run.summary);
+}
