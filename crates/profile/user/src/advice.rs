@@ -10,6 +10,7 @@ use wingbeat_text::{duration, plural, share};
 use crate::model::Mode;
 use crate::session::Unwind;
 use crate::summary::{Summary, off_cpu::OffCpu};
+use crate::symbolize::refused::Refused;
 
 /// Something to know about a recording.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +88,12 @@ pub enum ProfileWarning {
     Truncated {
         truncated: u64,
         samples: u64,
+    },
+    /// Files that name code of a JIT compiler were not believed.
+    NamesRefused {
+        file: Refused,
+        /// How many more there are.
+        others: u64,
     },
     /// Events about mappings were lost.
     EventsLost(u64),
@@ -175,6 +182,10 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     if stacks.truncated > 0 {
         let truncated = stacks.truncated;
         warnings.push(ProfileWarning::Truncated { truncated, samples: taken });
+    }
+    if let Some((file, others)) = summary.jit.refused.split_first() {
+        let (file, others) = (file.clone(), others.len() as u64);
+        warnings.push(ProfileWarning::NamesRefused { file, others });
     }
     if summary.events_lost > 0 {
         warnings.push(ProfileWarning::EventsLost(summary.events_lost));
@@ -306,6 +317,7 @@ impl ProfileWarning {
             Self::Failed { .. } => "samples-failed",
             Self::Broken { .. } => "stacks-broken",
             Self::Truncated { .. } => "stacks-truncated",
+            Self::NamesRefused { .. } => "names-refused",
             Self::EventsLost(_) => "events-lost",
             Self::ChildrenLost(_) => "children-lost",
         }
@@ -377,6 +389,13 @@ impl ProfileWarning {
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
                 share::part(*truncated, *samples)
             ),
+            Self::NamesRefused { file: Refused { pid, path, reason }, others } => {
+                let more = match others {
+                    0 => String::new(),
+                    others => format!(" (and {} more)", plural(*others, "file")),
+                };
+                format!("{path} of PID {pid} was not used, because {reason}{more}")
+            }
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
             }
@@ -400,6 +419,7 @@ impl ProfileWarning {
             Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining samples",
             Self::Broken { .. } => "callers are missing there",
             Self::Truncated { .. } => "their outermost callers are missing",
+            Self::NamesRefused { .. } => "code of its JIT compiler has no names",
             Self::EventsLost(_) => "some frames may lack names",
             Self::ChildrenLost(_) => "the table of targets was full",
             Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
@@ -427,6 +447,9 @@ impl ProfileWarning {
             Self::Broken { .. } => {
                 "keep its .eh_frame section, or rebuild it with frame pointers: RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
                  -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer for C and C++"
+            }
+            Self::NamesRefused { .. } => {
+                "make it a regular file that belongs to the user of the process"
             }
             Self::NoSamples(_)
             | Self::ReusedWrong { .. }

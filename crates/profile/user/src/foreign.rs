@@ -2,13 +2,20 @@
 //! lies at such a path may be anything: a pipe that nobody writes to, a device, a link.
 
 use std::{
+    fmt,
     fs::{File, OpenOptions},
     io::{self, Read as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::{
+        fd::AsFd,
+        unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    },
     path::Path,
 };
 
-use rustix::fs::OFlags;
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2},
+    io::Errno,
+};
 
 /// Opens a regular file for reading, and nothing else; never waits.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
@@ -21,16 +28,123 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a regular file, up to a number of bytes.
-pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+/// Why a file with names is not believed: whoever writes it decides what a profile says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Distrust {
+    /// It is a symbolic link, which may lead anywhere.
+    Link,
+    /// A pipe, a device or a folder.
+    NotRegular,
+    /// It belongs neither to the user of the process, where that is known, nor to root.
+    Owner { owner: u32, user: Option<u32> },
+}
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link => f.write_str("it is a symbolic link"),
+            Self::NotRegular => f.write_str("it is not a regular file"),
+            Self::Owner { owner, user: Some(user) } => {
+                write!(f, "it belongs to user {owner}, and the process to user {user}")
+            }
+            Self::Owner { owner, user: None } => write!(
+                f,
+                "it belongs to user {owner}, and the process ended before its user was known"
+            ),
+        }
+    }
+}
+
+/// A file with names that is not to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Untold {
+    /// It is not there, or cannot be read.
+    Missing,
+    Refused(Distrust),
+}
+
+/// Reads a file that names code of a process of this user, up to a number of bytes. `name` is one in
+/// this folder, not a path.
+pub(crate) fn read_trusted(
+    folder: impl AsFd,
+    name: &str,
+    user: Option<u32>,
+    bytes_max: u64,
+) -> Result<Vec<u8>, Untold> {
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty()).map_err(|error| match error {
+        Errno::LOOP => Untold::Refused(Distrust::Link),
+        _ => Untold::Missing,
+    })?;
+    let file = File::from(file);
+    trust(&file, user)?;
     let mut bytes = Vec::new();
-    open_regular(path)?.take(bytes_max).read_to_end(&mut bytes)?;
+    file.take(bytes_max).read_to_end(&mut bytes).map_err(|_| Untold::Missing)?;
     Ok(bytes)
+}
+
+/// Is what an open file says of a process of this user to be believed?
+pub(crate) fn trust(file: &File, user: Option<u32>) -> Result<(), Untold> {
+    let data = file.metadata().map_err(|_| Untold::Missing)?;
+    let owner = data.uid();
+    if !data.is_file() {
+        Err(Untold::Refused(Distrust::NotRegular))
+    } else if owner == 0 || Some(owner) == user {
+        Ok(())
+    } else {
+        Err(Untold::Refused(Distrust::Owner { owner, user }))
+    }
+}
+
+/// Opens `/tmp` as a process sees it, to look up names in. Links on the way are followed within its own
+/// root: one to `/etc` must not become ours.
+pub(crate) fn open_tmp(pid: u32) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = openat(CWD, format!("/proc/{pid}/root"), flags, Mode::empty())?;
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    Ok(File::from(openat2(root, "tmp", flags, Mode::empty(), within)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_believed_of_regular_files_of_the_user_and_of_root() {
+        let folder = tempfile::tempdir().expect("folder");
+        let me = rustix::process::geteuid().as_raw();
+        std::fs::write(folder.path().join("map"), b"1 2 a").expect("write");
+        std::os::unix::fs::symlink("map", folder.path().join("link")).expect("link");
+        std::fs::create_dir(folder.path().join("folder")).expect("folder");
+        let open = File::open(folder.path()).expect("open");
+        let check = |name, user, expected: Result<&[u8], Untold>| {
+            let found = read_trusted(&open, name, user, 3);
+            assert_eq!(found.as_deref(), expected.as_ref().copied(), "{name}");
+        };
+        check("map", Some(me), Ok(b"1 2"));
+        check("link", Some(me), Err(Untold::Refused(Distrust::Link)));
+        check("folder", Some(me), Err(Untold::Refused(Distrust::NotRegular)));
+        check("absent", Some(me), Err(Untold::Missing));
+        if me == 0 {
+            let path = folder.path().join("map");
+            let refused = |user| Err(Untold::Refused(Distrust::Owner { owner: 7, user }));
+            check("map", Some(7), Ok(b"1 2"));
+            check("map", None, Ok(b"1 2"));
+            std::os::unix::fs::chown(path, Some(7), None).expect("chown");
+            check("map", Some(7), Ok(b"1 2"));
+            check("map", Some(8), refused(Some(8)));
+            check("map", None, refused(None));
+        }
+    }
+
+    #[test]
+    fn the_folder_of_a_process_is_that_of_its_root() {
+        let tmp = open_tmp(std::process::id()).expect("open").metadata().expect("metadata");
+        let ours = Path::new("/tmp").metadata().expect("metadata");
+        assert_eq!((tmp.dev(), tmp.ino()), (ours.dev(), ours.ino()));
+        assert!(open_tmp(5_000_000).is_err());
+    }
 
     #[test]
     fn pipes_devices_and_folders_are_refused_at_once() {
@@ -41,7 +155,6 @@ mod tests {
         for path in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
             assert!(open_regular(path).is_err(), "{}", path.display());
         }
-        let bytes = read_regular(Path::new("/proc/self/exe"), 4).expect("read");
-        assert_eq!(bytes, *b"\x7fELF");
+        assert!(open_regular(Path::new("/proc/self/exe")).is_ok());
     }
 }

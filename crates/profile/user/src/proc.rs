@@ -86,11 +86,28 @@ pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|pid| pid.trim().parse().ok())
 }
 
-/// The PID of a process in the innermost PID namespace that it is in: what it calls itself.
-pub(crate) fn innermost_pid(pid: u32) -> Option<u32> {
-    let text = String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/status")).ok()?).into_owned();
-    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_whitespace().next_back()?.parse().ok()
+/// What `/proc/PID/status` says of who a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The user whom the files that it makes belong to.
+    pub(crate) user: u32,
+    /// Its PID in the innermost PID namespace that it is in: what it calls itself.
+    pub(crate) innermost_pid: u32,
+}
+
+impl Identity {
+    pub(crate) fn read(pid: u32) -> Option<Self> {
+        Self::parse(&read_text(&format!("/proc/{pid}/status"))?)
+    }
+
+    /// Users are the real, the effective, the saved and that of the file system, the last.
+    fn parse(text: &str) -> Option<Self> {
+        let last = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+            line.split_whitespace().next_back()?.parse().ok()
+        };
+        Some(Self { user: last("Uid:")?, innermost_pid: last("NSpid:")? })
+    }
 }
 
 pub(crate) fn pids() -> Vec<u32> {
@@ -195,6 +212,18 @@ mod tests {
     }
 
     #[test]
+    fn who_a_process_is() {
+        let check = |text, expected: Option<(u32, u32)>| {
+            let expected = expected.map(|(user, innermost_pid)| Identity { user, innermost_pid });
+            assert_eq!(Identity::parse(text), expected, "{text}");
+        };
+        let text = "Name:\ta\nUid:\t1000\t0\t0\t7\nNSpid:\t4711\t12\n";
+        check(text, Some((7, 12)));
+        check("Name:\tUid: 7\nNSpid:\t4711\n", None);
+        check("", None);
+    }
+
+    #[test]
     fn mapping_lines() {
         let check = |line: &str, expected: Option<(u64, u64, u64, u64, &str)>| {
             let found = parse_mapping(line);
@@ -218,7 +247,7 @@ mod tests {
         assert!(executable_mappings(pid).iter().any(|m| m.path == "[vdso]"));
         assert!(Stat::read(pid).is_some_and(|stat| !stat.is_kernel_thread()));
         assert!(cpu_time_ns(pid) > 0);
-        assert!(innermost_pid(pid).is_some_and(|inner| inner <= pid));
+        assert!(Identity::read(pid).is_some_and(|identity| identity.innermost_pid <= pid));
     }
 
     #[test]

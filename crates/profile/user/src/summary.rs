@@ -1,6 +1,7 @@
 //! The accounting of a recording: every tick, every stack, and what the profiler itself cost.
 
 mod accounts;
+pub mod jit;
 pub mod off_cpu;
 
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -14,6 +15,7 @@ use crate::{
     counts::Ticks,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::{Finished, TableCounts, Unwinding},
+    symbolize::refused::Refused,
 };
 
 /// Samples and blocks by how far their user stack reaches.
@@ -179,6 +181,7 @@ pub struct Summary {
     /// Sideband events (mappings, forks) that were lost: names may be missing.
     pub events_lost: u64,
     pub unwind: Unwind,
+    pub jit: jit::Jit,
     /// Children that could not be followed.
     pub children_lost: u64,
     /// Exit status of the launched command, as a shell would give it.
@@ -192,6 +195,7 @@ impl Summary {
     pub fn new(
         finished: &Finished,
         profile: &Profile,
+        refused: Vec<Refused>,
         own: Own,
         idle_hidden: u64,
         command_line: Vec<String>,
@@ -217,6 +221,7 @@ impl Summary {
             bytes_per_sample: finished.record_bytes / finished.ticks.sampled.max(1),
             events_lost: finished.events_lost,
             unwind: Unwind::of(&finished.unwinding),
+            jit: jit::Jit { refused },
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,

@@ -19,7 +19,7 @@ use wingbeat_profile::{
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
     summary::{Output, Summary},
-    symbolize::symbolize,
+    symbolize::{Symbolized, symbolize},
     targets::Targets,
 };
 
@@ -46,7 +46,8 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let recording = record(&options, quiet)?;
     cost.record_done();
     let bar = progress::Symbolizing::new(quiet);
-    let mut profile = symbolize(&recording, &mut |done, total| bar.show(done, total));
+    let Symbolized { mut profile, refused } =
+        symbolize(&recording, &mut |done, total| bar.show(done, total));
     drop(bar);
     keep(&mut profile, args.stacks);
     let without_idle = args.hide_idle.then(|| profile.without_idle());
@@ -67,6 +68,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let summary = Summary::new(
         &recording,
         &profile,
+        refused,
         cost.total(),
         idle_hidden,
         command_line.collect(),

@@ -1,6 +1,9 @@
 //! How far stacks reach, and what their frames are called.
 
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::support::{
     WITH_FRAME_POINTERS, build, compile, launch, profile, spinner, turn_in_folder,
@@ -146,6 +149,69 @@ int main(void) {
     }
     let run = launch(folder.path(), &["-F", "499"], &program, &[]);
     assert!(run.percent_with(";runs;jitted_function") > 90.0, "{:?}", run.folded);
+}
+
+/// A program that runs code of its own making: what it does first, and how it tells the name, in C that
+/// has the `path` of its perf map and the `text` for it.
+#[cfg(target_arch = "x86_64")]
+fn jit_that(folder: &Path, name: &str, begin: &str, publish: &str) -> PathBuf {
+    let source = r#"
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+OWN void runs(void (*jit)(void)) { while (cpu_s() < 1) jit(); }
+static void write_map(const char *path, const char *text) {
+    FILE *map = fopen(path, "w");
+    if (!map || fputs(text, map) < 0 || fclose(map)) exit(3);
+}
+int main(void) {
+    char path[64], text[64];
+    BEGIN
+    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(space, code, sizeof code);
+    sprintf(path, "/tmp/perf-%d.map", getpid());
+    sprintf(text, "%lx %lx jitted_function\n", (unsigned long)space, (unsigned long)sizeof code);
+    PUBLISH
+    runs((void (*)(void))space);
+    return 0;
+}"#;
+    build(folder, name, &source.replace("BEGIN", begin).replace("PUBLISH", publish))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn only_the_perf_map_of_the_user_of_a_process_is_believed() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let check = |name: &str, begin: &str, publish: &str, refused: Option<&str>| {
+        let program = jit_that(folder.path(), name, begin, publish);
+        let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+        let named = run.percent_with(";runs;jitted_function");
+        match refused {
+            None => assert!(named > 90.0, "{name}: {:?}", run.folded),
+            Some(_) => assert!(named == 0.0, "{name}: {:?}", run.folded),
+        }
+        let files = run.summary["jit"]["refused"].as_array().expect("a list");
+        assert_eq!(files.len(), usize::from(refused.is_some()), "{name}: {files:?}");
+        let is_told = run.stderr.contains("was not used, because");
+        assert_eq!(is_told, refused.is_some(), "{name}: {}", run.stderr);
+        assert!(run.stderr.contains(refused.unwrap_or_default()), "{name}: {}", run.stderr);
+    };
+    let write = "write_map(path, text);";
+    check("own_map", "if (setgid(65534) || setuid(65534)) return 4;", write, None);
+    let stranger = format!("{write} if (chown(path, 4242, -1)) return 4;");
+    check(
+        "stranger_map",
+        "",
+        &stranger,
+        Some("it belongs to user 4242, and the process to user 0"),
+    );
+    let linked = folder.path().join("linked");
+    let link = format!("write_map({linked:?}, text); if (symlink({linked:?}, path)) return 4;");
+    check("linked_map", "", &link, Some("it is a symbolic link"));
+    // No code without a name: what lies there is nobody's business.
+    let unused = format!("{stranger} while (cpu_s() < 1) spin(100000); return 0;");
+    let program = jit_that(folder.path(), "unused_map", "", &unused);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    assert!(!run.stderr.contains("was not used"), "{}", run.stderr);
 }
 
 #[test]

@@ -150,6 +150,36 @@ fn accounts_of_blocks_give_warnings() {
 }
 
 #[test]
+fn files_with_names_that_were_not_believed() {
+    let file = |pid| Refused {
+        pid,
+        path: format!("/tmp/perf-{pid}.map"),
+        reason: "it is a symbolic link".to_owned(),
+    };
+    let check = |pids: &[u32], expected: &[&str]| {
+        let mut summary = summary();
+        summary.jit.refused = pids.iter().copied().map(file).collect();
+        let texts: Vec<String> =
+            warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect();
+        assert_eq!(texts, expected);
+    };
+    check(&[], &[]);
+    check(
+        &[7],
+        &["/tmp/perf-7.map of PID 7 was not used, because it is a symbolic link: code of its JIT \
+           compiler has no names; make it a regular file that belongs to the user of the process"],
+    );
+    check(
+        &[7, 8],
+        &[
+            "/tmp/perf-7.map of PID 7 was not used, because it is a symbolic link (and 1 file more): \
+           code of its JIT compiler has no names; make it a regular file that belongs to the user of \
+           the process",
+        ],
+    );
+}
+
+#[test]
 fn what_fills_the_buffer_is_to_be_made_less() {
     let check = |mode, expected: &str| {
         let (mut summary, off_cpu) = blocked(mode);

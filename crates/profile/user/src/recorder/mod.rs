@@ -10,6 +10,7 @@ pub(crate) mod blocks;
 pub mod event;
 pub mod intern;
 pub(crate) mod off_cpu;
+pub(crate) mod owners;
 pub(crate) mod spaces;
 pub(crate) mod threads;
 
@@ -26,6 +27,7 @@ use self::{
     blocks::{Block, Blocks, Span},
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
+    owners::Owners,
     spaces::{GenerationId, Mapping, Spaces},
     threads::Threads,
 };
@@ -63,6 +65,7 @@ pub(crate) struct Recorder {
     scope: Scope,
     pub spaces: Spaces,
     pub binaries: Binaries,
+    pub owners: Owners,
     pub threads: Threads,
     pub stacks: RawStacks,
     pub samples: Vec<RawSample>,
@@ -85,6 +88,7 @@ impl Recorder {
             scope,
             spaces: Spaces::default(),
             binaries: Binaries::default(),
+            owners: Owners::default(),
             threads: Threads::default(),
             stacks: RawStacks::default(),
             samples: Vec::new(),
@@ -205,6 +209,7 @@ impl Recorder {
         let binary = self.binaries.find_or_open(pid, parent, file);
         let MappedFile { start, end, offset, .. } = *file;
         self.spaces.map(pid, Mapping { start, end, offset, binary });
+        self.owners.mapped(pid, parent, self.spaces.current(pid), file);
     }
 
     /// Number of samples of each thread that has some.

@@ -11,6 +11,7 @@ use super::{
     demangle::demangled,
     perf_map::PerfMap,
     places::{CodePlace, Places, Space},
+    refused::Refused,
     tables::{Named, Tables},
 };
 use crate::{
@@ -27,13 +28,13 @@ const BATCH: usize = 256;
 /// What blazesym calls the module of a BPF program.
 const BPF_MODULE: &str = "[bpf]";
 
-/// Names for all places, in their order.
+/// Names for all places, in their order, and the files that could have given more.
 pub(super) fn names(
     places: &Places,
     recorder: &Recorder,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
-) -> Vec<Named> {
+) -> (Vec<Named>, Vec<Refused>) {
     let places: Vec<&CodePlace> = places.iter().collect();
     let mut groups: BTreeMap<Space, Vec<usize>> = BTreeMap::new();
     for (index, place) in places.iter().enumerate() {
@@ -42,12 +43,19 @@ pub(super) fn names(
     let mut lookup =
         Lookup { binaries: &recorder.binaries, kernel_code: &recorder.kernel_code, tables };
     let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
+    let mut refused = Vec::new();
     let mut done = 0;
     for (space, members) in groups {
         let perf_map = match space {
-            Space::Anonymous(_, pid) => PerfMap::read(pid),
-            _ => PerfMap::default(),
+            Space::Anonymous(_, pid) => PerfMap::read(pid, recorder.owners.get(pid)),
+            _ => Ok(PerfMap::default()),
         };
+        let perf_map = perf_map.unwrap_or_else(|file| {
+            if !refused.contains(&file) {
+                refused.push(file);
+            }
+            PerfMap::default()
+        });
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
         let symbolizer = symbolizer();
         for batch in members.chunks(BATCH) {
@@ -61,7 +69,7 @@ pub(super) fn names(
         }
     }
     // Every place is in one group, and every question has as many answers.
-    names.into_iter().flatten().collect()
+    (names.into_iter().flatten().collect(), refused)
 }
 
 fn symbolizer() -> Symbolizer {

@@ -8,6 +8,7 @@ mod lookup;
 mod off_cpu;
 pub(crate) mod perf_map;
 mod places;
+pub mod refused;
 mod tables;
 
 use crate::{
@@ -18,11 +19,19 @@ use crate::{
 use self::{
     off_cpu::{Stacks, off_cpu},
     places::Places,
+    refused::Refused,
 };
+
+/// A profile, and what could have named more of it.
+#[derive(Debug)]
+pub struct Symbolized {
+    pub profile: Profile,
+    pub refused: Vec<Refused>,
+}
 
 /// Gives names to everything in a recording. `progress` is told how many of how many addresses have
 /// been looked up.
-pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) -> Profile {
+pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) -> Symbolized {
     let recorder = &finished.recorder;
     let mut places = Places::default();
     // The same code lies at other addresses in each process, so that stacks which differed by
@@ -37,7 +46,7 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
             stacks.stacks.id(stack)
         })
         .collect();
-    let names = lookup::names(&places, recorder, &mut stacks.tables, progress);
+    let (names, refused) = lookup::names(&places, recorder, &mut stacks.tables, progress);
     stacks.frames = names
         .into_iter()
         .zip(places.iter())
@@ -64,7 +73,7 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
     let Stacks { tables, frames, stacks, .. } = stacks;
-    Profile {
+    let profile = Profile {
         meta: finished.meta.clone(),
         functions: tables.functions.entries,
         binaries: tables.binaries,
@@ -75,5 +84,6 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         samples,
         blocked: off_cpu.blocked,
         intervals: off_cpu.intervals,
-    }
+    };
+    Symbolized { profile, refused }
 }

@@ -1,9 +1,13 @@
 //! `/tmp/perf-PID.map`: how JIT compilers tell profilers their functions. One line per function:
 //! start and size in hexadecimal, then the name (tools/perf/Documentation/jit-interface.txt).
 
-use std::path::Path;
+use std::fs::File;
 
-use crate::{foreign::read_regular, proc};
+use super::refused::Refused;
+use crate::{
+    foreign::{Untold, read_trusted},
+    recorder::owners::Owner,
+};
 
 /// Larger files are cut: a million functions take less.
 const BYTES_MAX: u64 = 256 << 20;
@@ -15,15 +19,25 @@ pub(crate) struct PerfMap {
 }
 
 impl PerfMap {
-    /// Reads the file of a process, through its own root if it still lives.
-    pub(super) fn read(pid: u32) -> Self {
+    /// Reads the file of a process, in its own `/tmp` or in ours. An error is one that is not believed.
+    pub(super) fn read(pid: u32, owner: Option<&Owner>) -> Result<Self, Refused> {
         // In a container the compiler knows its own number only.
-        let inner = proc::innermost_pid(pid).unwrap_or(pid);
-        let paths =
-            [format!("/proc/{pid}/root/tmp/perf-{inner}.map"), format!("/tmp/perf-{pid}.map")];
-        let bytes = paths.iter().find_map(|path| read_regular(Path::new(path), BYTES_MAX).ok());
-        let bytes = bytes.unwrap_or_default();
-        Self::parse(&String::from_utf8_lossy(&bytes))
+        let inner = owner
+            .and_then(|owner| Some((owner.tmp.as_ref()?.try_clone().ok()?, owner.innermost_pid)));
+        let outer = File::open("/tmp").ok().map(|folder| (folder, pid));
+        let user = owner.map(|owner| owner.user);
+        let mut refused = None;
+        for (folder, number) in [inner, outer].into_iter().flatten() {
+            let name = format!("perf-{number}.map");
+            match read_trusted(folder, &name, user, BYTES_MAX) {
+                Ok(bytes) => return Ok(Self::parse(&String::from_utf8_lossy(&bytes))),
+                Err(Untold::Refused(why)) => {
+                    refused.get_or_insert_with(|| Refused::new(pid, format!("/tmp/{name}"), why));
+                }
+                Err(Untold::Missing) => {}
+            }
+        }
+        refused.map_or_else(|| Ok(Self::default()), Err)
     }
 
     pub(crate) fn parse(text: &str) -> Self {

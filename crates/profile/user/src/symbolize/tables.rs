@@ -122,6 +122,10 @@ fn describe(id: BinaryId, binaries: &Binaries) -> Binary {
         return nameless(BinaryKind::Anonymous, "[unknown]");
     };
     let kind = match binary.backing {
+        // Memory that is shared by a file.
+        Backing::File if binary.file().is_some() && binary.image().is_none() => {
+            BinaryKind::Anonymous
+        }
         Backing::File => BinaryKind::User,
         Backing::Vdso => BinaryKind::Vdso,
         Backing::Anonymous => BinaryKind::Anonymous,
