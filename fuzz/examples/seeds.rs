@@ -51,6 +51,7 @@ fn main() -> Result<()> {
     }
     save("recorder", "one_of_all", &session())?;
     save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
+    save("jitdump", "one_of_all", &jitdump())?;
     save("proc", "stat", b"42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5")?;
     save("proc", "maps", MAPS)?;
     save("changes_input", "labels.csv", b"day,a,\"b, ms\"\nmon,1,2e3\ntue,,NaN\n")?;
@@ -149,6 +150,23 @@ fn session() -> Vec<u8> {
     piece(5, &words(&[1 | 3 << 32]));
     piece(0, &sample(Stop::End, 0x1000, &[], &[], 2));
     piece(6, &words(&[ids]));
+    bytes
+}
+
+/// Lines, the function that they are of, its move, and the end.
+fn jitdump() -> Vec<u8> {
+    let mut bytes = b"DTiJ\x01\0\0\0\x28\0\0\0\x3e\0\0\0\0\0\0\0\x07\0\0\0".to_vec();
+    bytes.extend(words(&[1, 0]));
+    let mut record = |id: u64, body: &[u8]| {
+        bytes.extend(words(&[id | (16 + body.len() as u64) << 32, 2 + id]));
+        bytes.extend(body);
+    };
+    let lines = [words(&[0x1000, 5]), b"a.js\0".to_vec(), words(&[0x1004, 6]), b"\xff\0".to_vec()];
+    record(2, &[words(&[0x1000, 2]), lines.concat()].concat());
+    let ids = 7 | 7 << 32;
+    record(0, &[&words(&[ids, 0x1000, 0x1000, 4, 0]), b"f\0\x90\x90\x90\xc3".as_slice()].concat());
+    record(1, &words(&[ids, 0x2000, 0x1000, 0x2000, 4, 0]));
+    record(3, &[]);
     bytes
 }
 

@@ -5,7 +5,10 @@
 
 use crate::{
     proc::{Stat, parse_mapping},
-    symbolize::perf_map::PerfMap,
+    symbolize::{
+        jitdump::{self, JitCode},
+        perf_map::PerfMap,
+    },
     unwind::Image,
 };
 
@@ -22,6 +25,24 @@ pub fn perf_map(bytes: &[u8]) {
             if let Some(name) = map.find(address) {
                 assert!(!name.trim().is_empty() && text.contains(name));
             }
+        }
+    }
+}
+
+/// Code of a JIT compiler, `jit-PID.dump`.
+pub fn jitdump(bytes: &[u8]) {
+    let Ok(codes) = jitdump::parse(bytes) else { return };
+    let asked: Vec<u64> = codes
+        .iter()
+        .take(ADDRESSES as usize)
+        .flat_map(|code| [code.start, code.start.saturating_add(code.size / 2)])
+        .collect();
+    let code = JitCode::new(codes);
+    for address in asked {
+        for found in code.at(address).into_iter().filter_map(|id| code.get(id)) {
+            assert!(found.start <= address && address - found.start < found.size);
+            assert!(!found.name.is_empty());
+            let _ = found.line(address);
         }
     }
 }

@@ -214,6 +214,71 @@ fn only_the_perf_map_of_the_user_of_a_process_is_believed() {
     assert!(!run.stderr.contains("was not used"), "{}", run.stderr);
 }
 
+/// A program that runs two functions at one address, one after the other, and tells of them by a jitdump
+/// file, which belongs to `owner`.
+#[cfg(target_arch = "x86_64")]
+fn jit_with_dump(folder: &Path, name: &str, owner: u32) -> PathBuf {
+    let source = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};
+static int file;
+static void put(const void *bytes, long size) { if (write(file, bytes, size) != size) exit(3); }
+static void put_int(int value) { put(&value, 4); }
+static void put_long(long value) { put(&value, 8); }
+static void load(const char *name, void *space) {
+    put_int(0);
+    put_int(16 + 40 + strlen(name) + 1 + sizeof code);
+    put_long(now_ns());
+    put_int(getpid());
+    put_int(getpid());
+    put_long((long)space);
+    put_long((long)space);
+    put_long(sizeof code);
+    put_long(now_ns());
+    put(name, strlen(name) + 1);
+    put(code, sizeof code);
+}
+OWN void runs(void (*jit)(void), double until) { while (cpu_s() < until) jit(); }
+int main(void) {
+    char path[256];
+    sprintf(path, "FOLDER/jit-%d.dump", getpid());
+    file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0666);
+    if (file < 0 || fchown(file, OWNER, -1)) return 4;
+    put("DTiJ\1\0\0\0\50\0\0\0\76\0\0\0\0\0\0\0", 20);
+    put_int(getpid());
+    put_long(now_ns());
+    put_long(0);
+    if (mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED) return 5;
+    void *space = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(space, code, sizeof code);
+    load("_ZN5first1fEv", space);
+    runs((void (*)(void))space, 0.5);
+    load("second", space);
+    runs((void (*)(void))space, 1);
+    return 0;
+}"#;
+    let source = source.replace("FOLDER", folder.to_str().expect("UTF-8"));
+    build(folder, name, &source.replace("OWNER", &owner.to_string()))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_of_a_jit_has_the_names_that_its_jitdump_file_had_for_it_at_that_time() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = jit_with_dump(folder.path(), "jitdump", 0);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    for name in [";runs;first::f()", ";runs;second"] {
+        let share = run.percent_with(name);
+        assert!((40.0..60.0).contains(&share), "{name}: {share} %: {:?}", run.folded);
+    }
+    let program = jit_with_dump(folder.path(), "strangedump", 4242);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+    assert_eq!(run.samples_with("second"), 0, "{:?}", run.folded);
+    assert!(run.stderr.contains(".dump of PID"), "{}", run.stderr);
+    assert!(run.stderr.contains("it belongs to user 4242"), "{}", run.stderr);
+}
+
 #[test]
 fn a_bpf_program_that_is_gone_has_its_name() {
     let Some((_turn, folder)) = turn_in_folder() else { return };

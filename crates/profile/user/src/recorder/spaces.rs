@@ -103,6 +103,11 @@ impl Spaces {
         self.generations.get(id as usize)
     }
 
+    /// All generations, in the order of their ids.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Generation> {
+        self.generations.iter()
+    }
+
     /// A process without mappings: before anything is known of it, or after `exec`.
     pub(crate) fn clear(&mut self, pid: u32) {
         let id = self.push(Generation { pid, mappings: Vec::new() });

@@ -1,6 +1,6 @@
 //! Asks blazesym, batch by batch, and falls back on `module+0xoffset`.
 
-use std::{collections::BTreeMap, os::fd::AsRawFd as _, path::PathBuf};
+use std::{collections::BTreeMap, os::fd::AsRawFd as _, path::PathBuf, rc::Rc};
 
 use blazesym::symbolize::{
     Input, Symbolized, Symbolizer,
@@ -9,13 +9,13 @@ use blazesym::symbolize::{
 
 use super::{
     demangle::demangled,
-    perf_map::PerfMap,
+    jit::{Jits, Told},
     places::{CodePlace, Places, Space},
     refused::Refused,
     tables::{Named, Tables},
 };
 use crate::{
-    model::BinaryKind,
+    model::{self, BinaryKind},
     recorder::{
         Recorder,
         binaries::{Binaries, BinaryId},
@@ -32,6 +32,7 @@ const BPF_MODULE: &str = "[bpf]";
 pub(super) fn names(
     places: &Places,
     recorder: &Recorder,
+    jits: &mut Jits<'_>,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
 ) -> (Vec<Named>, Vec<Refused>) {
@@ -43,29 +44,31 @@ pub(super) fn names(
     let mut lookup =
         Lookup { binaries: &recorder.binaries, kernel_code: &recorder.kernel_code, tables };
     let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
-    let mut refused = Vec::new();
+    let mut refused: Vec<Refused> = Vec::new();
     let mut done = 0;
     for (space, members) in groups {
-        let perf_map = match space {
-            Space::Anonymous(_, pid) => PerfMap::read(pid, recorder.owners.get(pid)),
-            _ => Ok(PerfMap::default()),
+        let told = match space {
+            Space::Anonymous(_, pid) => jits.of(pid),
+            _ => Rc::default(),
         };
-        let perf_map = perf_map.unwrap_or_else(|file| {
-            if !refused.contains(&file) {
-                refused.push(file);
-            }
-            PerfMap::default()
-        });
+        let mut has_all_names = true;
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
         let symbolizer = symbolizer();
         for batch in members.chunks(BATCH) {
             let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
-            let answers = lookup.ask(&symbolizer, space, &asked, &perf_map);
+            let answers = lookup.ask(&symbolizer, space, &asked, &told);
             for (&index, named) in batch.iter().zip(answers) {
+                has_all_names &= lookup.tables.has_name(&named);
                 names[index] = Some(named);
             }
             done += batch.len();
             progress(done, places.len());
+        }
+        // What would have named nothing is nobody's business.
+        if !has_all_names {
+            let new = told.refused().iter().filter(|file| !refused.contains(file));
+            let new: Vec<Refused> = new.cloned().collect();
+            refused.extend(new);
         }
     }
     // Every place is in one group, and every question has as many answers.
@@ -95,24 +98,32 @@ impl Lookup<'_> {
         symbolizer: &Symbolizer,
         space: Space,
         places: &[&CodePlace],
-        perf_map: &PerfMap,
+        told: &Told,
     ) -> Vec<Named> {
         match space {
             Space::File(id) => self.ask_file(symbolizer, id, places),
             Space::Kernel => self.ask_kernel(symbolizer, places),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
-                let name = |place: &CodePlace| match perf_map.find(place.address) {
-                    Some(name) => (name.to_owned(), true),
-                    None => (format!("[anon]+0x{:x}", place.address), false),
-                };
-                places.iter().map(|place| self.tables.named(Some(binary), name(place))).collect()
+                places.iter().map(|place| self.jit(binary, place, told)).collect()
             }
             Space::Unmapped => {
                 let name = |place: &CodePlace| (format!("0x{:x}", place.address), false);
                 places.iter().map(|place| self.tables.named(None, name(place))).collect()
             }
         }
+    }
+
+    fn jit(&mut self, binary: model::BinaryId, place: &CodePlace, told: &Told) -> Named {
+        if let Some(code) = place.code.and_then(|id| told.code(id)) {
+            let line = self.tables.source_line(demangled(&code.name), code.line(place.address));
+            return Named { binary: Some(binary), lines: vec![line] };
+        }
+        let name = match told.name(place.address) {
+            Some(name) => (name.to_owned(), true),
+            None => (format!("[anon]+0x{:x}", place.address), false),
+        };
+        self.tables.named(Some(binary), name)
     }
 
     fn ask_file(

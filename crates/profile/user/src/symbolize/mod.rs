@@ -4,6 +4,8 @@
 //! descriptors that the recording kept open, so it does not matter what became of them.
 
 mod demangle;
+mod jit;
+pub(crate) mod jitdump;
 mod lookup;
 mod off_cpu;
 pub(crate) mod perf_map;
@@ -11,12 +13,16 @@ mod places;
 pub mod refused;
 mod tables;
 
+use rustc_hash::FxHashMap;
+
 use crate::{
-    model::{Frame, Profile, Sample},
+    model::{Frame, Profile, Sample, StackId},
+    recorder::intern::{RawStack, RawStackId},
     session::Finished,
 };
 
 use self::{
+    jit::Jits,
     off_cpu::{Stacks, off_cpu},
     places::Places,
     refused::Refused,
@@ -37,16 +43,15 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
     // The same code lies at other addresses in each process, so that stacks which differed by
     // address become one.
     let mut stacks = Stacks::default();
-    stacks.ids = recorder
-        .stacks
-        .in_order()
-        .into_iter()
-        .map(|raw| {
-            let stack = places.stack(raw, &recorder.spaces, &recorder.binaries);
-            stacks.stacks.id(stack)
-        })
+    let mut jits = Jits::new(recorder);
+    let raw = recorder.stacks.in_order();
+    stacks.ids = raw
+        .iter()
+        .map(|raw| stacks.stacks.id(places.stack(*raw, recorder, &mut jits, None)))
         .collect();
-    let (names, refused) = lookup::names(&places, recorder, &mut stacks.tables, progress);
+    let samples = samples(finished, &raw, &mut places, &mut stacks, &mut jits);
+    let (names, refused) =
+        lookup::names(&places, recorder, &mut jits, &mut stacks.tables, progress);
     stacks.frames = names
         .into_iter()
         .zip(places.iter())
@@ -56,17 +61,6 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
             lines: named.lines,
         })
         .collect();
-    let mut samples: Vec<Sample> = recorder
-        .samples
-        .iter()
-        .map(|raw| Sample {
-            time_ns: raw.time_ns,
-            thread: raw.thread,
-            stack: stacks.ids[raw.stack as usize],
-            cpu: raw.cpu,
-        })
-        .collect();
-    samples.sort_by_key(|sample| sample.time_ns);
     let mut off_cpu = off_cpu(recorder, finished.meta.mode, &mut stacks);
     let mut threads = recorder.threads.threads.clone();
     for (id, thread) in (0..).zip(&mut threads) {
@@ -86,4 +80,37 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         intervals: off_cpu.intervals,
     };
     Symbolized { profile, refused }
+}
+
+/// The samples, by time. A stack with code of a JIT compiler is what it was at the time of the sample.
+fn samples(
+    finished: &Finished,
+    raw_stacks: &[RawStack<'_>],
+    places: &mut Places,
+    stacks: &mut Stacks,
+    jits: &mut Jits<'_>,
+) -> Vec<Sample> {
+    let recorder = &finished.recorder;
+    let named = stacks.ids.iter().map(|&id| &stacks.stacks.entries[id as usize]);
+    let changes: Vec<Vec<u64>> = named.map(|stack| places.changes(&stack.frames, jits)).collect();
+    // The stack of a sample by how many of these changes came before it.
+    let mut known: FxHashMap<(RawStackId, usize), StackId> = FxHashMap::default();
+    let mut samples = Vec::with_capacity(recorder.samples.len());
+    for raw in &recorder.samples {
+        let index = raw.stack as usize;
+        let at_ns = finished.meta.start_ns.saturating_add(raw.time_ns);
+        let stack = match &changes[index][..] {
+            [] => stacks.ids[index],
+            changes => {
+                let before = changes.partition_point(|&change| change <= at_ns);
+                *known.entry((raw.stack, before)).or_insert_with(|| {
+                    let stack = places.stack(raw_stacks[index], recorder, jits, Some(at_ns));
+                    stacks.stacks.id(stack)
+                })
+            }
+        };
+        samples.push(Sample { time_ns: raw.time_ns, thread: raw.thread, stack, cpu: raw.cpu });
+    }
+    samples.sort_by_key(|sample| sample.time_ns);
+    samples
 }

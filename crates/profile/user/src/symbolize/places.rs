@@ -2,10 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::tables::Distinct;
+use super::{jit::Jits, tables::Distinct};
 use crate::{
     model::{BrokenReason, Completeness, FrameId, Stack},
     recorder::{
+        Recorder,
         binaries::{Backing, Binaries, BinaryId},
         intern::RawStack,
         spaces::{GenerationId, Spaces},
@@ -29,6 +30,8 @@ pub(super) struct CodePlace {
     pub space: Space,
     /// ELF address in a file, virtual address otherwise.
     pub address: u64,
+    /// The code that was there, of what the process tells.
+    pub code: Option<u32>,
 }
 
 /// All distinct places.
@@ -50,11 +53,14 @@ impl Places {
     ///
     /// A return address leads to code. Where one does not, the frame pointer before it was something
     /// else, and all that follows is noise: the stack is cut there, and broken.
+    ///
+    /// At a time, code of a JIT compiler is what it was then, otherwise what it was last.
     pub(super) fn stack(
         &mut self,
         stack: RawStack<'_>,
-        spaces: &Spaces,
-        binaries: &Binaries,
+        recorder: &Recorder,
+        jits: &mut Jits<'_>,
+        time_ns: Option<u64>,
     ) -> Stack {
         let of_calls = |index: usize, address: u64| address.wrapping_sub(u64::from(index > 0));
         let mut frames = Vec::with_capacity(stack.kernel.len() + stack.user.len());
@@ -64,13 +70,7 @@ impl Places {
         let mut completeness = stack.completeness;
         for (index, &address) in stack.user.iter().enumerate() {
             let address = of_calls(index, address);
-            let known = self.user.get(&(stack.generation, address)).copied();
-            let frame = known.unwrap_or_else(|| {
-                let place = place(stack.generation, address, spaces, binaries);
-                let id = self.places.id(place);
-                self.user.insert((stack.generation, address), id);
-                id
-            });
+            let frame = self.user_frame(stack.generation, address, recorder, jits, time_ns);
             if index > 0 && self.places.entries[frame as usize].space == Space::Unmapped {
                 completeness = Completeness::Broken(BrokenReason::BadReturnAddress);
                 break;
@@ -80,11 +80,47 @@ impl Places {
         Stack { frames, completeness }
     }
 
+    /// When a stack with these frames begins to mean something else, since a JIT compiler put other code
+    /// there.
+    pub(super) fn changes(&self, frames: &[FrameId], jits: &mut Jits<'_>) -> Vec<u64> {
+        let mut changes = Vec::new();
+        for place in frames.iter().filter_map(|&id| self.places.entries.get(id as usize)) {
+            if let (Space::Anonymous(_, pid), Some(_)) = (place.space, place.code) {
+                changes.extend(jits.of(pid).changes_at(place.address));
+            }
+        }
+        changes.sort_unstable();
+        changes.dedup();
+        changes
+    }
+
+    fn user_frame(
+        &mut self,
+        generation: GenerationId,
+        address: u64,
+        recorder: &Recorder,
+        jits: &mut Jits<'_>,
+        time_ns: Option<u64>,
+    ) -> FrameId {
+        if let Some(&known) = self.user.get(&(generation, address)) {
+            return known;
+        }
+        let mut place = place(generation, address, &recorder.spaces, &recorder.binaries);
+        if let Space::Anonymous(_, pid) = place.space {
+            // Looked up again each time: it may be other code.
+            place.code = jits.of(pid).code_at(address, time_ns);
+            return self.places.id(place);
+        }
+        let id = self.places.id(place);
+        self.user.insert((generation, address), id);
+        id
+    }
+
     fn kernel_frame(&mut self, address: u64) -> FrameId {
         if let Some(&id) = self.kernel.get(&address) {
             return id;
         }
-        let id = self.places.id(CodePlace { space: Space::Kernel, address });
+        let id = self.places.id(CodePlace { space: Space::Kernel, address, code: None });
         self.kernel.insert(address, id);
         id
     }
@@ -96,22 +132,22 @@ fn place(
     spaces: &Spaces,
     binaries: &Binaries,
 ) -> CodePlace {
-    let unmapped = CodePlace { space: Space::Unmapped, address };
+    let at = |space, address| CodePlace { space, address, code: None };
+    let unmapped = at(Space::Unmapped, address);
     let Some(generation) = spaces.generation(generation) else { return unmapped };
     let Some(mapping) = generation.find(address) else { return unmapped };
     let Some(binary) = binaries.get(mapping.binary) else { return unmapped };
-    let anonymous = CodePlace { space: Space::Anonymous(mapping.binary, generation.pid), address };
+    let anonymous = at(Space::Anonymous(mapping.binary, generation.pid), address);
     if binary.backing == Backing::Anonymous {
         return anonymous;
     }
     let offset = mapping.offset_of(address);
     match binary.image() {
-        Some(image) => CodePlace {
-            space: Space::File(mapping.binary),
-            address: image.address_of_offset(offset).unwrap_or(offset),
-        },
+        Some(image) => {
+            at(Space::File(mapping.binary), image.address_of_offset(offset).unwrap_or(offset))
+        }
         // Not an ELF file, though mapped to be run: a JIT that shares its memory by a file.
         None if binary.file().is_some() => anonymous,
-        None => CodePlace { space: Space::File(mapping.binary), address: offset },
+        None => at(Space::File(mapping.binary), offset),
     }
 }

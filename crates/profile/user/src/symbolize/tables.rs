@@ -94,6 +94,19 @@ impl Tables {
         Named { binary, lines: vec![Line { function, file: None, line: None }] }
     }
 
+    /// Does the place have a real name?
+    pub(super) fn has_name(&self, named: &Named) -> bool {
+        let function = |line: &Line| self.functions.entries.get(line.function as usize);
+        named.lines.iter().filter_map(function).any(|function| function.is_symbol)
+    }
+
+    /// A function at a source line, where that is known.
+    pub(super) fn source_line(&mut self, name: String, source: Option<(&str, u32)>) -> Line {
+        let function = self.functions.id(Function { name, is_symbol: true });
+        let (file, line) = source.unzip();
+        Line { function, file: file.map(str::to_owned), line }
+    }
+
     /// The functions that a symbol expands to, innermost first, called as `rename` says.
     pub(super) fn lines(&mut self, symbol: &Sym<'_>, rename: impl Fn(&str) -> String) -> Vec<Line> {
         // blazesym tells inlined functions in the order of their calls.

@@ -1,0 +1,146 @@
+//! What each process tells of the code that its JIT compiler made: by jitdump files, and by a perf map.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    rc::Rc,
+};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{
+    jitdump::{self, Code, JitCode},
+    perf_map::PerfMap,
+    refused::Refused,
+};
+use crate::{
+    foreign::{Untold, trust},
+    recorder::{Recorder, binaries::BinaryId},
+};
+
+/// Larger files are cut.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Code of all processes, read when it is first asked for.
+pub(super) struct Jits<'a> {
+    recorder: &'a Recorder,
+    by_pid: FxHashMap<u32, Rc<Told>>,
+}
+
+/// What one process tells.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    code: JitCode,
+    map: PerfMap,
+    refused: Vec<Refused>,
+}
+
+impl<'a> Jits<'a> {
+    pub(super) fn new(recorder: &'a Recorder) -> Self {
+        Self { recorder, by_pid: FxHashMap::default() }
+    }
+
+    pub(super) fn of(&mut self, pid: u32) -> Rc<Told> {
+        let told = self.by_pid.entry(pid);
+        Rc::clone(told.or_insert_with(|| Rc::new(Told::read(pid, self.recorder))))
+    }
+}
+
+impl Told {
+    fn read(pid: u32, recorder: &Recorder) -> Self {
+        let owner = recorder.owners.get(pid);
+        let user = owner.map(|owner| owner.user);
+        let mut told = Self::default();
+        let mut codes = Vec::new();
+        for id in dumps(pid, recorder) {
+            let Some(binary) = recorder.binaries.get(id) else { continue };
+            let Some(file) = binary.file() else { continue };
+            match trust(file, user) {
+                Ok(()) => codes.extend(read_dump(file)),
+                Err(Untold::Refused(why)) => {
+                    told.refused.push(Refused::new(pid, binary.path.clone(), why));
+                }
+                Err(Untold::Missing) => {}
+            }
+        }
+        told.code = JitCode::new(codes);
+        match PerfMap::read(pid, owner) {
+            Ok(map) => told.map = map,
+            Err(refused) => told.refused.push(refused),
+        }
+        told
+    }
+
+    /// What lay at an address at a time, or else what was the first or, without a time, the last to lie
+    /// there.
+    pub(super) fn code_at(&self, address: u64, time_ns: Option<u64>) -> Option<u32> {
+        let known = self.code.at(address);
+        let Some(time_ns) = time_ns else { return known.last().copied() };
+        let since = |id: u32| self.code.get(id).map_or(0, |code| code.since_ns);
+        let later = known.partition_point(|&id| since(id) <= time_ns);
+        known.get(later.saturating_sub(1)).copied()
+    }
+
+    /// When other code came to an address at which some was.
+    pub(super) fn changes_at(&self, address: u64) -> impl Iterator<Item = u64> {
+        let known = self.code.at(address).into_iter().skip(1);
+        known.filter_map(|id| Some(self.code.get(id)?.since_ns))
+    }
+
+    pub(super) fn code(&self, id: u32) -> Option<&Code> {
+        self.code.get(id)
+    }
+
+    /// The name of an address by the perf map.
+    pub(super) fn name(&self, address: u64) -> Option<&str> {
+        self.map.find(address)
+    }
+
+    pub(super) fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+}
+
+/// The jitdump files that a process has mapped, which is how a compiler shows them.
+fn dumps(pid: u32, recorder: &Recorder) -> FxHashSet<BinaryId> {
+    let generations = recorder.spaces.all().filter(|generation| generation.pid == pid);
+    let mapped = generations.flat_map(|generation| &generation.mappings);
+    mapped
+        .map(|mapping| mapping.binary)
+        .filter(|&id| recorder.binaries.get(id).is_some_and(|binary| is_dump(&binary.path)))
+        .collect()
+}
+
+/// `jit-PID.dump`, in whatever folder.
+fn is_dump(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let pid = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
+    pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The code of an open file; none if it is of another kind than its name says.
+fn read_dump(mut file: &File) -> Vec<Code> {
+    let mut bytes = Vec::new();
+    let read =
+        file.seek(SeekFrom::Start(0)).and_then(|_| file.take(BYTES_MAX).read_to_end(&mut bytes));
+    if read.is_err() {
+        return Vec::new();
+    }
+    jitdump::parse(&bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_jitdump_files() {
+        let check = |path, expected| assert_eq!(is_dump(path), expected, "{path}");
+        check("/tmp/jit-4711.dump", true);
+        check("/root/.debug/jit/java-jit-1/jit-1.dump", true);
+        check("/tmp/jit-.dump", false);
+        check("/tmp/jit-a.dump", false);
+        check("/tmp/perf-1.map", false);
+        check("/tmp/jit-4711.dump/other", false);
+    }
+}

@@ -1,0 +1,263 @@
+//! jitdump files: code of a JIT compiler with names, lines and times, as the compiler wrote it down
+//! (tools/perf/Documentation/jitdump-specification.txt). Bytes in, records out.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use thiserror::Error;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"DTiJ");
+const VERSION: u32 = 1;
+/// The header, and the beginning of each record, in bytes.
+const HEADER: usize = 40;
+const PREFIX: usize = 16;
+/// Timestamps are those of the processor, which no sample has.
+const ARCH_TIMESTAMP: u64 = 1;
+/// A file name of debug information that says: the same as that of the entry before.
+const SAME_FILE: &[u8] = b"\xff";
+/// Pieces of code beyond these are left out: each takes some memory, however small it is in the file.
+const CODES_MAX: usize = 1 << 20;
+
+/// Why a file is no jitdump file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum JitDumpError {
+    #[error("the header is cut off")]
+    Short,
+    #[error("it does not begin as a jitdump file of this machine does")]
+    Magic,
+    #[error("its version is {0}, and only version 1 is known")]
+    Version(u32),
+}
+
+/// A piece of code at an address, from some time on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Code {
+    pub start: u64,
+    pub size: u64,
+    /// `CLOCK_MONOTONIC`, nanoseconds; 0 if the compiler counts otherwise.
+    pub since_ns: u64,
+    pub name: Arc<str>,
+    lines: Lines,
+}
+
+/// Source lines by offset in the code, ascending: each holds up to the next.
+type Lines = Arc<[(u64, Arc<str>, u32)]>;
+
+impl Code {
+    fn contains(&self, address: u64) -> bool {
+        address.checked_sub(self.start).is_some_and(|offset| offset < self.size)
+    }
+
+    /// File and line of an address in the code.
+    pub(crate) fn line(&self, address: u64) -> Option<(&str, u32)> {
+        let offset = address.checked_sub(self.start)?;
+        let after = self.lines.partition_point(|(start, ..)| *start <= offset);
+        let (_, file, line) = self.lines.get(after.checked_sub(1)?)?;
+        Some((file, *line))
+    }
+}
+
+/// A record that says something about code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Record<'a> {
+    Load { code: u64, size: u64, index: u64, name: &'a [u8] },
+    Move { to: u64, size: u64, index: u64 },
+    DebugInfo { code: u64, entries: Vec<(u64, u32, &'a [u8])> },
+    Other,
+}
+
+/// All code of a file, in the order in which it was written. A file ends where a record is cut off: the
+/// compiler may have been at it.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Code>, JitDumpError> {
+    let header = bytes.get(..HEADER).map(Fields).ok_or(JitDumpError::Short)?;
+    let [magic, version, header_size] = [0, 4, 8].map(|at| header.u32(at).unwrap_or(0));
+    if magic != MAGIC {
+        return Err(JitDumpError::Magic);
+    }
+    if version != VERSION {
+        return Err(JitDumpError::Version(version));
+    }
+    let has_times = header.u64(32).unwrap_or(0) & ARCH_TIMESTAMP == 0;
+    let mut rest = bytes.get(HEADER.max(header_size as usize)..).unwrap_or_default();
+    let mut codes = Codes::default();
+    while let Some((id, time_ns, body, after)) = split(rest) {
+        codes.take(record(id, body), if has_times { time_ns } else { 0 });
+        rest = after;
+    }
+    Ok(codes.codes)
+}
+
+/// The first record: its kind, its time, its body, and what comes after it.
+fn split(bytes: &[u8]) -> Option<(u32, u64, &[u8], &[u8])> {
+    let prefix = Fields(bytes.get(..PREFIX)?);
+    let size = prefix.u32(4)? as usize;
+    let body = bytes.get(PREFIX..size)?;
+    Some((prefix.u32(0)?, prefix.u64(8)?, body, bytes.get(size..)?))
+}
+
+/// What a record says; nothing if its kind is another or its body too short.
+fn record(id: u32, body: &[u8]) -> Record<'_> {
+    let fields = Fields(body);
+    let known = match id {
+        0 => fields.load(),
+        1 => fields.moved(),
+        2 => fields.debug_info(),
+        _ => None,
+    };
+    known.unwrap_or(Record::Other)
+}
+
+/// Numbers in bytes, the lowest byte first.
+#[derive(Clone, Copy)]
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn u32(self, at: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(*self.0.get(at..)?.first_chunk()?))
+    }
+
+    fn u64(self, at: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(*self.0.get(at..)?.first_chunk()?))
+    }
+
+    /// The text up to its zero byte, without it.
+    fn text(self, at: usize) -> Option<&'a [u8]> {
+        let bytes = self.0.get(at..)?;
+        bytes.get(..bytes.iter().position(|&byte| byte == 0)?)
+    }
+
+    /// pid, tid (4 bytes each), vma, code_addr, code_size, code_index, name.
+    fn load(self) -> Option<Record<'a>> {
+        let [code, size, index] = [16, 24, 32].map(|at| self.u64(at));
+        Some(Record::Load { code: code?, size: size?, index: index?, name: self.text(40)? })
+    }
+
+    /// pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index.
+    fn moved(self) -> Option<Record<'a>> {
+        let [to, size, index] = [24, 32, 40].map(|at| self.u64(at));
+        Some(Record::Move { to: to?, size: size?, index: index? })
+    }
+
+    /// code_addr, nr_entry; then for each entry code_addr, line, discrim (4 bytes each), name.
+    fn debug_info(self) -> Option<Record<'a>> {
+        let (code, count) = (self.u64(0)?, self.u64(8)?);
+        let mut entries = Vec::new();
+        let mut at = 16;
+        // The number is only a promise: the bytes decide.
+        for _ in 0..count {
+            let Some(name) = self.text(at + 16) else { break };
+            entries.push((self.u64(at)?, self.u32(at + 8)?, name));
+            at += 16 + name.len() + 1;
+        }
+        Some(Record::DebugInfo { code, entries })
+    }
+}
+
+/// Code as it becomes known.
+#[derive(Default)]
+struct Codes {
+    codes: Vec<Code>,
+    /// The last place of each piece by the compiler's number, in `codes`.
+    by_index: FxHashMap<u64, usize>,
+    /// Lines that came before the code that they are of, as they must.
+    lines: FxHashMap<u64, Lines>,
+    files: FxHashMap<Vec<u8>, Arc<str>>,
+}
+
+impl Codes {
+    fn take(&mut self, record: Record<'_>, since_ns: u64) {
+        match record {
+            Record::Load { code, size, index, name } => {
+                let lines = self.lines.remove(&code).unwrap_or_default();
+                let name = String::from_utf8_lossy(name).into();
+                self.push(index, Code { start: code, size, since_ns, name, lines });
+            }
+            Record::Move { to, size, index } => {
+                let Some(&known) = self.by_index.get(&index) else { return };
+                let moved = Code { start: to, size, since_ns, ..self.codes[known].clone() };
+                self.push(index, moved);
+            }
+            Record::DebugInfo { code, entries } => {
+                let lines = self.lines_of(code, &entries);
+                self.lines.insert(code, lines);
+            }
+            Record::Other => {}
+        }
+    }
+
+    fn push(&mut self, index: u64, code: Code) {
+        if self.codes.len() < CODES_MAX && !code.name.is_empty() {
+            self.by_index.insert(index, self.codes.len());
+            self.codes.push(code);
+        }
+    }
+
+    fn lines_of(&mut self, code: u64, entries: &[(u64, u32, &[u8])]) -> Lines {
+        let mut lines: Vec<(u64, Arc<str>, u32)> = Vec::new();
+        for &(address, line, name) in entries {
+            let file = match lines.last() {
+                Some((_, file, _)) if name == SAME_FILE => Arc::clone(file),
+                _ => self.file(name),
+            };
+            if let Some(offset) = address.checked_sub(code) {
+                lines.push((offset, file, line));
+            }
+        }
+        lines.sort_by_key(|(offset, ..)| *offset);
+        lines.into()
+    }
+
+    fn file(&mut self, name: &[u8]) -> Arc<str> {
+        if let Some(known) = self.files.get(name) {
+            return Arc::clone(known);
+        }
+        let file: Arc<str> = String::from_utf8_lossy(name).into();
+        self.files.insert(name.to_vec(), Arc::clone(&file));
+        file
+    }
+}
+
+/// Pieces of code by address and time.
+#[derive(Debug, Default)]
+pub(crate) struct JitCode {
+    /// Ordered by address.
+    codes: Vec<Code>,
+    /// For each, how many came before it, and where the code up to it in `codes` ends at most.
+    order: Vec<u32>,
+    reach: Vec<u64>,
+}
+
+impl JitCode {
+    /// Of codes in the order in which they were written.
+    pub(crate) fn new(codes: Vec<Code>) -> Self {
+        let mut codes: Vec<(u32, Code)> = (0..).zip(codes).collect();
+        codes.sort_by_key(|(_, code)| code.start);
+        let (order, codes): (Vec<u32>, Vec<Code>) = codes.into_iter().unzip();
+        let reach = codes.iter().scan(0, |reach, code| {
+            *reach = code.start.saturating_add(code.size).max(*reach);
+            Some(*reach)
+        });
+        Self { reach: reach.collect(), order, codes }
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&Code> {
+        self.codes.get(id as usize)
+    }
+
+    /// All that was at an address, in the order of time. Compilers do not say when code goes: it stays
+    /// until there is other code.
+    pub(crate) fn at(&self, address: u64) -> Vec<u32> {
+        let after = self.codes.partition_point(|code| code.start <= address);
+        let mut found: Vec<u32> = (0..after)
+            .rev()
+            .take_while(|&index| self.reach[index] > address)
+            .filter(|&index| self.codes[index].contains(address))
+            .map(|index| index as u32)
+            .collect();
+        found.sort_by_key(|&id| (self.codes[id as usize].since_ns, self.order[id as usize]));
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;
