@@ -15,6 +15,9 @@ const PREFIX: usize = 16;
 const ARCH_TIMESTAMP: u64 = 1;
 /// A file name of debug information that says: the same as that of the entry before.
 const SAME_FILE: &[u8] = b"\xff";
+/// V8 adds the size of an ELF header to the addresses of lines, since `perf inject` would put one before
+/// each function. So no line of such a file is lower, and some function has one right at its start.
+const ELF_HEADER: u64 = 0x40;
 /// Pieces of code beyond these are left out: each takes some memory, however small it is in the file.
 const CODES_MAX: usize = 1 << 20;
 
@@ -38,6 +41,8 @@ pub(crate) struct Code {
     pub since_ns: u64,
     pub name: Arc<str>,
     lines: Lines,
+    /// By how much the offsets of lines are too large.
+    shift: u64,
 }
 
 /// Source lines by offset in the code, ascending: each holds up to the next.
@@ -50,7 +55,7 @@ impl Code {
 
     /// File and line of an address in the code.
     pub(crate) fn line(&self, address: u64) -> Option<(&str, u32)> {
-        let offset = address.checked_sub(self.start)?;
+        let offset = address.checked_sub(self.start)?.checked_add(self.shift)?;
         let after = self.lines.partition_point(|(start, ..)| *start <= offset);
         let (_, file, line) = self.lines.get(after.checked_sub(1)?)?;
         Some((file, *line))
@@ -83,6 +88,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Code>, JitDumpError> {
     while let Some((id, time_ns, body, after)) = split(rest) {
         codes.take(record(id, body), if has_times { time_ns } else { 0 });
         rest = after;
+    }
+    if codes.lowest == Some(ELF_HEADER) {
+        codes.codes.iter_mut().for_each(|code| code.shift = ELF_HEADER);
     }
     Ok(codes.codes)
 }
@@ -162,6 +170,8 @@ struct Codes {
     /// Lines that came before the code that they are of, as they must.
     lines: FxHashMap<u64, Lines>,
     files: FxHashMap<Vec<u8>, Arc<str>>,
+    /// The lowest offset of a line.
+    lowest: Option<u64>,
 }
 
 impl Codes {
@@ -170,7 +180,7 @@ impl Codes {
             Record::Load { code, size, index, name } => {
                 let lines = self.lines.remove(&code).unwrap_or_default();
                 let name = String::from_utf8_lossy(name).into();
-                self.push(index, Code { start: code, size, since_ns, name, lines });
+                self.push(index, Code { start: code, size, since_ns, name, lines, shift: 0 });
             }
             Record::Move { to, size, index } => {
                 let Some(&known) = self.by_index.get(&index) else { return };
@@ -201,6 +211,7 @@ impl Codes {
             };
             if let Some(offset) = address.checked_sub(code) {
                 lines.push((offset, file, line));
+                self.lowest = Some(self.lowest.map_or(offset, |lowest| lowest.min(offset)));
             }
         }
         lines.sort_by_key(|(offset, ..)| *offset);

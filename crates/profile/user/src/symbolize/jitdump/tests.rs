@@ -102,6 +102,22 @@ fn lines_hold_up_to_the_next() {
 }
 
 #[test]
+fn lines_of_v8_lie_behind_an_elf_header() {
+    let check = |first, address, expected| {
+        let records = [
+            debug_info(0x1000, &[(first, 5, b"a.js"), (0x1048, 6, b"a.js")]),
+            load(5, 0x1000, 16, 0, "a"),
+        ];
+        let codes = parse(&[header(0), records.concat()].concat()).expect("a jitdump file");
+        assert_eq!(codes[0].line(address).map(|(_, line)| line), expected, "{address:x}");
+    };
+    check(0x1040, 0x1000, Some(5));
+    check(0x1040, 0x1008, Some(6));
+    check(0x1041, 0x1000, None);
+    check(0x103f, 0x1008, None);
+}
+
+#[test]
 fn an_address_has_all_code_that_was_there() {
     let records = [
         load(5, 0x1000, 0x100, 0, "long"),
