@@ -1,7 +1,7 @@
 //! What a user should know about a recording before believing it. Each warning says what happened,
 //! what it does to the figures, and what to do next.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use wingbeat_profile_common::USER_FRAMES_MAX;
 
@@ -9,7 +9,11 @@ use wingbeat_text::{duration, plural, share};
 
 use crate::model::Mode;
 use crate::session::Unwind;
-use crate::summary::{Summary, off_cpu::OffCpu};
+use crate::summary::{
+    Summary,
+    jit::{Jit, Nameless, Runtime},
+    off_cpu::OffCpu,
+};
 use crate::symbolize::refused::Refused;
 
 /// Something to know about a recording.
@@ -95,6 +99,12 @@ pub enum ProfileWarning {
         /// How many more there are.
         others: u64,
     },
+    /// Much of what a process ran is code of a JIT compiler that has no names.
+    NamesMissing {
+        process: Nameless,
+        /// How many more processes of the same runtime there are.
+        others: u64,
+    },
     /// Events about mappings were lost.
     EventsLost(u64),
     /// Children were not followed.
@@ -146,6 +156,12 @@ const BUSY_SHARE_MIN: f64 = 0.05;
 /// Reused stacks that may be wrong, as a share of those that were looked at.
 const WRONG_SHARE_MAX: f64 = 0.01;
 
+/// Code without names in more of the samples of a process hides what it does.
+const NAMELESS_SHARE_MAX: f64 = 0.2;
+
+/// A share of fewer samples is no share.
+const NAMELESS_SAMPLES_MIN: u64 = 10;
+
 /// The warnings that a run deserves, the gravest first.
 pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     let ticks = &summary.ticks;
@@ -183,10 +199,7 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
         let truncated = stacks.truncated;
         warnings.push(ProfileWarning::Truncated { truncated, samples: taken });
     }
-    if let Some((file, others)) = summary.jit.refused.split_first() {
-        let (file, others) = (file.clone(), others.len() as u64);
-        warnings.push(ProfileWarning::NamesRefused { file, others });
-    }
+    of_names(&summary.jit, &mut warnings);
     if summary.events_lost > 0 {
         warnings.push(ProfileWarning::EventsLost(summary.events_lost));
     }
@@ -238,6 +251,28 @@ fn of_blocks(
     if off_cpu.threads_off > 0 {
         let threads = off_cpu.threads.len() as u64;
         warnings.push(ProfileWarning::ThreadsOff { off: off_cpu.threads_off, threads });
+    }
+}
+
+/// Files with names that were not believed, and processes that nobody asked for names: one warning for
+/// each runtime.
+fn of_names(jit: &Jit, warnings: &mut Vec<ProfileWarning>) {
+    if let Some((file, others)) = jit.refused.split_first() {
+        let (file, others) = (file.clone(), others.len() as u64);
+        warnings.push(ProfileWarning::NamesRefused { file, others });
+    }
+    let is_refused = |pid: u32| jit.refused.iter().any(|file| file.pid == pid);
+    let mut by_runtime: BTreeMap<Option<Runtime>, (&Nameless, u64)> = BTreeMap::new();
+    for process in &jit.nameless {
+        let Nameless { pid, runtime, samples, nameless, .. } = process;
+        let is_much = *nameless as f64 > NAMELESS_SHARE_MAX * *samples as f64;
+        if is_much && *samples >= NAMELESS_SAMPLES_MIN && !is_refused(*pid) {
+            let first = by_runtime.entry(*runtime);
+            first.and_modify(|(_, others)| *others += 1).or_insert((process, 0));
+        }
+    }
+    for (process, others) in by_runtime.into_values() {
+        warnings.push(ProfileWarning::NamesMissing { process: process.clone(), others });
     }
 }
 
@@ -318,6 +353,7 @@ impl ProfileWarning {
             Self::Broken { .. } => "stacks-broken",
             Self::Truncated { .. } => "stacks-truncated",
             Self::NamesRefused { .. } => "names-refused",
+            Self::NamesMissing { .. } => "names-missing",
             Self::EventsLost(_) => "events-lost",
             Self::ChildrenLost(_) => "children-lost",
         }
@@ -392,9 +428,21 @@ impl ProfileWarning {
             Self::NamesRefused { file: Refused { pid, path, reason }, others } => {
                 let more = match others {
                     0 => String::new(),
-                    others => format!(" (and {} more)", plural(*others, "file")),
+                    others => format!(" (and {others} more)"),
                 };
                 format!("{path} of PID {pid} was not used, because {reason}{more}")
+            }
+            Self::NamesMissing { process, others } => {
+                let Nameless { pid, process, samples, nameless, .. } = process;
+                let more = match others {
+                    0 => String::new(),
+                    others => format!(" (and {others} more)"),
+                };
+                let part = share::part(*nameless, *samples);
+                format!(
+                    "{part} of the samples of {process} (PID {pid}){more} contain code of a JIT \
+                     compiler without names"
+                )
             }
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
@@ -420,6 +468,7 @@ impl ProfileWarning {
             Self::Broken { .. } => "callers are missing there",
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
+            Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
             Self::EventsLost(_) => "some frames may lack names",
             Self::ChildrenLost(_) => "the table of targets was full",
             Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
@@ -451,6 +500,7 @@ impl ProfileWarning {
             Self::NamesRefused { .. } => {
                 "make it a regular file that belongs to the user of the process"
             }
+            Self::NamesMissing { process, .. } => how_to_name(process.runtime),
             Self::NoSamples(_)
             | Self::ReusedWrong { .. }
             | Self::ThreadsOff { .. }
@@ -460,6 +510,26 @@ impl ProfileWarning {
             | Self::ChildrenLost(_) => "",
         };
         text.to_owned()
+    }
+}
+
+/// How to make a runtime tell the names of its code.
+fn how_to_name(runtime: Option<Runtime>) -> &'static str {
+    match runtime {
+        Some(Runtime::Node) => {
+            "start Node with --perf-basic-prof, and with --interpreted-frames-native-stack for \
+             functions that it interprets"
+        }
+        Some(Runtime::Python) => "start Python (3.12 or later) with -X perf",
+        Some(Runtime::Java) => {
+            "attach a perf-map agent to Java (from JDK 17 on: jcmd PID Compiler.perfmap, while it \
+             runs), and start it with -XX:+PreserveFramePointer"
+        }
+        Some(Runtime::Dotnet) => "start .NET with DOTNET_PerfMapEnabled=1 in its environment",
+        None => {
+            "make its compiler write a perf map (/tmp/perf-PID.map) or a jitdump file: most have a \
+             flag for it"
+        }
     }
 }
 

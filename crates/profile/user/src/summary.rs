@@ -221,7 +221,7 @@ impl Summary {
             bytes_per_sample: finished.record_bytes / finished.ticks.sampled.max(1),
             events_lost: finished.events_lost,
             unwind: Unwind::of(&finished.unwinding),
-            jit: jit::Jit { refused },
+            jit: jit::Jit::of(profile, refused),
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,

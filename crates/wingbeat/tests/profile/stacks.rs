@@ -214,6 +214,23 @@ fn only_the_perf_map_of_the_user_of_a_process_is_believed() {
     assert!(!run.stderr.contains("was not used"), "{}", run.stderr);
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_of_a_jit_without_names_comes_with_a_hint() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    // The hint is by the name of the program.
+    for (name, hint) in [("node", "start Node with --perf-basic-prof"), ("other", "a jitdump file")]
+    {
+        let program = jit_that(folder.path(), name, "", "");
+        let run = launch(folder.path(), &["-F", "499"], &program, &[]).ended_with(0);
+        assert!(run.stderr.contains("JIT compiler without names"), "{}", run.stderr);
+        assert!(run.stderr.contains(hint), "{}", run.stderr);
+        let process = &run.summary["jit"]["nameless"][0];
+        assert_eq!(process["process"], name, "{}", run.summary);
+        assert!(run.number("/jit/nameless/0/nameless") * 100 > run.samples() * 90);
+    }
+}
+
 /// A program that runs two functions at one address, one after the other, and tells of them by a jitdump
 /// file, which belongs to `owner`.
 #[cfg(target_arch = "x86_64")]

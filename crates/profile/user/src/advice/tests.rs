@@ -171,10 +171,65 @@ fn files_with_names_that_were_not_believed() {
     );
     check(
         &[7, 8],
-        &[
-            "/tmp/perf-7.map of PID 7 was not used, because it is a symbolic link (and 1 file more): \
+        &["/tmp/perf-7.map of PID 7 was not used, because it is a symbolic link (and 1 more): \
            code of its JIT compiler has no names; make it a regular file that belongs to the user of \
-           the process",
+           the process"],
+    );
+}
+
+#[test]
+fn processes_whose_code_has_no_names() {
+    let process = |pid, runtime, samples, nameless| Nameless {
+        pid,
+        process: "MainThread".to_owned(),
+        runtime,
+        samples,
+        nameless,
+    };
+    let check = |processes: &[Nameless], refused: &[u32], expected: &[(&str, &str)]| {
+        let mut summary = summary();
+        summary.jit.nameless = processes.to_vec();
+        summary.jit.refused = refused
+            .iter()
+            .map(|&pid| Refused { pid, path: String::new(), reason: String::new() })
+            .collect();
+        let texts: Vec<String> = warnings(&summary, 99)
+            .iter()
+            .filter(|warning| matches!(warning, ProfileWarning::NamesMissing { .. }))
+            .map(ProfileWarning::to_string)
+            .collect();
+        assert_eq!(texts.len(), expected.len(), "{texts:?}");
+        for (text, (start, end)) in texts.iter().zip(expected) {
+            assert!(text.starts_with(start) && text.ends_with(end), "{text}");
+        }
+    };
+    let node = Some(Runtime::Node);
+    check(&[process(7, node, 100, 20)], &[], &[]);
+    check(&[process(7, node, 9, 9)], &[], &[]);
+    check(&[process(7, node, 100, 21)], &[7], &[]);
+    check(
+        &[process(7, node, 100, 21)],
+        &[8],
+        &[(
+            "21 % of the samples of MainThread (PID 7) contain code of a JIT compiler without names: \
+             it appears as addresses, [anon]+0x…; start Node with --perf-basic-prof",
+            "for functions that it interprets",
+        )],
+    );
+    check(
+        &[
+            process(7, None, 100, 90),
+            process(8, node, 100, 80),
+            process(9, node, 100, 70),
+            process(6, Some(Runtime::Python), 100, 60),
+            process(5, Some(Runtime::Java), 100, 50),
+        ],
+        &[],
+        &[
+            ("90 % of the samples of MainThread (PID 7) contain", "most have a flag for it"),
+            ("80 % of the samples of MainThread (PID 8) (and 1 more) contain", "interprets"),
+            ("60 %", "start Python (3.12 or later) with -X perf"),
+            ("50 %", "-XX:+PreserveFramePointer"),
         ],
     );
 }
