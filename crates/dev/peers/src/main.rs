@@ -9,6 +9,7 @@ mod profile;
 mod run;
 mod table;
 mod tools;
+mod unwind;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,8 @@ use clap::Parser;
 enum Peers {
     /// `wingbeat profile` beside perf, samply, bpftrace, profile-bpfcc and probee
     Profile(profile::ProfileArgs),
+    /// Stacks by `wingbeat profile` beside those by perf and samply, of programs without frame pointers
+    Unwind(unwind::UnwindArgs),
     /// What `wingbeat bench` promises: less spread than bpftool, sure verdicts, exact counts
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -37,6 +40,7 @@ enum Peers {
 fn main() -> ExitCode {
     let code = match Peers::parse() {
         Peers::Profile(args) => profile::run(&args),
+        Peers::Unwind(args) => unwind::run(&args),
         Peers::Bench(which) => bench::run(&which),
         Peers::Run(run::Run::Aa(args)) => run::aa(&args),
         Peers::Changes(args) => changes::run(&args),

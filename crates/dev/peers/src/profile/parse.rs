@@ -32,7 +32,7 @@ fn sum_of_lines(text: impl BufRead, count: impl Fn(&str) -> Option<u64>) -> anyh
 }
 
 /// Samples of an event in and lost to a recording of perf.
-pub(super) fn perf_stats(data: &Path, event: &str) -> anyhow::Result<(u64, u64)> {
+pub(crate) fn perf_stats(data: &Path, event: &str) -> anyhow::Result<(u64, u64)> {
     let said = output_of(Command::new("perf").args(["report", "--stats", "-i"]).arg(data));
     perf_stats_of(&said.context("`perf report --stats` does not read what perf recorded")?, event)
 }
@@ -75,7 +75,7 @@ pub(super) fn firefox_samples(json: impl Read) -> anyhow::Result<u64> {
 }
 
 /// What samply says it lost, `Lost 592 events.`; it says nothing when nothing was.
-pub(super) fn samply_lost(said: &str) -> u64 {
+pub(crate) fn samply_lost(said: &str) -> u64 {
     let counts = said.lines().filter_map(|line| {
         line.strip_prefix("Lost ")?.strip_suffix(" events.")?.parse::<u64>().ok()
     });
@@ -97,12 +97,12 @@ pub(super) fn svg_samples(svg: impl BufRead) -> anyhow::Result<u64> {
 }
 
 /// What `wingbeat profile --summary-json` left.
-pub(super) fn summary(file: &Path) -> anyhow::Result<Value> {
+pub(crate) fn summary(file: &Path) -> anyhow::Result<Value> {
     kept(file).context("wingbeat left no summary")
 }
 
 /// A number of a summary, by its path, as in `/ticks/lost`.
-pub(super) fn number(summary: &Value, path: &str) -> anyhow::Result<u64> {
+pub(crate) fn number(summary: &Value, path: &str) -> anyhow::Result<u64> {
     let found = summary.pointer(path).and_then(Value::as_u64);
     found.with_context(|| format!("wingbeat's summary has no number {path}"))
 }

@@ -26,16 +26,16 @@ pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// What a process cost, with its children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// User and system time.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// The most memory that was resident at a time, of any one process.
     pub(super) rss_max_bytes: u64,
 }
 
 impl Usage {
     /// The cost of doing one after the other.
-    pub(super) fn then(self, next: Self) -> Self {
+    pub(crate) fn then(self, next: Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns + next.cpu_ns,
             rss_max_bytes: self.rss_max_bytes.max(next.rss_max_bytes),
@@ -59,7 +59,7 @@ pub(super) fn monotonic_ns() -> u64 {
 }
 
 /// Starts a program with its messages in a file.
-pub(super) fn start(
+pub(crate) fn start(
     command: &mut Command,
     stdin: Stdio,
     stdout: Stdio,
@@ -72,7 +72,7 @@ pub(super) fn start(
 }
 
 /// Waits for a program; one that fails, or takes too long and is killed, is an error.
-pub(super) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::Result<Usage> {
+pub(crate) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::Result<Usage> {
     // A descriptor, not a number: the number may belong to somebody else by the time we use it.
     let handle = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
         .with_context(|| format!("cannot watch {name}, process {}", child.id()))?;
@@ -107,7 +107,7 @@ pub(super) fn finish(mut child: Child, name: &str, messages: &Path) -> anyhow::R
     })
 }
 
-pub(super) fn run(command: &mut Command, stdout: Stdio, messages: &Path) -> anyhow::Result<Usage> {
+pub(crate) fn run(command: &mut Command, stdout: Stdio, messages: &Path) -> anyhow::Result<Usage> {
     let name = display(command);
     finish(start(command, Stdio::null(), stdout, messages)?, &name, messages)
 }

@@ -13,13 +13,13 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 
 /// A lowered `kernel.perf_event_paranoid`.
 #[derive(Debug)]
-pub(super) struct Paranoia {
+pub(crate) struct Paranoia {
     before: Option<String>,
 }
 
 impl Paranoia {
     /// Lowers it to this level, unless it is there or below.
-    pub(super) fn at_most(level: i32) -> anyhow::Result<Self> {
+    pub(crate) fn at_most(level: i32) -> anyhow::Result<Self> {
         let before =
             fs::read_to_string(PARANOID).with_context(|| format!("cannot read {PARANOID}"))?;
         let is: i32 = before.trim().parse().with_context(|| format!("{PARANOID}: {before}"))?;

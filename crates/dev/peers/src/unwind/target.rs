@@ -1,0 +1,142 @@
+//! The programs whose stacks are walked: as distributions build them, or compilers without flags about
+//! frame pointers. Each is a line of shell that works for some seconds.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::Context as _;
+use wingbeat_steps::command::{find_program, repository};
+
+use crate::{
+    comparison::output,
+    profile::process::{self, Usage},
+};
+
+const PYTHON: &str = r"import json
+def leaf(n):
+    return sum(i * i for i in range(n))
+def twig(n):
+    return json.dumps({str(i): leaf(50) for i in range(n)})
+def branch(n):
+    return [twig(20) for _ in range(n)]
+for _ in range(20):
+    branch(2000)
+";
+
+const NODE: &str = r"function leaf(n) { let s = 0; for (let i = 0; i < n; i++) s += Math.sqrt(i * s + 1); return s; }
+function twig(n) { const o = {}; for (let i = 0; i < n; i++) o['k' + i] = leaf(200); return JSON.stringify(o).length; }
+function branch(n) { let s = 0; for (let i = 0; i < n; i++) s += twig(50); return s; }
+let sum = 0;
+for (let round = 0; round < 40; round++) sum += [1, 2, 3, 4].map(() => branch(200)).reduce((a, b) => a + b);
+console.log(sum);
+";
+
+const RUST: &str = r#"use std::hint::black_box;
+#[inline(never)]
+fn leaf(n: u64) -> u64 { (0..n).fold(1, |sum, i| black_box(sum ^ i).wrapping_mul(31)) }
+#[inline(never)]
+fn twig(n: u64) -> u64 { black_box(leaf(n)) + (0..n).map(|i| black_box(i) * 3).sum::<u64>() }
+#[inline(never)]
+fn branch(depth: u64, n: u64) -> u64 {
+    if depth == 0 { black_box(twig(n)) } else { black_box(branch(depth - 1, n)) + 1 }
+}
+fn main() { println!("{}", (0..1500000).map(|i| black_box(branch(black_box(20 + i % 3), 1000))).sum::<u64>()); }
+"#;
+
+const SOURCE: &str = r#"awk 'BEGIN { for (i = 0; i < 2500; i++) printf "int f%d(int *a, int n) { int s = %d; for (int i = 0; i < n; i++) { s += a[i] * %d; if (s & %d) s ^= a[n - i - 1]; } return s; }\n", i, i, i + 3, i + 1 }' > large.c"#;
+
+const POSTGRES_MAKE: &str = "chmod 755 . && mkdir data && chown postgres . data && \
+    as='setpriv --reuid postgres --regid postgres --clear-groups' && \
+    $as initdb -D data -A trust --no-sync && \
+    $as pg_ctl -D data -o \"-h '' -k $PWD\" -l log -w start && \
+    $as pgbench -h $PWD -i -s 2 postgres && $as pg_ctl -D data -w stop";
+const POSTGRES: &str = "exec setpriv --reuid postgres --regid postgres --clear-groups sh -c \"\
+    postgres -D data -h '' -k $PWD & \
+    until pgbench -h $PWD -n -S -c 2 -t 15000 postgres; do sleep 0.2; done; \
+    kill -INT \\$!; wait\"";
+
+const REDIS: &str = "redis-server --port 0 --unixsocket $PWD/socket --save '' & \
+    until redis-benchmark -s $PWD/socket -q -n 200000 -t set,get,lpush; do sleep 0.2; done; \
+    redis-cli -s $PWD/socket shutdown nosave; wait";
+
+/// A program to look at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) name: &'static str,
+    /// Without one of these it is skipped.
+    needs: &'static [&'static str],
+    file: (&'static str, &'static str),
+    /// Run once before.
+    make: &'static str,
+    run: &'static str,
+}
+
+pub(super) const ALL: [Target; 10] = [
+    target("git", &["git"], "for i in 1 2 3 4; do git -C \"$REPOSITORY\" log -p; done"),
+    Target {
+        file: ("busy.py", PYTHON),
+        // A shim in PATH would be a shell script.
+        make: "python3 -c 'import sys; print(sys.executable)' > python",
+        ..target("python3", &["python3"], "exec $(cat python) busy.py")
+    },
+    Target { file: ("busy.js", NODE), ..target("node", &["node"], "exec node busy.js") },
+    Target { make: SOURCE, ..target("gcc", &["gcc", "awk"], "exec gcc -O2 -c large.c -o large.o") },
+    Target {
+        file: ("three.rs", RUST),
+        make: "rustc -O three.rs",
+        ..target("rust", &["rustc"], "exec ./three")
+    },
+    Target {
+        file: ("three.rs", RUST),
+        make: "rustc -O -C target-feature=+crt-static three.rs",
+        ..target("rust-static", &["rustc"], "exec ./three")
+    },
+    Target {
+        make: POSTGRES_MAKE,
+        ..target("postgres", &["postgres", "initdb", "pgbench", "pg_ctl", "setpriv"], POSTGRES)
+    },
+    target("redis", &["redis-server", "redis-benchmark", "redis-cli"], REDIS),
+    target("ripgrep", &["rg"], "for i in 1 2 3 4; do rg -c '[a-z]+_[a-z]+' \"$REPOSITORY\"; done"),
+    target("go", &["go"], "GOCACHE=$PWD/cache exec go build -a -o made fmt"),
+];
+
+const fn target(name: &'static str, needs: &'static [&'static str], run: &'static str) -> Target {
+    Target { name, needs, file: ("", ""), make: "", run }
+}
+
+impl Target {
+    /// The first program that it lacks here.
+    pub(super) fn lacks(&self) -> Option<&'static str> {
+        self.needs.iter().copied().find(|program| find_program(program).is_none())
+    }
+
+    /// Writes its files into an empty folder.
+    pub(super) fn make(&self, folder: &Path) -> anyhow::Result<()> {
+        let (name, text) = self.file;
+        if !name.is_empty() {
+            fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+        }
+        let mut shell = Command::new("sh");
+        output(shell.args(["-c", self.make]).current_dir(folder))?;
+        Ok(())
+    }
+
+    /// Runs it under a command that takes it as its last words, or alone below `env`.
+    ///
+    /// Libraries lie at the same addresses in all processes: perf 6.1 mistakes those of the process that
+    /// forked for those of the program that it became, and loses every second of such stacks.
+    pub(super) fn run(
+        &self,
+        folder: &Path,
+        under: &Command,
+        messages: &Path,
+    ) -> anyhow::Result<Usage> {
+        let mut command = Command::new("setarch");
+        command.arg("-R").arg(under.get_program()).args(under.get_args());
+        command.args(["sh", "-c", self.run]).current_dir(folder).env("REPOSITORY", repository());
+        process::run(&mut command, Stdio::null(), messages)
+    }
+}
