@@ -410,15 +410,12 @@ impl ProfileWarning {
                 format!("{failed} samples failed in the kernel, most with \"{error}\"")
             }
             Self::Broken { broken, samples, modules, by_frame_pointers } => {
-                let named = modules.iter().take(4);
-                let named =
-                    named.map(|(file, of)| format!("{file} ({})", share::part(*of, *broken)));
-                let named = named.collect::<Vec<_>>().join(", ");
                 let part = share::part(*broken, *samples);
                 let why = match by_frame_pointers {
                     true => "missing frame pointers",
                     false => "missing unwind information and frame pointers",
                 };
+                let named = shares(modules, *broken);
                 format!("{part} of the stacks end too early, because of {why} in {named}")
             }
             Self::Truncated { truncated, samples } => format!(
@@ -426,24 +423,9 @@ impl ProfileWarning {
                 share::part(*truncated, *samples)
             ),
             Self::NamesRefused { file: Refused { pid, path, reason }, others } => {
-                let more = match others {
-                    0 => String::new(),
-                    others => format!(" (and {others} more)"),
-                };
-                format!("{path} of PID {pid} was not used, because {reason}{more}")
+                format!("{path} of PID {pid} was not used, because {reason}{}", more(*others))
             }
-            Self::NamesMissing { process, others } => {
-                let Nameless { pid, process, samples, nameless, .. } = process;
-                let more = match others {
-                    0 => String::new(),
-                    others => format!(" (and {others} more)"),
-                };
-                let part = share::part(*nameless, *samples);
-                format!(
-                    "{part} of the samples of {process} (PID {pid}){more} contain code of a JIT \
-                     compiler without names"
-                )
-            }
+            Self::NamesMissing { process, others } => process.cause(*others),
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
             }
@@ -530,6 +512,32 @@ fn how_to_name(runtime: Option<Runtime>) -> &'static str {
             "make its compiler write a perf map (/tmp/perf-PID.map) or a jitdump file: most have a \
              flag for it"
         }
+    }
+}
+
+/// The first of some files, each with its part of the whole.
+fn shares(files: &[(String, u64)], whole: u64) -> String {
+    let named = files.iter().take(4);
+    let named = named.map(|(file, of)| format!("{file} ({})", share::part(*of, whole)));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+impl Nameless {
+    fn cause(&self, others: impl Into<u64>) -> String {
+        let Self { pid, process, samples, nameless, .. } = self;
+        let (part, more) = (share::part(*nameless, *samples), more(others));
+        format!(
+            "{part} of the samples of {process} (PID {pid}){more} contain code of a JIT compiler \
+             without names"
+        )
+    }
+}
+
+/// That there are others.
+fn more(others: impl Into<u64>) -> String {
+    match others.into() {
+        0 => String::new(),
+        others => format!(" (and {others} more)"),
     }
 }
 
