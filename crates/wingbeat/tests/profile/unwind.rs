@@ -104,7 +104,9 @@ int main(void) {
 }"#;
     let run = run(folder.path(), "signals", source, &[], &[]);
     is_whole(&run);
-    assert!(run.percent_with("signals;_start;") > 99.0, "{:?}", run.folded);
+    // A copy of the handler's stack does not hold what was interrupted on the other.
+    let wanted = 99.0 - emulation_percent();
+    assert!(run.percent_with("signals;_start;") > wanted, "{:?}", run.folded);
     let is_nested = |stack: &str| {
         let place = |name: &str| stack.find(name);
         let order = [";main;loops", ";handler;works"].map(place);
@@ -113,7 +115,11 @@ int main(void) {
     let nested = run.folded.iter().filter(|(stack, _)| is_nested(stack));
     let nested: u64 = nested.map(|(_, count)| count).sum();
     let handled = run.samples_with(";handler;works");
-    assert!(handled > 4 && nested == handled, "{nested} of {handled}: {:?}", run.folded);
+    assert!(
+        handled > 4 && nested as f64 >= handled as f64 * wanted / 100.0,
+        "{nested} of {handled}: {:?}",
+        run.folded
+    );
 }
 
 #[test]
