@@ -122,7 +122,7 @@ impl Stacks {
 
 /// How user stacks were walked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Unwind {
+pub struct UnwindCounts {
     /// As on the command line.
     pub mode: &'static str,
     /// What the tables took; `None` if there were none.
@@ -131,7 +131,7 @@ pub struct Unwind {
     pub copied: u64,
 }
 
-impl Unwind {
+impl UnwindCounts {
     fn of(unwinding: &Unwinding) -> Self {
         let Unwinding { unwind, tables, copied } = unwinding;
         Self { mode: unwind.name(), tables: tables.clone(), copied: *copied }
@@ -180,7 +180,7 @@ pub struct Summary {
     pub bytes_per_sample: u64,
     /// Sideband events (mappings, forks) that were lost: names may be missing.
     pub events_lost: u64,
-    pub unwind: Unwind,
+    pub unwind: UnwindCounts,
     pub jit: jit::Jit,
     /// Children that could not be followed.
     pub children_lost: u64,
@@ -220,7 +220,7 @@ impl Summary {
             threads: profile.threads.len() as u32,
             bytes_per_sample: finished.record_bytes / finished.ticks.sampled.max(1),
             events_lost: finished.events_lost,
-            unwind: Unwind::of(&finished.unwinding),
+            unwind: UnwindCounts::of(&finished.unwinding),
             jit: jit::Jit::of(profile, refused),
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),

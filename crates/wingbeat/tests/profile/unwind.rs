@@ -168,7 +168,7 @@ fn what_cannot_be_walked_is_blamed() {
 }
 
 #[test]
-fn tables_find_room_or_make_it() {
+fn tables_of_a_small_program_find_room() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = build_with(folder.path(), "bare", NESTED, BARE);
     let run = launch(folder.path(), &["-F", "499", "--unwind-memory", "1M"], &program, &[]);

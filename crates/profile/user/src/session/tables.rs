@@ -85,6 +85,15 @@ struct FileTable {
     used: u64,
 }
 
+impl FileTable {
+    /// What is to be added to an address, with wrap-around, to get its distance from the first granule.
+    fn bias(&self, image: &Image, mapping: &Mapping) -> Option<u64> {
+        let Mapping { start, end, offset, .. } = *mapping;
+        let of_code = image.address_of_code(offset, end - start)?;
+        Some(offset.wrapping_sub(start).wrapping_add(of_code).wrapping_sub(self.start))
+    }
+}
+
 impl Tables {
     /// Tables for a kernel half, up to so many bytes.
     pub(super) fn new(maps: &LoadedMaps, limit_bytes: u64) -> Result<Self, RecordError> {
@@ -149,20 +158,16 @@ impl Tables {
     fn want(&mut self, recorder: &Recorder, pid: u32, address: u64) {
         let space = recorder.spaces.current(pid);
         let space = space.and_then(|id| recorder.spaces.generation(id));
-        let Some(&Mapping { start, end, offset, binary }) =
-            space.and_then(|space| space.find(address))
-        else {
-            return;
-        };
+        let Some(mapping) = space.and_then(|space| space.find(address)) else { return };
+        let binary = mapping.binary;
         let Some(image) = recorder.binaries.get(binary).and_then(|binary| binary.image()) else {
             return;
         };
         self.uses += 1;
         let Some(Some(file)) = self.files.get_mut(&binary) else { return };
         file.used = self.uses;
-        let Some(bias) = image.address_of_code(offset, end - start) else { return };
-        let distance = (address - start + offset).wrapping_add(bias).wrapping_sub(file.start);
-        let stretch = (distance / STRETCH_BYTES) as usize;
+        let Some(bias) = file.bias(image, mapping) else { return };
+        let stretch = (address.wrapping_add(bias) / STRETCH_BYTES) as usize;
         if stretch < file.stretches && file.left > 0 {
             self.queue.push_front((binary, stretch));
         }
@@ -211,7 +216,7 @@ impl Tables {
         binaries: &Binaries,
         mapping: &Mapping,
     ) -> Result<CodeMapping, RecordError> {
-        let Mapping { start, end, offset, binary } = *mapping;
+        let Mapping { start, end, binary, .. } = *mapping;
         let plain = CodeMapping { start, end, ..CodeMapping::default() };
         let Some(image) = binaries.get(binary).and_then(|binary| binary.image()) else {
             return Ok(plain);
@@ -223,9 +228,9 @@ impl Tables {
         self.uses += 1;
         let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(plain) };
         file.used = self.uses;
-        let Some(bias) = image.address_of_code(offset, end - start) else { return Ok(plain) };
+        let Some(bias) = file.bias(image, mapping) else { return Ok(plain) };
         Ok(CodeMapping {
-            bias: offset.wrapping_sub(start).wrapping_add(bias).wrapping_sub(file.start),
+            bias,
             directory: file.directory,
             granules: (file.stretches * GRANULES) as u32,
             ..plain

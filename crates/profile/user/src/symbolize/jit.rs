@@ -137,7 +137,7 @@ mod tests {
     fn names_of_jitdump_files() {
         let check = |path, expected| assert_eq!(is_dump(path), expected, "{path}");
         check("/tmp/jit-4711.dump", true);
-        check("/root/.debug/jit/java-jit-1/jit-1.dump", true);
+        check("/home/a/.debug/jit/java-jit-1/jit-1.dump", true);
         check("/tmp/jit-.dump", false);
         check("/tmp/jit-a.dump", false);
         check("/tmp/perf-1.map", false);
