@@ -1,0 +1,262 @@
+//! The words of warnings: what happened, what it does to the figures, and what to do next.
+
+use std::fmt;
+
+use wingbeat_profile_common::USER_FRAMES_MAX;
+use wingbeat_text::{duration, plural, share};
+
+use super::{NoSamples, ProfileWarning};
+use crate::{
+    summary::jit::{Nameless, Runtime},
+    symbolize::refused::Refused,
+};
+
+impl ProfileWarning {
+    /// Name for machines, which stays the same from version to version.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NoSamples(_) => "no-samples",
+            Self::NothingBlocked { .. } => "nothing-blocked",
+            Self::FellBack { .. } => "fell-back",
+            Self::AllHidden { .. } => "all-hidden",
+            Self::HardlyRan { .. } => "hardly-ran",
+            Self::BlocksLost { .. } => "blocks-lost",
+            Self::StacksLost { .. } => "stacks-lost",
+            Self::ReusedWrong { .. } => "reused-wrong",
+            Self::ThreadsOff { .. } => "threads-off",
+            Self::Lost { .. } => "samples-lost",
+            Self::Failed { .. } => "samples-failed",
+            Self::Broken { .. } => "stacks-broken",
+            Self::Truncated { .. } => "stacks-truncated",
+            Self::NamesRefused { .. } => "names-refused",
+            Self::NamesMissing { .. } => "names-missing",
+            Self::EventsLost(_) => "events-lost",
+            Self::ChildrenLost(_) => "children-lost",
+        }
+    }
+
+    /// The warning as every report of wingbeat writes it.
+    pub fn text(&self) -> wingbeat_text::Warning {
+        wingbeat_text::Warning::new(self.code(), self.cause(), self.effect(), self.next_step())
+    }
+
+    fn cause(&self) -> String {
+        match self {
+            Self::NoSamples(_) => "no samples, so nothing was written".to_owned(),
+            Self::NothingBlocked { below_limit: 0, .. } => {
+                "no thread of the target left the CPU, so nothing was written".to_owned()
+            }
+            Self::NothingBlocked { below_limit, below_limit_ns, min_block_ns } => {
+                let (limit, sum) = (duration(*min_block_ns), duration(*below_limit_ns));
+                format!("all {below_limit} blocks were shorter than {limit} ({sum} in total)")
+            }
+            Self::FellBack { reason } => format!(
+                "the kernel refused tp_btf for the scheduler ({reason}), so a raw tracepoint was \
+                 used"
+            ),
+            Self::AllHidden { threads } => {
+                format!("{} slept the whole time", plural(threads, "thread"))
+            }
+            Self::HardlyRan { cpu_ns, duration_ns, .. } => format!(
+                "the target ran for {} of {}, and samples show nothing else",
+                duration(*cpu_ns),
+                duration(*duration_ns)
+            ),
+            Self::BlocksLost { lost, of, reason } => {
+                let why = why_lost(reason).0;
+                format!("{lost} of {of} blocks ({}) were lost, most {why}", share::part(*lost, *of))
+            }
+            Self::StacksLost { missing, blocks } => format!(
+                "{missing} of {blocks} blocks ({}) lack a part of their stack, because the buffer was full",
+                share::part(*missing, *blocks)
+            ),
+            Self::ReusedWrong { wrong, checked } => format!(
+                "{} of reused stacks failed the spot check ({wrong} of {checked})",
+                share::part(*wrong, *checked)
+            ),
+            Self::ThreadsOff { off, threads } => format!(
+                "the times of {off} of {} differ from their elapsed time by more than 1 %",
+                plural(threads, "thread")
+            ),
+            Self::Lost { lost, wanted, .. } => format!(
+                "{lost} of {wanted} samples ({}) were lost because the buffer was full",
+                share::part(*lost, *wanted)
+            ),
+            Self::Failed { failed, error } => {
+                format!("{failed} samples failed in the kernel, most with \"{error}\"")
+            }
+            Self::Broken { broken, samples, modules, by_frame_pointers } => {
+                let part = share::part(*broken, *samples);
+                let why = match by_frame_pointers {
+                    true => "missing frame pointers",
+                    false => "missing unwind information and frame pointers",
+                };
+                let named = shares(modules, *broken);
+                format!("{part} of the stacks end too early, because of {why} in {named}")
+            }
+            Self::Truncated { truncated, samples } => format!(
+                "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
+                share::part(*truncated, *samples)
+            ),
+            Self::NamesRefused { file: Refused { pid, path, reason }, others } => {
+                format!("{path} of PID {pid} was not used, because {reason}{}", more(*others))
+            }
+            Self::NamesMissing { process, others } => process.cause(*others),
+            Self::EventsLost(lost) => {
+                format!("{lost} of the kernel's events on mappings and processes were lost")
+            }
+            Self::ChildrenLost(lost) => format!("{lost} child processes could not be followed"),
+        }
+    }
+
+    fn effect(&self) -> String {
+        let text = match self {
+            Self::NoSamples(why) => return why.to_string(),
+            Self::NothingBlocked { below_limit: 0, .. } => "it ran all the time",
+            Self::NothingBlocked { .. } => "the target ran nearly all the time",
+            Self::FellBack { .. } => {
+                "threads that were not scheduled during the recording are missing, and the cost is \
+                 higher"
+            }
+            Self::AllHidden { .. } => "--hide-idle hid it, so nothing was written",
+            Self::BlocksLost { .. } => "times off the CPU are too small",
+            Self::ReusedWrong { .. } => "outer callers may be wrong",
+            Self::ThreadsOff { .. } => "some of their blocks are missing or counted twice",
+            Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining samples",
+            Self::Broken { .. } => "callers are missing there",
+            Self::Truncated { .. } => "their outermost callers are missing",
+            Self::NamesRefused { .. } => "code of its JIT compiler has no names",
+            Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
+            Self::EventsLost(_) => "some frames may lack names",
+            Self::ChildrenLost(_) => "the table of targets was full",
+            Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
+        };
+        text.to_owned()
+    }
+
+    fn next_step(&self) -> String {
+        let text = match self {
+            Self::NothingBlocked { below_limit: 0, .. } => "use --mode on-cpu to see where",
+            Self::NothingBlocked { .. } => {
+                "use --mode on-cpu to see where, or a shorter --min-block to see the blocks"
+            }
+            Self::FellBack { .. } => "see `wingbeat doctor`",
+            Self::AllHidden { .. } => "record without it",
+            Self::HardlyRan { instead, .. } => {
+                return format!("to see what it waited for: {instead}");
+            }
+            Self::BlocksLost { reason, .. } => why_lost(reason).1,
+            Self::StacksLost { .. } => "use a larger --buffer-size or a longer --min-block",
+            Self::Lost { or, .. } => {
+                return format!("use a larger --buffer-size or {or}");
+            }
+            Self::Broken { by_frame_pointers: true, .. } => "use --unwind auto",
+            Self::Broken { .. } => {
+                "keep its .eh_frame section, or rebuild it with frame pointers: RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
+                 -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer for C and C++"
+            }
+            Self::NamesRefused { .. } => {
+                "make it a regular file that belongs to the user of the process"
+            }
+            Self::NamesMissing { process, .. } => how_to_name(process.runtime),
+            Self::NoSamples(_)
+            | Self::ReusedWrong { .. }
+            | Self::ThreadsOff { .. }
+            | Self::Failed { .. }
+            | Self::Truncated { .. }
+            | Self::EventsLost(_)
+            | Self::ChildrenLost(_) => "",
+        };
+        text.to_owned()
+    }
+}
+
+/// How to make a runtime tell the names of its code.
+fn how_to_name(runtime: Option<Runtime>) -> &'static str {
+    match runtime {
+        Some(Runtime::Node) => {
+            "start Node with --perf-basic-prof, and with --interpreted-frames-native-stack for \
+             functions that it interprets"
+        }
+        Some(Runtime::Python) => "start Python (3.12 or later) with -X perf",
+        Some(Runtime::Java) => {
+            "attach a perf-map agent to Java (from JDK 17 on: jcmd PID Compiler.perfmap, while it \
+             runs), and start it with -XX:+PreserveFramePointer"
+        }
+        Some(Runtime::Dotnet) => "start .NET with DOTNET_PerfMapEnabled=1 in its environment",
+        None => {
+            "make its compiler write a perf map (/tmp/perf-PID.map) or a jitdump file: most have a \
+             flag for it"
+        }
+    }
+}
+
+/// The first of some files, each with its part of the whole.
+fn shares(files: &[(String, u64)], whole: u64) -> String {
+    let named = files.iter().take(4);
+    let named = named.map(|(file, of)| format!("{file} ({})", share::part(*of, whole)));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+impl Nameless {
+    fn cause(&self, others: impl Into<u64>) -> String {
+        let Self { pid, process, samples, nameless, .. } = self;
+        let (part, more) = (share::part(*nameless, *samples), more(others));
+        format!(
+            "{part} of the samples of {process} (PID {pid}){more} contain code of a JIT compiler \
+             without names"
+        )
+    }
+}
+
+/// That there are others.
+fn more(others: impl Into<u64>) -> String {
+    match others.into() {
+        0 => String::new(),
+        others => format!(" (and {others} more)"),
+    }
+}
+
+/// Why blocks were lost, and what to do about it.
+fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
+    match reason {
+        "buffer_full" => {
+            ("because the buffer was full", "use a larger --buffer-size or a longer --min-block")
+        }
+        "thread_table_full" => (
+            "because there were more threads than the table of threads holds",
+            "record fewer processes",
+        ),
+        reason => (reason, "record for a shorter time"),
+    }
+}
+
+impl fmt::Display for ProfileWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text().fmt(f)
+    }
+}
+
+impl fmt::Display for NoSamples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort { duration_s, frequency_hz } => write!(
+                f,
+                "the recording took only {:.1} ms; record for longer (a process in the background: --pid), \
+                 or sample more often, for example -F {frequency_hz}",
+                duration_s * 1e3
+            ),
+            Self::Slept { cpu_s, duration_s } => write!(
+                f,
+                "the target slept {:.1} % of {duration_s:.1} s (it ran for {:.1} ms), and a sleeping \
+                 process is not sampled; record while it works, for longer (-d), or more often (-F)",
+                100.0 * (1.0 - cpu_s / duration_s).clamp(0.0, 1.0),
+                cpu_s * 1e3
+            ),
+            Self::NoneKept => f.write_str("all of them were lost or failed, see below"),
+            Self::OtherHalf => {
+                f.write_str("all of them are in the other half of the stacks; use --stacks both")
+            }
+        }
+    }
+}
