@@ -36,11 +36,6 @@ pub struct Walk {
     pub count: u32,
     /// The mapping that was found last.
     pub mapping: CodeMapping,
-    /// Number of the rule that was found last.
-    pub rule: u32,
-    reserved: u32,
-    /// How the last turn ended: a [`Stop`] or [`WENT_ON`].
-    stop: u64,
 }
 
 /// One for each kind of program: a tick may come upon another.
@@ -153,50 +148,34 @@ unsafe fn advance(index: u32, state: &mut Turn) -> i64 {
     }
     // SAFETY: the state points to a header, a walk, and room for USER_FRAMES_MAX words.
     let (header, walk) = unsafe { (&mut *state.header, &mut *state.walk) };
-    if setting!(WALK) == walk::FRAME_POINTERS {
-        walk.stop = code(along_frame_pointer(&mut walk.frame, &mut Current));
-    } else {
-        go_to_caller(walk);
+    match go_to_caller(walk) {
+        Ok(true) => {
+            // SAFETY: as above.
+            unsafe { *state.frames.add(depth) = walk.frame.return_address() };
+            header.user_frames = depth as u16 + 1;
+            GO_ON
+        }
+        Ok(false) => {
+            header.stop = Stop::End as u8;
+            END
+        }
+        Err(problem) => {
+            header.stop = Stop::from(problem) as u8;
+            END
+        }
     }
-    // By way of memory, of which the verifier knows no values: all ways through a turn are one from here
-    // on.
-    // SAFETY: the state points to a walk.
-    let stop = unsafe { (&raw const walk.stop).read_volatile() };
-    let is_over = u64::from(stop != WENT_ON);
-    if is_over != 0 {
-        header.stop = stop as u8;
-    } else {
-        // SAFETY: as above.
-        unsafe { *state.frames.add(depth) = walk.frame.return_address() };
-        header.user_frames = depth as u16 + 1;
-    }
-    is_over as i64
-}
-
-/// No [`Stop`]: there is a caller.
-const WENT_ON: u64 = u64::MAX;
-
-/// Goes to the caller by the rule at the frame's address, and notes a [`Stop`] or [`WENT_ON`].
-#[inline(never)]
-fn go_to_caller(walk: &mut Walk) {
-    let address = walk.frame.address();
-    walk.stop = Stop::NoTable as u64;
-    if !table::find_rule(walk, address) {
-        return;
-    }
-    let Some(rule) = table::rule(walk.rule) else { return };
-    walk.stop = code(if setting!(WALK) == walk::AUTO {
-        step(&mut walk.frame, rule, &mut Current)
-    } else {
-        caller(&mut walk.frame, rule, &mut Current)
-    });
 }
 
 #[inline(always)]
-fn code(found: Result<bool, Problem>) -> u64 {
-    match found {
-        Ok(true) => WENT_ON,
-        Ok(false) => Stop::End as u64,
-        Err(problem) => Stop::from(problem) as u64,
+fn go_to_caller(walk: &mut Walk) -> Result<bool, Problem> {
+    if setting!(WALK) == walk::FRAME_POINTERS {
+        return along_frame_pointer(&mut walk.frame, &mut Current);
+    }
+    let address = walk.frame.address();
+    let rule = table::rule_at(walk, address)?;
+    if setting!(WALK) == walk::AUTO {
+        step(&mut walk.frame, rule, &mut Current)
+    } else {
+        caller(&mut walk.frame, rule, &mut Current)
     }
 }

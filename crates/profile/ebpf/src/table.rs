@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{
     unwind::{
-        Rule,
+        Problem, Rule,
         layout::{
             Block, CHUNK_BLOCKS, CHUNKS_MAX, CodeMapping, GRANULE_BYTES, GRANULES, Granule,
             MAPPING_STEPS, RULES_MAX, Space, rule_number, sign,
@@ -111,22 +111,11 @@ pub unsafe fn enter(walk: *mut Walk, pid: u32) {
     }
 }
 
-/// A rule by its number.
+/// The rule at an address.
 #[inline(always)]
-pub fn rule(number: u32) -> Option<&'static Rule> {
-    RULES.get(number)
-}
-
-/// Finds the rule at an address, and notes its number; false if its table is not there.
-#[inline(never)]
-pub fn find_rule(walk: &mut Walk, address: u64) -> bool {
-    match rule_number_at(walk, address) {
-        Some(number) => {
-            walk.rule = number.into();
-            true
-        }
-        None => false,
-    }
+pub fn rule_at(walk: &mut Walk, address: u64) -> Result<&'static Rule, Problem> {
+    let number = rule_number_at(walk, address).ok_or(Problem::NoTable)?;
+    RULES.get(number.into()).ok_or(Problem::NoTable)
 }
 
 #[inline(always)]
