@@ -1,13 +1,15 @@
 //! Where an ELF file keeps its call frame information, and the rules of any stretch of its code.
 
-use std::ops::Range;
+use std::{io::Read as _, ops::Range};
 
+use flate2::read::ZlibDecoder;
 use gimli::{
     BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, RunTimeEndian, UnwindContext,
     UnwindSection,
 };
 use object::{
-    Endian as _, Endianness, Object as _, ObjectSection as _, ReadRef,
+    CompressedData, CompressionFormat, Endian as _, Endianness, Object as _, ObjectSection as _,
+    ReadRef,
     elf::{self, FileHeader64},
     read::elf::{ElfFile64, FileHeader, ProgramHeader as _},
 };
@@ -28,6 +30,9 @@ pub enum ImageError {
     #[error("its code spans more than 4 GiB")]
     TooLarge,
 }
+
+/// A compressed section that says that it is larger is not believed.
+const SECTION_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes between the first and the last address of code.
 const CODE_BYTES_MAX: u64 = 1 << 32;
@@ -97,7 +102,7 @@ impl Image {
         }
         let section = |name| {
             let section = object.section_by_name(name)?;
-            let bytes = section.uncompressed_data().ok()?.into_owned();
+            let bytes = uncompressed(&section.compressed_data().ok()?)?;
             (!bytes.is_empty()).then(|| Section { address: section.address(), bytes })
         };
         let address = |name| object.section_by_name(name).map_or(0, |section| section.address());
@@ -182,6 +187,14 @@ impl Image {
                 list(&self.debug_frame_of(section), &self.bases, source)
             }
         };
+        // LLD lists one entry for each address, and drops a function's where an empty function begins
+        // at the same.
+        let is_whole = |index: &Vec<Entry>| {
+            self.eh_frame
+                .as_ref()
+                .is_none_or(|section| index.len() >= count_functions(&section.bytes, self.endian))
+        };
+        let index = index.filter(is_whole);
         // The linker leaves entries behind for functions that it dropped.
         let is_code = |entry: &Entry| self.text.contains(&entry.start);
         let mut entries = index.unwrap_or_else(|| all(&self.eh_frame, Source::EhFrame));
@@ -318,6 +331,40 @@ impl<'data, R: ReadRef<'data>> Segments<'data, R> {
     }
 }
 
+/// What a section holds. Go compresses its `.debug_frame`.
+fn uncompressed(section: &CompressedData<'_>) -> Option<Vec<u8>> {
+    match section.format {
+        CompressionFormat::None => Some(section.data.to_vec()),
+        CompressionFormat::Zlib if section.uncompressed_size <= SECTION_BYTES_MAX => {
+            let mut bytes = Vec::new();
+            let decoder = ZlibDecoder::new(section.data);
+            decoder.take(section.uncompressed_size).read_to_end(&mut bytes).ok()?;
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
+/// Entries of `.eh_frame` for functions, counted by their lengths alone: of each, only the first words are
+/// looked at (Linux Standard Base Core 5.0, 10.6.1).
+fn count_functions(bytes: &[u8], endian: RunTimeEndian) -> usize {
+    let word = |at: usize| {
+        let word = bytes.get(at..)?.first_chunk()?;
+        Some(match endian {
+            RunTimeEndian::Little => u32::from_le_bytes(*word),
+            RunTimeEndian::Big => u32::from_be_bytes(*word),
+        })
+    };
+    let (mut at, mut count) = (0, 0);
+    // A length of zero is the end; one of all ones says that a longer one follows, as no linker writes.
+    while let Some(length @ 1..=0xffff_fffe) = word(at) {
+        // Entries that others share have 0 there.
+        count += usize::from(word(at + 4).is_some_and(|shared| shared != 0));
+        at += 4 + length as usize;
+    }
+    count
+}
+
 /// All entries of a section for functions that are not empty, up to the first that is damaged.
 fn list<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
@@ -408,5 +455,30 @@ impl Function<'_> {
                 Err(_) => return Err(Damaged { from: at, to: end }),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_counted_by_lengths() {
+        let entry = |shared: u32, more: usize| {
+            let length = (4 + more) as u32;
+            [length.to_le_bytes().as_slice(), &shared.to_le_bytes(), &vec![9; more]].concat()
+        };
+        let check = |parts: &[Vec<u8>], expected| {
+            assert_eq!(count_functions(&parts.concat(), RunTimeEndian::Little), expected);
+        };
+        let (shared, function) = (entry(0, 12), entry(20, 8));
+        check(&[], 0);
+        check(std::slice::from_ref(&shared), 0);
+        check(&[shared.clone(), function.clone(), function.clone()], 2);
+        check(&[shared, function.clone(), vec![0; 4], function.clone()], 1);
+        check(&[function.clone(), vec![0xff; 4], function.clone()], 1);
+        // Cut off in the middle: what is there counts.
+        check(&[function.clone(), function[..8].to_vec()], 2);
+        check(&[function[..6].to_vec()], 0);
     }
 }
