@@ -193,9 +193,9 @@ pub mod counter {
     /// Switches that the kernel did not tell of, though the thread was known: what is missing is
     /// reckoned from its CPU time.
     pub const RECKONED: u32 = 19;
-    /// User stacks walked for blocks.
+    /// Halves of stacks walked for blocks.
     pub const WALKED: u32 = 20;
-    /// User stacks taken over from an earlier block.
+    /// Halves of stacks known from an earlier block, whether walked again or not.
     pub const REUSED: u32 = 21;
     /// Stacks of blocks that did not fit into the ring buffer.
     pub const STACKS_LOST: u32 = 22;

@@ -60,11 +60,14 @@ fn visit(places: &mut [StackPlace; PLACES], key: u64, next: usize) -> Visit {
     if index == PLACES {
         let index = next & (PLACES - 1);
         places[index] = StackPlace { key, ..StackPlace::EMPTY };
+        count(counter::WALKED, 1);
         return Visit { index, is_taken: true, flags: 0 };
     }
     let index = index & (PLACES - 1);
     places[index].uses += 1;
     let is_check = places[index].uses % u64::from(REUSES_PER_CHECK) == 0;
+    count(counter::REUSED, 1);
+    count(counter::WALKED, u64::from(is_check));
     Visit { index, is_taken: is_check, flags: if is_check { CHECK } else { 0 } }
 }
 
@@ -102,10 +105,8 @@ pub fn enter(thread: &mut Thread, whose: Whose) {
     }
     thread.place = visit.index as u8;
     if !visit.is_taken {
-        count(counter::REUSED, 1);
         return;
     }
-    count(counter::WALKED, 1);
     let Some(record) = HalfRecord::half(RecordKind::UserStack, whose) else { return };
     record.walk_user(user, None);
     record.set_place(visit.index as u8, visit.flags);
@@ -157,6 +158,7 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
         let place = &mut thread.kernels[index & (PLACES - 1)];
         place.uses += 1;
         thread.kernel_place = index as u8;
+        count(counter::REUSED, 1);
         if place.uses % u64::from(REUSES_PER_CHECK) != 0 {
             return;
         }
@@ -167,6 +169,7 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
         thread.kernel_place = index as u8;
         thread.kernels[index] = StackPlace::EMPTY;
     }
+    count(counter::WALKED, 1);
     let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
     let taken = record.append_kernel(|buffer| {
         // SAFETY: the task is one that the verifier knows, the buffer is in the scratch memory and has

@@ -9,11 +9,12 @@ use serde::Serialize;
 use crate::counts::Switches;
 use crate::model::{BlockTimes, Blocked, Profile, StackId, State};
 
-/// Stacks that were not walked, because the thread blocked where it had blocked before.
+/// Stacks, the user's and the kernel's half of each counted apart. Those of a thread that blocks where it
+/// blocked before are not walked again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Reused {
     pub walked: u64,
-    /// Blocks that took the stack of an earlier one.
+    /// Stacks that were those of an earlier block.
     pub reused: u64,
     /// Of these, how many were walked all the same, to see whether that is right.
     pub checked: u64,
