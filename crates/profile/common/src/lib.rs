@@ -64,8 +64,9 @@ pub enum Stop {
     NotAReturn = 6,
     /// The table of the code is not there yet, or the code is not known at all.
     NoTable = 7,
-    /// A kernel thread: there is no user stack.
-    KernelThread = 8,
+    /// There is no user stack: this is a kernel thread, or a process that has given up its memory,
+    /// because it ends or becomes another program.
+    NoStack = 8,
 }
 
 impl Stop {
@@ -79,7 +80,7 @@ impl Stop {
         Self::NotHigher,
         Self::NotAReturn,
         Self::NoTable,
-        Self::KernelThread,
+        Self::NoStack,
     ];
 }
 
@@ -237,6 +238,8 @@ pub mod global {
     pub const LAUNCHER: &str = "LAUNCHER";
     /// Bytes waiting in the ring buffer at which user space is woken.
     pub const WAKEUP_BYTES: &str = "WAKEUP_BYTES";
+    /// Offset of `mm` in `task_struct`.
+    pub const TASK_MM: &str = "TASK_MM";
     /// Offset of `pid` in `task_struct`.
     pub const TASK_PID: &str = "TASK_PID";
     /// Offset of `tgid` in `task_struct`.

@@ -234,7 +234,7 @@ impl<Header> StackRecord<Header> {
 fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHeader {
     StackHeader {
         kind: kind as u8,
-        stop: Stop::KernelThread as u8,
+        stop: Stop::NoStack as u8,
         // SAFETY: a helper without arguments.
         cpu: unsafe { bpf_get_smp_processor_id() } as u16,
         user_frames: 0,

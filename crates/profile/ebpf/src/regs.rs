@@ -4,8 +4,13 @@ use wingbeat_profile_common::unwind::REGISTERS;
 
 use aya_ebpf::{
     bindings::{pt_regs, task_struct},
-    helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs},
+    helpers::generated::{bpf_get_current_task_btf, bpf_probe_read_user, bpf_task_pt_regs},
     programs::PerfEventContext,
+};
+
+use crate::{
+    maps::setting,
+    task::{Task as _, Trusted},
 };
 
 /// Instruction, stack and frame pointer of user code.
@@ -62,6 +67,26 @@ pub unsafe fn of_task(task: *mut task_struct) -> Option<UserRegs> {
     arch::is_user(saved).then(|| arch::entry_regs(saved))
 }
 
+/// Has the current thread given up the memory in which it entered the kernel there? A process that ends
+/// is without memory for as long as the kernel takes to free it. One that calls `execve` has that of
+/// the new program, and the registers of the old one until it leaves the kernel.
+#[inline(always)]
+pub fn is_memory_gone(user: UserRegs) -> bool {
+    // SAFETY: the helper gives the current task, which exists.
+    let task = unsafe { bpf_get_current_task_btf() };
+    let memory: u64 = Trusted(task.cast_const().cast()).field(setting!(TASK_MM));
+    // SAFETY: the helper only reads; the verifier checks what is read.
+    let saved = unsafe { &*(bpf_task_pt_regs(task) as *const pt_regs) };
+    memory == 0 || (arch::is_exec(saved) && !(is_readable(user.sp) && is_readable(user.ip)))
+}
+
+#[inline(always)]
+fn is_readable(address: u64) -> bool {
+    let mut byte = 0_u8;
+    // SAFETY: reads user memory into a byte; a bad address is an error, not a fault.
+    unsafe { bpf_probe_read_user((&raw mut byte).cast(), 1, address as *const _) == 0 }
+}
+
 pub use arch::by_number;
 
 #[cfg(bpf_target_arch = "x86_64")]
@@ -77,6 +102,12 @@ mod arch {
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
         UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp }
+    }
+
+    /// Is it in `execve` or `execveat` (arch/x86/entry/syscalls/syscall_64.tbl)?
+    #[inline(always)]
+    pub fn is_exec(regs: &pt_regs) -> bool {
+        regs.orig_rax == 59 || regs.orig_rax == 322
     }
 
     /// All registers by their DWARF numbers (psABI of x86-64, figure 3.36).
@@ -114,6 +145,12 @@ mod arch {
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
         UserRegs { ip: regs.pc, sp: regs.sp, bp: regs.regs[29] }
+    }
+
+    /// Is it in `execve` or `execveat` (include/uapi/asm-generic/unistd.h)?
+    #[inline(always)]
+    pub fn is_exec(regs: &pt_regs) -> bool {
+        regs.regs[8] == 221 || regs.regs[8] == 281
     }
 
     /// All registers by their DWARF numbers (DWARF for the Arm 64-bit Architecture, 4.1).

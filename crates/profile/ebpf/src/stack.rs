@@ -99,6 +99,11 @@ pub unsafe fn walk(
     }
     // SAFETY: as above.
     unsafe {
+        if (*header).stop != Stop::End as u8 && registers.is_none() && regs::is_memory_gone(user) {
+            (*header).user_frames = 0;
+            (*header).stop = Stop::NoStack as u8;
+            return;
+        }
         let frame = &(*walk).frame;
         (*header).stop_sp = frame.sp();
         (*header).stop_fp = frame.fp().unwrap_or(0);

@@ -12,7 +12,7 @@ use wingbeat_profile_common::{
         Problem, Rule,
         layout::{
             Block, CHUNK_BLOCKS, CHUNKS_MAX, CodeMapping, GRANULE_BYTES, GRANULES, Granule,
-            MAPPING_STEPS, RULES_MAX, Space, rule_number, sign,
+            RULES_MAX, Space, mappings_before, rule_number,
         },
     },
     walk,
@@ -153,22 +153,15 @@ fn block(number: u32) -> Option<&'static Block> {
 /// Finds the mapping of an address among those of the process.
 #[inline(always)]
 fn find_mapping(walk: &mut Walk, address: u64) -> Option<()> {
-    // Without branches: the verifier would follow each way through them.
-    let (first, count) = (u64::from(walk.first), u64::from(walk.count));
-    let mut found = 0_u64;
-    let mut step = 1_u64 << (MAPPING_STEPS - 1);
-    while step > 0 {
-        let next = found + step;
-        // The array goes on behind the last list, so that there is always one.
-        let start = MAPPINGS.get((first + next - 1) as u32)?.start;
-        let (exists, is_before) = (next.wrapping_sub(count + 1), start.wrapping_sub(address + 1));
-        found += sign(exists & is_before) * step;
-        step >>= 1;
-    }
+    let first = walk.first;
+    // The array goes on behind the last list, so that there is always one.
+    let found = mappings_before(walk.count, address, |index| {
+        MAPPINGS.get(first.wrapping_add(index)).map(|mapping| mapping.start)
+    })?;
     if found == 0 {
         return None;
     }
-    let mapping = MAPPINGS.get((first + found - 1) as u32)?;
+    let mapping = MAPPINGS.get(first + found - 1)?;
     if address >= mapping.end {
         return None;
     }

@@ -177,10 +177,12 @@ pub(crate) fn executable_mappings(pid: u32) -> Vec<MappedFile> {
     text.lines().filter_map(parse_mapping).collect()
 }
 
-/// `start-end perms offset major:minor inode path`; `None` for what is not executable.
+/// `start-end perms offset major:minor inode path`; `None` for what is not executable, and for the
+/// page `[vsyscall]`, which lies among the kernel's addresses: calls into it are emulated.
 pub(crate) fn parse_mapping(line: &str) -> Option<MappedFile> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok().filter(|start| start >> 63 == 0)?;
     let permissions = fields.next()?;
     if permissions.as_bytes().get(2) != Some(&b'x') {
         return None;
@@ -189,7 +191,7 @@ pub(crate) fn parse_mapping(line: &str) -> Option<MappedFile> {
     let (major, minor) = fields.next()?.split_once(':')?;
     let inode = fields.next()?.parse().ok()?;
     Some(MappedFile {
-        start: u64::from_str_radix(start, 16).ok()?,
+        start,
         end: u64::from_str_radix(end, 16).ok()?,
         offset,
         device: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
@@ -236,6 +238,7 @@ mod tests {
             Some((0x7f10, 0x7f20, 0x1000, 123, "/usr/lib/my lib.so (deleted)")),
         );
         check("7f10-7f20 rwxp 00000000 00:00 0 ", Some((0x7f10, 0x7f20, 0, 0, "")));
+        check("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0      [vsyscall]", None);
         check("7f10-7f20 rw-p 00000000 00:00 0          [stack]", None);
         check("nonsense", None);
         check("", None);

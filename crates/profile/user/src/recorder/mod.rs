@@ -257,7 +257,7 @@ impl Recorder {
         frames.clear();
         frames.extend(stack.user.iter());
         let completeness = match stack.stop {
-            Stop::End | Stop::KernelThread => Completeness::Complete,
+            Stop::End | Stop::NoStack => Completeness::Complete,
             Stop::Depth => Completeness::Truncated,
             Stop::Unreadable => Completeness::Broken(BrokenReason::Unreadable),
             Stop::NoRule => Completeness::Broken(BrokenReason::NoFramePointer),

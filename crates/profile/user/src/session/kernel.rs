@@ -359,6 +359,7 @@ fn globals(
         (global::LAUNCHER, settings.launcher.unwrap_or(0)),
         // A quarter full: three quarters are left for what comes while user space wakes up.
         (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
+        (global::TASK_MM, of_task("mm")?),
         (global::TASK_PID, of_task("pid")?),
         (global::TASK_TGID, of_task("tgid")?),
         (global::TASK_RUNTIME, runtime),
