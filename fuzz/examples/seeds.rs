@@ -45,10 +45,9 @@ fn main() -> Result<()> {
         Ok(fs::write(folder.join(name), bytes)?)
     };
     for stop in Stop::ALL {
-        let copy = if stop == Stop::NoTable { &[1, 0x4020, 0][..] } else { &[] };
-        let bytes = sample(stop, 0x4010, &[0x4020], copy, 1);
-        save("record", &format!("sample_{}", stop as u8), &bytes)?;
+        save("record", &format!("sample_{}", stop as u8), &sample(stop, 0x4010, &[0x4020], 1))?;
     }
+    save("record", "copy", &copy(&[1, 0x4020, 0], 1))?;
     save("recorder", "one_of_all", &session())?;
     save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
     save("jitdump", "one_of_all", &jitdump())?;
@@ -111,14 +110,26 @@ a.o,one,success,118,4936,390,200,8,55,310,1431,xdp,xdp,184,-1
 a.o,two,failure,9,12,0,0,0,0,310,0,xdp,xdp,0,0
 ";
 
+/// Time of a sample, and its stack pointer.
+const TIME_NS: u64 = 7;
+const SP: u64 = 0x7ffe_0010;
+
 /// A sample of two user frames, as the kernel half writes it.
-fn sample(stop: Stop, ip: u64, kernel: &[u64], copy: &[u64], pid: u32) -> Vec<u8> {
+fn sample(stop: Stop, ip: u64, kernel: &[u64], pid: u32) -> Vec<u8> {
     let kernel_frames = kernel.len() as u8;
     let mut bytes = vec![RecordKind::Sample as u8, stop as u8, 0, 0, 2, 0, kernel_frames, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
-    let (time_ns, sp, fp, copied_words) = (7, 0x7ffe_0010, 0, copy.len() as u64);
-    let words = [time_ns, sp, fp, copied_words, ip, 0x4040];
-    bytes.extend(words.iter().chain(kernel).chain(copy).copied().flat_map(u64::to_le_bytes));
+    let (fp, rest) = (0, 0);
+    let words = [TIME_NS, SP, fp, rest, ip, 0x4040];
+    bytes.extend(words.iter().chain(kernel).copied().flat_map(u64::to_le_bytes));
+    decodable(bytes)
+}
+
+/// A piece of the stack of that sample.
+fn copy(stack: &[u64], pid: u32) -> Vec<u8> {
+    let mut bytes = vec![RecordKind::Copy as u8, 0, stack.len() as u8, 0];
+    bytes.extend(pid.to_le_bytes());
+    bytes.extend([TIME_NS, SP].iter().chain(stack).copied().flat_map(u64::to_le_bytes));
     decodable(bytes)
 }
 
@@ -143,12 +154,13 @@ fn session() -> Vec<u8> {
         let start = 0x1000 + 0x10_0000 * backing;
         piece(1, &words(&[ids, start, start + 0x10_0000, 0, backing]));
     }
-    piece(0, &sample(Stop::NoTable, 0x30_9000, &[u64::MAX], &[1, 0x30_4020, 0], 1));
+    piece(0, &copy(&[1, 0x30_4020, 0], 1));
+    piece(0, &sample(Stop::NoTable, 0x30_9000, &[u64::MAX], 1));
     piece(2, &words(&[ids]));
     piece(4, &words(&[2 | 1 << 32]));
     piece(3, &words(&[2 | 2 << 32]));
     piece(5, &words(&[1 | 3 << 32]));
-    piece(0, &sample(Stop::End, 0x1000, &[], &[], 2));
+    piece(0, &sample(Stop::End, 0x1000, &[], 2));
     piece(6, &words(&[ids]));
     bytes
 }

@@ -4,15 +4,16 @@
 use libfuzzer_sys::fuzz_target;
 use wingbeat_profile::wire::{Record, Stack, decode};
 use wingbeat_profile_common::{
-    STACK_HEADER_BYTES,
+    COPY_HEADER_BYTES, STACK_HEADER_BYTES,
     off_cpu::{BLOCK_RECORD_BYTES, END_RECORD_BYTES, HALF_HEADER_BYTES},
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(record) = decode(bytes) else { return };
-    let of_stack = |stack: Stack<'_>| stack.user.len() + stack.kernel.len() + stack.copy.len();
+    let of_stack = |stack: Stack<'_>| stack.user.len() + stack.kernel.len();
     let (header, words) = match record {
         Record::Sample(stack) => (STACK_HEADER_BYTES, of_stack(stack)),
+        Record::Copy(piece) => (COPY_HEADER_BYTES, piece.words.len()),
         Record::UserStack(half)
         | Record::KernelStack(half)
         | Record::WakerUser(half)

@@ -32,6 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
                     own(&mut stack.header);
                     samples += 1;
                 }
+                Record::Copy(piece) => piece.header.tid = pid(piece.header.tid),
                 Record::UserStack(half)
                 | Record::KernelStack(half)
                 | Record::WakerUser(half)

@@ -14,11 +14,9 @@ use unwind::Problem;
 pub const USER_FRAMES_MAX: usize = 512;
 /// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
 pub const KERNEL_FRAMES_MAX: usize = 127;
-/// Words of stack that a record may carry: 24 KiB. They go with a stack whose walk met code without a
-/// table, and user space walks on by them.
-pub const COPIED_WORDS_MAX: usize = COPIED_PAGES * PAGE_WORDS;
-/// Pages of stack that a record may carry, the first of them in part.
-pub const COPIED_PAGES: usize = 6;
+/// Pages of stack that are sent with a stack whose walk met code without a table, so that user space walks
+/// on by them: 128 KiB, the first page in part.
+pub const COPIED_PAGES: usize = 32;
 /// Words of the smallest page.
 pub const PAGE_WORDS: usize = 512;
 
@@ -29,6 +27,8 @@ pub const PAGE_WORDS: usize = 512;
 pub enum RecordKind {
     /// A [`StackHeader`], followed by frames.
     Sample = 1,
+    /// A [`CopyHeader`], followed by words of a stack. The stack that they belong to comes after them.
+    Copy = 2,
     /// User frames of a thread that goes off the CPU: an [`off_cpu::HalfHeader`], followed by frames.
     UserStack = 3,
     /// Kernel frames of a thread that is off the CPU: an [`off_cpu::HalfHeader`], followed by frames.
@@ -98,9 +98,8 @@ impl From<Problem> for Stop {
     }
 }
 
-/// What each record of a stack begins with. After the header follow [`user_frames`](Self::user_frames),
-/// [`kernel_frames`](Self::kernel_frames) and [`copied_words`](Self::copied_words) words; frames with the
-/// innermost first, words of stack from [`stop_sp`](Self::stop_sp) on.
+/// What each record of a stack begins with. After the header follow [`user_frames`](Self::user_frames) and
+/// [`kernel_frames`](Self::kernel_frames) words, frames with the innermost first.
 ///
 /// The first user frame is the instruction pointer, the others are return addresses. What a signal
 /// interrupted has none: there the address is one past that of the instruction.
@@ -125,19 +124,42 @@ pub struct StackHeader {
     pub stop_sp: u64,
     /// Frame pointer in that frame.
     pub stop_fp: u64,
-    pub copied_words: u16,
     /// 1: the last user frame is what a signal interrupted.
     pub is_interrupted: u8,
     /// 1: [`stop_fp`](Self::stop_fp) is not known.
     pub is_fp_lost: u8,
-    pub reserved: u32,
+    pub reserved: [u8; 6],
 }
+
+/// What each piece of a copied stack begins with. The first piece begins at the
+/// [`stop_sp`](StackHeader::stop_sp) of the stack, each other where the one before ends.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyHeader {
+    /// [`RecordKind::Copy`].
+    pub kind: u8,
+    pub reserved: u8,
+    /// Words that follow.
+    pub words: u16,
+    /// Thread and time of the stack.
+    pub tid: u32,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+    /// Of the first word.
+    pub address: u64,
+}
+
+/// Size of [`CopyHeader`] in bytes.
+pub const COPY_HEADER_BYTES: usize = 24;
+const _: () = assert!(size_of::<CopyHeader>() == COPY_HEADER_BYTES);
 
 /// Size of [`StackHeader`] in bytes.
 pub const STACK_HEADER_BYTES: usize = 48;
 /// Largest record in bytes.
 pub const RECORD_BYTES_MAX: usize =
-    off_cpu::HALF_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX + COPIED_WORDS_MAX);
+    off_cpu::HALF_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
 
 /// What a record of `size` bytes takes in the ring buffer: a header of 8 bytes, and whole words
 /// (kernel/bpf/ringbuf.c, `__bpf_ringbuf_reserve`).

@@ -8,6 +8,7 @@
 #![no_std]
 #![no_main]
 
+mod copy;
 mod hash;
 mod maps;
 mod missed;

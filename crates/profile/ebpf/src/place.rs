@@ -110,7 +110,7 @@ pub fn enter(thread: &mut Thread, whose: Whose) {
     let Some(record) = HalfRecord::half(RecordKind::UserStack, whose) else { return };
     record.walk_user(user, None);
     record.set_place(visit.index as u8, visit.flags);
-    record.copy_stack();
+    record.send_copy();
     let place = &mut thread.users[visit.index & (PLACES - 1)];
     settle(place, record.send(), whose.time_ns);
     if record.has_no_table() {

@@ -6,15 +6,16 @@ use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, pt_regs},
     helpers::{
         bpf_get_smp_processor_id,
-        generated::{bpf_get_stack, bpf_probe_read_user, bpf_ringbuf_output},
+        generated::{bpf_get_stack, bpf_ringbuf_output},
     },
 };
 use wingbeat_profile_common::{
-    COPIED_PAGES, KERNEL_FRAMES_MAX, PAGE_WORDS, RECORD_BYTES_MAX, RecordKind, StackHeader, Stop,
-    USER_FRAMES_MAX, counter, off_cpu::HalfHeader, ring_bytes,
+    KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, StackHeader, Stop, USER_FRAMES_MAX, counter,
+    off_cpu::HalfHeader, ring_bytes,
 };
 
 use crate::{
+    copy,
     hash::mix,
     maps::{RECORDS, SCRATCH, count, scratch, setting},
     regs::UserRegs,
@@ -130,36 +131,13 @@ impl<Header> StackRecord<Header> {
         unsafe { (*self.stack()).stop == Stop::NoTable as u8 }
     }
 
-    /// Adds a copy of the stack where a walk met code without a table, so that user space can walk on:
-    /// as much as can be read, and as long as the ring buffer is not filling up.
+    /// Sends a copy of the stack if the walk met code without a table, so that user space can walk on. Before
+    /// the record itself.
     #[inline(always)]
-    pub fn copy_stack(self) {
-        let may_copy = waiting_bytes() < u64::from(setting!(COPIES_UNTIL_BYTES));
-        // SAFETY: the frames are at most that many, and room for the words follows them; the helper reads
-        // user memory into room of that size.
-        unsafe {
-            let StackHeader { stop, stop_sp: sp, user_frames, kernel_frames, .. } = *self.stack();
-            let frames = u64::from(user_frames) + u64::from(kernel_frames);
-            if stop != Stop::NoTable as u8
-                || frames > (USER_FRAMES_MAX + KERNEL_FRAMES_MAX) as u64
-                || !may_copy
-            {
-                return;
-            }
-            // Page by page: what lies behind the end of a stack cannot be read.
-            let buffer = self.frames.add(frames as usize);
-            let mut words = PAGE_WORDS - (sp as usize / 8 & (PAGE_WORDS - 1));
-            let mut copied = 0;
-            for _ in 0..COPIED_PAGES {
-                let (to, from) = (buffer.add(copied), sp + copied as u64 * 8);
-                if bpf_probe_read_user(to.cast(), words as u32 * 8, from as *const _) != 0 {
-                    break;
-                }
-                copied += words;
-                words = PAGE_WORDS;
-            }
-            (*self.stack()).copied_words = copied as u16;
-            count(counter::COPIED, u64::from(copied > 0));
+    pub fn send_copy(self) {
+        if self.has_no_table() {
+            // SAFETY: the header lies in the scratch memory.
+            copy::send(self.part, unsafe { &*self.stack() });
         }
     }
 
@@ -217,8 +195,8 @@ impl<Header> StackRecord<Header> {
     pub fn send(self) -> bool {
         // SAFETY: the header lies in the scratch memory.
         let words = unsafe {
-            let StackHeader { user_frames, kernel_frames, copied_words, .. } = *self.stack();
-            u64::from(user_frames) + u64::from(kernel_frames) + u64::from(copied_words)
+            let StackHeader { user_frames, kernel_frames, .. } = *self.stack();
+            u64::from(user_frames) + u64::from(kernel_frames)
         };
         let size = size_of::<Header>() as u64 + words * 8;
         if size > RECORD_BYTES_MAX as u64 {
@@ -244,10 +222,9 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
         time_ns,
         stop_sp: 0,
         stop_fp: 0,
-        copied_words: 0,
         is_interrupted: 0,
         is_fp_lost: 0,
-        reserved: 0,
+        reserved: [0; 6],
     }
 }
 
@@ -267,7 +244,7 @@ pub unsafe fn send(record: *mut c_void, size: u64) -> bool {
 
 /// Bytes that user space has not read yet.
 #[inline(always)]
-fn waiting_bytes() -> u64 {
+pub fn waiting_bytes() -> u64 {
     RECORDS.query(u64::from(BPF_RB_AVAIL_DATA))
 }
 

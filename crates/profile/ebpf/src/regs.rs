@@ -53,6 +53,14 @@ pub fn of_current() -> Option<UserRegs> {
     unsafe { of_task(bpf_get_current_task_btf()) }
 }
 
+/// All registers with which the current thread entered the kernel; of no meaning in a kernel thread.
+#[inline(always)]
+pub fn saved<'a>() -> &'a pt_regs {
+    // SAFETY: the helpers give the current task, which exists, and only read; the verifier checks what is
+    // read.
+    unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) }
+}
+
 /// Where a thread entered the kernel; `None` for a kernel thread.
 ///
 /// # Safety
@@ -75,9 +83,7 @@ pub fn is_memory_gone(user: UserRegs) -> bool {
     // SAFETY: the helper gives the current task, which exists.
     let task = unsafe { bpf_get_current_task_btf() };
     let memory: u64 = Trusted(task.cast_const().cast()).field(setting!(TASK_MM));
-    // SAFETY: the helper only reads; the verifier checks what is read.
-    let saved = unsafe { &*(bpf_task_pt_regs(task) as *const pt_regs) };
-    memory == 0 || (arch::is_exec(saved) && !(is_readable(user.sp) && is_readable(user.ip)))
+    memory == 0 || (arch::is_exec(saved()) && !(is_readable(user.sp) && is_readable(user.ip)))
 }
 
 #[inline(always)]

@@ -51,7 +51,7 @@ fn take(ctx: &PerfEventContext, pid: u32, tid: u32) -> Result<(), u32> {
     if in_kernel {
         record.take_kernel(ctx.as_ptr())?;
     }
-    record.copy_stack();
+    record.send_copy();
     count(if record.send() { counter::SAMPLED } else { counter::LOST }, 1);
     Ok(())
 }

@@ -72,9 +72,13 @@ pub unsafe fn walk(
         (*header).user_frames = 1;
         (*header).stop = Stop::Depth as u8;
         (*walk).frame.begin(user.ip, user.sp, user.bp);
-        if let Some(registers) = registers {
-            (*walk).frame.set_all(regs::by_number(registers));
-        }
+        // What entered the kernel by a system call has not changed the others before: `vfork` keeps its
+        // return address in one of them.
+        let all = match registers {
+            Some(registers) => regs::by_number(registers),
+            None => regs::by_number(regs::saved()),
+        };
+        (*walk).frame.set_all(all);
         if by_tables {
             table::enter(walk, (*header).pid);
         }

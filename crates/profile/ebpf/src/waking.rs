@@ -62,7 +62,7 @@ fn send_user(whose: Whose, user: Option<UserRegs>) -> bool {
     let Some(record) = HalfRecord::half(RecordKind::WakerUser, whose) else { return true };
     if let Some(user) = user {
         record.walk_user(user, None);
-        record.copy_stack();
+        record.send_copy();
     }
     record.send()
 }

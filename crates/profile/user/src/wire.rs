@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use wingbeat_profile_common::{
-    RecordKind, StackHeader, Stop,
+    CopyHeader, RecordKind, StackHeader, Stop,
     off_cpu::{BlockRecord, BlockState, EndRecord, HalfHeader},
 };
 use zerocopy::{FromBytes, TryFromBytes as _};
@@ -11,6 +11,8 @@ use zerocopy::{FromBytes, TryFromBytes as _};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
     Sample(Stack<'a>),
+    /// A piece of a stack that comes after it.
+    Copy(Piece<'a>),
     /// Half of a stack that a thread went off the CPU with.
     UserStack(HalfStack<'a>),
     KernelStack(HalfStack<'a>),
@@ -28,6 +30,7 @@ impl Record<'_> {
     pub fn time_ns(&self) -> u64 {
         match self {
             Self::Sample(stack) => stack.header.time_ns,
+            Self::Copy(piece) => piece.header.time_ns,
             Self::UserStack(half)
             | Self::KernelStack(half)
             | Self::WakerUser(half)
@@ -48,8 +51,13 @@ pub struct Stack<'a> {
     pub user: Words<'a>,
     /// Kernel frames, innermost first.
     pub kernel: Words<'a>,
-    /// Words of stack from [`stop_sp`](StackHeader::stop_sp) on, if the walk could not go on.
-    pub copy: Words<'a>,
+}
+
+/// A piece of a copied stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    pub header: CopyHeader,
+    pub words: Words<'a>,
 }
 
 /// Half of a stack that a thread blocks or wakes with.
@@ -112,6 +120,11 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
             let (header, rest) = header(bytes)?;
             Record::Sample(stack(header, rest)?)
         }
+        RecordKind::Copy => {
+            let (header, rest): (CopyHeader, _) = header(bytes)?;
+            let [words] = words(rest, [header.words])?;
+            Record::Copy(Piece { header, words })
+        }
         RecordKind::UserStack => Record::UserStack(decode_half(bytes)?),
         RecordKind::KernelStack => Record::KernelStack(decode_half(bytes)?),
         RecordKind::WakerUser => Record::WakerUser(decode_half(bytes)?),
@@ -131,11 +144,11 @@ fn decode_half(bytes: &[u8]) -> Result<HalfStack<'_>, DecodeError> {
 }
 
 fn stack(header: StackHeader, rest: &[u8]) -> Result<Stack<'_>, DecodeError> {
-    let StackHeader { user_frames, kernel_frames, copied_words, .. } = header;
-    let [user, kernel, copy] = words(rest, [user_frames, kernel_frames, copied_words])?;
+    let StackHeader { user_frames, kernel_frames, .. } = header;
+    let [user, kernel] = words(rest, [user_frames, kernel_frames])?;
     let stop =
         Stop::try_read_from_bytes(&[header.stop]).map_err(|_| DecodeError::Stop(header.stop))?;
-    Ok(Stack { header, stop, user, kernel, copy })
+    Ok(Stack { header, stop, user, kernel })
 }
 
 fn decode_block(bytes: &[u8]) -> Result<BlockRecord, DecodeError> {
@@ -176,13 +189,12 @@ mod tests {
 
     use super::*;
 
-    /// A sample with two user frames, one kernel frame and one word of stack, byte by byte.
+    /// A sample with two user frames and one kernel frame, byte by byte.
     fn sample_bytes() -> Vec<u8> {
         let mut bytes = vec![RecordKind::Sample as u8, Stop::Unreadable as u8, 3, 0, 2, 0, 1, 0];
         bytes.extend(7u32.to_le_bytes());
         bytes.extend(8u32.to_le_bytes());
-        let copied_words = 1;
-        let words = [1_000_000_007_u64, 0x7ffe_0010, 5, copied_words, 0x4010, 0x4020, u64::MAX, 77];
+        let words = [1_000_000_007_u64, 0x7ffe_0010, 5, 0, 0x4010, 0x4020, u64::MAX];
         bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
         bytes
     }
@@ -191,14 +203,13 @@ mod tests {
     fn decodes_a_sample() {
         let bytes = sample_bytes();
         let Ok(Record::Sample(stack)) = decode(&bytes) else { panic!("not a sample") };
-        let Stack { header, stop, user, kernel, copy } = stack;
+        let Stack { header, stop, user, kernel } = stack;
         assert_eq!((stop, header.cpu, header.pid, header.tid), (Stop::Unreadable, 3, 7, 8));
         assert_eq!(header.time_ns, 1_000_000_007);
         assert_eq!((header.stop_sp, header.stop_fp), (0x7ffe_0010, 5));
         assert_eq!((header.is_interrupted, header.is_fp_lost), (0, 0));
         assert_eq!(user.iter().collect::<Vec<_>>(), [0x4010, 0x4020]);
         assert_eq!(kernel.iter().collect::<Vec<_>>(), [u64::MAX]);
-        assert_eq!(copy.iter().collect::<Vec<_>>(), [77]);
     }
 
     #[test]
@@ -206,14 +217,25 @@ mod tests {
         let mut header = HalfHeader::new_zeroed();
         header.stack.kind = RecordKind::UserStack as u8;
         header.stack.user_frames = 1;
-        header.stack.copied_words = 2;
         (header.place, header.flags) = (2, 1);
-        let bytes = [header.as_bytes(), [0x4010_u64, 1, 2].as_bytes()].concat();
+        let bytes = [header.as_bytes(), [0x4010_u64].as_bytes()].concat();
         let Ok(Record::UserStack(half)) = decode(&bytes) else { panic!("not half a stack") };
         assert_eq!((half.stack.stop, half.place, half.flags), (Stop::End, 2, 1));
         assert_eq!(half.stack.user.iter().collect::<Vec<_>>(), [0x4010]);
-        assert_eq!(half.stack.copy.iter().collect::<Vec<_>>(), [1, 2]);
         assert!(half.stack.kernel.is_empty());
+    }
+
+    #[test]
+    fn decodes_a_piece_of_a_copy() {
+        let mut header = CopyHeader::new_zeroed();
+        header.kind = RecordKind::Copy as u8;
+        (header.words, header.tid, header.address) = (2, 8, 0x7ffe_0010);
+        let bytes = [header.as_bytes(), [1_u64, 2].as_bytes()].concat();
+        let Ok(Record::Copy(piece)) = decode(&bytes) else { panic!("not a piece") };
+        assert_eq!(piece.header, header);
+        assert_eq!(piece.words.iter().collect::<Vec<_>>(), [1, 2]);
+        let short = decode(&bytes[..bytes.len() - 8]);
+        assert_eq!(short, Err(DecodeError::Words { found: 1, told: 2 }));
     }
 
     #[test]
@@ -227,9 +249,9 @@ mod tests {
         check(|bytes| bytes[0] = 9, DecodeError::Kind(9));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
         check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 48 });
-        check(|bytes| bytes.truncate(72), DecodeError::Words { found: 3, told: 4 });
-        check(|bytes| bytes.push(0), DecodeError::Words { found: 4, told: 4 });
-        check(|bytes| bytes[4] = 200, DecodeError::Words { found: 4, told: 202 });
+        check(|bytes| bytes.truncate(64), DecodeError::Words { found: 2, told: 3 });
+        check(|bytes| bytes.push(0), DecodeError::Words { found: 3, told: 3 });
+        check(|bytes| bytes[4] = 200, DecodeError::Words { found: 3, told: 201 });
     }
 
     proptest! {

@@ -7,6 +7,7 @@
 pub mod bench_api;
 pub(crate) mod binaries;
 pub(crate) mod blocks;
+mod copied;
 pub mod event;
 pub mod intern;
 pub(crate) mod off_cpu;
@@ -25,6 +26,7 @@ use wingbeat_profile_common::{
 use self::{
     binaries::Binaries,
     blocks::{Block, Blocks, Span},
+    copied::Copied,
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
     owners::Owners,
@@ -77,7 +79,7 @@ pub(crate) struct Recorder {
     pub wanted: Vec<(u32, u64)>,
     rules: KnownRules,
     frames: Vec<u64>,
-    memory: Memory,
+    copied: Copied,
 }
 
 impl Recorder {
@@ -98,7 +100,7 @@ impl Recorder {
             wanted: Vec::new(),
             rules: FxHashMap::default(),
             frames: Vec::new(),
-            memory: Memory::default(),
+            copied: Copied::default(),
         }
     }
 
@@ -225,6 +227,7 @@ impl Recorder {
     pub(crate) fn record(&mut self, record: Record<'_>) {
         match record {
             Record::Sample(stack) => self.sample(&stack),
+            Record::Copy(piece) => self.copied.add(&piece),
             Record::UserStack(half) => self.user_stack(&half),
             Record::KernelStack(half) => self.kernel_stack(&half),
             Record::WakerKernel(half) => self.waker_kernel(&half.stack),
@@ -264,12 +267,9 @@ impl Recorder {
             Stop::Unsupported | Stop::NotHigher => Completeness::Broken(BrokenReason::Unsupported),
             Stop::NotAReturn => Completeness::Broken(BrokenReason::BadReturnAddress),
             Stop::NoTable => {
-                let mut memory = std::mem::take(&mut self.memory);
-                memory.start = stack.header.stop_sp;
-                memory.words.clear();
-                memory.words.extend(stack.copy.iter());
+                let memory = self.copied.take(&stack.header);
                 let completeness = self.walk_on(generation, &stack.header, &memory, &mut frames);
-                self.memory = memory;
+                self.copied.give_back(memory);
                 completeness
             }
         };

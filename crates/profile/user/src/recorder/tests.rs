@@ -28,7 +28,9 @@ fn a_stack_that_was_copied_is_walked_to_its_end() {
     // caller is the same function one byte on, and the end of the thread follows.
     let ip = first_instruction as fn() as usize as u64;
     let (sp, caller) = (0x7ffe_0000_u64, ip + 1);
-    recorder.record(decode(&sample(pid, [sp, 3, ip, caller, 0])).expect("sample"));
+    for bytes in [copy(pid, sp, [caller, 0]), sample(pid, [sp, 3, ip])] {
+        recorder.record(decode(&bytes).expect("record"));
+    }
     let stacks = recorder.stacks.in_order();
     assert_eq!(stacks[0].user, [ip, caller]);
     assert_eq!(stacks[0].completeness, Completeness::Complete);
@@ -59,13 +61,20 @@ fn rule(recorder: &mut Recorder, generation: GenerationId, address: u64) -> Opti
     look_up_rule(rules, spaces, binaries, generation, address)
 }
 
-/// Of one user frame, whose table was not there, with two words of stack.
-fn sample(pid: u32, words: [u64; 5]) -> Vec<u8> {
+/// Two words of stack.
+fn copy(pid: u32, address: u64, words: [u64; 2]) -> Vec<u8> {
+    let mut bytes = vec![RecordKind::Copy as u8, 0, 2, 0];
+    bytes.extend(pid.to_le_bytes());
+    bytes.extend([1, address].into_iter().chain(words).flat_map(u64::to_le_bytes));
+    bytes
+}
+
+/// Of one user frame, whose table was not there.
+fn sample(pid: u32, words: [u64; 3]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Sample as u8, Stop::NoTable as u8, 0, 0, 1, 0, 0, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
-    let [sp, fp, ip, first, second] = words;
-    let copied_words = 2;
-    let words = [1, sp, fp, copied_words, ip, first, second];
+    let [sp, fp, ip] = words;
+    let words = [1, sp, fp, 0, ip];
     bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
     bytes
 }

@@ -54,11 +54,12 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Ring buffer for about a second and a half of all CPUs with 40-frame stacks: user space drains it
-/// ten times a second, and is woken when it is a quarter full. A power of two, as the kernel wants.
+/// Ring buffer for about three seconds of all CPUs with 40-frame stacks: user space drains it ten times a
+/// second, and is woken when it is a quarter full. Copies of stacks take most of it, 128 KiB each at most.
+/// A power of two, as the kernel wants.
 fn buffer_bytes(frequency_hz: u64, cpus: usize) -> u32 {
-    let wanted = frequency_hz * cpus as u64 * 384 * 3 / 2;
-    wanted.next_power_of_two().clamp(1 << 20, 64 << 20) as u32
+    let wanted = frequency_hz * cpus as u64 * 384 * 3;
+    wanted.next_power_of_two().clamp(2 << 20, 64 << 20) as u32
 }
 
 fn launch(words: &[OsString]) -> Result<Launched, RecordError> {
@@ -454,8 +455,8 @@ mod tests {
         let check = |frequency_hz, cpus, expected| {
             assert_eq!(buffer_bytes(frequency_hz, cpus), expected);
         };
-        check(99, 2, 1 << 20);
-        check(9_999, 2, 16 << 20);
+        check(99, 2, 2 << 20);
+        check(9_999, 2, 32 << 20);
         check(9_999, 128, 64 << 20);
     }
 }

@@ -15,6 +15,13 @@ pub(crate) struct Memory {
     pub words: Vec<u64>,
 }
 
+impl Memory {
+    /// Address one past the last word.
+    pub(crate) fn end(&self) -> u64 {
+        self.start.wrapping_add(self.words.len() as u64 * 8)
+    }
+}
+
 impl unwind::Memory for &Memory {
     fn word(&mut self, address: u64) -> Option<u64> {
         let distance = address.checked_sub(self.start)?;

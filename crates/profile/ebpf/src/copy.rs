@@ -1,0 +1,114 @@
+//! Copies of stacks whose walk met code without a table: user space walks on by them.
+//!
+//! Each page is a record of its own. So a copy takes as much room in the ring buffer as the stack has
+//! pages, and no memory of this half holds more than one of them.
+
+use core::ffi::c_void;
+
+use aya_ebpf::{
+    helpers::generated::{bpf_loop, bpf_probe_read_user},
+    macros::map,
+    maps::PerCpuArray,
+};
+use wingbeat_profile_common::{
+    COPIED_PAGES, COPY_HEADER_BYTES, CopyHeader, PAGE_WORDS, RecordKind, StackHeader, counter,
+};
+
+use crate::{
+    maps::{count, scratch, setting},
+    record::{self, waiting_bytes},
+};
+
+/// A piece under construction.
+#[repr(C)]
+struct Piece {
+    header: CopyHeader,
+    words: [u64; PAGE_WORDS],
+}
+
+/// One for each kind of program, as the scratch memory.
+#[map]
+static PIECES: PerCpuArray<Piece> = PerCpuArray::with_max_entries(scratch::COUNT, 0);
+
+/// Pages copied where the kernel lacks `bpf_loop` (before 5.17): each turn of an ordinary loop is verified
+/// apart.
+const PLAIN_LOOP_PAGES: u32 = 8;
+
+/// A copy under way.
+#[repr(C)]
+struct Copying {
+    piece: *mut Piece,
+    sp: u64,
+    pieces: u64,
+}
+
+/// Sends the stack of the current thread from the last frame of a walk on: as much as can be read, and as
+/// long as the ring buffer is not filling up. `part` is that of the scratch memory.
+#[inline(always)]
+pub fn send(part: u32, stack: &StackHeader) {
+    let Some(piece) = PIECES.get_ptr_mut(part) else { return };
+    let &StackHeader { tid, time_ns, stop_sp: sp, .. } = stack;
+    let kind = RecordKind::Copy as u8;
+    // SAFETY: a live element of a per-CPU array.
+    unsafe {
+        (*piece).header = CopyHeader { kind, reserved: 0, words: 0, tid, time_ns, address: sp };
+    }
+    let mut copying = Copying { piece, sp, pieces: 0 };
+    if setting!(HAS_BPF_LOOP) != 0 {
+        let state = (&raw mut copying).cast();
+        // SAFETY: calls `turn` with the index of the turn and the state, which outlives the loop.
+        unsafe { bpf_loop(COPIED_PAGES as u32, turn as *const () as *mut c_void, state, 0) };
+    } else {
+        for index in 0..PLAIN_LOOP_PAGES {
+            // SAFETY: the state points to a piece.
+            if unsafe { send_page(index, &mut copying) } != GO_ON {
+                break;
+            }
+        }
+    }
+    count(counter::COPIED, u64::from(copying.pieces > 0));
+}
+
+/// What a turn gives to go on, and to end the loop.
+const GO_ON: i64 = 0;
+const END: i64 = 1;
+
+/// One turn of `bpf_loop`.
+///
+/// # Safety
+///
+/// `state` points to a [`Copying`].
+#[inline(never)]
+unsafe extern "C" fn turn(index: u32, state: *mut c_void) -> i64 {
+    // SAFETY: the state that `send` gave.
+    unsafe { send_page(index, &mut *state.cast::<Copying>()) }
+}
+
+/// Sends what of a page belongs to the stack. What lies behind the end of a stack cannot be read.
+///
+/// # Safety
+///
+/// `state` points to a piece.
+#[inline(always)]
+unsafe fn send_page(index: u32, state: &mut Copying) -> i64 {
+    if waiting_bytes() >= u64::from(setting!(COPIES_UNTIL_BYTES)) {
+        return END;
+    }
+    let skipped = if index == 0 { state.sp as usize / 8 & (PAGE_WORDS - 1) } else { 0 };
+    let words = PAGE_WORDS - skipped;
+    // SAFETY: the state points to a piece; the helper reads user memory into room of that size.
+    unsafe {
+        let piece = &mut *state.piece;
+        let (to, from) = ((&raw mut piece.words).cast(), piece.header.address as *const _);
+        if bpf_probe_read_user(to, words as u32 * 8, from) != 0 {
+            return END;
+        }
+        piece.header.words = words as u16;
+        if !record::send(state.piece.cast(), COPY_HEADER_BYTES as u64 + words as u64 * 8) {
+            return END;
+        }
+        piece.header.address += words as u64 * 8;
+    }
+    state.pieces += 1;
+    GO_ON
+}
