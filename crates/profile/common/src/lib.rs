@@ -15,8 +15,8 @@ pub const USER_FRAMES_MAX: usize = 512;
 /// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
 pub const KERNEL_FRAMES_MAX: usize = 127;
 /// Pages of stack that are sent with a stack whose walk met code without a table, so that user space walks
-/// on by them: 128 KiB, the first page in part.
-pub const COPIED_PAGES: usize = 32;
+/// on by them: 1 MiB, the first page in part. rustc uses 600 KiB.
+pub const COPIED_PAGES: usize = 512;
 /// Words of the smallest page.
 pub const PAGE_WORDS: usize = 512;
 

@@ -55,11 +55,11 @@ fn now_ns() -> u64 {
 }
 
 /// Ring buffer for about three seconds of all CPUs with 40-frame stacks: user space drains it ten times a
-/// second, and is woken when it is a quarter full. Copies of stacks take most of it, 128 KiB each at most.
+/// second, and is woken when it is a quarter full. Copies of stacks take most of it, 1 MiB each at most.
 /// A power of two, as the kernel wants.
 fn buffer_bytes(frequency_hz: u64, cpus: usize) -> u32 {
     let wanted = frequency_hz * cpus as u64 * 384 * 3;
-    wanted.next_power_of_two().clamp(2 << 20, 64 << 20) as u32
+    wanted.next_power_of_two().clamp(16 << 20, 64 << 20) as u32
 }
 
 fn launch(words: &[OsString]) -> Result<Launched, RecordError> {
@@ -455,7 +455,7 @@ mod tests {
         let check = |frequency_hz, cpus, expected| {
             assert_eq!(buffer_bytes(frequency_hz, cpus), expected);
         };
-        check(99, 2, 2 << 20);
+        check(99, 2, 4 << 20);
         check(9_999, 2, 32 << 20);
         check(9_999, 128, 64 << 20);
     }
