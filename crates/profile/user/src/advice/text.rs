@@ -7,6 +7,7 @@ use wingbeat_text::{duration, plural, share};
 
 use super::{NoSamples, ProfileWarning};
 use crate::{
+    debuginfod::DownloadError,
     summary::jit::{Nameless, Runtime},
     symbolize::refused::Refused,
 };
@@ -30,6 +31,7 @@ impl ProfileWarning {
             Self::Truncated { .. } => "stacks-truncated",
             Self::NamesRefused { .. } => "names-refused",
             Self::NamesMissing { .. } => "names-missing",
+            Self::DebugInfoMissing { .. } => "debug-info-missing",
             Self::EventsLost(_) => "events-lost",
             Self::ChildrenLost(_) => "children-lost",
         }
@@ -102,6 +104,9 @@ impl ProfileWarning {
                 format!("{path} of PID {pid} was not used, because {reason}{}", more(*others))
             }
             Self::NamesMissing { process, others } => process.cause(*others),
+            Self::DebugInfoMissing { file, error, others } => {
+                format!("debug information of {file}{} was not downloaded: {error}", more(*others))
+            }
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
             }
@@ -127,6 +132,9 @@ impl ProfileWarning {
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
             Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
+            Self::DebugInfoMissing { .. } => {
+                "functions that it does not export appear as addresses, and all lack source lines"
+            }
             Self::EventsLost(_) => "some frames may lack names",
             Self::ChildrenLost(_) => "the table of targets was full",
             Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
@@ -159,6 +167,7 @@ impl ProfileWarning {
                 "make it a regular file that belongs to the user of the process"
             }
             Self::NamesMissing { process, .. } => how_to_name(process.runtime),
+            Self::DebugInfoMissing { error, .. } => how_to_download(error),
             Self::NoSamples(_)
             | Self::ReusedWrong { .. }
             | Self::ThreadsOff { .. }
@@ -188,6 +197,28 @@ fn how_to_name(runtime: Option<Runtime>) -> &'static str {
             "make its compiler write a perf map (/tmp/perf-PID.map) or a jitdump file: most have a \
              flag for it"
         }
+    }
+}
+
+/// What makes a download succeed.
+fn how_to_download(error: &DownloadError) -> &'static str {
+    match error {
+        DownloadError::Status { .. }
+        | DownloadError::Connection { .. }
+        | DownloadError::Cut { .. }
+        | DownloadError::Foreign { .. } => {
+            "check the address, try another server, or record again later"
+        }
+        DownloadError::Slow { .. } => "give servers more time: DEBUGINFOD_TIMEOUT, in seconds",
+        DownloadError::TooLarge { .. } => "to have it, raise DEBUGINFOD_MAXSIZE, in bytes",
+        DownloadError::Cache { .. } => {
+            "make room in the cache and make it writable, or set DEBUGINFOD_CACHE_PATH to another \
+             folder"
+        }
+        DownloadError::TimeIsUp { .. } => {
+            "record again with a larger DEBUGINFOD_MAXTIME, in seconds; what was downloaded is kept"
+        }
+        DownloadError::Interrupted => "record again; what was downloaded is kept",
     }
 }
 
