@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use tempfile::TempDir;
 
 pub use self::{
@@ -31,7 +31,7 @@ use self::{
     cache::Cache,
     http::Watch,
     round::Round,
-    shared::{link_shared, shared_by},
+    shared::{link_shared, shared_by, without_shared},
 };
 
 /// Build ids of more bytes are not asked for: no other client does it.
@@ -80,6 +80,8 @@ pub struct Progress {
 #[derive(Debug, Default)]
 pub struct DebugFiles {
     files: FxHashMap<Vec<u8>, File>,
+    /// Builds whose debug file refers to another one that was not found.
+    lacking: FxHashSet<Vec<u8>>,
     /// Links to what debug files share, where blazesym looks for it.
     shared: Option<TempDir>,
     pub account: Account,
@@ -89,6 +91,11 @@ impl DebugFiles {
     /// The debug file of a build.
     pub fn get(&self, build_id: &[u8]) -> Option<&File> {
         self.files.get(build_id)
+    }
+
+    /// Is there all that the debug file of a build refers to? Otherwise its DWARF lacks names.
+    pub(crate) fn is_whole(&self, build_id: &[u8]) -> bool {
+        !self.lacking.contains(build_id)
     }
 
     /// A folder with what the debug files share, by build id.
@@ -126,6 +133,7 @@ impl Debuginfod {
         if !shared.is_empty() {
             round.run(shared.clone(), &mut found);
             found.shared = link_shared(&shared, &found).ok();
+            found.lacking = without_shared(&found);
         }
         found.account.bytes = watch.bytes.load(Ordering::Relaxed);
         found

@@ -105,7 +105,10 @@ impl ProfileWarning {
             }
             Self::NamesMissing { process, others } => process.cause(*others),
             Self::DebugInfoMissing { file, error, others } => {
-                format!("debug information of {file}{} was not downloaded: {error}", more(*others))
+                format!(
+                    "debug information of {file}{} was not downloaded, because {error}",
+                    more(*others)
+                )
             }
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")

@@ -1,8 +1,13 @@
 //! Debug files that refer to another: `dwz` moves what the debug files of a package have in common into a
 //! file of its own, which `.gnu_debugaltlink` names by its build id.
 
-use std::{fs, io, os::fd::AsRawFd as _, os::unix::fs::symlink};
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd as _, unix::fs::symlink},
+};
 
+use rustc_hash::FxHashSet;
 use tempfile::TempDir;
 
 use super::{Asked, BuildId, DebugFiles, Wanted};
@@ -15,16 +20,29 @@ pub(super) fn shared_by(found: &DebugFiles) -> Vec<Wanted> {
         let file = found.get(build_id.bytes());
         let id = file.and_then(DebugInfo::read).and_then(|info| BuildId::new(&info.shared?));
         let Some(id) = id else { continue };
-        let is_installed = FOLDERS
-            .iter()
-            .filter_map(|folder| place_of_build(folder.as_ref(), id.bytes()))
-            .any(|place| place.exists());
         let is_known = found.files.contains_key(id.bytes());
-        if !is_installed && !is_known && shared.iter().all(|known| known.build_id != id) {
+        if !is_installed(&id) && !is_known && shared.iter().all(|known| known.build_id != id) {
             shared.push(Wanted { path: path.clone(), build_id: id });
         }
     }
     shared
+}
+
+/// The builds whose debug file refers to one that is neither here nor was found.
+pub(super) fn without_shared(found: &DebugFiles) -> FxHashSet<Vec<u8>> {
+    let lacks = |file: &File| {
+        let shared = DebugInfo::read(file).and_then(|info| BuildId::new(&info.shared?));
+        shared.is_some_and(|id| !is_installed(&id) && found.get(id.bytes()).is_none())
+    };
+    let lacking = found.files.iter().filter(|(_, file)| lacks(file));
+    lacking.map(|(id, _)| id.clone()).collect()
+}
+
+fn is_installed(id: &BuildId) -> bool {
+    FOLDERS
+        .iter()
+        .filter_map(|folder| place_of_build(folder.as_ref(), id.bytes()))
+        .any(|place| place.exists())
 }
 
 /// A folder that leads to these files by their build ids, as `/usr/lib/debug` does.

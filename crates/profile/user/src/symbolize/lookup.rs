@@ -230,8 +230,8 @@ fn symbols<'a>(
     (symbols.len() == input.into_inner().len()).then_some(symbols)
 }
 
-/// Where blazesym reads the names of a file, best first: in the debug file that was found elsewhere; in
-/// its symbol table alone, should its DWARF refer to what is missing; in the file itself.
+/// Where blazesym reads the names of a file, best first: in the debug file that was downloaded; in its
+/// symbol table alone, should its DWARF be unreadable or refer to what is missing; in the file itself.
 fn sources(binaries: &Binaries, debug_files: &DebugFiles, id: BinaryId) -> Vec<Source<'static>> {
     let Some(binary) = binaries.get(id) else { return Vec::new() };
     let mut sources = Vec::new();
@@ -240,7 +240,8 @@ fn sources(binaries: &Binaries, debug_files: &DebugFiles, id: BinaryId) -> Vec<S
         let whole = Elf::new(path_of(file));
         let mut symbols = whole.clone();
         symbols.debug_syms = false;
-        sources.extend([whole, symbols]);
+        sources.extend(debug_files.is_whole(build_id).then_some(whole));
+        sources.push(symbols);
     }
     // By its path while that still leads to it, so that separate debug files beside it are found;
     // otherwise through the open descriptor.
