@@ -1,6 +1,7 @@
 //! What a user should know about a recording before believing it. Each warning says what happened,
 //! what it does to the figures, and what to do next.
 
+mod downloads;
 mod text;
 
 use std::collections::BTreeMap;

@@ -5,9 +5,11 @@ use std::fmt;
 use wingbeat_profile_common::USER_FRAMES_MAX;
 use wingbeat_text::{duration, plural, share};
 
-use super::{NoSamples, ProfileWarning};
+use super::{
+    NoSamples, ProfileWarning,
+    downloads::{how_to_download, not_downloaded},
+};
 use crate::{
-    debuginfod::DownloadError,
     summary::jit::{Nameless, Runtime},
     symbolize::refused::Refused,
 };
@@ -100,16 +102,9 @@ impl ProfileWarning {
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
                 share::part(*truncated, *samples)
             ),
-            Self::NamesRefused { file: Refused { pid, path, reason }, others } => {
-                format!("{path} of PID {pid} was not used, because {reason}{}", more(*others))
-            }
+            Self::NamesRefused { file, others } => file.cause(*others),
             Self::NamesMissing { process, others } => process.cause(*others),
-            Self::DebugInfoMissing { file, error, others } => {
-                format!(
-                    "debug information of {file}{} was not downloaded, because {error}",
-                    more(*others)
-                )
-            }
+            Self::DebugInfoMissing { file, error, others } => not_downloaded(file, error, *others),
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
             }
@@ -203,33 +198,18 @@ fn how_to_name(runtime: Option<Runtime>) -> &'static str {
     }
 }
 
-/// What makes a download succeed.
-fn how_to_download(error: &DownloadError) -> &'static str {
-    match error {
-        DownloadError::Status { .. }
-        | DownloadError::Connection { .. }
-        | DownloadError::Cut { .. }
-        | DownloadError::Foreign { .. } => {
-            "check the address, try another server, or record again later"
-        }
-        DownloadError::Slow { .. } => "give servers more time: DEBUGINFOD_TIMEOUT, in seconds",
-        DownloadError::TooLarge { .. } => "to have it, raise DEBUGINFOD_MAXSIZE, in bytes",
-        DownloadError::Cache { .. } => {
-            "make room in the cache and make it writable, or set DEBUGINFOD_CACHE_PATH to another \
-             folder"
-        }
-        DownloadError::TimeIsUp { .. } => {
-            "record again with a larger DEBUGINFOD_MAXTIME, in seconds; what was downloaded is kept"
-        }
-        DownloadError::Interrupted => "record again; what was downloaded is kept",
-    }
-}
-
 /// The first of some files, each with its part of the whole.
 fn shares(files: &[(String, u64)], whole: u64) -> String {
     let named = files.iter().take(4);
     let named = named.map(|(file, of)| format!("{file} ({})", share::part(*of, whole)));
     named.collect::<Vec<_>>().join(", ")
+}
+
+impl Refused {
+    fn cause(&self, others: u64) -> String {
+        let Self { pid, path, reason } = self;
+        format!("{path} of PID {pid} was not used, because {reason}{}", more(others))
+    }
 }
 
 impl Nameless {
@@ -244,7 +224,7 @@ impl Nameless {
 }
 
 /// That there are others.
-fn more(others: impl Into<u64>) -> String {
+pub(super) fn more(others: impl Into<u64>) -> String {
     match others.into() {
         0 => String::new(),
         others => format!(" (and {others} more)"),

@@ -93,9 +93,9 @@ impl Settings {
         Ok(Self { servers, cache, limits })
     }
 
-    /// The folder of the cache.
-    pub fn cache(&self) -> &std::path::Path {
-        &self.cache
+    /// The servers, in the order in which they are asked.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(String::as_str)
     }
 }
 
@@ -108,14 +108,16 @@ fn servers<'a>(lists: impl Iterator<Item = &'a str>) -> Result<Vec<String>, Sett
 }
 
 fn server(url: &str) -> Result<String, SettingsError> {
-    let is_known = |scheme: &str| {
-        let start = url.get(..scheme.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme)) && url.len() > scheme.len()
+    let server = url.trim_end_matches('/');
+    let has = |scheme: &str| {
+        let start = server.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme)) && server.len() > scheme.len()
     };
-    if !is_known("http://") && !is_known("https://") {
-        return Err(SettingsError::Url { url: url.to_owned() });
+    if has("http://") || has("https://") {
+        Ok(server.to_owned())
+    } else {
+        Err(SettingsError::Url { url: url.to_owned() })
     }
-    Ok(url.trim_end_matches('/').to_owned())
 }
 
 fn number(variable: &'static str, value: &str, unit: &'static str) -> Result<u64, SettingsError> {
@@ -163,7 +165,7 @@ mod tests {
         check(&[""], &[], SettingsError::NoServer);
         check(&[], &[("DEBUGINFOD_URLS", "  ")], SettingsError::NoServer);
         check(&["example.com"], &[], wrong("example.com"));
-        check(&["https://"], &[], wrong("https://"));
+        check(&["https:///"], &[], wrong("https:///"));
         check(&["ü"], &[], wrong("ü"));
         check(&[], &[("DEBUGINFOD_URLS", "file:///srv")], wrong("file:///srv"));
     }

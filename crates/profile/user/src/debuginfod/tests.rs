@@ -15,26 +15,43 @@ use std::{
 
 use self::server::{Reply, Server};
 use super::*;
+use crate::symbolize::debug_info::place_of_build;
 
 const FIRST: [u8; 20] = [0xab; 20];
 const SECOND: [u8; 8] = [0x01; 8];
 
-/// The smallest ELF file with a build id: a header, a program header, a note.
+/// A small ELF file with a build id.
 fn elf(build_id: &[u8]) -> Vec<u8> {
-    let note_len = 16 + build_id.len().next_multiple_of(4) as u64;
+    elf_with(build_id, &[])
+}
+
+/// The same that shares debug information with a file, if that has a build id.
+fn elf_with(build_id: &[u8], shared: &[u8]) -> Vec<u8> {
+    const NAMES: &[u8] = b"\0note\0.gnu_debugaltlink\0";
+    let padding = vec![0; build_id.len().next_multiple_of(4) - build_id.len()];
+    let note_head = [4, build_id.len() as u32, 3].map(u32::to_le_bytes).concat();
+    let note = [&note_head, &b"GNU\0"[..], build_id, &padding].concat();
+    let link = [b"dwz\0", shared].concat();
     let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    // Type, machine, version; entry, program headers, sections; flags; six sizes and counts.
+    // Type, machine, version; entry, program headers, section headers; flags; six sizes and counts.
     bytes.extend([3, 0, 62, 0, 1, 0, 0, 0]);
-    bytes.extend([0_u64, 64, 0].map(u64::to_le_bytes).concat());
-    bytes.extend([0, 0, 0, 0]);
-    bytes.extend([64_u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
-    // PT_NOTE, readable; offset, two addresses, two sizes, alignment.
-    bytes.extend([4_u32, 4].map(u32::to_le_bytes).concat());
-    bytes.extend([120, 0, 0, note_len, note_len, 4].map(u64::to_le_bytes).concat());
-    bytes.extend([4, build_id.len() as u32, 3].map(u32::to_le_bytes).concat());
-    bytes.extend(b"GNU\0");
-    bytes.extend(build_id);
-    bytes.resize(120 + note_len as usize, 0);
+    bytes.extend([0_u64, 0, 64].map(u64::to_le_bytes).concat());
+    bytes.extend([0; 4]);
+    let sections: u16 = if shared.is_empty() { 3 } else { 4 };
+    bytes.extend([64_u16, 0, 0, 64, sections, 1].map(u16::to_le_bytes).concat());
+    let mut content = 64 + 64 * u64::from(sections);
+    // SHT_STRTAB, SHT_NOTE, SHT_PROGBITS.
+    let all = [(0, 3, NAMES.to_vec()), (1, 7, note), (6, 1, link)];
+    let all = &all[..usize::from(sections) - 1];
+    bytes.extend([0; 64]);
+    for (name, kind, data) in all {
+        // Name, type; flags, address, offset, size; link, information; alignment, size of entries.
+        let size = data.len() as u64;
+        bytes.extend([*name, *kind].map(u32::to_le_bytes).concat());
+        bytes.extend([0, 0, content, size, 0, 4, 0].map(u64::to_le_bytes).concat());
+        content += size;
+    }
+    all.iter().for_each(|(.., data)| bytes.extend(data));
     bytes
 }
 
@@ -178,7 +195,7 @@ fn what_is_not_the_file_is_not_kept() {
     check(Reply::Body(b"<html>it works</html>".to_vec()), foreign);
     check(Reply::Body(elf(&SECOND)), foreign);
     check(Reply::Body(Vec::new()), foreign);
-    check(Reply::CutUnannounced(whole.clone(), 130), foreign);
+    check(Reply::CutUnannounced(whole.clone(), whole.len() / 2), foreign);
     check(
         Reply::Cut(whole, 130),
         "the download from SERVER broke off: the connection ended before the file did",
@@ -198,6 +215,29 @@ fn redirections_are_followed() {
     let found = Place::new().fetch(&[&server.url], &[&FIRST]);
     assert_eq!(outcomes(&found), [Outcome::Downloaded], "{}", error(&found));
     assert_eq!(other.asked(), ["/moved"]);
+}
+
+#[test]
+fn what_debug_files_share_is_asked_for_too() {
+    let check = |reply: Reply, expected: &[Outcome], is_whole: bool| {
+        let second = id(&SECOND).to_string();
+        let server = Server::start(move |path| {
+            if path.contains(&second) {
+                reply.clone()
+            } else {
+                Reply::Body(elf_with(&FIRST, &SECOND))
+            }
+        });
+        let place = Place::new();
+        let found = place.fetch(&[&server.url], &[&FIRST]);
+        assert_eq!(outcomes(&found), expected);
+        assert_eq!(found.is_whole(&FIRST), is_whole);
+        let link = place_of_build(found.shared().expect("a folder"), &SECOND).expect("a place");
+        assert_eq!(fs::read(link).ok(), is_whole.then(|| elf(&SECOND)));
+    };
+    use Outcome::{Downloaded, NotFound};
+    check(Reply::Body(elf(&SECOND)), &[Downloaded, Downloaded], true);
+    check(Reply::Status(404), &[Downloaded, NotFound], false);
 }
 
 #[test]
