@@ -114,6 +114,26 @@ fn names_and_lines_come_from_a_server_once() {
 }
 
 #[test]
+fn what_has_names_here_is_not_asked_for() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let folder = folder.path();
+    let mut split = Split::new(folder, "split");
+    let server = split.server(Reply::Status(404));
+    let check = |split: &Split| {
+        let run = launch(folder, by(folder, &server, &["--debuginfod"]), split);
+        has_names(folder, &run, true);
+        assert_eq!(split.asked(&server), 0);
+    };
+    // A debug file beside it, as distributions install them.
+    fs::write(folder.join("split.debug"), &split.debug_file).expect("write");
+    let link = format!("--add-gnu-debuglink={}", folder.join("split.debug").display());
+    objcopy(&[Path::new(&link), &split.program]);
+    check(&split);
+    split.program = spinner(folder, "split");
+    check(&split);
+}
+
+#[test]
 fn what_no_server_has_is_asked_for_once() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let folder = folder.path();
