@@ -181,13 +181,15 @@ fn a_signal_ends_downloads_and_the_output_is_written() {
     let server = split.server(Reply::Silence(Duration::from_secs(60)));
     let target = Background::start(&split.program, &["30"]);
     let mut command = by(folder, &server, &["--debuginfod", "-p", &target.pid()]);
-    let session = command.stderr(Stdio::piped()).spawn().expect("start wingbeat");
-    let interrupt = || kill_process(Pid::from_child(&session), Signal::INT).expect("kill");
+    let mut session = command.stderr(Stdio::piped()).spawn().expect("start wingbeat");
+    let pid = Pid::from_child(&session);
+    let interrupt = || kill_process(pid, Signal::INT).expect("kill");
     std::thread::sleep(Duration::from_millis(1_500));
     // The first one ends the recording, and must not end what follows.
     interrupt();
     wait_for("a question", || split.asked(&server) > 0);
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(session.try_wait().expect("a child").is_none(), "it waited for nothing");
     let begin = Instant::now();
     interrupt();
     let run = finished(folder, session.wait_with_output().expect("wait")).ended_with(0);
