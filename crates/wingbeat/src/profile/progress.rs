@@ -54,7 +54,7 @@ impl Downloading {
     pub(super) fn show(&self, progress: debuginfod::Progress) {
         let debuginfod::Progress { done, files, bytes: received } = progress;
         self.0.set_message(format!(
-            "downloading debug information: {done} of {files} files, {}; Ctrl-C goes on without the rest",
+            "downloading debug information: {done} of {files} files, {}; Ctrl-C skips the rest",
             bytes(received)
         ));
         self.0.tick();

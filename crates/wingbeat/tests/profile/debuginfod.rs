@@ -32,10 +32,14 @@ impl Split {
         objcopy(&[Path::new("--strip-all"), &program]);
         let debug_file = fs::read(&debug).expect("read");
         fs::remove_file(debug).expect("remove");
-        let notes = Command::new("readelf").arg("-n").arg(&program).output().expect("readelf");
-        let notes = String::from_utf8_lossy(&notes.stdout).into_owned();
-        let build_id = notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: "));
-        let asked = format!("/buildid/{}/debuginfo", build_id.expect("a build id"));
+        let note = folder.join("note");
+        let only = ["-O", "binary", "--only-section=.note.gnu.build-id"].map(Path::new);
+        objcopy(&[&only[..], &[&program, &note]].concat());
+        // Behind three numbers and a name.
+        let build_id: String =
+            fs::read(&note).expect("read")[16..].iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::remove_file(note).expect("remove");
+        let asked = format!("/buildid/{build_id}/debuginfo");
         Self { program, debug_file, asked }
     }
 
@@ -160,7 +164,7 @@ fn the_output_is_written_whatever_the_server_does() {
         command.env("DEBUGINFOD_MAXTIME", "1");
         let begin = Instant::now();
         let run = launch(folder, command, &split);
-        assert!(begin.elapsed() < Duration::from_secs(20), "{expected}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(50), "{expected}: {:?}", begin.elapsed());
         has_names(folder, &run, false);
         assert_eq!(codes(&run), ["debug-info-missing"], "{expected}");
         assert!(run.stderr.contains(expected), "{expected}: {}", run.stderr);
@@ -193,7 +197,7 @@ fn a_signal_ends_downloads_and_the_output_is_written() {
     let begin = Instant::now();
     interrupt();
     let run = finished(folder, session.wait_with_output().expect("wait")).ended_with(0);
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
     has_names(folder, &run, false);
     assert_eq!(codes(&run), ["debug-info-missing"]);
     assert!(run.stderr.contains("the downloads were interrupted"), "{}", run.stderr);
