@@ -34,7 +34,7 @@ impl Round<'_> {
                     Ok(Outcome::Cached)
                 }
                 Entry::Miss => Ok(Outcome::NotFound),
-                // Corrected when it comes.
+                // Until it is settled.
                 Entry::Unknown => match cache.begin(build_id) {
                     Ok(file) => {
                         begun.push((index, file));
@@ -74,10 +74,12 @@ impl Round<'_> {
         for (index, file) in begun {
             // A second descriptor: a download that nobody waits for any more must not keep the file.
             match file.as_file().try_clone() {
-                Ok(into) => jobs.push(Job { index, id: wanted[index].build_id.clone(), into }),
+                Ok(into) => {
+                    jobs.push(Job { index, id: wanted[index].build_id.clone(), into });
+                    files.insert(index, file);
+                }
                 Err(error) => outcomes[index] = Err(cannot_keep(cache, &error)),
             }
-            files.insert(index, file);
         }
         let mut settle = |index: usize, result: Result<bool, DownloadError>| {
             let id = &wanted[index].build_id;
@@ -99,7 +101,7 @@ impl Round<'_> {
         };
         let workers = Workers::start(jobs, &self.client.settings.servers, self.watch);
         let why = workers.wait(self.stop, self.progress, &mut settle);
-        // What was neither cached nor settled.
+        // What was not settled.
         for (index, file) in files {
             drop(file);
             outcomes[index] = Err(why.clone());
