@@ -2,8 +2,8 @@
 //! gdb, perf and wingbeat download a file once between them.
 //!
 //! `<build id>/debuginfo` is the file. If it is empty, no server had it at that time; this holds for as
-//! many seconds as the file `cache_miss_s` says. Ours has no permissions, as elfutils before 0.186 wants
-//! it; newer ones take such a file for absent if they may not read it.
+//! many seconds as the file `cache_miss_s` says. Ours has no permissions, which old versions of elfutils
+//! need; new ones (0.188) write it readable, and take one that they may not read for absent.
 
 use std::{
     fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions},
