@@ -51,6 +51,7 @@ fn main() -> Result<()> {
     save("recorder", "one_of_all", &session())?;
     save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
     save("jitdump", "one_of_all", &jitdump())?;
+    save("debuginfod_settings", "two", b"https://a.example/ ima:enforcing http://b:80/x\n30")?;
     save("proc", "stat", b"42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5")?;
     save("proc", "maps", MAPS)?;
     save("changes_input", "labels.csv", b"day,a,\"b, ms\"\nmon,1,2e3\ntue,,NaN\n")?;

@@ -15,6 +15,7 @@ use std::{
 use anyhow::Context as _;
 use indicatif::ProgressDrawTarget;
 use owo_colors::OwoColorize as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
@@ -166,6 +167,17 @@ pub(crate) fn interruptible_by_socket<T>(
     let found = run(stop.as_fd());
     is_over.store(true, Ordering::Relaxed);
     Ok(found)
+}
+
+/// Takes the signals that have come off such a socket, so that it becomes readable by the next one.
+pub(crate) fn forget_signals(stop: BorrowedFd<'_>) {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let is_readable = || {
+        let mut fds = [PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    };
+    let mut bytes = [0; 64];
+    while is_readable() && rustix::io::read(stop, &mut bytes).is_ok_and(|read| read > 0) {}
 }
 
 /// A socket on which each of these signals writes a byte from now on.

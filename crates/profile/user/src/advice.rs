@@ -1,11 +1,13 @@
 //! What a user should know about a recording before believing it. Each warning says what happened,
 //! what it does to the figures, and what to do next.
 
+mod downloads;
 mod text;
 
 use std::collections::BTreeMap;
 
 use crate::{
+    debuginfod::{Account, DownloadError},
     model::Mode,
     session::Unwind,
     summary::{
@@ -105,6 +107,14 @@ pub enum ProfileWarning {
         /// How many more processes of the same runtime there are.
         others: u64,
     },
+    /// Debug information could not be had from the servers that were to be asked.
+    DebugInfoMissing {
+        /// The file with most samples of those, and why.
+        file: String,
+        error: DownloadError,
+        /// How many more there are.
+        others: u64,
+    },
     /// Events about mappings were lost.
     EventsLost(u64),
     /// Children were not followed.
@@ -200,6 +210,7 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
         warnings.push(ProfileWarning::Truncated { truncated, samples: taken });
     }
     of_names(&summary.jit, &mut warnings);
+    warnings.extend(summary.debuginfod.as_ref().and_then(of_downloads));
     if summary.events_lost > 0 {
         warnings.push(ProfileWarning::EventsLost(summary.events_lost));
     }
@@ -274,6 +285,16 @@ fn of_names(jit: &Jit, warnings: &mut Vec<ProfileWarning>) {
     for (process, others) in by_runtime.into_values() {
         warnings.push(ProfileWarning::NamesMissing { process: process.clone(), others });
     }
+}
+
+/// Debug information that could not be had. What no server has is no failure.
+fn of_downloads(account: &Account) -> Option<ProfileWarning> {
+    let mut failed =
+        account.files.iter().filter_map(|asked| Some((&asked.path, asked.error.as_ref()?)));
+    let (path, error) = failed.next()?;
+    let file = path.rsplit('/').next().unwrap_or(path).to_owned();
+    let others = failed.count() as u64;
+    Some(ProfileWarning::DebugInfoMissing { file, error: error.clone(), others })
 }
 
 /// What to ask for so that less goes through the buffer: blocks are what fills it where there are any.

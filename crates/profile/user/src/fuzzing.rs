@@ -4,8 +4,10 @@
 //! Each function takes any bytes, and panics if what comes of them contradicts itself.
 
 use crate::{
+    debuginfod::{BuildId, Settings},
     proc::{Stat, parse_mapping},
     symbolize::{
+        debug_info::{DebugInfo, place_of_build},
         jitdump::{self, JitCode},
         perf_map::PerfMap,
     },
@@ -14,6 +16,7 @@ use crate::{
 
 /// Addresses asked for, spread over each range.
 const ADDRESSES: u64 = 32;
+
 /// A map of a JIT compiler, `/tmp/perf-PID.map`.
 pub fn perf_map(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -47,6 +50,21 @@ pub fn jitdump(bytes: &[u8]) {
     }
 }
 
+/// Lists of debuginfod servers, `DEBUGINFOD_URLS`, and numbers beside them.
+pub fn debuginfod_settings(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let (list, number) = text.split_once('\n').unwrap_or((&text, ""));
+    let settings = Settings::new(&[list.to_owned()], |name| {
+        (name == "HOME" || name == "DEBUGINFOD_MAXTIME").then(|| number.into())
+    });
+    if let Ok(settings) = settings {
+        assert!(settings.servers().next().is_some());
+        for server in settings.servers() {
+            assert!(list.contains(server) && !server.contains(char::is_whitespace));
+        }
+    }
+}
+
 /// Lines of `/proc/PID/maps`, or the one of `/proc/PID/stat`.
 pub fn proc_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -61,8 +79,17 @@ pub fn proc_text(bytes: &[u8]) {
     }
 }
 
-/// An ELF file: build id, segments, unwind rules.
+/// An ELF file: build id, where its debug information is, segments, unwind rules.
 pub fn elf(bytes: &[u8]) {
+    if let Some(info) = DebugInfo::parse(bytes) {
+        assert!(info.build_id.len() <= bytes.len());
+        if let Some(id) = BuildId::new(&info.build_id) {
+            assert_eq!(id.to_string().len(), 2 * info.build_id.len());
+        }
+        if let Some(place) = place_of_build("/".as_ref(), &info.build_id) {
+            assert!(place.starts_with("/.build-id"));
+        }
+    }
     let Some(image) = Image::parse(bytes) else { return };
     assert!(image.build_id().len() <= bytes.len());
     for offset in spread(0, bytes.len() as u64).chain([u64::MAX]) {

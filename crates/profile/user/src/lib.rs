@@ -9,12 +9,14 @@
 //!   record of mappings and processes.
 //! * The *recorder* keeps addresses and open files: cheap, and complete even when the targets are
 //!   gone.
-//! * *Symbols* are looked up at the end, once for each distinct address.
+//! * *Symbols* are looked up at the end, once for each distinct address. Debug information that is not
+//!   on this machine can be had from servers ([`debuginfod`]) before that.
 //! * *Exporters* turn the finished [`model::Profile`] into bytes, and know nothing of the rest.
 
 pub mod advice;
 pub mod cost;
 pub mod counts;
+pub mod debuginfod;
 pub mod diff;
 pub mod document;
 pub mod error;

@@ -13,6 +13,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     cost::Own,
     counts::Ticks,
+    debuginfod::Account,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::{Finished, TableCounts, Unwinding},
     symbolize::refused::Refused,
@@ -146,6 +147,15 @@ pub struct Output {
     pub bytes: u64,
 }
 
+/// Where names came from besides the files themselves, and what went wrong there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NameSources {
+    /// Files with names that were not used.
+    pub refused: Vec<Refused>,
+    /// What debuginfod servers were asked for, if they were to be asked.
+    pub debuginfod: Option<Account>,
+}
+
 /// The accounting of a run, as `--summary-json` prints it. docs/profile.md is its description for
 /// users.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -182,6 +192,9 @@ pub struct Summary {
     pub events_lost: u64,
     pub unwind: UnwindCounts,
     pub jit: jit::Jit,
+    /// What debuginfod servers were asked for, if they were to be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub debuginfod: Option<Account>,
     /// Children that could not be followed.
     pub children_lost: u64,
     /// Exit status of the launched command, as a shell would give it.
@@ -195,7 +208,7 @@ impl Summary {
     pub fn new(
         finished: &Finished,
         profile: &Profile,
-        refused: Vec<Refused>,
+        names: NameSources,
         own: Own,
         idle_hidden: u64,
         command_line: Vec<String>,
@@ -221,7 +234,8 @@ impl Summary {
             bytes_per_sample: finished.record_bytes / finished.ticks.sampled.max(1),
             events_lost: finished.events_lost,
             unwind: UnwindCounts::of(&finished.unwinding),
-            jit: jit::Jit::of(profile, refused),
+            jit: jit::Jit::of(profile, names.refused),
+            debuginfod: names.debuginfod,
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,

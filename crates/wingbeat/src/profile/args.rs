@@ -54,6 +54,11 @@ pub(crate) struct ProfileArgs {
     /// Kernel memory for unwind tables, 1M to 64M; the least recently used make room
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = unwind_bytes)]
     pub unwind_memory: u64,
+    /// Download missing debug information from the servers in DEBUGINFOD_URLS, or from URLS instead;
+    /// without this flag no server is asked. The output waits for at most 30 seconds (DEBUGINFOD_MAXTIME)
+    #[arg(long, value_name = "URLS", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "")]
+    pub debuginfod: Vec<String>,
     /// Do not follow child processes
     #[arg(long)]
     pub no_inherit: bool,

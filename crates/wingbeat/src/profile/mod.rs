@@ -1,11 +1,13 @@
 //! `wingbeat profile`: flags in, calls, text out.
 
 mod args;
+mod download;
 mod progress;
 mod report;
 
 use std::{
     collections::HashSet,
+    os::fd::BorrowedFd,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -14,12 +16,13 @@ use anyhow::bail;
 use clap::{Args as _, Command, error::ErrorKind};
 use wingbeat_profile::{
     cost::OwnCost,
+    debuginfod::DebugFiles,
     document::Document,
     export::{self, Format},
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
-    summary::{Output, Summary},
-    symbolize::{Symbolized, symbolize},
+    summary::{NameSources, Output, Summary},
+    symbolize::{Symbolized, refused::Refused, symbolize},
     targets::Targets,
 };
 
@@ -36,6 +39,7 @@ const MIN_BLOCK_NS: u64 = 1_000;
 
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     check_flags(args);
+    let debuginfod = download::client(&args.debuginfod);
     let options = options(args);
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
@@ -43,12 +47,15 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     refuse_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file))?;
 
     let mut cost = OwnCost::start();
-    let recording = record(&options, quiet)?;
-    cost.record_done();
-    let bar = progress::Symbolizing::new(quiet);
-    let Symbolized { mut profile, refused } =
-        symbolize(&recording, &mut |done, total| bar.show(done, total));
-    drop(bar);
+    let (recording, debug_files) = interruptible_by_socket(|stop| -> anyhow::Result<_> {
+        let recording = record(&options, stop, quiet)?;
+        cost.record_done();
+        let client = debuginfod.as_ref();
+        let files = client.map(|client| download::fetch(client, &recording, stop, quiet));
+        Ok((recording, files))
+    })??;
+    let account = debug_files.as_ref().map(|files| files.account.clone());
+    let (mut profile, refused) = name(&recording, &debug_files.unwrap_or_default(), quiet);
     keep(&mut profile, args.stacks);
     let without_idle = args.hide_idle.then(|| profile.without_idle());
     let (shown, idle_hidden) = match &without_idle {
@@ -68,7 +75,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let summary = Summary::new(
         &recording,
         &profile,
-        refused,
+        NameSources { refused, debuginfod: account },
         cost.total(),
         idle_hidden,
         command_line.collect(),
@@ -115,9 +122,14 @@ fn check_flags(args: &ProfileArgs) {
         && let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given)
     {
         let text = format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall");
-        let command = Command::new("profile").bin_name("wingbeat profile");
-        ProfileArgs::augment_args(command).error(ErrorKind::ArgumentConflict, text).exit();
+        wrong_usage(ErrorKind::ArgumentConflict, text);
     }
+}
+
+/// Ends with a message about the flags.
+fn wrong_usage(kind: ErrorKind, text: String) -> ! {
+    let command = Command::new("profile").bin_name("wingbeat profile");
+    ProfileArgs::augment_args(command).error(kind, text).exit()
 }
 
 fn options(args: &ProfileArgs) -> Options {
@@ -174,11 +186,18 @@ fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> anyhow::Res
 }
 
 /// Records until the end, showing how it goes if somebody watches.
-fn record(options: &Options, quiet: bool) -> anyhow::Result<Finished> {
+fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Result<Finished> {
     let shares_terminal = matches!(options.targets, Targets::Command(_));
     let line = progress::Recording::new(quiet || shares_terminal);
-    let mut show = |progress| line.show(progress);
-    Ok(interruptible_by_socket(|stop| session::record(options, stop, &mut show))??)
+    Ok(session::record(options, stop, &mut |progress| line.show(progress))?)
+}
+
+/// Gives names to a recording, showing how it goes if it takes long.
+fn name(recording: &Finished, debug_files: &DebugFiles, quiet: bool) -> (Profile, Vec<Refused>) {
+    let bar = progress::Symbolizing::new(quiet);
+    let Symbolized { profile, refused } =
+        symbolize(recording, debug_files, &mut |done, total| bar.show(done, total));
+    (profile, refused)
 }
 
 fn keep(profile: &mut Profile, half: StackHalf) {

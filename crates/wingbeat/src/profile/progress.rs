@@ -3,7 +3,8 @@
 use std::{sync::mpsc, thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use wingbeat_profile::session::Progress;
+use wingbeat_profile::{debuginfod, session::Progress};
+use wingbeat_text::bytes;
 
 use crate::shell::progress_target;
 
@@ -35,6 +36,32 @@ impl Recording {
 }
 
 impl Drop for Recording {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The line while debug information is downloaded.
+pub(super) struct Downloading(ProgressBar);
+
+impl Downloading {
+    pub(super) fn new(hidden: bool) -> Self {
+        let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
+        bar.set_style(style("{spinner} {msg}"));
+        Self(bar)
+    }
+
+    pub(super) fn show(&self, progress: debuginfod::Progress) {
+        let debuginfod::Progress { done, files, bytes: received } = progress;
+        self.0.set_message(format!(
+            "downloading debug information: {done} of {files} files, {}; Ctrl-C skips the rest",
+            bytes(received)
+        ));
+        self.0.tick();
+    }
+}
+
+impl Drop for Downloading {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -5,6 +5,7 @@ mod off_cpu;
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
     advice::warnings,
+    debuginfod::{Account, Asked, Outcome},
     export::{
         blocked::most_blocked,
         top::{Row, Top},
@@ -105,6 +106,9 @@ fn accounts(summary: &Summary, verbose: bool) {
     for line in summary.off_cpu.iter().flat_map(off_cpu::accounts) {
         message!("  {line}");
     }
+    if let Some(account) = &summary.debuginfod {
+        downloads(account, verbose);
+    }
     let cpu = &own.cpu_time_ns;
     message!(
         "  cost    {:.2} s of CPU ({:.2} record, {:.2} symbolize, {:.2} write), {} of memory",
@@ -125,6 +129,27 @@ fn accounts(summary: &Summary, verbose: bool) {
             message!("  failed  {count} with {error}");
         }
         message!("  kernel  {}", summary.kernel);
+    }
+}
+
+/// What came of asking servers for debug information.
+fn downloads(account: &Account, verbose: bool) {
+    let count = |outcome| account.count(outcome);
+    message!(
+        "  debug   {} downloaded ({}), {} cached, {} on no server, {} failed",
+        plural(count(Outcome::Downloaded), "file"),
+        bytes(account.bytes),
+        count(Outcome::Cached),
+        count(Outcome::NotFound),
+        count(Outcome::Failed),
+    );
+    if verbose {
+        for Asked { path, build_id, outcome, error } in &account.files {
+            match error {
+                Some(error) => message!("  debug   {path} ({build_id}): {error}"),
+                None => message!("  debug   {path} ({build_id}): {outcome}"),
+            }
+        }
     }
 }
 

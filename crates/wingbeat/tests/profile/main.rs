@@ -5,12 +5,15 @@
 //! or these rights do not allow profiling; with `CI=true` that is a failure.
 
 mod accuracy;
+mod debuginfod;
 mod failures;
 mod files;
 mod processes;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
+#[path = "../../../profile/user/src/debuginfod/tests/server.rs"]
+mod server;
 mod stacks;
 mod support;
 #[path = "../common/target.rs"]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::counts::{Switches, Ticks};
+use crate::debuginfod::{Asked, BuildId, Outcome};
 use crate::summary::off_cpu::Reused;
 
 /// One second on two CPUs with one busy thread, measured on the CPU.
@@ -174,6 +175,45 @@ fn files_with_names_that_were_not_believed() {
         &["/tmp/perf-7.map of PID 7 was not used, because it is a symbolic link (and 1 more): \
            code of its JIT compiler has no names; make it a regular file that belongs to the user of \
            the process"],
+    );
+}
+
+#[test]
+fn debug_information_that_could_not_be_had() {
+    let asked = |path: &str, error: Option<DownloadError>| Asked {
+        path: path.to_owned(),
+        build_id: BuildId::new(&[1]).expect("a build id"),
+        outcome: if error.is_some() { Outcome::Failed } else { Outcome::NotFound },
+        error,
+    };
+    let check = |files: Vec<Asked>, expected: &[&str]| {
+        let mut summary = summary();
+        summary.debuginfod = Some(Account { bytes: 0, files });
+        let texts: Vec<String> =
+            warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect();
+        assert_eq!(texts, expected);
+    };
+    let late = || Some(DownloadError::TimeIsUp { limit_s: 30 });
+    check(vec![asked("/lib/a.so", None)], &[]);
+    check(
+        vec![asked("/lib/a.so", None), asked("/lib/b.so", late())],
+        &[
+            "debug information of b.so was not downloaded, because the 30 s for downloads were over: \
+           functions that it does not export appear as addresses, and all lack source lines; record \
+           again with a larger DEBUGINFOD_MAXTIME, in seconds; what was downloaded is kept",
+        ],
+    );
+    let server = "https://a".to_owned();
+    check(
+        vec![
+            asked("c", Some(DownloadError::Status { server, status: 500 })),
+            asked("/lib/b.so", late()),
+        ],
+        &[
+            "debug information of c (and 1 more) was not downloaded, because https://a answered with \
+           status 500: functions that it does not export appear as addresses, and all lack source \
+           lines; check the address, try another server, or record again later",
+        ],
     );
 }
 

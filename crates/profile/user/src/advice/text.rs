@@ -5,7 +5,10 @@ use std::fmt;
 use wingbeat_profile_common::USER_FRAMES_MAX;
 use wingbeat_text::{duration, plural, share};
 
-use super::{NoSamples, ProfileWarning};
+use super::{
+    NoSamples, ProfileWarning,
+    downloads::{how_to_download, not_downloaded},
+};
 use crate::{
     summary::jit::{Nameless, Runtime},
     symbolize::refused::Refused,
@@ -30,6 +33,7 @@ impl ProfileWarning {
             Self::Truncated { .. } => "stacks-truncated",
             Self::NamesRefused { .. } => "names-refused",
             Self::NamesMissing { .. } => "names-missing",
+            Self::DebugInfoMissing { .. } => "debug-info-missing",
             Self::EventsLost(_) => "events-lost",
             Self::ChildrenLost(_) => "children-lost",
         }
@@ -98,10 +102,9 @@ impl ProfileWarning {
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
                 share::part(*truncated, *samples)
             ),
-            Self::NamesRefused { file: Refused { pid, path, reason }, others } => {
-                format!("{path} of PID {pid} was not used, because {reason}{}", more(*others))
-            }
+            Self::NamesRefused { file, others } => file.cause(*others),
             Self::NamesMissing { process, others } => process.cause(*others),
+            Self::DebugInfoMissing { file, error, others } => not_downloaded(file, error, *others),
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
             }
@@ -127,6 +130,9 @@ impl ProfileWarning {
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
             Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
+            Self::DebugInfoMissing { .. } => {
+                "functions that it does not export appear as addresses, and all lack source lines"
+            }
             Self::EventsLost(_) => "some frames may lack names",
             Self::ChildrenLost(_) => "the table of targets was full",
             Self::HardlyRan { .. } | Self::StacksLost { .. } => "",
@@ -159,6 +165,7 @@ impl ProfileWarning {
                 "make it a regular file that belongs to the user of the process"
             }
             Self::NamesMissing { process, .. } => how_to_name(process.runtime),
+            Self::DebugInfoMissing { error, .. } => how_to_download(error),
             Self::NoSamples(_)
             | Self::ReusedWrong { .. }
             | Self::ThreadsOff { .. }
@@ -198,6 +205,13 @@ fn shares(files: &[(String, u64)], whole: u64) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
+impl Refused {
+    fn cause(&self, others: u64) -> String {
+        let Self { pid, path, reason } = self;
+        format!("{path} of PID {pid} was not used, because {reason}{}", more(others))
+    }
+}
+
 impl Nameless {
     fn cause(&self, others: impl Into<u64>) -> String {
         let Self { pid, process, samples, nameless, .. } = self;
@@ -210,7 +224,7 @@ impl Nameless {
 }
 
 /// That there are others.
-fn more(others: impl Into<u64>) -> String {
+pub(super) fn more(others: impl Into<u64>) -> String {
     match others.into() {
         0 => String::new(),
         others => format!(" (and {others} more)"),

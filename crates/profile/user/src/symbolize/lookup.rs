@@ -1,6 +1,12 @@
 //! Asks blazesym, batch by batch, and falls back on `module+0xoffset`.
 
-use std::{collections::BTreeMap, os::fd::AsRawFd as _, path::PathBuf, rc::Rc};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+    rc::Rc,
+};
 
 use blazesym::symbolize::{
     Input, Symbolized, Symbolizer,
@@ -8,6 +14,7 @@ use blazesym::symbolize::{
 };
 
 use super::{
+    debug_info::FOLDERS,
     demangle::demangled,
     jit::{Jits, Told},
     places::{CodePlace, Places, Space},
@@ -15,12 +22,14 @@ use super::{
     tables::{Named, Tables},
 };
 use crate::{
+    debuginfod::DebugFiles,
     model::{self, BinaryKind},
     recorder::{
         Recorder,
         binaries::{Binaries, BinaryId},
         event::KernelCode,
     },
+    unwind::Image,
 };
 
 /// Addresses per question: small enough for progress to move.
@@ -32,6 +41,7 @@ const BPF_MODULE: &str = "[bpf]";
 pub(super) fn names(
     places: &Places,
     recorder: &Recorder,
+    debug_files: &DebugFiles,
     jits: &mut Jits<'_>,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
@@ -41,8 +51,8 @@ pub(super) fn names(
     for (index, place) in places.iter().enumerate() {
         groups.entry(place.space).or_default().push(index);
     }
-    let mut lookup =
-        Lookup { binaries: &recorder.binaries, kernel_code: &recorder.kernel_code, tables };
+    let (binaries, kernel_code) = (&recorder.binaries, &recorder.kernel_code);
+    let mut lookup = Lookup { binaries, debug_files, kernel_code, tables };
     let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
     let mut refused: Vec<Refused> = Vec::new();
     let mut done = 0;
@@ -53,7 +63,7 @@ pub(super) fn names(
         };
         let mut has_all_names = true;
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
-        let symbolizer = symbolizer();
+        let symbolizer = symbolizer(debug_files);
         for batch in members.chunks(BATCH) {
             let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
             let answers = lookup.ask(&symbolizer, space, &asked, &told);
@@ -75,8 +85,10 @@ pub(super) fn names(
     (names.into_iter().flatten().collect(), refused)
 }
 
-fn symbolizer() -> Symbolizer {
+fn symbolizer(debug_files: &DebugFiles) -> Symbolizer {
+    let shared = debug_files.shared().into_iter();
     Symbolizer::builder()
+        .set_debug_dirs(Some(shared.chain(FOLDERS.map(Path::new))))
         .enable_auto_reload(false)
         .enable_code_info(true)
         .enable_inlined_fns(true)
@@ -87,6 +99,7 @@ fn symbolizer() -> Symbolizer {
 
 struct Lookup<'a> {
     binaries: &'a Binaries,
+    debug_files: &'a DebugFiles,
     kernel_code: &'a [KernelCode],
     tables: &'a mut Tables,
 }
@@ -133,21 +146,30 @@ impl Lookup<'_> {
         places: &[&CodePlace],
     ) -> Vec<Named> {
         let binary = self.tables.file(id, self.binaries);
-        let symbols = file_source(self.binaries, id)
-            .and_then(|source| symbols(symbolizer, &source, Input::VirtOffset(&addresses(places))));
-        let answer = |(index, place): (usize, &&CodePlace)| match symbols
-            .as_ref()
-            .and_then(|symbols| symbols[index].as_sym())
-        {
-            Some(symbol) => {
-                Named { binary: Some(binary), lines: self.tables.lines(symbol, demangled) }
+        let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
+        for source in sources(self.binaries, self.debug_files, id) {
+            let nameless = |index: &usize| names[*index].is_none();
+            let open: Vec<usize> = (0..places.len()).filter(nameless).collect();
+            if open.is_empty() {
+                break;
             }
-            None => {
-                let module = self.tables.binary_name(binary);
-                self.tables.named(Some(binary), (format!("{module}+0x{:x}", place.address), false))
+            let asked: Vec<u64> = open.iter().map(|&index| places[index].address).collect();
+            let symbols = symbols(symbolizer, &source, Input::VirtOffset(&asked));
+            for (index, symbol) in open.into_iter().zip(symbols.unwrap_or_default()) {
+                names[index] = symbol.as_sym().map(|symbol| Named {
+                    binary: Some(binary),
+                    lines: self.tables.lines(symbol, demangled),
+                });
             }
+        }
+        let module = self.tables.binary_name(binary);
+        let or_address = |(named, place): (Option<Named>, &&CodePlace)| {
+            named.unwrap_or_else(|| {
+                let name = format!("{module}+0x{:x}", place.address);
+                self.tables.named(Some(binary), (name, false))
+            })
         };
-        places.iter().enumerate().map(answer).collect()
+        names.into_iter().zip(places).map(or_address).collect()
     }
 
     fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&CodePlace]) -> Vec<Named> {
@@ -208,15 +230,30 @@ fn symbols<'a>(
     (symbols.len() == input.into_inner().len()).then_some(symbols)
 }
 
-/// Where blazesym reads a file: by its path while that still leads to it, so that separate debug
-/// files beside it are found; otherwise through the open descriptor.
-fn file_source(binaries: &Binaries, id: BinaryId) -> Option<Source<'static>> {
-    let binary = binaries.get(id)?;
-    let path = match binary.path_if_current() {
-        Some(path) => path.to_owned(),
-        None => PathBuf::from(format!("/proc/self/fd/{}", binary.file()?.as_raw_fd())),
-    };
-    Some(Source::Elf(Elf::new(path)))
+/// Where blazesym reads the names of a file, best first: in the debug file that was downloaded; in its
+/// symbol table alone, should its DWARF be unreadable or refer to what is missing; in the file itself.
+fn sources(binaries: &Binaries, debug_files: &DebugFiles, id: BinaryId) -> Vec<Source<'static>> {
+    let Some(binary) = binaries.get(id) else { return Vec::new() };
+    let mut sources = Vec::new();
+    let build_id = binary.image().map(Image::build_id).unwrap_or_default();
+    if let Some(file) = debug_files.get(build_id) {
+        let whole = Elf::new(path_of(file));
+        let mut symbols = whole.clone();
+        symbols.debug_syms = false;
+        sources.extend(debug_files.is_whole(build_id).then_some(whole));
+        sources.push(symbols);
+    }
+    // By its path while that still leads to it, so that separate debug files beside it are found;
+    // otherwise through the open descriptor.
+    let current = binary.path_if_current().map(Path::to_owned);
+    let path = current.or_else(|| binary.file().map(path_of));
+    sources.extend(path.map(Elf::new));
+    sources.into_iter().map(Source::Elf).collect()
+}
+
+/// A path that leads to an open file.
+fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Each distinct address is looked up once, in batches per file; files are read through the
 //! descriptors that the recording kept open, so it does not matter what became of them.
 
+pub(crate) mod debug_info;
 mod demangle;
 mod jit;
 pub(crate) mod jitdump;
@@ -12,10 +13,13 @@ pub(crate) mod perf_map;
 mod places;
 pub mod refused;
 mod tables;
+mod wanted;
 
 use rustc_hash::FxHashMap;
 
+pub use self::wanted::wanted;
 use crate::{
+    debuginfod::DebugFiles,
     model::{Frame, Profile, Sample, StackId},
     recorder::intern::{RawStack, RawStackId},
     session::Finished,
@@ -35,9 +39,13 @@ pub struct Symbolized {
     pub refused: Vec<Refused>,
 }
 
-/// Gives names to everything in a recording. `progress` is told how many of how many addresses have
-/// been looked up.
-pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) -> Symbolized {
+/// Gives names to everything in a recording, by the files themselves and the debug files that are given.
+/// `progress` is told how many of how many addresses have been looked up.
+pub fn symbolize(
+    finished: &Finished,
+    debug_files: &DebugFiles,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Symbolized {
     let recorder = &finished.recorder;
     let mut places = Places::default();
     // The same code lies at other addresses in each process, so that stacks which differed by
@@ -51,7 +59,7 @@ pub fn symbolize(finished: &Finished, progress: &mut dyn FnMut(usize, usize)) ->
         .collect();
     let samples = samples(finished, &raw, &mut places, &mut stacks, &mut jits);
     let (names, refused) =
-        lookup::names(&places, recorder, &mut jits, &mut stacks.tables, progress);
+        lookup::names(&places, recorder, debug_files, &mut jits, &mut stacks.tables, progress);
     stacks.frames = names
         .into_iter()
         .zip(places.iter())

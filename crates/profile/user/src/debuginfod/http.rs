@@ -1,0 +1,188 @@
+//! Downloads a file over HTTP: the only part of the profiler that uses the network.
+
+use std::{
+    fs::File,
+    io::{ErrorKind, Read, Write as _},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use ureq::{
+    Agent, Error, Timeout,
+    http::Uri,
+    tls::{RootCerts, TlsConfig},
+};
+
+use super::{DownloadError, settings::Limits};
+
+/// What a server has to send in the time that [`Limits::stall`] gives it, in bytes.
+pub(super) const BYTES_MIN: u64 = 100_000;
+/// Bytes that are read at once.
+const CHUNK: usize = 64 << 10;
+/// Redirections that are followed.
+const REDIRECTS_MAX: u32 = 5;
+
+/// What all downloads share.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub limits: Limits,
+    /// When all of them have to be over.
+    pub deadline: Option<Instant>,
+    /// Nobody waits for them any more.
+    pub is_over: AtomicBool,
+    /// Received, all files together.
+    pub bytes: AtomicU64,
+}
+
+impl Watch {
+    pub(super) fn new(limits: Limits) -> Self {
+        // A time that the clock cannot count to never comes.
+        let deadline = limits.all.and_then(|all| Instant::now().checked_add(all));
+        Self { limits, deadline, is_over: AtomicBool::new(false), bytes: AtomicU64::new(0) }
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    pub(super) fn time_is_up(&self) -> DownloadError {
+        DownloadError::TimeIsUp { limit_s: self.limits.all.map_or(0, |all| all.as_secs()) }
+    }
+}
+
+/// Connections to servers.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    agent: Agent,
+    /// Without the proxies of the environment, for this machine.
+    direct: Agent,
+}
+
+impl Client {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let config = || {
+            Agent::config_builder()
+                .http_status_as_error(false)
+                .max_redirects(REDIRECTS_MAX)
+                .user_agent(concat!("wingbeat/", env!("CARGO_PKG_VERSION")))
+                .timeout_resolve(limits.stall)
+                .timeout_connect(limits.stall)
+                .timeout_recv_response(limits.stall)
+                .timeout_per_read(limits.stall)
+                // As curl, and so gdb, does it: the certificates of a company work.
+                .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
+        };
+        let agent = config().build().new_agent();
+        let direct = config().proxy(None).build().new_agent();
+        Self { agent, direct }
+    }
+
+    /// Writes what a server has at an address into a file; `false` if it has nothing.
+    pub(super) fn get(
+        &self,
+        server: &str,
+        path: &str,
+        watch: &Watch,
+        into: &mut File,
+    ) -> Result<bool, DownloadError> {
+        let url: Uri = format!("{server}{path}").parse().map_err(|error| {
+            DownloadError::Connection { server: server.to_owned(), reason: format!("{error}") }
+        })?;
+        let agent = if is_loopback(&url) { &self.direct } else { &self.agent };
+        let left = watch.deadline.map(|deadline| {
+            // Nothing would time out after no time at all.
+            deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+        });
+        let request = agent.get(url).config().timeout_global(left).build();
+        let mut answer = request.call().map_err(|error| failure(server, watch, &error))?;
+        match answer.status().as_u16() {
+            200 => {}
+            404 => return Ok(false),
+            status => return Err(DownloadError::Status { server: server.to_owned(), status }),
+        }
+        if answer.body().content_length().is_some_and(|size| size > watch.limits.bytes_max) {
+            return Err(too_large(server, watch));
+        }
+        copy(server, answer.body_mut().as_reader(), watch, into).map(|()| true)
+    }
+}
+
+fn copy(
+    server: &str,
+    mut body: impl Read,
+    watch: &Watch,
+    into: &mut File,
+) -> Result<(), DownloadError> {
+    let mut chunk = vec![0; CHUNK];
+    let mut size = 0;
+    let (mut since, mut received) = (Instant::now(), 0);
+    loop {
+        let read = match body.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => {
+                return Err(match failure(server, watch, &Error::from(error)) {
+                    DownloadError::Connection { server, reason } => {
+                        DownloadError::Cut { server, reason }
+                    }
+                    other => other,
+                });
+            }
+        };
+        (size, received) = (size + read as u64, received + read as u64);
+        watch.bytes.fetch_add(read as u64, Ordering::Relaxed);
+        if watch.is_over.load(Ordering::Relaxed) || watch.is_late() {
+            return Err(watch.time_is_up());
+        }
+        if size > watch.limits.bytes_max {
+            return Err(too_large(server, watch));
+        }
+        if let Some(stall) = watch.limits.stall.filter(|stall| since.elapsed() >= *stall) {
+            if received < BYTES_MIN {
+                return Err(slow(server, stall));
+            }
+            (since, received) = (Instant::now(), 0);
+        }
+        let written = chunk.get(..read).map_or(Ok(()), |read| into.write_all(read));
+        written.map_err(|error| DownloadError::Cache { reason: error.to_string() })?;
+    }
+}
+
+fn too_large(server: &str, watch: &Watch) -> DownloadError {
+    DownloadError::TooLarge { server: server.to_owned(), max_bytes: watch.limits.bytes_max }
+}
+
+fn slow(server: &str, stall: Duration) -> DownloadError {
+    DownloadError::Slow { server: server.to_owned(), stall_s: stall.as_secs() }
+}
+
+fn failure(server: &str, watch: &Watch, error: &Error) -> DownloadError {
+    if watch.is_late() || matches!(error, Error::Timeout(Timeout::Global)) {
+        return watch.time_is_up();
+    }
+    let reason = match error {
+        Error::Timeout(_) if watch.limits.stall.is_some() => {
+            return slow(server, watch.limits.stall.unwrap_or_default());
+        }
+        Error::HostNotFound => "there is no such host".to_owned(),
+        Error::TooManyRedirects => "it redirects too often".to_owned(),
+        Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            "it refused the connection".to_owned()
+        }
+        Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            "the connection ended before the file did".to_owned()
+        }
+        // Without the word `io` in front, which says nothing.
+        Error::Io(error) => error.to_string(),
+        other => other.to_string(),
+    };
+    DownloadError::Connection { server: server.to_owned(), reason }
+}
+
+/// Whether the address is this machine.
+fn is_loopback(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
+    let address: Result<std::net::IpAddr, _> = host.parse();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}

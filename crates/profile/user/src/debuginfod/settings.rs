@@ -1,0 +1,206 @@
+//! Which servers to ask and what bounds the asking, by the variables that gdb and the other clients of
+//! debuginfod read: who has set them up once need not do it again.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use thiserror::Error;
+
+/// Time for all downloads together, seconds. The output waits for them.
+const ALL_S: u64 = 30;
+/// Within this many seconds a server has to send [`BYTES_MIN`](super::http::BYTES_MIN).
+const STALL_S: u64 = 20;
+/// Bytes of one file. That of a browser is about as large.
+const BYTES_MAX: u64 = 2 << 30;
+
+/// Where debug information comes from, where it is kept, and how long it may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Servers, in the order in which they are asked; without a slash at the end.
+    pub(super) servers: Vec<String>,
+    pub(super) cache: PathBuf,
+    pub(super) limits: Limits,
+}
+
+/// Bounds of downloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// For all files together.
+    pub all: Option<Duration>,
+    /// In which a server has to send something worth waiting for.
+    pub stall: Option<Duration>,
+    /// Size of one file.
+    pub bytes_max: u64,
+}
+
+/// Why debuginfod cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SettingsError {
+    #[error(
+        "there is no debuginfod server to ask: set DEBUGINFOD_URLS (sudo passes it on with \
+         --preserve-env=DEBUGINFOD_URLS), or name one, as in \
+         --debuginfod=https://debuginfod.elfutils.org"
+    )]
+    NoServer,
+    #[error(
+        "{url:?} is not the address of a debuginfod server: it must begin with http:// or https://"
+    )]
+    Url { url: String },
+    #[error("{variable} is {value:?}, and must be a whole number of {unit}: correct or unset it")]
+    Number { variable: &'static str, value: String, unit: &'static str },
+    #[error(
+        "there is no folder for downloaded debug information, since HOME is not set: set \
+         DEBUGINFOD_CACHE_PATH"
+    )]
+    NoCache,
+}
+
+impl Settings {
+    /// By the servers that were given, or else those of `DEBUGINFOD_URLS`, and by the variables of the
+    /// environment.
+    ///
+    /// # Errors
+    ///
+    /// No server, or one that is none; numbers that are none; no place for a cache.
+    pub fn new(
+        given: &[String],
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, SettingsError> {
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
+        let mut servers = servers(given.iter().map(String::as_str))?;
+        if servers.is_empty() {
+            servers = self::servers(text("DEBUGINFOD_URLS").as_deref().into_iter())?;
+        }
+        if servers.is_empty() {
+            return Err(SettingsError::NoServer);
+        }
+        let number = |name, unit, default| match text(name) {
+            Some(value) => number(name, &value, unit),
+            None => Ok(default),
+        };
+        let seconds = |name, default| {
+            // As the other clients have it: no time is no limit.
+            let seconds = number(name, "seconds", default)?;
+            Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
+        };
+        let bytes_max = number("DEBUGINFOD_MAXSIZE", "bytes", BYTES_MAX)?;
+        let limits = Limits {
+            all: seconds("DEBUGINFOD_MAXTIME", ALL_S)?,
+            stall: seconds("DEBUGINFOD_TIMEOUT", STALL_S)?,
+            bytes_max: if bytes_max == 0 { u64::MAX } else { bytes_max },
+        };
+        let cache = cache_folder(variable).ok_or(SettingsError::NoCache)?;
+        Ok(Self { servers, cache, limits })
+    }
+
+    /// The servers, in the order in which they are asked.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.iter().map(String::as_str)
+    }
+}
+
+/// The servers of lists that are separated by white space.
+fn servers<'a>(lists: impl Iterator<Item = &'a str>) -> Result<Vec<String>, SettingsError> {
+    let words = lists.flat_map(str::split_whitespace);
+    // Newer clients take policies of signatures between the servers.
+    let urls = words.filter(|word| !word.starts_with("ima:"));
+    urls.map(server).collect()
+}
+
+fn server(url: &str) -> Result<String, SettingsError> {
+    let server = url.trim_end_matches('/');
+    let has = |scheme: &str| {
+        let start = server.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme)) && server.len() > scheme.len()
+    };
+    if has("http://") || has("https://") {
+        Ok(server.to_owned())
+    } else {
+        Err(SettingsError::Url { url: url.to_owned() })
+    }
+}
+
+fn number(variable: &'static str, value: &str, unit: &'static str) -> Result<u64, SettingsError> {
+    let wrong = || SettingsError::Number { variable, value: value.to_owned(), unit };
+    value.trim().parse().map_err(|_| wrong())
+}
+
+/// The folder that other clients use, too.
+fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let folder = |name: &str| variable(name).map(PathBuf::from);
+    folder("DEBUGINFOD_CACHE_PATH").or_else(|| {
+        let caches =
+            folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")));
+        caches.map(|caches| caches.join("debuginfod_client"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(given: &[&str], variables: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        let given: Vec<String> = given.iter().map(|&url| url.to_owned()).collect();
+        Settings::new(&given, |name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    const HOME: (&str, &str) = ("HOME", "/home/a");
+
+    #[test]
+    fn servers_are_those_given_or_those_of_the_variable() {
+        let urls = ("DEBUGINFOD_URLS", " https://a/\n ima:enforcing HTTP://b:80/x ");
+        let check = |given: &[&str], variables: &[(&str, &str)], expected: &[&str]| {
+            let found = settings(given, &[variables, &[HOME]].concat()).expect("settings");
+            assert_eq!(found.servers, expected);
+        };
+        check(&[""], &[urls], &["https://a", "HTTP://b:80/x"]);
+        check(&["http://c http://d", "http://e"], &[urls], &["http://c", "http://d", "http://e"]);
+        let check = |given: &[&str], variables: &[(&str, &str)], expected: SettingsError| {
+            assert_eq!(settings(given, &[variables, &[HOME]].concat()), Err(expected));
+        };
+        let wrong = |url: &str| SettingsError::Url { url: url.to_owned() };
+        check(&[""], &[], SettingsError::NoServer);
+        check(&[], &[("DEBUGINFOD_URLS", "  ")], SettingsError::NoServer);
+        check(&["example.com"], &[], wrong("example.com"));
+        check(&["https:///"], &[], wrong("https:///"));
+        check(&["ü"], &[], wrong("ü"));
+        check(&[], &[("DEBUGINFOD_URLS", "file:///srv")], wrong("file:///srv"));
+    }
+
+    #[test]
+    fn the_cache_is_that_of_other_clients() {
+        let check = |variables: &[(&str, &str)], expected: Result<&str, SettingsError>| {
+            let found = settings(&["http://a"], variables);
+            assert_eq!(found.map(|found| found.cache), expected.map(PathBuf::from));
+        };
+        let path = ("DEBUGINFOD_CACHE_PATH", "/cache");
+        let xdg = ("XDG_CACHE_HOME", "/xdg");
+        check(&[path, xdg, HOME], Ok("/cache"));
+        check(&[xdg, HOME], Ok("/xdg/debuginfod_client"));
+        check(&[HOME, ("XDG_CACHE_HOME", "")], Ok("/home/a/.cache/debuginfod_client"));
+        check(&[], Err(SettingsError::NoCache));
+    }
+
+    #[test]
+    fn limits() {
+        let check = |variable, value, expected: Option<(Option<u64>, Option<u64>, u64)>| {
+            let found = settings(&["http://a"], &[HOME, (variable, value)]).ok();
+            let found = found.map(|Settings { limits, .. }| {
+                let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
+                (seconds(limits.all), seconds(limits.stall), limits.bytes_max)
+            });
+            assert_eq!(found, expected, "{variable}={value}");
+        };
+        check("DEBUGINFOD_MAXTIME", "5", Some((Some(5), Some(20), 2 << 30)));
+        check("DEBUGINFOD_MAXTIME", "0", Some((None, Some(20), 2 << 30)));
+        check("DEBUGINFOD_TIMEOUT", "5", Some((Some(30), Some(5), 2 << 30)));
+        check("DEBUGINFOD_MAXSIZE", "5", Some((Some(30), Some(20), 5)));
+        check("DEBUGINFOD_MAXSIZE", "0", Some((Some(30), Some(20), u64::MAX)));
+        check("DEBUGINFOD_MAXTIME", "5s", None);
+        check("DEBUGINFOD_TIMEOUT", "-1", None);
+        check("DEBUGINFOD_MAXSIZE", "99999999999999999999", None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Debug files that refer to another: `dwz` moves what the debug files of a package have in common into a
+//! file of its own, which `.gnu_debugaltlink` names by its build id.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd as _, unix::fs::symlink},
+};
+
+use rustc_hash::FxHashSet;
+use tempfile::TempDir;
+
+use super::{Asked, BuildId, DebugFiles, Wanted};
+use crate::symbolize::debug_info::{DebugInfo, FOLDERS, place_of_build};
+
+/// What debug files refer to and have not here: debuginfod has that by its build id, too.
+pub(super) fn shared_by(found: &DebugFiles) -> Vec<Wanted> {
+    let mut shared: Vec<Wanted> = Vec::new();
+    for Asked { path, build_id, .. } in &found.account.files {
+        let file = found.get(build_id.bytes());
+        let id = file.and_then(DebugInfo::read).and_then(|info| BuildId::new(&info.shared?));
+        let Some(id) = id else { continue };
+        let is_known = found.files.contains_key(id.bytes());
+        if !is_installed(&id) && !is_known && shared.iter().all(|known| known.build_id != id) {
+            shared.push(Wanted { path: path.clone(), build_id: id });
+        }
+    }
+    shared
+}
+
+/// The builds whose debug file refers to one that is neither here nor was found.
+pub(super) fn without_shared(found: &DebugFiles) -> FxHashSet<Vec<u8>> {
+    let lacks = |file: &File| {
+        let shared = DebugInfo::read(file).and_then(|info| BuildId::new(&info.shared?));
+        shared.is_some_and(|id| !is_installed(&id) && found.get(id.bytes()).is_none())
+    };
+    let lacking = found.files.iter().filter(|(_, file)| lacks(file));
+    lacking.map(|(id, _)| id.clone()).collect()
+}
+
+fn is_installed(id: &BuildId) -> bool {
+    FOLDERS
+        .iter()
+        .filter_map(|folder| place_of_build(folder.as_ref(), id.bytes()))
+        .any(|place| place.exists())
+}
+
+/// A folder that leads to these files by their build ids, as `/usr/lib/debug` does.
+pub(super) fn link_shared(shared: &[Wanted], found: &DebugFiles) -> io::Result<TempDir> {
+    let folder = tempfile::tempdir()?;
+    for Wanted { build_id, .. } in shared {
+        let file = found.get(build_id.bytes());
+        let Some((file, place)) = file.zip(place_of_build(folder.path(), build_id.bytes())) else {
+            continue;
+        };
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        symlink(format!("/proc/self/fd/{}", file.as_raw_fd()), place)?;
+    }
+    Ok(folder)
+}

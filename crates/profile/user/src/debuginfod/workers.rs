@@ -1,0 +1,187 @@
+//! Downloads several files at once, in threads that are left alone when nobody waits for them any more:
+//! looking up the name of a host cannot be interrupted, and the output must not wait for it.
+
+use std::{
+    fs::File,
+    io::{Seek as _, SeekFrom},
+    os::fd::BorrowedFd,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::Ordering,
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+
+use super::{
+    BuildId, DownloadError, Progress,
+    cache::is_of_build,
+    http::{Client, Watch},
+};
+
+/// Downloads at the same time.
+const AT_ONCE: usize = 4;
+/// How often it is looked whether somebody wants them to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A file to download.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub index: usize,
+    pub id: BuildId,
+    /// Empty, to be written to.
+    pub into: File,
+}
+
+/// A server, and why it is not asked any more.
+#[derive(Debug)]
+struct Server {
+    url: String,
+    is_down: OnceLock<DownloadError>,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Shared {
+    /// The last one is next.
+    jobs: Mutex<Vec<Job>>,
+    servers: Vec<Server>,
+    client: Client,
+    watch: Arc<Watch>,
+}
+
+type Settled = (usize, Result<bool, DownloadError>);
+
+/// Threads at work.
+#[derive(Debug)]
+pub(super) struct Workers {
+    files: usize,
+    settled: Receiver<Settled>,
+    watch: Arc<Watch>,
+}
+
+impl Workers {
+    /// Starts to download, the first ones first.
+    pub(super) fn start(mut jobs: Vec<Job>, servers: &[String], watch: &Arc<Watch>) -> Self {
+        let files = jobs.len();
+        jobs.reverse();
+        let server = |url: &String| Server { url: url.clone(), is_down: OnceLock::new() };
+        let (sender, settled) = channel();
+        if files > 0 {
+            let shared = Arc::new(Shared {
+                jobs: Mutex::new(jobs),
+                servers: servers.iter().map(server).collect(),
+                client: Client::new(&watch.limits),
+                watch: Arc::clone(watch),
+            });
+            for _ in 0..files.min(AT_ONCE) {
+                let (shared, sender) = (Arc::clone(&shared), sender.clone());
+                // Without threads nothing comes, and that is said of each file.
+                let _ = thread::Builder::new().spawn(move || shared.work(&sender));
+            }
+        }
+        Self { files, settled, watch: Arc::clone(watch) }
+    }
+
+    /// Tells of each file that is settled, until all are, the time is up, or `stop` becomes readable. The
+    /// reason is that of files that are not settled.
+    pub(super) fn wait(
+        self,
+        stop: BorrowedFd<'_>,
+        progress: &mut dyn FnMut(Progress),
+        settle: &mut dyn FnMut(usize, Result<bool, DownloadError>),
+    ) -> DownloadError {
+        let mut done = 0;
+        let why = loop {
+            if done == self.files {
+                break DownloadError::Interrupted;
+            }
+            let bytes = self.watch.bytes.load(Ordering::Relaxed);
+            progress(Progress { done, files: self.files, bytes });
+            match self.settled.recv_timeout(LOOK) {
+                Ok((index, result)) => {
+                    done += 1;
+                    settle(index, result);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break DownloadError::Interrupted,
+            }
+            if is_readable(stop) {
+                break DownloadError::Interrupted;
+            }
+            if self.watch.is_late() {
+                break self.watch.time_is_up();
+            }
+        };
+        if done < self.files {
+            self.watch.is_over.store(true, Ordering::Relaxed);
+        }
+        why
+    }
+}
+
+impl Shared {
+    fn work(&self, sender: &Sender<Settled>) {
+        while !self.watch.is_over.load(Ordering::Relaxed) {
+            let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let Some(Job { index, id, mut into }) = job else { return };
+            let result = self.download(&id, &mut into);
+            if sender.send((index, result)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Asks the servers one after the other; `false` if none of them has it.
+    fn download(&self, id: &BuildId, into: &mut File) -> Result<bool, DownloadError> {
+        let mut failure = None;
+        for server in &self.servers {
+            match self.ask(server, id, into) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        failure.map_or(Ok(false), Err)
+    }
+
+    fn ask(&self, server: &Server, id: &BuildId, into: &mut File) -> Result<bool, DownloadError> {
+        if let Some(why) = server.is_down.get() {
+            return Err(why.clone());
+        }
+        let cannot_keep =
+            |error: std::io::Error| DownloadError::Cache { reason: error.to_string() };
+        // What another server began to send.
+        into.set_len(0).and_then(|()| into.seek(SeekFrom::Start(0))).map_err(cannot_keep)?;
+        let url = &server.url;
+        let result = self.client.get(url, &format!("/buildid/{id}/debuginfo"), &self.watch, into);
+        if let Err(error @ (DownloadError::Connection { .. } | DownloadError::Slow { .. })) =
+            &result
+        {
+            // Each further question would take as long.
+            let _ = server.is_down.set(error.clone());
+        }
+        match result? {
+            true if !is_of_build(into, id) => Err(DownloadError::Foreign { server: url.clone() }),
+            is_found => Ok(is_found),
+        }
+    }
+}
+
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    match poll(&mut fds, Some(&now)) {
+        Ok(ready) => ready > 0,
+        Err(Errno::INTR) => false,
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,71 @@
+//! Which debug information would give more names: of the files in which stacks were found, and only of
+//! those that have none of their own. Who asks a server tells it what runs here, so no more is asked.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use rustc_hash::FxHashMap;
+
+use super::debug_info::DebugInfo;
+use crate::{
+    debuginfod::{BuildId, Wanted},
+    recorder::{
+        Recorder,
+        binaries::{Backing, Binary, BinaryId},
+    },
+    session::Finished,
+};
+
+/// The files of a recording whose debug information is missing on this machine, those with most samples
+/// first.
+pub fn wanted(finished: &Finished) -> Vec<Wanted> {
+    let recorder = &finished.recorder;
+    // Two files with the same build id are copies of one.
+    let mut by_build: BTreeMap<BuildId, (u64, &str)> = BTreeMap::new();
+    for (id, hits) in hits(recorder) {
+        let Some(binary) = recorder.binaries.get(id) else { continue };
+        if let Some(build_id) = missing(binary) {
+            by_build.entry(build_id).or_insert((0, &binary.path)).0 += hits;
+        }
+    }
+    let mut wanted: Vec<_> = by_build.into_iter().collect();
+    wanted.sort_by_key(|(_, (hits, _))| Reverse(*hits));
+    let wanted = wanted.into_iter();
+    wanted.map(|(build_id, (_, path))| Wanted { path: path.to_owned(), build_id }).collect()
+}
+
+/// How many samples and blocks have an address in each file, in the order of the files.
+fn hits(recorder: &Recorder) -> BTreeMap<BinaryId, u64> {
+    let stacks = recorder.stacks.in_order();
+    let mut weights = vec![0_u64; stacks.len()];
+    let sampled = recorder.samples.iter().map(|sample| (sample.stack, 1));
+    let blocked = recorder.blocks.rows.iter().map(|row| (row.kind.stack, row.durations.count()));
+    for (stack, weight) in sampled.chain(blocked) {
+        if let Some(sum) = weights.get_mut(stack as usize) {
+            *sum += weight;
+        }
+    }
+    let mut hits: BTreeMap<BinaryId, u64> = BTreeMap::new();
+    for (stack, weight) in stacks.iter().zip(weights) {
+        let Some(generation) = recorder.spaces.generation(stack.generation) else { continue };
+        let mut in_stack: FxHashMap<BinaryId, u64> = FxHashMap::default();
+        for &address in stack.user {
+            if let Some(mapping) = generation.find(address) {
+                in_stack.insert(mapping.binary, weight);
+            }
+        }
+        for (binary, weight) in in_stack {
+            *hits.entry(binary).or_default() += weight;
+        }
+    }
+    hits
+}
+
+/// The build of a file that has no names here.
+fn missing(binary: &Binary) -> Option<BuildId> {
+    if binary.backing != Backing::File {
+        return None;
+    }
+    let info = DebugInfo::read(binary.file()?)?;
+    let is_installed = || binary.path_if_current().is_some_and(|path| info.is_installed(path));
+    if info.has_names || is_installed() { None } else { BuildId::new(&info.build_id) }
+}

@@ -1,0 +1,6 @@
+//! Lists of debuginfod servers: any bytes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| wingbeat_profile::fuzzing::debuginfod_settings(bytes));
