@@ -16,7 +16,7 @@ pub const USER_FRAMES_MAX: usize = 512;
 pub const KERNEL_FRAMES_MAX: usize = 127;
 /// Pages of stack that are sent with a stack whose walk met code without a table, so that user space walks
 /// on by them: 1 MiB, the first page in part. rustc uses 600 KiB.
-pub const COPIED_PAGES: usize = 512;
+pub const COPIED_PAGES: usize = 256;
 /// Words of the smallest page.
 pub const PAGE_WORDS: usize = 512;
 

@@ -59,7 +59,7 @@ fn now_ns() -> u64 {
 /// A power of two, as the kernel wants.
 fn buffer_bytes(frequency_hz: u64, cpus: usize) -> u32 {
     let wanted = frequency_hz * cpus as u64 * 384 * 3;
-    wanted.next_power_of_two().clamp(16 << 20, 64 << 20) as u32
+    wanted.next_power_of_two().clamp(4 << 20, 64 << 20) as u32
 }
 
 fn launch(words: &[OsString]) -> Result<Launched, RecordError> {
