@@ -11,6 +11,7 @@
 mod hash;
 mod maps;
 mod missed;
+mod namespace;
 mod place;
 mod record;
 mod regs;

@@ -68,6 +68,7 @@ macro_rules! settings {
 settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, HAS_BPF_LOOP, BLOCKS, WAKERS, SWITCH_HAS_STATE);
 settings!(TASK_PID, TASK_TGID, TASK_RUNTIME, TASK_STATE, TASK_ON_CPU, TASK_IOWAIT);
 settings!(WALK, COPIES_UNTIL_BYTES, TASK_IOWAIT_MASK, TASK_BLOCKED_ON, TASK_KERNEL_SP);
+settings!(NAMESPACED, TASK_THREAD_PID, TASK_SIGNAL, SIGNAL_TGID, PID_LEVEL, PID_NUMBERS, UPID_NS);
 
 #[unsafe(no_mangle)]
 pub static MIN_BLOCK_NS: u64 = 0;
@@ -82,9 +83,12 @@ macro_rules! setting {
 }
 pub(crate) use setting;
 
-/// Is a process to be looked at?
+/// Is a process to be looked at? One outside the PID namespace of user space has the number 0.
 #[inline(always)]
 pub fn is_target(pid: u32) -> bool {
+    if setting!(NAMESPACED) != 0 && pid == 0 {
+        return false;
+    }
     // SAFETY: a live element of the map.
     setting!(ALL) != 0 || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
 }
