@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use self::rules::Kind;
 use crate::model::{
-    BinaryKind, Frame, FrameId, Function, FunctionId, Line, Profile, Stack, StackId,
+    BinaryKind, Blocked, Frame, FrameId, Function, FunctionId, Line, Profile, Stack, StackId,
 };
 
 /// What stands for folded functions.
@@ -43,6 +43,13 @@ pub struct FoldedName {
     pub name: String,
     /// Times that it was in the stack of a sample or block.
     pub count: u64,
+}
+
+/// Length of a name without what varies, for the fuzz target.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn plain_len(name: &str) -> usize {
+    let _ = rules::kind(name);
+    name::plain(name).path.len()
 }
 
 /// A function in a stack, by its frame there and its line in that.
@@ -96,12 +103,33 @@ pub fn fold_runtime(profile: &mut Profile) -> Folded {
     for stack in profile.blocked.iter_mut().map(|blocked| &mut blocked.stack) {
         move_to(&moved, stack);
     }
+    merge_blocked(profile);
     folded
 }
 
+/// Adds up blocks of one thread that have the same stack and state now.
+fn merge_blocked(profile: &mut Profile) {
+    let mut rows: Vec<Blocked> = Vec::with_capacity(profile.blocked.len());
+    let mut ids = FxHashMap::default();
+    let mut moved = Vec::with_capacity(profile.blocked.len());
+    for blocked in profile.blocked.drain(..) {
+        let next = rows.len() as u32;
+        let id = *ids.entry((blocked.thread, blocked.stack, blocked.state)).or_insert(next);
+        match rows.get_mut(id as usize) {
+            Some(row) => row.merge(&blocked),
+            None => rows.push(blocked),
+        }
+        moved.push(id);
+    }
+    profile.blocked = rows;
+    for interval in &mut profile.intervals {
+        move_to(&moved, &mut interval.blocked);
+    }
+}
+
 /// An id that is not in its table stays: exporters refuse such a profile.
-fn move_to(moved: &[StackId], stack: &mut StackId) {
-    *stack = moved.get(*stack as usize).copied().unwrap_or(*stack);
+fn move_to(moved: &[u32], id: &mut u32) {
+    *id = moved.get(*id as usize).copied().unwrap_or(*id);
 }
 
 /// Samples and blocks of each stack.

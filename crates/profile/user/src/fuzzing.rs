@@ -4,6 +4,7 @@
 //! Each function takes any bytes, and panics if what comes of them contradicts itself.
 
 use crate::{
+    fold,
     proc::{Stat, parse_mapping},
     symbolize::{
         jitdump::{self, JitCode},
@@ -44,6 +45,14 @@ pub fn jitdump(bytes: &[u8]) {
             assert!(!found.name.is_empty());
             let _ = found.line(address);
         }
+    }
+}
+
+/// Names of functions, a line each, as the rules for the runtime's read them.
+pub fn names(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for line in text.lines() {
+        assert!(fold::plain_len(line) <= line.len());
     }
 }
 

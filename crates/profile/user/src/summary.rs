@@ -13,6 +13,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     cost::Own,
     counts::Ticks,
+    fold::Folded,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::{Finished, TableCounts, Unwinding},
     symbolize::refused::Refused,
@@ -182,6 +183,8 @@ pub struct Summary {
     pub events_lost: u64,
     pub unwind: UnwindCounts,
     pub jit: jit::Jit,
+    /// What `--fold-runtime` folded; `None` without it.
+    pub folded: Option<Folded>,
     /// Children that could not be followed.
     pub children_lost: u64,
     /// Exit status of the launched command, as a shell would give it.
@@ -196,6 +199,7 @@ impl Summary {
         finished: &Finished,
         profile: &Profile,
         refused: Vec<Refused>,
+        folded: Option<Folded>,
         own: Own,
         idle_hidden: u64,
         command_line: Vec<String>,
@@ -222,6 +226,7 @@ impl Summary {
             events_lost: finished.events_lost,
             unwind: UnwindCounts::of(&finished.unwinding),
             jit: jit::Jit::of(profile, refused),
+            folded,
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,

@@ -16,6 +16,7 @@ use wingbeat_profile::{
     cost::OwnCost,
     document::Document,
     export::{self, Format},
+    fold::fold_runtime,
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
     summary::{Output, Summary},
@@ -50,6 +51,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         symbolize(&recording, &mut |done, total| bar.show(done, total));
     drop(bar);
     keep(&mut profile, args.stacks);
+    let folded = args.fold_runtime.then(|| fold_runtime(&mut profile));
     let without_idle = args.hide_idle.then(|| profile.without_idle());
     let (shown, idle_hidden) = match &without_idle {
         Some((shown, hidden)) => (shown, *hidden),
@@ -69,6 +71,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         &recording,
         &profile,
         refused,
+        folded,
         cost.total(),
         idle_hidden,
         command_line.collect(),

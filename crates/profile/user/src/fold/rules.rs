@@ -94,12 +94,22 @@ const RUNTIME: &[&str] = &[
     "tokio::task::coop::budget",
     "tokio::task::coop::with_budget",
     "tokio::coop",
+    "futures_util::future::future::FutureExt::poll_unpin",
+    "futures_util::stream::stream::StreamExt::poll_next_unpin",
     "tokio::loom",
 ];
 
-/// Crates whose futures and streams hand a poll on to what they were made of.
-const ADAPTERS: &[&str] =
-    &["futures_util::future", "futures_util::stream", "tokio::runtime", "tokio::future"];
+/// Futures and streams that hand a poll on to what they were made of, and the modules of such.
+const ADAPTERS: &[&str] = &[
+    "core::pin::Pin",
+    "alloc::boxed::Box",
+    "core::panic::unwind_safe::AssertUnwindSafe",
+    "core::future::poll_fn::PollFn",
+    "futures_util::future",
+    "futures_util::stream",
+    "tokio::runtime",
+    "tokio::future",
+];
 
 /// Methods by which they are asked.
 const POLLS: &[&str] = &[
@@ -109,12 +119,8 @@ const POLLS: &[&str] = &[
 ];
 
 /// What runtimes and programs use alike.
-const GLUE: &[&str] = &[
-    "std::thread::local::LocalKey::with",
-    "std::thread::local::LocalKey::try_with",
-    "std::thread::scoped",
-    "core::future::future::Future::poll",
-];
+const GLUE: &[&str] =
+    &["std::thread::local::LocalKey::with", "std::thread::local::LocalKey::try_with"];
 
 /// What a function is, by its name.
 pub(super) fn kind(name: &str) -> Kind {
@@ -126,11 +132,9 @@ pub(super) fn kind(name: &str) -> Kind {
         Kind::Main
     } else if is_under(STARTS_OF_RUST) || is_under(RUNTIME) {
         Kind::Runtime
-    } else if POLLS.contains(&path.as_str())
-        && of.as_deref().is_some_and(|of| ADAPTERS.iter().any(|rule| is_at(of, rule)))
-    {
+    } else if POLLS.contains(&path.as_str()) && of.as_deref().is_some_and(is_adapter) {
         Kind::Runtime
-    } else if is_under(GLUE) && !of.as_deref().is_some_and(is_of_program) {
+    } else if is_under(GLUE) {
         Kind::Glue
     } else {
         Kind::Own
@@ -148,7 +152,7 @@ fn is_at(path: &str, rule: &str) -> bool {
     path.strip_prefix(rule).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Is it implemented for a type of the program? `poll` is the program's work then.
-fn is_of_program(of: &str) -> bool {
-    !["core::", "alloc::", "std::"].iter().any(|start| of.starts_with(start))
+/// Is it a type that hands a poll on?
+fn is_adapter(of: &str) -> bool {
+    ADAPTERS.iter().any(|rule| is_at(of, rule))
 }

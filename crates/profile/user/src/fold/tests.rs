@@ -10,8 +10,8 @@ use super::{
     rules::{self, Kind},
 };
 use crate::model::{
-    Binary, BinaryKind, Completeness, Frame, Function, FunctionId, Line, Meta, Mode, Process,
-    Profile, Sample, Stack, Thread,
+    Binary, BinaryKind, Blocked, Completeness, Durations, Frame, Function, FunctionId, Interval,
+    Line, Meta, Mode, Process, Profile, Sample, Stack, State, Thread,
 };
 
 const KINDS: [BinaryKind; 3] = [BinaryKind::User, BinaryKind::Kernel, BinaryKind::State];
@@ -264,12 +264,27 @@ fn stacks_that_become_equal_become_one_and_nothing_else_changes() {
     let mut profile = profile(&[&one, &other, &one]);
     // The same addresses again.
     profile.stacks[2] = profile.stacks[0].clone();
+    let blocked = |stack| Blocked {
+        thread: 0,
+        stack,
+        state: State::Sleeping,
+        count: 2,
+        total_ns: 7,
+        histogram: Durations::default(),
+    };
+    profile.blocked = [0, 1, 2].map(blocked).into();
+    let interval = |blocked| Interval { blocked, start_ns: 1, end_ns: 2 };
+    profile.intervals = [2, 1].map(interval).into();
     let samples = profile.samples.len();
     let folded = fold_runtime(&mut profile);
     assert_eq!((profile.samples.len(), profile.stacks.len()), (samples, 2));
     assert_eq!(names(&profile, 2), ["a::f", "[runtime]", "a::g"]);
     let counts: Vec<_> = folded.names.iter().map(|name| (name.name.as_str(), name.count)).collect();
-    assert_eq!(counts, [("std::panicking::try", 3), ("std::panic::catch_unwind", 3)]);
+    // A sample and two blocks of each.
+    assert_eq!(counts, [("std::panicking::try", 9), ("std::panic::catch_unwind", 9)]);
+    let rows: Vec<_> = profile.blocked.iter().map(|row| (row.count, row.total_ns)).collect();
+    assert_eq!(rows, [(4, 14), (2, 7)]);
+    assert_eq!(profile.intervals.iter().map(|it| it.blocked).collect::<Vec<_>>(), [0, 1]);
 }
 
 proptest! {
