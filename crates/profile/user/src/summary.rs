@@ -194,12 +194,11 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Puts the accounts together.
+    /// Puts the accounts together. What was folded is for who did it to add.
     pub fn new(
         finished: &Finished,
         profile: &Profile,
         refused: Vec<Refused>,
-        folded: Option<Folded>,
         own: Own,
         idle_hidden: u64,
         command_line: Vec<String>,
@@ -226,7 +225,7 @@ impl Summary {
             events_lost: finished.events_lost,
             unwind: UnwindCounts::of(&finished.unwinding),
             jit: jit::Jit::of(profile, refused),
-            folded,
+            folded: None,
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,

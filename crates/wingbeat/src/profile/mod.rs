@@ -67,16 +67,16 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
 
     let has_written = !written.outputs.is_empty();
     let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let summary = Summary::new(
+    let mut summary = Summary::new(
         &recording,
         &profile,
         refused,
-        folded,
         cost.total(),
         idle_hidden,
         command_line.collect(),
         written.outputs,
     );
+    summary.folded = folded;
     let document = Document::of(&summary, shown.samples.len() as u64);
     if let Some(file) = summary_file {
         let bytes = file.write(|writer| {

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::{
     ran::wait_for,
-    support::{Background, Run, command, finished, folder, spinner, turn, turn_in_folder},
+    support::{Background, Run, command, finished, folder, launch, spinner, turn, turn_in_folder},
 };
 
 #[test]

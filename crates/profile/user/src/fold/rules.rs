@@ -126,13 +126,12 @@ const GLUE: &[&str] =
 pub(super) fn kind(name: &str) -> Kind {
     let Plain { path, of } = plain(name);
     let is_under = |table: &[&str]| table.iter().any(|rule| is_at(&path, rule));
+    let hands_on = POLLS.contains(&path.as_str()) && of.as_deref().is_some_and(is_adapter);
     if STARTS.contains(&path.as_str()) {
         Kind::Outermost
     } else if path == "main" {
         Kind::Main
-    } else if is_under(STARTS_OF_RUST) || is_under(RUNTIME) {
-        Kind::Runtime
-    } else if POLLS.contains(&path.as_str()) && of.as_deref().is_some_and(is_adapter) {
+    } else if is_under(STARTS_OF_RUST) || is_under(RUNTIME) || hands_on {
         Kind::Runtime
     } else if is_under(GLUE) {
         Kind::Glue
