@@ -7,6 +7,8 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{RECORD_BYTES_MAX, counter, off_cpu::Thread, target};
 
+use crate::namespace;
+
 /// Room to assemble one record: too large for the 512 bytes of a BPF stack.
 pub type Scratch = [u64; RECORD_BYTES_MAX / 8];
 
@@ -86,11 +88,11 @@ pub(crate) use setting;
 /// Is a process to be looked at? One outside the PID namespace of user space has the number 0.
 #[inline(always)]
 pub fn is_target(pid: u32) -> bool {
-    if setting!(NAMESPACED) != 0 && pid == 0 {
-        return false;
+    if setting!(ALL) != 0 {
+        return !namespace::is_nobody(pid);
     }
     // SAFETY: a live element of the map.
-    setting!(ALL) != 0 || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
+    matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
 }
 
 /// Are switches watched now?

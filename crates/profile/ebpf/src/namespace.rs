@@ -76,24 +76,53 @@ fn number_or_known(pid: u64, first: u32) -> u32 {
     if pid != 0 { number(pid) } else { unsafe { NUMBERS.get(&first) }.copied().unwrap_or(0) }
 }
 
+// What follows is out of line, with no question before that of the setting: a compiler that is free to asks
+// others first, and then the verifier follows the answers.
+
+#[inline(never)]
+fn tid_inside(task: *const u8, first: u32) -> u32 {
+    if first == 0 {
+        return 0;
+    }
+    number_or_known(Probed(task).field(setting!(TASK_THREAD_PID)), first)
+}
+
+#[inline(never)]
+fn pid_inside(task: *const u8, first: u32) -> u32 {
+    if first == 0 {
+        return 0;
+    }
+    let signal: u64 = Probed(task).field(setting!(TASK_SIGNAL));
+    let pid: u64 = Probed(signal as *const u8).field(setting!(SIGNAL_TGID));
+    number_or_known(pid, first)
+}
+
+#[inline(never)]
+fn keep(first: u32, tid: u32) -> bool {
+    tid != 0 && NUMBERS.insert(&first, &tid, 0).is_ok()
+}
+
+#[inline(never)]
+fn is_zero(number: u32) -> bool {
+    number == 0
+}
+
 /// The TID of a task that has the number `first` in the first namespace.
 #[inline(always)]
 pub fn tid(task: Probed, first: u32) -> u32 {
-    if setting!(NAMESPACED) == 0 || first == 0 {
-        return first;
-    }
-    number_or_known(task.field(setting!(TASK_THREAD_PID)), first)
+    if setting!(NAMESPACED) == 0 { first } else { tid_inside(task.0, first) }
 }
 
 /// The PID of a task whose process has the number `first` in the first namespace.
 #[inline(always)]
 pub fn pid(task: Probed, first: u32) -> u32 {
-    if setting!(NAMESPACED) == 0 || first == 0 {
-        return first;
-    }
-    let signal: u64 = task.field(setting!(TASK_SIGNAL));
-    let pid: u64 = Probed(signal as *const u8).field(setting!(SIGNAL_TGID));
-    number_or_known(pid, first)
+    if setting!(NAMESPACED) == 0 { first } else { pid_inside(task.0, first) }
+}
+
+/// Is this the number of a task outside of the namespace, or of the idle task?
+#[inline(always)]
+pub fn is_nobody(number: u32) -> bool {
+    setting!(NAMESPACED) != 0 && is_zero(number)
 }
 
 /// PID and TID of the current thread.
@@ -112,9 +141,8 @@ pub fn current() -> (u32, u32) {
 /// Keeps the number of a thread beyond its end. Without room, its last switch is not seen.
 #[inline(always)]
 pub fn note(task: impl Task, tid: u32) {
-    if setting!(NAMESPACED) != 0 && tid != 0 {
-        let first: u32 = task.field(setting!(TASK_PID));
-        let _ = NUMBERS.insert(&first, &tid, 0);
+    if setting!(NAMESPACED) != 0 {
+        let _ = keep(task.field(setting!(TASK_PID)), tid);
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
 fn is_in_table(pid: u32) -> bool {
     // With `--all`, the CPU time of those in the PID namespace is told from that of the machine.
     if setting!(NAMESPACED) != 0 && setting!(ALL) != 0 {
-        return pid != 0;
+        return !namespace::is_nobody(pid);
     }
     // SAFETY: a live element of the map.
     unsafe { TARGETS.get(&pid) }.is_some()
@@ -151,7 +151,7 @@ pub fn on_free(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));
     let (tid, pid) = (task.tid(), task.pid());
     namespace::forget(task);
-    if setting!(NAMESPACED) != 0 && tid == 0 {
+    if namespace::is_nobody(tid) {
         return 0;
     }
     // SAFETY: a live element of the map.

@@ -13,7 +13,7 @@ use wingbeat_profile_common::{
 
 use crate::{
     hash::mix,
-    maps::{count, setting},
+    maps::count,
     namespace,
     record::{HalfRecord, Whose},
     regs::{self, UserRegs},
@@ -31,8 +31,7 @@ pub fn on_waking(ctx: RawTracePointContext) -> i32 {
         return 0;
     }
     let (mut pid, mut tid) = namespace::current();
-    let is_outside =
-        setting!(NAMESPACED) != 0 && tid == 0 && bpf_get_current_pid_tgid() as u32 != 0;
+    let is_outside = namespace::is_nobody(tid) && bpf_get_current_pid_tgid() as u32 != 0;
     if is_outside {
         (pid, tid) = (OUTSIDE, OUTSIDE);
     }
