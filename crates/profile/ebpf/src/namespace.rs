@@ -107,16 +107,24 @@ fn is_zero(number: u32) -> bool {
     number == 0
 }
 
+/// The same number, by way of memory. In registers it is a copy of `first`, and the verifier, which keeps
+/// copies together, would take states for different ones that are not: it followed twice as much.
+#[inline(always)]
+fn settled(number: u32) -> u32 {
+    // SAFETY: a variable of this function.
+    unsafe { core::ptr::read_volatile(&raw const number) }
+}
+
 /// The TID of a task that has the number `first` in the first namespace.
 #[inline(always)]
 pub fn tid(task: Probed, first: u32) -> u32 {
-    if setting!(NAMESPACED) == 0 { first } else { tid_inside(task.0, first) }
+    settled(if setting!(NAMESPACED) == 0 { first } else { tid_inside(task.0, first) })
 }
 
 /// The PID of a task whose process has the number `first` in the first namespace.
 #[inline(always)]
 pub fn pid(task: Probed, first: u32) -> u32 {
-    if setting!(NAMESPACED) == 0 { first } else { pid_inside(task.0, first) }
+    settled(if setting!(NAMESPACED) == 0 { first } else { pid_inside(task.0, first) })
 }
 
 /// Is this the number of a task outside of the namespace, or of the idle task?
