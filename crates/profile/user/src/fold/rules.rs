@@ -2,7 +2,8 @@
 //! how Rust's library calls a closure or catches a panic, how tokio comes from a thread to the task that it
 //! polls. What a runtime does for itself (parking, timers, allocation) is work, and stays.
 //!
-//! Names vary between versions: the tables have those of Rust 1.60 to 1.95 and of tokio 1.20 to 1.54.
+//! Names vary between versions: the tables have those seen with Rust 1.95 and tokio 1.54, and some that
+//! earlier versions had.
 
 use super::name::{Plain, plain};
 
