@@ -37,6 +37,9 @@ mod sample;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// One of each form of a name.
+const NAMES: &[u8] = b"<a::B<C<D>> as e::F<G>>::h::{{closure}}{{vtable.shim}}\na::b::<fn() -> D>::{closure#1}::h0123456789abcdef\nf@@G_2\n";
+
 fn main() -> Result<()> {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let save = |target: &str, name: &str, bytes: &[u8]| -> Result<()> {
@@ -52,6 +55,7 @@ fn main() -> Result<()> {
     save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
     save("jitdump", "one_of_all", &jitdump())?;
     save("debuginfod_settings", "two", b"https://a.example/ ima:enforcing http://b:80/x\n30")?;
+    save("profile_names", "forms", NAMES)?;
     save("proc", "stat", b"42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5")?;
     save("proc", "maps", MAPS)?;
     save("changes_input", "labels.csv", b"day,a,\"b, ms\"\nmon,1,2e3\ntue,,NaN\n")?;

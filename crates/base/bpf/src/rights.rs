@@ -27,8 +27,9 @@ pub struct Rights {
     /// bpf(2) and perf_event_open(2) count capabilities in the first user namespace only, so those
     /// that root has in a rootless container are worth nothing here.
     is_initial_user_namespace: bool,
-    /// The kernel half sees PIDs of the first PID namespace; `/proc` shows those of ours.
     is_initial_pid_namespace: bool,
+    /// `/proc` shows the numbers of our PID namespace.
+    is_proc_own: bool,
 }
 
 /// What `wingbeat profile` cannot do without.
@@ -53,13 +54,13 @@ pub enum MissingRights {
          apply to eBPF and perf events; run it outside, or in a container that is not rootless"
     )]
     UserNamespace,
-    /// The process is in a PID namespace of its own, such as a container.
+    /// `/proc` was mounted in another PID namespace.
     #[error(
-        "this process runs in a PID namespace of its own (a container?), where PIDs differ from \
-         those that programs in the kernel see; run it on the host, or with its PIDs: `docker run \
-         --pid=host …`"
+        "this process runs in a PID namespace of its own, and /proc shows the PIDs of another, so \
+         processes cannot be told apart; mount one that fits: `mount -t proc proc /proc` in a mount \
+         namespace of its own, as `unshare --pid --fork --mount-proc` does"
     )]
-    PidNamespace,
+    ForeignProc,
 }
 
 impl Rights {
@@ -81,6 +82,7 @@ impl Rights {
             held,
             is_initial_user_namespace: is_initial("user", INITIAL_USER_NAMESPACE),
             is_initial_pid_namespace: is_initial("pid", INITIAL_PID_NAMESPACE),
+            is_proc_own: is_proc_own(&status),
         })
     }
 
@@ -88,6 +90,12 @@ impl Rights {
     /// includes those that were split from it.
     pub fn allow(&self, capability: Capability) -> bool {
         self.is_initial_user_namespace && self.holds(capability)
+    }
+
+    /// Whether this process is in a PID namespace other than the first, as in a container: the kernel
+    /// gives programs in it other numbers than `/proc` shows.
+    pub fn is_in_pid_namespace(&self) -> bool {
+        !self.is_initial_pid_namespace
     }
 
     /// Whether capabilities count at all: not in a user namespace other than the first.
@@ -119,7 +127,7 @@ impl Rights {
     pub fn check_for_profile(&self) -> Result<(), MissingRights> {
         let missing = self.missing_for_profile();
         match (missing.is_empty(), self.is_initial_user_namespace) {
-            (true, _) if !self.is_initial_pid_namespace => Err(MissingRights::PidNamespace),
+            (true, _) if !self.is_proc_own => Err(MissingRights::ForeignProc),
             (true, _) => Ok(()),
             (false, true) => Err(MissingRights::Capabilities(missing)),
             (false, false) => Err(MissingRights::UserNamespace),
@@ -130,13 +138,25 @@ impl Rights {
     #[cfg(test)]
     pub(crate) fn with(mask: &str) -> Self {
         let held = CapabilitySet::from_status(&format!("CapEff:\t{mask}\n")).unwrap_or_default();
-        Self { held, is_initial_user_namespace: true, is_initial_pid_namespace: true }
+        Self {
+            held,
+            is_initial_user_namespace: true,
+            is_initial_pid_namespace: true,
+            is_proc_own: true,
+        }
     }
 
     fn holds(&self, capability: Capability) -> bool {
         let by_admin = capability.is_part_of_sys_admin() && self.held.has(Capability::SysAdmin);
         by_admin || self.held.has(capability)
     }
+}
+
+/// Was `/proc` mounted in our PID namespace? It lists our numbers from its own namespace inwards, and the
+/// last is that of ours (fs/proc/array.c, since 4.1).
+pub(crate) fn is_proc_own(status: &str) -> bool {
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_none_or(|numbers| numbers.split_whitespace().count() == 1)
 }
 
 /// The command that gives this binary all that `wingbeat profile` uses, once and for every user.

@@ -232,6 +232,17 @@ pub mod counter {
     pub const COUNT: u32 = FAILED + ERRNOS;
 }
 
+/// A PID namespace, as the kernel half notes it for itself.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Namespace {
+    /// Where the kernel keeps it; it stays there while a process is in it.
+    pub pointer: u64,
+    /// How many namespaces it is in.
+    pub level: u32,
+    pub reserved: u32,
+}
+
 /// Values of the table of targets, keyed by process.
 pub mod target {
     /// Sampled.
@@ -294,6 +305,20 @@ pub mod global {
     pub const COPIES_UNTIL_BYTES: &str = "COPIES_UNTIL_BYTES";
     /// 1: who wakes threads is watched.
     pub const WAKERS: &str = "WAKERS";
+    /// 1: user space is in a PID namespace other than the first, whose numbers are to be used.
+    pub const NAMESPACED: &str = "NAMESPACED";
+    /// Offset of `thread_pid` in `task_struct`.
+    pub const TASK_THREAD_PID: &str = "TASK_THREAD_PID";
+    /// Offset of `signal` in `task_struct`.
+    pub const TASK_SIGNAL: &str = "TASK_SIGNAL";
+    /// Offset of `pids[PIDTYPE_TGID]` in `signal_struct`.
+    pub const SIGNAL_TGID: &str = "SIGNAL_TGID";
+    /// Offset of `level` in `pid`.
+    pub const PID_LEVEL: &str = "PID_LEVEL";
+    /// Offset of `numbers` in `pid`.
+    pub const PID_NUMBERS: &str = "PID_NUMBERS";
+    /// Offset of `ns` in `upid`.
+    pub const UPID_NS: &str = "UPID_NS";
 }
 
 /// Names of the maps.
@@ -315,6 +340,8 @@ pub mod map {
     pub const MAPPINGS: &str = "MAPPINGS";
     /// Process to [`unwind::layout::Space`](super::unwind::layout::Space).
     pub const SPACES: &str = "SPACES";
+    /// Threads by their numbers in the first PID namespace, while user space is in another.
+    pub const NUMBERS: &str = "NUMBERS";
     /// One element: 1 while switches are watched.
     pub const WATCHING: &str = "WATCHING";
 }
@@ -337,6 +364,8 @@ pub mod program {
     pub const BEGIN: &str = "on_begin";
     /// Task iterator: which are when it ends.
     pub const FINISH: &str = "on_finish";
+    /// Raw tracepoint, run on demand: notes which PID namespace user space is in.
+    pub const NAMESPACE: &str = "on_namespace";
     /// Raw tracepoints, each with the name of its program.
     pub const TRACEPOINTS: [(&str, &str); 4] = [
         ("on_fork", "sched_process_fork"),

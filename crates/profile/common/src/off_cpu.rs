@@ -19,6 +19,8 @@ pub const CHECK: u8 = 1;
 /// Flag of a [`HalfHeader`]: the stack of another thread, of which only the registers could be read.
 /// The user half reads the rest.
 pub const REMOTE: u8 = 2;
+/// As PID and TID of a waker: it is outside the PID namespace that wingbeat runs in.
+pub const OUTSIDE: u32 = u32::MAX - 1;
 /// One reuse of a stack in so many is checked.
 pub const REUSES_PER_CHECK: u32 = 64;
 

@@ -12,6 +12,7 @@ mod copy;
 mod hash;
 mod maps;
 mod missed;
+mod namespace;
 mod place;
 mod record;
 mod regs;

@@ -7,6 +7,8 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{RECORD_BYTES_MAX, counter, off_cpu::Thread, target};
 
+use crate::namespace;
+
 /// Room to assemble one record: too large for the 512 bytes of a BPF stack.
 pub type Scratch = [u64; RECORD_BYTES_MAX / 8];
 
@@ -68,6 +70,7 @@ macro_rules! settings {
 settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, HAS_BPF_LOOP, BLOCKS, WAKERS, SWITCH_HAS_STATE);
 settings!(TASK_PID, TASK_TGID, TASK_RUNTIME, TASK_STATE, TASK_ON_CPU, TASK_IOWAIT);
 settings!(WALK, COPIES_UNTIL_BYTES, TASK_IOWAIT_MASK, TASK_BLOCKED_ON, TASK_KERNEL_SP, TASK_MM);
+settings!(NAMESPACED, TASK_THREAD_PID, TASK_SIGNAL, SIGNAL_TGID, PID_LEVEL, PID_NUMBERS, UPID_NS);
 
 #[unsafe(no_mangle)]
 pub static MIN_BLOCK_NS: u64 = 0;
@@ -82,11 +85,14 @@ macro_rules! setting {
 }
 pub(crate) use setting;
 
-/// Is a process to be looked at?
+/// Is a process to be looked at? One outside the PID namespace of user space has the number 0.
 #[inline(always)]
 pub fn is_target(pid: u32) -> bool {
+    if setting!(ALL) != 0 {
+        return !namespace::is_nobody(pid);
+    }
     // SAFETY: a live element of the map.
-    setting!(ALL) != 0 || matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
+    matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
 }
 
 /// Are switches watched now?

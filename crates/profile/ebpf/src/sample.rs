@@ -10,6 +10,7 @@ use wingbeat_profile_common::counter;
 
 use crate::{
     maps::{count, is_target},
+    namespace,
     record::{SampleRecord, Whose},
     regs::{Interrupted, interrupted},
 };
@@ -20,9 +21,9 @@ const ENOMEM: u32 = 12;
 /// A tick of the cpu-clock.
 #[perf_event]
 pub fn sample(ctx: PerfEventContext) -> u32 {
-    let id = bpf_get_current_pid_tgid();
-    let (pid, tid) = ((id >> 32) as u32, id as u32);
-    if pid == 0 {
+    let is_idle = bpf_get_current_pid_tgid() >> 32 == 0;
+    let (pid, tid) = namespace::current();
+    if is_idle {
         count(counter::IDLE, 1);
     } else if !is_target(pid) {
         count(counter::OTHER, 1);

@@ -19,7 +19,7 @@ use wingbeat_profile_common::{
 
 use crate::{
     maps::{SCRATCH, THREADS, count, is_target, is_watching, scratch, setting},
-    place,
+    namespace, place,
     record::{Whose, send},
     task::{Probed, TASK_DEAD, Task, Trusted},
 };
@@ -228,6 +228,7 @@ pub fn insert_by(
     flags: u32,
 ) -> bool {
     let (tid, pid) = (task.tid(), task.pid());
+    namespace::note(task, tid);
     let runtime_ns = task.field(setting!(TASK_RUNTIME));
     let Some(scratch) = SCRATCH.get_ptr_mut(part) else { return false };
     let thread: *mut Thread = scratch.cast();

@@ -14,13 +14,17 @@ use wingbeat_profile_common::{
 
 use crate::{
     maps::{EXITS, TARGETS, count, is_target, is_watching, setting},
-    missed, switch, table,
+    missed, namespace, switch, table,
     task::{Probed, Task as _},
 };
 
 /// Is a process a target, or about to become one?
 #[inline(always)]
 fn is_in_table(pid: u32) -> bool {
+    // With `--all`, the CPU time of those in the PID namespace is told from that of the machine.
+    if setting!(NAMESPACED) != 0 && setting!(ALL) != 0 {
+        return !namespace::is_nobody(pid);
+    }
     // SAFETY: a live element of the map.
     unsafe { TARGETS.get(&pid) }.is_some()
 }
@@ -81,7 +85,7 @@ pub fn on_exec(ctx: RawTracePointContext) -> i32 {
         unsafe { *target = target::ACTIVE };
     }
     if is_watching() && is_target(pid) {
-        begin_anew(task, tid, ctx.arg(1));
+        begin_anew(task, tid, namespace::noted(ctx.arg(1), tid));
     }
     0
 }
@@ -121,6 +125,7 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
 pub fn on_exit(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));
     let tid = task.tid();
+    namespace::note(task, tid);
     if is_watching()
         && let Some(thread) = switch::known(tid)
         && thread.whereabouts == OFF_CPU
@@ -145,6 +150,10 @@ pub fn on_exit(ctx: RawTracePointContext) -> i32 {
 pub fn on_free(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));
     let (tid, pid) = (task.tid(), task.pid());
+    namespace::forget(task);
+    if namespace::is_nobody(tid) {
+        return 0;
+    }
     // SAFETY: a live element of the map.
     if let Some(&before_ns) = unsafe { EXITS.get(&tid) } {
         let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));

@@ -3,21 +3,26 @@
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use wingbeat_profile_common::off_cpu::BlockState;
 
-use crate::maps::setting;
+use crate::{maps::setting, namespace};
 
 /// How a program may read a task.
 pub trait Task: Copy {
     /// The field at an offset.
     fn field<T: Default + Copy>(self, offset: u32) -> T;
 
+    /// The same task, to be read by a helper.
+    fn probed(self) -> Probed;
+
+    /// Its number as user space knows it.
     #[inline(always)]
     fn tid(self) -> u32 {
-        self.field(setting!(TASK_PID))
+        namespace::tid(self.probed(), self.field(setting!(TASK_PID)))
     }
 
+    /// The number of its process as user space knows it.
     #[inline(always)]
     fn pid(self) -> u32 {
-        self.field(setting!(TASK_TGID))
+        namespace::pid(self.probed(), self.field(setting!(TASK_TGID)))
     }
 
     /// What the kernel says about a thread in `state` (`__state` of include/linux/sched.h, the same
@@ -74,6 +79,11 @@ impl Task for Trusted {
         // SAFETY: the verifier checks that the field lies in the task; a bad address reads as zero.
         unsafe { self.0.add(offset as usize).cast::<T>().read_volatile() }
     }
+
+    #[inline(always)]
+    fn probed(self) -> Probed {
+        Probed(self.0)
+    }
 }
 
 /// Any other task: fields are read by a helper.
@@ -86,5 +96,10 @@ impl Task for Probed {
     fn field<T: Default + Copy>(self, offset: u32) -> T {
         // SAFETY: a read by helper: a bad address is an error, not a fault.
         unsafe { bpf_probe_read_kernel(self.0.add(offset as usize).cast()) }.unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn probed(self) -> Probed {
+        self
     }
 }

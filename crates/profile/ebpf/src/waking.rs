@@ -8,12 +8,13 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{
     RecordKind, counter,
-    off_cpu::{BlockState, OFF_CPU},
+    off_cpu::{BlockState, OFF_CPU, OUTSIDE},
 };
 
 use crate::{
     hash::mix,
     maps::count,
+    namespace,
     record::{HalfRecord, Whose},
     regs::{self, UserRegs},
     switch::known,
@@ -29,12 +30,16 @@ pub fn on_waking(ctx: RawTracePointContext) -> i32 {
     if thread.whereabouts != OFF_CPU || thread.state == BlockState::Preempted as u8 {
         return 0;
     }
-    let id = bpf_get_current_pid_tgid();
-    let (pid, tid) = ((id >> 32) as u32, id as u32);
+    let (mut pid, mut tid) = namespace::current();
+    let is_outside = namespace::is_nobody(tid) && bpf_get_current_pid_tgid() as u32 != 0;
+    if is_outside {
+        (pid, tid) = (OUTSIDE, OUTSIDE);
+    }
     // SAFETY: a helper without arguments.
     let whose = Whose { pid, tid, time_ns: unsafe { bpf_ktime_get_ns() } };
     let Some(record) = HalfRecord::half(RecordKind::WakerKernel, whose) else { return 0 };
-    let user = regs::of_current();
+    // What lies where in a process outside is not known.
+    let user = if is_outside { None } else { regs::of_current() };
     let mut key = mix(u64::from(tid) + 1, user.map_or(0, |user| user.ip));
     key = mix(key, user.map_or(0, |user| user.sp));
     if record.take_kernel(ctx.as_ptr()).is_ok() {

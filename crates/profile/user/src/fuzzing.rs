@@ -5,6 +5,7 @@
 
 use crate::{
     debuginfod::{BuildId, Settings},
+    fold,
     proc::{Stat, parse_mapping},
     symbolize::{
         debug_info::{DebugInfo, place_of_build},
@@ -62,6 +63,14 @@ pub fn debuginfod_settings(bytes: &[u8]) {
         for server in settings.servers() {
             assert!(list.contains(server) && !server.contains(char::is_whitespace));
         }
+    }
+}
+
+/// Names of functions, a line each, as the rules for the runtime's read them.
+pub fn names(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for line in text.lines() {
+        assert!(fold::plain_len(line) <= line.len());
     }
 }
 

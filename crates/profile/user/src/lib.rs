@@ -21,6 +21,7 @@ pub mod diff;
 pub mod document;
 pub mod error;
 pub mod export;
+pub mod fold;
 mod foreign;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -14,6 +14,7 @@ use crate::{
     cost::Own,
     counts::Ticks,
     debuginfod::Account,
+    fold::Folded,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::{Finished, TableCounts, Unwinding},
     symbolize::refused::Refused,
@@ -192,9 +193,10 @@ pub struct Summary {
     pub events_lost: u64,
     pub unwind: UnwindCounts,
     pub jit: jit::Jit,
-    /// What debuginfod servers were asked for, if they were to be asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What debuginfod servers were asked for; `None` without `--debuginfod`.
     pub debuginfod: Option<Account>,
+    /// What `--fold-runtime` folded; `None` without it.
+    pub folded: Option<Folded>,
     /// Children that could not be followed.
     pub children_lost: u64,
     /// Exit status of the launched command, as a shell would give it.
@@ -204,7 +206,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Puts the accounts together.
+    /// Puts the accounts together. What was folded is for who did it to add.
     pub fn new(
         finished: &Finished,
         profile: &Profile,
@@ -236,6 +238,7 @@ impl Summary {
             unwind: UnwindCounts::of(&finished.unwinding),
             jit: jit::Jit::of(profile, names.refused),
             debuginfod: names.debuginfod,
+            folded: None,
             children_lost: finished.children_lost,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,

@@ -19,6 +19,7 @@ use wingbeat_profile::{
     debuginfod::DebugFiles,
     document::Document,
     export::{self, Format},
+    fold::fold_runtime,
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
     summary::{NameSources, Output, Summary},
@@ -57,6 +58,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let account = debug_files.as_ref().map(|files| files.account.clone());
     let (mut profile, refused) = name(&recording, &debug_files.unwrap_or_default(), quiet);
     keep(&mut profile, args.stacks);
+    let folded = args.fold_runtime.then(|| fold_runtime(&mut profile));
     let without_idle = args.hide_idle.then(|| profile.without_idle());
     let (shown, idle_hidden) = match &without_idle {
         Some((shown, hidden)) => (shown, *hidden),
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
 
     let has_written = !written.outputs.is_empty();
     let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let summary = Summary::new(
+    let mut summary = Summary::new(
         &recording,
         &profile,
         NameSources { refused, debuginfod: account },
@@ -81,6 +83,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         command_line.collect(),
         written.outputs,
     );
+    summary.folded = folded;
     let document = Document::of(&summary, shown.samples.len() as u64);
     if let Some(file) = summary_file {
         let bytes = file.write(|writer| {

@@ -13,7 +13,7 @@ use wingbeat_profile::{
     model::{Mode, Profile},
     summary::{BrokenIn, Summary},
 };
-use wingbeat_text::{bytes, plural, shortened};
+use wingbeat_text::{bytes, grouped, plural, shortened};
 
 use crate::shell::{error, message, warning};
 
@@ -103,6 +103,15 @@ fn accounts(summary: &Summary, verbose: bool) {
         plural(summary.threads, "thread"),
         plural(summary.processes, "process"),
     );
+    if let Some(folded) = &summary.folded {
+        message!(
+            "  folded  {} of the runtime in {}: {} became {}",
+            plural(folded.names.len(), "function"),
+            plural(folded.samples, "stack"),
+            plural(folded.functions_before, "frame"),
+            grouped(folded.functions_after),
+        );
+    }
     for line in summary.off_cpu.iter().flat_map(off_cpu::accounts) {
         message!("  {line}");
     }

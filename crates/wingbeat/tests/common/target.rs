@@ -166,6 +166,47 @@ pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
     command
 }
 
+/// The words that run what follows them in a PID namespace of its own.
+const UNSHARE: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
+
+/// Waits for this test's turn, in a folder; `None` also if namespaces are refused here.
+pub(crate) fn turn_with_namespaces() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
+    let turn = turn_in_folder()?;
+    let refused = match Command::new(UNSHARE[0]).args(&UNSHARE[1..]).arg("true").output() {
+        Ok(output) if output.status.success() => return Some(turn),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("skipped: unshare(1) makes no PID namespace here: {refused}");
+    None
+}
+
+/// Words for a command in a PID namespace of its own.
+pub(crate) fn namespaced<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    [&UNSHARE, words].concat()
+}
+
+/// `wingbeat profile` with flags and words, in a PID namespace of its own.
+pub(crate) fn profile_inside(folder: &Path, flags: &[&str], words: &[&str]) -> Run {
+    let mut inside = Command::new(UNSHARE[0]);
+    inside.args(&UNSHARE[1..]);
+    let wingbeat = command(folder, flags);
+    let output = inside.arg(wingbeat.get_program()).args(wingbeat.get_args()).args(words).output();
+    finished(folder, output.expect("unshare"))
+}
+
+/// The same beside a program that runs in that namespace already, as its only target if `flags` end in
+/// `--pid`.
+pub(crate) fn profile_beside(folder: &Path, program: &Path, flags: &[&str]) -> Run {
+    let mut inside = Command::new(UNSHARE[0]);
+    let pid = if flags.ends_with(&["--pid"]) { " $!" } else { "" };
+    let script = format!("\"$0\" 20 >/dev/null & sleep 0.2; exec \"$@\"{pid}");
+    inside.args(&UNSHARE[1..]).args(["sh", "-c", &script]).arg(program);
+    let wingbeat = command(folder, flags);
+    let output = inside.arg(wingbeat.get_program()).args(wingbeat.get_args()).output();
+    finished(folder, output.expect("unshare"))
+}
+
 /// Reads what a run wrote, and checks what must hold for each run.
 pub(crate) fn finished(folder: &Path, output: Output) -> Run {
     let Ran { code, stdout, stderr, .. } = output.into();

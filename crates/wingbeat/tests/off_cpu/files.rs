@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     ran::started,
-    support::{Run, build, command, finished, let_record, near},
+    support::{Run, build, command, finished, launch_built, let_record, near},
     target::{Background, folder, turn},
 };
 
@@ -188,5 +188,26 @@ fn interrupted_recordings_are_written() {
         kill_process(Pid::from_child(&session), Signal::INT).expect("kill");
         let run = finished(folder.path(), session.wait_with_output().expect("wait")).ended_with(0);
         assert!(run.time_ns(&["naps", "[sleeping]"]) > 100_000_000, "{}", run.all());
+    }
+}
+
+#[test]
+fn a_folded_runtime_changes_names_and_no_time() {
+    let Some(_turn) = turn() else { return };
+    for mode in ["off-cpu", "wall"] {
+        // That all outputs have the same sums is checked with every run.
+        let run = launch_built("halves", HALVES, mode, &["--fold-runtime", "--min-block", "0"]);
+        let run = run.ended_with(0);
+        let naps = run.blocks("naps", "sleeping");
+        assert_eq!(naps.count, 20, "{}", run.all());
+        assert_eq!(
+            naps,
+            run.blocks_in(&["[runtime]", "main", "naps"], "sleeping"),
+            "{}",
+            run.all()
+        );
+        assert_eq!(run.time_ns(&["[runtime]", "naps", "[sleeping]"]), naps.total_ns);
+        assert_eq!(run.time_ns(&["__libc_start_call_main", "naps"]), 0, "{}", run.all());
+        assert!(run.number("/folded/samples") >= 20, "{}", run.summary);
     }
 }

@@ -12,6 +12,7 @@ mod failures;
 mod files;
 mod idle;
 mod locks;
+mod namespaces;
 mod processes;
 mod programs;
 #[expect(dead_code, reason = "other tests need the rest of it")]

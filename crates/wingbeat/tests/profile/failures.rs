@@ -1,9 +1,8 @@
 //! Wrong usage, missing rights, targets that are none: one sentence, the right exit code.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use crate::{
-    ran::Ran,
     support::{Background, folder, profile, turn},
     target::check_without_rights,
 };
@@ -71,15 +70,6 @@ fn a_sleeper_gives_no_picture_but_a_reason() {
     check(&["--", "true"], 1, &["no samples", "took only", "-F"]);
     let sleeper = Background::start("sleep".as_ref(), &["20"]);
     check(&["-d", "1s", "-p", &sleeper.pid()], 1, &["slept 100.0 %"]);
-}
-
-#[test]
-fn in_a_pid_namespace_of_its_own_it_refuses() {
-    let Some(_turn) = turn() else { return };
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_wingbeat")]);
-    let ran = Ran::of(unshare.args(["profile", "--", "true"])).ended_with(1);
-    ran.tells_all(&["PID namespace", "--pid=host"]);
 }
 
 #[test]

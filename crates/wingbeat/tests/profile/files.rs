@@ -15,8 +15,29 @@ use serde_json::Value;
 
 use crate::{
     ran::wait_for,
-    support::{Background, Run, command, finished, folder, spinner, turn, turn_in_folder},
+    support::{Background, Run, command, finished, folder, launch, spinner, turn, turn_in_folder},
 };
+
+#[test]
+fn a_folded_runtime_leaves_the_sums_and_is_told_of() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let program = spinner(folder.path(), "spinner");
+    let whole = launch(folder.path(), &["-F", "499"], &program, &["0.5"]).ended_with(0);
+    assert_eq!(whole.samples_with("[runtime]"), 0, "{:?}", whole.folded);
+    assert!(whole.summary["folded"].is_null());
+    let flags = ["-F", "499", "--fold-runtime"];
+    let run = launch(folder.path(), &flags, &program, &["0.5"]).ended_with(0);
+    assert!(run.percent_with("spinner;[runtime];main;busy_work") > 90.0, "{:?}", run.folded);
+    assert_eq!(run.samples(), run.number("/ticks/sampled"));
+    let folded = run.number("/folded/samples");
+    assert_eq!(run.samples_with("[runtime];"), folded, "{}", run.summary);
+    assert_eq!(run.number("/folded/names/0/count"), folded, "{}", run.summary);
+    assert!(
+        run.number("/folded/functions_after") + 2 * folded
+            <= run.number("/folded/functions_before")
+    );
+    assert!(run.stderr.contains("of the runtime in"), "{}", run.stderr);
+}
 
 #[test]
 fn four_formats_at_once() {

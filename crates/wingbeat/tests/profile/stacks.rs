@@ -154,7 +154,7 @@ int main(void) {
 /// A program that runs code of its own making: what it does first, and how it tells the name, in C that
 /// has the `path` of its perf map and the `text` for it.
 #[cfg(target_arch = "x86_64")]
-fn jit_that(folder: &Path, name: &str, begin: &str, publish: &str) -> PathBuf {
+pub(crate) fn jit_that(folder: &Path, name: &str, begin: &str, publish: &str) -> PathBuf {
     let source = r#"
 #include <sys/mman.h>
 static const unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0xb9, 0x40, 0x42, 0x0f, 0x00, 0xff, 0xc9, 0x75, 0xfc, 0x5d, 0xc3};

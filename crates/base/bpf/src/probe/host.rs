@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cpus,
-    rights::{Capability, INITIAL_PID_NAMESPACE},
+    rights::{Capability, INITIAL_PID_NAMESPACE, is_proc_own},
 };
 
 /// What reads of `/proc/kallsyms` are looked at: some thousand symbols.
@@ -56,15 +56,17 @@ pub(super) fn capabilities(host: &Host) -> Finding {
     }
 }
 
-/// Whether PIDs here are those that the kernel half sees.
+/// Whether PIDs of `/proc` are those that the kernel half can be told to use: those of our namespace.
 pub(super) fn pid_namespace() -> Finding {
     const SUBJECT: Subject = Subject::new("pid_namespace", "PID namespace", &[Profile], &[]);
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     match fs::metadata("/proc/self/ns/pid") {
-        Ok(namespace) if namespace.ino() == INITIAL_PID_NAMESPACE => SUBJECT.works("the first"),
-        Ok(_) => SUBJECT.missing(
-            "not the initial one: PIDs here differ from those that the kernel half sees",
-            advice("run on the host, or with its PIDs: `docker run --pid=host …`"),
+        Ok(_) if !is_proc_own(&status) => SUBJECT.missing(
+            "not the initial one, and /proc shows the PIDs of another",
+            advice("mount a /proc that fits: `unshare --pid --fork --mount-proc`"),
         ),
+        Ok(namespace) if namespace.ino() == INITIAL_PID_NAMESPACE => SUBJECT.works("the first"),
+        Ok(_) => SUBJECT.works("not the initial one: only processes in it can be profiled"),
         Err(error) => SUBJECT.limited(
             format!("unknown: /proc/self/ns/pid cannot be read ({error})"),
             command("sudo mount -t proc proc /proc"),

@@ -41,6 +41,18 @@ fn tells_what_profiling_lacks() {
 }
 
 #[test]
+fn whose_numbers_proc_shows() {
+    fn check(status: &str, expected: bool) {
+        assert_eq!(is_proc_own(status), expected, "{status:?}");
+    }
+    check("Name:\ta\nNSpid:\t4711\nNSpgid:\t1\t2\n", true);
+    check("Name:\ta\nNSpid:\t4711\t2\n", false);
+    check("Name:\ta\n", true);
+    let rights = Rights { is_proc_own: false, ..Rights::with("c000000000") };
+    assert_eq!(rights.check_for_profile(), Err(MissingRights::ForeignProc));
+}
+
+#[test]
 fn tells_how_to_run() {
     fn check(rights: Rights, expected: &[&str]) {
         let error = rights.check_for_profile().unwrap_err().to_string();

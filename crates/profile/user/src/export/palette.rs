@@ -9,7 +9,7 @@
 use inferno::flamegraph::color::{Color, PaletteMap};
 
 use super::places::is_rust_library;
-use crate::model::State;
+use crate::{fold::RUNTIME, model::State};
 
 /// What kind of code a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ fn hue(name: &str, kind: NameKind) -> Hue {
             let state = State::ALL.into_iter().find(|state| state.frame() == name);
             state.map_or(WHITE, |state| look(state).0)
         }
-        NameKind::User if is_rust_library(name) => YELLOW,
+        NameKind::User if is_rust_library(name) || name == RUNTIME => YELLOW,
         NameKind::User => RED,
     }
 }

@@ -43,6 +43,19 @@ pub enum EventKind {
     },
 }
 
+impl EventKind {
+    /// The process that it happened to, if to one.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match *self {
+            Self::Map { pid, .. }
+            | Self::Name { pid, .. }
+            | Self::Fork { pid, .. }
+            | Self::Exit { pid, .. } => Some(pid),
+            Self::KernelCode(_) => None,
+        }
+    }
+}
+
 /// A piece of code that the kernel made at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelCode {

@@ -4,8 +4,8 @@
 use wingbeat_profile_common::{
     StackHeader,
     off_cpu::{
-        BlockState, CHECK, ENDED, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, PLACES, REMOTE, Thread,
-        UNSEEN, was_away,
+        BlockState, CHECK, ENDED, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, OUTSIDE, PLACES, REMOTE,
+        Thread, UNSEEN, was_away,
     },
 };
 
@@ -69,7 +69,11 @@ impl Recorder {
             .map(|(_, part)| part.frames)
             .unwrap_or_default();
         let stack = self.stacks.intern(generation, completeness, frames, kernel.into_iter());
-        let name = if tid == 0 { String::new() } else { self.threads.name(pid, tid) };
+        let name = match tid {
+            0 => String::new(),
+            OUTSIDE => "a process outside".to_owned(),
+            tid => self.threads.name(pid, tid),
+        };
         self.blocks.add_waker(tid, time_ns, RawWaker { name, stack });
     }
 

@@ -10,7 +10,8 @@ use wingbeat_bpf::{
     btf::{BtfError, KernelTypes},
     helpers,
     loader::{
-        Attached, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, LoaderOptions, RingReader,
+        self, Attached, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, LoaderOptions,
+        RingReader, RunInput,
     },
     perf::CpuClock,
     spec::{Spec, SpecError},
@@ -28,6 +29,10 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"))
 /// Threads that can be watched at once; 4.5 MB of the kernel's memory.
 const THREADS_MAX: u32 = 16_384;
 
+/// Threads whose numbers in the PID namespace are kept beyond their end: those that are watched, and those
+/// that are ending; 2 MB of the kernel's memory.
+const NUMBERS_MAX: u32 = 32_768;
+
 /// Mappings with code, of all targets together; half a megabyte of the kernel's memory.
 const MAPPINGS: u32 = 16_384;
 /// The same of all processes.
@@ -38,6 +43,8 @@ const MAPPINGS_ALL: u32 = 65_536;
 pub(super) struct Settings {
     pub all: bool,
     pub inherit: bool,
+    /// This process is in a PID namespace other than the first.
+    pub namespaced: bool,
     /// Children of this process are commands that it launches.
     pub launcher: Option<u32>,
     pub buffer_bytes: u32,
@@ -125,6 +132,9 @@ impl KernelHalf {
             fell_back: None,
             tables,
         };
+        if settings.namespaced {
+            half.note_namespace(&object)?;
+        }
         for (name, tracepoint) in program::TRACEPOINTS {
             half.load_program(&object, name)?;
             let attached = half.program(name)?.attach_raw(tracepoint);
@@ -137,6 +147,17 @@ impl KernelHalf {
             half.load_switch(&object)?;
         }
         Ok(half)
+    }
+
+    /// Has the kernel half note which PID namespace this process is in: which numbers it is to use.
+    fn note_namespace(&mut self, object: &Object) -> Result<(), RecordError> {
+        const WHAT: &str = "find the PID namespace of this process";
+        self.load_program(object, program::NAMESPACE)?;
+        let program = self.program(program::NAMESPACE)?;
+        let input = RunInput { data: &[], context: &[0; 8] };
+        loader::run(program, ProgramType::RAW_TRACEPOINT, input, 1)
+            .map(|_| ())
+            .map_err(RecordError::kernel(WHAT))
     }
 
     pub(super) fn load_program(
@@ -325,6 +346,9 @@ fn with_settings(
     let min_block_ns = settings.blocks.map_or(0, |blocks| blocks.min_block_ns);
     spec.set_global(global::MIN_BLOCK_NS, &min_block_ns.to_ne_bytes())?;
     spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
+    if settings.namespaced {
+        spec.set_entries(map::NUMBERS, NUMBERS_MAX)?;
+    }
     if settings.blocks.is_some() {
         spec.set_entries(map::THREADS, THREADS_MAX)?;
     }
@@ -343,7 +367,16 @@ fn globals(
     let of_task = |member| types.member_offset_bytes("task_struct", member);
     let runtime = of_task("se")? + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
     let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
+    // An array by `enum pid_type`: threads, processes (since 4.19), and others.
+    let signal_tgid = types.member_offset_bytes("signal_struct", "pids")? + 8;
     Ok(vec![
+        (global::NAMESPACED, u32::from(settings.namespaced)),
+        (global::TASK_THREAD_PID, of_task("thread_pid")?),
+        (global::TASK_SIGNAL, of_task("signal")?),
+        (global::SIGNAL_TGID, signal_tgid),
+        (global::PID_LEVEL, types.member_offset_bytes("pid", "level")?),
+        (global::PID_NUMBERS, types.member_offset_bytes("pid", "numbers")?),
+        (global::UPID_NS, types.member_offset_bytes("upid", "ns")?),
         (global::BLOCKS, u32::from(settings.blocks.is_some())),
         (global::WAKERS, u32::from(settings.blocks.is_some_and(|blocks| blocks.wakers))),
         (global::TASK_STATE, of_task("__state")?),
@@ -414,25 +447,30 @@ mod tests {
             return;
         }
         let blocks = Some(Blocks { min_block_ns: 1_000, wakers: true });
-        for unwind in Unwind::ALL {
-            for has_bpf_loop in [true, false] {
-                for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
-                    let (launcher, buffer_bytes) = (None, 1 << 20);
-                    let (all, inherit, unwind_bytes) = (false, true, 1 << 20);
-                    let settings = Settings {
-                        all,
-                        inherit,
-                        launcher,
-                        buffer_bytes,
-                        blocks,
-                        unwind,
-                        unwind_bytes,
-                    };
-                    let loaded = KernelHalf::load_for(settings, has_bpf_loop, back_end);
-                    let what = format!("{unwind:?}, {has_bpf_loop}, {back_end:?}");
-                    assert!(loaded.is_ok(), "{what}: {:?}", loaded.err());
-                    assert_eq!(loaded.ok().map(|half| half.back_end), Some(back_end));
+        let settings = |unwind, namespaced| Settings {
+            all: false,
+            inherit: true,
+            namespaced,
+            launcher: None,
+            buffer_bytes: 1 << 20,
+            blocks,
+            unwind,
+            unwind_bytes: 1 << 20,
+        };
+        let check = |settings: Settings, has_bpf_loop, back_end| {
+            let loaded = KernelHalf::load_for(settings, has_bpf_loop, back_end);
+            let what = format!("{settings:?}, {has_bpf_loop}, {back_end:?}");
+            assert!(loaded.is_ok(), "{what}: {:?}", loaded.err());
+            let half = loaded.ok();
+            let fell_back = half.as_ref().and_then(|half| half.fell_back.clone());
+            assert_eq!(half.map(|half| half.back_end), Some(back_end), "{what}: {fell_back:?}");
+        };
+        for has_bpf_loop in [true, false] {
+            for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
+                for unwind in Unwind::ALL {
+                    check(settings(unwind, false), has_bpf_loop, back_end);
                 }
+                check(settings(Unwind::Auto, true), has_bpf_loop, back_end);
             }
         }
     }

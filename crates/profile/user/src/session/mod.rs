@@ -169,11 +169,11 @@ pub fn record(
 ) -> Result<Finished, RecordError> {
     options.targets.check()?;
     check_frequency(options.frequency_hz)?;
-    Rights::current()
-        .map_err(RecordError::system("read the rights of this process"))?
-        .check_for_profile()?;
+    let rights =
+        Rights::current().map_err(RecordError::system("read the rights of this process"))?;
+    rights.check_for_profile()?;
     memory::return_large_blocks();
-    let mut session = Session::set_up(options)?;
+    let mut session = Session::set_up(options, rights.is_in_pid_namespace())?;
     session.start(options)?;
     session.run(options, stop, progress)?;
     session.finish(options)

@@ -95,6 +95,8 @@ pub(super) struct Session {
     waited_for: Vec<OwnedFd>,
     cpu_time_before_ns: u64,
     machine_before: MachineTime,
+    /// This process is in a PID namespace other than the first.
+    namespaced: bool,
     start: SystemTime,
     start_ns: u64,
     started: Instant,
@@ -117,7 +119,7 @@ struct Wakeup {
 }
 
 impl Session {
-    pub(super) fn set_up(options: &Options) -> Result<Self, RecordError> {
+    pub(super) fn set_up(options: &Options, namespaced: bool) -> Result<Self, RecordError> {
         let cpus = cpus::online().map_err(RecordError::system("list the CPUs"))?;
         let mut default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
         if options.mode.blocks() {
@@ -127,6 +129,7 @@ impl Session {
         let settings = Settings {
             all: options.targets == Targets::All,
             inherit: options.inherit,
+            namespaced,
             launcher: is_command.then(std::process::id),
             buffer_bytes: options.buffer_bytes.unwrap_or(default_bytes),
             blocks: options
@@ -158,6 +161,7 @@ impl Session {
             waited_for: Vec::new(),
             cpu_time_before_ns: 0,
             machine_before: MachineTime::default(),
+            namespaced,
             start: SystemTime::now(),
             start_ns,
             started: Instant::now(),
@@ -184,7 +188,11 @@ impl Session {
         }
         self.machine_before = MachineTime::read();
         if options.targets == Targets::All {
-            self.cpu_time_before_ns = self.machine_before.busy_ns;
+            // The machine does more than what is in a PID namespace.
+            self.cpu_time_before_ns = match self.namespaced {
+                true => proc::pids().into_iter().map(proc::cpu_time_ns).sum(),
+                false => self.machine_before.busy_ns,
+            };
             self.recorder.name_all();
         }
         (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
@@ -368,10 +376,15 @@ impl Session {
     }
 
     fn cpu_time(&self, options: &Options, machine: MachineTime) -> Result<CpuTime, RecordError> {
-        if options.targets == Targets::All {
+        let is_all = options.targets == Targets::All;
+        if is_all && !self.namespaced {
             return Ok(CpuTime { ns: machine.busy_ns, exited_ns: None });
         }
-        let live_ns: u64 = self.kernel_half.targets().into_iter().map(proc::cpu_time_ns).sum();
+        let pids = match is_all {
+            true => proc::pids().into_iter().collect(),
+            false => self.kernel_half.targets(),
+        };
+        let live_ns: u64 = pids.into_iter().map(proc::cpu_time_ns).sum();
         let exited_ns = self.kernel_half.counter(counter::EXITED_CPU_NS)?;
         Ok(CpuTime { ns: live_ns + exited_ns, exited_ns: (live_ns == 0).then_some(exited_ns) })
     }

@@ -71,6 +71,8 @@ impl Sideband {
             buffer.take(&mut bytes);
             for record in records(&bytes) {
                 match record {
+                    // The kernel gives those outside our PID namespace the number 0.
+                    Record::Event(event) if event.kind.pid() == Some(0) => {}
                     Record::Event(event) => events.push(event),
                     Record::ProgramLoaded(id) => self.programs.hold(id),
                     Record::Lost(count) => self.lost += count,

@@ -1,0 +1,6 @@
+//! Names of functions, a line each.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| wingbeat_profile::fuzzing::names(bytes));
