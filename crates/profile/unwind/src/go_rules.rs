@@ -160,7 +160,7 @@ impl GoRules {
         let mut at = function.start;
         for (bytes, end) in values {
             let is_switched = kind == Kind::Switching && (bytes > 0 || !has_frame);
-            self.push(at, Some(if is_switched { Rule::GAP } else { rule(bytes) }))?;
+            self.push(at, Some(if is_switched { Rule::OTHER_STACK } else { rule(bytes) }))?;
             at = end;
         }
         // Damaged from there on.

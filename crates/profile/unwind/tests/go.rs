@@ -45,6 +45,11 @@ fn tool(name: &str, program: &Path, input: String) -> String {
 /// convention, and those of generic functions their types, which the table does not.
 fn told(function: &str, source: &str) -> String {
     let function = function.trim_end_matches(".abi0").trim_end_matches(".abiinternal");
+    let types = function.find('[').zip(function.rfind(']'));
+    let function = match types {
+        Some((start, end)) => format!("{}[...{}", &function[..start], &function[end..]),
+        None => function.to_owned(),
+    };
     // Behind the end of a function.
     let source = if source == ":-1" { "?:0" } else { source };
     format!("{function} {source}")
@@ -146,7 +151,7 @@ fn rules_are_those_of_the_call_frame_information() {
         let expected = dwarf.rule_at(address);
         match rule.cfa {
             Cfa::End => end += 1,
-            Cfa::Gap => left += 1,
+            Cfa::OtherStack => left += 1,
             Cfa::Signal => signal += 1,
             // DWARF's ends a byte before each function does.
             _ => {
