@@ -1,4 +1,5 @@
-//! Asks blazesym, batch by batch, and falls back on `module+0xoffset`.
+//! Asks blazesym, batch by batch, then the table of functions that Go programs have, and falls back on
+//! `module+0xoffset`.
 
 use std::{collections::BTreeMap, os::fd::AsRawFd as _, path::PathBuf, rc::Rc};
 
@@ -6,9 +7,11 @@ use blazesym::symbolize::{
     Input, Symbolized, Symbolizer,
     source::{Elf, Kernel, Source},
 };
+use wingbeat_unwind::GoPlace;
 
 use super::{
     demangle::demangled,
+    go::GoNames,
     jit::{Jits, Told},
     places::{CodePlace, Places, Space},
     refused::Refused,
@@ -54,9 +57,10 @@ pub(super) fn names(
         let mut has_all_names = true;
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
         let symbolizer = symbolizer();
+        let go = GoNames::new(&recorder.binaries, space);
         for batch in members.chunks(BATCH) {
             let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
-            let answers = lookup.ask(&symbolizer, space, &asked, &told);
+            let answers = lookup.ask(&symbolizer, &go, space, &asked, &told);
             for (&index, named) in batch.iter().zip(answers) {
                 has_all_names &= lookup.tables.has_name(&named);
                 names[index] = Some(named);
@@ -96,12 +100,13 @@ impl Lookup<'_> {
     fn ask(
         &mut self,
         symbolizer: &Symbolizer,
+        go: &GoNames<'_>,
         space: Space,
         places: &[&CodePlace],
         told: &Told,
     ) -> Vec<Named> {
         match space {
-            Space::File(id) => self.ask_file(symbolizer, id, places),
+            Space::File(id) => self.ask_file(symbolizer, go, id, places),
             Space::Kernel => self.ask_kernel(symbolizer, places),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
@@ -129,25 +134,38 @@ impl Lookup<'_> {
     fn ask_file(
         &mut self,
         symbolizer: &Symbolizer,
+        go: &GoNames<'_>,
         id: BinaryId,
         places: &[&CodePlace],
     ) -> Vec<Named> {
         let binary = self.tables.file(id, self.binaries);
         let symbols = file_source(self.binaries, id)
             .and_then(|source| symbols(symbolizer, &source, Input::VirtOffset(&addresses(places))));
-        let answer = |(index, place): (usize, &&CodePlace)| match symbols
-            .as_ref()
-            .and_then(|symbols| symbols[index].as_sym())
-        {
-            Some(symbol) => {
-                Named { binary: Some(binary), lines: self.tables.lines(symbol, demangled) }
+        // Searched for when a symbol is missing.
+        let mut go_table = None;
+        let mut answers = Vec::with_capacity(places.len());
+        for (index, place) in places.iter().enumerate() {
+            let symbol = symbols.as_ref().and_then(|symbols| symbols[index].as_sym());
+            if let Some(symbol) = symbol {
+                let lines = self.tables.lines(symbol, demangled);
+                answers.push(Named { binary: Some(binary), lines });
+                continue;
             }
-            None => {
-                let module = self.tables.binary_name(binary);
-                self.tables.named(Some(binary), (format!("{module}+0x{:x}", place.address), false))
-            }
-        };
-        places.iter().enumerate().map(answer).collect()
+            let go_table = go_table.get_or_insert_with(|| go.table()).as_ref();
+            answers.push(match go_table.and_then(|table| table.place(place.address)) {
+                Some(GoPlace { function, source }) => {
+                    let source = source.as_ref().map(|(file, line)| (&**file, *line));
+                    let line = self.tables.source_line(function.into_owned(), source);
+                    Named { binary: Some(binary), lines: vec![line] }
+                }
+                None => {
+                    let module = self.tables.binary_name(binary);
+                    let name = format!("{module}+0x{:x}", place.address);
+                    self.tables.named(Some(binary), (name, false))
+                }
+            });
+        }
+        answers
     }
 
     fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&CodePlace]) -> Vec<Named> {

@@ -4,6 +4,7 @@
 //! descriptors that the recording kept open, so it does not matter what became of them.
 
 mod demangle;
+mod go;
 mod jit;
 pub(crate) mod jitdump;
 mod lookup;
