@@ -7,6 +7,7 @@
 mod accuracy;
 mod failures;
 mod files;
+mod go;
 mod processes;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
