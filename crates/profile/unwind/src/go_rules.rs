@@ -202,3 +202,38 @@ fn rule(bytes: i32) -> Rule {
         _ => Rule::UNSUPPORTED,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_left_by_flags_and_names() {
+        let check = |name: &str, flags, expected| {
+            assert_eq!(kind(name.as_bytes(), flags), expected, "{name} {flags}");
+        };
+        check("main.main", 0, Kind::Plain);
+        check("main.main", 4, Kind::Plain);
+        check("runtime.goexit", TOP_FRAME, Kind::Outermost);
+        check("runtime.mstart", TOP_FRAME | 4, Kind::Outermost);
+        // Before Go 1.17 there are no flags.
+        check("runtime.goexit", 0, Kind::Outermost);
+        check("runtime.systemstack", 0, Kind::Switching);
+        check("runtime.systemstack_switch", 0, Kind::Plain);
+        check("time.now", SP_WRITE, Kind::Switching);
+        check("runtime.mcall", SP_WRITE, Kind::Outermost);
+        check("runtime.sigtramp", TOP_FRAME, Kind::Plain);
+        check("runtime.sigreturn", 0, Kind::Restorer);
+        check("runtime.sigreturn__sigaction", 4, Kind::Restorer);
+    }
+
+    #[test]
+    fn rules_by_size_of_frame() {
+        let check = |bytes, expected: &str| assert_eq!(format!("{:?}", rule(bytes)), expected);
+        check(0, "cfa=r7+8 ra=c-8");
+        check(8, "cfa=r7+16 fp=c-16 ra=c-8");
+        check(120, "cfa=r7+128 fp=c-16 ra=c-8");
+        check(-8, "unsupported");
+        check(i32::MAX, "cfa=r7+2147483647 fp=c-16 ra=c-8");
+    }
+}
