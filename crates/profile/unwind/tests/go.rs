@@ -42,7 +42,7 @@ fn tool(name: &str, program: &Path, input: String) -> String {
 }
 
 /// A place as `go tool addr2line` has it, two lines. Symbols of functions in assembly name their calling
-/// convention, and those of generic functions their types, which the table does not.
+/// convention, those of generic functions their types, which the table does not, and have dots for `·`.
 fn told(function: &str, source: &str) -> String {
     let function = function.trim_end_matches(".abi0").trim_end_matches(".abiinternal");
     let types = function.find('[').zip(function.rfind(']'));
@@ -50,6 +50,7 @@ fn told(function: &str, source: &str) -> String {
         Some((start, end)) => format!("{}[...{}", &function[..start], &function[end..]),
         None => function.to_owned(),
     };
+    let function = function.replace('·', ".");
     // Behind the end of a function.
     let source = if source == ":-1" { "?:0" } else { source };
     format!("{function} {source}")
@@ -164,6 +165,25 @@ fn rules_are_those_of_the_call_frame_information() {
     println!("{compared} rules are the same; {end} ends, {left} left along frame pointers");
     assert!(compared > 10_000 && signal == 1);
     assert!((5..10).contains(&end) && (5..30).contains(&left), "{end} ends, {left} left");
+}
+
+/// A small program from assembly, which is a seed of the fuzz targets: this needs no Go.
+#[test]
+fn rules_of_two_functions() {
+    let bytes = include_bytes!("../../../../fuzz/seeds/unwind_image/go");
+    let table = GoTable::find(&bytes[..]).expect("a table");
+    let start = table.range().expect("functions").start;
+    let image = Image::parse(&bytes[..]).expect("ELF");
+    assert_eq!(image.entries(), 2);
+    let mut rules = Vec::new();
+    image.rules(start..start + 12, |address, rule| rules.push((address - start, rule)));
+    let rules: Vec<_> = rules.iter().map(|(at, rule)| format!("{at}: {rule:?}")).collect();
+    let (plain, framed) = ("cfa=r7+8 ra=c-8", "cfa=r7+32 fp=c-16 ra=c-8");
+    let expected = ["0: end".into(), format!("2: {plain}"), format!("6: {framed}")];
+    assert_eq!(rules[..3], expected);
+    assert_eq!(rules[3..], [format!("10: {plain}"), "11: gap".into()]);
+    let place = table.place(start + 3).expect("a place");
+    assert_eq!((&*place.function, place.source), ("main.b", Some(("b.go".into(), 3))));
 }
 
 /// The same program with another magic number in front of its table.
