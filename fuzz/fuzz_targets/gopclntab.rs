@@ -8,7 +8,7 @@ use wingbeat_unwind::GoTable;
 const ADDRESSES: u64 = 64;
 
 fuzz_target!(|bytes: &[u8]| {
-    let alone = || GoTable::parse(bytes, 0, bytes.len() as u64, 0x40_1000);
+    let alone = || GoTable::parse(bytes, 0, bytes.len() as u64);
     let Some(table) = GoTable::find(bytes).or_else(alone) else { return };
     let Some(range) = table.range() else { return };
     let step = ((range.end - range.start) / ADDRESSES).max(1);

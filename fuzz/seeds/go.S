@@ -1,5 +1,6 @@
-# A program of two functions with the table that Go's linker makes of them (the layout of Go 1.20):
-# `runtime.goexit`, marked as outermost, and `main.b`, which has a frame.
+# A program of two functions with the table that Go's linker makes of them (the layout of Go 1.26, where
+# another section says where the code is): `runtime.goexit`, marked as outermost, and `main.b`, which has
+# a frame.
     .text
     .globl _start
 _start:
@@ -13,7 +14,7 @@ end:
     .balign 32
 table:
     .byte 0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8
-    .quad 2, 1, a
+    .quad 2, 1, 0
     .quad names - table, units - table, files - table, values - table, list - table
 names:
     .asciz "runtime.goexit"
@@ -41,4 +42,9 @@ function_a:
 function_b:
     .long b - a, name_b - names, 0, 0, stack - values, file - values, lines - values, 0, 0, 3
     .byte 0, 0, 0, 0
+    .section .go.module, "aw", @progbits
+    .balign 32
+    .quad table, names
+    .fill 20, 8, 0
+    .quad a
     .section .note.GNU-stack, "", @progbits

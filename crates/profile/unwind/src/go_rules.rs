@@ -196,11 +196,8 @@ impl GoRules {
 /// its caller's frame pointer right below the return address (cmd/internal/obj/x86/obj6.go); before Go
 /// 1.21 it was stored an instruction after the frame was made.
 fn rule(bytes: i32) -> Rule {
-    match bytes {
-        0 => Rule::framed(Registers::X86_64.sp, 8),
-        1.. => Rule::framed(Registers::X86_64.sp, bytes.saturating_add(8)).saving_fp(-2),
-        _ => Rule::UNSUPPORTED,
-    }
+    let plain = Rule::framed(Registers::X86_64.sp, bytes.saturating_add(8));
+    if bytes > 0 { plain.saving_fp(-2) } else { plain }
 }
 
 #[cfg(test)]
@@ -233,7 +230,8 @@ mod tests {
         check(0, "cfa=r7+8 ra=c-8");
         check(8, "cfa=r7+16 fp=c-16 ra=c-8");
         check(120, "cfa=r7+128 fp=c-16 ra=c-8");
-        check(-8, "unsupported");
+        // Assembly that takes its return address off the stack.
+        check(-8, "cfa=r7+0 ra=c-8");
         check(i32::MAX, "cfa=r7+2147483647 fp=c-16 ra=c-8");
     }
 }

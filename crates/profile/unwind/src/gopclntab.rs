@@ -55,16 +55,12 @@ pub struct GoPlace<'data> {
 
 impl<'data, R: ReadRef<'data>> GoTable<R> {
     /// Reads the header of a table of `len` bytes, `start` bytes into the data. `None` if it is no table
-    /// of a 64-bit little-endian program, or of an unknown version. `entry` is the address at which the
-    /// program begins to run: it places the functions where the table does not say where they are.
-    pub fn parse(data: R, start: u64, len: u64, entry: u64) -> Option<Self> {
+    /// of a 64-bit little-endian program, or of an unknown version. From Go 1.26 on the table does not say
+    /// where the code is: addresses then count from its first byte.
+    pub fn parse(data: R, start: u64, len: u64) -> Option<Self> {
         let bytes = Bytes::new(data, start, len);
         let layout = Layout::parse(&bytes)?;
-        let mut table = Self { bytes, layout, text: layout.text };
-        if layout.version.has_offsets() && table.text == 0 {
-            table.text = entry.checked_sub(table.offset_of_entry()?)?;
-        }
-        Some(table)
+        Some(Self { bytes, layout, text: layout.text })
     }
 
     /// The same table, read as a whole: for who wants all of it.
@@ -132,16 +128,6 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
     fn start_of(&self, number: u64) -> Option<u64> {
         let place = self.layout.function_start(number)?;
         self.bytes.word(place, self.layout.pc_bytes())?.checked_add(self.text)
-    }
-
-    /// The offset of the function that the kernel starts a program of the internal linker with.
-    fn offset_of_entry(&self) -> Option<u64> {
-        (0..self.layout.functions).find_map(|number| {
-            let function = self.function(number)?;
-            let name = self.name(&function)?;
-            // `_rt0_amd64_linux`, and not the `_rt0_amd64` that it jumps to.
-            (name.starts_with(b"_rt0_") && name.ends_with(b"_linux")).then_some(function.start)
-        })
     }
 
     /// The name of a function, with its package.

@@ -51,8 +51,8 @@ fn told(function: &str, source: &str) -> String {
         None => function.to_owned(),
     };
     let function = function.replace('·', ".");
-    // Behind the end of a function.
-    let source = if source == ":-1" { "?:0" } else { source };
+    // Behind the end of a function, and at marks of the linker.
+    let source = if source.starts_with(":-") { "?:0" } else { source };
     format!("{function} {source}")
 }
 
@@ -182,11 +182,43 @@ fn rules_of_two_functions() {
     let expected = ["0: end".into(), format!("2: {plain}"), format!("6: {framed}")];
     assert_eq!(rules[..3], expected);
     assert_eq!(rules[3..], [format!("10: {plain}"), "11: gap".into()]);
-    let place = table.place(start + 3).expect("a place");
-    assert_eq!((&*place.function, place.source), ("main.b", Some(("b.go".into(), 3))));
+    let mut bare = bytes.to_vec();
+    bare[0x28..0x30].fill(0);
+    bare[0x3a..0x40].fill(0);
+    for bytes in [&bytes[..], &bare] {
+        let table = GoTable::find(bytes).expect("a table");
+        let place = table.place(start + 3).expect("a place");
+        assert_eq!((&*place.function, place.source), ("main.b", Some(("b.go".into(), 3))));
+    }
 }
 
-/// The same program with another magic number in front of its table.
+/// The same program with any byte wrong, or cut off anywhere: rules in the order of their addresses.
+#[test]
+fn damaged_programs() {
+    let whole = include_bytes!("../../../../fuzz/seeds/unwind_image/go");
+    let ask = |bytes: &[u8]| {
+        if let Some(table) = GoTable::find(bytes) {
+            let range = table.range().unwrap_or_default();
+            let _ = (table.place(range.start), table.place(range.end.wrapping_sub(1)));
+        }
+        let Ok(image) = Image::parse(bytes) else { return };
+        let mut last = None;
+        image.rules(image.text(), |address, rule| {
+            assert!(last.is_none_or(|(before, other)| before < address && other != rule));
+            last = Some((address, rule));
+        });
+    };
+    for at in 0..whole.len() {
+        ask(&whole[..at]);
+        for byte in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut bytes = whole.to_vec();
+            bytes[at] = byte;
+            ask(&bytes);
+        }
+    }
+}
+
+/// A program with another magic number in front of its table.
 fn without_table(mut bytes: Vec<u8>) -> Vec<u8> {
     let is_magic =
         |mark: &[u8]| matches!(mark, [0xf0 | 0xf1 | 0xfa | 0xfb, 0xff, 0xff, 0xff, 0, 0, 1, 8]);

@@ -1,6 +1,6 @@
 //! Where an ELF file has the table.
 
-use std::ops::Range;
+use std::{cell::Cell, ops::Range};
 
 use object::{
     Endian as _, Endianness, Object as _, ObjectSection as _, ReadRef, elf,
@@ -11,12 +11,18 @@ use super::GoTable;
 
 /// Its section, by how the program was linked.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// Segments that are looked at; Go makes three to five.
+const SEGMENTS_MAX: usize = 16;
+/// Headers for which the file is searched, of those that look like the one of a table.
+const TRIES_MAX: u32 = 8;
 /// Bytes of a segment that are searched at once.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Tables begin at multiples of this.
+/// Tables and words begin at multiples of this.
 const ALIGNMENT: usize = 8;
-/// Bytes of the header that show what it is.
-const MARK_BYTES: usize = 8;
+/// The section of what the runtime knows of the program, from Go 1.26 on.
+const MODULE: &str = ".go.module";
+/// The address of the code in it, behind 22 words.
+const MODULE_TEXT_BYTES: u64 = 22 * 8;
 
 impl<'data, R: ReadRef<'data>> GoTable<R> {
     /// The table of an ELF file; `None` if it was not made by Go. Where there are no section headers, the
@@ -28,29 +34,42 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
             return None;
         }
         let loaded = |header: &&_| is_loaded(header, endian);
-        let segments = || object.elf_program_headers().iter().filter(loaded);
-        let code: Vec<Range<u64>> = segments()
+        let segments: Vec<_> =
+            object.elf_program_headers().iter().filter(loaded).take(SEGMENTS_MAX).collect();
+        let tries = Cell::new(0);
+        let code: Vec<Range<u64>> = segments
+            .iter()
             .filter(|header| header.p_flags(endian).contains(elf::PF_X))
-            .map(|header| {
-                let start = header.p_vaddr(endian);
-                start..start.saturating_add(header.p_filesz(endian))
-            })
+            .map(|header| range(header.p_vaddr(endian), header.p_filesz(endian)))
             .collect();
-        let at = |start, len| {
-            let table = Self::parse(data, start, len, object.entry())?;
+        let parts =
+            || segments.iter().map(|header| (header.p_vaddr(endian), header.file_range(endian)));
+        let at = |address, start, len| {
+            let mut table = Self::parse(data, start, len)?;
+            if table.layout.lacks_text() {
+                tries.set(tries.get() + 1);
+                if tries.get() > TRIES_MAX {
+                    return None;
+                }
+                let module = object.section_by_name(MODULE).and_then(|it| it.file_range());
+                let mut places = module.into_iter().chain(parts().map(|(_, part)| part));
+                let mark = [address, table.layout.names.checked_add(address)?];
+                table.text = places.find_map(|place| text(data, place, mark))?;
+            }
             let range = table.range()?;
             let holds = |code: &Range<u64>| code.start <= range.start && range.end <= code.end;
             code.iter().any(holds).then_some(table)
         };
         if object.sections().next().is_some() {
             let sections = SECTIONS.iter().filter_map(|name| object.section_by_name(name));
-            let mut places = sections.filter_map(|section| section.file_range());
-            return places.find_map(|(start, len)| at(start, len));
+            let mut places = sections.filter_map(|it| Some((it.address(), it.file_range()?)));
+            return places.find_map(|(address, (start, len))| at(address, start, len));
         }
-        segments().find_map(|header| {
-            let (start, len) = header.file_range(endian);
+        parts().find_map(|(address, (start, len))| {
             let end = start.checked_add(len)?.min(data.len().ok()?);
-            search(data, start..end, |found| at(found, end - found))
+            search(data, start..end, is_mark, |found| {
+                at(address.checked_add(found - start)?, found, end - found)
+            })
         })
     }
 }
@@ -59,19 +78,42 @@ fn is_loaded(header: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> b
     header.p_type(endian) == elf::PT_LOAD
 }
 
-/// Searches a part of a file for what may be the header of a table, up to one that `is_table` takes.
+fn range(start: u64, len: u64) -> Range<u64> {
+    start..start.saturating_add(len)
+}
+
+/// Where the code is, by what the runtime knows of the program (`moduledata` of Go's runtime/symtab.go),
+/// somewhere in a place of the file. It begins with the addresses of the table and of its names.
+fn text<'data>(data: impl ReadRef<'data>, place: (u64, u64), mark: [u64; 2]) -> Option<u64> {
+    let word = |at: u64| {
+        let bytes = data.read_bytes_at(at, 8).ok()?;
+        bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    };
+    let part = place.0..place.0.checked_add(place.1)?.min(data.len().ok()?);
+    let is_first = |bytes: &[u8]| bytes == mark[0].to_le_bytes();
+    search(data, part, is_first, |found| {
+        if word(found.checked_add(8)?)? != mark[1] {
+            return None;
+        }
+        word(found.checked_add(MODULE_TEXT_BYTES)?)
+    })
+}
+
+/// Searches a part of a file for words that may be the beginning of something, up to one of which
+/// `take` makes it.
 fn search<'data, T>(
     data: impl ReadRef<'data>,
     part: Range<u64>,
-    is_table: impl Fn(u64) -> Option<T>,
+    is_mark: impl Fn(&[u8]) -> bool,
+    take: impl Fn(u64) -> Option<T>,
 ) -> Option<T> {
     let mut at = part.start;
     while at < part.end {
         let piece = data.read_bytes_at(at, PIECE_BYTES.min(part.end - at)).ok()?;
         let marks = piece.chunks_exact(ALIGNMENT).enumerate().filter(|(_, mark)| is_mark(mark));
         for (index, _) in marks {
-            if let Some(table) = is_table(at + (index * ALIGNMENT) as u64) {
-                return Some(table);
+            if let Some(found) = take(at + (index * ALIGNMENT) as u64) {
+                return Some(found);
             }
         }
         at += PIECE_BYTES;
@@ -79,8 +121,7 @@ fn search<'data, T>(
     None
 }
 
-/// The magic number of some version, its zeroes, and the bytes of a pointer.
+/// The beginning of a table: the magic number of some version, zeroes, and the bytes of a pointer.
 fn is_mark(bytes: &[u8]) -> bool {
-    const _: () = assert!(MARK_BYTES == ALIGNMENT);
     matches!(bytes, [0xfb | 0xfa | 0xf0 | 0xf1, 0xff, 0xff, 0xff, 0, 0, 1 | 2 | 4, 8])
 }

@@ -91,6 +91,11 @@ impl Layout {
         Some(layout)
     }
 
+    /// Whether the table does not say what addresses count from.
+    pub(super) fn lacks_text(&self) -> bool {
+        self.version.has_offsets() && self.text == 0
+    }
+
     /// Bytes of an address.
     pub(super) fn pc_bytes(&self) -> u64 {
         if self.version.has_offsets() { 4 } else { POINTER_BYTES }

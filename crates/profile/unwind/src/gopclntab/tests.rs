@@ -120,7 +120,7 @@ fn magic(version: Version) -> u8 {
 const VERSIONS: [Version; 4] = [Version::Go1_2, Version::Go1_16, Version::Go1_18, Version::Go1_20];
 
 fn parse(bytes: &[u8]) -> Option<GoTable<&[u8]>> {
-    GoTable::parse(bytes, 0, bytes.len() as u64, 0)
+    GoTable::parse(bytes, 0, bytes.len() as u64)
 }
 
 #[test]
@@ -159,20 +159,6 @@ fn sizes_of_frames_and_flags() {
         assert_eq!(sizes, [(0, A + 4), (24, A + 14), (0, B)], "{version:?}");
         assert!(table.stack_bytes(&b).is_none() && table.function(2).is_none());
     }
-}
-
-/// A program that says where it begins to run, and not where its code is.
-#[test]
-fn the_entry_point_places_the_code() {
-    let mut bytes = Parts::table(Version::Go1_20);
-    bytes[24..32].fill(0);
-    let range = |bytes: &[u8]| {
-        GoTable::parse(bytes, 0, bytes.len() as u64, 0x1010).and_then(|table| table.range())
-    };
-    assert_eq!(range(&bytes), None);
-    let names = bytes.windows(14).position(|names| names == b"main.a\0main.b\0").expect("names");
-    bytes[names..names + 14].copy_from_slice(b"_rt0_y_linux\0\0");
-    assert_eq!(range(&bytes), Some(0x1010..0x1010 + (END - A)));
 }
 
 /// Any byte wrong, any byte missing: an answer or none.
