@@ -10,10 +10,13 @@ use crate::{
     target::emulation_percent,
 };
 
-/// Builds the server; `None` if there is no Go.
-fn server(folder: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
+/// Builds a program; `None` if there is no Go, and where its table is not used for walks.
+fn build(folder: &Path, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return None;
+    }
     let program = folder.join(name);
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/profile/go/server.go");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/profile/go").join(source);
     let mut go = Command::new("go");
     go.env("GOFLAGS", "").arg("build").args(flags).arg("-o").arg(&program).arg(source);
     let Ok(output) = go.output() else {
@@ -48,7 +51,7 @@ fn a_server_in_go_is_whole_and_has_names() {
         ("independent", &["-buildmode=pie", stripped]),
     ];
     for (name, flags) in builds {
-        let Some(program) = server(folder.path(), name, flags) else { return };
+        let Some(program) = build(folder.path(), "server.go", name, flags) else { return };
         let run = launch(folder.path(), &["-F", "499"], &program, &["2000"]);
         let samples = run.samples();
         let broken = run.number("/stacks/broken") + run.number("/stacks/truncated");
@@ -63,4 +66,20 @@ fn a_server_in_go_is_whole_and_has_names() {
         assert!(serving > 20.0 && handling > 5.0, "{name}: {:?}", run.folded);
         assert!(run.samples_with("+0x") * 100 < samples, "{name}: {:?}", run.folded);
     }
+}
+
+/// Each of them runs on a stack of its own: the goroutine's, and that of the thread.
+#[test]
+fn walks_go_through_c_and_back() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some(program) = build(folder.path(), "calls.go", "calls", &[]) else { return };
+    let run = launch(folder.path(), &["-F", "499"], &program, &["1500"]);
+    let is_whole = |stack: &str| {
+        let names = ["goexit", ";main.callsC;", "asmcgocall", ";c_middle;", ";main.goWork;"];
+        let places = names.map(|name| stack.find(name));
+        places.is_sorted() && places[0].is_some() && stack.contains(";main.spin")
+    };
+    let whole = run.folded.iter().filter(|(stack, _)| is_whole(stack));
+    let whole: u64 = whole.map(|(_, count)| count).sum();
+    assert!(run.samples() > 300 && whole * 100 > run.samples() * 90, "{:?}", run.folded);
 }
