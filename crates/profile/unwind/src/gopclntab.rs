@@ -55,8 +55,9 @@ pub struct GoPlace<'data> {
 
 impl<'data, R: ReadRef<'data>> GoTable<R> {
     /// Reads the header of a table of `len` bytes, `start` bytes into the data. `None` if it is no table
-    /// of a 64-bit little-endian program, or of an unknown version. From Go 1.26 on the table does not say
-    /// where the code is: addresses then count from its first byte.
+    /// of a 64-bit little-endian program, or of an unknown version. Tables of Go 1.26 and later
+    /// do not say where the code is, nor do those of shared libraries: addresses then count from its first
+    /// byte.
     pub fn parse(data: R, start: u64, len: u64) -> Option<Self> {
         let bytes = Bytes::new(data, start, len);
         let layout = Layout::parse(&bytes)?;

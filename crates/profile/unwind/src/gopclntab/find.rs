@@ -19,14 +19,18 @@ const TRIES_MAX: u32 = 8;
 const PIECE_BYTES: u64 = 1 << 20;
 /// Tables and words begin at multiples of this.
 const ALIGNMENT: usize = 8;
+/// Sections by which a program is known to be of Go. Linkers of C may put the table into a larger section.
+const MARKS: [&str; 2] = [".go.buildinfo", ".note.go.buildid"];
+/// The address of the code in the header, in Go 1.18 to 1.25.
+const HEADER_TEXT_BYTES: u64 = 24;
 /// The section of what the runtime knows of the program, from Go 1.26 on.
 const MODULE: &str = ".go.module";
 /// The address of the code in it, behind 22 words.
 const MODULE_TEXT_BYTES: u64 = 22 * 8;
 
 impl<'data, R: ReadRef<'data>> GoTable<R> {
-    /// The table of an ELF file; `None` if it was not made by Go. Where there are no section headers, the
-    /// segments are searched for it.
+    /// The table of an ELF file; `None` if it was not made by Go. Where no section header leads to it,
+    /// the segments are searched for it.
     pub fn find(data: R) -> Option<Self> {
         let object = ElfFile64::<Endianness, R>::parse(data).ok()?;
         let endian = object.endian();
@@ -54,16 +58,20 @@ impl<'data, R: ReadRef<'data>> GoTable<R> {
                 let module = object.section_by_name(MODULE).and_then(|it| it.file_range());
                 let mut places = module.into_iter().chain(parts().map(|(_, part)| part));
                 let mark = [address, table.layout.names.checked_add(address)?];
-                table.text = places.find_map(|place| text(data, place, mark))?;
+                let relocated = || relocated(&object, address.checked_add(HEADER_TEXT_BYTES)?);
+                table.text =
+                    relocated().or_else(|| places.find_map(|place| text(data, place, mark)))?;
             }
             let range = table.range()?;
             let holds = |code: &Range<u64>| code.start <= range.start && range.end <= code.end;
             code.iter().any(holds).then_some(table)
         };
-        if object.sections().next().is_some() {
-            let sections = SECTIONS.iter().filter_map(|name| object.section_by_name(name));
-            let mut places = sections.filter_map(|it| Some((it.address(), it.file_range()?)));
-            return places.find_map(|(address, (start, len))| at(address, start, len));
+        let sections = SECTIONS.iter().filter_map(|name| object.section_by_name(name));
+        let mut places = sections.filter_map(|it| Some((it.address(), it.file_range()?)));
+        let found = places.find_map(|(address, (start, len))| at(address, start, len));
+        let is_go = || MARKS.iter().any(|name| object.section_by_name(name).is_some());
+        if found.is_some() || object.sections().next().is_some() && !is_go() {
+            return found;
         }
         parts().find_map(|(address, (start, len))| {
             let end = start.checked_add(len)?.min(data.len().ok()?);
@@ -80,6 +88,17 @@ fn is_loaded(header: &elf::ProgramHeader64<Endianness>, endian: Endianness) -> b
 
 fn range(start: u64, len: u64) -> Range<u64> {
     start..start.saturating_add(len)
+}
+
+/// What the dynamic linker writes at an address of a program that may lie anywhere, as if it lay where
+/// its file says.
+fn relocated<'data, R: ReadRef<'data>>(
+    object: &ElfFile64<'data, Endianness, R>,
+    address: u64,
+) -> Option<u64> {
+    let mut all = object.dynamic_relocations()?;
+    let (_, relocation) = all.find(|(place, _)| *place == address)?;
+    u64::try_from(relocation.addend()).ok().filter(|&text| text != 0)
 }
 
 /// Where the code is, by what the runtime knows of the program (`moduledata` of Go's runtime/symtab.go),
