@@ -10,16 +10,18 @@ use std::{
 
 use wingbeat_unwind::{Cfa, GoTable, Image, Rule};
 
-/// Flags of `go build`, apart from those of the linker.
-const POSITION_INDEPENDENT: &[&str] = &["-buildmode=pie"];
+/// Has a program linked by the linker of C.
+const EXTERNAL: &str = "-linkmode=external";
 
-/// Builds the program; `None` if there is no Go.
-fn build(folder: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
-    let program = folder.join(name);
+/// Builds the program; `None` if there is no Go. `mode` is that of `go build`.
+fn build(folder: &Path, mode: &str, linker: &str) -> Option<PathBuf> {
+    let program = folder.join(if linker.contains("-s") { "bare" } else { "plain" });
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go/program.go");
     let mut go = Command::new("go");
-    // Without C, so that all of the code is Go's.
-    go.env("CGO_ENABLED", "0").env("GOFLAGS", "").arg("build").args(flags).arg("-o").arg(&program);
+    // Without C, so that all of the code is Go's, unless it is linked by C's linker.
+    let has_c = if linker.contains(EXTERNAL) { "1" } else { "0" };
+    go.env("CGO_ENABLED", has_c).env("GOFLAGS", "").arg("build");
+    go.arg(format!("-buildmode={mode}")).arg(format!("-ldflags={linker}")).arg("-o").arg(&program);
     let Ok(output) = go.arg(source).output() else {
         eprintln!("skipped: there is no go (package golang-go)");
         return None;
@@ -66,13 +68,16 @@ fn addresses(program: &Path) -> Vec<(u64, String)> {
             let name = rest.strip_prefix("T ").or(rest.strip_prefix("t "))?;
             Some((u64::from_str_radix(address, 16).ok()?, name))
         })
-        // Marks, not functions.
-        .filter(|(_, name)| !["runtime.text", "runtime.etext"].contains(name))
         .collect();
     starts.sort_unstable();
     starts.dedup_by_key(|(start, _)| *start);
+    // Marks of the linker, not functions.
+    let is_mark = |name: &str| {
+        ["runtime.text", "runtime.etext"].contains(&name) || name.starts_with("go:text")
+    };
     let mut all: Vec<(u64, String)> = starts
         .windows(2)
+        .filter(|pair| !is_mark(pair[0].1))
         .flat_map(|pair| {
             let last = pair[1].0 - 1;
             [0, 1, 7, 30, 100, 500].map(|more| ((pair[0].0 + more).min(last), pair[0].1.to_owned()))
@@ -95,9 +100,12 @@ fn places(bytes: &[u8], addresses: &[u64]) -> Vec<String> {
 }
 
 /// What the stripped build of the program tells about addresses, found with and without section headers.
-fn stripped(folder: &Path, flags: &[&str], addresses: &[u64]) -> Vec<String> {
-    let flags = [flags, &["-ldflags=-s -w"]].concat();
-    let mut bytes = fs::read(build(folder, "bare", &flags).expect("as before")).expect("file");
+fn stripped(folder: &Path, mode: &str, linker: &str, addresses: &[u64]) -> Vec<String> {
+    let program = build(folder, mode, &format!("-s -w {linker}")).expect("as before");
+    let mut bytes = fs::read(program).expect("file");
+    if linker == EXTERNAL {
+        return places(&bytes, addresses);
+    }
     let found = places(&bytes, addresses);
     bytes[0x28..0x30].fill(0);
     bytes[0x3a..0x40].fill(0);
@@ -116,27 +124,32 @@ fn compare(found: &[String], expected: &[String]) {
 #[test]
 fn names_and_lines_are_those_of_go() {
     let folder = tempfile::tempdir().expect("folder");
-    let Some(plain) = build(folder.path(), "plain", &[]) else { return };
+    let Some(plain) = build(folder.path(), "exe", "") else { return };
     let addresses: Vec<u64> = addresses(&plain).into_iter().map(|(address, _)| address).collect();
     let input = addresses.iter().map(|address| format!("{address:#x}\n")).collect();
     let output = tool("addr2line", &plain, input);
     let lines: Vec<&str> = output.lines().collect();
     let told = |pair: &[&str]| told(pair[0], pair[pair.len() - 1]);
     let expected: Vec<String> = lines.chunks(2).map(told).collect();
-    compare(&stripped(folder.path(), &[], &addresses), &expected);
+    compare(&stripped(folder.path(), "exe", "", &addresses), &expected);
 }
 
 /// Go's addr2line does not read such programs.
 #[test]
 fn names_in_position_independent_code_are_those_of_its_symbols() {
     let folder = tempfile::tempdir().expect("folder");
-    let Some(plain) = build(folder.path(), "plain", POSITION_INDEPENDENT) else { return };
-    let (addresses, names): (Vec<u64>, Vec<String>) = addresses(&plain).into_iter().unzip();
-    let function = |text: &str| text.rsplit_once(' ').expect("two words").0.to_owned();
-    let found = stripped(folder.path(), POSITION_INDEPENDENT, &addresses);
-    let found: Vec<String> = found.iter().map(|text| function(text)).collect();
-    let expected: Vec<String> = names.iter().map(|name| function(&told(name, "?:0"))).collect();
-    compare(&found, &expected);
+    for linker in ["", EXTERNAL] {
+        let Some(plain) = build(folder.path(), "pie", linker) else { return };
+        let mut told_by_symbols = addresses(&plain);
+        let has_package = |name: &str| name.contains('.') && !name.ends_with(".cold");
+        told_by_symbols.retain(|(_, name)| linker.is_empty() || has_package(name));
+        let (addresses, names): (Vec<u64>, Vec<String>) = told_by_symbols.into_iter().unzip();
+        let function = |text: &str| text.rsplit_once(' ').expect("two words").0.to_owned();
+        let found = stripped(folder.path(), "pie", linker, &addresses);
+        let found: Vec<String> = found.iter().map(|text| function(text)).collect();
+        let expected: Vec<String> = names.iter().map(|name| function(&told(name, "?:0"))).collect();
+        compare(&found, &expected);
+    }
 }
 
 /// The rule of the call frame information is that of Go's table, but for what the latter knows better.
@@ -146,7 +159,7 @@ fn rules_are_those_of_the_call_frame_information() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let Some(plain) = build(folder.path(), "plain", &[]) else { return };
+    let Some(plain) = build(folder.path(), "exe", "") else { return };
     let bytes = fs::read(&plain).expect("file");
     let image = Image::parse(&*bytes).expect("ELF");
     let (mut end, mut left, mut signal, mut compared) = (0, 0, 0, 0);
