@@ -59,9 +59,7 @@ fn a_server_in_go_is_whole_and_has_names() {
         let limit = samples as f64 * (0.5 + emulation_percent()) / 100.0 + 3.0;
         assert!(samples > 300 && broken as f64 <= limit, "{name}: {}", run.summary);
         assert!(samples_from(&run, &OUTERMOST) * 100 > samples * 99, "{name}: {:?}", run.folded);
-        let serving = "runtime.goexit;net/http.(*Server).Serve.func";
-        let serving =
-            run.percent_with(serving).max(run.percent_with(&serving.replace(";net", ".abi0;net")));
+        let serving = run.percent_with(";net/http.(*conn).serve;");
         let handling = run.percent_with(";main.handle;main.items;");
         assert!(serving > 20.0 && handling > 5.0, "{name}: {:?}", run.folded);
         assert!(run.samples_with("+0x") * 100 < samples, "{name}: {:?}", run.folded);
