@@ -1,7 +1,7 @@
 //! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
 //! fuzzer need not find each format out. `docs/fuzzing.md` tells when to run it.
 //!
-//! Those of `elf` and `unwind_image` are made from `seeds/code.S` by gcc.
+//! Those of `elf`, `unwind_image` and `gopclntab` are made from `seeds/code.S` and `seeds/go.S` by gcc.
 
 use std::{
     error::Error,
@@ -87,6 +87,11 @@ fn main() -> Result<()> {
     let elf = assemble(&seeds.join("code.S"))?;
     save("elf", "code", &fs::read(&elf)?)?;
     save("unwind_image", "code", &fs::read(&elf)?)?;
+    let go = fs::read(assemble(&seeds.join("go.S"))?)?;
+    save("unwind_image", "go", &go)?;
+    save("gopclntab", "program", &go)?;
+    let magic = go.windows(4).position(|bytes| bytes == b"\xf1\xff\xff\xff").ok_or("no table")?;
+    save("gopclntab", "table", &go[magic..])?;
     Ok(())
 }
 
@@ -319,7 +324,8 @@ fn pcapng() -> Vec<u8> {
 
 /// Links the source, with an index of its call frame information.
 fn assemble(source: &Path) -> Result<PathBuf> {
-    let elf = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/code.elf");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target");
+    let elf = folder.join(source.file_name().unwrap_or_default()).with_extension("elf");
     fs::create_dir_all(elf.with_file_name(""))?;
     run(Command::new("gcc")
         .args(["-nostdlib", "-static", "-Wl,--build-id,--eh-frame-hdr,-n,-s", "-o"])

@@ -21,8 +21,9 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 3] = [
+pub(super) const TOOLS: [Tool; 4] = [
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
+    Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
     Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
 ];
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn only_what_is_missing_is_installed() {
         let [.., valgrind] = TOOLS;
-        check(&nothing(), &[], Some(install("clang iproute2 valgrind")));
+        check(&nothing(), &[], Some(install("clang golang-go iproute2 valgrind")));
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
         check(&Found { missing: Vec::new(), ..nothing() }, &[], Some(Step::BuildRunner));
         let complete = Found { missing: Vec::new(), runner: true, installs: true };
@@ -109,7 +110,7 @@ mod tests {
 
     #[test]
     fn stale_lists_are_fetched_once() {
-        let packages = || install("clang iproute2 valgrind");
+        let packages = || install("clang golang-go iproute2 valgrind");
         let failed = (packages(), false);
         let fetched = (Step::AptUpdate, true);
         check(&nothing(), slice::from_ref(&failed), Some(Step::AptUpdate));
@@ -125,16 +126,20 @@ mod tests {
         check(&without_rights, &[], Some(Step::BuildRunner));
         check(&without_rights, slice::from_ref(&runner_failed), None);
         // The package is there, and the program is not.
-        check(&nothing(), &[(install("clang iproute2 valgrind"), true), runner_failed], None);
+        check(
+            &nothing(),
+            &[(install("clang golang-go iproute2 valgrind"), true), runner_failed],
+            None,
+        );
     }
 
     #[test]
     fn losses_say_what_does_not_work() {
-        let lines = losses(&Found { missing: vec![TOOLS[2]], runner: true, installs: false });
+        let lines = losses(&Found { missing: vec![TOOLS[3]], runner: true, installs: false });
         let expected = "valgrind, for benchmarks that count instructions; as root, run \
                         `apt-get install valgrind`";
         assert_eq!(lines, [expected]);
-        assert_eq!(losses(&nothing()).len(), 4);
+        assert_eq!(losses(&nothing()).len(), 5);
         assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
     }
 

@@ -16,7 +16,11 @@ use object::{
 
 use wingbeat_profile_common::unwind::Rule;
 
-use crate::interpret::{Bytes, Registers, rule_of};
+use crate::{
+    go_rules::GoRules,
+    gopclntab::GoTable,
+    interpret::{Bytes, Registers, rule_of},
+};
 
 /// Why a file has no tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +84,8 @@ pub struct Image {
     bases: BaseAddresses,
     /// By address.
     entries: Vec<Entry>,
+    /// What Go tells about its functions; it comes before the entries.
+    go: Option<GoRules>,
 }
 
 impl Image {
@@ -119,6 +125,9 @@ impl Image {
             debug_frame: section(".debug_frame"),
             bases: BaseAddresses::default().set_text(address(".text")).set_got(address(".got")),
             entries: Vec::new(),
+            go: (registers == Registers::X86_64)
+                .then(|| GoTable::find(data).and_then(|table| GoRules::read(&table)))
+                .flatten(),
         };
         let index = index.and_then(|index| image.read_index(&index, &segments));
         image.find_entries(index);
@@ -132,12 +141,12 @@ impl Image {
 
     /// Whether there is code in a stretch.
     pub(crate) fn has_code(&self, stretch: &Range<u64>) -> bool {
-        self.code.iter().any(|range| range.start < stretch.end && stretch.start < range.end)
+        self.code.iter().any(|range| overlap(range, stretch))
     }
 
-    /// Entries for functions.
+    /// Entries for functions, those of Go's table included.
     pub fn entries(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.go.as_ref().map_or(0, GoRules::functions)
     }
 
     /// Bytes of the sections that the rules come from.
@@ -254,6 +263,32 @@ impl Image {
                 last = Some(rule);
             }
         };
+        let Some(go) = self.go.as_ref().filter(|go| overlap(&go.range(), &stretch)) else {
+            return self.rules_of_entries(stretch.clone(), &mut emit);
+        };
+        let mut unreadable = Unreadable::default();
+        let mut of_entries = |part: Range<u64>, emit: &mut dyn FnMut(u64, Rule)| {
+            if part.start < part.end {
+                unreadable.entries += self.rules_of_entries(part, emit).entries;
+            }
+        };
+        of_entries(stretch.start..go.range().start, &mut emit);
+        for (part, rule) in go.rules(stretch.clone()) {
+            match rule {
+                Some(rule) => emit(part.start, rule),
+                None => of_entries(part, &mut emit),
+            }
+        }
+        of_entries(go.range().end.max(stretch.start)..stretch.end, &mut emit);
+        unreadable
+    }
+
+    /// The same, by call frame information alone. Neighbours may be the same.
+    fn rules_of_entries(
+        &self,
+        stretch: Range<u64>,
+        mut emit: &mut dyn FnMut(u64, Rule),
+    ) -> Unreadable {
         let mut unreadable = Unreadable::default();
         let mut context = UnwindContext::new();
         let mut at = stretch.start;
@@ -285,6 +320,10 @@ impl Image {
         }
         unreadable
     }
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 type ProgramHeader = <FileHeader64<Endianness> as FileHeader>::ProgramHeader;

@@ -8,10 +8,13 @@
 //!
 //! There is no process, no kernel and no clock here: bytes go in, tables come out.
 
+mod go_rules;
+mod gopclntab;
 mod image;
 mod interpret;
 mod table;
 
+pub use gopclntab::{GoPlace, GoTable};
 pub use image::{Image, ImageError, Unreadable};
 pub use table::{RuleId, Rules, Table};
 pub use wingbeat_profile_common::unwind::{Cfa, FramePointer, ReturnAddress, Rule};

@@ -8,6 +8,7 @@ mod accuracy;
 mod debuginfod;
 mod failures;
 mod files;
+mod go;
 mod namespaces;
 mod processes;
 #[expect(dead_code, reason = "other tests need the rest of it")]

@@ -24,6 +24,9 @@ pub enum Cfa {
     Signal = 5,
     /// An expression or a register that a walker does not know.
     Unsupported = 6,
+    /// Along the frame pointer, which leads to another stack: that of a coroutine, from functions that
+    /// the runtime calls on a stack of its own.
+    OtherStack = 7,
 }
 
 /// Where the caller's frame pointer is.
@@ -89,6 +92,7 @@ impl Rule {
     pub const GAP: Self = Self::NOTHING;
     pub const END: Self = Self { cfa: Cfa::End, ..Self::NOTHING };
     pub const SIGNAL: Self = Self { cfa: Cfa::Signal, ..Self::NOTHING };
+    pub const OTHER_STACK: Self = Self { cfa: Cfa::OtherStack, ..Self::NOTHING };
     pub const UNSUPPORTED: Self = Self { cfa: Cfa::Unsupported, ..Self::NOTHING };
 
     /// What most rules are: the canonical frame address at a distance in bytes from a register, and the
@@ -114,6 +118,7 @@ impl fmt::Debug for Rule {
             Cfa::End => return f.write_str("end"),
             Cfa::Signal => return f.write_str("signal"),
             Cfa::Unsupported => return f.write_str("unsupported"),
+            Cfa::OtherStack => return f.write_str("other stack"),
             Cfa::Register => write!(f, "cfa=r{register}{offset:+}")?,
             Cfa::Memory => write!(f, "cfa=*(r{register}{offset:+}){addend:+}")?,
             Cfa::Plt => write!(f, "cfa=plt{offset}")?,

@@ -194,12 +194,22 @@ pub fn step(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Result<
 /// without call frame information marks the end of the stack.
 #[inline(always)]
 pub fn along_frame_pointer(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Problem> {
+    follow(frame, SAME_STACK_BYTES, memory)
+}
+
+/// The same, where a frame pointer that leads down by less than `same_stack_bytes` is wrong.
+#[inline(always)]
+fn follow(
+    frame: &mut Frame,
+    same_stack_bytes: u64,
+    memory: &mut impl Memory,
+) -> Result<bool, Problem> {
     let fp = frame.fp().ok_or(Problem::NoRule)?;
     if fp == 0 {
         return Ok(false);
     }
     let sp = frame.sp();
-    if fp & 7 != 0 || !is_user(fp) || fp < sp && sp - fp < SAME_STACK_BYTES {
+    if fp & 7 != 0 || !is_user(fp) || fp < sp && sp - fp < same_stack_bytes {
         return Err(Problem::NoRule);
     }
     let ip = memory.word(fp + 8).ok_or(Problem::Unreadable)?;
@@ -226,6 +236,8 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
         Cfa::End => return Ok(false),
         Cfa::Signal => return interrupted(frame, memory),
         Cfa::Gap => return Err(Problem::NoRule),
+        // The two stacks may be neighbours.
+        Cfa::OtherStack => return follow(frame, 0, memory),
         Cfa::Unsupported => return Err(Problem::Unsupported),
         Cfa::Register | Cfa::Memory | Cfa::Plt => {}
     }

@@ -1,4 +1,5 @@
-//! Asks blazesym, batch by batch, and falls back on `module+0xoffset`.
+//! Asks blazesym, batch by batch, then the table of functions that Go programs have, and falls back on
+//! `module+0xoffset`.
 
 use std::{
     collections::BTreeMap,
@@ -12,10 +13,12 @@ use blazesym::symbolize::{
     Input, Symbolized, Symbolizer,
     source::{Elf, Kernel, Source},
 };
+use wingbeat_unwind::GoPlace;
 
 use super::{
     debug_info::FOLDERS,
     demangle::demangled,
+    go::GoNames,
     jit::{Jits, Told},
     places::{CodePlace, Places, Space},
     refused::Refused,
@@ -64,9 +67,10 @@ pub(super) fn names(
         let mut has_all_names = true;
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
         let symbolizer = symbolizer(debug_files);
+        let go = GoNames::new(&recorder.binaries, space);
         for batch in members.chunks(BATCH) {
             let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
-            let answers = lookup.ask(&symbolizer, space, &asked, &told);
+            let answers = lookup.ask(&symbolizer, &go, space, &asked, &told);
             for (&index, named) in batch.iter().zip(answers) {
                 has_all_names &= lookup.tables.has_name(&named);
                 names[index] = Some(named);
@@ -109,12 +113,13 @@ impl Lookup<'_> {
     fn ask(
         &mut self,
         symbolizer: &Symbolizer,
+        go: &GoNames<'_>,
         space: Space,
         places: &[&CodePlace],
         told: &Told,
     ) -> Vec<Named> {
         match space {
-            Space::File(id) => self.ask_file(symbolizer, id, places),
+            Space::File(id) => self.ask_file(symbolizer, go, id, places),
             Space::Kernel => self.ask_kernel(symbolizer, places),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
@@ -142,6 +147,7 @@ impl Lookup<'_> {
     fn ask_file(
         &mut self,
         symbolizer: &Symbolizer,
+        go: &GoNames<'_>,
         id: BinaryId,
         places: &[&CodePlace],
     ) -> Vec<Named> {
@@ -162,14 +168,37 @@ impl Lookup<'_> {
                 });
             }
         }
-        let module = self.tables.binary_name(binary);
+        // Searched for when a symbol is missing.
+        let mut go_table = None;
         let or_address = |(named, place): (Option<Named>, &&CodePlace)| {
             named.unwrap_or_else(|| {
-                let name = format!("{module}+0x{:x}", place.address);
-                self.tables.named(Some(binary), (name, false))
+                let go_table = go_table.get_or_insert_with(|| go.table()).as_ref();
+                let found = go_table.and_then(|table| table.place(place.address));
+                self.go_or_address(binary, found, place)
             })
         };
         names.into_iter().zip(places).map(or_address).collect()
+    }
+
+    /// What Go's table says, or else where the address lies in the file.
+    fn go_or_address(
+        &mut self,
+        binary: model::BinaryId,
+        found: Option<GoPlace<'_>>,
+        place: &CodePlace,
+    ) -> Named {
+        match found {
+            Some(GoPlace { function, source }) => {
+                let source = source.as_ref().map(|(file, line)| (&**file, *line));
+                let line = self.tables.source_line(function.into_owned(), source);
+                Named { binary: Some(binary), lines: vec![line] }
+            }
+            None => {
+                let module = self.tables.binary_name(binary);
+                let name = format!("{module}+0x{:x}", place.address);
+                self.tables.named(Some(binary), (name, false))
+            }
+        }
     }
 
     fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&CodePlace]) -> Vec<Named> {

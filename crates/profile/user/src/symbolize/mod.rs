@@ -5,6 +5,7 @@
 
 pub(crate) mod debug_info;
 mod demangle;
+mod go;
 mod jit;
 pub(crate) mod jitdump;
 mod lookup;

@@ -83,6 +83,7 @@ mod tests {
             0x1fff => Rule::framed(SP, 0x20),
             0x2fff => Rule::framed(SP, 0x10).saving_fp(-2),
             0x3fff => Rule::END,
+            0x5fff => Rule::OTHER_STACK,
             0x8000.. => return None,
             _ => Rule::GAP,
         })
@@ -120,5 +121,13 @@ mod tests {
         check(start(0x5000, Some(0x7011)), &words, &[], no_frame_pointer);
         check(start(0x5000, Some(0x6ff0)), &words, &[], no_frame_pointer);
         check(start(0x5000, None), &words, &[], no_frame_pointer);
+    }
+
+    #[test]
+    fn another_stack_may_lie_below() {
+        let words = [0, ENTRY, 9, 9];
+        let start = |ip| Frame::new(ip, 0x7018, Some(0x7000), true);
+        check(start(0x6000), &words, &[ENTRY], Ok(()));
+        check(start(0x5000), &words, &[], Err(BrokenReason::NoFramePointer));
     }
 }
