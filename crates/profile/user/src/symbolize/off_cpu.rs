@@ -100,13 +100,14 @@ pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks) -> O
         if span.below > 0 {
             add_sum(State::Short, span.below_ns, span.below);
         }
-        if mode != Mode::Wall || span.on_cpu_ns == 0 {
+        if mode != Mode::Wall {
             continue;
         }
-        // Its samples share the time. Without any, it has a row of its own.
+        // Its samples share the time, even if there is none: that of a thread which becomes another program
+        // as it is sampled. Without samples, it has a row of its own.
         if samples.contains_key(&thread) {
             *on_cpu_ns.entry(thread).or_default() += span.on_cpu_ns;
-        } else {
+        } else if span.on_cpu_ns > 0 {
             add_sum(State::Running, span.on_cpu_ns, 0);
         }
     }
