@@ -1,10 +1,10 @@
 //! Stacks of programs as compilers make them when nobody asks for frame pointers.
 
-use std::{path::Path, process::Command};
+use std::{path::Path, process::Command, thread, time::Duration};
 
 use crate::{
-    support::{Run, build_with, launch, turn_in_folder},
-    target::emulation_percent,
+    support::{Run, build_with, launch, profile, turn_in_folder},
+    target::{Background, emulation_percent},
 };
 
 /// What compilers do by default, and calls that stay calls.
@@ -40,6 +40,46 @@ fn a_program_without_frame_pointers_is_whole() {
         assert!(run.percent_with(&tower) > 99.0, "{name}: {:?}", run.folded);
         assert!(run.percent_with(";main;middle;inner") > 95.0, "{name}: {:?}", run.folded);
     }
+}
+
+/// Whatever the number of its mappings is: they are searched step by step.
+#[test]
+fn a_process_that_runs_already_is_whole() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+#include <sys/mman.h>
+OWN long inner(long a) { long sum = 0; for (volatile long i = 0; i < 1000; i++) sum += a * i; return sum; }
+OWN long middle(long a) { return inner(a) + inner(a + 1); }
+int main(int count, char **words) {
+    long sum = 0;
+    for (int i = atoi(words[1]); i > 0; i--) {
+        // With a page between them that is not run.
+        char *place = mmap(0, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mprotect(place, 4096, PROT_READ | PROT_EXEC)) return 1;
+    }
+    while (count) sum += middle(sum);
+    return sum == 42;
+}"#;
+    let program = build_with(folder.path(), "runs", source, BARE);
+    for mappings in ["0", "1", "2", "3"] {
+        let running = Background::start(&program, &[mappings]);
+        thread::sleep(Duration::from_millis(100));
+        let pid = running.pid();
+        let run = profile(folder.path(), &["-F", "499", "-d", "500ms", "--pid", &pid], &[]);
+        is_whole(&run);
+        assert!(run.percent_with("runs;_start;") > 99.0, "{mappings}: {:?}", run.folded);
+    }
+}
+
+/// Most of their time goes into `fork`, `execve` and their end, where the memory of one program is gone, and
+/// that of the next one is not mapped yet.
+#[test]
+fn processes_of_a_millisecond_are_whole() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let script = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i + 1)); done";
+    let run = profile(folder.path(), &["-F", "4999"], &["sh", "-c", script]).ended_with(0);
+    let complete = run.number("/stacks/complete") as f64 / run.samples() as f64;
+    assert!(complete * 100.0 > 98.0 - emulation_percent(), "{}", run.summary);
 }
 
 #[test]
