@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
     flag,
-    low_level::{pipe, unregister},
+    low_level::pipe,
 };
 
 /// Width of text where there is no terminal to ask.
@@ -135,20 +135,16 @@ pub(crate) fn progress_target(is_hidden: bool) -> ProgressDrawTarget {
     }
 }
 
-/// Runs something that the first signal asks to end. A second one does what it usually does.
+/// Runs something that the first signal asks to end. A second one does what it usually does, and so does
+/// each once it is over: a program calls this once.
 pub(crate) fn interruptible<T>(run: impl FnOnce(&AtomicBool) -> T) -> T {
     let stop = Arc::new(AtomicBool::new(false));
-    let mut handlers = Vec::new();
     for signal in ENDING {
-        // Without handlers a signal just ends it.
-        handlers.extend(flag::register_conditional_default(signal, Arc::clone(&stop)));
-        handlers.extend(flag::register(signal, Arc::clone(&stop)));
+        // Without handlers a signal just ends it. They stay: without any, signal-hook ignores a signal.
+        let _ = flag::register_conditional_default(signal, Arc::clone(&stop));
+        let _ = flag::register(signal, Arc::clone(&stop));
     }
     let found = run(&stop);
-    for handler in handlers {
-        unregister(handler);
-    }
-    // From here on a signal ends the program at once.
     stop.store(true, Ordering::Relaxed);
     found
 }
