@@ -27,7 +27,7 @@ use self::{
     functions::Functions,
     target::Target,
     text::text,
-    tools::{Job, PERF, Run, Tool},
+    tools::{Job, PERF, Run, Tool, WINGBEAT},
 };
 use crate::{
     comparison::{Common, Origin, Stop, build, chosen, fresh, need_root},
@@ -148,7 +148,8 @@ impl Bed<'_> {
             note: tool.lacks().map(not_installed),
             ..Row::default()
         };
-        let mut rows: Vec<Row> = self.tools.iter().map(row).collect();
+        let tools = self.tools.iter().filter(|tool| !target.with_all || tool.name == WINGBEAT);
+        let mut rows: Vec<Row> = tools.map(row).collect();
         for round in 0..self.args.rounds {
             if let Err(error) = self.round(target, folder.path(), round, &mut rows) {
                 let failed = format!("failed alone: {error:#}");
@@ -174,7 +175,8 @@ impl Bed<'_> {
         let alone_ns = job("alone")?.launch(&Command::new("env"))?.cpu_ns;
         let mut functions = Functions::default();
         let mut seen: Vec<(&mut Row, Run, Seen)> = Vec::new();
-        for (tool, row) in self.tools.iter().zip(rows) {
+        for row in rows {
+            let Some(tool) = self.tools.iter().find(|tool| tool.name == row.tool) else { continue };
             if tool.lacks().is_some() || self.stop.is_asked() {
                 continue;
             }

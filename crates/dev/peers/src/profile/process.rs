@@ -30,7 +30,7 @@ pub(crate) struct Usage {
     /// User and system time.
     pub(crate) cpu_ns: u64,
     /// The most memory that was resident at a time, of any one process.
-    pub(super) rss_max_bytes: u64,
+    pub(crate) rss_max_bytes: u64,
 }
 
 impl Usage {
@@ -139,7 +139,7 @@ pub(super) fn pipeline(
 }
 
 /// Asks a program to end, as Ctrl-C does.
-pub(super) fn interrupt(child: &Child) -> anyhow::Result<()> {
+pub(crate) fn interrupt(child: &Child) -> anyhow::Result<()> {
     kill_process(Pid::from_child(child), Signal::INT).context("cannot interrupt the profiler")
 }
 

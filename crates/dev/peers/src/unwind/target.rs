@@ -170,9 +170,12 @@ pub(super) struct Target {
     /// Run once before.
     make: &'static str,
     run: &'static str,
+    /// It is watched with all other processes, and by wingbeat alone: perf would write hundreds of megabytes
+    /// a second.
+    pub(super) with_all: bool,
 }
 
-pub(super) const ALL: [Target; 13] = [
+pub(super) const ALL: [Target; 14] = [
     target("git", &["git"], "for i in 1 2 3 4; do git -C \"$REPOSITORY\" log -p; done"),
     Target {
         files: &[("busy.py", PYTHON)],
@@ -197,7 +200,11 @@ pub(super) const ALL: [Target; 13] = [
         ..target("postgres", &["postgres", "initdb", "pgbench", "pg_ctl", "setpriv"], POSTGRES)
     },
     target("redis", &["redis-server", "redis-benchmark", "redis-cli"], REDIS),
-    target("ripgrep", &["rg"], "for i in 1 2 3 4; do rg -c '[a-z]+_[a-z]+' \"$REPOSITORY\"; done"),
+    target(
+        "ripgrep",
+        &["rg"],
+        "for i in $(seq 60); do rg -j2 --no-ignore -g !target -c '[a-z]+_[a-z]+' \"$REPOSITORY\"; done",
+    ),
     Target {
         files: &[("Cargo.toml", TOKIO_MANIFEST), ("src/main.rs", TOKIO)],
         make: "env -u RUSTFLAGS cargo build --release",
@@ -214,10 +221,16 @@ pub(super) const ALL: [Target; 13] = [
         make: "musl-gcc -O2 -static -o sorts sorts.c",
         ..target("musl-static", &["musl-gcc"], "exec ./sorts")
     },
+    Target {
+        files: &[("Cargo.toml", TOKIO_MANIFEST), ("src/main.rs", TOKIO)],
+        make: "cargo fetch",
+        with_all: true,
+        ..target("cargo-build", &["cargo"], "rm -rf target; cargo build")
+    },
 ];
 
 const fn target(name: &'static str, needs: &'static [&'static str], run: &'static str) -> Target {
-    Target { name, needs, files: &[], make: "", run }
+    Target { name, needs, files: &[], make: "", run, with_all: false }
 }
 
 impl Target {

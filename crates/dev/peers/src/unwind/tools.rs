@@ -4,7 +4,9 @@ use std::{
     fs::{self, File},
     io::{BufReader, Read},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -23,6 +25,9 @@ use crate::{
     },
     tools,
 };
+
+/// What a tool that watches everybody gets to begin.
+const SET_UP: Duration = Duration::from_millis(500);
 
 pub(super) const WINGBEAT: &str = "wingbeat";
 pub(super) const PERF: &str = "perf";
@@ -113,8 +118,12 @@ fn wingbeat(job: &Job<'_>) -> anyhow::Result<Run> {
     let (profile, told) = (job.file("profile.json"), job.file("summary.json"));
     let mut command = Command::new(job.wingbeat);
     command.args(["profile", "--quiet", "--unwind", "auto", "-F", &job.hz.to_string(), "-o"]);
-    command.arg(&profile).arg("--summary-json").arg(&told).arg("--");
-    let usage = job.launch(&command)?;
+    command.arg(&profile).arg("--summary-json").arg(&told);
+    let usage = if job.target.with_all {
+        watch(job, command.arg("--all"))?
+    } else {
+        job.launch(command.arg("--"))?
+    };
     let told = summary(&told)?;
     let count = |path: &str| number(&told, path);
     let complete = count("/stacks/complete")?;
@@ -127,6 +136,16 @@ fn wingbeat(job: &Job<'_>) -> anyhow::Result<Run> {
         bytes_per_sample: told["bytes_per_sample"].as_f64(),
         usage,
     })
+}
+
+/// Runs the target while a command watches everybody; the cost is of both.
+fn watch(job: &Job<'_>, command: &mut Command) -> anyhow::Result<Usage> {
+    let watcher = process::start(command, Stdio::null(), Stdio::null(), &job.messages())?;
+    thread::sleep(SET_UP);
+    let usage = job.launch(&Command::new("env"));
+    process::interrupt(&watcher)?;
+    let watched = process::finish(watcher, WINGBEAT, &job.messages())?;
+    Ok(usage?.then(watched))
 }
 
 fn perf(job: &Job<'_>) -> anyhow::Result<Run> {
