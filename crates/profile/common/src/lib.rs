@@ -271,6 +271,8 @@ pub mod global {
     pub const LAUNCHER: &str = "LAUNCHER";
     /// Bytes waiting in the ring buffer at which user space is woken.
     pub const WAKEUP_BYTES: &str = "WAKEUP_BYTES";
+    /// Offset of `thread.fsbase` in `task_struct`; 0 where there is none, on aarch64.
+    pub const TASK_TLS: &str = "TASK_TLS";
     /// Offset of `mm` in `task_struct`.
     pub const TASK_MM: &str = "TASK_MM";
     /// Offset of `pid` in `task_struct`.

@@ -17,6 +17,7 @@ use wingbeat_profile_common::{
 use crate::{
     maps::{count, scratch, setting},
     record::{self, waiting_bytes},
+    regs,
 };
 
 /// A piece under construction.
@@ -39,6 +40,8 @@ const PLAIN_LOOP_PAGES: u32 = 8;
 struct Copying {
     piece: *mut Piece,
     sp: u64,
+    /// Where the stack must end.
+    end: u64,
     pieces: u64,
 }
 
@@ -53,7 +56,7 @@ pub fn send(part: u32, stack: &StackHeader) {
     unsafe {
         (*piece).header = CopyHeader { kind, reserved: 0, words: 0, tid, time_ns, address: sp };
     }
-    let mut copying = Copying { piece, sp, pieces: 0 };
+    let mut copying = Copying { piece, sp, end: regs::stack_end(sp), pieces: 0 };
     if setting!(HAS_BPF_LOOP) != 0 {
         let state = (&raw mut copying).cast();
         // SAFETY: calls `turn` with the index of the turn and the state, which outlives the loop.
@@ -99,6 +102,9 @@ unsafe fn send_page(index: u32, state: &mut Copying) -> i64 {
     // SAFETY: the state points to a piece; the helper reads user memory into room of that size.
     unsafe {
         let piece = &mut *state.piece;
+        if piece.header.address >= state.end {
+            return END;
+        }
         let (to, from) = ((&raw mut piece.words).cast(), piece.header.address as *const _);
         if bpf_probe_read_user(to, words as u32 * 8, from) != 0 {
             return END;

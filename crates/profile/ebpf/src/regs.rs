@@ -86,6 +86,19 @@ pub fn is_memory_gone(user: UserRegs) -> bool {
     memory == 0 || (arch::is_exec(saved()) && !(is_readable(user.sp) && is_readable(user.ip)))
 }
 
+/// Where the stack of the current thread must end, if that is known: the C library puts a thread's local
+/// storage on top of its stack, but for the first thread of a process.
+#[inline(always)]
+pub fn stack_end(sp: u64) -> u64 {
+    if setting!(TASK_TLS) == 0 {
+        return u64::MAX;
+    }
+    // SAFETY: the helper gives the current task, which exists.
+    let task = unsafe { bpf_get_current_task_btf() };
+    let tls: u64 = Trusted(task.cast_const().cast()).field(setting!(TASK_TLS));
+    if tls > sp { tls } else { u64::MAX }
+}
+
 #[inline(always)]
 fn is_readable(address: u64) -> bool {
     let mut byte = 0_u8;

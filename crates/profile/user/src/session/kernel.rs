@@ -393,6 +393,7 @@ fn globals(
         // A quarter full: three quarters are left for what comes while user space wakes up.
         (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
         (global::TASK_MM, of_task("mm")?),
+        (global::TASK_TLS, tls(types).unwrap_or(0)),
         (global::TASK_PID, of_task("pid")?),
         (global::TASK_TGID, of_task("tgid")?),
         (global::TASK_RUNTIME, runtime),
@@ -407,6 +408,12 @@ fn globals(
 /// four arguments then, after the one for its owner.
 fn switch_has_state(types: &KernelTypes) -> bool {
     types.tracepoint_arguments("sched_switch").is_some_and(|arguments| arguments > 4)
+}
+
+/// Where the address of a thread's local storage lies in its `task_struct`.
+fn tls(types: &KernelTypes) -> Result<u32, BtfError> {
+    let thread = types.member_offset_bytes("task_struct", "thread")?;
+    Ok(thread + types.member_offset_bytes("thread_struct", "fsbase")?)
 }
 
 /// Where the stack pointer of a thread that is off the CPU lies in its `task_struct`.
