@@ -131,14 +131,28 @@ fn accounts(summary: &Summary, verbose: bool) {
         message!("  command ended by signal {}", signal - 128);
     }
     if verbose {
-        for BrokenIn { reason, file, count } in &stacks.broken_by_file {
-            message!("  broken  {count} by {reason} in {file}");
-        }
-        for (error, count) in &ticks.failed {
-            message!("  failed  {count} with {error}");
-        }
-        message!("  kernel  {}", summary.kernel);
+        details(summary);
     }
+}
+
+/// What only `-v` shows.
+fn details(summary: &Summary) {
+    for BrokenIn { reason, file, count } in &summary.stacks.broken_by_file {
+        message!("  broken  {count} by {reason} in {file}");
+    }
+    if let Some(tables) = &summary.unwind.tables {
+        message!(
+            "  tables  {} in {} of kernel memory, {} evicted; {} copied",
+            plural(tables.files, "file"),
+            bytes(tables.bytes),
+            tables.evicted,
+            plural(summary.unwind.copied, "stack"),
+        );
+    }
+    for (error, count) in &summary.ticks.failed {
+        message!("  failed  {count} with {error}");
+    }
+    message!("  kernel  {}", summary.kernel);
 }
 
 /// What came of asking servers for debug information.
