@@ -42,7 +42,8 @@ struct Copying {
     sp: u64,
     /// Where the stack must end.
     end: u64,
-    pieces: u64,
+    /// 1 if pieces were sent. Their number would be another state for the verifier at each turn.
+    is_sent: u64,
 }
 
 /// Sends the stack of the current thread from the last frame of a walk on: as much as can be read, and as
@@ -56,7 +57,7 @@ pub fn send(part: u32, stack: &StackHeader) {
     unsafe {
         (*piece).header = CopyHeader { kind, reserved: 0, words: 0, tid, time_ns, address: sp };
     }
-    let mut copying = Copying { piece, sp, end: regs::stack_end(sp), pieces: 0 };
+    let mut copying = Copying { piece, sp, end: regs::stack_end(sp), is_sent: 0 };
     if setting!(HAS_BPF_LOOP) != 0 {
         let state = (&raw mut copying).cast();
         // SAFETY: calls `turn` with the index of the turn and the state, which outlives the loop.
@@ -69,7 +70,7 @@ pub fn send(part: u32, stack: &StackHeader) {
             }
         }
     }
-    count(counter::COPIED, u64::from(copying.pieces > 0));
+    count(counter::COPIED, copying.is_sent);
 }
 
 /// What a turn gives to go on, and to end the loop.
@@ -115,6 +116,6 @@ unsafe fn send_page(index: u32, state: &mut Copying) -> i64 {
         }
         piece.header.address += words as u64 * 8;
     }
-    state.pieces += 1;
+    state.is_sent = 1;
     GO_ON
 }

@@ -153,15 +153,15 @@ fn block(number: u32) -> Option<&'static Block> {
 /// Finds the mapping of an address among those of the process.
 #[inline(always)]
 fn find_mapping(walk: &mut Walk, address: u64) -> Option<()> {
-    let first = walk.first;
+    let first = u64::from(walk.first);
     // The array goes on behind the last list, so that there is always one.
-    let found = mappings_before(walk.count, address, |index| {
-        MAPPINGS.get(first.wrapping_add(index)).map(|mapping| mapping.start)
+    let found = mappings_before(walk.count.into(), address, |index| {
+        Some(MAPPINGS.get((first + index) as u32)?.start)
     })?;
     if found == 0 {
         return None;
     }
-    let mapping = MAPPINGS.get(first + found - 1)?;
+    let mapping = MAPPINGS.get((first + found - 1) as u32)?;
     if address >= mapping.end {
         return None;
     }

@@ -106,21 +106,20 @@ pub fn rule_number(block: &Block, granule: Granule, low: u8) -> u16 {
 /// Without branches, as [`rule_number`].
 #[inline(always)]
 pub fn mappings_before(
-    count: u32,
+    count: u64,
     address: u64,
-    mut start: impl FnMut(u32) -> Option<u64>,
-) -> Option<u32> {
-    let count = u64::from(count);
+    mut start: impl FnMut(u64) -> Option<u64>,
+) -> Option<u64> {
     let mut found = 0_u64;
     let mut step = 1_u64 << (MAPPING_STEPS - 1);
     while step > 0 {
         let next = found + step;
-        let start = start((next - 1) as u32)?;
+        let start = start(next - 1)?;
         let (exists, is_before) = (next.wrapping_sub(count + 1), start.wrapping_sub(address + 1));
         found += sign(exists & is_before) * step;
         step >>= 1;
     }
-    Some(found as u32)
+    Some(found)
 }
 
 /// The sign of a number: 1 if it is negative. The compiler must not know that there are two values, or it
@@ -181,14 +180,14 @@ mod tests {
         const LAST: u64 = 0x7fff_ffff_f000;
         // Behind the last list the array goes on with others' mappings, or zeros.
         for behind in [0, 0x1000, LAST] {
-            for count in (0..70).chain([1023, 1024, MAPPINGS_MAX]) {
-                let start = |index| u64::from(index + 1) * 0x1000;
+            for count in (0..70).chain([1023, 1024, u64::from(MAPPINGS_MAX)]) {
+                let start = |index| (index + 1) * 0x1000;
                 let of = |index| Some(if index < count { start(index) } else { behind });
                 for index in [0, 1, count / 2, count.saturating_sub(1), count] {
                     for address in [start(index) - 1, start(index), start(index) + 1] {
                         let expected = (0..count).filter(|&it| start(it) <= address).count();
                         let found = mappings_before(count, address, of);
-                        assert_eq!(found, Some(expected as u32), "{count}, {address:#x}");
+                        assert_eq!(found, Some(expected as u64), "{count}, {address:#x}");
                     }
                 }
                 assert_eq!(mappings_before(count, LAST, of), Some(count));
