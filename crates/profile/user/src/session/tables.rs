@@ -131,7 +131,7 @@ impl<M: Memory> Tables<M> {
 
     /// Is there something to build now?
     pub(super) fn has_work(&self) -> bool {
-        !self.is_waiting && !(self.wanted.is_empty() && self.ahead.is_empty())
+        !(self.is_waiting || self.wanted.is_empty() && self.ahead.is_empty())
     }
 
     /// Brings the kernel half up to what the recorder knows of the time `as_of_ns`, and builds tables
