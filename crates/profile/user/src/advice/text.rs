@@ -97,13 +97,7 @@ impl ProfileWarning {
                 format!("{failed} samples failed in the kernel, most with \"{error}\"")
             }
             Self::Broken { broken, samples, modules, by_frame_pointers } => {
-                let part = share::part(*broken, *samples);
-                let why = match by_frame_pointers {
-                    true => "missing frame pointers",
-                    false => "missing unwind information and frame pointers",
-                };
-                let named = shares(modules, *broken);
-                format!("{part} of the stacks end too early, because of {why} in {named}")
+                too_early(*broken, *samples, modules, *by_frame_pointers)
             }
             Self::Truncated { truncated, samples } => format!(
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
@@ -222,6 +216,20 @@ fn how_to_name(runtime: Option<Runtime>) -> &'static str {
              flag for it"
         }
     }
+}
+
+fn too_early(
+    broken: u64,
+    samples: u64,
+    modules: &[(String, u64)],
+    by_frame_pointers: bool,
+) -> String {
+    let part = share::part(broken, samples);
+    let why = match by_frame_pointers {
+        true => "missing frame pointers",
+        false => "missing unwind information and frame pointers",
+    };
+    format!("{part} of the stacks end too early, because of {why} in {}", shares(modules, broken))
 }
 
 /// The first of some files, each with its part of the whole.
