@@ -3,6 +3,7 @@
 //! Each subcommand has a file of its own. What a user of wingbeat needs belongs in the program
 //! itself, not here.
 
+mod aarch64;
 mod demo;
 mod dist;
 mod docs;

@@ -128,6 +128,10 @@ fn command(toolchain: &Toolchain, half: KernelHalf<'_>, target_dir: &Path) -> Co
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\x1f"))
         .stdin(Stdio::null());
+    // Whose registers programs read: not the host's, where the user half is built for another machine.
+    if let Some(arch) = env::var_os("CARGO_CFG_TARGET_ARCH") {
+        command.env("AYA_BPF_TARGET_ARCH", arch);
+    }
     command
 }
 

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     debuginfod::{Account, DownloadError},
-    model::Mode,
-    session::Unwind,
+    model::{BrokenReason, Mode},
+    session::{TableCounts, Unwind},
     summary::{
-        Summary,
+        Summary, UnwindCounts,
         jit::{Jit, Nameless, Runtime},
         off_cpu::OffCpu,
     },
@@ -95,6 +95,18 @@ pub enum ProfileWarning {
         truncated: u64,
         samples: u64,
     },
+    /// Unwind tables found no room, so that stacks were copied instead.
+    TablesTight {
+        limit_bytes: u64,
+        /// Files that found no room.
+        refused: u64,
+        /// How often one made room for others.
+        evicted: u64,
+        copied: u64,
+        samples: u64,
+        /// Stacks that are deeper than their copy.
+        cut: u64,
+    },
     /// Files that name code of a JIT compiler were not believed.
     NamesRefused {
         file: Refused,
@@ -166,6 +178,9 @@ const BUSY_SHARE_MIN: f64 = 0.05;
 /// Reused stacks that may be wrong, as a share of those that were looked at.
 const WRONG_SHARE_MAX: f64 = 0.01;
 
+/// Copies of stacks below this share are ordinary: those of code that was mapped just before.
+const COPIED_SHARE_MIN: f64 = 0.05;
+
 /// Code without names in more of the samples of a process hides what it does.
 const NAMELESS_SHARE_MAX: f64 = 0.2;
 
@@ -209,6 +224,7 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
         let truncated = stacks.truncated;
         warnings.push(ProfileWarning::Truncated { truncated, samples: taken });
     }
+    warnings.extend(of_tables(summary, taken));
     of_names(&summary.jit, &mut warnings);
     warnings.extend(summary.debuginfod.as_ref().and_then(of_downloads));
     if summary.events_lost > 0 {
@@ -218,6 +234,23 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
         warnings.push(ProfileWarning::ChildrenLost(summary.children_lost));
     }
     warnings
+}
+
+/// Tables that found no room, if that made a difference to the `taken` stacks.
+fn of_tables(summary: &Summary, taken: u64) -> Option<ProfileWarning> {
+    let UnwindCounts { tables, copied, .. } = &summary.unwind;
+    let &TableCounts { limit_bytes, refused, evicted, .. } = tables.as_ref()?;
+    let copied = (*copied).min(taken);
+    let is_much = copied > 0 && copied as f64 >= COPIED_SHARE_MIN * taken as f64;
+    let cut = summary.stacks.broken_by_reason.get(BrokenReason::NoTable.name());
+    (is_much && refused + evicted > 0).then(|| ProfileWarning::TablesTight {
+        limit_bytes,
+        refused,
+        evicted,
+        copied,
+        samples: taken,
+        cut: cut.copied().unwrap_or(0),
+    })
 }
 
 fn of_blocks(

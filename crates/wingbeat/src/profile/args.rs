@@ -54,7 +54,7 @@ pub(crate) struct ProfileArgs {
     /// How to walk user stacks
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub unwind: UnwindHow,
-    /// Kernel memory for unwind tables, 1M to 64M; the least recently used make room
+    /// Kernel memory for unwind tables, 1M to 64M; when it is full, the one asked for longest ago makes room
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = unwind_bytes)]
     pub unwind_memory: u64,
     /// Download missing debug information from the servers in DEBUGINFOD_URLS, or from URLS instead;

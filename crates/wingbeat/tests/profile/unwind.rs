@@ -217,3 +217,44 @@ fn tables_of_a_small_program_find_room() {
     assert_eq!(run.number("/unwind/tables/limit_bytes"), 1 << 20);
     assert_eq!(run.number("/unwind/tables/refused"), 0, "{}", run.summary);
 }
+
+/// Sixty thousand functions of 64 bytes, which save two registers and call what they are given; and calls of
+/// all of them. Their tables take more than 1 MiB.
+const MANY: &str = r#"
+__asm__(".text\n.p2align 6\n.globl many\n.type many, @function\nmany:\n"
+        ".rept 60000\n.p2align 6\n.cfi_startproc\n"
+        "push %rbx\n.cfi_adjust_cfa_offset 8\npush %r12\n.cfi_adjust_cfa_offset 8\n"
+        "sub $8, %rsp\n.cfi_adjust_cfa_offset 8\ncall *%rdi\nadd $8, %rsp\n.cfi_adjust_cfa_offset -8\n"
+        "pop %r12\n.cfi_adjust_cfa_offset -8\npop %rbx\n.cfi_adjust_cfa_offset -8\nret\n"
+        ".cfi_endproc\n.endr\n.size many, .-many\n");
+extern const char many[];
+OWN void works(void) { spin(200000); }
+OWN void loops(void) {
+    for (unsigned long i = 0; cpu_s() < 3; i += 7919)
+        ((void (*)(void (*)(void)))(many + i % 60000 * 64))(works);
+}
+int main(void) { loops(); return 0; }"#;
+
+#[test]
+fn stacks_are_whole_when_tables_find_no_room() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let check = |memory: &str, is_tight: bool| {
+        let run = run(folder.path(), "many", MANY, &[], &["--unwind-memory", memory]);
+        is_whole(&run);
+        let share = run.percent_with(";main;loops;many;works;spin");
+        assert!(share > 95.0 - emulation_percent(), "{memory}: {:?}", run.folded);
+        let [refused, evicted, rebuilt] =
+            ["refused", "evicted", "rebuilt"].map(|of| run.number(&format!("/unwind/tables/{of}")));
+        assert_eq!(refused + evicted > 0, is_tight, "{memory}: {}", run.summary);
+        // Each table is built again after 1 and 2 seconds at most.
+        assert!(rebuilt <= 3 * run.number("/unwind/tables/files"), "{memory}: {}", run.summary);
+        let is_warned = run.stderr.contains("the unwind tables did not fit into 1M")
+            && run.stderr.contains("use a larger --unwind-memory");
+        assert_eq!(is_warned, is_tight, "{memory}: {}", run.stderr);
+    };
+    check("1M", true);
+    check("64M", false);
+}

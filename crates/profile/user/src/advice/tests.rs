@@ -275,6 +275,45 @@ fn processes_whose_code_has_no_names() {
 }
 
 #[test]
+fn tables_that_find_no_room_are_reported_if_it_matters() {
+    let check = |tables: Option<(u64, u64, u64)>, copied, cut, expected: &str| {
+        let mut summary = summary();
+        summary.stacks.complete = 99 - cut;
+        summary.stacks.broken = cut;
+        summary.stacks.broken_by_reason = BTreeMap::from([("no_table_yet", cut)]);
+        let tables = tables.map(|(mib, refused, evicted)| TableCounts {
+            limit_bytes: mib << 20,
+            refused,
+            evicted,
+            ..TableCounts::default()
+        });
+        summary.unwind = UnwindCounts { mode: "auto", tables, copied };
+        let texts: Vec<String> =
+            warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect();
+        assert_eq!(texts.join("\n"), expected);
+    };
+    check(None, 99, 0, "");
+    check(Some((1, 0, 0)), 99, 0, "");
+    check(Some((1, 1, 1)), 4, 0, "");
+    check(
+        Some((1, 1, 2)),
+        33,
+        0,
+        "the unwind tables did not fit into 1M: 1 file found no room, and tables made room for \
+         others 2 times: 33.3 % of the stacks were copied instead, which costs time; use a larger \
+         --unwind-memory",
+    );
+    check(
+        Some((64, 0, 1)),
+        200,
+        3,
+        "the unwind tables did not fit into 64M: 0 files found no room, and tables made room for \
+         others 1 time: 100 % of the stacks were copied instead, which costs time, and 3 are cut where \
+         their copy ends; record fewer processes",
+    );
+}
+
+#[test]
 fn what_fills_the_buffer_is_to_be_made_less() {
     let check = |mode, expected: &str| {
         let (mut summary, off_cpu) = blocked(mode);

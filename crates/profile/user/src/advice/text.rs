@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use wingbeat_profile_common::USER_FRAMES_MAX;
+use wingbeat_profile_common::{
+    USER_FRAMES_MAX,
+    unwind::layout::{BLOCK_BYTES, BLOCKS_MAX},
+};
 use wingbeat_text::{duration, plural, share};
 
 use super::{
@@ -13,6 +16,9 @@ use crate::{
     summary::jit::{Nameless, Runtime},
     symbolize::refused::Refused,
 };
+
+/// The most that `--unwind-memory` takes.
+const TABLES_BYTES_MAX: u64 = BLOCKS_MAX as u64 * BLOCK_BYTES as u64;
 
 impl ProfileWarning {
     /// Name for machines, which stays the same from version to version.
@@ -31,6 +37,7 @@ impl ProfileWarning {
             Self::Failed { .. } => "samples-failed",
             Self::Broken { .. } => "stacks-broken",
             Self::Truncated { .. } => "stacks-truncated",
+            Self::TablesTight { .. } => "unwind-memory-full",
             Self::NamesRefused { .. } => "names-refused",
             Self::NamesMissing { .. } => "names-missing",
             Self::DebugInfoMissing { .. } => "debug-info-missing",
@@ -90,17 +97,18 @@ impl ProfileWarning {
                 format!("{failed} samples failed in the kernel, most with \"{error}\"")
             }
             Self::Broken { broken, samples, modules, by_frame_pointers } => {
-                let part = share::part(*broken, *samples);
-                let why = match by_frame_pointers {
-                    true => "missing frame pointers",
-                    false => "missing unwind information and frame pointers",
-                };
-                let named = shares(modules, *broken);
-                format!("{part} of the stacks end too early, because of {why} in {named}")
+                too_early(*broken, *samples, modules, *by_frame_pointers)
             }
             Self::Truncated { truncated, samples } => format!(
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
                 share::part(*truncated, *samples)
+            ),
+            Self::TablesTight { limit_bytes, refused, evicted, .. } => format!(
+                "the unwind tables did not fit into {}M: {} found no room, and tables made room for \
+                 others {}",
+                limit_bytes >> 20,
+                plural(refused, "file"),
+                plural(evicted, "time")
             ),
             Self::NamesRefused { file, others } => file.cause(*others),
             Self::NamesMissing { process, others } => process.cause(*others),
@@ -128,6 +136,14 @@ impl ProfileWarning {
             Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining samples",
             Self::Broken { .. } => "callers are missing there",
             Self::Truncated { .. } => "their outermost callers are missing",
+            Self::TablesTight { copied, samples, cut, .. } => {
+                let part = share::part(*copied, *samples);
+                let text = format!("{part} of the stacks were copied instead, which costs time");
+                return match cut {
+                    0 => text,
+                    cut => format!("{text}, and {cut} are cut where their copy ends"),
+                };
+            }
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
             Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
             Self::DebugInfoMissing { .. } => {
@@ -161,6 +177,10 @@ impl ProfileWarning {
                 "keep its .eh_frame section, or rebuild it with frame pointers: RUSTFLAGS=\"-C force-frame-pointers=yes\" for Rust, \
                  -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer for C and C++"
             }
+            Self::TablesTight { limit_bytes, .. } => match *limit_bytes < TABLES_BYTES_MAX {
+                true => "use a larger --unwind-memory",
+                false => "record fewer processes",
+            },
             Self::NamesRefused { .. } => {
                 "make it a regular file that belongs to the user of the process"
             }
@@ -196,6 +216,20 @@ fn how_to_name(runtime: Option<Runtime>) -> &'static str {
              flag for it"
         }
     }
+}
+
+fn too_early(
+    broken: u64,
+    samples: u64,
+    modules: &[(String, u64)],
+    by_frame_pointers: bool,
+) -> String {
+    let part = share::part(broken, samples);
+    let why = match by_frame_pointers {
+        true => "missing frame pointers",
+        false => "missing unwind information and frame pointers",
+    };
+    format!("{part} of the stacks end too early, because of {why} in {}", shares(modules, broken))
 }
 
 /// The first of some files, each with its part of the whole.

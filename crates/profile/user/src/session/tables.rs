@@ -2,8 +2,12 @@
 //! is walked.
 //!
 //! Tables are built a stretch of code at a time, those first that a walk has asked for, and between
-//! looks at the ring buffer: no sample waits for a large file.
+//! looks at the ring buffer: no sample waits for a large file. As long as there is room, all code that is
+//! mapped gets its table. When there is none left, only stretches that walks ask for do, and the table that
+//! was asked for longest ago makes room.
 
+mod file;
+mod memory;
 mod pool;
 mod regions;
 
@@ -13,16 +17,18 @@ use std::{
 };
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wingbeat_bpf::loader::{LoadedMap, LoadedMaps};
-use wingbeat_profile_common::{
-    map,
-    unwind::layout::{CodeMapping, GRANULES, Granule, MAPPINGS_MAX, STRETCH_BYTES, Space},
+use wingbeat_bpf::loader::LoadedMaps;
+use wingbeat_profile_common::unwind::layout::{
+    BLOCK_BYTES, CodeMapping, GRANULES, MAPPINGS_MAX, Space,
 };
-use wingbeat_unwind::{RuleId, Rules, Table};
-use zerocopy::IntoBytes as _;
+use wingbeat_unwind::{RuleId, Rules};
 
-use self::{pool::Pool, regions::Regions};
-use super::kernel::missing;
+use self::{
+    file::FileTable,
+    memory::{Maps, Memory},
+    pool::{Pool, Room},
+    regions::Regions,
+};
 use crate::{
     error::RecordError,
     recorder::{
@@ -37,6 +43,10 @@ use crate::{
 const TURN: Duration = Duration::from_millis(10);
 /// Code of one file: 512 MiB. Its directory has a block for each stretch, filled or not.
 const STRETCHES_MAX: usize = 2048;
+/// A walk that has read where something lies is over after this, and what lies there may become something
+/// else. It takes microseconds, in an interrupt or with interrupts disabled; only a hypervisor can make it
+/// longer.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// What the tables took, for the summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -46,69 +56,61 @@ pub struct TableCounts {
     /// Memory of the kernel.
     pub bytes: u64,
     pub limit_bytes: u64,
-    /// Tables that made room for others.
+    /// How often a table made room for others.
     pub evicted: u64,
-    /// Files that found no room.
+    /// How often one was built again after that.
+    pub rebuilt: u64,
+    /// Files that found no room, for all of their code or a part of it.
     pub refused: u64,
 }
 
 /// The tables of all files.
-pub(super) struct Tables {
+pub(super) struct Tables<M = Maps> {
+    memory: M,
     rules: Rules,
     rules_written: usize,
-    rules_map: LoadedMap,
-    spaces_map: LoadedMap,
     pool: Pool,
     regions: Regions,
     /// None for a file whose code is walked along its frame pointers.
     files: FxHashMap<BinaryId, Option<FileTable>>,
-    /// Stretches to be built.
-    queue: VecDeque<(BinaryId, usize)>,
+    /// Stretches that walks asked for, the last first.
+    wanted: VecDeque<(BinaryId, usize)>,
+    /// Stretches that nobody asked for, built while there is room.
+    ahead: VecDeque<(BinaryId, usize)>,
+    /// Building goes on when blocks that were given back are free.
+    is_waiting: bool,
+    /// Blocks of all directories, which are never given back.
+    directories: usize,
     evicted: u64,
-    refused: u64,
+    rebuilt: u64,
     /// Uses of tables so far: a clock for which was used last.
     uses: u64,
-}
-
-/// The table of one file.
-struct FileTable {
-    /// Address of the first granule.
-    start: u64,
-    stretches: usize,
-    /// First of the directory blocks, which follow one another.
-    directory: u32,
-    /// Blocks of the pool that the rows are in, by their number in the table.
-    rows: Vec<u32>,
-    /// The table while stretches are missing.
-    table: Option<Table>,
-    left: usize,
-    used: u64,
-}
-
-impl FileTable {
-    /// What is to be added to an address, with wrap-around, to get its distance from the first granule.
-    fn bias(&self, image: &Image, mapping: &Mapping) -> Option<u64> {
-        let Mapping { start, end, offset, .. } = *mapping;
-        let of_code = image.address_of_code(offset, end - start)?;
-        Some(offset.wrapping_sub(start).wrapping_add(of_code).wrapping_sub(self.start))
-    }
 }
 
 impl Tables {
     /// Tables for a kernel half, up to so many bytes.
     pub(super) fn new(maps: &LoadedMaps, limit_bytes: u64) -> Result<Self, RecordError> {
-        let map = |name| maps.get(name).cloned().ok_or_else(|| missing(name));
+        let mut memory = Maps::of(maps)?;
+        memory.order_chunk();
+        Self::within(memory, Pool::new(limit_bytes))
+    }
+}
+
+impl<M: Memory> Tables<M> {
+    fn within(memory: M, pool: Pool) -> Result<Self, RecordError> {
         let mut tables = Self {
+            memory,
             rules: Rules::new(),
             rules_written: 0,
-            rules_map: map(map::RULES)?,
-            spaces_map: map(map::SPACES)?,
-            pool: Pool::new(map(map::CHUNKS)?, limit_bytes),
-            regions: Regions::new(map(map::MAPPINGS)?),
+            pool,
+            regions: Regions::default(),
             files: FxHashMap::default(),
-            queue: VecDeque::new(),
+            wanted: VecDeque::new(),
+            ahead: VecDeque::new(),
+            is_waiting: false,
+            directories: 0,
             evicted: 0,
-            refused: 0,
+            rebuilt: 0,
             uses: 0,
         };
         tables.write_rules()?;
@@ -116,18 +118,20 @@ impl Tables {
     }
 
     pub(super) fn counts(&self) -> TableCounts {
+        let files = || self.files.values().flatten();
         TableCounts {
-            files: self.files.values().flatten().count() as u64,
+            files: files().filter(|file| file.directory.is_some()).count() as u64,
             bytes: self.pool.bytes(),
             limit_bytes: self.pool.limit_bytes(),
             evicted: self.evicted,
-            refused: self.refused,
+            rebuilt: self.rebuilt,
+            refused: files().filter(|file| file.is_refused).count() as u64,
         }
     }
 
-    /// Is there something to build?
+    /// Is there something to build now?
     pub(super) fn has_work(&self) -> bool {
-        !self.queue.is_empty()
+        !(self.is_waiting || self.wanted.is_empty() && self.ahead.is_empty())
     }
 
     /// Brings the kernel half up to what the recorder knows of the time `as_of_ns`, and builds tables
@@ -141,36 +145,46 @@ impl Tables {
         let wanted: FxHashSet<(u32, u64)> = recorder.wanted.drain(..).collect();
         for (pid, address) in wanted {
             pids.insert(pid);
-            self.want(recorder, pid, address);
+            self.want(recorder, pid, address)?;
         }
         for pid in pids {
             self.write_space(recorder, pid, as_of_ns)?;
         }
-        self.build(&recorder.binaries, Some(Instant::now() + TURN))
+        let deadline = self.memory.now() + TURN;
+        self.build(&recorder.binaries, Some(deadline))
     }
 
-    /// Builds what is to be built, however long it takes.
+    /// Builds what there is room for, however long it takes.
     pub(super) fn finish(&mut self, recorder: &Recorder) -> Result<(), RecordError> {
         self.build(&recorder.binaries, None)
     }
 
     /// A walk met code whose rules are not there: they are built next.
-    fn want(&mut self, recorder: &Recorder, pid: u32, address: u64) {
+    fn want(&mut self, recorder: &Recorder, pid: u32, address: u64) -> Result<(), RecordError> {
         let space = recorder.spaces.current(pid);
         let space = space.and_then(|id| recorder.spaces.generation(id));
-        let Some(mapping) = space.and_then(|space| space.find(address)) else { return };
+        let Some(mapping) = space.and_then(|space| space.find(address)) else { return Ok(()) };
         let binary = mapping.binary;
         let Some(image) = recorder.binaries.get(binary).and_then(|binary| binary.image()) else {
-            return;
+            return Ok(());
         };
-        self.uses += 1;
-        let Some(Some(file)) = self.files.get_mut(&binary) else { return };
-        file.used = self.uses;
-        let Some(bias) = file.bias(image, mapping) else { return };
-        let stretch = (address.wrapping_add(bias) / STRETCH_BYTES) as usize;
-        if stretch < file.stretches && file.left > 0 {
-            self.queue.push_front((binary, stretch));
+        self.open(binary, image, true)?;
+        let now = self.memory.now();
+        if let Some(Some(file)) = self.files.get(&binary)
+            && file.is_outdated(now)
+        {
+            self.evict(binary)?;
         }
+        self.uses += 1;
+        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(()) };
+        file.used = self.uses;
+        let Some(bias) = file.bias(image, mapping) else { return Ok(()) };
+        let Some(stretch) = file.missing_at(address.wrapping_add(bias), now) else { return Ok(()) };
+        let is_asked = self.wanted.contains(&(binary, stretch));
+        if file.directory.is_some() && !is_asked {
+            self.wanted.push_front((binary, stretch));
+        }
+        Ok(())
     }
 
     /// Writes where the code of a process lies.
@@ -181,11 +195,8 @@ impl Tables {
         as_of_ns: u64,
     ) -> Result<(), RecordError> {
         let Some(id) = recorder.spaces.current(pid) else { return Ok(()) };
-        let Some(region) = self.region(recorder, id)? else { return Ok(()) };
-        let (first, count) = region;
-        self.spaces_map
-            .set(&pid.to_ne_bytes(), Space { first, count, as_of_ns }.as_bytes())
-            .map_err(RecordError::kernel("tell the profiler where code is mapped"))
+        let Some((first, count)) = self.region(recorder, id)? else { return Ok(()) };
+        self.memory.write_space(pid, &Space { first, count, as_of_ns })
     }
 
     /// The list of mappings of an address space: the first, and how many. `None` if there is no room.
@@ -197,7 +208,7 @@ impl Tables {
         let Some(generation) = recorder.spaces.generation(id) else { return Ok(None) };
         let mut list: Vec<CodeMapping> = Vec::with_capacity(generation.mappings.len());
         for mapping in &generation.mappings {
-            let next = self.code_mapping(&recorder.binaries, mapping)?;
+            let Some(next) = self.code_mapping(&recorder.binaries, mapping)? else { continue };
             match list.last_mut() {
                 Some(last)
                     if last.granules == 0 && next.granules == 0 && last.end == next.start =>
@@ -208,179 +219,177 @@ impl Tables {
             }
         }
         list.truncate(MAPPINGS_MAX as usize);
-        self.regions.write(id, list, &self.spaces_map)
+        self.regions.write(id, list, &mut self.memory)
     }
 
+    /// How the code of a mapping is walked. `None` if there are rules but no table: a walk that finds no
+    /// mapping takes a copy of the stack along.
     fn code_mapping(
         &mut self,
         binaries: &Binaries,
         mapping: &Mapping,
-    ) -> Result<CodeMapping, RecordError> {
+    ) -> Result<Option<CodeMapping>, RecordError> {
         let Mapping { start, end, binary, .. } = *mapping;
         let plain = CodeMapping { start, end, ..CodeMapping::default() };
         let Some(image) = binaries.get(binary).and_then(|binary| binary.image()) else {
-            return Ok(plain);
+            return Ok(Some(plain));
         };
-        if !self.files.contains_key(&binary) {
-            let file = self.open(binary, image)?;
-            self.files.insert(binary, file);
-        }
+        self.open(binary, image, false)?;
         self.uses += 1;
-        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(plain) };
+        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(Some(plain)) };
         file.used = self.uses;
-        let Some(bias) = file.bias(image, mapping) else { return Ok(plain) };
-        Ok(CodeMapping {
-            bias,
-            directory: file.directory,
-            granules: (file.stretches * GRANULES) as u32,
-            ..plain
-        })
+        let Some(bias) = file.bias(image, mapping) else { return Ok(Some(plain)) };
+        let Some(directory) = file.directory else { return Ok(None) };
+        let granules = (file.stretches() * GRANULES) as u32;
+        Ok(Some(CodeMapping { bias, directory, granules, ..plain }))
     }
 
-    /// Begins the table of a file, and has it built.
-    fn open(&mut self, binary: BinaryId, image: &Image) -> Result<Option<FileTable>, RecordError> {
-        let Some(rules) = image.rules().filter(|rules| rules.entries() > 0) else {
-            return Ok(None);
+    /// Begins the table of a file, unless it was begun, and has it built. Others make room only for one
+    /// that a walk asked for.
+    fn open(
+        &mut self,
+        binary: BinaryId,
+        image: &Image,
+        is_wanted: bool,
+    ) -> Result<(), RecordError> {
+        let file = self.files.entry(binary).or_insert_with(|| FileTable::new(image));
+        let Some(file) = file.as_mut().filter(|file| file.directory.is_none()) else {
+            return Ok(());
         };
-        let table = Table::new(rules);
-        let stretches = table.stretches();
-        if stretches == 0 || stretches > STRETCHES_MAX {
-            self.refused += 1;
-            return Ok(None);
+        if file.is_closed {
+            return Ok(());
         }
-        let Some(directory) = self.allocate(stretches as u32, None)? else {
-            self.refused += 1;
-            return Ok(None);
+        let stretches = file.stretches();
+        // Rows need room, too.
+        let is_too_large = self.directories + stretches > self.pool.limit() / 4 * 3;
+        if is_too_large || stretches > STRETCHES_MAX {
+            (file.is_closed, file.is_refused) = (true, true);
+            return Ok(());
+        }
+        let room = loop {
+            match self.pool.take_run(stretches, &mut self.memory)? {
+                Room::Nowhere if is_wanted && self.make_room(binary)? => {}
+                room => break room,
+            }
         };
-        self.queue.extend((0..stretches).map(|stretch| (binary, stretch)));
-        Ok(Some(FileTable {
-            start: table.start(),
-            stretches,
-            directory,
-            rows: Vec::new(),
-            table: Some(table),
-            left: stretches,
-            used: self.uses,
-        }))
+        match room {
+            Room::Here(directory) => {
+                // It may have held rows.
+                for number in directory..directory + stretches as u32 {
+                    self.memory.write_block(number, &[0; BLOCK_BYTES])?;
+                }
+                self.directories += stretches;
+                if let Some(Some(file)) = self.files.get_mut(&binary) {
+                    file.directory = Some(directory);
+                }
+                self.ahead.extend((0..stretches).map(|stretch| (binary, stretch)));
+            }
+            Room::Nowhere if is_wanted => self.refuse(binary),
+            Room::Later | Room::Nowhere => {}
+        }
+        Ok(())
     }
 
-    /// Blocks of the pool that follow one another; others than the file's that it is for make room.
-    fn allocate(&mut self, count: u32, keep: Option<BinaryId>) -> Result<Option<u32>, RecordError> {
-        loop {
-            if let Some(first) = self.pool.allocate(count)? {
-                return Ok(Some(first));
-            }
-            if !self.evict(keep)? {
-                return Ok(None);
-            }
+    /// There is no room for a file, or for the rest of it: walks that come there are finished in user
+    /// space.
+    fn refuse(&mut self, binary: BinaryId) {
+        self.wanted.retain(|(wanted, _)| *wanted != binary);
+        if let Some(Some(file)) = self.files.get_mut(&binary) {
+            file.is_refused = true;
+            file.close();
         }
     }
 
-    /// Drops the rows of the table that was not used for longest; false if there is none.
-    fn evict(&mut self, keep: Option<BinaryId>) -> Result<bool, RecordError> {
-        let candidates = self.files.iter_mut().filter(|(binary, _)| Some(**binary) != keep);
-        let candidates = candidates.filter_map(|(_, file)| file.as_mut());
-        let Some(file) =
-            candidates.filter(|file| !file.rows.is_empty()).min_by_key(|file| file.used)
-        else {
+    /// Has the table that was asked for longest ago make room for another; false if there is none.
+    fn make_room(&mut self, binary: BinaryId) -> Result<bool, RecordError> {
+        let tables = self.files.iter().filter_map(|(id, file)| Some((*id, file.as_ref()?)));
+        let others = tables.filter(|(id, file)| *id != binary && !file.rows.is_empty());
+        let Some((oldest, _)) = others.min_by_key(|(_, file)| file.used) else {
             return Ok(false);
         };
-        // The directory first: walks begin to miss the rows before these are others'.
-        for stretch in 0..file.stretches as u32 {
-            self.pool.clear(file.directory + stretch)?;
-        }
-        for row in std::mem::take(&mut file.rows) {
-            self.pool.free(row);
-        }
-        file.table = None;
-        file.left = file.stretches;
-        self.evicted += 1;
+        self.evict(oldest)?;
         Ok(true)
     }
 
+    /// Drops the rows of a table.
+    fn evict(&mut self, binary: BinaryId) -> Result<(), RecordError> {
+        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(()) };
+        for number in file.leading() {
+            self.memory.write_block(number, &[0; BLOCK_BYTES])?;
+        }
+        // From now on no walk begins to read the rows.
+        let now = self.memory.now();
+        self.pool.give_back(file.give_way(now), now);
+        self.wanted.retain(|(wanted, _)| *wanted != binary);
+        // Walks ask for what they need.
+        self.ahead.clear();
+        self.evicted += 1;
+        Ok(())
+    }
+
     fn build(&mut self, binaries: &Binaries, deadline: Option<Instant>) -> Result<(), RecordError> {
-        while let Some((binary, stretch)) = self.queue.pop_front() {
-            self.build_stretch(binaries, binary, stretch)?;
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        self.is_waiting = false;
+        loop {
+            let is_wanted = !self.wanted.is_empty();
+            let queue = if is_wanted { &mut self.wanted } else { &mut self.ahead };
+            let Some((binary, stretch)) = queue.pop_front() else { break };
+            if !self.build_stretch(binaries, binary, stretch, is_wanted)? {
+                self.wanted.push_front((binary, stretch));
+                self.is_waiting = true;
+                break;
+            }
+            if deadline.is_some_and(|deadline| self.memory.now() >= deadline) {
                 break;
             }
         }
         Ok(())
     }
 
+    /// Builds a stretch, if there is room; false if there will be, a little later.
     fn build_stretch(
         &mut self,
         binaries: &Binaries,
         binary: BinaryId,
         stretch: usize,
-    ) -> Result<(), RecordError> {
+        is_wanted: bool,
+    ) -> Result<bool, RecordError> {
         let image = binaries.get(binary).and_then(|binary| binary.image());
-        let Some(rules) = image.and_then(Image::rules) else { return Ok(()) };
-        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(()) };
-        if file.left == 0 {
-            return Ok(());
-        }
-        let table = file.table.get_or_insert_with(|| Table::new(rules));
-        if table.directory(stretch).is_some() {
-            return Ok(());
-        }
-        // The last block may have room left, and gets more rows.
-        let first_changed = file.rows.len().saturating_sub(1);
-        table.add(stretch, rules, &mut self.rules);
-        let missing = table.blocks().len() - file.rows.len();
+        let Some(image) = image.and_then(Image::rules) else { return Ok(true) };
+        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(true) };
+        let Some(missing) = file.prepare(stretch, image, &mut self.rules) else { return Ok(true) };
         self.write_rules()?;
-        let mut numbers = Vec::with_capacity(missing);
-        for _ in 0..missing {
-            match self.allocate(1, Some(binary))? {
-                Some(number) => numbers.push(number),
-                None => return self.give_up(binary, numbers),
+        let numbers = loop {
+            match self.pool.take(missing, &mut self.memory)? {
+                Room::Here(numbers) => break numbers,
+                _ if !is_wanted => {
+                    self.ahead.clear();
+                    return Ok(true);
+                }
+                Room::Later => return Ok(false),
+                Room::Nowhere if self.make_room(binary)? => {}
+                Room::Nowhere => {
+                    self.refuse(binary);
+                    return Ok(true);
+                }
             }
+        };
+        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(true) };
+        self.rebuilt += u64::from(file.rows.is_empty() && file.is_back());
+        for (number, bytes) in file.place(stretch, numbers, self.memory.now()) {
+            self.memory.write_block(number, &bytes)?;
         }
-        let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(()) };
-        file.rows.extend(numbers);
-        let Some(table) = &file.table else { return Ok(()) };
-        for (number, block) in file.rows.iter().zip(table.blocks()).skip(first_changed) {
-            self.pool.write(*number, block.as_slice())?;
-        }
-        if let Some(granules) = table.directory(stretch) {
-            let words: Vec<u8> = granules
-                .iter()
-                .map(|granule| match *granule {
-                    Granule::NONE => granule.0,
-                    granule => granule.moved_to(file.rows[granule.block() as usize]).0,
-                })
-                .flat_map(u32::to_le_bytes)
-                .collect();
-            self.pool.write(file.directory + stretch as u32, &words)?;
-        }
-        file.left -= 1;
-        if file.left == 0 {
-            file.table = None;
-        }
-        Ok(())
-    }
-
-    /// There is no room for the rest of a file: walks that come there are finished in user space.
-    fn give_up(&mut self, binary: BinaryId, numbers: Vec<u32>) -> Result<(), RecordError> {
-        numbers.into_iter().for_each(|number| self.pool.free(number));
-        self.queue.retain(|(queued, _)| *queued != binary);
-        self.refused += 1;
-        if let Some(Some(file)) = self.files.get_mut(&binary) {
-            file.left = 0;
-            file.table = None;
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the rules that are new.
     fn write_rules(&mut self) -> Result<(), RecordError> {
         for number in self.rules_written..self.rules.all().len() {
-            let rule = self.rules.get(RuleId(number as u16));
-            self.rules_map
-                .set(&(number as u32).to_ne_bytes(), rule.as_bytes())
-                .map_err(RecordError::kernel("hand an unwind rule to the profiler"))?;
+            self.memory.write_rule(number as u32, &self.rules.get(RuleId(number as u16)))?;
         }
         self.rules_written = self.rules.all().len();
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,114 +1,127 @@
-//! The blocks that tables lie in: memory of the kernel, which grows by chunks as it is needed.
+//! Which of the blocks that tables lie in are free. The memory grows by chunks as it is needed.
 
-use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
-use wingbeat_bpf::loader::{LoadedMap, MapError};
 use wingbeat_profile_common::unwind::layout::{BLOCK_BYTES, BLOCKS_MAX, CHUNK_BLOCKS};
 
+use super::{GRACE, memory::Memory};
 use crate::error::RecordError;
+
+/// An answer to who asks for blocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Room<T> {
+    Here(T),
+    /// Enough blocks were given back, but walks may still read them.
+    Later,
+    Nowhere,
+}
 
 /// All blocks.
 pub(super) struct Pool {
-    chunks_map: LoadedMap,
-    chunks: Vec<LoadedMap>,
-    /// The next chunk on its way: the kernel waits until no program runs any more that may have seen the
-    /// table of chunks before (`maybe_wait_bpf_programs` of kernel/bpf/syscall.c), which takes 20 to
-    /// 40 ms.
-    next: Option<JoinHandle<Result<LoadedMap, MapError>>>,
-    /// By block: is it used?
-    used: Vec<bool>,
+    /// By block: from when on it is free; `None` while it is used.
+    free_from: Vec<Option<Instant>>,
     /// Blocks at most.
     limit: usize,
 }
 
 impl Pool {
-    /// A pool up to so many bytes, whose first chunk is on its way.
-    pub(super) fn new(chunks_map: LoadedMap, limit_bytes: u64) -> Self {
+    /// A pool up to so many bytes, in whole chunks.
+    pub(super) fn new(limit_bytes: u64) -> Self {
         let chunk_bytes = u64::from(CHUNK_BLOCKS) * BLOCK_BYTES as u64;
         let blocks = limit_bytes / chunk_bytes * u64::from(CHUNK_BLOCKS);
-        let limit = blocks.clamp(CHUNK_BLOCKS.into(), BLOCKS_MAX.into()) as usize;
-        let mut pool = Self { chunks_map, chunks: Vec::new(), next: None, used: Vec::new(), limit };
-        pool.order();
-        pool
+        Self::with_blocks(blocks.clamp(CHUNK_BLOCKS.into(), BLOCKS_MAX.into()) as usize)
     }
 
-    /// Has the next chunk made, if there may be one.
-    fn order(&mut self) {
-        let number = self.chunks.len();
-        if self.next.is_none() && number * (CHUNK_BLOCKS as usize) < self.limit {
-            let chunks_map = self.chunks_map.clone();
-            self.next = Some(thread::spawn(move || chunks_map.put_new(number as u32)));
-        }
-    }
-
-    /// Takes the next chunk, when it is there.
-    fn grow(&mut self) -> Result<(), RecordError> {
-        self.order();
-        const WHAT: &str = "create a part of the unwind tables";
-        if let Some(next) = self.next.take() {
-            let chunk = next.join().map_err(|_| RecordError::Kernel {
-                what: WHAT.to_owned(),
-                reason: "a thread was stopped".to_owned(),
-            })?;
-            self.chunks.push(chunk.map_err(RecordError::kernel(WHAT))?);
-            self.used.resize(self.chunks.len() * CHUNK_BLOCKS as usize, false);
-        }
-        Ok(())
+    /// A pool up to so many blocks.
+    pub(super) fn with_blocks(limit: usize) -> Self {
+        Self { free_from: Vec::new(), limit }
     }
 
     /// Memory that was taken from the kernel.
     pub(super) fn bytes(&self) -> u64 {
-        self.chunks.len() as u64 * u64::from(CHUNK_BLOCKS) * BLOCK_BYTES as u64
+        (self.free_from.len() * BLOCK_BYTES) as u64
     }
 
     pub(super) fn limit_bytes(&self) -> u64 {
         (self.limit * BLOCK_BYTES) as u64
     }
 
-    /// Takes blocks that follow one another; `None` if so many are not free.
-    pub(super) fn allocate(&mut self, count: u32) -> Result<Option<u32>, RecordError> {
-        let count = count as usize;
+    /// Blocks at most.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Takes blocks that follow one another, and gives the first.
+    pub(super) fn take_run(
+        &mut self,
+        count: usize,
+        memory: &mut impl Memory,
+    ) -> Result<Room<u32>, RecordError> {
+        let now = memory.now();
+        if let Some(first) = self.run(count, |from| from <= now) {
+            self.grow(first + count, memory)?;
+            self.free_from[first..first + count].fill(None);
+            return Ok(Room::Here(first as u32));
+        }
+        Ok(if self.run(count, |_| true).is_some() { Room::Later } else { Room::Nowhere })
+    }
+
+    /// Takes blocks wherever they are: all or none.
+    pub(super) fn take(
+        &mut self,
+        count: usize,
+        memory: &mut impl Memory,
+    ) -> Result<Room<Vec<u32>>, RecordError> {
+        let now = memory.now();
+        let unborn = self.free_from.len()..self.limit.max(self.free_from.len());
+        let is_free = |number: &usize| self.free_from[*number].is_some_and(|from| from <= now);
+        let free = (0..self.free_from.len()).filter(is_free);
+        let numbers: Vec<usize> = free.chain(unborn.clone()).take(count).collect();
+        if numbers.len() == count {
+            self.grow(numbers.last().map_or(0, |last| last + 1), memory)?;
+            for &number in &numbers {
+                self.free_from[number] = None;
+            }
+            return Ok(Room::Here(numbers.into_iter().map(|number| number as u32).collect()));
+        }
+        let free = self.free_from.iter().flatten().count() + unborn.len();
+        Ok(if free >= count { Room::Later } else { Room::Nowhere })
+    }
+
+    /// Gives blocks back that no directory leads to any more. Walks that read the directory just before
+    /// still read them.
+    pub(super) fn give_back(&mut self, numbers: Vec<u32>, now: Instant) {
+        for number in numbers {
+            self.free_from[number as usize] = Some(now + GRACE);
+        }
+    }
+
+    /// The first of the blocks that follow one another and are free, or can be had by growing.
+    fn run(&self, count: usize, is_free: impl Fn(Instant) -> bool) -> Option<usize> {
         let mut run = 0;
-        let mut first = self.used.len();
-        for (number, is_used) in self.used.iter().enumerate() {
-            run = if *is_used { 0 } else { run + 1 };
+        for (number, free_from) in self.free_from.iter().enumerate() {
+            run = if free_from.is_some_and(&is_free) { run + 1 } else { 0 };
             if run == count {
-                first = number + 1 - count;
-                break;
+                return Some(number + 1 - count);
             }
         }
-        if first == self.used.len() {
-            // The free ones at the end are the beginning of the run.
-            first -= run;
-        }
-        if first + count > self.limit {
-            return Ok(None);
-        }
-        while self.used.len() < first + count {
-            self.grow()?;
-        }
-        if first + count > self.used.len() - CHUNK_BLOCKS as usize / 2 {
-            self.order();
-        }
-        self.used[first..first + count].fill(true);
-        Ok(Some(first as u32))
+        // The free ones at the end are the beginning of the run.
+        let first = self.free_from.len() - run;
+        (first + count <= self.limit).then_some(first)
     }
 
-    /// Gives a block back.
-    pub(super) fn free(&mut self, number: u32) {
-        self.used[number as usize] = false;
-    }
-
-    /// Fills a block.
-    pub(super) fn write(&self, number: u32, bytes: &[u8]) -> Result<(), RecordError> {
-        let chunk = &self.chunks[(number / CHUNK_BLOCKS) as usize];
-        chunk
-            .set(&(number % CHUNK_BLOCKS).to_ne_bytes(), bytes)
-            .map_err(RecordError::kernel("fill a part of the unwind tables"))
-    }
-
-    /// Fills a block with zeroes.
-    pub(super) fn clear(&self, number: u32) -> Result<(), RecordError> {
-        self.write(number, &[0; BLOCK_BYTES])
+    /// Grows to so many blocks, and has the next chunk made when few are left.
+    fn grow(&mut self, len: usize, memory: &mut impl Memory) -> Result<(), RecordError> {
+        while self.free_from.len() < len {
+            memory.add_chunk()?;
+            let born = Some(memory.now());
+            let more = (self.free_from.len() + CHUNK_BLOCKS as usize).min(self.limit);
+            self.free_from.resize(more, born);
+        }
+        let is_nearly_full = len + CHUNK_BLOCKS as usize / 2 > self.free_from.len();
+        if is_nearly_full && self.free_from.len() < self.limit {
+            memory.order_chunk();
+        }
+        Ok(())
     }
 }

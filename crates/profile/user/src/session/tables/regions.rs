@@ -1,20 +1,16 @@
 //! Lists of mappings, one for each address space, in an array that all share.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wingbeat_bpf::loader::LoadedMap;
 use wingbeat_profile_common::unwind::layout::{CodeMapping, MAPPINGS_MAX};
-use zerocopy::IntoBytes as _;
 
-use crate::{error::RecordError, proc, recorder::spaces::GenerationId};
+use super::{GRACE, memory::Memory};
+use crate::{error::RecordError, recorder::spaces::GenerationId};
 
-/// A walk that uses a list is over after this.
-const GRACE: Duration = Duration::from_millis(100);
-
-/// The array, and what lies in it.
+/// What lies in the array.
+#[derive(Default)]
 pub(super) struct Regions {
-    mappings_map: LoadedMap,
     /// By their place.
     taken: Vec<Region>,
     /// The list of each address space as it was written last.
@@ -31,17 +27,13 @@ struct Region {
 }
 
 impl Regions {
-    pub(super) fn new(mappings_map: LoadedMap) -> Self {
-        Self { mappings_map, taken: Vec::new(), lists: FxHashMap::default(), swept: None }
-    }
-
     /// Writes the list of an address space, unless it is there: the first, and how many. `None` if there
     /// is no room.
     pub(super) fn write(
         &mut self,
         id: GenerationId,
         list: Vec<CodeMapping>,
-        spaces_map: &LoadedMap,
+        memory: &mut impl Memory,
     ) -> Result<Option<(u32, u32)>, RecordError> {
         let count = list.len() as u32;
         if let Some((known, first)) = self.lists.get(&id)
@@ -49,22 +41,26 @@ impl Regions {
         {
             return Ok(Some((*first, count)));
         }
-        let Some(first) = self.allocate(count, spaces_map)? else { return Ok(None) };
+        let Some(first) = self.allocate(count, memory)? else { return Ok(None) };
         for (index, mapping) in list.iter().enumerate() {
-            self.mappings_map
-                .set(&(first + index as u32).to_ne_bytes(), mapping.as_bytes())
-                .map_err(RecordError::kernel("list where code is mapped"))?;
+            memory.write_mapping(first + index as u32, mapping)?;
         }
         self.lists.insert(id, (list, first));
         Ok(Some((first, count)))
     }
 
-    fn allocate(&mut self, count: u32, spaces_map: &LoadedMap) -> Result<Option<u32>, RecordError> {
-        let found = match self.gap(count) {
+    fn allocate(
+        &mut self,
+        count: u32,
+        memory: &mut impl Memory,
+    ) -> Result<Option<u32>, RecordError> {
+        // A search may look at as many elements behind the list.
+        let len = memory.mappings_len() - MAPPINGS_MAX;
+        let found = match self.gap(count, len) {
             Some(found) => Some(found),
             None => {
-                self.sweep(spaces_map)?;
-                self.gap(count)
+                self.sweep(memory)?;
+                self.gap(count, len)
             }
         };
         let Some((place, first)) = found else { return Ok(None) };
@@ -72,8 +68,9 @@ impl Regions {
         Ok(Some(first))
     }
 
-    /// The first gap of some length: its place among the regions, and its first element.
-    fn gap(&self, count: u32) -> Option<(usize, u32)> {
+    /// The first gap of some length in an array of `len`: its place among the regions, and its first
+    /// element.
+    fn gap(&self, count: u32, len: u32) -> Option<(usize, u32)> {
         let mut first = 0;
         for (place, region) in self.taken.iter().enumerate() {
             if region.first - first >= count {
@@ -81,31 +78,17 @@ impl Regions {
             }
             first = region.first + region.count;
         }
-        // A search may look at as many elements behind the list.
-        let len = self.mappings_map.spec().entries_max - MAPPINGS_MAX;
         (len - first >= count).then_some((self.taken.len(), first))
     }
 
-    /// Frees what no process has had for a while. Processes that are gone are forgotten.
-    fn sweep(&mut self, spaces_map: &LoadedMap) -> Result<(), RecordError> {
-        let now = Instant::now();
+    /// Frees what no process has had for a while.
+    fn sweep(&mut self, memory: &mut impl Memory) -> Result<(), RecordError> {
+        let now = memory.now();
         if self.swept.is_some_and(|swept| now - swept < GRACE) {
             return Ok(());
         }
         self.swept = Some(now);
-        const WHAT: &str = "read where code is mapped";
-        let mut used = FxHashSet::default();
-        for key in spaces_map.keys().map_err(RecordError::kernel(WHAT))? {
-            let Some(space) = spaces_map.lookup(&key).map_err(RecordError::kernel(WHAT))? else {
-                continue;
-            };
-            let pid = key.as_slice().try_into().map_or(0, u32::from_ne_bytes);
-            if proc::exists(pid) {
-                used.extend(space.first_chunk().map(|first| u32::from_ne_bytes(*first)));
-            } else {
-                spaces_map.remove(&key).map_err(RecordError::kernel(WHAT))?;
-            }
-        }
+        let used = memory.lists_in_use()?;
         self.taken.retain_mut(|region| {
             if used.contains(&region.first) {
                 region.unused_since = None;
