@@ -125,7 +125,8 @@ mod tests {
     #[test]
     fn records_are_as_long_as_they_say() {
         let check = |bytes: &[u8], expected: Option<(u32, usize, usize)>| {
-            let found = split(bytes).map(|(prefix, body, rest)| (prefix.id, body.len(), rest.len()));
+            let found =
+                split(bytes).map(|(prefix, body, rest)| (prefix.id, body.len(), rest.len()));
             assert_eq!(found, expected, "{bytes:?}");
         };
         let record = |size: u8| {

@@ -9,6 +9,7 @@ mod debuginfod;
 mod failures;
 mod files;
 mod go;
+mod jit;
 mod namespaces;
 mod processes;
 #[expect(dead_code, reason = "other tests need the rest of it")]

@@ -20,7 +20,7 @@ impl Image {
         machine: u32,
         code: Range<u64>,
         address: u64,
-        eh_frame: Vec<u8>,
+        mut eh_frame: Vec<u8>,
     ) -> Result<Self, ImageError> {
         let registers = match u16::try_from(machine).map(elf::Machine) {
             Ok(elf::EM_X86_64) => Registers::X86_64,
@@ -33,6 +33,7 @@ impl Image {
         if code.end - code.start > CODE_BYTES_MAX {
             return Err(ImageError::TooLarge);
         }
+        tell_lsda(&mut eh_frame);
         let mut image = Self {
             registers,
             endian: RunTimeEndian::Little,
@@ -50,15 +51,89 @@ impl Image {
     }
 }
 
+/// `DW_EH_PE_omit` (Linux Standard Base Core 5.0, 10.5.1).
+const OMITTED: u8 = 0xff;
+
+/// V8 writes that its functions have data for their language (`L`), and that its address is omitted, which
+/// gimli takes for an error. Such a letter becomes another `R`, with the encoding of the `R` that is there.
+fn tell_lsda(bytes: &mut [u8]) {
+    let mut rest = bytes;
+    while let Some((head, body)) = rest.split_first_chunk_mut::<4>() {
+        let Ok(length) = usize::try_from(u32::from_le_bytes(*head)) else { return };
+        let Some((entry, after)) = body.split_at_mut_checked(length) else { return };
+        if length == 0 {
+            return;
+        }
+        let _ = tell_lsda_of(entry);
+        rest = after;
+    }
+}
+
+/// The same in one entry behind its length: 0 if others share it, version, letters, alignments of code and
+/// data, register of the return address, how much belongs to the letters, and that (10.6.1.1.1).
+fn tell_lsda_of(entry: &mut [u8]) -> Option<()> {
+    let shared = entry.strip_prefix(&[0; 4])?;
+    let letters = shared.get(1..)?.strip_prefix(b"z")?;
+    let letters_len = letters.iter().position(|&byte| byte == 0)?;
+    let first_letter = 4 + 2;
+    let mut at = first_letter + letters_len + 1;
+    // Each of these numbers ends with the first byte that is below 128. In version 1, the register is a
+    // byte, and none has such a number.
+    for _ in 0..4 {
+        at += entry.get(at..)?.iter().position(|&byte| byte < 0x80)? + 1;
+    }
+    let (mut omitted, mut address) = (None, 0);
+    for place in first_letter..first_letter + letters_len {
+        match entry[place] {
+            b'L' if *entry.get(at)? == OMITTED => omitted = Some((place, at)),
+            b'R' => address = *entry.get(at)?,
+            b'S' => continue,
+            _ => return None,
+        }
+        at += 1;
+    }
+    let (letter, encoding) = omitted?;
+    entry[letter] = b'R';
+    *entry.get_mut(encoding)? = address;
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn data_for_the_language_that_is_omitted_is_left_out() {
+        let check = |letters: &[u8], data: &[u8], expected: (&[u8], &[u8])| {
+            let entry = |letters: &[u8], data: &[u8]| {
+                let numbers = [0, 1, 0xf8, 0x7f, 16, data.len() as u8];
+                let body = [&[0, 0, 0, 0, 3], letters, &numbers, data, &[9]].concat();
+                [&(body.len() as u32).to_le_bytes(), body.as_slice()].concat()
+            };
+            let mut found = [entry(b"zR", &[0x1b]), entry(letters, data)].concat();
+            tell_lsda(&mut found);
+            let expected = [entry(b"zR", &[0x1b]), entry(expected.0, expected.1)].concat();
+            assert_eq!(found, expected, "{letters:?}");
+        };
+        check(b"zLR", &[0xff, 0x1b], (b"zRR", &[0x1b, 0x1b]));
+        check(b"zRL", &[0x1b, 0xff], (b"zRR", &[0x1b, 0x1b]));
+        check(b"zSL", &[0xff], (b"zSR", &[0]));
+        check(b"zLR", &[0x1b, 0x1b], (b"zLR", &[0x1b, 0x1b]));
+        check(
+            b"zPLR",
+            &[0, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, 0x1b],
+            (b"zPLR", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 0xff, 0x1b]),
+        );
+        check(b"LR", &[0xff, 0x1b], (b"LR", &[0xff, 0x1b]));
+        check(b"z", &[], (b"z", &[]));
+    }
 
     /// A shared entry, which says `cfa=rsp+8 ra=c-8`, and one for `size` bytes that lie `before` bytes before
     /// the section, with these instructions.
     fn eh_frame(before: i32, size: u32, instructions: [u8; 3]) -> Vec<u8> {
         let shared: [u8; 24] = [
-            20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0, 0,
+            20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0,
+            0,
         ];
         let place = 24 + 8;
         let mut bytes = [shared.as_slice(), &20_u32.to_le_bytes(), &28_u32.to_le_bytes()].concat();

@@ -27,7 +27,7 @@ use crate::{
     error::RecordError,
     recorder::{
         Recorder,
-        binaries::{Binaries, BinaryId},
+        binaries::{Backing, Binaries, BinaryId},
         spaces::{GenerationId, Mapping},
     },
     unwind::Image,
@@ -85,6 +85,12 @@ struct FileTable {
     used: u64,
 }
 
+/// Can a mapping have code that no ELF file has?
+fn is_in_no_file(binaries: &Binaries, mapping: &Mapping) -> bool {
+    let binary = binaries.get(mapping.binary);
+    binary.is_some_and(|binary| binary.backing != Backing::Vdso && binary.image().is_none())
+}
+
 impl FileTable {
     /// What is to be added to an address, with wrap-around, to get its distance from the first granule.
     fn bias(&self, image: &Image, mapping: &Mapping) -> Option<u64> {
@@ -138,6 +144,7 @@ impl Tables {
         as_of_ns: u64,
     ) -> Result<(), RecordError> {
         let mut pids: FxHashSet<u32> = recorder.spaces.changed.drain(..).collect();
+        pids.extend(recorder.jit.changed.drain(..));
         let wanted: FxHashSet<(u32, u64)> = recorder.wanted.drain(..).collect();
         for (pid, address) in wanted {
             pids.insert(pid);
@@ -181,7 +188,7 @@ impl Tables {
         as_of_ns: u64,
     ) -> Result<(), RecordError> {
         let Some(id) = recorder.spaces.current(pid) else { return Ok(()) };
-        let Some(region) = self.region(recorder, id)? else { return Ok(()) };
+        let Some(region) = self.region(recorder, pid, id)? else { return Ok(()) };
         let (first, count) = region;
         self.spaces_map
             .set(&pid.to_ne_bytes(), Space { first, count, as_of_ns }.as_bytes())
@@ -192,11 +199,17 @@ impl Tables {
     fn region(
         &mut self,
         recorder: &Recorder,
+        pid: u32,
         id: GenerationId,
     ) -> Result<Option<(u32, u32)>, RecordError> {
         let Some(generation) = recorder.spaces.generation(id) else { return Ok(None) };
+        let is_unframed = recorder.jit.is_unframed(pid);
         let mut list: Vec<CodeMapping> = Vec::with_capacity(generation.mappings.len());
         for mapping in &generation.mappings {
+            // User space has the rules of code that a compiler made, and walks on from there.
+            if is_unframed && is_in_no_file(&recorder.binaries, mapping) {
+                continue;
+            }
             let next = self.code_mapping(&recorder.binaries, mapping)?;
             match list.last_mut() {
                 Some(last)
