@@ -9,6 +9,7 @@ mod debuginfod;
 mod failures;
 mod files;
 mod go;
+#[cfg(target_arch = "x86_64")]
 mod jit;
 mod namespaces;
 mod processes;
