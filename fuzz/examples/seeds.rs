@@ -54,6 +54,7 @@ fn main() -> Result<()> {
     save("recorder", "one_of_all", &session())?;
     save("perf_map", "two", b"1000 10 LazyCompile:~add file.js:3\n0x2000 8 b\n")?;
     save("jitdump", "one_of_all", &jitdump())?;
+    save("jitdump_unwinding", "one_of_all", &jitdump_unwinding())?;
     save("debuginfod_settings", "two", b"https://a.example/ ima:enforcing http://b:80/x\n30")?;
     save("profile_names", "forms", NAMES)?;
     save("proc", "stat", b"42 (a) b (c) S 7 42 42 0 -1 4194304 90 0 0 0 1 2 0 0 20 0 1 0 5")?;
@@ -175,21 +176,43 @@ fn session() -> Vec<u8> {
     bytes
 }
 
-/// Lines, the function that they are of, its move, and the end.
-fn jitdump() -> Vec<u8> {
+/// A jitdump file with records: their kinds and bodies.
+fn jitdump_of(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = b"DTiJ\x01\0\0\0\x28\0\0\0\x3e\0\0\0\0\0\0\0\x07\0\0\0".to_vec();
     bytes.extend(words(&[1, 0]));
-    let mut record = |id: u64, body: &[u8]| {
+    for (id, body) in records {
         bytes.extend(words(&[id | (16 + body.len() as u64) << 32, 2 + id]));
         bytes.extend(body);
-    };
-    let lines = [words(&[0x1000, 5]), b"a.js\0".to_vec(), words(&[0x1004, 6]), b"\xff\0".to_vec()];
-    record(2, &[words(&[0x1000, 2]), lines.concat()].concat());
-    let ids = 7 | 7 << 32;
-    record(0, &[&words(&[ids, 0x1000, 0x1000, 4, 0]), b"f\0\x90\x90\x90\xc3".as_slice()].concat());
-    record(1, &words(&[ids, 0x2000, 0x1000, 0x2000, 4, 0]));
-    record(3, &[]);
+    }
     bytes
+}
+
+/// Unwinding information and its code, as perf and as LLVM have it, and a move.
+fn jitdump_unwinding() -> Vec<u8> {
+    let frames: &[u8] = &[
+        20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0,
+        0, // shared
+        20, 0, 0, 0, 28, 0, 0, 0, 0xd8, 0xff, 0xff, 0xff, 8, 0, 0, 0, 0, 0x44, 14, 24, 0, 0, 0,
+        0, // a function
+    ];
+    let size = frames.len() as u64;
+    let of_perf = [&words(&[size + 20, 20, 0]), frames, &[0; 20]].concat();
+    let of_llvm =
+        [&words(&[size + 12, 12, 0]), [1, 12, 255, 255].as_slice(), &words(&[0x1008]), frames]
+            .concat();
+    let load = [words(&[7 | 7 << 32, 0x1000, 0x1000, 8, 0]), b"f\0\x90\x90\xc3".to_vec()].concat();
+    let moved = words(&[7 | 7 << 32, 0x2000, 0x1000, 0x2000, 8, 0]);
+    jitdump_of(&[(4, of_perf), (0, load.clone()), (1, moved), (4, of_llvm), (0, load)])
+}
+
+/// Lines, the function that they are of, its move, and the end.
+fn jitdump() -> Vec<u8> {
+    let lines = [words(&[0x1000, 5]), b"a.js\0".to_vec(), words(&[0x1004, 6]), b"\xff\0".to_vec()];
+    let lines = [words(&[0x1000, 2]), lines.concat()].concat();
+    let ids = 7 | 7 << 32;
+    let load = [&words(&[ids, 0x1000, 0x1000, 4, 0]), b"f\0\x90\x90\x90\xc3".as_slice()].concat();
+    let moved = words(&[ids, 0x2000, 0x1000, 0x2000, 4, 0]);
+    jitdump_of(&[(2, lines), (0, load), (1, moved), (3, Vec::new())])
 }
 
 fn words(words: &[u64]) -> Vec<u8> {

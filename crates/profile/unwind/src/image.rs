@@ -1,5 +1,7 @@
 //! Where an ELF file keeps its call frame information, and the rules of any stretch of its code.
 
+mod code;
+
 use std::{io::Read as _, ops::Range};
 
 use flate2::read::ZlibDecoder;

@@ -3,16 +3,23 @@
 //!
 //! Each function takes any bytes, and panics if what comes of them contradicts itself.
 
+use wingbeat_unwind::Rules;
+
 use crate::{
     debuginfod::{BuildId, Settings},
     fold,
+    jitdump::Header,
     proc::{Stat, parse_mapping},
     symbolize::{
         debug_info::{DebugInfo, place_of_build},
         jitdump::{self, JitCode},
         perf_map::PerfMap,
     },
-    unwind::Image,
+    unwind::{
+        Image,
+        jitdump::{Change, Reader},
+        pieces::Pieces,
+    },
 };
 
 /// Addresses asked for, spread over each range.
@@ -47,6 +54,37 @@ pub fn jitdump(bytes: &[u8]) {
             assert!(found.start <= address && address - found.start < found.size);
             assert!(!found.name.is_empty());
             let _ = found.line(address);
+        }
+    }
+}
+
+/// Unwinding information of code of a JIT compiler, `jit-PID.dump`, as it is read while the file grows: in
+/// two parts, which must give what the whole gives.
+pub fn jitdump_unwinding(bytes: &[u8]) {
+    let Ok(header) = Header::parse(bytes) else { return };
+    let records = bytes.get(header.size..).unwrap_or_default();
+    let changes = |parts: &[usize]| {
+        let (mut rules, mut reader, mut found) = (Rules::new(), Reader::new(header), Vec::new());
+        let mut at = 0;
+        for &end in parts {
+            at +=
+                reader.read(&records[at..end.max(at)], &mut rules, |_, change| found.push(change));
+        }
+        found
+    };
+    let whole = changes(&[records.len()]);
+    assert_eq!(changes(&[records.len() / 2, records.len()]), whole);
+    let mut pieces = Pieces::default();
+    for change in whole {
+        if let Change::Load { start, size, rows } = &change {
+            assert!(rows.is_sorted_by(|a, b| a.0 < b.0));
+            assert!(rows.first().is_none_or(|(at, _)| *at == 0));
+            assert!(rows.last().is_none_or(|(at, _)| u64::from(*at) < *size));
+            let (start, is_empty) = (*start, rows.is_empty());
+            pieces.take(change);
+            assert_eq!(pieces.rule_at(start).is_none(), is_empty);
+        } else {
+            pieces.take(change);
         }
     }
 }

@@ -9,6 +9,8 @@ mod debuginfod;
 mod failures;
 mod files;
 mod go;
+#[cfg(target_arch = "x86_64")]
+mod jit;
 mod namespaces;
 mod processes;
 #[expect(dead_code, reason = "other tests need the rest of it")]

@@ -10,6 +10,7 @@ pub(crate) mod blocks;
 mod copied;
 pub mod event;
 pub mod intern;
+pub(crate) mod jit;
 pub(crate) mod off_cpu;
 pub(crate) mod owners;
 pub(crate) mod spaces;
@@ -29,14 +30,16 @@ use self::{
     copied::Copied,
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
+    jit::JitRules,
     owners::Owners,
     spaces::{GenerationId, Mapping, Spaces},
     threads::Threads,
 };
 use crate::{
+    jitdump::is_dump,
     model::{BrokenReason, Completeness, ThreadId},
     proc,
-    unwind::{Image, Memory, finish},
+    unwind::{Memory, finish},
     wire::{Record, Stack},
 };
 
@@ -77,6 +80,8 @@ pub(crate) struct Recorder {
     parents: FxHashMap<u32, u32>,
     /// Code that walks of the kernel half met and had no table for: process and address.
     pub wanted: Vec<(u32, u64)>,
+    /// Rules of code that is in no file.
+    pub jit: JitRules,
     rules: KnownRules,
     frames: Vec<u64>,
     copied: Copied,
@@ -98,6 +103,7 @@ impl Recorder {
             kernel_code: Vec::new(),
             parents: FxHashMap::default(),
             wanted: Vec::new(),
+            jit: JitRules::default(),
             rules: FxHashMap::default(),
             frames: Vec::new(),
             copied: Copied::default(),
@@ -133,6 +139,7 @@ impl Recorder {
         self.follow(pid);
         self.threads.adopt(pid);
         self.spaces.clear(pid);
+        self.jit.clear(pid);
         for file in proc::executable_mappings(pid) {
             self.map(pid, &file);
         }
@@ -167,6 +174,7 @@ impl Recorder {
                         self.exec(pid, event.time_ns);
                     }
                     self.spaces.clear(pid);
+                    self.jit.clear(pid);
                     self.threads.execed(pid, name, time_ns);
                 } else {
                     self.threads.named(pid, tid, name);
@@ -175,6 +183,9 @@ impl Recorder {
             // Its address space is left as it is: the kernel still has to take it down, on the time
             // of the process, and such samples come after the event.
             EventKind::Exit { pid, tid } if self.follows(pid) => {
+                if pid == tid {
+                    self.jit.ended(pid);
+                }
                 self.threads.ended(pid, tid, time_ns);
             }
             EventKind::KernelCode(code) => self.kernel_code.push(code),
@@ -202,6 +213,7 @@ impl Recorder {
         if !is_thread {
             self.parents.insert(pid, parent);
             self.spaces.fork(parent, pid);
+            self.jit.fork(parent, pid);
         }
         true
     }
@@ -212,6 +224,15 @@ impl Recorder {
         let MappedFile { start, end, offset, .. } = *file;
         self.spaces.map(pid, Mapping { start, end, offset, binary });
         self.owners.mapped(pid, parent, self.spaces.current(pid), file);
+        if is_dump(&file.path) {
+            let user = self.owners.get(pid).map(|owner| owner.user);
+            self.jit.shown(pid, binary, user, &self.binaries);
+        }
+    }
+
+    /// Reads what compilers have written about their code since the last time.
+    pub(crate) fn read_jitdumps(&mut self) {
+        self.jit.read(&self.binaries);
     }
 
     /// Number of samples of each thread that has some.
@@ -225,6 +246,7 @@ impl Recorder {
 
     /// Takes a record of the kernel half.
     pub(crate) fn record(&mut self, record: Record<'_>) {
+        self.jit.advance(record.time_ns());
         match record {
             Record::Sample(stack) => self.sample(&stack),
             Record::Copy(piece) => self.copied.add(&piece),
@@ -292,11 +314,12 @@ impl Recorder {
         let ip = last.wrapping_sub(u64::from(frames.len() > 1 && !is_call));
         let fp = (header.is_fp_lost == 0).then_some(header.stop_fp);
         let frame = Frame::new(ip, header.stop_sp, fp, is_call);
-        let Self { rules, spaces, binaries, wanted, .. } = self;
+        let Self { rules, spaces, binaries, wanted, jit, .. } = self;
         finish(frame, memory, frames, |address| {
             // The next sample meets the same callers.
             wanted.push((header.pid, address));
             look_up_rule(rules, spaces, binaries, generation, address)
+                .map(|rule| rule.or_else(|| jit.rule(header.pid, address)).unwrap_or(Rule::GAP))
         })
     }
 
@@ -315,26 +338,24 @@ impl Recorder {
 /// Rules that were looked up, by address.
 type KnownRules = FxHashMap<(GenerationId, u64), Rule>;
 
-/// The rule at an address, which is remembered. `None` where nothing is mapped, as far as is known.
+/// The rule at an address, which is remembered: `Some(None)` where no ELF file tells. `None` where nothing
+/// is mapped, as far as is known.
 fn look_up_rule(
     rules: &mut KnownRules,
     spaces: &Spaces,
     binaries: &Binaries,
     generation: GenerationId,
     address: u64,
-) -> Option<Rule> {
+) -> Option<Option<Rule>> {
     if let Some(&known) = rules.get(&(generation, address)) {
-        return Some(known);
+        return Some(Some(known));
     }
     let mapping = spaces.generation(generation)?.find(address)?;
-    let binary = binaries.get(mapping.binary)?;
-    let of_image = |image: &Image| {
-        let address = image.address_of_offset(mapping.offset_of(address))?;
-        Some(image.rule(address))
-    };
-    let rule = binary.image().and_then(of_image).unwrap_or(Rule::GAP);
+    let Some(image) = binaries.get(mapping.binary)?.image() else { return Some(None) };
+    let address_in_file = image.address_of_offset(mapping.offset_of(address));
+    let rule = address_in_file.map_or(Rule::GAP, |address| image.rule(address));
     rules.insert((generation, address), rule);
-    Some(rule)
+    Some(Some(rule))
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn first_instruction() {
 
 fn rule(recorder: &mut Recorder, generation: GenerationId, address: u64) -> Option<Rule> {
     let Recorder { rules, spaces, binaries, .. } = recorder;
-    look_up_rule(rules, spaces, binaries, generation, address)
+    look_up_rule(rules, spaces, binaries, generation, address).map(|rule| rule.unwrap_or(Rule::GAP))
 }
 
 /// Two words of stack.

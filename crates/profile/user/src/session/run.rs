@@ -20,7 +20,7 @@ use wingbeat_bpf::{
 use wingbeat_profile_common::counter;
 
 use super::{
-    CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwinding,
+    CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwind, Unwinding,
     descriptors::raise_limit,
     kernel::{BackEnd, Blocks, KernelHalf, Settings},
     sideband::Sideband,
@@ -148,6 +148,7 @@ impl Session {
         };
         let start_ns = now_ns();
         let mut recorder = Recorder::new(start_ns, scope);
+        recorder.jit.is_off = options.unwind == Unwind::FramePointer;
         if options.mode.blocks() {
             recorder.watch_blocks();
         }
@@ -320,6 +321,8 @@ impl Session {
         });
         self.sideband.drain(&mut self.events);
         self.events.sort_by_key(|event| event.time_ns);
+        // What the compiler wrote about code before that ran is there by now.
+        self.recorder.read_jitdumps();
         let mut decoded: Vec<_> = records
             .iter()
             .filter_map(|range| wire::decode(bytes.get(range.clone())?).ok())
@@ -339,6 +342,7 @@ impl Session {
             self.recorder.record(record);
         }
         events.for_each(|event| self.recorder.event(event));
+        self.recorder.jit.advance(until_ns);
         match &mut self.tables {
             Some(tables) if !is_last => tables.update(&mut self.recorder, until_ns),
             _ => Ok(()),

@@ -33,7 +33,7 @@ use crate::{
     error::RecordError,
     recorder::{
         Recorder,
-        binaries::{Binaries, BinaryId},
+        binaries::{Backing, Binaries, BinaryId},
         spaces::{GenerationId, Mapping},
     },
     unwind::Image,
@@ -85,6 +85,12 @@ pub(super) struct Tables<M = Maps> {
     rebuilt: u64,
     /// Uses of tables so far: a clock for which was used last.
     uses: u64,
+}
+
+/// Can a mapping have code that no ELF file has?
+fn is_in_no_file(binaries: &Binaries, mapping: &Mapping) -> bool {
+    let binary = binaries.get(mapping.binary);
+    binary.is_some_and(|binary| binary.backing != Backing::Vdso && binary.image().is_none())
 }
 
 impl Tables {
@@ -142,6 +148,7 @@ impl<M: Memory> Tables<M> {
         as_of_ns: u64,
     ) -> Result<(), RecordError> {
         let mut pids: FxHashSet<u32> = recorder.spaces.changed.drain(..).collect();
+        pids.extend(recorder.jit.changed.drain(..));
         let wanted: FxHashSet<(u32, u64)> = recorder.wanted.drain(..).collect();
         for (pid, address) in wanted {
             pids.insert(pid);
@@ -195,7 +202,7 @@ impl<M: Memory> Tables<M> {
         as_of_ns: u64,
     ) -> Result<(), RecordError> {
         let Some(id) = recorder.spaces.current(pid) else { return Ok(()) };
-        let Some((first, count)) = self.region(recorder, id)? else { return Ok(()) };
+        let Some((first, count)) = self.region(recorder, pid, id)? else { return Ok(()) };
         self.memory.write_space(pid, &Space { first, count, as_of_ns })
     }
 
@@ -203,11 +210,17 @@ impl<M: Memory> Tables<M> {
     fn region(
         &mut self,
         recorder: &Recorder,
+        pid: u32,
         id: GenerationId,
     ) -> Result<Option<(u32, u32)>, RecordError> {
         let Some(generation) = recorder.spaces.generation(id) else { return Ok(None) };
+        let is_unframed = recorder.jit.is_unframed(pid);
         let mut list: Vec<CodeMapping> = Vec::with_capacity(generation.mappings.len());
         for mapping in &generation.mappings {
+            // User space has the rules of code that a compiler made, and walks on from there.
+            if is_unframed && is_in_no_file(&recorder.binaries, mapping) {
+                continue;
+            }
             let Some(next) = self.code_mapping(&recorder.binaries, mapping)? else { continue };
             match list.last_mut() {
                 Some(last)

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     foreign::{Untold, trust},
+    jitdump::is_dump,
     recorder::{Recorder, binaries::BinaryId},
 };
 
@@ -111,13 +112,6 @@ fn dumps(pid: u32, recorder: &Recorder) -> FxHashSet<BinaryId> {
         .collect()
 }
 
-/// `jit-PID.dump`, in whatever folder.
-fn is_dump(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let pid = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
-    pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
 /// The code of an open file; none if it is of another kind than its name says.
 fn read_dump(mut file: &File) -> Vec<Code> {
     let mut bytes = Vec::new();
@@ -127,20 +121,4 @@ fn read_dump(mut file: &File) -> Vec<Code> {
         return Vec::new();
     }
     jitdump::parse(&bytes).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_jitdump_files() {
-        let check = |path, expected| assert_eq!(is_dump(path), expected, "{path}");
-        check("/tmp/jit-4711.dump", true);
-        check("/home/a/.debug/jit/java-jit-1/jit-1.dump", true);
-        check("/tmp/jit-.dump", false);
-        check("/tmp/jit-a.dump", false);
-        check("/tmp/perf-1.map", false);
-        check("/tmp/jit-4711.dump/other", false);
-    }
 }

@@ -1,18 +1,12 @@
-//! jitdump files: code of a JIT compiler with names, lines and times, as the compiler wrote it down
-//! (tools/perf/Documentation/jitdump-specification.txt). Bytes in, records out.
+//! Names in jitdump files: code of a JIT compiler with names, lines and times, as the compiler wrote it
+//! down. Bytes in, code out.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use thiserror::Error;
 
-const MAGIC: u32 = u32::from_le_bytes(*b"DTiJ");
-const VERSION: u32 = 1;
-/// The header, and the beginning of each record, in bytes.
-const HEADER: usize = 40;
-const PREFIX: usize = 16;
-/// Timestamps are those of the processor, which no sample has.
-const ARCH_TIMESTAMP: u64 = 1;
+use crate::jitdump::{Fields, Header, JitDumpError, split};
+
 /// A file name of debug information that says: the same as that of the entry before.
 const SAME_FILE: &[u8] = b"\xff";
 /// V8 adds the size of an ELF header to the addresses of lines, since `perf inject` would put one before
@@ -20,17 +14,6 @@ const SAME_FILE: &[u8] = b"\xff";
 const ELF_HEADER: u64 = 0x40;
 /// Pieces of code beyond these are left out: each takes some memory, however small it is in the file.
 const CODES_MAX: usize = 1 << 20;
-
-/// Why a file is no jitdump file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(crate) enum JitDumpError {
-    #[error("the header is cut off")]
-    Short,
-    #[error("it does not begin as a jitdump file of this machine does")]
-    Magic,
-    #[error("its version is {0}, and only version 1 is known")]
-    Version(u32),
-}
 
 /// A piece of code at an address, from some time on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,33 +57,17 @@ enum Record<'a> {
 /// All code of a file, in the order in which it was written. A file ends where a record is cut off: the
 /// compiler may have been at it.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Code>, JitDumpError> {
-    let header = bytes.get(..HEADER).map(Fields).ok_or(JitDumpError::Short)?;
-    let [magic, version, header_size] = [0, 4, 8].map(|at| header.u32(at).unwrap_or(0));
-    if magic != MAGIC {
-        return Err(JitDumpError::Magic);
-    }
-    if version != VERSION {
-        return Err(JitDumpError::Version(version));
-    }
-    let has_times = header.u64(32).unwrap_or(0) & ARCH_TIMESTAMP == 0;
-    let mut rest = bytes.get(HEADER.max(header_size as usize)..).unwrap_or_default();
+    let header = Header::parse(bytes)?;
+    let mut rest = bytes.get(header.size..).unwrap_or_default();
     let mut codes = Codes::default();
-    while let Some((id, time_ns, body, after)) = split(rest) {
-        codes.take(record(id, body), if has_times { time_ns } else { 0 });
+    while let Some((prefix, body, after)) = split(rest) {
+        codes.take(record(prefix.id, body), if header.has_times { prefix.time_ns } else { 0 });
         rest = after;
     }
     if codes.lowest == Some(ELF_HEADER) {
         codes.codes.iter_mut().for_each(|code| code.shift = ELF_HEADER);
     }
     Ok(codes.codes)
-}
-
-/// The first record: its kind, its time, its body, and what comes after it.
-fn split(bytes: &[u8]) -> Option<(u32, u64, &[u8], &[u8])> {
-    let prefix = Fields(bytes.get(..PREFIX)?);
-    let size = prefix.u32(4)? as usize;
-    let body = bytes.get(PREFIX..size)?;
-    Some((prefix.u32(0)?, prefix.u64(8)?, body, bytes.get(size..)?))
 }
 
 /// What a record says; nothing if its kind is another or its body too short.
@@ -115,25 +82,7 @@ fn record(id: u32, body: &[u8]) -> Record<'_> {
     known.unwrap_or(Record::Other)
 }
 
-/// Numbers in bytes, the lowest byte first.
-#[derive(Clone, Copy)]
-struct Fields<'a>(&'a [u8]);
-
 impl<'a> Fields<'a> {
-    fn u32(self, at: usize) -> Option<u32> {
-        Some(u32::from_le_bytes(*self.0.get(at..)?.first_chunk()?))
-    }
-
-    fn u64(self, at: usize) -> Option<u64> {
-        Some(u64::from_le_bytes(*self.0.get(at..)?.first_chunk()?))
-    }
-
-    /// The text up to its zero byte, without it.
-    fn text(self, at: usize) -> Option<&'a [u8]> {
-        let bytes = self.0.get(at..)?;
-        bytes.get(..bytes.iter().position(|&byte| byte == 0)?)
-    }
-
     /// pid, tid (4 bytes each), vma, code_addr, code_size, code_index, name.
     fn load(self) -> Option<Record<'a>> {
         let [code, size, index] = [16, 24, 32].map(|at| self.u64(at));

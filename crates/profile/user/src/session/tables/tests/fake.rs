@@ -196,9 +196,10 @@ impl World {
     fn look_up(&self, pid: u32, address: u64) -> Option<Option<(Granule, u8)>> {
         let Fake { blocks, mappings, spaces, .. } = &self.tables.memory;
         let space = spaces.get(&pid)?;
-        let start = |index| Some(mappings.get((space.first + index) as usize)?.start);
-        let found = mappings_before(space.count, address, start)?.checked_sub(1)?;
-        let mapping = mappings[(space.first + found) as usize];
+        let first = u64::from(space.first);
+        let start = |index| Some(mappings.get((first + index) as usize)?.start);
+        let found = mappings_before(space.count.into(), address, start)?.checked_sub(1)?;
+        let mapping = mappings[(first + found) as usize];
         if address >= mapping.end {
             return None;
         }

@@ -1,0 +1,171 @@
+//! Unwinding information in jitdump files: what the records say about code, one after the other, while the
+//! compiler is still writing. Bytes in, changes out.
+
+use std::sync::Arc;
+
+use wingbeat_unwind::{Image, RuleId, Rules};
+
+use crate::jitdump::{Fields, Header, PREFIX, Prefix, split};
+
+/// Kinds of records.
+const LOAD: u32 = 0;
+const MOVE: u32 = 1;
+const UNWINDING: u32 = 4;
+
+/// Call frame information of one piece of code that is longer is not read. V8 writes some hundred bytes.
+pub(crate) const EH_FRAME_BYTES_MAX: usize = 256 << 10;
+/// Longer code is left out.
+const CODE_BYTES_MAX: u64 = 1 << 30;
+
+/// Rules by offset in a piece of code, ascending: each holds up to the next.
+pub(crate) type Rows = Arc<[(u32, RuleId)]>;
+
+/// Something that happened to code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Code is at an address. No rows: it has no unwinding information.
+    Load {
+        start: u64,
+        size: u64,
+        rows: Rows,
+    },
+    Move {
+        from: u64,
+        to: u64,
+    },
+}
+
+/// The call frame information that a record has for what follows.
+#[derive(Debug, Default)]
+struct EhFrame {
+    bytes: Vec<u8>,
+    /// Where it lies in the process, if the record tells. Otherwise it is relative to the code that
+    /// comes next, and only for that.
+    address: Option<u64>,
+}
+
+/// Reads the records of one file in their order.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    header: Header,
+    eh_frame: EhFrame,
+}
+
+impl Reader {
+    pub(crate) fn new(header: Header) -> Self {
+        Self { header, eh_frame: EhFrame::default() }
+    }
+
+    /// Reads the whole records at the beginning of some bytes, and tells how many bytes these are. `found`
+    /// gets each change, with the time from which on it holds: 0 if the file has no times.
+    pub(crate) fn read(
+        &mut self,
+        bytes: &[u8],
+        rules: &mut Rules,
+        mut found: impl FnMut(u64, Change),
+    ) -> usize {
+        let mut rest = bytes;
+        while let Some((prefix, body, after)) = split(rest) {
+            if let Some(change) = self.record(prefix.id, body, rules) {
+                found(self.time_ns(prefix), change);
+            }
+            rest = after;
+        }
+        bytes.len() - rest.len()
+    }
+
+    /// Takes a record that is too long to be read whole, by its beginning.
+    pub(crate) fn read_long(
+        &mut self,
+        bytes: &[u8],
+        rules: &mut Rules,
+        mut found: impl FnMut(u64, Change),
+    ) {
+        let Some(prefix) = Prefix::parse(bytes) else { return };
+        match prefix.id {
+            UNWINDING => self.eh_frame = EhFrame::default(),
+            id => {
+                if let Some(change) = self.record(id, &bytes[PREFIX..], rules) {
+                    found(self.time_ns(prefix), change);
+                }
+            }
+        }
+    }
+
+    fn time_ns(&self, prefix: Prefix) -> u64 {
+        if self.header.has_times { prefix.time_ns } else { 0 }
+    }
+
+    fn record(&mut self, id: u32, body: &[u8], rules: &mut Rules) -> Option<Change> {
+        let fields = Fields(body);
+        match id {
+            // pid, tid (4 bytes each), vma, code_addr, code_size.
+            LOAD => {
+                let (start, size) = (fields.u64(16)?, fields.u64(24)?);
+                let rows = self.rows(start, size, rules);
+                (size > 0).then_some(Change::Load { start, size, rows })
+            }
+            // pid, tid, vma, old_code_addr, new_code_addr.
+            MOVE => Some(Change::Move { from: fields.u64(16)?, to: fields.u64(24)? }),
+            UNWINDING => {
+                self.eh_frame = eh_frame(body).unwrap_or_default();
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The rows of code by the information that came before it.
+    fn rows(&mut self, start: u64, size: u64, rules: &mut Rules) -> Rows {
+        let (bytes, address) = match self.eh_frame.address {
+            Some(address) => (self.eh_frame.bytes.clone(), Some(address)),
+            None => (std::mem::take(&mut self.eh_frame.bytes), behind(start, size)),
+        };
+        let (Some(end), Some(address)) = (start.checked_add(size), address) else {
+            return Rows::default();
+        };
+        if bytes.is_empty() || size > CODE_BYTES_MAX {
+            return Rows::default();
+        }
+        let machine = self.header.machine;
+        let Ok(image) = Image::of_code(machine, start..end, address, bytes) else {
+            return Rows::default();
+        };
+        if image.entries() == 0 {
+            return Rows::default();
+        }
+        let mut rows = Vec::new();
+        image.rules(start..end, |at, rule| rows.push(((at - start) as u32, rules.id_of(rule))));
+        rows.into()
+    }
+}
+
+/// Where the section would lie in an ELF file of the code: behind it, at a multiple of eight (`jit_write_elf`
+/// of tools/perf/util/genelf.c, where code begins at such a multiple too).
+fn behind(start: u64, size: u64) -> Option<u64> {
+    start.checked_add(size.checked_next_multiple_of(8)?)
+}
+
+/// unwinding_size, eh_frame_hdr_size, mapped_size; then `.eh_frame` and `.eh_frame_hdr`. LLVM writes them the
+/// other way round, and its `.eh_frame` is for all code of a module.
+fn eh_frame(body: &[u8]) -> Option<EhFrame> {
+    let fields = Fields(body);
+    let [all, index] = [0, 8].map(|at| fields.u64(at).and_then(|size| usize::try_from(size).ok()));
+    let (all, index) = (all?, index?);
+    let data = body.get(24..)?.get(..all)?;
+    let size = all.checked_sub(index).filter(|&size| size <= EH_FRAME_BYTES_MAX)?;
+    if index == LLVM_INDEX_BYTES && data.starts_with(&LLVM_INDEX) {
+        let address = Some(Fields(data).u64(LLVM_INDEX.len())?);
+        return Some(EhFrame { bytes: data.get(index..)?.to_vec(), address });
+    }
+    Some(EhFrame { bytes: data.get(..size)?.to_vec(), address: None })
+}
+
+/// How an `.eh_frame_hdr` begins that has nothing but the address of `.eh_frame` (`createX64EHFrameHeader` of
+/// llvm/lib/ExecutionEngine/Orc/Debugging/PerfSupportPlugin.cpp, LLVM 20): version 1, an absolute address,
+/// no table. No `.eh_frame` begins so, since that would be the length of an entry.
+const LLVM_INDEX: [u8; 4] = [1, 0x0c, 0xff, 0xff];
+const LLVM_INDEX_BYTES: usize = 12;
+
+#[cfg(test)]
+pub(crate) mod tests;
