@@ -146,6 +146,7 @@ impl<'a> Search<'a> {
             beginnings: FxHashSet::default(),
             stubs: own.into_iter().flatten().collect(),
             known: FxHashMap::default(),
+            returning: FxHashMap::default(),
             factory: InstructionInfoFactory::new(),
             budget: bytes * LOOKS_PER_BYTE,
         };

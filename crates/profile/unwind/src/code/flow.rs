@@ -57,6 +57,8 @@ impl Code<'_> {
 }
 
 const INSTRUCTION_BYTES_MAX: usize = 15;
+/// Instructions that are searched for a return.
+const CALLEE_INSTRUCTIONS_MAX: usize = 256;
 /// Compilers align functions and loops.
 pub(super) const ALIGNMENT: u64 = 16;
 
@@ -87,6 +89,8 @@ pub(super) struct Explorer<'a> {
     pub(super) stubs: FxHashSet<u64>,
     /// Of the functions that were accepted.
     pub(super) known: FxHashMap<u64, Visit>,
+    /// Whether functions have a return.
+    pub(super) returning: FxHashMap<u64, bool>,
     pub(super) factory: InstructionInfoFactory,
     /// Instructions that may yet be looked at.
     pub(super) budget: u64,
@@ -110,15 +114,15 @@ impl Explorer<'_> {
     /// Follows a function from its beginning.
     pub(super) fn explore(&mut self, start: u64) -> Option<Explored> {
         let mut way = Way { to_do: vec![(start, State::ENTRY)], ..Way::default() };
-        self.follow(&mut way, start).ok()?;
-        // What comes behind a call that does not return is no part of the function. It is if it leads to a
-        // return of it.
+        self.follow(&mut way, start, &FxHashMap::default()).ok()?;
+        // What comes behind a call that does not return is no part of the function. It is one if it leads
+        // to a return, or back to what is.
         while let Some((address, state)) = way.doubtful.pop() {
             let mut further = way.clone();
             self.spend(way.visits.len() as u64).ok()?;
             further.to_do.push((address, state));
             further.has_return = false;
-            if self.follow(&mut further, start).is_ok() && further.has_return {
+            if self.follow(&mut further, start, &way.visits).is_ok() && further.has_return {
                 way = further;
             }
         }
@@ -131,7 +135,13 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    fn follow(&mut self, way: &mut Way, start: u64) -> Result<(), Contradiction> {
+    /// Follows what there is to do. To come upon one of `proven` is as good as to return.
+    fn follow(
+        &mut self,
+        way: &mut Way,
+        start: u64,
+        proven: &FxHashMap<u64, Visit>,
+    ) -> Result<(), Contradiction> {
         while let Some((address, state)) = way.to_do.pop() {
             self.spend(1)?;
             if !state.is_known() || self.stubs.contains(&address) {
@@ -149,7 +159,8 @@ impl Explorer<'_> {
             let mut state = state;
             if let Some(before) = before {
                 state = before.state.meet(&state)?;
-                way.has_return |= self.known.contains_key(&address);
+                way.has_return |=
+                    self.known.contains_key(&address) || proven.contains_key(&address);
                 if state == before.state {
                     continue;
                 }
@@ -201,7 +212,7 @@ impl Explorer<'_> {
         if is_conditional {
             way.push(instruction.ip(), target, after);
         }
-        if is_call && self.may_not_return(next_ip) {
+        if is_call && self.looks_like_end(next_ip) && !self.returns(instruction)? {
             if !self.beginnings.contains(&next_ip) && self.code.has(next_ip) {
                 way.doubtful.push((next_ip, after));
             }
@@ -211,14 +222,57 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Whether the address behind a call looks like the end of a function.
-    fn may_not_return(&self, next_ip: u64) -> bool {
+    /// Whether what an instruction calls has a return. Then so does the call.
+    fn returns(&mut self, call: &Instruction) -> Result<bool, Contradiction> {
+        if !call.is_call_near() {
+            return Ok(false);
+        }
+        let target = call.near_branch_target();
+        if let Some(returns) = self.returning.get(&target) {
+            return Ok(*returns);
+        }
+        let returns = self.has_return(target)?;
+        self.returning.insert(target, returns);
+        Ok(returns)
+    }
+
+    /// Whether a function has a return.
+    fn has_return(&mut self, target: u64) -> Result<bool, Contradiction> {
+        let (mut to_do, mut seen) = (vec![target], FxHashSet::default());
+        while let Some(address) = to_do.pop() {
+            if seen.len() == CALLEE_INSTRUCTIONS_MAX || !seen.insert(address) {
+                continue;
+            }
+            self.spend(1)?;
+            let Some(instruction) = self.code.instruction(address) else { continue };
+            let next_ip = instruction.next_ip();
+            match instruction.flow_control() {
+                FlowControl::Return => return Ok(true),
+                FlowControl::UnconditionalBranch => to_do.push(instruction.near_branch_target()),
+                FlowControl::ConditionalBranch => {
+                    to_do.extend([next_ip, instruction.near_branch_target()]);
+                }
+                FlowControl::IndirectBranch | FlowControl::Interrupt | FlowControl::Exception => {}
+                // What it calls may be what does not return.
+                FlowControl::Call if self.is_end(next_ip) => {}
+                _ if instruction.mnemonic() == Mnemonic::Hlt => {}
+                _ => to_do.push(next_ip),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the address behind a call may be that of another function.
+    fn looks_like_end(&self, next_ip: u64) -> bool {
+        next_ip.is_multiple_of(ALIGNMENT) || self.is_end(next_ip)
+    }
+
+    /// Whether there is another function behind a call, or what fills up the space before one.
+    fn is_end(&self, next_ip: u64) -> bool {
         let is_padding = |instruction: Instruction| {
             matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
         };
-        next_ip % ALIGNMENT == 0
-            || self.beginnings.contains(&next_ip)
-            || self.code.instruction(next_ip).is_none_or(is_padding)
+        self.beginnings.contains(&next_ip) || self.code.instruction(next_ip).is_none_or(is_padding)
     }
 
     /// A jump to somewhere: by a table of the function's own, or to another function.

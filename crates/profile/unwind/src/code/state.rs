@@ -88,8 +88,10 @@ impl State {
         factory: &mut InstructionInfoFactory,
     ) -> Result<Self, Contradiction> {
         let info = factory.info(instruction);
-        let mut next = self.after_stores(info)?;
         let (first, second) = (operand(instruction, 0), operand(instruction, 1));
+        // What the memory barrier `lock or [rsp], 0` stores was there before.
+        let is_barrier = instruction.mnemonic() == Mnemonic::Or && second == Operand::Immediate(0);
+        let mut next = if is_barrier { *self } else { self.after_stores(info)? };
         match (instruction.mnemonic(), first, second) {
             (Mnemonic::Push, _, _) => {
                 next.move_sp(instruction.stack_pointer_increment())?;
@@ -325,6 +327,8 @@ mod tests {
         check(&[0x48, 0x89, 0x04, 0x24], "contradiction"); // mov [rsp], rax
         check(&[0x88, 0x44, 0x24, 0x07], "contradiction"); // mov [rsp+7], al
         check(&[0x88, 0x44, 0x24, 0x08], "cfa=r7+8 ra=c-8"); // mov [rsp+8], al: an argument
+        check(&[0xf0, 0x83, 0x0c, 0x24, 0], "cfa=r7+8 ra=c-8"); // lock or dword ptr [rsp], 0
+        check(&[0xf0, 0x83, 0x0c, 0x24, 1], "contradiction");
         check(&[0x48, 0x81, 0xec, 0, 0, 0, 0x7f], "contradiction");
         check(&[0x48, 0x81, 0xec, 0, 0, 0, 0x80], "contradiction");
     }
