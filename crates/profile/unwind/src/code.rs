@@ -18,7 +18,7 @@ use wingbeat_profile_common::unwind::Rule;
 use flow::{ALIGNMENT, Code, Explorer, Part};
 
 /// Code that is looked at, at most, in one file. musl has 400 KB.
-const CODE_BYTES_MAX: u64 = 16 << 20;
+const CODE_BYTES_MAX: u64 = 2 << 20;
 /// An instruction is looked at a few times.
 const LOOKS_PER_BYTE: u64 = 4;
 /// Instructions of an entry point.
@@ -96,20 +96,21 @@ impl CodeRules {
     }
 }
 
-/// Rows in order, of which none reaches into the next. Those that do are wrong, and so are dropped.
+/// Rows in order, of which none reaches into the next: where two do, the latter counts.
 fn apart(mut rows: Vec<(Range<u64>, Rule)>) -> Vec<(Range<u64>, Rule)> {
     rows.sort_by_key(|(range, _)| (range.start, range.end));
     let mut kept: Vec<(Range<u64>, Rule)> = Vec::new();
     for (range, rule) in rows {
-        match kept.last_mut() {
-            Some((last, _)) if last.end > range.start => last.end = last.end.min(range.start),
-            Some((last, before)) if last.end == range.start && *before == rule => {
+        if let Some((last, before)) = kept.last_mut() {
+            if last.end == range.start && *before == rule {
                 last.end = range.end;
                 continue;
             }
-            _ => {}
+            last.end = last.end.min(range.start);
+            if last.is_empty() {
+                kept.pop();
+            }
         }
-        kept.retain(|(range, _)| range.start < range.end);
         kept.push((range, rule));
     }
     kept

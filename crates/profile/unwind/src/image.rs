@@ -9,7 +9,7 @@ use gimli::{
 };
 use object::{
     CompressedData, CompressionFormat, Endian as _, Endianness, Object as _, ObjectSection as _,
-    ObjectSymbol as _, ReadRef, SymbolKind,
+    ObjectSymbol as _, ReadRef, SectionKind, SymbolKind,
     elf::{self, FileHeader64},
     read::elf::{ElfFile64, FileHeader, ProgramHeader as _},
 };
@@ -138,7 +138,7 @@ impl Image {
         if registers == Registers::X86_64 {
             let read = |address, bytes| segments.read(address, bytes).map(<[u8]>::to_vec);
             image.code_rules = CodeRules::read(&Sources {
-                gaps: image.gaps(),
+                gaps: image.gaps(&instructions(&object).unwrap_or_else(|| image.code.clone())),
                 entry: object.entry(),
                 functions: functions(&object),
                 read: &read,
@@ -237,14 +237,14 @@ impl Image {
     }
 
     /// Code that no entry covers and that may be more than what fills up the space between functions.
-    fn gaps(&self) -> Vec<Range<u64>> {
+    fn gaps(&self, parts: &[Range<u64>]) -> Vec<Range<u64>> {
         let mut covered: Vec<Covered> =
             self.entries.iter().map(|entry| self.cover(*entry)).collect();
         covered
             .extend(self.go.as_ref().map(|go| Covered { range: go.range(), is_outermost: false }));
         covered.sort_by_key(|covered| covered.range.start);
         let mut gaps = Vec::new();
-        for code in &self.code {
+        for code in parts {
             let mut at = code.start;
             let end = Covered { range: code.end..code.end, is_outermost: false };
             for Covered { range, is_outermost } in covered.iter().chain([&end]) {
@@ -401,6 +401,17 @@ fn covered<'a, S: UnwindSection<Bytes<'a>>>(
         },
         _ => Covered { range: entry.start..entry.start, is_outermost: false },
     }
+}
+
+/// The sections of instructions, if there are sections: executable segments may have data besides.
+fn instructions<'data>(
+    object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
+) -> Option<Vec<Range<u64>>> {
+    let sections = object.sections().filter(|section| section.kind() == SectionKind::Text);
+    let range = |address: u64, bytes: u64| Some(address..address.checked_add(bytes)?);
+    let found: Vec<Range<u64>> =
+        sections.filter_map(|section| range(section.address(), section.size())).collect();
+    (!found.is_empty()).then_some(found)
 }
 
 /// Addresses of functions by the symbol tables.

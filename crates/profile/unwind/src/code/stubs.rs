@@ -90,7 +90,8 @@ pub(super) fn find(code: &[u8], address: u64) -> Vec<Part> {
     let mut found = Vec::new();
     for at in 0..code.len() {
         let matches = |stub: &&Stub| {
-            code.len() - at >= stub.pattern.len()
+            stub.pattern[0] == Some(code[at])
+                && code.len() - at >= stub.pattern.len()
                 && stub
                     .pattern
                     .iter()
