@@ -15,7 +15,15 @@ pub(crate) struct Stepped {
     pub(crate) pid: i32,
     pub(crate) memory: File,
     pub(crate) registers: libc::user_regs_struct,
+    /// A piece of the stack, as it is now, and its address.
+    near: Vec<u8>,
+    near_start: u64,
 }
+
+/// Bytes of the stack that are read at once.
+const NEAR_BYTES: usize = 8192;
+/// Of these, below the stack pointer.
+const RED_ZONE_BYTES: u64 = 256;
 
 impl Stepped {
     pub(crate) fn launch(program: &Path) -> Self {
@@ -35,7 +43,7 @@ impl Stepped {
         let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
         // SAFETY: plain integers, for which zeroes are values.
         let registers = unsafe { std::mem::zeroed() };
-        let mut stepped = Self { pid, memory, registers };
+        let mut stepped = Self { pid, memory, registers, near: Vec::new(), near_start: 0 };
         assert!(stepped.wait().is_some(), "the program did not begin");
         stepped
     }
@@ -55,6 +63,7 @@ impl Stepped {
         // SAFETY: writes the registers of a stopped child.
         let got = unsafe { libc::ptrace(libc::PTRACE_GETREGS, self.pid, 0, registers) };
         assert_eq!(got, 0, "{}", io::Error::last_os_error());
+        self.read_near();
         Some(libc::WSTOPSIG(status))
     }
 
@@ -66,6 +75,13 @@ impl Stepped {
         self.wait()
     }
 
+    fn read_near(&mut self) {
+        self.near_start = (self.registers.rsp & !7).saturating_sub(RED_ZONE_BYTES);
+        self.near.resize(NEAR_BYTES, 0);
+        let read = self.memory.read_at(&mut self.near, self.near_start).unwrap_or(0);
+        self.near.truncate(read);
+    }
+
     pub(crate) fn bytes<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         self.memory.read_exact_at(&mut bytes, address).ok().map(|()| bytes)
@@ -74,6 +90,10 @@ impl Stepped {
 
 impl Memory for Stepped {
     fn word(&mut self, address: u64) -> Option<u64> {
+        let skipped = usize::try_from(address.wrapping_sub(self.near_start)).unwrap_or(usize::MAX);
+        if let Some((word, _)) = self.near.get(skipped..).and_then(<[u8]>::split_first_chunk) {
+            return Some(u64::from_ne_bytes(*word));
+        }
         self.bytes(address).map(u64::from_ne_bytes)
     }
 }
