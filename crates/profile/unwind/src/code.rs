@@ -64,10 +64,11 @@ impl CodeRules {
             .flat_map(|part| stubs::find(&part.bytes, part.start))
             .map(|stub| (stub.start..stub.end, stub.rule))
             .collect();
-        rows.extend(entry_point(&code, sources.entry).map(|range| (range, Rule::END)));
+        let entry = entry_point(&code, sources.entry);
+        rows.extend(entry.clone().map(|(range, _)| (range, Rule::END)));
         let own: Vec<Range<u64>> = rows.iter().map(|(range, _)| range.clone()).collect();
         let mut search = Search::new(&code, own, CODE_BYTES_MAX - bytes_left);
-        search.run(&sources.functions);
+        search.run(sources.functions.iter().copied().chain(entry.map(|(_, called)| called)));
         let rule = |visit: &flow::Visit| visit.state.rule();
         let visits = search.explorer.known.iter();
         rows.extend(visits.filter_map(|(address, visit)| {
@@ -116,8 +117,9 @@ fn apart(mut rows: Vec<(Range<u64>, Rule)>) -> Vec<(Range<u64>, Rule)> {
     kept
 }
 
-/// The instructions of a program's entry point, up to its first call, which has no caller.
-fn entry_point(code: &Code<'_>, entry: u64) -> Option<Range<u64>> {
+/// The instructions of a program's entry point, which has no caller, up to its first call, and what that
+/// calls.
+fn entry_point(code: &Code<'_>, entry: u64) -> Option<(Range<u64>, u64)> {
     if !stubs::is_entry(code.at(entry)?) {
         return None;
     }
@@ -126,7 +128,7 @@ fn entry_point(code: &Code<'_>, entry: u64) -> Option<Range<u64>> {
         let instruction = code.instruction(at)?;
         at = instruction.next_ip();
         if instruction.is_call_near() || instruction.is_call_near_indirect() {
-            return Some(entry..at);
+            return Some((entry..at, instruction.near_branch_target()));
         }
     }
     None
@@ -156,11 +158,10 @@ impl<'a> Search<'a> {
 
     /// Symbols and what functions call are functions. An address that is used otherwise is one if it is
     /// aligned as functions are, or returns. What merely follows the end of something is one if it returns.
-    fn run(&mut self, functions: &[u64]) {
+    fn run(&mut self, functions: impl Iterator<Item = u64>) {
         self.sweep();
         let code = self.explorer.code;
-        let functions: Vec<u64> =
-            functions.iter().copied().filter(|address| code.has(*address)).collect();
+        let functions: Vec<u64> = functions.filter(|address| code.has(*address)).collect();
         self.explorer.beginnings.extend(&functions);
         self.explore_all(functions, |_, _| true);
         loop {

@@ -249,9 +249,10 @@ impl Image {
             let end = Covered { range: code.end..code.end, is_outermost: false };
             for Covered { range, is_outermost } in covered.iter().chain([&end]) {
                 let gap = at..range.start.min(code.end);
-                if gap.end.saturating_sub(gap.start) >= PADDING_BYTES_MAX
-                    || *is_outermost && gap.start < gap.end
-                {
+                // Neither `.fini` nor the end of glibc's `clone` is long.
+                let is_short = gap.end.saturating_sub(gap.start) < PADDING_BYTES_MAX;
+                let may_be_short = *is_outermost || gap.start == code.start;
+                if gap.start < gap.end && (may_be_short || !is_short) {
                     gaps.push(gap);
                 }
                 at = at.max(range.end);

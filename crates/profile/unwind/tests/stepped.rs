@@ -274,6 +274,8 @@ fn every_instruction_of_a_c_library_without_call_frame_information() {
         let tally = walk_all(&program, false);
         report(&tally);
         assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
+        assert!(tally.right > 10_000 && tally.deepest > 40);
+        assert!(sum(tally.short.values()) * 1000 < tally.right, "{:?}", tally.short);
     }
 }
 
@@ -285,20 +287,62 @@ fn report(tally: &Tally) {
     println!("{} stacks right, up to {} deep", tally.right, tally.deepest);
     println!("{} short: {:?}", sum(tally.short.values()), tally.short);
     println!("{} wrong as the interpreter is", tally.shared);
+}
+
+/// Where others part from the truth, and why: how, in which file, and in how many of a thousand walks at
+/// most.
+const REASONS: [(Oracle, &str, &str, u64, &str); 7] = [
+    (Oracle::Framehop, "", "/ld-", 100, "the resolver of lazy binding counts from rbx"),
+    (
+        Oracle::Framehop,
+        "ends",
+        "/program",
+        20,
+        "an aligned stack counts from r10; code has no entry",
+    ),
+    (Oracle::Framehop, "errs", "/program", 10, "the unwinder replaces what it restores"),
+    (Oracle::Framehop, "", "/libc.so", 2, "longjmp; the frame of a signal"),
+    (Oracle::Gimli, "errs", "/program", 10, "the unwinder replaces what it restores"),
+    (
+        Oracle::Gimli,
+        "ends",
+        "/program",
+        10,
+        "code has no entry; the unwinder replaces what it restores",
+    ),
+    (Oracle::Gimli, "errs", "/libc.so", 1, "longjmp has taken another stack pointer"),
+];
+
+/// Each walk of others that is not the truth has a reason, and is rare.
+fn check_dissents(tally: &Tally) {
+    let mut counts = [0; REASONS.len()];
     for ((oracle, place), count) in &tally.dissents {
-        println!("{oracle:?} {place}: {count}");
+        let is_reason = |(whose, how, file, ..): &(Oracle, &str, &str, u64, &str)| {
+            whose == oracle && place.starts_with(how) && place.contains(file)
+        };
+        match REASONS.iter().position(is_reason) {
+            Some(reason) => counts[reason] += count,
+            None => panic!("{oracle:?} {place}, for no known reason"),
+        }
+    }
+    for ((oracle, how, file, per_mille, reason), count) in REASONS.iter().zip(counts) {
+        println!("{oracle:?} {how} {file} {count} times: {reason}");
+        assert!(count * 1000 <= tally.right * per_mille, "{oracle:?} {how} {file} {count} times");
     }
 }
 
 fn check(tally: &Tally) {
     report(tally);
+    check_dissents(tally);
     // The resolver of lazy binding counts from `rbx`, which a walk does not keep for callers.
     let is_resolver = |(place, _): &(&String, &u64)| {
         place.starts_with("RegisterLost at") && place.contains("/ld-")
     };
     let (resolver, short): (Vec<_>, Vec<_>) = tally.short.iter().partition(is_resolver);
-    let count = |short: &[(&String, &u64)]| short.iter().map(|(_, count)| *count).sum::<u64>();
+    let short_count = sum(short.iter().map(|(_, count)| *count));
     assert!(tally.wrong.is_empty(), "{}", tally.wrong.join("\n"));
-    assert!(tally.right > 50_000 && tally.deepest > 10);
-    assert!(resolver.len() <= 2 && count(&short) * 500 < tally.right, "{short:?}");
+    assert!(tally.right > 50_000 && tally.deepest > 20);
+    assert!(resolver.len() <= 2 && short_count * 500 < tally.right, "{short:?}");
+    // While an exception installs the frame that catches it, its own frame is not what it was.
+    assert!(tally.shared * 200 < tally.right, "{} wrong as the interpreter is", tally.shared);
 }
