@@ -164,18 +164,23 @@ impl<'a> Search<'a> {
         let functions: Vec<u64> = functions.filter(|address| code.has(*address)).collect();
         self.explorer.beginnings.extend(&functions);
         self.explore_all(functions, |_, _| true);
-        loop {
-            let taken = std::mem::take(&mut self.taken);
-            if taken.is_empty() {
-                break;
-            }
-            self.explore_all(taken, |address, returns| returns || address % ALIGNMENT == 0);
-        }
+        self.explore_taken();
         let mut found: Vec<u64> = self.unreached();
         found.retain(|address| !self.tried.contains(address));
         self.explore_all(found, |_, returns| returns);
-        let taken = std::mem::take(&mut self.taken);
-        self.explore_all(taken, |address, returns| returns || address % ALIGNMENT == 0);
+        self.explore_taken();
+    }
+
+    /// Explores what code uses without a call, and what that uses.
+    fn explore_taken(&mut self) {
+        let mut seen = FxHashSet::default();
+        while !self.taken.is_empty() {
+            let mut taken = std::mem::take(&mut self.taken);
+            taken.retain(|address| seen.insert(*address));
+            self.explore_all(taken, |address, returns| {
+                returns || address.is_multiple_of(ALIGNMENT)
+            });
+        }
     }
 
     /// Notes the addresses that look like calls, instruction by instruction.
@@ -215,6 +220,9 @@ impl<'a> Search<'a> {
                     self.explorer.known.extend(found.visits);
                     to_do.extend(found.called.into_iter().map(|called| (called, true)));
                     self.taken.extend(found.taken);
+                } else {
+                    // Something may turn out to call it.
+                    self.tried.remove(&address);
                 }
             }
         }
@@ -237,7 +245,7 @@ impl<'a> Search<'a> {
                     continue;
                 };
                 let is_padding = matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
-                if !is_padding && (is_first || at % ALIGNMENT == 0) {
+                if !is_padding && (is_first || at.is_multiple_of(ALIGNMENT)) {
                     found.push(at);
                     is_first = false;
                 }
