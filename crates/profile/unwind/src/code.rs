@@ -12,7 +12,7 @@ mod stubs;
 use std::ops::Range;
 
 use iced_x86::{InstructionInfoFactory, Mnemonic};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use wingbeat_profile_common::unwind::Rule;
 
 use flow::{ALIGNMENT, Code, Explorer, Part};
@@ -21,6 +21,8 @@ use flow::{ALIGNMENT, Code, Explorer, Part};
 const CODE_BYTES_MAX: u64 = 2 << 20;
 /// An instruction is looked at a few times.
 const LOOKS_PER_BYTE: u64 = 4;
+/// Bytes of an instruction, on average.
+const INSTRUCTION_BYTES: usize = 4;
 /// Instructions of an entry point.
 const ENTRY_INSTRUCTIONS_MAX: usize = 16;
 
@@ -148,7 +150,10 @@ impl<'a> Search<'a> {
             code,
             beginnings: FxHashSet::default(),
             stubs: own.into_iter().flatten().collect(),
-            known: FxHashMap::default(),
+            known: FxHashMap::with_capacity_and_hasher(
+                bytes as usize / INSTRUCTION_BYTES,
+                FxBuildHasher,
+            ),
             returning: FxHashMap::default(),
             factory: InstructionInfoFactory::new(),
             budget: bytes * LOOKS_PER_BYTE,

@@ -83,7 +83,14 @@ static void *work(void *x) {
     do { turn(); clock_gettime(CLOCK_MONOTONIC, &now); } while (now.tv_sec - begun.tv_sec < 2);
     return x;
 }
-int main(void) { pthread_t other; pthread_create(&other, 0, work, 0); work(0); return pthread_join(other, 0); }"#;
+int main(void) {
+    // The table of such a library takes longer than others.
+    struct timespec pause = { 0, 400000000 };
+    nanosleep(&pause, 0);
+    pthread_t other;
+    pthread_create(&other, 0, work, 0); work(0);
+    return pthread_join(other, 0);
+}"#;
 
 #[test]
 fn a_c_library_without_call_frame_information_is_whole() {
