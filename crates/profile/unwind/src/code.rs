@@ -8,6 +8,8 @@ mod flow;
 mod jump_table;
 mod state;
 mod stubs;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 

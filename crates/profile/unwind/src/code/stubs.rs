@@ -122,6 +122,8 @@ pub(super) fn is_entry(code: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use wingbeat_profile_common::unwind::{Frame, Memory, Problem, REGISTERS, caller};
+
     use super::*;
 
     fn check(code: &[u8], expected: &[&str]) {
@@ -154,6 +156,31 @@ mod tests {
             assert_eq!(parts[parts.len() - 1].end, pattern.len() as u64);
             assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
         }
+    }
+
+    #[test]
+    #[cfg(not(target_arch = "aarch64"))]
+    fn what_clone_returns_to() {
+        struct Stack;
+        impl Memory for Stack {
+            fn word(&mut self, address: u64) -> Option<u64> {
+                (address == 0x7000).then_some(0x5000)
+            }
+        }
+        let frame = |rax| {
+            let mut values = [0; REGISTERS];
+            (values[0], values[usize::from(Registers::X86_64.sp)]) = (rax, 0x7000);
+            Frame::innermost(0x1000, values)
+        };
+        let check = |mut frame: Frame, expected| {
+            assert_eq!(caller(&mut frame, &Rule::CLONE, &mut Stack), expected);
+            frame
+        };
+        check(frame(0), Ok(false));
+        let parent = check(frame(4711), Ok(true));
+        assert_eq!((parent.ip, parent.sp()), (0x5000, 0x7008));
+        // A frame of which it is not known which of the two it is.
+        check(Frame::new(0x1000, 0x7000, None, false), Err(Problem::RegisterLost));
     }
 
     #[test]
