@@ -21,7 +21,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "crates/profile/user/src/session/memory.rs",
     "crates/profile/ebpf/",
     // Traces a child, instruction by instruction.
-    "crates/profile/unwind/tests/stepped.rs",
+    "crates/profile/unwind/tests/stepped/process.rs",
     "examples/fun-xdp/fun-xdp-ebpf/",
     "examples/profiler/profiler-ebpf/",
     // Tokio asks for it to watch a descriptor.

@@ -6,12 +6,12 @@ use std::{io::Read as _, ops::Range};
 
 use flate2::read::ZlibDecoder;
 use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, RunTimeEndian, UnwindContext,
-    UnwindSection,
+    BaseAddresses, CallFrameInstruction, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Register,
+    RunTimeEndian, UnwindContext, UnwindSection,
 };
 use object::{
     CompressedData, CompressionFormat, Endian as _, Endianness, Object as _, ObjectSection as _,
-    ReadRef,
+    ObjectSymbol as _, ReadRef, SectionKind, SymbolKind,
     elf::{self, FileHeader64},
     read::elf::{ElfFile64, FileHeader, ProgramHeader as _},
 };
@@ -19,6 +19,7 @@ use object::{
 use wingbeat_profile_common::unwind::Rule;
 
 use crate::{
+    code::{CodeRules, Sources},
     go_rules::GoRules,
     gopclntab::GoTable,
     interpret::{Bytes, Registers, rule_of},
@@ -88,6 +89,8 @@ pub struct Image {
     entries: Vec<Entry>,
     /// What Go tells about its functions; it comes before the entries.
     go: Option<GoRules>,
+    /// What code says that has no entry.
+    code_rules: CodeRules,
 }
 
 impl Image {
@@ -130,9 +133,19 @@ impl Image {
             go: (registers == Registers::X86_64)
                 .then(|| GoTable::find(data).and_then(|table| GoRules::read(&table)))
                 .flatten(),
+            code_rules: CodeRules::default(),
         };
         let index = index.and_then(|index| image.read_index(&index, &segments));
         image.find_entries(index);
+        if registers == Registers::X86_64 {
+            let read = |address, bytes| segments.read(address, bytes).map(<[u8]>::to_vec);
+            image.code_rules = CodeRules::read(&Sources {
+                gaps: image.gaps(&instructions(&object).unwrap_or_else(|| image.code.clone())),
+                entry: object.entry(),
+                functions: functions(&object),
+                read: &read,
+            });
+        }
         Ok(image)
     }
 
@@ -225,6 +238,44 @@ impl Image {
         self.entries = entries;
     }
 
+    /// Code that no entry covers and that may be more than what fills up the space between functions.
+    fn gaps(&self, parts: &[Range<u64>]) -> Vec<Range<u64>> {
+        let mut covered: Vec<Covered> =
+            self.entries.iter().map(|entry| self.cover(*entry)).collect();
+        covered
+            .extend(self.go.as_ref().map(|go| Covered { range: go.range(), is_outermost: false }));
+        covered.sort_by_key(|covered| covered.range.start);
+        let mut gaps = Vec::new();
+        for code in parts {
+            let mut at = code.start;
+            let end = Covered { range: code.end..code.end, is_outermost: false };
+            for Covered { range, is_outermost } in covered.iter().chain([&end]) {
+                let gap = at..range.start.min(code.end);
+                // Neither `.fini` nor the end of glibc's `clone` is long.
+                let is_short = gap.end.saturating_sub(gap.start) < PADDING_BYTES_MAX;
+                let may_be_short = *is_outermost || gap.start == code.start;
+                if gap.start < gap.end && (may_be_short || !is_short) {
+                    gaps.push(gap);
+                }
+                at = at.max(range.end);
+            }
+        }
+        gaps
+    }
+
+    fn cover(&self, entry: Entry) -> Covered {
+        let nothing = Covered { range: entry.start..entry.start, is_outermost: false };
+        match entry.source {
+            Source::EhFrame => self
+                .eh_frame
+                .as_ref()
+                .map_or(nothing, |section| covered(&self.eh_frame_of(section), &self.bases, entry)),
+            Source::DebugFrame => self.debug_frame.as_ref().map_or(nothing, |section| {
+                covered(&self.debug_frame_of(section), &self.bases, entry)
+            }),
+        }
+    }
+
     fn eh_frame_of<'a>(&self, section: &'a Section) -> EhFrame<Bytes<'a>> {
         let mut frames = EhFrame::new(&section.bytes, self.endian);
         frames.set_address_size(8);
@@ -301,7 +352,7 @@ impl Image {
                 break;
             }
             if entry.start > at {
-                emit(at, Rule::GAP);
+                self.code_rules.emit(at..entry.start, emit);
             }
             let next = self.entries.get(index + 1).map_or(u64::MAX, |next| next.start);
             let bounds = stretch.start..stretch.end.min(next);
@@ -318,10 +369,61 @@ impl Image {
             }
         }
         if at < stretch.end {
-            emit(at, Rule::GAP);
+            self.code_rules.emit(at..stretch.end, emit);
         }
         unreadable
     }
+}
+
+/// Linkers and assemblers fill up to the next multiple of 16; less is not looked at.
+const PADDING_BYTES_MAX: u64 = 16;
+
+/// `DW_CFA_undefined` of the return address on x86-64: how code without a caller begins.
+const OUTERMOST: CallFrameInstruction<usize> =
+    CallFrameInstruction::Undefined { register: Register(16) };
+
+/// What an entry covers, and whether it begins as one without a caller.
+struct Covered {
+    range: Range<u64>,
+    is_outermost: bool,
+}
+
+fn covered<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    entry: Entry,
+) -> Covered {
+    let offset = S::Offset::from(entry.offset);
+    match section.fde_from_offset(bases, offset, S::cie_from_offset) {
+        Ok(function) if function.initial_address() == entry.start => Covered {
+            range: entry.start..function.end_address(),
+            is_outermost: matches!(
+                function.instructions(section, bases).next(),
+                Ok(Some(OUTERMOST))
+            ),
+        },
+        _ => Covered { range: entry.start..entry.start, is_outermost: false },
+    }
+}
+
+/// The sections of instructions, if there are sections: executable segments may have data besides.
+fn instructions<'data>(
+    object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
+) -> Option<Vec<Range<u64>>> {
+    let sections = object.sections().filter(|section| section.kind() == SectionKind::Text);
+    let range = |address: u64, bytes: u64| Some(address..address.checked_add(bytes)?);
+    let found: Vec<Range<u64>> =
+        sections.filter_map(|section| range(section.address(), section.size())).collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// Addresses of functions by the symbol tables.
+fn functions<'data>(object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>) -> Vec<u64> {
+    let symbols = object.symbols().chain(object.dynamic_symbols());
+    symbols
+        .filter(|symbol| symbol.kind() == SymbolKind::Text && !symbol.is_undefined())
+        .map(|symbol| symbol.address())
+        .collect()
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
@@ -359,6 +461,18 @@ impl<'data, R: ReadRef<'data>> Segments<'data, R> {
             self.headers.iter().find(|it| it.p_type(self.endian) == elf::PT_GNU_EH_FRAME)?;
         let bytes = header.data(self.endian, self.data).ok()?.to_vec();
         Some(Section { address: header.p_vaddr(self.endian), bytes })
+    }
+
+    /// Bytes of a segment.
+    fn read(&self, address: u64, bytes: u64) -> Option<&'data [u8]> {
+        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
+            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
+            let (offset, size) = header.file_range(self.endian);
+            if skipped.checked_add(bytes)? > size {
+                return None;
+            }
+            self.data.read_bytes_at(offset.checked_add(skipped)?, bytes).ok()
+        })
     }
 
     /// What a segment has from an address on.

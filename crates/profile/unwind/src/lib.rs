@@ -8,6 +8,7 @@
 //!
 //! There is no process, no kernel and no clock here: bytes go in, tables come out.
 
+mod code;
 mod go_rules;
 mod gopclntab;
 mod image;

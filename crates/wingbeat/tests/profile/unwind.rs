@@ -95,6 +95,70 @@ fn a_stripped_program_is_whole() {
     is_whole(&launch(folder.path(), &["-F", "499"], &program, &[]));
 }
 
+/// Two threads in the C library, which has no call frame information there: sorting, printing, copying,
+/// allocating, sleeping, and starting other threads.
+const IN_THE_LIBRARY: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+static int less(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+static void *nothing(void *x) { return x; }
+__attribute__((noinline)) static void turn(void) {
+    static __thread char text[30000], copy[30000];
+    static __thread int values[2000];
+    for (int i = 0; i < 2000; i++) values[i] = i * 7919 % 2000;
+    qsort(values, 2000, sizeof *values, less);
+    for (int i = 0; i < 200; i++) snprintf(text, sizeof text, "%d %s %.3f", i, "text", i * 1.5);
+    for (int i = 0; i < 100; i++) { memcpy(copy, text, sizeof copy); memmove(text + 1, copy, 20000); free(malloc(17 * i)); }
+    struct timespec pause = { 0, 50000 };
+    nanosleep(&pause, 0);
+    pthread_t other;
+    if (!pthread_create(&other, 0, nothing, 0)) pthread_join(other, 0);
+}
+static void *work(void *x) {
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    do { turn(); clock_gettime(CLOCK_MONOTONIC, &now); } while (now.tv_sec - begun.tv_sec < 2);
+    return x;
+}
+int main(void) {
+    // The table of such a library takes longer than others.
+    struct timespec pause = { 0, 400000000 };
+    nanosleep(&pause, 0);
+    pthread_t other;
+    pthread_create(&other, 0, work, 0); work(0);
+    return pthread_join(other, 0);
+}"#;
+
+#[test]
+fn a_c_library_without_call_frame_information_is_whole() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = folder.path().join("library.c");
+    std::fs::write(&source, IN_THE_LIBRARY).expect("source");
+    for (name, flags) in
+        [("fixed", &["-static"][..]), ("bare", &["-static", "-s"]), ("dynamic", &[])]
+    {
+        let program = folder.path().join(name);
+        let mut compiler = Command::new("musl-gcc");
+        let Ok(output) =
+            compiler.args(BARE).args(flags).arg("-o").arg(&program).arg(&source).output()
+        else {
+            eprintln!("skipped: there is no musl-gcc (package musl-tools)");
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let run = launch(folder.path(), &["-F", "999"], &program, &[]);
+        is_whole(&run);
+        assert!(run.samples() > 100, "{}", run.summary);
+        if name == "fixed" {
+            assert!(run.percent_with("_start;") > 20.0, "{:?}", run.folded);
+            assert!(run.percent_with(";work;turn;") > 60.0, "{:?}", run.folded);
+        }
+    }
+}
+
 #[test]
 fn a_rust_program_built_as_cargo_does_is_whole() {
     let Some((_turn, folder)) = turn_in_folder() else { return };

@@ -3,6 +3,8 @@
 #[cfg(not(target_arch = "bpf"))]
 use core::fmt;
 
+use super::walk::SP;
+
 /// How the canonical frame address, the stack pointer before the call, is found.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(u8)]
@@ -27,6 +29,9 @@ pub enum Cfa {
     /// Along the frame pointer, which leads to another stack: that of a coroutine, from functions that
     /// the runtime calls on a stack of its own.
     OtherStack = 7,
+    /// What `clone` returns to: in the parent as a function that pushed nothing; in the child, whose `rax`
+    /// is 0, there is no caller. x86-64 only.
+    Clone = 8,
 }
 
 /// Where the caller's frame pointer is.
@@ -93,6 +98,8 @@ impl Rule {
     pub const END: Self = Self { cfa: Cfa::End, ..Self::NOTHING };
     pub const SIGNAL: Self = Self { cfa: Cfa::Signal, ..Self::NOTHING };
     pub const OTHER_STACK: Self = Self { cfa: Cfa::OtherStack, ..Self::NOTHING };
+    pub const CLONE: Self =
+        Self { cfa: Cfa::Clone, register: SP, offset: 8, return_words: -1, ..Self::NOTHING };
     pub const UNSUPPORTED: Self = Self { cfa: Cfa::Unsupported, ..Self::NOTHING };
 
     /// What most rules are: the canonical frame address at a distance in bytes from a register, and the
@@ -104,6 +111,11 @@ impl Rule {
     /// The same with the caller's frame pointer saved, so many words from the canonical frame address.
     pub const fn saving_fp(self, fp_words: i16) -> Self {
         Self { fp: FramePointer::Saved, fp_words, ..self }
+    }
+
+    /// The same with the return address in a register.
+    pub const fn returning_to(self, register: i16) -> Self {
+        Self { ra: ReturnAddress::Register, return_words: register, ..self }
     }
 }
 
@@ -119,6 +131,7 @@ impl fmt::Debug for Rule {
             Cfa::Signal => return f.write_str("signal"),
             Cfa::Unsupported => return f.write_str("unsupported"),
             Cfa::OtherStack => return f.write_str("other stack"),
+            Cfa::Clone => return f.write_str("clone"),
             Cfa::Register => write!(f, "cfa=r{register}{offset:+}")?,
             Cfa::Memory => write!(f, "cfa=*(r{register}{offset:+}){addend:+}")?,
             Cfa::Plt => write!(f, "cfa=plt{offset}")?,

@@ -10,6 +10,8 @@ use super::rule::{Cfa, FramePointer, ReturnAddress, Rule};
 pub const SP: u8 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
 /// DWARF's number of the frame pointer.
 pub const FP: u8 = if cfg!(target_arch = "aarch64") { 29 } else { 6 };
+/// DWARF's number of the register in which system calls return their result on x86-64.
+const RAX: u8 = 0;
 /// Registers that call frame information may name.
 pub const REGISTERS: usize = 32;
 
@@ -239,6 +241,12 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
         // The two stacks may be neighbours.
         Cfa::OtherStack => return follow(frame, 0, memory),
         Cfa::Unsupported => return Err(Problem::Unsupported),
+        Cfa::Clone => match frame.register(RAX) {
+            None => return Err(Problem::RegisterLost),
+            // What the system call returns in the child.
+            Some(0) => return Ok(false),
+            Some(_) => {}
+        },
         Cfa::Register | Cfa::Memory | Cfa::Plt => {}
     }
     let sp = frame.sp();
@@ -290,7 +298,7 @@ fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64
     }
     let base = frame.register(rule.register).ok_or(Problem::RegisterLost)?;
     let place = base.wrapping_add(bytes(rule.offset));
-    if rule.cfa == Cfa::Register {
+    if rule.cfa != Cfa::Memory {
         return Ok(place);
     }
     let word = memory.word(place).ok_or(Problem::Unreadable)?;

@@ -1,0 +1,322 @@
+//! Follows the control flow of a function, and learns the state before each of its instructions.
+//!
+//! The proof is in the returns. A return finds its address on top of the stack, or the program would
+//! crash; so if all ways from an assumed beginning lead to returns with the stack as it was, and agree
+//! wherever they meet, then the assumption was right. One contradiction, and nothing is believed.
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{
+    jump_table::{self, Visited},
+    state::{Contradiction, State},
+};
+
+/// Code that begins at an address.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Part {
+    pub(super) fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// The code of a file that has no call frame information.
+pub(super) struct Code<'a> {
+    /// By address, and apart.
+    pub(super) parts: Vec<Part>,
+    /// Reads bytes at an address, of code or not.
+    pub(super) read: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
+}
+
+impl Code<'_> {
+    pub(super) fn has(&self, address: u64) -> bool {
+        self.at(address).is_some()
+    }
+
+    /// The bytes from an address to the end of its part.
+    pub(super) fn at(&self, address: u64) -> Option<&[u8]> {
+        let after = self.parts.partition_point(|part| part.start <= address);
+        let part = self.parts.get(after.checked_sub(1)?)?;
+        let skipped = usize::try_from(address - part.start).ok()?;
+        part.bytes.get(skipped..).filter(|bytes| !bytes.is_empty())
+    }
+
+    pub(super) fn instruction(&self, address: u64) -> Option<Instruction> {
+        let bytes = self.at(address)?;
+        let bytes = &bytes[..bytes.len().min(INSTRUCTION_BYTES_MAX)];
+        let found = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
+        (!found.is_invalid()).then_some(found)
+    }
+}
+
+const INSTRUCTION_BYTES_MAX: usize = 15;
+/// Instructions that are searched for a return.
+const CALLEE_INSTRUCTIONS_MAX: usize = 256;
+/// Compilers align functions and loops.
+pub(super) const ALIGNMENT: u64 = 16;
+
+/// What is known of an instruction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Visit {
+    pub(super) state: State,
+    pub(super) bytes: u64,
+}
+
+/// A function that was followed without a contradiction.
+#[derive(Debug, Default)]
+pub(super) struct Explored {
+    pub(super) visits: FxHashMap<u64, Visit>,
+    /// A return was among them, or code that had one.
+    pub(super) has_return: bool,
+    /// Addresses that it calls, and addresses of code that it uses otherwise.
+    pub(super) called: Vec<u64>,
+    pub(super) taken: Vec<u64>,
+}
+
+/// What explorations share.
+pub(super) struct Explorer<'a> {
+    pub(super) code: &'a Code<'a>,
+    /// Where functions seem to begin. What follows a call and such an address does not follow each other.
+    pub(super) beginnings: FxHashSet<u64>,
+    /// Addresses with rules of their own.
+    pub(super) stubs: FxHashSet<u64>,
+    /// Of the functions that were accepted.
+    pub(super) known: FxHashMap<u64, Visit>,
+    /// Whether functions have a return.
+    pub(super) returning: FxHashMap<u64, bool>,
+    pub(super) factory: InstructionInfoFactory,
+    /// Instructions that may yet be looked at.
+    pub(super) budget: u64,
+}
+
+/// An exploration under way.
+#[derive(Clone, Default)]
+struct Way {
+    visits: FxHashMap<u64, Visit>,
+    /// From where an instruction was reached first.
+    before: FxHashMap<u64, u64>,
+    to_do: Vec<(u64, State)>,
+    /// Code behind calls that may not return.
+    doubtful: Vec<(u64, State)>,
+    has_return: bool,
+    called: Vec<u64>,
+    taken: Vec<u64>,
+}
+
+impl Explorer<'_> {
+    /// Follows a function from its beginning.
+    pub(super) fn explore(&mut self, start: u64) -> Option<Explored> {
+        let mut way = Way { to_do: vec![(start, State::ENTRY)], ..Way::default() };
+        self.follow(&mut way, start, &FxHashMap::default()).ok()?;
+        // What comes behind a call that does not return is no part of the function. It is one if it leads
+        // to a return, or back to what is.
+        while let Some((address, state)) = way.doubtful.pop() {
+            let mut further = way.clone();
+            self.spend(way.visits.len() as u64).ok()?;
+            further.to_do.push((address, state));
+            further.has_return = false;
+            if self.follow(&mut further, start, &way.visits).is_ok() && further.has_return {
+                way = further;
+            }
+        }
+        let Way { visits, has_return, called, taken, .. } = way;
+        Some(Explored { visits, has_return, called, taken })
+    }
+
+    fn spend(&mut self, instructions: u64) -> Result<(), Contradiction> {
+        self.budget = self.budget.checked_sub(instructions).ok_or(Contradiction)?;
+        Ok(())
+    }
+
+    /// Follows what there is to do. To come upon one of `proven` is as good as to return.
+    fn follow(
+        &mut self,
+        way: &mut Way,
+        start: u64,
+        proven: &FxHashMap<u64, Visit>,
+    ) -> Result<(), Contradiction> {
+        while let Some((address, state)) = way.to_do.pop() {
+            self.spend(1)?;
+            if !state.is_known() || self.stubs.contains(&address) {
+                continue;
+            }
+            if !self.code.has(address) {
+                // Another function takes over.
+                way.has_return |= state.can_return();
+                if state.can_return() { continue } else { return Err(Contradiction) }
+            }
+            if address != start && self.beginnings.contains(&address) && state.can_return() {
+                continue;
+            }
+            let before = way.visits.get(&address).or_else(|| self.known.get(&address));
+            let mut state = state;
+            if let Some(before) = before {
+                state = before.state.meet(&state)?;
+                way.has_return |=
+                    self.known.contains_key(&address) || proven.contains_key(&address);
+                if state == before.state {
+                    continue;
+                }
+                if !way.visits.contains_key(&address) || !state.is_known() {
+                    return Err(Contradiction);
+                }
+            }
+            let instruction = self.code.instruction(address).ok_or(Contradiction)?;
+            way.visits.insert(address, Visit { state, bytes: instruction.len() as u64 });
+            self.go_on(way, &instruction, state)?;
+        }
+        Ok(())
+    }
+
+    /// Finds what comes behind an instruction.
+    fn go_on(
+        &mut self,
+        way: &mut Way,
+        instruction: &Instruction,
+        state: State,
+    ) -> Result<(), Contradiction> {
+        self.note_addresses(way, instruction);
+        let (next_ip, target) = (instruction.next_ip(), instruction.near_branch_target());
+        let is_conditional = match instruction.flow_control() {
+            FlowControl::Return => {
+                let is_return = instruction.mnemonic() == Mnemonic::Ret;
+                way.has_return |= is_return;
+                if is_return && !state.can_return() {
+                    return Err(Contradiction);
+                }
+                return Ok(());
+            }
+            FlowControl::Interrupt | FlowControl::Exception => return Ok(()),
+            _ if instruction.mnemonic() == Mnemonic::Hlt => return Ok(()),
+            FlowControl::IndirectBranch => return self.branch(way, instruction, state),
+            FlowControl::UnconditionalBranch => {
+                way.push(instruction.ip(), target, state);
+                return Ok(());
+            }
+            FlowControl::ConditionalBranch => true,
+            // What takes its own address this way is no call.
+            FlowControl::Call if instruction.is_call_near() && target == next_ip => {
+                return Err(Contradiction);
+            }
+            _ => false,
+        };
+        let is_call = instruction.is_call_near() || instruction.is_call_near_indirect();
+        let after = state.after(instruction, &mut self.factory)?;
+        if is_conditional {
+            way.push(instruction.ip(), target, after);
+        }
+        if is_call && self.looks_like_end(next_ip) && !self.returns(instruction)? {
+            if !self.beginnings.contains(&next_ip) && self.code.has(next_ip) {
+                way.doubtful.push((next_ip, after));
+            }
+            return Ok(());
+        }
+        way.push(instruction.ip(), next_ip, after);
+        Ok(())
+    }
+
+    /// Whether what an instruction calls has a return. Then so does the call.
+    fn returns(&mut self, call: &Instruction) -> Result<bool, Contradiction> {
+        if !call.is_call_near() {
+            return Ok(false);
+        }
+        let target = call.near_branch_target();
+        if let Some(returns) = self.returning.get(&target) {
+            return Ok(*returns);
+        }
+        let returns = self.has_return(target)?;
+        self.returning.insert(target, returns);
+        Ok(returns)
+    }
+
+    /// Whether a function has a return.
+    fn has_return(&mut self, target: u64) -> Result<bool, Contradiction> {
+        let (mut to_do, mut seen) = (vec![target], FxHashSet::default());
+        while let Some(address) = to_do.pop() {
+            if seen.len() == CALLEE_INSTRUCTIONS_MAX || !seen.insert(address) {
+                continue;
+            }
+            self.spend(1)?;
+            let Some(instruction) = self.code.instruction(address) else { continue };
+            let next_ip = instruction.next_ip();
+            match instruction.flow_control() {
+                FlowControl::Return => return Ok(true),
+                FlowControl::UnconditionalBranch => to_do.push(instruction.near_branch_target()),
+                FlowControl::ConditionalBranch => {
+                    to_do.extend([next_ip, instruction.near_branch_target()]);
+                }
+                FlowControl::IndirectBranch | FlowControl::Interrupt | FlowControl::Exception => {}
+                // What it calls may be what does not return.
+                FlowControl::Call if self.is_end(next_ip) => {}
+                _ if instruction.mnemonic() == Mnemonic::Hlt => {}
+                _ => to_do.push(next_ip),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the address behind a call may be that of another function.
+    fn looks_like_end(&self, next_ip: u64) -> bool {
+        next_ip.is_multiple_of(ALIGNMENT) || self.is_end(next_ip)
+    }
+
+    /// Whether there is another function behind a call, or what fills up the space before one.
+    fn is_end(&self, next_ip: u64) -> bool {
+        let is_padding = |instruction: Instruction| {
+            matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
+        };
+        self.beginnings.contains(&next_ip) || self.code.instruction(next_ip).is_none_or(is_padding)
+    }
+
+    /// A jump to somewhere: by a table of the function's own, or to another function.
+    fn branch(
+        &mut self,
+        way: &mut Way,
+        instruction: &Instruction,
+        state: State,
+    ) -> Result<(), Contradiction> {
+        self.spend(way.visits.len() as u64 / 8)?;
+        let visited = Visited { visits: &way.visits, before: &way.before };
+        for target in jump_table::targets(self.code, instruction, &visited).unwrap_or_default() {
+            way.push(instruction.ip(), target, state);
+        }
+        Ok(())
+    }
+
+    fn note_addresses(&self, way: &mut Way, instruction: &Instruction) {
+        if instruction.is_call_near() {
+            way.called.push(instruction.near_branch_target());
+        }
+        way.taken.extend(taken(instruction).filter(|address| self.code.has(*address)));
+    }
+}
+
+impl Way {
+    fn push(&mut self, from: u64, address: u64, state: State) {
+        self.before.entry(address).or_insert(from);
+        self.to_do.push((address, state));
+    }
+}
+
+/// The address that an instruction puts into a register, if it may be one of code.
+pub(super) fn taken(instruction: &Instruction) -> Option<u64> {
+    match instruction.mnemonic() {
+        Mnemonic::Lea if instruction.is_ip_rel_memory_operand() => {
+            Some(instruction.ip_rel_memory_address())
+        }
+        Mnemonic::Mov if matches!(instruction.op1_kind(), OpKind::Immediate32) => {
+            Some(u64::from(instruction.immediate32()))
+        }
+        Mnemonic::Mov if matches!(instruction.op1_kind(), OpKind::Immediate32to64) => {
+            u64::try_from(instruction.immediate32to64()).ok()
+        }
+        _ => None,
+    }
+}
