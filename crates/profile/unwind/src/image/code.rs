@@ -6,7 +6,7 @@ use std::ops::Range;
 use gimli::{BaseAddresses, RunTimeEndian};
 use object::elf;
 
-use super::{CODE_BYTES_MAX, Image, ImageError, Section};
+use super::{CODE_BYTES_MAX, CodeRules, Image, ImageError, Section};
 use crate::interpret::Registers;
 
 impl Image {
@@ -44,6 +44,7 @@ impl Image {
             bases: BaseAddresses::default().set_text(code.start),
             entries: Vec::new(),
             go: None,
+            code_rules: CodeRules::default(),
         };
         image.find_entries(None);
         image.entries.truncate(Self::CODE_ENTRIES_MAX);
