@@ -1,8 +1,8 @@
 //! Rules for code that no call frame information covers, from the code itself.
 //!
-//! musl is built without call frame information, on Debian and Alpine, and much hand-written assembly has
-//! none. What such a function pushes can be read off its instructions. Only what is proven becomes a
-//! rule (`flow.rs`); all else stays a gap.
+//! Debian's musl is built without call frame information, and some hand-written assembly has none. What
+//! such a function pushes can be read off its instructions. Only what is proven becomes a rule
+//! (`flow.rs`); all else stays a gap.
 
 mod flow;
 mod jump_table;

@@ -1,8 +1,8 @@
 //! Code that no function's rules describe: the start of programs and threads, and returns from signals.
 //!
 //! Each is recognized by all its bytes, as assemblers make them of the C libraries' sources: musl's
-//! arch/x86_64/crt_arch.h and src/{thread,signal}/x86_64/*.s (the same from 1.1.0 to 1.2.5), glibc's
-//! sysdeps/unix/sysv/linux/x86_64/{clone,clone3}.S (since 2.34).
+//! src/{process,signal,thread}/x86_64/*.s (seen in 1.2.3), glibc's
+//! sysdeps/unix/sysv/linux/x86_64/{clone,clone3}.S (seen in 2.36). Other bytes are not guessed at.
 
 use wingbeat_profile_common::unwind::Rule;
 
