@@ -1,8 +1,15 @@
 //! What of wingbeat is tested for aarch64 on another machine: the tests of the crates that need no kernel
 //! run in an emulator, and the kernel half is compiled for that machine's registers.
 
-use std::{env, path::Path, process::Command};
+use std::{
+    env,
+    path::Path,
+    process::{Command, ExitCode},
+};
 
+use anyhow::bail;
+
+use crate::setup;
 use wingbeat_ebpf_build::Toolchain;
 use wingbeat_steps::{
     command::{find_program, repository, without_package},
@@ -15,13 +22,13 @@ const EMULATOR: &str = "qemu-aarch64-static";
 const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// Runs the tests; says why not, where a tool is missing. The standard library is built from the sources
-/// that the eBPF toolchain has.
-pub(crate) fn run(steps: &mut Steps) -> anyhow::Result<()> {
-    if let Some(reason) = reason_to_skip() {
-        eprintln!("==> tests for aarch64: skipped, because {reason}\n");
-        return Ok(());
+/// Runs the tests. The standard library is built from the sources that the eBPF toolchain has.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
+    if let Some(reason) = obstacle() {
+        bail!("{reason}");
     }
+    let mut steps = Steps::default();
+    steps.time("cargo xtask setup", |_| setup::run())?;
     let toolchain = Toolchain::recorded()?;
     let target_dir = repository().join("target/aarch64");
     let mut tests = cargo(&toolchain);
@@ -36,7 +43,9 @@ pub(crate) fn run(steps: &mut Steps) -> anyhow::Result<()> {
     kernel_half.args(["check", "-Zbuild-std=core", "--locked", "--release"]);
     kernel_half.args(["--manifest-path", "crates/profile/ebpf/Cargo.toml"]);
     kernel_half.args(["--target", "bpfel-unknown-none", "--target-dir"]).arg(&target_dir);
-    steps.run(kernel_half.env("RUSTFLAGS", flags).env("AYA_BPF_TARGET_ARCH", "aarch64"))
+    steps.run(kernel_half.env("RUSTFLAGS", flags).env("AYA_BPF_TARGET_ARCH", "aarch64"))?;
+    steps.report();
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The cargo that has the sources of the standard library, with its own compiler.
@@ -48,9 +57,9 @@ fn cargo(toolchain: &Toolchain) -> Command {
     cargo
 }
 
-fn reason_to_skip() -> Option<String> {
+fn obstacle() -> Option<String> {
     if env::consts::ARCH == "aarch64" {
-        return Some("this machine is one, and runs them as its own".to_owned());
+        return Some("this machine is one: `cargo xtask test` runs them".to_owned());
     }
     let missing = [LINKER, EMULATOR].into_iter().find(|program| find_program(program).is_none());
     let missing = missing.or_else(|| (!Path::new(LIBRARIES).is_dir()).then_some(LIBRARIES))?;

@@ -34,6 +34,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Run the tests of the crates without a kernel for aarch64, emulated, and compile the kernel half for it
+    Aarch64,
     /// Run every command of docs/zero-to-hero.md, and check what comes of each
     Walkthrough {
         /// Write what came into the document, and draw its pictures
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run(),
         Task::Peers { arguments } => peers(&arguments),
+        Task::Aarch64 => aarch64::run(),
         Task::Walkthrough { update } => walkthrough::run(update),
         Task::Track(args) => track::run(&args),
         Task::Dist => dist::run(),

@@ -4,7 +4,7 @@ use std::{env, process::ExitCode};
 
 use anyhow::bail;
 
-use crate::{aarch64, setup};
+use crate::setup;
 use wingbeat_steps::{
     command::{Rights, cargo, repository},
     steps::Steps,
@@ -37,9 +37,6 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
         // Checked, not run: that takes time. The same target folder, so that nothing is built twice.
         let arguments = ["check", "--manifest-path", "fuzz/Cargo.toml"];
         steps.run(cargo().args(arguments).args(["--target-dir", "target"]))?;
-    }
-    if filter.is_none() {
-        aarch64::run(&mut steps)?;
     }
     steps.report();
     Ok(ExitCode::SUCCESS)

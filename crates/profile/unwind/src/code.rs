@@ -19,8 +19,9 @@ use wingbeat_profile_common::unwind::Rule;
 
 use flow::{ALIGNMENT, Code, Explorer, Part};
 
-/// Code that is looked at, at most, in one file. musl has 400 KB.
-const CODE_BYTES_MAX: u64 = 2 << 20;
+/// Code that is looked at, at most, in one file: it takes an eighth of a second for each megabyte, in which
+/// samples wait. musl has 400 KB. Node has 2 MB in one piece, and frame pointers there.
+const CODE_BYTES_MAX: u64 = 512 << 10;
 /// An instruction is looked at a few times.
 const LOOKS_PER_BYTE: u64 = 4;
 /// Bytes of an instruction, on average.
