@@ -37,6 +37,9 @@ use crate::{
 /// The name that stands for the row about the kernel among the targets.
 const KERNEL: &str = "kernel";
 
+/// How often wingbeat samples unless it is told: of all processes, nobody asks for more.
+const DEFAULT_HZ: u32 = 99;
+
 const NOT_INSTALLED: &str = "not installed";
 
 /// How stack walks are compared.
@@ -167,7 +170,8 @@ impl Bed<'_> {
         round: u32,
         rows: &mut [Row],
     ) -> anyhow::Result<()> {
-        let (hz, wingbeat) = (self.args.hz, self.wingbeat.as_path());
+        let hz = if target.with_all { DEFAULT_HZ } else { self.args.hz };
+        let wingbeat = self.wingbeat.as_path();
         let job = |tool: &str| {
             let out = fresh(&format!("unwind-{}-{tool}", target.name))?;
             anyhow::Ok(Job { target: *target, folder, hz, wingbeat, out })

@@ -38,6 +38,10 @@ pub enum ImageError {
     TooLarge,
 }
 
+/// In files with no more code, all entries are looked at.
+const SMALL_CODE_BYTES: u64 = 2 << 20;
+/// And in files that have so much code for each entry.
+const GAP_BYTES_MEAN: u64 = 4096;
 /// A compressed section that says that it is larger is not believed.
 const SECTION_BYTES_MAX: u64 = 1 << 30;
 
@@ -137,7 +141,7 @@ impl Image {
         };
         let index = index.and_then(|index| image.read_index(&index, &segments));
         image.find_entries(index);
-        if registers == Registers::X86_64 {
+        if registers == Registers::X86_64 && image.may_have_long_gaps() {
             let read = |address, bytes| segments.read(address, bytes).map(<[u8]>::to_vec);
             image.code_rules = CodeRules::read(&Sources {
                 gaps: image.gaps(&instructions(&object).unwrap_or_else(|| image.code.clone())),
@@ -147,6 +151,14 @@ impl Image {
             });
         }
         Ok(image)
+    }
+
+    /// Is it worth the time to look for code without call frame information? To find it, all entries are
+    /// looked at, for which samples of a large file must not wait: such a file has entries for nearly all
+    /// of its code, or for hardly any.
+    fn may_have_long_gaps(&self) -> bool {
+        let bytes = self.text.end - self.text.start;
+        bytes <= SMALL_CODE_BYTES || self.entries.len() as u64 * GAP_BYTES_MEAN < bytes
     }
 
     /// Addresses from the first byte of code to behind the last.

@@ -31,7 +31,8 @@ pub(super) fn text(record: &Record) -> String {
          {DEPTH_MAX} frames of perf's; the total shares of the ten functions with most total time within \
          {} points of perf's. A goal is open where less than {} % of perf's stacks are complete. Own CPU \
          is what tool and target took beyond the target alone, in seconds. Memory is that of the largest process, \
-         tool or target. cargo-build is watched with all other processes.\n",
+         tool or target. cargo-build is watched with all other processes, \
+         at 99 Hz.\n",
         origin.text(&format!("; {rounds} round{s} at {hz} Hz, median (min to max)")),
         tools.join("\n- "),
         COMPLETE_MIN * 100.0,

@@ -48,6 +48,9 @@ const SETTLE_NS: u64 = 1_000_000;
 /// byte counts twice as memory of this process, since the ring buffer is mapped twice in a row.
 const BLOCKS_BUFFER_BYTES: u32 = 4 << 20;
 
+/// Programs begin at any time, several at once, and their stacks are copied until their tables are there.
+const ALL_BUFFER_BYTES: u32 = 16 << 20;
+
 /// `CLOCK_MONOTONIC`, which is what `bpf_ktime_get_ns` reads.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -124,6 +127,9 @@ impl Session {
         let mut default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
         if options.mode.blocks() {
             default_bytes = default_bytes.max(BLOCKS_BUFFER_BYTES);
+        }
+        if options.targets == Targets::All {
+            default_bytes = default_bytes.max(ALL_BUFFER_BYTES);
         }
         let is_command = matches!(options.targets, Targets::Command(_));
         let settings = Settings {
