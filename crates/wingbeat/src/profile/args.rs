@@ -48,7 +48,7 @@ pub(crate) struct ProfileArgs {
     /// Part of the stacks to write
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub stacks: StackHalf,
-    /// Show the functions by which Rust, tokio and the C library call the program as one frame, [runtime]
+    /// Show the functions by which Rust, tokio and the C library call the program as one frame, `[runtime]`
     #[arg(long)]
     pub fold_runtime: bool,
     /// How to walk user stacks
