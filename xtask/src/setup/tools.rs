@@ -21,10 +21,11 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 4] = [
+pub(super) const TOOLS: [Tool; 5] = [
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
+    Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
     Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
 ];
 
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn only_what_is_missing_is_installed() {
         let [.., valgrind] = TOOLS;
-        check(&nothing(), &[], Some(install("clang golang-go iproute2 valgrind")));
+        check(&nothing(), &[], Some(install("clang golang-go iproute2 musl-tools valgrind")));
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
         check(&Found { missing: Vec::new(), ..nothing() }, &[], Some(Step::BuildRunner));
         let complete = Found { missing: Vec::new(), runner: true, installs: true };
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn stale_lists_are_fetched_once() {
-        let packages = || install("clang golang-go iproute2 valgrind");
+        let packages = || install("clang golang-go iproute2 musl-tools valgrind");
         let failed = (packages(), false);
         let fetched = (Step::AptUpdate, true);
         check(&nothing(), slice::from_ref(&failed), Some(Step::AptUpdate));
@@ -128,18 +129,18 @@ mod tests {
         // The package is there, and the program is not.
         check(
             &nothing(),
-            &[(install("clang golang-go iproute2 valgrind"), true), runner_failed],
+            &[(install("clang golang-go iproute2 musl-tools valgrind"), true), runner_failed],
             None,
         );
     }
 
     #[test]
     fn losses_say_what_does_not_work() {
-        let lines = losses(&Found { missing: vec![TOOLS[3]], runner: true, installs: false });
+        let lines = losses(&Found { missing: vec![TOOLS[4]], runner: true, installs: false });
         let expected = "valgrind, for benchmarks that count instructions; as root, run \
                         `apt-get install valgrind`";
         assert_eq!(lines, [expected]);
-        assert_eq!(losses(&nothing()).len(), 5);
+        assert_eq!(losses(&nothing()).len(), 6);
         assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
     }
 
