@@ -15,13 +15,18 @@ use serde_json::Value;
 
 use crate::{
     ran::wait_for,
-    support::{Background, Run, command, finished, folder, launch, spinner, turn, turn_in_folder},
+    support::{
+        Background, Run, SPINNER, WITH_FRAME_POINTERS, build_with, command, finished, folder,
+        launch, spinner, turn, turn_in_folder,
+    },
 };
 
 #[test]
 fn a_folded_runtime_leaves_the_sums_and_is_told_of() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    let program = spinner(folder.path(), "spinner");
+    // A C library that is stripped has no names for what is folded.
+    let flags = [WITH_FRAME_POINTERS, &["-static"]].concat();
+    let program = build_with(folder.path(), "spinner", SPINNER, &flags);
     let whole = launch(folder.path(), &["-F", "499"], &program, &["0.5"]).ended_with(0);
     assert_eq!(whole.samples_with("[runtime]"), 0, "{:?}", whole.folded);
     assert!(whole.summary["folded"].is_null());

@@ -9,15 +9,17 @@ pub(crate) use crate::target::{
     turn, turn_in_folder,
 };
 
-/// A target that spins in `busy_work` for a number of CPU seconds, counted from there.
-pub(crate) fn spinner(folder: &Path, name: &str) -> PathBuf {
-    let source = r#"
+/// Spins in `busy_work` for a number of CPU seconds, counted from there.
+pub(crate) const SPINNER: &str = r#"
 OWN void busy_work(double seconds) { double begun = cpu_s(); while (cpu_s() - begun < seconds) spin(200000); }
 int main(int count, char **words) {
     busy_work(count > 1 ? atof(words[1]) : 1.0);
     return 0;
 }"#;
-    build(folder, name, source)
+
+/// A target that does so.
+pub(crate) fn spinner(folder: &Path, name: &str) -> PathBuf {
+    build(folder, name, SPINNER)
 }
 
 /// Runs it to its end.
