@@ -128,7 +128,9 @@ pub struct StackHeader {
     pub is_interrupted: u8,
     /// 1: [`stop_fp`](Self::stop_fp) is not known.
     pub is_fp_lost: u8,
-    pub reserved: [u8; 6],
+    /// What is known of register 0, `rax`, in that frame: [`register_zero`].
+    pub register_zero: u8,
+    pub reserved: [u8; 5],
 }
 
 /// What each piece of a copied stack begins with. The first piece begins at the
@@ -154,6 +156,15 @@ pub struct CopyHeader {
 /// Size of [`CopyHeader`] in bytes.
 pub const COPY_HEADER_BYTES: usize = 24;
 const _: () = assert!(size_of::<CopyHeader>() == COPY_HEADER_BYTES);
+
+/// Values of [`StackHeader::register_zero`].
+pub mod register_zero {
+    /// Its value is not known.
+    pub const UNKNOWN: u8 = 0;
+    /// It is 0: what `clone` returns in a new thread.
+    pub const ZERO: u8 = 1;
+    pub const OTHER: u8 = 2;
+}
 
 /// Size of [`StackHeader`] in bytes.
 pub const STACK_HEADER_BYTES: usize = 48;

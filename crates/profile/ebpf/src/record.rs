@@ -224,7 +224,8 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
         stop_fp: 0,
         is_interrupted: 0,
         is_fp_lost: 0,
-        reserved: [0; 6],
+        register_zero: 0,
+        reserved: [0; 5],
     }
 }
 

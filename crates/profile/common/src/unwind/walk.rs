@@ -4,6 +4,7 @@
 //! which the verifier knows no values: it need not tell apart the ways that lead through a step.
 
 use super::rule::{Cfa, FramePointer, ReturnAddress, Rule};
+use crate::register_zero;
 
 /// DWARF's number of the stack pointer (psABI of x86-64, figure 3.36; DWARF for the Arm 64-bit
 /// Architecture, 4.1).
@@ -77,6 +78,24 @@ impl Frame {
     pub fn set_all(&mut self, values: [u64; REGISTERS]) {
         self.values = values;
         self.known = u32::MAX;
+    }
+
+    /// What is known of register 0: one of [`register_zero`].
+    #[inline(always)]
+    pub fn register_zero(&self) -> u8 {
+        match self.register(RAX) {
+            None => register_zero::UNKNOWN,
+            Some(0) => register_zero::ZERO,
+            Some(_) => register_zero::OTHER,
+        }
+    }
+
+    /// Learns of register 0 what [`register_zero()`](Self::register_zero) gives, and no more.
+    pub fn set_register_zero(&mut self, known: u8) {
+        if known != register_zero::UNKNOWN {
+            self.values[usize::from(RAX)] = u64::from(known != register_zero::ZERO);
+            self.known |= 1 << RAX;
+        }
     }
 
     /// The address whose rule and whose line are this frame's.

@@ -313,7 +313,8 @@ impl Recorder {
         let is_call = frames.len() > 1 && header.is_interrupted == 0;
         let ip = last.wrapping_sub(u64::from(frames.len() > 1 && !is_call));
         let fp = (header.is_fp_lost == 0).then_some(header.stop_fp);
-        let frame = Frame::new(ip, header.stop_sp, fp, is_call);
+        let mut frame = Frame::new(ip, header.stop_sp, fp, is_call);
+        frame.set_register_zero(header.register_zero);
         let Self { rules, spaces, binaries, wanted, jit, .. } = self;
         finish(frame, memory, frames, |address| {
             // The next sample meets the same callers.
