@@ -39,8 +39,6 @@ pub(super) struct Figures {
     pub(super) function: String,
     pub(super) bytes_per_sample: Option<f64>,
     pub(super) own_s_per_10k: Option<f64>,
-    /// Of the largest process, tool or target.
-    pub(super) memory_bytes: Option<f64>,
 }
 
 impl Figures {
@@ -64,7 +62,6 @@ impl Figures {
             from_perf: gap.as_ref().map(|(gap, _)| *gap),
             function: function.unwrap_or_default().to_owned(),
             bytes_per_sample: run.bytes_per_sample,
-            memory_bytes: Some(run.usage.rss_max_bytes as f64),
             own_s_per_10k: (run.samples > 0).then(|| own_s / run.samples as f64 * 1e4),
         }
     }

@@ -30,8 +30,7 @@ pub(super) fn text(record: &Record) -> String {
         "{}\n- {}\n\nGoals of wingbeat: at least {} % complete stacks; a mean depth of user frames within \
          {DEPTH_MAX} frames of perf's; the total shares of the ten functions with most total time within \
          {} points of perf's. A goal is open where less than {} % of perf's stacks are complete. Own CPU \
-         is what tool and target took beyond the target alone, in seconds. Memory is that of the largest process, \
-         tool or target. cargo-build is watched with all other processes, \
+         is what tool and target took beyond the target alone, in seconds. cargo-build is watched with all other processes, \
          at 99 Hz.\n",
         origin.text(&format!("; {rounds} round{s} at {hz} Hz, median (min to max)")),
         tools.join("\n- "),
@@ -127,7 +126,6 @@ fn targets(rows: &[Row]) -> String {
             column("own CPU per 10,000 samples", |row: &&Row| {
                 show(row.spread(|it| it.own_s_per_10k), 1.0, 2, " s")
             }),
-            column("memory", |row: &&Row| show(row.spread(|it| it.memory_bytes), 1e-6, 0, " MB")),
         ],
     )
 }
