@@ -18,6 +18,7 @@ use crate::{
     maps::{count, scratch, setting},
     record::{self, waiting_bytes},
     regs,
+    stack::{END, GO_ON},
 };
 
 /// A piece under construction.
@@ -72,10 +73,6 @@ pub fn send(part: u32, stack: &StackHeader) {
     }
     count(counter::COPIED, copying.is_sent);
 }
-
-/// What a turn gives to go on, and to end the loop.
-const GO_ON: i64 = 0;
-const END: i64 = 1;
 
 /// One turn of `bpf_loop`.
 ///

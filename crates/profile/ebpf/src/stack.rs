@@ -130,9 +130,9 @@ impl Memory for Current {
     }
 }
 
-/// What a turn gives to go on, and to end the loop.
-const GO_ON: i64 = 0;
-const END: i64 = 1;
+/// What a turn of `bpf_loop` gives to go on, and to end the loop.
+pub const GO_ON: i64 = 0;
+pub const END: i64 = 1;
 
 /// One turn of `bpf_loop`.
 ///

@@ -35,8 +35,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) gaps: Vec<Range<u64>>,
     /// Where the program begins.
     pub(crate) entry: u64,
-    /// Of symbols.
-    pub(crate) functions: Vec<u64>,
+    /// Gives the addresses of symbols.
+    pub(crate) functions: &'a dyn Fn() -> Vec<u64>,
     /// Reads bytes at an address.
     pub(crate) read: &'a dyn Fn(u64, u64) -> Option<Vec<u8>>,
 }
@@ -50,6 +50,9 @@ pub(crate) struct CodeRules {
 
 impl CodeRules {
     pub(crate) fn read(sources: &Sources<'_>) -> Self {
+        if sources.gaps.is_empty() {
+            return Self::default();
+        }
         let mut bytes_left = CODE_BYTES_MAX;
         let mut parts = Vec::new();
         for gap in &sources.gaps {
@@ -72,14 +75,8 @@ impl CodeRules {
         let entry = entry_point(&code, sources.entry);
         rows.extend(entry.clone().map(|(range, _)| (range, Rule::END)));
         let own: Vec<Range<u64>> = rows.iter().map(|(range, _)| range.clone()).collect();
-        let mut code = code;
-        code.parts.retain(|part| !is_padding(&part.bytes));
-        let bytes = code.parts.iter().map(|part| part.bytes.len() as u64).sum();
-        if bytes == 0 {
-            return Self { rows: apart(rows) };
-        }
-        let mut search = Search::new(&code, own, bytes);
-        search.run(sources.functions.iter().copied().chain(entry.map(|(_, called)| called)));
+        let mut search = Search::new(&code, own, CODE_BYTES_MAX - bytes_left);
+        search.run((sources.functions)().into_iter().chain(entry.map(|(_, called)| called)));
         let rule = |visit: &flow::Visit| visit.state.rule();
         let visits = search.explorer.known.iter();
         rows.extend(visits.filter_map(|(address, visit)| {
@@ -126,15 +123,6 @@ fn apart(mut rows: Vec<(Range<u64>, Rule)>) -> Vec<(Range<u64>, Rule)> {
         kept.push((range, rule));
     }
     kept
-}
-
-/// Does it only fill the space up to the next function? Told by its beginning, since each function of a
-/// large library has some.
-fn is_padding(bytes: &[u8]) -> bool {
-    // `nop` of one byte and of several, `int3`.
-    let starts: [&[u8]; 5] = [&[0x90], &[0x0f, 0x1f], &[0x66, 0x90], &[0x66, 0x0f], &[0x66, 0x2e]];
-    bytes.len() < ALIGNMENT as usize
-        && (bytes.starts_with(&[0xcc]) || starts.iter().any(|start| bytes.starts_with(start)))
 }
 
 /// The instructions of a program's entry point, which has no caller, up to its first call, and what that

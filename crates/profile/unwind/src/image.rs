@@ -1,19 +1,19 @@
 //! Where an ELF file keeps its call frame information, and the rules of any stretch of its code.
 
 mod code;
+mod function;
+mod gaps;
+mod segments;
 
-use std::{io::Read as _, ops::Range};
+use std::ops::Range;
 
-use flate2::read::ZlibDecoder;
 use gimli::{
-    BaseAddresses, CallFrameInstruction, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, Register,
-    RunTimeEndian, UnwindContext, UnwindSection,
+    BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, RunTimeEndian, UnwindContext,
+    UnwindSection,
 };
 use object::{
-    CompressedData, CompressionFormat, Endian as _, Endianness, Object as _, ObjectSection as _,
-    ObjectSymbol as _, ReadRef, SectionKind, SymbolKind,
-    elf::{self, FileHeader64},
-    read::elf::{ElfFile64, FileHeader, ProgramHeader as _},
+    Endian as _, Endianness, Object as _, ObjectSection as _, ReadRef, elf,
+    read::elf::{ElfFile64, FileHeader},
 };
 
 use wingbeat_profile_common::unwind::Rule;
@@ -22,7 +22,13 @@ use crate::{
     code::{CodeRules, Sources},
     go_rules::GoRules,
     gopclntab::GoTable,
-    interpret::{Bytes, Registers, rule_of},
+    interpret::{Bytes, Registers},
+};
+
+use self::{
+    function::{Damaged, Function},
+    gaps::{functions, instructions},
+    segments::{Segments, uncompressed},
 };
 
 /// Why a file has no tables.
@@ -37,13 +43,6 @@ pub enum ImageError {
     #[error("its code spans more than 4 GiB")]
     TooLarge,
 }
-
-/// In files with no more code, all entries are looked at.
-const SMALL_CODE_BYTES: u64 = 2 << 20;
-/// And in files that have so much code for each entry.
-const GAP_BYTES_MEAN: u64 = 4096;
-/// A compressed section that says that it is larger is not believed.
-const SECTION_BYTES_MAX: u64 = 1 << 30;
 
 /// Bytes between the first and the last address of code.
 const CODE_BYTES_MAX: u64 = 1 << 32;
@@ -146,19 +145,11 @@ impl Image {
             image.code_rules = CodeRules::read(&Sources {
                 gaps: image.gaps(&instructions(&object).unwrap_or_else(|| image.code.clone())),
                 entry: object.entry(),
-                functions: functions(&object),
+                functions: &|| functions(&object),
                 read: &read,
             });
         }
         Ok(image)
-    }
-
-    /// Is it worth the time to look for code without call frame information? To find it, all entries are
-    /// looked at, for which samples of a large file must not wait: such a file has entries for nearly all
-    /// of its code, or for hardly any.
-    fn may_have_long_gaps(&self) -> bool {
-        let bytes = self.text.end - self.text.start;
-        bytes <= SMALL_CODE_BYTES || self.entries.len() as u64 * GAP_BYTES_MEAN < bytes
     }
 
     /// Addresses from the first byte of code to behind the last.
@@ -248,44 +239,6 @@ impl Image {
         entries.sort_by_key(|entry| (entry.start, entry.offset));
         entries.dedup();
         self.entries = entries;
-    }
-
-    /// Code that no entry covers and that may be more than what fills up the space between functions.
-    fn gaps(&self, parts: &[Range<u64>]) -> Vec<Range<u64>> {
-        let mut covered: Vec<Covered> =
-            self.entries.iter().map(|entry| self.cover(*entry)).collect();
-        covered
-            .extend(self.go.as_ref().map(|go| Covered { range: go.range(), is_outermost: false }));
-        covered.sort_by_key(|covered| covered.range.start);
-        let mut gaps = Vec::new();
-        for code in parts {
-            let mut at = code.start;
-            let end = Covered { range: code.end..code.end, is_outermost: false };
-            for Covered { range, is_outermost } in covered.iter().chain([&end]) {
-                let gap = at..range.start.min(code.end);
-                // Neither `.fini` nor the end of glibc's `clone` is long.
-                let is_short = gap.end.saturating_sub(gap.start) < PADDING_BYTES_MAX;
-                let may_be_short = *is_outermost || gap.start == code.start;
-                if gap.start < gap.end && (may_be_short || !is_short) {
-                    gaps.push(gap);
-                }
-                at = at.max(range.end);
-            }
-        }
-        gaps
-    }
-
-    fn cover(&self, entry: Entry) -> Covered {
-        let nothing = Covered { range: entry.start..entry.start, is_outermost: false };
-        match entry.source {
-            Source::EhFrame => self
-                .eh_frame
-                .as_ref()
-                .map_or(nothing, |section| covered(&self.eh_frame_of(section), &self.bases, entry)),
-            Source::DebugFrame => self.debug_frame.as_ref().map_or(nothing, |section| {
-                covered(&self.debug_frame_of(section), &self.bases, entry)
-            }),
-        }
     }
 
     fn eh_frame_of<'a>(&self, section: &'a Section) -> EhFrame<Bytes<'a>> {
@@ -387,129 +340,8 @@ impl Image {
     }
 }
 
-/// Linkers and assemblers fill up to the next multiple of 16; less is not looked at.
-const PADDING_BYTES_MAX: u64 = 16;
-
-/// `DW_CFA_undefined` of the return address on x86-64: how code without a caller begins.
-const OUTERMOST: CallFrameInstruction<usize> =
-    CallFrameInstruction::Undefined { register: Register(16) };
-
-/// What an entry covers, and whether it begins as one without a caller.
-struct Covered {
-    range: Range<u64>,
-    is_outermost: bool,
-}
-
-fn covered<'a, S: UnwindSection<Bytes<'a>>>(
-    section: &S,
-    bases: &BaseAddresses,
-    entry: Entry,
-) -> Covered {
-    let offset = S::Offset::from(entry.offset);
-    match section.fde_from_offset(bases, offset, S::cie_from_offset) {
-        Ok(function) if function.initial_address() == entry.start => Covered {
-            range: entry.start..function.end_address(),
-            is_outermost: matches!(
-                function.instructions(section, bases).next(),
-                Ok(Some(OUTERMOST))
-            ),
-        },
-        _ => Covered { range: entry.start..entry.start, is_outermost: false },
-    }
-}
-
-/// The sections of instructions, if there are sections: executable segments may have data besides.
-fn instructions<'data>(
-    object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
-) -> Option<Vec<Range<u64>>> {
-    let sections = object.sections().filter(|section| section.kind() == SectionKind::Text);
-    let range = |address: u64, bytes: u64| Some(address..address.checked_add(bytes)?);
-    let found: Vec<Range<u64>> =
-        sections.filter_map(|section| range(section.address(), section.size())).collect();
-    (!found.is_empty()).then_some(found)
-}
-
-/// Addresses of functions by the symbol tables.
-fn functions<'data>(object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>) -> Vec<u64> {
-    let symbols = object.symbols().chain(object.dynamic_symbols());
-    symbols
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && !symbol.is_undefined())
-        .map(|symbol| symbol.address())
-        .collect()
-}
-
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
-}
-
-type ProgramHeader = <FileHeader64<Endianness> as FileHeader>::ProgramHeader;
-
-/// The segments of a file.
-struct Segments<'data, R> {
-    headers: &'data [ProgramHeader],
-    endian: Endianness,
-    data: R,
-}
-
-impl<'data, R: ReadRef<'data>> Segments<'data, R> {
-    /// The executable ones, as far as the file has them.
-    fn code(&self) -> Vec<Range<u64>> {
-        let is_code = |header: &&ProgramHeader| {
-            header.p_type(self.endian) == elf::PT_LOAD
-                && header.p_flags(self.endian).contains(elf::PF_X)
-        };
-        let range = |header: &ProgramHeader| {
-            let (start, (offset, size)) =
-                (header.p_vaddr(self.endian), header.file_range(self.endian));
-            let end = start.checked_add(size.min(self.data.len().ok()?.saturating_sub(offset)))?;
-            (start < end).then_some(start..end)
-        };
-        self.headers.iter().filter(is_code).filter_map(range).collect()
-    }
-
-    /// `.eh_frame_hdr`, which has a program header of its own.
-    fn index(&self) -> Option<Section> {
-        let header =
-            self.headers.iter().find(|it| it.p_type(self.endian) == elf::PT_GNU_EH_FRAME)?;
-        let bytes = header.data(self.endian, self.data).ok()?.to_vec();
-        Some(Section { address: header.p_vaddr(self.endian), bytes })
-    }
-
-    /// Bytes of a segment.
-    fn read(&self, address: u64, bytes: u64) -> Option<&'data [u8]> {
-        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
-            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
-            let (offset, size) = header.file_range(self.endian);
-            if skipped.checked_add(bytes)? > size {
-                return None;
-            }
-            self.data.read_bytes_at(offset.checked_add(skipped)?, bytes).ok()
-        })
-    }
-
-    /// What a segment has from an address on.
-    fn section_at(&self, address: u64) -> Option<Section> {
-        self.headers.iter().filter(|it| it.p_type(self.endian) == elf::PT_LOAD).find_map(|header| {
-            let skipped = address.checked_sub(header.p_vaddr(self.endian))?;
-            let bytes = header.data(self.endian, self.data).ok()?;
-            let bytes = bytes.get(usize::try_from(skipped).ok()?..)?.to_vec();
-            (!bytes.is_empty()).then_some(Section { address, bytes })
-        })
-    }
-}
-
-/// What a section holds. Go compresses its `.debug_frame`.
-fn uncompressed(section: &CompressedData<'_>) -> Option<Vec<u8>> {
-    match section.format {
-        CompressionFormat::None => Some(section.data.to_vec()),
-        CompressionFormat::Zlib if section.uncompressed_size <= SECTION_BYTES_MAX => {
-            let mut bytes = Vec::new();
-            let decoder = ZlibDecoder::new(section.data);
-            decoder.take(section.uncompressed_size).read_to_end(&mut bytes).ok()?;
-            Some(bytes)
-        }
-        _ => None,
-    }
 }
 
 /// Entries of `.eh_frame` for functions, counted by their lengths alone: of each, only the first words are
@@ -550,79 +382,6 @@ fn list<'a, S: UnwindSection<Bytes<'a>>>(
         }
     }
     found
-}
-
-/// An entry for a function, of which some addresses are wanted.
-struct Function<'a> {
-    image: &'a Image,
-    entry: Entry,
-    bounds: Range<u64>,
-}
-
-/// A function whose rules are not known from some address on.
-struct Damaged {
-    from: u64,
-    to: u64,
-}
-
-impl Function<'_> {
-    /// Emits the rules, and gives the address where they end.
-    fn rules(
-        &self,
-        context: &mut UnwindContext<usize>,
-        emit: &mut impl FnMut(u64, Rule),
-    ) -> Result<u64, Damaged> {
-        let nothing = Damaged { from: self.entry.start, to: self.entry.start };
-        match self.entry.source {
-            Source::EhFrame => {
-                let section = self.image.eh_frame.as_ref().ok_or(nothing)?;
-                self.rules_of(&self.image.eh_frame_of(section), context, emit)
-            }
-            Source::DebugFrame => {
-                let section = self.image.debug_frame.as_ref().ok_or(nothing)?;
-                self.rules_of(&self.image.debug_frame_of(section), context, emit)
-            }
-        }
-    }
-
-    fn rules_of<'a, S: UnwindSection<Bytes<'a>>>(
-        &self,
-        section: &S,
-        context: &mut UnwindContext<usize>,
-        emit: &mut impl FnMut(u64, Rule),
-    ) -> Result<u64, Damaged> {
-        let Range { start: first, end: bound } = self.bounds;
-        let Self { image: Image { bases, registers, .. }, entry, .. } = self;
-        let offset = S::Offset::from(entry.offset);
-        let Ok(function) = section.fde_from_offset(bases, offset, S::cie_from_offset) else {
-            return Err(Damaged { from: entry.start, to: entry.start });
-        };
-        let (mut at, end) = (function.initial_address(), function.end_address().min(bound));
-        // An index that says otherwise than the entry it leads to may lead to it from everywhere.
-        if at != entry.start {
-            return Err(Damaged { from: entry.start, to: entry.start });
-        }
-        let is_signal = function.is_signal_trampoline();
-        let Ok(mut rows) = function.rows(section, bases, context) else {
-            return Err(Damaged { from: at, to: end });
-        };
-        loop {
-            match rows.next_row() {
-                Ok(Some(row)) => {
-                    let start = row.start_address().max(first);
-                    if start >= end {
-                        return Ok(end);
-                    }
-                    at = row.end_address().min(end);
-                    if start < at {
-                        emit(start, rule_of(row, section, *registers, is_signal));
-                    }
-                }
-                Ok(None) => return Ok(end),
-                Err(_) => return Err(Damaged { from: at, to: end }),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ fn check(code: &[u8], functions: &[u64], expected: &[&str]) {
         let start = usize::try_from(address.checked_sub(START)?).ok()?;
         code.get(start..start.checked_add(bytes as usize)?).map(<[u8]>::to_vec)
     };
-    let (gaps, functions) = (std::iter::once(START..end).collect(), functions.to_vec());
-    let rules = CodeRules::read(&Sources { gaps, entry: 0, functions, read: &read });
+    let (gaps, functions) = (std::iter::once(START..end).collect(), || functions.to_vec());
+    let rules = CodeRules::read(&Sources { gaps, entry: 0, functions: &functions, read: &read });
     let mut found = Vec::new();
     rules.emit(START..end, &mut |address, rule| {
         found.push(format!("{:x} {rule:?}", address - START));
@@ -100,7 +100,7 @@ fn any_bytes() {
             code.get(start..start.checked_add(bytes as usize)?).map(<[u8]>::to_vec)
         };
         let gaps = std::iter::once(START..START + len).collect();
-        let sources = Sources { gaps, entry: START, functions: vec![START], read: &read };
+        let sources = Sources { gaps, entry: START, functions: &|| vec![START], read: &read };
         let mut last = None;
         CodeRules::read(&sources).emit(START..START + len, &mut |address, _| {
             assert!(last < Some(address));

@@ -1,0 +1,82 @@
+//! The rules of one function, by its entry.
+
+use std::ops::Range;
+
+use gimli::{UnwindContext, UnwindSection};
+use wingbeat_profile_common::unwind::Rule;
+
+use super::{Entry, Image, Source};
+use crate::interpret::{Bytes, rule_of};
+
+/// An entry for a function, of which some addresses are wanted.
+pub(super) struct Function<'a> {
+    pub(super) image: &'a Image,
+    pub(super) entry: Entry,
+    pub(super) bounds: Range<u64>,
+}
+
+/// A function whose rules are not known from some address on.
+pub(super) struct Damaged {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+impl Function<'_> {
+    /// Emits the rules, and gives the address where they end.
+    pub(super) fn rules(
+        &self,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let nothing = Damaged { from: self.entry.start, to: self.entry.start };
+        match self.entry.source {
+            Source::EhFrame => {
+                let section = self.image.eh_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.eh_frame_of(section), context, emit)
+            }
+            Source::DebugFrame => {
+                let section = self.image.debug_frame.as_ref().ok_or(nothing)?;
+                self.rules_of(&self.image.debug_frame_of(section), context, emit)
+            }
+        }
+    }
+
+    fn rules_of<'a, S: UnwindSection<Bytes<'a>>>(
+        &self,
+        section: &S,
+        context: &mut UnwindContext<usize>,
+        emit: &mut impl FnMut(u64, Rule),
+    ) -> Result<u64, Damaged> {
+        let Range { start: first, end: bound } = self.bounds;
+        let Self { image: Image { bases, registers, .. }, entry, .. } = self;
+        let offset = S::Offset::from(entry.offset);
+        let Ok(function) = section.fde_from_offset(bases, offset, S::cie_from_offset) else {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        };
+        let (mut at, end) = (function.initial_address(), function.end_address().min(bound));
+        // An index that says otherwise than the entry it leads to may lead to it from everywhere.
+        if at != entry.start {
+            return Err(Damaged { from: entry.start, to: entry.start });
+        }
+        let is_signal = function.is_signal_trampoline();
+        let Ok(mut rows) = function.rows(section, bases, context) else {
+            return Err(Damaged { from: at, to: end });
+        };
+        loop {
+            match rows.next_row() {
+                Ok(Some(row)) => {
+                    let start = row.start_address().max(first);
+                    if start >= end {
+                        return Ok(end);
+                    }
+                    at = row.end_address().min(end);
+                    if start < at {
+                        emit(start, rule_of(row, section, *registers, is_signal));
+                    }
+                }
+                Ok(None) => return Ok(end),
+                Err(_) => return Err(Damaged { from: at, to: end }),
+            }
+        }
+    }
+}
