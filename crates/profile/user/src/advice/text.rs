@@ -296,10 +296,11 @@ impl fmt::Display for NoSamples {
             ),
             Self::Slept { cpu_s, duration_s } => write!(
                 f,
-                "the target slept {:.1} % of {duration_s:.1} s (it ran for {:.1} ms), and a sleeping \
-                 process is not sampled; record while it works, for longer (-d), or more often (-F)",
+                "the target slept {:.1} % of {} (it ran for {}), and a sleeping process is not sampled; \
+                 record while it works, for longer (-d), or more often (-F)",
                 100.0 * (1.0 - cpu_s / duration_s).clamp(0.0, 1.0),
-                cpu_s * 1e3
+                duration((duration_s * 1e9) as u64),
+                duration((cpu_s * 1e9) as u64)
             ),
             Self::NoneKept => f.write_str("all of them were lost or failed, see below"),
             Self::OtherHalf => {
