@@ -240,10 +240,16 @@ fn is_same(rule: Rule, told: &Told<'_>) -> bool {
     };
     let ra = match rule.ra {
         ReturnAddress::Saved => told.ra == format!("c{:+}", i32::from(rule.return_words) * 8),
+        // On aarch64 it is in its own register until an instruction says otherwise.
+        ReturnAddress::Register if rule.return_words == LINK => ["", "s", "u"].contains(&told.ra),
         ReturnAddress::Register => register(told.ra) == u8::try_from(rule.return_words).ok(),
     };
     fp && ra
 }
+
+/// DWARF's number of the register that calls leave the return address in on aarch64. x86-64 has none of
+/// that number that could hold one.
+const LINK: i16 = 30;
 
 /// DWARF's numbers of x86-64's registers (psABI, figure 3.36).
 const NAMES: [&str; 16] = [
@@ -255,6 +261,13 @@ const NAMES: [&str; 16] = [
 fn register(name: &str) -> Option<u8> {
     if let Some(number) = name.strip_prefix('r').and_then(|number| number.parse().ok()) {
         return Some(number);
+    }
+    // aarch64's (DWARF for the Arm 64-bit Architecture, 4.1).
+    if let Some(number) = name.strip_prefix('x').and_then(|number| number.parse().ok()) {
+        return Some(number);
+    }
+    if name == "sp" {
+        return Some(31);
     }
     NAMES.iter().position(|known| *known == name).map(|number| number as u8)
 }
@@ -305,11 +318,13 @@ fn table<'a>(mut lines: impl Iterator<Item = &'a str>) -> Vec<Told<'a>> {
         // `r5 (rdi)` is one value.
         let words = line.split_whitespace();
         let values: Vec<&str> = words.filter(|word| !word.starts_with('(')).collect();
-        let value = |name| {
+        let value = |name: &str| {
             let column = columns.iter().position(|column| *column == name);
             column.and_then(|column| values.get(column).copied()).unwrap_or_default()
         };
-        let (cfa, fp, ra, sp) = (value("CFA"), value("rbp"), value("ra"), value("rsp"));
+        let either = |x86: &str, arm: &str| value(if columns.contains(&arm) { arm } else { x86 });
+        let (cfa, ra) = (value("CFA"), value("ra"));
+        let (fp, sp) = (either("rbp", "x29"), either("rsp", "sp"));
         Told { start: hex(values[0]), end: 0, cfa, fp, sp, ra }
     };
     lines.filter(|line| !line.trim().is_empty()).map(row).collect()
