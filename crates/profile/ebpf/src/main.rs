@@ -24,6 +24,7 @@ mod table;
 mod targets;
 mod task;
 mod waking;
+mod window;
 
 /// The verifier proves that this is never reached; the compiler wants it all the same.
 #[cfg(not(test))]

@@ -7,13 +7,13 @@ use core::ffi::c_void;
 
 use aya_ebpf::{
     bindings::pt_regs,
-    helpers::generated::{bpf_loop, bpf_probe_read_user},
+    helpers::generated::bpf_loop,
     macros::map,
     maps::PerCpuArray,
 };
 use wingbeat_profile_common::{
     StackHeader, Stop, USER_FRAMES_MAX,
-    unwind::{Frame, Memory, Problem, along_frame_pointer, caller, layout::CodeMapping, step},
+    unwind::{Frame, Problem, along_frame_pointer, caller, layout::CodeMapping, step},
     walk,
 };
 
@@ -21,6 +21,7 @@ use crate::{
     maps::setting,
     regs::{self, UserRegs},
     table,
+    window::Window,
 };
 
 /// Frames taken where the kernel lacks `bpf_loop` (before 5.17): each turn of an ordinary loop is
@@ -36,6 +37,7 @@ pub struct Walk {
     pub count: u32,
     /// The mapping that was found last.
     pub mapping: CodeMapping,
+    window: Window,
 }
 
 /// One for each kind of program: a tick may come upon another.
@@ -72,6 +74,7 @@ pub unsafe fn walk(
         (*header).user_frames = 1;
         (*header).stop = Stop::Depth as u8;
         (*walk).frame.begin(user.ip, user.sp, user.bp);
+        (*walk).window.close();
         // What entered the kernel by a system call has not changed the others before: `vfork` keeps its
         // return address in one of them.
         let all = match registers {
@@ -114,19 +117,6 @@ pub unsafe fn walk(
         (*header).is_fp_lost = u8::from(frame.fp().is_none());
         (*header).is_interrupted = (frame.is_call ^ 1) as u8;
         (*header).register_zero = frame.register_zero();
-    }
-}
-
-/// Memory of the current thread.
-struct Current;
-
-impl Memory for Current {
-    #[inline(always)]
-    fn word(&mut self, address: u64) -> Option<u64> {
-        let mut word = 0_u64;
-        // SAFETY: reads user memory into a word; a bad address is an error, not a fault.
-        let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) };
-        (failed == 0).then_some(word)
     }
 }
 
@@ -179,13 +169,13 @@ unsafe fn advance(index: u32, state: &mut Turn) -> i64 {
 #[inline(always)]
 fn go_to_caller(walk: &mut Walk) -> Result<bool, Problem> {
     if setting!(WALK) == walk::FRAME_POINTERS {
-        return along_frame_pointer(&mut walk.frame, &mut Current);
+        return along_frame_pointer(&mut walk.frame, &mut walk.window);
     }
     let address = walk.frame.address();
     let rule = table::rule_at(walk, address)?;
     if setting!(WALK) == walk::AUTO {
-        step(&mut walk.frame, rule, &mut Current)
+        step(&mut walk.frame, rule, &mut walk.window)
     } else {
-        caller(&mut walk.frame, rule, &mut Current)
+        caller(&mut walk.frame, rule, &mut walk.window)
     }
 }

@@ -12,7 +12,7 @@ use wingbeat_profile_common::{
         Problem, Rule,
         layout::{
             Block, CHUNK_BLOCKS, CHUNKS_MAX, CodeMapping, GRANULE_BYTES, GRANULES, Granule,
-            RULES_MAX, Space, mappings_before, rule_number,
+            RULES_MAX, SEEN_MAX, Seen, Space, mappings_before, place, rule_number,
         },
     },
     walk,
@@ -29,6 +29,9 @@ static CHUNKS: ArrayOfMaps<
 
 #[map]
 static RULES: Array<Rule> = Array::with_max_entries(RULES_MAX, 0);
+
+#[map]
+static SEEN: Array<Seen> = Array::with_max_entries(SEEN_MAX, 0);
 
 /// The size is set at load.
 #[map]
@@ -125,21 +128,37 @@ fn rule_number_at(walk: &mut Walk, address: u64) -> Option<u16> {
     }
     let distance = address.wrapping_add(walk.mapping.bias);
     let granule = distance / GRANULE_BYTES;
-    Some(if granule < u64::from(walk.mapping.granules) {
-        let directory = walk.mapping.directory + (granule / GRANULES as u64) as u32;
-        let place = (granule as usize % GRANULES) * 4;
-        let word = block(directory).map(|block| {
-            u32::from_le_bytes([block[place], block[place + 1], block[place + 2], block[place + 3]])
-        });
-        let granule = Granule(word.unwrap_or(0));
-        if granule == Granule::NONE {
-            return None;
-        }
-        let rows = block(granule.block())?;
-        rule_number(rows, granule, distance as u8)
-    } else {
-        GAP
-    })
+    if granule >= u64::from(walk.mapping.granules) {
+        return Some(GAP);
+    }
+    let directory = walk.mapping.directory + (granule / GRANULES as u64) as u32;
+    let place = place(directory, distance);
+    let seen = SEEN.get_ptr_mut(Seen::index(place))?;
+    // SAFETY: a live element of the map; all CPUs write it, but only as a whole.
+    if let Some(number) = unsafe { seen.read_volatile() }.rule_at(place) {
+        return Some(number);
+    }
+    let number = search(directory, distance)?;
+    // SAFETY: as above.
+    unsafe { seen.write_volatile(Seen::new(place, number)) };
+    Some(number)
+}
+
+/// The number of the rule at a distance from a table's first granule, by the directory block of its
+/// stretch.
+#[inline(always)]
+fn search(directory: u32, distance: u64) -> Option<u16> {
+    let index = (distance / GRANULE_BYTES) as usize % GRANULES;
+    let word = &block(directory)?.as_chunks().0[index];
+    // SAFETY: a word of a live element of the map, which user space may write now.
+    let read = || Granule(u32::from_le_bytes(unsafe { core::ptr::read_volatile(word) }));
+    let granule = read();
+    if granule == Granule::NONE {
+        return None;
+    }
+    let number = rule_number(block(granule.block())?, granule, distance as u8);
+    // If this took so long that the rows have made room for others, the number must not be kept.
+    (read() == granule).then_some(number)
 }
 
 /// Number of [`Rule::GAP`].
@@ -165,6 +184,12 @@ fn find_mapping(walk: &mut Walk, address: u64) -> Option<()> {
     if address >= mapping.end {
         return None;
     }
-    walk.mapping = *mapping;
+    // A copy as a whole would be made byte by byte.
+    let CodeMapping { start, end, bias, directory, granules } = *mapping;
+    walk.mapping.start = start;
+    walk.mapping.end = end;
+    walk.mapping.bias = bias;
+    walk.mapping.directory = directory;
+    walk.mapping.granules = granules;
     Some(())
 }

@@ -35,6 +35,8 @@ pub const ROWS: usize = 1360;
 pub const GRANULE_ROWS_MAX: usize = 127;
 /// Distinct rules at most: 256 KiB of them.
 pub const RULES_MAX: u32 = 16_384;
+/// Places whose rules are remembered at most: 64 KiB of them.
+pub const SEEN_MAX: u32 = 8192;
 /// Mappings of one address space at most: eleven steps find one of them.
 pub const MAPPINGS_MAX: u32 = (1 << MAPPING_STEPS) - 1;
 /// Steps of a search among mappings.
@@ -73,6 +75,39 @@ impl Granule {
     #[must_use]
     pub const fn moved_to(self, block: u32) -> Self {
         Self(self.0 & 0x3_ffff | block << 18)
+    }
+}
+
+/// The place of an address among all tables, by the directory block of its stretch and its distance from
+/// the table's first granule.
+#[inline(always)]
+pub const fn place(directory: u32, distance: u64) -> u32 {
+    directory << STRETCH_BYTES.trailing_zeros() | (distance % STRETCH_BYTES) as u32
+}
+
+/// The rule at a place, which was looked up before: the same ones are met again and again. It never gets
+/// wrong: a directory block stays with its file, a file does not change, and a rule keeps its number.
+#[repr(transparent)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen(pub u64);
+
+impl Seen {
+    /// One word, so that who reads it while another CPU writes it reads one or the other.
+    pub const fn new(place: u32, rule: u16) -> Self {
+        Self((place as u64) << 32 | 1 << 16 | rule as u64)
+    }
+
+    /// The number of the rule, if it is of this place.
+    #[inline(always)]
+    pub const fn rule_at(self, place: u32) -> Option<u16> {
+        if self.0 >> 16 == (place as u64) << 16 | 1 { Some(self.0 as u16) } else { None }
+    }
+
+    /// Where it is kept, among [`SEEN_MAX`].
+    #[inline(always)]
+    pub const fn index(place: u32) -> u32 {
+        // Knuth's multiplicative hash, by the golden ratio.
+        place.wrapping_mul(0x9e37_79b1) >> (u32::BITS - SEEN_MAX.trailing_zeros())
     }
 }
 

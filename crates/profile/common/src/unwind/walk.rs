@@ -123,6 +123,15 @@ impl Frame {
     }
 
     #[inline(always)]
+    fn set_fp(&mut self, fp: Option<u64>) {
+        self.known &= !(1 << FP);
+        if let Some(fp) = fp {
+            self.values[FP as usize] = fp;
+            self.known |= 1 << FP;
+        }
+    }
+
+    #[inline(always)]
     fn register(&self, number: u8) -> Option<u64> {
         let number = usize::from(number) & (REGISTERS - 1);
         (self.known >> number & 1 != 0).then(|| self.values[number])
@@ -233,8 +242,8 @@ fn follow(
     if fp & 7 != 0 || !is_user(fp) || fp < sp && sp - fp < same_stack_bytes {
         return Err(Problem::NoRule);
     }
-    let ip = memory.word(fp + 8).ok_or(Problem::Unreadable)?;
     let next_fp = memory.word(fp).ok_or(Problem::Unreadable)?;
+    let ip = memory.word(fp + 8).ok_or(Problem::Unreadable)?;
     if ip == 0 {
         return Ok(false);
     }
@@ -275,6 +284,18 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
     if cfa < sp.wrapping_add(u64::from(frame.is_call)) {
         return Err(Problem::NotHigher);
     }
+    // Before the return address, which most often lies right behind it.
+    let fp = match rule.fp {
+        FramePointer::Same => frame.fp(),
+        // One that is not where it should be is missed by who needs it: gcc's rules for functions that
+        // align their stack say that it is in memory still when it is back in its register.
+        FramePointer::Saved => memory.word(cfa.wrapping_add(words(rule.fp_words))),
+        FramePointer::SavedAtFp => {
+            frame.fp().and_then(|fp| memory.word(fp.wrapping_add(words(rule.fp_words))))
+        }
+        FramePointer::SavedAtSp => memory.word(sp.wrapping_add(words(rule.fp_words))),
+        FramePointer::Lost => None,
+    };
     let ip = match rule.ra {
         ReturnAddress::Saved => {
             memory.word(cfa.wrapping_add(words(rule.return_words))).ok_or(Problem::Unreadable)?
@@ -287,23 +308,7 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
     if ip == 0 {
         return Ok(false);
     }
-    if rule.fp != FramePointer::Same {
-        // One that is not where it should be is missed by who needs it: gcc's rules for functions that
-        // align their stack say that it is in memory still when it is back in its register.
-        let base = match rule.fp {
-            FramePointer::Saved => cfa,
-            FramePointer::SavedAtFp => frame.fp().unwrap_or(0),
-            FramePointer::SavedAtSp => sp,
-            FramePointer::Same | FramePointer::Lost => 0,
-        };
-        frame.known &= !(1 << FP);
-        if base != 0
-            && let Some(fp) = memory.word(base.wrapping_add(words(rule.fp_words)))
-        {
-            frame.values[FP as usize] = fp;
-            frame.known |= 1 << FP;
-        }
-    }
+    frame.set_fp(fp);
     frame.return_to(ip, cfa);
     Ok(true)
 }

@@ -1,0 +1,62 @@
+//! Reads the stack of the current thread a piece at a time: a call of the kernel takes longer than what it
+//! copies, and the words that a walk needs are near one another.
+
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use wingbeat_profile_common::unwind::Memory;
+
+/// Words of a piece.
+const WORDS: usize = 32;
+const BYTES: u64 = WORDS as u64 * 8;
+
+/// The piece that was read last. It lies in memory of a map.
+#[repr(C)]
+pub struct Window {
+    /// A multiple of [`BYTES`], so that a piece lies in one page: all of it can be read, or nothing.
+    start: u64,
+    words: [u64; WORDS],
+}
+
+impl Window {
+    /// Forgets what another thread, or an earlier walk, has read.
+    #[inline(always)]
+    pub fn close(&mut self) {
+        // No word of a piece from here on is asked for: user space ends below.
+        self.start = !(BYTES - 1);
+    }
+
+    /// Reads the piece around an address.
+    #[inline(always)]
+    fn move_to(&mut self, address: u64) -> bool {
+        let start = address & !(BYTES - 1);
+        let words = (&raw mut self.words).cast();
+        // SAFETY: reads user memory into a piece; a bad address is an error, not a fault.
+        let failed = unsafe { bpf_probe_read_user(words, BYTES as u32, start as *const _) };
+        self.start = start;
+        if failed != 0 {
+            self.close();
+        }
+        failed == 0
+    }
+}
+
+impl Memory for Window {
+    #[inline(always)]
+    fn word(&mut self, address: u64) -> Option<u64> {
+        if address & 7 != 0 {
+            return read(address);
+        }
+        if address & !(BYTES - 1) != self.start && !self.move_to(address) {
+            return None;
+        }
+        Some(self.words[(address / 8) as usize % WORDS])
+    }
+}
+
+/// Reads a word that may lie in two pages.
+#[inline(always)]
+fn read(address: u64) -> Option<u64> {
+    let mut word = 0_u64;
+    // SAFETY: reads user memory into a word; a bad address is an error, not a fault.
+    let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) };
+    (failed == 0).then_some(word)
+}
