@@ -24,39 +24,47 @@ impl Window {
         self.start = !(BYTES - 1);
     }
 
-    /// Reads the piece around an address.
-    #[inline(always)]
-    fn move_to(&mut self, address: u64) -> bool {
-        let start = address & !(BYTES - 1);
-        let words = (&raw mut self.words).cast();
-        // SAFETY: reads user memory into a piece; a bad address is an error, not a fault.
-        let failed = unsafe { bpf_probe_read_user(words, BYTES as u32, start as *const _) };
-        self.start = start;
-        if failed != 0 {
-            self.close();
-        }
-        failed == 0
-    }
 }
 
 impl Memory for Window {
     #[inline(always)]
     fn word(&mut self, address: u64) -> Option<u64> {
-        if address & 7 != 0 {
-            return read(address);
-        }
-        if address & !(BYTES - 1) != self.start && !self.move_to(address) {
+        // The low bits stay, and are no piece's: what is not aligned is no word of a stack.
+        let start = address & !(BYTES - 8);
+        // SAFETY: this piece, which nobody else uses meanwhile.
+        if start != self.start && !unsafe { read(self, start) } {
             return None;
         }
         Some(self.words[(address / 8) as usize % WORDS])
     }
+
+    #[inline(always)]
+    fn word_apart(&mut self, address: u64) -> Option<u64> {
+        let mut word = 0_u64;
+        // SAFETY: reads user memory into a word; a bad address is an error, not a fault.
+        let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) };
+        (failed == 0).then_some(word)
+    }
 }
 
-/// Reads a word that may lie in two pages.
-#[inline(always)]
-fn read(address: u64) -> Option<u64> {
-    let mut word = 0_u64;
-    // SAFETY: reads user memory into a word; a bad address is an error, not a fault.
-    let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) };
-    (failed == 0).then_some(word)
+/// Reads the piece at `start`.
+///
+/// # Safety
+///
+/// `window` points to a window that is in use here only.
+#[inline(never)]
+unsafe fn read(window: *mut Window, start: u64) -> bool {
+    // SAFETY: the caller's.
+    let window = unsafe { &mut *window };
+    window.close();
+    if start & 7 != 0 {
+        return false;
+    }
+    let words = (&raw mut window.words).cast();
+    // SAFETY: reads user memory into the words; a bad address is an error, not a fault.
+    if unsafe { bpf_probe_read_user(words, BYTES as u32, start as *const _) } != 0 {
+        return false;
+    }
+    window.start = start;
+    true
 }

@@ -28,6 +28,13 @@ const SAME_STACK_BYTES: u64 = 1 << 20;
 /// Memory of a thread that stands still.
 pub trait Memory {
     fn word(&mut self, address: u64) -> Option<u64>;
+
+    /// The same, where no plain function has a word: in the kernel half the verifier would follow more ways
+    /// than such a word is worth.
+    #[inline(always)]
+    fn word_apart(&mut self, address: u64) -> Option<u64> {
+        self.word(address)
+    }
 }
 
 /// A function's activation: what is known of the registers in it.
@@ -214,7 +221,8 @@ mod signal {
 #[inline(always)]
 pub fn step(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Result<bool, Problem> {
     match rule.cfa {
-        Cfa::Gap => along_frame_pointer(frame, memory),
+        Cfa::Gap => follow(frame, SAME_STACK_BYTES, memory),
+        Cfa::OtherStack => follow(frame, 0, memory),
         _ => caller(frame, rule, memory),
     }
 }
@@ -284,17 +292,19 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
     if cfa < sp.wrapping_add(u64::from(frame.is_call)) {
         return Err(Problem::NotHigher);
     }
-    // Before the return address, which most often lies right behind it.
+    let base = match rule.fp {
+        FramePointer::Saved => cfa,
+        FramePointer::SavedAtFp => frame.fp().unwrap_or(0),
+        FramePointer::SavedAtSp => sp,
+        FramePointer::Same | FramePointer::Lost => 0,
+    };
+    // Before the return address, which most often lies right behind it. One that is not where it should be
+    // is missed by who needs it: gcc's rules for functions that align their stack say that it is in memory
+    // still when it is back in its register.
     let fp = match rule.fp {
         FramePointer::Same => frame.fp(),
-        // One that is not where it should be is missed by who needs it: gcc's rules for functions that
-        // align their stack say that it is in memory still when it is back in its register.
-        FramePointer::Saved => memory.word(cfa.wrapping_add(words(rule.fp_words))),
-        FramePointer::SavedAtFp => {
-            frame.fp().and_then(|fp| memory.word(fp.wrapping_add(words(rule.fp_words))))
-        }
-        FramePointer::SavedAtSp => memory.word(sp.wrapping_add(words(rule.fp_words))),
-        FramePointer::Lost => None,
+        _ if base != 0 => memory.word(base.wrapping_add(words(rule.fp_words))),
+        _ => None,
     };
     let ip = match rule.ra {
         ReturnAddress::Saved => {
@@ -325,7 +335,7 @@ fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64
     if rule.cfa != Cfa::Memory {
         return Ok(place);
     }
-    let word = memory.word(place).ok_or(Problem::Unreadable)?;
+    let word = memory.word_apart(place).ok_or(Problem::Unreadable)?;
     Ok(word.wrapping_add(bytes(rule.addend)))
 }
 
@@ -333,8 +343,9 @@ fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64
 #[inline(always)]
 fn interrupted(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Problem> {
     let at = frame.sp();
-    let mut word =
-        |number| memory.word(at.wrapping_add(signal::place(number))).ok_or(Problem::Unreadable);
+    let mut word = |number| {
+        memory.word_apart(at.wrapping_add(signal::place(number))).ok_or(Problem::Unreadable)
+    };
     frame.ip = word(signal::COUNT)?;
     for number in 0..signal::COUNT {
         frame.values[usize::from(number)] = word(number)?;
