@@ -209,6 +209,24 @@ const _: () = assert!(size_of::<Space>() == SPACE_BYTES);
 mod tests {
     use super::*;
 
+    #[test]
+    fn what_was_seen_is_of_one_place() {
+        let places = [(0, 0), (0, 1), (0, STRETCH_BYTES - 1), (1, 0), (BLOCKS_MAX - 1, 5)];
+        let places = places.map(|(directory, distance)| place(directory, distance));
+        for at in places {
+            assert!(Seen::index(at) < SEEN_MAX, "{at:#x}");
+            assert_eq!(Seen(0).rule_at(at), None, "{at:#x}");
+            for rule in [0, 1, u16::MAX] {
+                let seen = Seen::new(at, rule);
+                for other in places {
+                    assert_eq!(seen.rule_at(other), (other == at).then_some(rule), "{other:#x}");
+                }
+            }
+        }
+        // The same distance in the next stretch is in the next directory block.
+        assert_eq!(place(2, STRETCH_BYTES + 7), place(2, 7));
+    }
+
     /// Every number of mappings up to a few, and the most, against a plain count.
     #[test]
     fn a_search_counts_the_mappings_that_begin_before() {

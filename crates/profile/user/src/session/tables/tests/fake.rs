@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, sync::LazyL
 
 use wingbeat_profile_common::unwind::{
     Rule,
-    layout::{Block, CHUNK_BLOCKS, GRANULE_BYTES, Granule, mappings_before, rule_number},
+    layout::{
+        self, Block, CHUNK_BLOCKS, GRANULE_BYTES, Granule, SEEN_MAX, mappings_before, place,
+        rule_number,
+    },
 };
 
 use super::*;
@@ -117,13 +120,15 @@ pub(super) struct World {
     pub tables: Tables<Fake>,
     /// What walks have read, and not yet used.
     seen: Vec<Seen>,
+    /// The rules that walks have found, as they keep them for others.
+    kept: Vec<layout::Seen>,
 }
 
 /// A walk between two steps of a look-up.
 struct Seen {
     at: Instant,
     granule: Granule,
-    low: u8,
+    place: u32,
     expected: Rule,
 }
 
@@ -154,7 +159,8 @@ impl World {
             assert_eq!(recorder.binaries.find_or_open(NOBODY, None, mapped), id);
         }
         let tables = Tables::within(Fake::new(), Pool::with_blocks(limit)).expect("no kernel");
-        Self { recorder, tables, seen: Vec::new() }
+        let kept = vec![layout::Seen(0); SEEN_MAX as usize];
+        Self { recorder, tables, seen: Vec::new(), kept }
     }
 
     /// Where a file begins that is mapped in a slot.
@@ -187,14 +193,14 @@ impl World {
     /// The rule that a walk finds; `None` if there is no table.
     pub(super) fn walk(&self, pid: u32, address: u64) -> Option<Rule> {
         match self.look_up(pid, address)? {
-            Some((granule, low)) => self.rule(granule, low),
+            Some((granule, place)) => self.rule(self.number(granule, place)?),
             None => Some(Rule::GAP),
         }
     }
 
-    /// The first half of a look-up; none within, if the address lies outside of a table.
-    fn look_up(&self, pid: u32, address: u64) -> Option<Option<(Granule, u8)>> {
-        let Fake { blocks, mappings, spaces, .. } = &self.tables.memory;
+    /// Where an address lies, if it does in a mapping: none within, if that is outside of a table.
+    fn locate(&self, pid: u32, address: u64) -> Option<Option<(u32, u64)>> {
+        let Fake { mappings, spaces, .. } = &self.tables.memory;
         let space = spaces.get(&pid)?;
         let first = u64::from(space.first);
         let start = |index| Some(mappings.get((first + index) as usize)?.start);
@@ -205,29 +211,43 @@ impl World {
         }
         let distance = address.wrapping_add(mapping.bias);
         let granule = distance / GRANULE_BYTES;
-        if granule >= u64::from(mapping.granules) {
+        let directory = mapping.directory + (granule / GRANULES as u64) as u32;
+        Some((granule < u64::from(mapping.granules)).then_some((directory, distance)))
+    }
+
+    fn place(&self, pid: u32, address: u64) -> Option<u32> {
+        let (directory, distance) = self.locate(pid, address)??;
+        Some(place(directory, distance))
+    }
+
+    /// The first half of a look-up; none within, if the address lies outside of a table.
+    fn look_up(&self, pid: u32, address: u64) -> Option<Option<(Granule, u32)>> {
+        let Some((directory, distance)) = self.locate(pid, address)? else {
             return Some(None);
-        }
-        let directory = &blocks[mapping.directory as usize + granule as usize / GRANULES];
-        let words = directory.as_chunks().0;
-        let word = Granule(u32::from_le_bytes(words[granule as usize % GRANULES]));
-        (word != Granule::NONE).then_some(Some((word, distance as u8)))
+        };
+        let words = self.tables.memory.blocks[directory as usize].as_chunks().0;
+        let word = words[(distance / GRANULE_BYTES) as usize % GRANULES];
+        let word = Granule(u32::from_le_bytes(word));
+        (word != Granule::NONE).then_some(Some((word, place(directory, distance))))
     }
 
     /// The second half.
-    fn rule(&self, granule: Granule, low: u8) -> Option<Rule> {
-        let Fake { blocks, rules, .. } = &self.tables.memory;
-        let number = rule_number(blocks.get(granule.block() as usize)?, granule, low);
-        rules.get(usize::from(number)).copied()
+    fn number(&self, granule: Granule, place: u32) -> Option<u16> {
+        let rows = self.tables.memory.blocks.get(granule.block() as usize)?;
+        Some(rule_number(rows, granule, place as u8))
+    }
+
+    fn rule(&self, number: u16) -> Option<Rule> {
+        self.tables.memory.rules.get(usize::from(number)).copied()
     }
 
     /// Walks at addresses of all mappings of all processes, and goes on with walks that were begun: each
-    /// finds the rule that the file has, or no table.
+    /// finds the rule that the file has, or no table. What was kept is right whatever became of the tables.
     pub(super) fn check(&mut self) -> Result<Checked, String> {
         let now = self.tables.memory.now;
         self.seen.retain(|seen| now.duration_since(seen.at) < GRACE);
-        for Seen { granule, low, expected, .. } in &self.seen {
-            let found = self.rule(*granule, *low);
+        for Seen { granule, place, expected, .. } in &self.seen {
+            let found = self.number(*granule, *place).and_then(|number| self.rule(number));
             if found != Some(*expected) {
                 return Err(format!("a walk that had begun: {found:?}, not {expected:?}"));
             }
@@ -266,8 +286,17 @@ impl World {
                 return Err(format!("{found:?}, not {expected:?}, at {address:#x} of {file}"));
             }
         }
-        if let Some(Some((granule, low))) = self.look_up(pid, address) {
-            self.seen.push(Seen { at: self.tables.memory.now, granule, low, expected });
+        let kept = self.place(pid, address).and_then(|place| {
+            self.rule(self.kept[layout::Seen::index(place) as usize].rule_at(place)?)
+        });
+        if kept.is_some_and(|kept| kept != expected) {
+            return Err(format!("kept: {kept:?}, not {expected:?}, at {address:#x}"));
+        }
+        if let Some(Some((granule, place))) = self.look_up(pid, address) {
+            self.seen.push(Seen { at: self.tables.memory.now, granule, place, expected });
+            if let Some(number) = self.number(granule, place) {
+                self.kept[layout::Seen::index(place) as usize] = layout::Seen::new(place, number);
+            }
         }
         Ok(())
     }
