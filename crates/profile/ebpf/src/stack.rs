@@ -5,12 +5,7 @@
 
 use core::ffi::c_void;
 
-use aya_ebpf::{
-    bindings::pt_regs,
-    helpers::generated::bpf_loop,
-    macros::map,
-    maps::PerCpuArray,
-};
+use aya_ebpf::{bindings::pt_regs, helpers::generated::bpf_loop, macros::map, maps::PerCpuArray};
 use wingbeat_profile_common::{
     StackHeader, Stop, USER_FRAMES_MAX,
     unwind::{Frame, Problem, along_frame_pointer, caller, layout::CodeMapping, step},

@@ -11,7 +11,8 @@ const BYTES: u64 = WORDS as u64 * 8;
 /// The piece that was read last. It lies in memory of a map.
 #[repr(C)]
 pub struct Window {
-    /// A multiple of [`BYTES`], so that a piece lies in one page: all of it can be read, or nothing.
+    /// A multiple of [`BYTES`], so that a piece lies in one page: all of it can be read, or nothing. Else
+    /// there is none.
     start: u64,
     words: [u64; WORDS],
 }
@@ -20,10 +21,9 @@ impl Window {
     /// Forgets what another thread, or an earlier walk, has read.
     #[inline(always)]
     pub fn close(&mut self) {
-        // No word of a piece from here on is asked for: user space ends below.
-        self.start = !(BYTES - 1);
+        // No piece of any address begins there.
+        self.start = 8;
     }
-
 }
 
 impl Memory for Window {
