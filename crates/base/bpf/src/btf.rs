@@ -11,7 +11,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashSet, fs, io, path::PathBuf};
+use std::{collections::HashSet, fs::File, io, path::PathBuf};
 
 use table::{Type, TypeKind, TypeTable};
 
@@ -60,9 +60,9 @@ pub struct KernelTypes(pub(crate) TypeTable);
 impl KernelTypes {
     /// Reads the types of the running kernel; needs no rights, takes some hundredths of a second.
     pub fn from_kernel() -> Result<Self, BtfError> {
-        let bytes = fs::read(KERNEL_BTF_PATH)
+        let mut file = File::open(KERNEL_BTF_PATH)
             .map_err(|source| BtfError::Unreadable { path: KERNEL_BTF_PATH.into(), source })?;
-        Self::parse(&bytes)
+        TypeTable::read(&mut file).map(Self).map_err(|reason| BtfError::Damaged { reason })
     }
 
     /// Parses raw BTF in this machine's byte order. Any bytes are safe to parse.

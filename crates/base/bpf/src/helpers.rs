@@ -10,6 +10,9 @@ use crate::{
 /// The number of `bpf_loop`, which came with Linux 5.17.
 pub const LOOP: u32 = 181;
 
+/// The number of `bpf_snprintf`, which came with Linux 5.13.
+pub const SNPRINTF: u32 = 165;
+
 /// Name of the helper function `number`, as C programs call it: `bpf_map_lookup_elem` for 1. `None`
 /// for 0 and for numbers that Linux 6.18 does not know.
 pub fn name(number: u32) -> Option<&'static str> {
@@ -108,6 +111,7 @@ mod tests {
         check(212, None);
         check(u32::MAX, None);
         assert_eq!(name(LOOP), Some("bpf_loop"));
+        assert_eq!(name(SNPRINTF), Some("bpf_snprintf"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub mod command;
 pub mod cpus;
 pub mod helpers;
 pub mod interfaces;
+pub mod kernel_names;
 pub mod links;
 pub mod loader;
 mod numbers;

@@ -5,6 +5,7 @@
 //! it is what the others are compared with. Each tool has a run of its own, so that a small difference
 //! is chance.
 
+mod cost;
 mod figures;
 mod functions;
 mod kernel;
@@ -20,7 +21,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::{
     figures::{Figures, Seen},
@@ -30,7 +31,7 @@ use self::{
     tools::{Job, PERF, Run, Tool, WINGBEAT},
 };
 use crate::{
-    comparison::{Common, Origin, Stop, build, chosen, fresh, need_root},
+    comparison::{Common, Origin, Stop, build, chosen, fresh, kept, need_root, out},
     table::NONE,
 };
 
@@ -59,11 +60,14 @@ pub(crate) struct UnwindArgs {
     /// Only these targets; `kernel` is the time that a sample takes in the kernel
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     target: Vec<String>,
+    /// Keep what earlier runs measured on other targets, and show it too
+    #[arg(long)]
+    add: bool,
     #[command(flatten)]
     common: Common,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Record {
     origin: Origin,
     rounds: u32,
@@ -75,7 +79,7 @@ struct Record {
 }
 
 /// A tool on a target, over the rounds.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Row {
     target: String,
     tool: String,
@@ -85,9 +89,9 @@ struct Row {
 }
 
 /// Time in the kernel by one way to walk.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Kernel {
-    unwind: &'static str,
+    unwind: String,
     ns: Vec<f64>,
 }
 
@@ -122,7 +126,24 @@ pub(crate) fn run(args: &UnwindArgs) -> anyhow::Result<ExitCode> {
     if names.contains(&KERNEL) && !bed.stop.is_asked() {
         record.kernel = bed.kernel()?;
     }
+    if args.add {
+        record.add(kept(&out("")?.join("unwind.json"))?);
+    }
     args.common.finish("unwind", &record, &text(&record), &bed.stop)
+}
+
+impl Record {
+    /// What an earlier run has of targets that this one lacks.
+    fn add(&mut self, earlier: Self) {
+        let has = |row: &Row| self.rows.iter().any(|mine| mine.target == row.target);
+        let more: Vec<_> = earlier.rows.into_iter().filter(|row| !has(row)).collect();
+        self.rows.extend(more);
+        let place = |row: &Row| target::ALL.iter().position(|it| it.name == row.target);
+        self.rows.sort_by_key(place);
+        if self.kernel.is_empty() {
+            self.kernel = earlier.kernel;
+        }
+    }
 }
 
 /// What stands in the place of figures; what begins otherwise is too long for that.
@@ -176,7 +197,7 @@ impl Bed<'_> {
             let out = fresh(&format!("unwind-{}-{tool}", target.name))?;
             anyhow::Ok(Job { target: *target, folder, hz, wingbeat, out })
         };
-        let alone_ns = job("alone")?.launch(&Command::new("env"))?.cpu_ns;
+        let alone = job("alone")?.launch(&Command::new("env"))?;
         let mut functions = Functions::default();
         let mut seen: Vec<(&mut Row, Run, Seen)> = Vec::new();
         for row in rows {
@@ -200,7 +221,7 @@ impl Bed<'_> {
         let perf = seen.iter().position(|(row, ..)| row.tool == PERF);
         let theirs = perf.map(|perf| seen[perf].2.clone());
         for (row, run, found) in seen {
-            row.figures.push(Figures::of(&run, &found, theirs.as_ref(), alone_ns, &functions));
+            row.figures.push(Figures::of(&run, &found, theirs.as_ref(), &alone, &functions));
         }
         Ok(())
     }
@@ -208,11 +229,12 @@ impl Bed<'_> {
     fn kernel(&self) -> anyhow::Result<Vec<Kernel>> {
         let workload = build(&["wingbeat-workloads"])?.join("work-deep");
         let _statistics = kernel::Statistics::kept()?;
-        let mut found = ["auto", "frame-pointer"].map(|unwind| Kernel { unwind, ns: Vec::new() });
+        let mut found = ["auto", "frame-pointer"]
+            .map(|unwind| Kernel { unwind: unwind.to_owned(), ns: Vec::new() });
         for _ in 0..self.args.rounds {
             for way in &mut found {
                 let (wingbeat, hz) = (&self.wingbeat, self.args.hz);
-                let ns = kernel::ns_per_sample(wingbeat, &workload, way.unwind, hz);
+                let ns = kernel::ns_per_sample(wingbeat, &workload, &way.unwind, hz);
                 let Some(ns) = self.stop.unless_asked(ns)? else { return Ok(found.into()) };
                 eprintln!("kernel part, {}: {ns:.0} ns per sample", way.unwind);
                 way.ns.push(ns);

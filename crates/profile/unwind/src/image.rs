@@ -26,7 +26,7 @@ use crate::{
 };
 
 use self::{
-    function::{Damaged, Function},
+    function::{Damaged, Function, Shared},
     gaps::{functions, instructions},
     segments::{Segments, uncompressed},
 };
@@ -308,7 +308,7 @@ impl Image {
         mut emit: &mut dyn FnMut(u64, Rule),
     ) -> Unreadable {
         let mut unreadable = Unreadable::default();
-        let mut context = UnwindContext::new();
+        let (mut context, mut shared) = (UnwindContext::new(), Shared::default());
         let mut at = stretch.start;
         let first = self.entries.partition_point(|entry| entry.start <= stretch.start);
         let first = first.saturating_sub(1);
@@ -322,7 +322,7 @@ impl Image {
             let next = self.entries.get(index + 1).map_or(u64::MAX, |next| next.start);
             let bounds = stretch.start..stretch.end.min(next);
             let function = Function { image: self, entry: *entry, bounds };
-            match function.rules(&mut context, &mut emit) {
+            match function.rules(&mut shared, &mut context, &mut emit) {
                 Ok(end) => at = at.max(end),
                 Err(Damaged { from, to }) => {
                     unreadable.entries += 1;

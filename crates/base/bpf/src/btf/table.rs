@@ -6,6 +6,8 @@
 
 mod vet;
 
+use std::io::{Cursor, Read, Seek, SeekFrom};
+
 /// `BTF_KIND_*`, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypeKind(u32);
@@ -77,6 +79,8 @@ const COMMON: usize = 3;
 /// Makes [`Type::is_flagged`].
 pub(crate) const FLAG: u32 = 1 << 31;
 const HEADER_LEN: usize = 24;
+/// Bytes that are read at a time, a multiple of a word.
+const PIECE_LEN: usize = 64 << 10;
 const MAGIC: u16 = 0xeb9f;
 
 /// Modifiers that are followed to a type, arrays that are multiplied: more than any compiler nests.
@@ -108,6 +112,46 @@ pub(crate) struct Type<'a> {
     pub(crate) tail: &'a [u32],
 }
 
+/// Reads parts of a section.
+struct Part<'a, R> {
+    source: &'a mut R,
+    total: u64,
+}
+
+impl<R: Read + Seek> Part<'_, R> {
+    /// So many bytes from a place on; `None` if there are fewer.
+    fn bytes(&mut self, at: usize, len: usize) -> Option<Vec<u8>> {
+        self.seek(at, len)?;
+        let mut bytes = vec![0; len];
+        self.source.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn words(&mut self, at: usize, count: usize) -> Option<Vec<u32>> {
+        self.seek(at, count.checked_mul(WORD)?)?;
+        let mut words = Vec::with_capacity(count);
+        let mut piece = vec![0; PIECE_LEN];
+        while words.len() < count {
+            let piece = &mut piece[..PIECE_LEN.min((count - words.len()) * WORD)];
+            self.source.read_exact(piece).ok()?;
+            words.extend(piece.as_chunks::<WORD>().0.iter().map(|word| u32::from_le_bytes(*word)));
+        }
+        Some(words)
+    }
+
+    fn seek(&mut self, at: usize, len: usize) -> Option<()> {
+        let end = at.checked_add(len)?;
+        if u64::try_from(end).ok()? > self.total {
+            return None;
+        }
+        self.source.seek(SeekFrom::Start(at as u64)).ok().map(drop)
+    }
+}
+
+fn unreadable(error: std::io::Error) -> String {
+    format!("they cannot be read: {error}")
+}
+
 impl TypeTable {
     /// No types.
     pub(crate) fn empty() -> Self {
@@ -116,31 +160,33 @@ impl TypeTable {
 
     /// Reads and checks a `.BTF` section. The error is a reason.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let header = bytes.get(..HEADER_LEN).ok_or("it ends within its header")?;
+        Self::read(&mut Cursor::new(bytes))
+    }
+
+    /// The same from a file, of which no other copy is made: the kernel's has some megabytes.
+    pub(crate) fn read(source: &mut (impl Read + Seek)) -> Result<Self, String> {
+        let mut part = Part { total: source.seek(SeekFrom::End(0)).map_err(unreadable)?, source };
+        let header = part.bytes(0, HEADER_LEN).ok_or("it ends within its header")?;
         let magic = header.first_chunk().map(|first: &[u8; 2]| u16::from_le_bytes(*first));
         if magic != Some(MAGIC) {
             return Err("it does not begin with the magic number of BTF".into());
         }
         let [len, types_at, types_len, strings_at, strings_len] =
-            [4, 8, 12, 16, 20].map(|at| word_at(header, at).unwrap_or(0) as usize);
+            [4, 8, 12, 16, 20].map(|at| word_at(&header, at).unwrap_or(0) as usize);
         if len < HEADER_LEN {
             return Err(format!("its header says to have {len} bytes, fewer than it has"));
         }
-        let part = |what: &str, at: usize, part_len: usize| {
-            let start = len.saturating_add(at);
-            let part = bytes.get(start..start.saturating_add(part_len));
-            part.ok_or_else(|| format!("its {what} reach beyond its end"))
-        };
-        let types = part("types", types_at, types_len)?;
-        let strings = part("strings", strings_at, strings_len)?.to_vec();
+        let beyond = |what: &str| format!("its {what} reach beyond its end");
+        if !types_len.is_multiple_of(WORD) {
+            return Err("its types are not made of whole words".into());
+        }
+        let types_at = len.saturating_add(types_at);
+        let words = part.words(types_at, types_len / WORD).ok_or_else(|| beyond("types"))?;
+        let strings_at = len.saturating_add(strings_at);
+        let strings = part.bytes(strings_at, strings_len).ok_or_else(|| beyond("strings"))?;
         if strings.first() != Some(&0) || strings.last() != Some(&0) {
             return Err("its strings do not begin and end with a terminator".into());
         }
-        if !types.len().is_multiple_of(WORD) {
-            return Err("its types are not made of whole words".into());
-        }
-        let (words, _) = types.as_chunks::<WORD>();
-        let words: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
         let starts = starts(&words)?;
         let table = Self { words, starts, strings };
         vet::check(&table)?;

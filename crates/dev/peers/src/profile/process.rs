@@ -30,7 +30,7 @@ pub(crate) struct Usage {
     /// User and system time.
     pub(crate) cpu_ns: u64,
     /// The most memory that was resident at a time, of any one process.
-    pub(super) rss_max_bytes: u64,
+    pub(crate) rss_max_bytes: u64,
 }
 
 impl Usage {

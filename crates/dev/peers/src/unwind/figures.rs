@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
+    cost::Cost,
     functions::{Function, Functions},
     stacks::Stacks,
     tools::Run,
@@ -26,7 +27,7 @@ pub(super) struct Seen {
 }
 
 /// A run of a tool, as the tables show it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figures {
     pub(super) samples: u64,
     pub(super) lost: u64,
@@ -38,21 +39,31 @@ pub(super) struct Figures {
     pub(super) from_perf: Option<f64>,
     pub(super) function: String,
     pub(super) bytes_per_sample: Option<f64>,
+    pub(super) slowdown: Option<f64>,
+    /// CPU seconds of the tool for 10,000 samples, and what of it is for what.
     pub(super) own_s_per_10k: Option<f64>,
+    pub(super) recording_s_per_10k: Option<f64>,
+    pub(super) symbols_s_per_10k: Option<f64>,
+    pub(super) writing_s_per_10k: Option<f64>,
+    pub(super) memory_mb: Option<f64>,
 }
 
 impl Figures {
-    /// Of a run whose target takes so much CPU time alone, beside what perf saw.
+    /// Of a run whose target costs this alone, beside what perf saw.
     pub(super) fn of(
         run: &Run,
         seen: &Seen,
         perf: Option<&Seen>,
-        alone_ns: u64,
+        alone: &Cost,
         functions: &Functions,
     ) -> Self {
         let gap = perf.and_then(|perf| seen.largest_difference(perf));
         let function = gap.as_ref().map(|(_, function)| functions.name(function));
-        let own_s = run.usage.cpu_ns.saturating_sub(alone_ns) as f64 / 1e9;
+        let own_ns = run.cost.own_ns(alone);
+        let later_ns = run.symbols_ns.unwrap_or(0) + run.writing_ns.unwrap_or(0);
+        let s_per_10k =
+            |ns: u64| (run.samples > 0).then(|| ns as f64 / 1e9 / run.samples as f64 * 1e4);
+        let rss_max_bytes = run.cost.usage.rss_max_bytes;
         Self {
             samples: run.samples,
             lost: run.lost,
@@ -62,7 +73,12 @@ impl Figures {
             from_perf: gap.as_ref().map(|(gap, _)| *gap),
             function: function.unwrap_or_default().to_owned(),
             bytes_per_sample: run.bytes_per_sample,
-            own_s_per_10k: (run.samples > 0).then(|| own_s / run.samples as f64 * 1e4),
+            slowdown: run.cost.slowdown(alone),
+            own_s_per_10k: s_per_10k(own_ns),
+            recording_s_per_10k: s_per_10k(own_ns.saturating_sub(later_ns)),
+            symbols_s_per_10k: run.symbols_ns.and_then(s_per_10k),
+            writing_s_per_10k: run.writing_ns.and_then(s_per_10k),
+            memory_mb: (rss_max_bytes > 0).then_some(rss_max_bytes as f64 / 1e6),
         }
     }
 }

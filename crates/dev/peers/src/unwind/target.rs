@@ -1,19 +1,13 @@
 //! The programs whose stacks are walked: as distributions build them, or compilers without flags about
 //! frame pointers. Each is a line of shell that works for some seconds.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, process::Command};
 
 use anyhow::Context as _;
 use wingbeat_steps::command::{find_program, repository};
 
-use crate::{
-    comparison::output,
-    profile::process::{self, Usage},
-};
+use super::cost::{self, Cost};
+use crate::comparison::output;
 
 const PYTHON: &str = r"import json
 def leaf(n):
@@ -261,11 +255,12 @@ impl Target {
         &self,
         folder: &Path,
         under: &Command,
+        times: &Path,
         messages: &Path,
-    ) -> anyhow::Result<Usage> {
+    ) -> anyhow::Result<Cost> {
         let mut command = Command::new("setarch");
         command.arg("-R").arg(under.get_program()).args(under.get_args());
-        command.args(["sh", "-c", self.run]).current_dir(folder).env("REPOSITORY", repository());
-        process::run(&mut command, Stdio::null(), messages)
+        command.current_dir(folder).env("REPOSITORY", repository());
+        cost::run(command, self.run, times, messages)
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     Kernel, NOT_INSTALLED, Record, Row,
     figures::Figures,
-    tools::{PERF, WINGBEAT},
+    tools::{PERF, SAMPLY, WINGBEAT},
 };
 use crate::{
     numbers::{Spread, verdict},
@@ -29,8 +29,7 @@ pub(super) fn text(record: &Record) -> String {
     let intro = format!(
         "{}\n- {}\n\nGoals of wingbeat: at least {} % complete stacks; a mean depth of user frames within \
          {DEPTH_MAX} frames of perf's; the total shares of the ten functions with most total time within \
-         {} points of perf's. A goal is open where less than {} % of perf's stacks are complete. Own CPU \
-         is what tool and target took beyond the target alone, in seconds. cargo-build is watched with all other processes, \
+         {} points of perf's. A goal is open where less than {} % of perf's stacks are complete. cargo-build is watched with all other processes, \
          at 99 Hz.\n",
         origin.text(&format!("; {rounds} round{s} at {hz} Hz, median (min to max)")),
         tools.join("\n- "),
@@ -38,8 +37,11 @@ pub(super) fn text(record: &Record) -> String {
         SHARE_MAX * 100.0,
         PERF_COMPLETE_MIN * 100.0,
     );
-    joined(vec![intro, targets(rows), notes(rows), of_kernel(kernel)])
+    joined(vec![intro, targets(rows), notes(rows), costs(rows), of_kernel(kernel)])
 }
+
+/// One figure of a run.
+type Figure = fn(&Figures) -> Option<f64>;
 
 impl Row {
     fn spread(&self, figure: impl Fn(&Figures) -> Option<f64>) -> Option<Spread> {
@@ -120,14 +122,45 @@ fn targets(rows: &[Row]) -> String {
             column("largest difference of the ten functions", |row: &&Row| {
                 row.functions(can_measure(row))
             }),
+        ],
+    )
+}
+
+const COSTS: &str = "Costs. Slowdown is the target's own CPU time with the tool ÷ alone, − 1. Own CPU is the \
+    tool's, without the target's, in seconds per 10,000 samples: recording with start and end, symbols (with perf, \
+    its second step, which also walks), and writing. samply looks up no symbols: that is left to whoever opens its \
+    profile. Memory is the most that was resident of the tool. Goals of wingbeat: no more than samply's, also of its \
+    whole own CPU.\n";
+
+fn costs(rows: &[Row]) -> String {
+    let has_figures = |row: &&Row| !row.figures.is_empty();
+    let samply_s = |row: &Row, figure: Figure| {
+        let samply = rows.iter().find(|it| it.tool == SAMPLY && it.target == row.target);
+        samply.and_then(|samply| samply.spread(figure))
+    };
+    let judged = |row: &Row, figure: Figure, factor, places, unit: &str| {
+        let (ours, theirs) = (row.spread(figure), samply_s(row, figure));
+        let goal = ours.zip(theirs).map(|(ours, theirs)| verdict(ours.median <= theirs.median));
+        row.with_goal(show(ours, factor, places, unit), goal)
+    };
+    let plain = |row: &Row, figure: Figure| show(row.spread(figure), 1.0, 2, "");
+    let shown = table(
+        rows.iter().filter(has_figures),
+        &[
+            column("target", |row: &&Row| row.target.clone()),
+            column("tool", |row: &&Row| row.tool.clone()),
+            column("slowdown", |row: &&Row| judged(row, |it| it.slowdown, 100.0, 1, " %")),
+            column("own CPU", |row: &&Row| judged(row, |it| it.own_s_per_10k, 1.0, 2, "")),
+            column("recording", |row: &&Row| judged(row, |it| it.recording_s_per_10k, 1.0, 2, "")),
+            column("symbols", |row: &&Row| plain(row, |it| it.symbols_s_per_10k)),
+            column("writing", |row: &&Row| plain(row, |it| it.writing_s_per_10k)),
+            column("memory, MB", |row: &&Row| judged(row, |it| it.memory_mb, 1.0, 0, "")),
             column("bytes per sample", |row: &&Row| {
                 show(row.spread(|it| it.bytes_per_sample), 1.0, 0, "")
             }),
-            column("own CPU per 10,000 samples", |row: &&Row| {
-                show(row.spread(|it| it.own_s_per_10k), 1.0, 2, " s")
-            }),
         ],
-    )
+    );
+    if shown.is_empty() { shown } else { format!("{COSTS}\n{shown}") }
 }
 
 fn notes(rows: &[Row]) -> String {
@@ -188,6 +221,27 @@ mod tests {
         let missed = row(WINGBEAT, 0.99, -0.75, 0.03);
         let words = ["20.00, −0.75 from perf's: **missed**", "+3.0 points, main: **missed**"];
         check(missed, 0.99, ["99.00 %: **missed**", words[0], words[1]]);
+    }
+
+    #[test]
+    fn costs_are_judged_by_samply_s() {
+        let row = |tool: &str, slowdown, own_s_per_10k| {
+            let figures = Figures { slowdown, own_s_per_10k, ..Figures::default() };
+            let (target, tool) = ("git".to_owned(), tool.to_owned());
+            Row { target, tool, note: None, figures: vec![figures] }
+        };
+        let check = |rows: &[Row], expected: &[[&str; 2]]| {
+            let cells = cells_of(costs(rows).split_once("\n\n").expect("an introduction").1);
+            let found: Vec<_> = cells.iter().map(|row| [&*row[2], &*row[3]]).collect();
+            assert_eq!(found, expected);
+        };
+        let ours = || row(WINGBEAT, Some(0.01), Some(0.5));
+        check(
+            &[ours(), row(SAMPLY, Some(0.02), Some(0.4))],
+            &[["1.0 %: reached", "0.50: **missed**"], ["2.0 %", "0.40"]],
+        );
+        check(&[ours()], &[["1.0 %", "0.50"]]);
+        assert_eq!(costs(&[]), "");
     }
 
     #[test]

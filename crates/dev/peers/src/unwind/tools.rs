@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use flate2::read::GzDecoder;
 
 use super::{
+    cost::Cost,
     stacks::{Place, Stacks, of_firefox, of_perf},
     target::Target,
 };
@@ -20,7 +21,7 @@ use crate::{
     comparison::create,
     profile::{
         parse::{number, perf_stats, samply_lost, summary},
-        process::{self, Usage},
+        process,
         settings::Paranoia,
     },
     tools,
@@ -91,7 +92,10 @@ pub(super) struct Run {
     pub(super) complete: Option<f64>,
     pub(super) bytes_per_sample: Option<f64>,
     /// Of the tool and the target.
-    pub(super) usage: Usage,
+    pub(super) cost: Cost,
+    /// The tool's CPU time after the recording, where it tells symbols from writing.
+    pub(super) symbols_ns: Option<u64>,
+    pub(super) writing_ns: Option<u64>,
 }
 
 impl Job<'_> {
@@ -104,8 +108,8 @@ impl Job<'_> {
     }
 
     /// Runs the target under a command.
-    pub(super) fn launch(&self, command: &Command) -> anyhow::Result<Usage> {
-        self.target.run(self.folder, command, &self.messages())
+    pub(super) fn launch(&self, command: &Command) -> anyhow::Result<Cost> {
+        self.target.run(self.folder, command, &self.file("times"), &self.messages())
     }
 }
 
@@ -119,7 +123,7 @@ fn wingbeat(job: &Job<'_>) -> anyhow::Result<Run> {
     let mut command = Command::new(job.wingbeat);
     command.args(["profile", "--quiet", "--unwind", "auto", "-F", &job.hz.to_string(), "-o"]);
     command.arg(&profile).arg("--summary-json").arg(&told);
-    let usage = if job.target.with_all {
+    let cost = if job.target.with_all {
         watch(job, command.arg("--all"))?
     } else {
         job.launch(command.arg("--"))?
@@ -134,18 +138,20 @@ fn wingbeat(job: &Job<'_>) -> anyhow::Result<Run> {
         lost: count("/ticks/lost")?,
         complete: (of > 0).then(|| complete as f64 / of as f64),
         bytes_per_sample: told["bytes_per_sample"].as_f64(),
-        usage,
+        cost,
+        symbols_ns: Some(count("/own/cpu_time_ns/symbolize")?),
+        writing_ns: Some(count("/own/cpu_time_ns/write")?),
     })
 }
 
 /// Runs the target while a command watches everybody; the cost is of both.
-fn watch(job: &Job<'_>, command: &mut Command) -> anyhow::Result<Usage> {
+fn watch(job: &Job<'_>, command: &mut Command) -> anyhow::Result<Cost> {
     let watcher = process::start(command, Stdio::null(), Stdio::null(), &job.messages())?;
     thread::sleep(SET_UP);
-    let usage = job.launch(&Command::new("env"));
+    let cost = job.launch(&Command::new("env"));
     process::interrupt(&watcher)?;
     let watched = process::finish(watcher, WINGBEAT, &job.messages())?;
-    Ok(usage?.then(watched))
+    Ok(cost?.then(watched))
 }
 
 fn perf(job: &Job<'_>) -> anyhow::Result<Run> {
@@ -169,7 +175,9 @@ fn perf(job: &Job<'_>) -> anyhow::Result<Run> {
         lost,
         complete: None,
         bytes_per_sample: (samples > 0).then(|| bytes as f64 / samples as f64),
-        usage: recorded.then(printed),
+        cost: recorded.then(printed),
+        symbols_ns: Some(printed.cpu_ns),
+        writing_ns: None,
     })
 }
 
@@ -179,7 +187,7 @@ fn samply(job: &Job<'_>) -> anyhow::Result<Run> {
     let profile = job.file("profile.json.gz");
     let mut command = Command::new(SAMPLY);
     command.args(["record", "--save-only", "--no-open", "--rate", &job.hz.to_string(), "-o"]);
-    let usage = job.launch(command.arg(&profile).arg("--"))?;
+    let cost = job.launch(command.arg(&profile).arg("--"))?;
     let json: Box<dyn Read> = Box::new(BufReader::new(GzDecoder::new(open(&profile)?)));
     let stacks = of_firefox(json, Place::Relative)?;
     let said = fs::read(job.messages()).unwrap_or_default();
@@ -189,6 +197,8 @@ fn samply(job: &Job<'_>) -> anyhow::Result<Run> {
         lost: samply_lost(&String::from_utf8_lossy(&said)),
         complete: None,
         bytes_per_sample: None,
-        usage,
+        cost,
+        symbols_ns: None,
+        writing_ns: None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gimli::{UnwindContext, UnwindSection};
+use gimli::{BaseAddresses, CommonInformationEntry, UnwindContext, UnwindOffset, UnwindSection};
 use wingbeat_profile_common::unwind::Rule;
 
 use super::{Entry, Image, Source};
@@ -21,10 +21,17 @@ pub(super) struct Damaged {
     pub(super) to: u64,
 }
 
-impl Function<'_> {
+/// What the last function shares with others: mostly the next one as well, and then not read again.
+#[derive(Default)]
+pub(super) struct Shared<'a> {
+    last: Option<(Source, usize, CommonInformationEntry<Bytes<'a>>)>,
+}
+
+impl<'i> Function<'i> {
     /// Emits the rules, and gives the address where they end.
     pub(super) fn rules(
         &self,
+        shared: &mut Shared<'i>,
         context: &mut UnwindContext<usize>,
         emit: &mut impl FnMut(u64, Rule),
     ) -> Result<u64, Damaged> {
@@ -32,25 +39,37 @@ impl Function<'_> {
         match self.entry.source {
             Source::EhFrame => {
                 let section = self.image.eh_frame.as_ref().ok_or(nothing)?;
-                self.rules_of(&self.image.eh_frame_of(section), context, emit)
+                self.rules_of(&self.image.eh_frame_of(section), shared, context, emit)
             }
             Source::DebugFrame => {
                 let section = self.image.debug_frame.as_ref().ok_or(nothing)?;
-                self.rules_of(&self.image.debug_frame_of(section), context, emit)
+                self.rules_of(&self.image.debug_frame_of(section), shared, context, emit)
             }
         }
     }
 
-    fn rules_of<'a, S: UnwindSection<Bytes<'a>>>(
+    fn rules_of<S: UnwindSection<Bytes<'i>>>(
         &self,
         section: &S,
+        shared: &mut Shared<'i>,
         context: &mut UnwindContext<usize>,
         emit: &mut impl FnMut(u64, Rule),
     ) -> Result<u64, Damaged> {
         let Range { start: first, end: bound } = self.bounds;
         let Self { image: Image { bases, registers, .. }, entry, .. } = self;
         let offset = S::Offset::from(entry.offset);
-        let Ok(function) = section.fde_from_offset(bases, offset, S::cie_from_offset) else {
+        let share = |section: &S, bases: &BaseAddresses, offset: S::Offset| {
+            let at = (entry.source, UnwindOffset::into(offset));
+            match &shared.last {
+                Some((source, offset, known)) if (*source, *offset) == at => Ok(known.clone()),
+                _ => {
+                    let read = section.cie_from_offset(bases, offset)?;
+                    shared.last = Some((at.0, at.1, read.clone()));
+                    Ok(read)
+                }
+            }
+        };
+        let Ok(function) = section.fde_from_offset(bases, offset, share) else {
             return Err(Damaged { from: entry.start, to: entry.start });
         };
         let (mut at, end) = (function.initial_address(), function.end_address().min(bound));

@@ -11,7 +11,7 @@ use std::{
 
 use blazesym::symbolize::{
     Input, Symbolized, Symbolizer,
-    source::{Elf, Kernel, Source},
+    source::{Elf, Source},
 };
 use wingbeat_unwind::GoPlace;
 
@@ -20,6 +20,7 @@ use super::{
     demangle::demangled,
     go::GoNames,
     jit::{Jits, Told},
+    kernel::KernelSymbols,
     places::{CodePlace, Places, Space},
     refused::Refused,
     tables::{Named, Tables},
@@ -55,7 +56,10 @@ pub(super) fn names(
         groups.entry(place.space).or_default().push(index);
     }
     let (binaries, kernel_code) = (&recorder.binaries, &recorder.kernel_code);
-    let mut lookup = Lookup { binaries, debug_files, kernel_code, tables };
+    let kernel = groups.get(&Space::Kernel).map_or_else(KernelSymbols::default, |members| {
+        KernelSymbols::of(members.iter().map(|&index| places[index].address))
+    });
+    let mut lookup = Lookup { binaries, debug_files, kernel, kernel_code, tables };
     let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
     let mut refused: Vec<Refused> = Vec::new();
     let mut done = 0;
@@ -104,6 +108,7 @@ fn symbolizer(debug_files: &DebugFiles) -> Symbolizer {
 struct Lookup<'a> {
     binaries: &'a Binaries,
     debug_files: &'a DebugFiles,
+    kernel: KernelSymbols,
     kernel_code: &'a [KernelCode],
     tables: &'a mut Tables,
 }
@@ -202,7 +207,7 @@ impl Lookup<'_> {
     }
 
     fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&CodePlace]) -> Vec<Named> {
-        let source = Source::Kernel(Kernel::default());
+        let source = self.kernel.source();
         let symbols = symbols(symbolizer, &source, Input::AbsAddr(&addresses(places)));
         let answer = |(index, place): (usize, &&CodePlace)| {
             let symbol = symbols.as_ref().and_then(|symbols| symbols[index].as_sym());
@@ -281,7 +286,7 @@ fn sources(binaries: &Binaries, debug_files: &DebugFiles, id: BinaryId) -> Vec<S
 }
 
 /// A path that leads to an open file.
-fn path_of(file: &File) -> PathBuf {
+pub(super) fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 

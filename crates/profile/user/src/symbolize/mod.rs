@@ -8,6 +8,7 @@ mod demangle;
 mod go;
 mod jit;
 pub(crate) mod jitdump;
+mod kernel;
 mod lookup;
 mod off_cpu;
 pub(crate) mod perf_map;

@@ -1,0 +1,68 @@
+//! Where names of kernel code come from: a list like `/proc/kallsyms` of only the symbols that are needed.
+
+use std::{collections::BTreeSet, fs::File, io::Write as _, os::fd::OwnedFd, path::Path};
+
+use blazesym::{
+    MaybeDefault,
+    symbolize::source::{Kernel, Source},
+};
+use rustix::fs::{MemfdFlags, memfd_create};
+use wingbeat_bpf::kernel_names::{KernelName, KernelNames};
+
+use super::lookup::path_of;
+
+/// What to ask about addresses of the kernel.
+#[derive(Debug, Default)]
+pub(super) struct KernelSymbols {
+    /// `None`: ask the kernel's own list, of everything.
+    list: Option<File>,
+}
+
+impl KernelSymbols {
+    /// For these addresses, of which the kernel is asked one by one, if it can name all of them.
+    pub(super) fn of(addresses: impl Iterator<Item = u64>) -> Self {
+        // Its addresses are to be compared with those of symbols that nobody needs.
+        let list = if has_vmlinux() { None } else { list(addresses) };
+        Self { list }
+    }
+
+    pub(super) fn source(&self) -> Source<'static> {
+        let mut kernel = Kernel::default();
+        if let Some(list) = &self.list {
+            kernel.kallsyms = MaybeDefault::Some(path_of(list));
+        }
+        Source::Kernel(kernel)
+    }
+}
+
+fn list(addresses: impl Iterator<Item = u64>) -> Option<File> {
+    let names = KernelNames::load().ok()?;
+    let found: BTreeSet<KernelName> =
+        addresses.map(|address| names.at(address)).collect::<Option<_>>()?;
+    let mut text = String::new();
+    for KernelName { start, name } in found {
+        text.push_str(&format!("{start:016x} t {name}\n"));
+    }
+    let file: OwnedFd = memfd_create("kallsyms", MemfdFlags::CLOEXEC).ok()?;
+    let mut file = File::from(file);
+    file.write_all(text.as_bytes()).ok()?;
+    Some(file)
+}
+
+/// Is the kernel's own file installed, where blazesym looks for it?
+fn has_vmlinux() -> bool {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let folders = ["/boot", "/usr/lib/debug/boot"].map(Path::new);
+    folders.iter().any(|folder| folder.join(format!("vmlinux-{release}")).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_does_not_name_is_looked_for_in_its_list() {
+        assert!(KernelSymbols::of([0x1000].into_iter()).list.is_none());
+    }
+}
