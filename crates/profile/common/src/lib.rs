@@ -286,6 +286,8 @@ pub mod global {
     pub const TASK_TLS: &str = "TASK_TLS";
     /// Offset of `mm` in `task_struct`.
     pub const TASK_MM: &str = "TASK_MM";
+    /// Offset of `start_stack` in `mm_struct`.
+    pub const MM_START_STACK: &str = "MM_START_STACK";
     /// Offset of `pid` in `task_struct`.
     pub const TASK_PID: &str = "TASK_PID";
     /// Offset of `tgid` in `task_struct`.

@@ -3,7 +3,7 @@
 //! Each page is a record of its own. So a copy takes as much room in the ring buffer as the stack has
 //! pages, and no memory of this half holds more than one of them.
 
-use core::ffi::c_void;
+use core::{ffi::c_void, hint::black_box};
 
 use aya_ebpf::{
     helpers::generated::{bpf_loop, bpf_probe_read_user},
@@ -95,14 +95,16 @@ unsafe fn send_page(index: u32, state: &mut Copying) -> i64 {
     if waiting_bytes() >= u64::from(setting!(COPIES_UNTIL_BYTES)) {
         return END;
     }
-    let skipped = if index == 0 { state.sp as usize / 8 & (PAGE_WORDS - 1) } else { 0 };
-    let words = PAGE_WORDS - skipped;
+    let skipped = if index == 0 { state.sp / 8 & (PAGE_WORDS as u64 - 1) } else { 0 };
     // SAFETY: the state points to a piece; the helper reads user memory into room of that size.
     unsafe {
         let piece = &mut *state.piece;
         if piece.header.address >= state.end {
             return END;
         }
+        let left = (state.end - piece.header.address).div_ceil(8);
+        // The verifier sees that it is no more than a page.
+        let words = black_box(left.min(PAGE_WORDS as u64 - skipped)).min(PAGE_WORDS as u64);
         let (to, from) = ((&raw mut piece.words).cast(), piece.header.address as *const _);
         if bpf_probe_read_user(to, words as u32 * 8, from) != 0 {
             return END;

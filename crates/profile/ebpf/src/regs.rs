@@ -10,7 +10,7 @@ use aya_ebpf::{
 
 use crate::{
     maps::setting,
-    task::{Task as _, Trusted},
+    task::{Probed, Task as _, Trusted},
 };
 
 /// Instruction, stack and frame pointer of user code.
@@ -86,18 +86,36 @@ pub fn is_memory_gone(user: UserRegs) -> bool {
     memory == 0 || (arch::is_exec(saved()) && !(is_readable(user.sp) && is_readable(user.ip)))
 }
 
-/// Where the stack of the current thread must end, if that is known: the C library puts a thread's local
-/// storage on top of its stack, but for the first thread of a process.
+/// Where the stack of the current thread must end. That of the first thread of a process begins below
+/// what the kernel put there for the program: words and environment, which may be longer than the stack.
+/// The C library puts the local storage of other threads on top of their stacks.
+///
+/// Neither is near where a program makes stacks by itself, as coroutines have. These lie among other
+/// memory, and are small.
 #[inline(always)]
 pub fn stack_end(sp: u64) -> u64 {
-    if setting!(TASK_TLS) == 0 {
-        return u64::MAX;
-    }
     // SAFETY: the helper gives the current task, which exists.
-    let task = unsafe { bpf_get_current_task_btf() };
-    let tls: u64 = Trusted(task.cast_const().cast()).field(setting!(TASK_TLS));
-    if tls > sp { tls } else { u64::MAX }
+    let task = Trusted(unsafe { bpf_get_current_task_btf() }.cast_const().cast());
+    let memory: u64 = task.field(setting!(TASK_MM));
+    let start: u64 = Probed(memory as *const u8).field(setting!(MM_START_STACK));
+    let is_near = |end: u64| end > sp && end - sp <= STACK_BYTES_MAX;
+    if is_near(start) {
+        // The number of the words is there, which has the place of a return address.
+        return start + 8;
+    }
+    if setting!(TASK_TLS) != 0 {
+        let tls: u64 = task.field(setting!(TASK_TLS));
+        if is_near(tls) {
+            return tls;
+        }
+    }
+    sp + OTHER_STACK_BYTES
 }
+
+/// Stacks that the kernel and the C library make are rarely larger.
+const STACK_BYTES_MAX: u64 = 8 << 20;
+/// What is copied of a stack that a program made by itself.
+const OTHER_STACK_BYTES: u64 = 32 << 10;
 
 #[inline(always)]
 fn is_readable(address: u64) -> bool {

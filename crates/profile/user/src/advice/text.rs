@@ -38,6 +38,7 @@ impl ProfileWarning {
             Self::Broken { .. } => "stacks-broken",
             Self::Truncated { .. } => "stacks-truncated",
             Self::TablesTight { .. } => "unwind-memory-full",
+            Self::NoLoop { .. } => "kernel-walk-missing",
             Self::NamesRefused { .. } => "names-refused",
             Self::NamesMissing { .. } => "names-missing",
             Self::DebugInfoMissing { .. } => "debug-info-missing",
@@ -110,6 +111,9 @@ impl ProfileWarning {
                 plural(refused, "file"),
                 plural(evicted, "time")
             ),
+            Self::NoLoop { .. } => {
+                "this kernel cannot walk stacks by unwind tables: it lacks bpf_loop".to_owned()
+            }
             Self::NamesRefused { file, others } => file.cause(*others),
             Self::NamesMissing { process, others } => process.cause(*others),
             Self::DebugInfoMissing { file, error, others } => not_downloaded(file, error, *others),
@@ -139,10 +143,11 @@ impl ProfileWarning {
             Self::TablesTight { copied, samples, cut, .. } => {
                 let part = share::part(*copied, *samples);
                 let text = format!("{part} of the stacks were copied instead, which costs time");
-                return match cut {
-                    0 => text,
-                    cut => format!("{text}, and {cut} are cut where their copy ends"),
-                };
+                return and_cut(text, *cut);
+            }
+            Self::NoLoop { cut } => {
+                let text = "all stacks were copied instead, which costs time";
+                return and_cut(text.to_owned(), *cut);
             }
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
             Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
@@ -181,6 +186,10 @@ impl ProfileWarning {
                 true => "use a larger --unwind-memory",
                 false => "record fewer processes",
             },
+            Self::NoLoop { .. } => {
+                "use Linux 5.17 or later, or --unwind frame-pointer for programs that keep frame \
+                 pointers"
+            }
             Self::NamesRefused { .. } => {
                 "make it a regular file that belongs to the user of the process"
             }
@@ -195,6 +204,14 @@ impl ProfileWarning {
             | Self::ChildrenLost(_) => "",
         };
         text.to_owned()
+    }
+}
+
+/// What copying did, and whether all of the stacks were in their copies.
+fn and_cut(text: String, cut: u64) -> String {
+    match cut {
+        0 => text,
+        cut => format!("{text}, and {cut} are cut where their copy ends"),
     }
 }
 

@@ -145,6 +145,13 @@ impl Recorder {
         }
     }
 
+    /// Nobody hands tables to the kernel half: what they would be for is not kept.
+    pub(crate) fn forget_requests(&mut self) {
+        self.wanted.clear();
+        self.spaces.changed.clear();
+        self.jit.changed.clear();
+    }
+
     fn follows(&self, pid: u32) -> bool {
         match &self.scope {
             Scope::All => true,

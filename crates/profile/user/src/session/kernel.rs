@@ -52,14 +52,20 @@ pub(super) struct Settings {
     pub blocks: Option<Blocks>,
     pub unwind: Unwind,
     pub unwind_bytes: u64,
+    /// Without `bpf_loop`, a walk by tables is more than the verifier follows: stacks are copied, and
+    /// walked in user space.
+    pub has_bpf_loop: bool,
 }
 
 impl Settings {
-    /// Without `bpf_loop`, a walk by tables is more than the verifier follows: stacks are copied, and
-    /// walked in user space.
-    fn has_tables(&self, has_bpf_loop: bool) -> bool {
-        has_bpf_loop && self.unwind != Unwind::FramePointer
+    fn has_tables(&self) -> bool {
+        self.has_bpf_loop && self.unwind != Unwind::FramePointer
     }
+}
+
+/// Does this kernel have the helper `bpf_loop` (since 5.17)?
+pub(super) fn has_bpf_loop() -> bool {
+    helpers::may_call(ProgramType::PERF_EVENT, helpers::LOOP)
 }
 
 /// How time off the CPU is watched.
@@ -99,16 +105,11 @@ pub(super) struct KernelHalf {
 impl KernelHalf {
     /// Loads the programs and attaches those that keep the table of targets. No samples yet.
     pub(super) fn load(settings: Settings) -> Result<Self, RecordError> {
-        let has_bpf_loop = helpers::may_call(ProgramType::PERF_EVENT, helpers::LOOP);
-        Self::load_for(settings, has_bpf_loop, BackEnd::TpBtf)
+        Self::load_for(settings, BackEnd::TpBtf)
     }
 
-    fn load_for(
-        settings: Settings,
-        has_bpf_loop: bool,
-        back_end: BackEnd,
-    ) -> Result<Self, RecordError> {
-        let object = Object::prepare(settings, has_bpf_loop)?;
+    fn load_for(settings: Settings, back_end: BackEnd) -> Result<Self, RecordError> {
+        let object = Object::prepare(settings)?;
         let maps = object
             .loader
             .create_maps()
@@ -116,10 +117,8 @@ impl KernelHalf {
         let ring = maps.get(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
         let ring = RingReader::new(ring).map_err(RecordError::kernel("map the ring buffer"))?;
         // While the programs are loaded, the first of their memory is made.
-        let tables = settings
-            .has_tables(has_bpf_loop)
-            .then(|| Tables::new(&maps, settings.unwind_bytes))
-            .transpose()?;
+        let tables =
+            settings.has_tables().then(|| Tables::new(&maps, settings.unwind_bytes)).transpose()?;
         let mut half = Self {
             maps,
             programs: BTreeMap::new(),
@@ -321,12 +320,11 @@ pub(super) struct Object {
 }
 
 impl Object {
-    fn prepare(settings: Settings, has_bpf_loop: bool) -> Result<Self, RecordError> {
+    fn prepare(settings: Settings) -> Result<Self, RecordError> {
         const WHAT: &str = "set up the programs of the profiler";
         let types = KernelTypes::from_kernel()?;
-        let globals = globals(&types, settings, has_bpf_loop)?;
-        let spec =
-            with_settings(settings, has_bpf_loop, &globals).map_err(RecordError::kernel(WHAT))?;
+        let globals = globals(&types, settings)?;
+        let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
         let mut loader =
             Loader::new(&spec, LoaderOptions::default()).map_err(RecordError::kernel(WHAT))?;
         loader.set_kernel_types(types);
@@ -334,11 +332,7 @@ impl Object {
     }
 }
 
-fn with_settings(
-    settings: Settings,
-    has_bpf_loop: bool,
-    globals: &[(&str, u32)],
-) -> Result<Spec, SpecError> {
+fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, SpecError> {
     let mut spec = Spec::parse("the kernel half", OBJECT)?;
     for (name, value) in globals {
         spec.set_global(name, &value.to_ne_bytes())?;
@@ -352,18 +346,14 @@ fn with_settings(
     if settings.blocks.is_some() {
         spec.set_entries(map::THREADS, THREADS_MAX)?;
     }
-    if settings.has_tables(has_bpf_loop) {
+    if settings.has_tables() {
         spec.set_entries(map::MAPPINGS, if settings.all { MAPPINGS_ALL } else { MAPPINGS })?;
     }
     Ok(spec)
 }
 
 /// The settings of the programs: what is asked for, and where this kernel keeps its fields.
-fn globals(
-    types: &KernelTypes,
-    settings: Settings,
-    has_bpf_loop: bool,
-) -> Result<Vec<(&'static str, u32)>, BtfError> {
+fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str, u32)>, BtfError> {
     let of_task = |member| types.member_offset_bytes("task_struct", member);
     let runtime = of_task("se")? + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
     let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
@@ -393,11 +383,12 @@ fn globals(
         // A quarter full: three quarters are left for what comes while user space wakes up.
         (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
         (global::TASK_MM, of_task("mm")?),
+        (global::MM_START_STACK, types.member_offset_bytes("mm_struct", "start_stack")?),
         (global::TASK_TLS, tls(types).unwrap_or(0)),
         (global::TASK_PID, of_task("pid")?),
         (global::TASK_TGID, of_task("tgid")?),
         (global::TASK_RUNTIME, runtime),
-        (global::HAS_BPF_LOOP, u32::from(has_bpf_loop)),
+        (global::HAS_BPF_LOOP, u32::from(settings.has_bpf_loop)),
         (global::WALK, settings.unwind.code()),
         // Three quarters full: samples without copies are better than none.
         (global::COPIES_UNTIL_BYTES, settings.buffer_bytes / 4 * 3),
@@ -454,7 +445,7 @@ mod tests {
             return;
         }
         let blocks = Some(Blocks { min_block_ns: 1_000, wakers: true });
-        let settings = |unwind, namespaced| Settings {
+        let settings = |unwind, namespaced, has_bpf_loop| Settings {
             all: false,
             inherit: true,
             namespaced,
@@ -463,10 +454,11 @@ mod tests {
             blocks,
             unwind,
             unwind_bytes: 1 << 20,
+            has_bpf_loop,
         };
-        let check = |settings: Settings, has_bpf_loop, back_end| {
-            let loaded = KernelHalf::load_for(settings, has_bpf_loop, back_end);
-            let what = format!("{settings:?}, {has_bpf_loop}, {back_end:?}");
+        let check = |settings: Settings, back_end| {
+            let loaded = KernelHalf::load_for(settings, back_end);
+            let what = format!("{settings:?}, {back_end:?}");
             assert!(loaded.is_ok(), "{what}: {:?}", loaded.err());
             let half = loaded.ok();
             let fell_back = half.as_ref().and_then(|half| half.fell_back.clone());
@@ -475,9 +467,9 @@ mod tests {
         for has_bpf_loop in [true, false] {
             for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
                 for unwind in Unwind::ALL {
-                    check(settings(unwind, false), has_bpf_loop, back_end);
+                    check(settings(unwind, false, has_bpf_loop), back_end);
                 }
-                check(settings(Unwind::Auto, true), has_bpf_loop, back_end);
+                check(settings(Unwind::Auto, true, has_bpf_loop), back_end);
             }
         }
     }

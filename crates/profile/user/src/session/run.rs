@@ -122,7 +122,11 @@ struct Wakeup {
 }
 
 impl Session {
-    pub(super) fn set_up(options: &Options, namespaced: bool) -> Result<Self, RecordError> {
+    pub(super) fn set_up(
+        options: &Options,
+        namespaced: bool,
+        has_bpf_loop: bool,
+    ) -> Result<Self, RecordError> {
         let cpus = cpus::online().map_err(RecordError::system("list the CPUs"))?;
         let mut default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
         if options.mode.blocks() {
@@ -144,6 +148,7 @@ impl Session {
                 .then_some(Blocks { min_block_ns: options.min_block_ns, wakers: options.wakers }),
             unwind: options.unwind,
             unwind_bytes: options.unwind_bytes,
+            has_bpf_loop,
         };
         let mut kernel_half = KernelHalf::load(settings)?;
         let tables = kernel_half.tables.take();
@@ -260,7 +265,12 @@ impl Session {
                 None => DRAIN_INTERVAL,
             };
             let has_work = self.tables.as_ref().is_some_and(Tables::has_work);
-            let wait = if has_work { Duration::ZERO } else { wait.min(DRAIN_INTERVAL) };
+            let wait = match has_work {
+                true => Duration::ZERO,
+                // What was mapped just now has not been passed on yet.
+                false if !self.events.is_empty() => Duration::from_nanos(SETTLE_NS),
+                false => wait.min(DRAIN_INTERVAL),
+            };
             let wakeup = self.wait(stop, wait)?;
             self.interrupted |= wakeup.interrupted;
             let is_over = wakeup.interrupted || wakeup.command_ended;
@@ -351,7 +361,11 @@ impl Session {
         self.recorder.jit.advance(until_ns);
         match &mut self.tables {
             Some(tables) if !is_last => tables.update(&mut self.recorder, until_ns),
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => {
+                self.recorder.forget_requests();
+                Ok(())
+            }
         }
     }
 
@@ -470,16 +484,4 @@ fn system() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ring_buffer_is_a_power_of_two_within_bounds() {
-        let check = |frequency_hz, cpus, expected| {
-            assert_eq!(buffer_bytes(frequency_hz, cpus), expected);
-        };
-        check(99, 2, 4 << 20);
-        check(9_999, 2, 32 << 20);
-        check(9_999, 128, 64 << 20);
-    }
-}
+mod tests;
