@@ -13,7 +13,11 @@ use std::{
     },
 };
 
-use rustix::param::page_size;
+use rustix::{
+    buffer::spare_capacity,
+    event::{Timespec, epoll},
+    param::page_size,
+};
 
 use super::{LoadedMap, MapError};
 use crate::sys::Mapping;
@@ -27,7 +31,11 @@ const HEADER_BYTES: usize = 8;
 /// Reads a ring buffer. There may be only one reader of each.
 #[derive(Debug)]
 pub struct RingReader {
-    map: Arc<OwnedFd>,
+    /// Keeps the map for `wakeups`.
+    _map: Arc<OwnedFd>,
+    /// Becomes readable when a program wakes up whoever waits. The map itself is readable as long as
+    /// anything is in it, whether or not that is worth waking up for.
+    wakeups: OwnedFd,
     consumer: Mapping,
     /// The producer's position, and the data.
     producer: Mapping,
@@ -45,16 +53,18 @@ impl RingReader {
         let open = || {
             let page = page_size();
             let consumer = Mapping::of(&map.fd, 0, page, true)?;
-            Ok((consumer, Mapping::of(&map.fd, page, page + data_bytes, false)?))
+            let producer = Mapping::of(&map.fd, page, page + data_bytes, false)?;
+            Ok((consumer, producer, wakeups(&map.fd)?))
         };
-        let (consumer, producer) = open().map_err(|source| map.error("read", source))?;
+        let (consumer, producer, wakeups) = open().map_err(|source| map.error("read", source))?;
         let (map, size) = (Arc::clone(&map.fd), u64::from(size));
-        Ok(Self { map, consumer, producer, size, record: Vec::new() })
+        Ok(Self { _map: map, wakeups, consumer, producer, size, record: Vec::new() })
     }
 
     /// Hands each waiting record to `take`; no more than the buffer holds, so that this ends also while
     /// programs write faster than `take` reads.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        self.forget_wakeups();
         let mut position = self.consumer.load_u64(0);
         let last = position.wrapping_add(self.size);
         while position < last {
@@ -83,13 +93,29 @@ impl RingReader {
             fence(Ordering::SeqCst);
         }
     }
+
+    /// Before anything is read: what is written from now on wakes up again. An error would only mean
+    /// that waiting ends at once.
+    fn forget_wakeups(&self) {
+        let mut events = Vec::with_capacity(1);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let _ = epoll::wait(&self.wakeups, spare_capacity(&mut events), Some(&at_once));
+    }
 }
 
-/// For waiting until something is there.
+/// For waiting until a program wakes up whoever waits.
 impl AsFd for RingReader {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.map.as_fd()
+        self.wakeups.as_fd()
     }
+}
+
+/// A descriptor that tells of wakeups, not of what lies in the ring buffer.
+fn wakeups(map: impl AsFd) -> io::Result<OwnedFd> {
+    let wakeups = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&wakeups, map, epoll::EventData::new_u64(0), flags)?;
+    Ok(wakeups)
 }
 
 /// Drops everything that is in the ring buffer `map`: a consumer that has read all stands where the

@@ -1,5 +1,11 @@
 //! Maps and ring buffers as user space reads them, and helpers that a kernel has.
 
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wingbeat_bpf::{
     ProgramType, helpers,
     loader::{LoadedMaps, RingReader},
@@ -40,6 +46,45 @@ fn a_ring_buffer_gives_each_record_once() {
         assert_eq!(found, expected, "round {round}");
     }
     reader.drain(|record| panic!("nothing is left, and there is {record:?}"));
+}
+
+/// Does waiting for a reader end at once?
+fn is_woken(reader: &RingReader) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(reader, PollFlags::IN)], Some(&at_once)).expect("poll") == 1
+}
+
+#[test]
+fn only_who_wakes_up_a_reader_wakes_it_up() {
+    let Some(()) = can_load() else { return };
+    let maps = map_of(MapType::RINGBUF, (0, 0), 4096);
+    // The length of the packet minus 14 as the flags: 1 wakes up nobody, 2 always.
+    let output =
+        asm("r2 = *(u32 *)(r1 + 4); r3 = *(u32 *)(r1 + 0); r2 -= r3; r2 += -14; r4 = r2; \
+         *(u64 *)(r10 - 8) = r2; r1 = map 0; r2 = r10; r2 += -8; r3 = 8; \
+         call ringbuf_output; exit");
+    let xdp = ProgramType::XDP;
+    let output = load_program(&program(xdp), &output, &maps.descriptors()).expect("it loads");
+    let mut reader = RingReader::new(maps.get("read").expect("the map")).expect("it is mapped");
+    let mut check = |flags: &[usize], expected| {
+        for flag in flags {
+            run(&output, xdp, &vec![0; 14 + flag], 1).expect("it runs");
+        }
+        // The kernel wakes up from an interrupt of its own, a little later.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while expected && !is_woken(&reader) && Instant::now() < deadline {
+            thread::yield_now();
+        }
+        assert_eq!(is_woken(&reader), expected, "{flags:?}");
+        let mut records = 0;
+        reader.drain(|_| records += 1);
+        assert_eq!((records, is_woken(&reader)), (flags.len(), false), "{flags:?}");
+    };
+    check(&[], false);
+    check(&[1, 1], false);
+    check(&[1, 2, 1], true);
+    check(&[1], false);
+    check(&[2], true);
 }
 
 #[test]
