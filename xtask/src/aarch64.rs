@@ -16,6 +16,8 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
+/// Of the package that the linker needs too.
+pub(crate) const OBJCOPY: &str = "aarch64-linux-gnu-objcopy";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATOR: &str = "qemu-aarch64-static";
 /// Where Debian's cross compiler has the C library of that machine.
@@ -24,18 +26,13 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// Runs the tests. The standard library is built from the sources that the eBPF toolchain has.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    if let Some(reason) = obstacle() {
-        bail!("{reason}");
-    }
+    check_for(&[LINKER, EMULATOR])?;
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
     let toolchain = Toolchain::recorded()?;
     let target_dir = repository().join("target/aarch64");
-    let mut tests = cargo(&toolchain);
-    tests.args(["test", "-Zbuild-std=std,panic_abort,test,proc_macro", "--locked", "--lib"]);
-    tests.args(["-p", "wingbeat-profile-common", "-p", "wingbeat-unwind", "--target", TARGET]);
-    tests.arg("--target-dir").arg(&target_dir);
-    tests.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    let mut tests = cargo_for(&toolchain, "test", &target_dir);
+    tests.args(["--lib", "-p", "wingbeat-profile-common", "-p", "wingbeat-unwind"]);
     let runner = format!("{EMULATOR} -L {LIBRARIES}");
     steps.run(tests.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner))?;
     let flags = format!("-Clinker={}", toolchain.linker.display());
@@ -48,6 +45,22 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A command of cargo that builds for aarch64 into a folder. Programs of C are compiled by the linker's own
+/// compiler.
+fn cargo_for(toolchain: &Toolchain, verb: &str, target_dir: &Path) -> Command {
+    let mut cargo = cargo(toolchain);
+    cargo.args([verb, "-Zbuild-std=std,panic_abort,test,proc_macro", "--locked"]);
+    cargo.args(["--target", TARGET, "--target-dir"]).arg(target_dir);
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    cargo
+}
+
+/// The same for what guests run.
+pub(crate) fn cargo_for_guest(verb: &str) -> anyhow::Result<Command> {
+    check_for(&[LINKER, OBJCOPY])?;
+    Ok(cargo_for(&Toolchain::recorded()?, verb, &repository().join("target/aarch64")))
+}
+
 /// The cargo that has the sources of the standard library, with its own compiler.
 fn cargo(toolchain: &Toolchain) -> Command {
     let mut cargo = Command::new(&toolchain.cargo);
@@ -57,14 +70,16 @@ fn cargo(toolchain: &Toolchain) -> Command {
     cargo
 }
 
-fn obstacle() -> Option<String> {
+/// An error that says what to install unless these programs and the libraries are there.
+fn check_for(programs: &[&str]) -> anyhow::Result<()> {
     if env::consts::ARCH == "aarch64" {
-        return Some("this machine is one: `cargo xtask test` runs them".to_owned());
+        bail!("this machine is one: `cargo xtask test` and `cargo xtask vm` run its tests");
     }
-    let missing = [LINKER, EMULATOR].into_iter().find(|program| find_program(program).is_none());
-    let missing = missing.or_else(|| (!Path::new(LIBRARIES).is_dir()).then_some(LIBRARIES))?;
-    Some(format!(
+    let missing = programs.iter().find(|program| find_program(program).is_none());
+    let missing = missing.or_else(|| (!Path::new(LIBRARIES).is_dir()).then_some(&LIBRARIES));
+    let Some(missing) = missing else { return Ok(()) };
+    bail!(
         "{missing} is missing: install gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and \
          qemu-user-static (Debian)"
-    ))
+    )
 }

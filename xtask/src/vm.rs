@@ -3,8 +3,10 @@
 //! A kernel comes from Debian's package manager ([`kernel`]); programs, tests and what they call are
 //! packed into the image of a disk ([`suites`], [`stage`], [`image`]); QEMU ([`emulator`]) boots both ([`boot`]), and
 //! what the guest says on its console ([`console`]) becomes a record ([`record`]), which is held against the
-//! last one ([`judge`], [`document`]), and a verdict ([`report`]). It takes no rights but to run QEMU.
+//! last one ([`judge`], [`document`]), and a verdict ([`report`]). It takes no rights but to run QEMU. Guests of
+//! aarch64 have programs that are built for them, or come from Debian too ([`architecture`], [`userland`]).
 
+mod architecture;
 mod boot;
 mod console;
 mod document;
@@ -21,6 +23,7 @@ mod stage;
 mod suites;
 mod tables;
 mod talk;
+mod userland;
 
 use std::{
     fs::{self, File},
@@ -34,8 +37,11 @@ use anyhow::{Context as _, ensure};
 use rustix::fs::{FlockOperation, flock};
 
 use self::{
+    architecture::{AMD64, ARM64},
     boot::{Accelerator, Ending, Machine},
+    emulator::Emulator,
     guest::Plan,
+    image::Disk,
     kernel::Kernel,
     record::Record,
     report::Report,
@@ -52,6 +58,10 @@ pub(crate) struct VmArgs {
     /// A kernel: 6.1, 6.12 or another series of Debian's cloud kernels, or the path of an image
     #[arg(long = "kernel", value_name = "KERNEL", default_values = ["6.1", "6.12"])]
     kernels: Vec<String>,
+
+    /// Boot guests of aarch64, and run those tests there that depend on the processor
+    #[arg(long, conflicts_with_all = ["kvm", "update"])]
+    aarch64: bool,
 
     /// Run this shell command in the guest, as root in the repository, instead of the tests
     #[arg(long, value_name = "COMMAND", conflicts_with = "words")]
@@ -78,24 +88,25 @@ pub(crate) struct VmArgs {
 /// Runs the suite on each kernel; the exit code is a failure unless it passed on all.
 pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     setup::programs(programs::NEEDED)?;
-    let place = repository().join("target/vm");
+    let architecture = if args.aarch64 { &ARM64 } else { &AMD64 };
+    let place = architecture.place(&repository());
     fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
     let _lock = lock(&place.join("lock"))?;
-    let emulator = emulator::get(&place)?;
+    let emulator = emulator::get(architecture, &place)?;
 
     let mut kernels: Vec<Kernel> = Vec::new();
     for name in &args.kernels {
-        let kernel = Kernel::fetch(name, &place)?;
+        let kernel = Kernel::fetch(name, architecture, &place)?;
         let is_twice = kernels.iter().any(|known| known.name == kernel.name);
         ensure!(!is_twice, "two kernels are called {}: run them one after the other", kernel.name);
         kernels.push(kernel);
     }
-    let all = suites::build()?;
+    let all = suites::build(architecture)?;
     let suites = match &args.suite {
         Some(part) => all.clone().named(part)?,
         None => all.clone(),
     };
-    let disk = image::build(&all, &place)?;
+    let disk = image::build(&all, architecture, &place)?;
     let plan = match &args.exec {
         Some(command) => Plan::Command(command.clone()),
         None => Plan::Suites { words: args.words.clone() },
@@ -122,7 +133,9 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         let tests: u64 = ending.console.runs.iter().map(|run| run.passed).sum();
         let mut report = Report::new(&kernel.name, ending);
         if args.exec.is_none() && !args.update {
-            report.regressions = judge::regressions(&record, &document::read()?);
+            // The figures of the file are those of x86-64.
+            let before = if args.aarch64 { String::new() } else { document::read()? };
+            report.regressions = judge::regressions(&record, &before);
         }
         if !args.words.is_empty() && tests == 0 {
             let words = args.words.join(" ");
@@ -143,9 +156,9 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
 /// Boots the kernels, as many at once as there are CPUs: an emulated guest takes one. What several say
 /// comes out with their names in front.
 fn run_all(
-    emulator: &Path,
+    emulator: &Emulator,
     kernels: &[Kernel],
-    disk: &Path,
+    disk: &Disk,
     script: &str,
     accelerator: Accelerator,
     folder: &Path,

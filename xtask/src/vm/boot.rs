@@ -15,6 +15,8 @@ use anyhow::Context as _;
 
 use super::{
     console::{Console, Event},
+    emulator::Emulator,
+    image::Disk,
     initramfs,
     kernel::Kernel,
     talk::{Piece, Talk, listen},
@@ -56,11 +58,11 @@ pub(super) enum Accelerator {
 
 impl Accelerator {
     /// The processor's, if a kernel boots with it in time. `/dev/kvm` may be there and hang.
-    pub(super) fn probed(emulator: &Path, kernel: &Kernel, place: &Path) -> Self {
+    pub(super) fn probed(emulator: &Emulator, kernel: &Kernel, place: &Path) -> Self {
         let console = place.join("kvm.console");
         let _ = fs::remove_file(&console);
         let mut command = qemu(emulator, Self::Kvm, &console);
-        command.arg("-kernel").arg(&kernel.image).args(["-append", APPEND]);
+        command.arg("-kernel").arg(&kernel.image).args(["-append", &parameters(emulator)]);
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(mut child) = command.spawn() else { return Self::Emulation };
         let start = Instant::now();
@@ -78,39 +80,36 @@ impl Accelerator {
     }
 }
 
-/// The kernel's command line. A panic or an oops ends the machine. The clock is the processor's
-/// counter: under emulation each look at another one takes microseconds.
+/// The kernel's command line. A panic or an oops ends the machine.
 ///
 /// `init.sh` wakes the second CPU: while it waits for that, an old kernel looks busy and has a timer
 /// that runs by itself, and then the emulator would never come to the other CPU (6.1 with QEMU 7.2).
-const APPEND: &str =
-    "console=ttyS0 loglevel=5 panic=-1 oops=panic tsc=reliable clocksource=tsc maxcpus=1";
+fn parameters(emulator: &Emulator) -> String {
+    let own = emulator.architecture.parameters;
+    format!("{own} loglevel=5 panic=-1 oops=panic maxcpus=1")
+}
 
 /// The clock of an emulated guest: each instruction takes it 2 ns, whatever it takes the emulator. So
 /// how long a program of the guest lasts, how often a timer interrupts it and how much of its time was
 /// spent where are those of a slow machine that nothing disturbs, and tests of times hold. Its two CPUs
 /// take turns, and each seems to stand still while the other computes: two busy ones are half as fast.
-///
-/// Without `cx16`: QEMU 7.2 computes wrong flags for that instruction, and an interrupt right behind it
-/// makes a kernel crash on them, once in an hour of the guest's time.
-const CLOCK: &[&str] =
-    &["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", "max,cx16=off"];
+const CLOCK: &[&str] = &["-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off"];
 
 /// A machine without a guest, whose first serial line is a file. It dies with the thread that starts
 /// it, however that ends.
-fn qemu(emulator: &Path, accelerator: Accelerator, console: &Path) -> Command {
+fn qemu(emulator: &Emulator, accelerator: Accelerator, console: &Path) -> Command {
     let mut command = match find_program("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);
-            command.args(["--pdeathsig", "KILL", "--"]).arg(emulator);
+            command.args(["--pdeathsig", "KILL", "--"]).arg(&emulator.program);
             command
         }
-        None => Command::new(emulator),
+        None => Command::new(&emulator.program),
     };
-    command.args(match accelerator {
-        Accelerator::Emulation => CLOCK,
-        Accelerator::Kvm => &["-accel", "kvm", "-cpu", "host"],
-    });
+    match accelerator {
+        Accelerator::Emulation => command.args(CLOCK).args(emulator.architecture.board),
+        Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
+    };
     command.args(["-smp", "2", "-m", "3G"]);
     command.args(["-nodefaults", "-no-reboot", "-display", "none"]);
     command.arg("-serial").arg(format!("file:{}", console.display()));
@@ -139,26 +138,25 @@ pub(super) struct Ending {
 impl Machine {
     /// The machine with this kernel, disk and script; its files go into `folder`.
     pub(super) fn new(
-        emulator: &Path,
+        emulator: &Emulator,
         kernel: &Kernel,
-        disk: &Path,
+        disk: &Disk,
         script: &str,
         accelerator: Accelerator,
         folder: &Path,
     ) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
-        let busybox = find_program("busybox").context("busybox has gone from PATH")?;
         let initramfs = folder.join("initramfs");
-        write(&initramfs, &initramfs::build(&busybox, kernel, script)?)?;
+        write(&initramfs, &initramfs::build(&disk.busybox, kernel, script)?)?;
         let console = folder.join("console");
         let _ = fs::remove_file(&console);
         let mut command = qemu(emulator, accelerator, &console);
-        command.args(["-serial", "stdio"]);
+        command.args(emulator.architecture.line);
         command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&initramfs);
-        command.args(["-append", &format!("{APPEND} rdinit=/init")]);
+        command.args(["-append", &format!("{} rdinit=/init", parameters(emulator))]);
         // What the guest writes goes into a file that is gone afterwards.
-        let drive = format!("file={},format=raw,if=virtio,snapshot=on", disk.display());
+        let drive = format!("file={},format=raw,if=virtio,snapshot=on", disk.image.display());
         command.args(["-drive", &drive]).stdin(Stdio::null()).stdout(Stdio::piped());
         Ok(Self { command, console, output: folder.join("output") })
     }
@@ -253,8 +251,8 @@ fn ending_of(console: &str) -> &'static str {
     if has_panicked(console) {
         "the guest's kernel panicked"
     } else if console.is_empty() {
-        "QEMU ended before the guest's kernel said a word: is the image a kernel for x86-64? \
-         `--kernel 6.12` takes Debian's"
+        "QEMU ended before the guest's kernel said a word: is the image a kernel for its \
+         processor? `--kernel 6.12` takes Debian's"
     } else {
         "the guest ended before its tests did"
     }

@@ -9,45 +9,55 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Command,
+    slice,
 };
 
 use anyhow::{Context as _, ensure};
 
-use super::{fresh_folder, unpack_packages, write};
+use super::{architecture::Architecture, fresh_folder, unpack_packages, write};
 use crate::setup::{self, Tool};
 use wingbeat_steps::command::{find_program, output_of, run_logged};
 
-const QEMU: Tool =
-    Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "virtual machines" };
+/// An emulator for an architecture.
+#[derive(Debug, Clone)]
+pub(super) struct Emulator {
+    pub(super) program: PathBuf,
+    pub(super) architecture: &'static Architecture,
+}
 
 /// Starts what was unpacked: it looks for its libraries and firmware where packages install them.
 const LAUNCHER: &str = r#"#!/bin/sh
 root=$(dirname "$0")
 export LD_LIBRARY_PATH="$root/usr/lib/x86_64-linux-gnu:$root/lib/x86_64-linux-gnu"
-exec "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" "$@"
+exec "$root/usr/bin/PROGRAM" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" "$@"
 "#;
 
 /// The emulator, installed if need be; below `place` what was unpacked is kept.
-pub(super) fn get(place: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn get(architecture: &'static Architecture, place: &Path) -> anyhow::Result<Emulator> {
+    let program = program(&architecture.emulator, place)?;
+    Ok(Emulator { program, architecture })
+}
+
+fn program(qemu: &Tool, place: &Path) -> anyhow::Result<PathBuf> {
     let folder = place.join("qemu");
     let launcher = folder.join("launch");
     if let Some(program) =
-        find_program(QEMU.name).or_else(|| launcher.is_file().then(|| launcher.clone()))
+        find_program(qemu.name).or_else(|| launcher.is_file().then(|| launcher.clone()))
     {
         return Ok(program);
     }
-    match setup::programs(&[QEMU]) {
-        Ok(()) => find_program(QEMU.name).with_context(|| format!("{} is not in PATH", QEMU.name)),
+    match setup::programs(slice::from_ref(qemu)) {
+        Ok(()) => find_program(qemu.name).with_context(|| format!("{} is not in PATH", qemu.name)),
         Err(error) => {
             eprintln!("note        {error:#}");
-            unpack(&folder).with_context(|| format!("cannot unpack it either; {error:#}"))?;
+            unpack(qemu, &folder).with_context(|| format!("cannot unpack it either; {error:#}"))?;
             Ok(launcher)
         }
     }
 }
 
 /// Downloads the package, and those that it needs and that are not installed, into `folder`.
-fn unpack(folder: &Path) -> anyhow::Result<()> {
+fn unpack(qemu: &Tool, folder: &Path) -> anyhow::Result<()> {
     let draft = fresh_folder(folder)?;
     let log = draft.join("log");
     let mut plan = Command::new("apt-get");
@@ -55,20 +65,20 @@ fn unpack(folder: &Path) -> anyhow::Result<()> {
         "install",
         "--simulate",
         "--no-install-recommends",
-        QEMU.package,
+        qemu.package,
     ]);
     let packages = installed_by(&output_of(&mut plan).unwrap_or_default());
-    ensure!(!packages.is_empty(), "apt has no {}; run `apt-get update` as root", QEMU.package);
+    ensure!(!packages.is_empty(), "apt has no {}; run `apt-get update` as root", qemu.package);
     eprintln!(
         "fetching    {} with {} packages, into {}",
-        QEMU.package,
+        qemu.package,
         packages.len() - 1,
         folder.display()
     );
     run_logged(Command::new("apt-get").arg("download").args(&packages).current_dir(&draft), &log)?;
     unpack_packages(&draft, &log)?;
     let launcher = draft.join("launch");
-    write(&launcher, LAUNCHER.as_bytes())?;
+    write(&launcher, LAUNCHER.replace("PROGRAM", qemu.name).as_bytes())?;
     fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("cannot make {} a program", launcher.display()))?;
     run_logged(Command::new(&launcher).arg("--version"), &log)?;
@@ -77,7 +87,7 @@ fn unpack(folder: &Path) -> anyhow::Result<()> {
 
 /// The packages that a simulated installation would install. What it would remove does not matter, for
 /// nothing is installed.
-fn installed_by(simulation: &str) -> Vec<String> {
+pub(super) fn installed_by(simulation: &str) -> Vec<String> {
     let words = simulation.lines().filter_map(|line| line.strip_prefix("Inst "));
     words.filter_map(|words| words.split_whitespace().next()).map(String::from).collect()
 }

@@ -47,6 +47,9 @@ impl Plan {
             // Now and then one CPU stands still, see `OF_TIMES`, and a slow one needs wider limits.
             script += "TWICE=yes\nexport WINGBEAT_TEST_EMULATED=yes\n";
         }
+        if let Some(program) = suites.plain() {
+            script += &format!("export WINGBEAT_TEST_PLAIN='{}'\n", program.display());
+        }
         match self {
             Self::Command(command) => {
                 let folder = repository();

@@ -10,10 +10,11 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
+    architecture::Architecture,
     guest, programs,
     stage::{Stage, compiler_part, header_folders},
     suites::Suites,
-    write,
+    userland, write,
 };
 use wingbeat_steps::{
     command::{find_program, output_of, repository, run_logged},
@@ -23,10 +24,37 @@ use wingbeat_steps::{
 /// Room for what tests write, too; holes take no space.
 const SIZE: &str = "6G";
 
+/// What a guest starts from.
+#[derive(Debug)]
+pub(super) struct Disk {
+    pub(super) image: PathBuf,
+    /// For the first steps, before the image is mounted.
+    pub(super) busybox: PathBuf,
+}
+
 /// The image with these test programs; made in the folder `place`.
-pub(super) fn build(suites: &Suites, place: &Path) -> anyhow::Result<PathBuf> {
+pub(super) fn build(
+    suites: &Suites,
+    architecture: &Architecture,
+    place: &Path,
+) -> anyhow::Result<Disk> {
+    let mut stage = Stage::new(architecture.objcopy);
+    let busybox = if architecture.is_native() {
+        programs_of_this_machine(&mut stage)?;
+        find_program("busybox").context("busybox has gone from PATH")?
+    } else {
+        let userland = userland::get(architecture, place)?;
+        stage.root(&userland)?;
+        userland::busybox(&userland)
+    };
+    gather(&mut stage, suites);
+    let image = pack(&stage, place)?;
+    Ok(Disk { image, busybox })
+}
+
+/// The image with these files, as it was if they have not changed.
+fn pack(stage: &Stage, place: &Path) -> anyhow::Result<PathBuf> {
     let (image, stamp) = (place.join("disk.ext4"), place.join("disk.stamp"));
-    let stage = gather(suites)?;
     let fingerprint = stage.fingerprint();
     if image.is_file() && fs::read_to_string(&stamp).is_ok_and(|before| before == fingerprint) {
         return Ok(image);
@@ -48,27 +76,28 @@ pub(super) fn build(suites: &Suites, place: &Path) -> anyhow::Result<PathBuf> {
     Ok(image)
 }
 
-fn gather(suites: &Suites) -> anyhow::Result<Stage> {
-    let mut stage = Stage::default();
+fn gather(stage: &mut Stage, suites: &Suites) {
     for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/root", "/etc"] {
         stage.folder(folder);
     }
     stage.text(guest::RUN_PATH, guest::RUN);
-    for file in programs::FILES.split_whitespace() {
-        stage.file(&Path::new("/etc").join(file));
-    }
-    for name in programs::CALLED {
-        stage.called(name);
-    }
-    compiler(&mut stage)?;
-    sources(&mut stage);
+    sources(stage);
     for program in suites.tests.iter().map(|suite| &suite.program).chain(&suites.programs) {
         stage.built(program, suites.optimized.get(program).unwrap_or(program));
     }
     for object in &suites.objects {
         stage.file(object);
     }
-    Ok(stage)
+}
+
+fn programs_of_this_machine(stage: &mut Stage) -> anyhow::Result<()> {
+    for file in programs::FILES.split_whitespace() {
+        stage.file(&Path::new("/etc").join(file));
+    }
+    for name in programs::CALLED {
+        stage.called(name);
+    }
+    compiler(stage)
 }
 
 /// The C compiler with its headers and what it links.

@@ -21,7 +21,7 @@ for attempt in 1 2 3 4 5 6 7 8 9 10; do
     sleep 0.2
 done
 if ! mount -t ext4 -o noatime /dev/vda /root; then
-    printf '\n@vm failed the guest cannot mount its disk\n' >/dev/ttyS1
+    printf '\n@vm failed the guest cannot mount its disk\n' >"/dev/$wingbeat_line"
     poweroff -f
 fi
 mount -t tmpfs run /root/run

@@ -5,12 +5,11 @@ use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context as _, anyhow, ensure};
 
-use super::{fresh_folder, unpack_packages};
+use super::{architecture::Architecture, fresh_folder, unpack_packages};
 use crate::setup;
 use wingbeat_steps::{
     command::{output_of, run_logged},
@@ -31,8 +30,16 @@ pub(super) struct Kernel {
 
 impl Kernel {
     /// The kernel of that name, or at that path; below `place` what was fetched is kept.
-    pub(super) fn fetch(name: &str, place: &Path) -> anyhow::Result<Self> {
-        if is_series(name) { Self::of_series(name, place) } else { Self::at_path(Path::new(name)) }
+    pub(super) fn fetch(
+        name: &str,
+        architecture: &Architecture,
+        place: &Path,
+    ) -> anyhow::Result<Self> {
+        if is_series(name) {
+            Self::of_series(name, architecture, place)
+        } else {
+            Self::at_path(Path::new(name))
+        }
     }
 
     /// An image in a folder `boot` has its modules beside it, in `lib/modules`.
@@ -55,10 +62,10 @@ impl Kernel {
         Ok(Self { name: file, image: image.to_path_buf(), modules, configuration })
     }
 
-    fn of_series(series: &str, place: &Path) -> anyhow::Result<Self> {
+    fn of_series(series: &str, architecture: &Architecture, place: &Path) -> anyhow::Result<Self> {
         let folder = place.join("kernels").join(series);
         if !folder.is_dir() {
-            fetch_package(series, &folder)?;
+            Packages { series, architecture, place }.fetch(&folder)?;
         }
         let image = only_file(&folder.join("boot"), "vmlinuz-")?;
         Ok(Self { name: series.to_owned(), ..Self::at_path(&image)? })
@@ -71,39 +78,54 @@ fn is_series(name: &str) -> bool {
     name.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// The newest package of a series, into a folder.
-fn download(series: &str, folder: &Path, log: &Path) -> anyhow::Result<()> {
-    let package = offered(series).ok_or_else(|| {
-        anyhow!(
-            "apt knows no package linux-image-{series}.*-cloud-amd64; run `apt-get update` as root, \
-             then this again, or give the path of a kernel's image with --kernel"
-        )
-    })?;
-    eprintln!("fetching    {package}");
-    run_logged(Command::new("apt-get").args(["download", &package]).current_dir(folder), log)?;
-    Ok(())
+/// Debian's packages of a series of kernels.
+struct Packages<'a> {
+    series: &'a str,
+    architecture: &'a Architecture,
+    place: &'a Path,
 }
 
-/// The newest package of a series that apt offers.
-fn offered(series: &str) -> Option<String> {
-    let escaped = series.replace('.', r"\.");
-    let pattern = format!(r"^linux-image-{escaped}\.[0-9].*-cloud-amd64$");
-    let found = output_of(Command::new("apt-cache").args(["search", "--names-only", &pattern]));
-    newest(&found.unwrap_or_default())
-}
-
-/// Downloads the newest package of a series and unpacks it into `folder`.
-fn fetch_package(series: &str, folder: &Path) -> anyhow::Result<()> {
-    let draft = fresh_folder(folder)?;
-    let log = draft.join("log");
-    if let Err(error) = download(series, &draft, &log) {
-        // A machine has no lists before it asks for them, and old ones name packages that are gone.
-        eprintln!("note        {error:#}");
-        setup::package_lists()?;
-        download(series, &draft, &log)?;
+impl Packages<'_> {
+    /// Downloads the newest one and unpacks it into `folder`.
+    fn fetch(&self, folder: &Path) -> anyhow::Result<()> {
+        let draft = fresh_folder(folder)?;
+        let log = draft.join("log");
+        if let Err(error) = self.download(&draft, &log) {
+            // A machine has no lists before it asks for them, and old ones name packages that are gone.
+            eprintln!("note        {error:#}");
+            match self.architecture.is_native() {
+                true => setup::package_lists()?,
+                false => self.architecture.update_lists(self.place)?,
+            }
+            self.download(&draft, &log)?;
+        }
+        unpack_packages(&draft, &log)?;
+        fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
     }
-    unpack_packages(&draft, &log)?;
-    fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
+
+    fn download(&self, folder: &Path, log: &Path) -> anyhow::Result<()> {
+        let Self { series, architecture, .. } = self;
+        let package = self.offered().ok_or_else(|| {
+            anyhow!(
+                "apt knows no package linux-image-{series}.*-cloud-{}; run `apt-get update` as root, \
+                 then this again, or give the path of a kernel's image with --kernel",
+                architecture.name
+            )
+        })?;
+        eprintln!("fetching    {package}");
+        let mut download = architecture.apt("apt-get", self.place);
+        run_logged(download.args(["download", &package]).current_dir(folder), log)?;
+        Ok(())
+    }
+
+    /// The newest one that apt offers.
+    fn offered(&self) -> Option<String> {
+        let series = self.series.replace('.', r"\.");
+        let name = self.architecture.name;
+        let pattern = format!(r"^linux-image-{series}\.[0-9].*-cloud-{name}$");
+        let mut search = self.architecture.apt("apt-cache", self.place);
+        newest(&output_of(search.args(["search", "--names-only", &pattern])).unwrap_or_default())
+    }
 }
 
 /// The package with the greatest version in the output of `apt-cache search`.
@@ -130,6 +152,7 @@ fn only_file(folder: &Path, prefix: &str) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vm::architecture::AMD64;
 
     #[test]
     fn series_are_two_numbers() {
@@ -159,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_path_that_is_no_kernel_is_told() {
-        let error = Kernel::fetch("no/such/vmlinuz", Path::new(".")).expect_err("no file");
+        let error = Kernel::fetch("no/such/vmlinuz", &AMD64, Path::new(".")).expect_err("no file");
         let expected = "no/such/vmlinuz is neither a series of kernels, such as 6.12, nor the file \
                         of one";
         assert_eq!(error.to_string(), expected);

@@ -38,5 +38,17 @@ pub(super) const COMPILER_FILES: &str = "
 pub(super) const FILES: &str =
     "ld.so.cache ld.so.conf nsswitch.conf passwd group hosts localtime protocols services";
 
+/// Packages of Debian with all of the above, for guests that cannot run the programs of this machine.
+pub(super) const PACKAGES: &str = "
+    bash binutils busybox-static coreutils dash gcc gzip iproute2 libc6-dev libcap2-bin login mount ncurses-bin
+    netbase passwd procps sed util-linux";
+
+/// Links that installing these packages makes, and where they lead.
+pub(super) const LINKS: &[(&str, &str)] = &[("usr/bin/cc", "gcc")];
+
+/// The users that tests know.
+pub(super) const USERS: &str =
+    "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+
 /// Folders of headers that no test includes, below those that the compiler looks into.
 pub(super) const HEADERS_LEFT_OUT: &[&str] = &["c++", "llvm", "clang", "python", "node", "X11"];

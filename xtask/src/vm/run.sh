@@ -18,7 +18,7 @@ ulimit -n 65536
 ip link set lo up
 
 mkfifo /run/out
-cat /run/out >/dev/ttyS1 &
+cat /run/out >"/dev/$wingbeat_line" &
 exec 3>/run/out
 
 # A line for the host, on a line of its own whatever came before.

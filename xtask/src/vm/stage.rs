@@ -12,7 +12,10 @@ use std::{
 
 use anyhow::{Context as _, bail};
 
-use wingbeat_steps::command::{find_program, output_of, run_logged};
+use wingbeat_steps::{
+    command::{find_program, output_of, run_logged},
+    folders,
+};
 
 /// What stands at a path of the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,19 +26,27 @@ enum Entry {
     /// Another file of this machine without its debug information, which makes up most of a program
     /// that cargo built.
     Stripped(PathBuf),
+    /// Another file of this machine.
+    Other(PathBuf),
     Link(PathBuf),
     Text(String),
 }
 
 /// Files of a guest by their absolute paths.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Stage {
+    /// The program that takes debug information out of others.
+    objcopy: &'static str,
     entries: BTreeMap<PathBuf, Entry>,
     /// Programs and libraries whose own libraries are there already.
     linked: BTreeSet<PathBuf>,
 }
 
 impl Stage {
+    pub(super) fn new(objcopy: &'static str) -> Self {
+        Self { objcopy, entries: BTreeMap::new(), linked: BTreeSet::new() }
+    }
+
     /// An empty folder.
     pub(super) fn folder(&mut self, path: &str) {
         self.entries.insert(path.into(), Entry::Folder);
@@ -78,6 +89,23 @@ impl Stage {
             match path.is_dir() && !path.is_symlink() {
                 true => self.tree(&path, leave)?,
                 false => self.file(&path),
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is in a folder, at the same places below the guest's root.
+    pub(super) fn root(&mut self, folder: &Path) -> anyhow::Result<()> {
+        self.below(folder, Path::new("/"))
+    }
+
+    fn below(&mut self, folder: &Path, place: &Path) -> anyhow::Result<()> {
+        for path in folders::sorted(folder)? {
+            let place = place.join(path.file_name().unwrap_or_default());
+            match fs::read_link(&path) {
+                Ok(target) => drop(self.entries.insert(place, Entry::Link(target))),
+                Err(_) if path.is_dir() => self.below(&path, &place)?,
+                Err(_) => drop(self.entries.insert(place, Entry::Other(path))),
             }
         }
         Ok(())
@@ -133,7 +161,7 @@ impl Stage {
         for (path, entry) in &self.entries {
             let source = match entry {
                 Entry::File => Some(path),
-                Entry::Stripped(source) => Some(source),
+                Entry::Stripped(source) | Entry::Other(source) => Some(source),
                 Entry::Folder | Entry::Link(_) | Entry::Text(_) => None,
             };
             let state = source.and_then(|source| fs::metadata(source).ok()).map(|meta| {
@@ -157,8 +185,9 @@ impl Stage {
                 Entry::Folder => fs::create_dir_all(&place).with_context(context)?,
                 Entry::Link(target) => symlink(target, &place).with_context(context)?,
                 Entry::File => link_or_copy(path, &place).with_context(context)?,
+                Entry::Other(source) => link_or_copy(source, &place).with_context(context)?,
                 Entry::Stripped(source) => {
-                    let mut objcopy = Command::new("objcopy");
+                    let mut objcopy = Command::new(self.objcopy);
                     run_logged(objcopy.arg("--strip-debug").args([source, &place]), log)?;
                 }
                 Entry::Text(text) => {
@@ -246,7 +275,7 @@ mod tests {
         fs::write(at("real/file"), "text").expect("a file");
         symlink("real", at("other")).expect("a link");
         symlink("file", at("real/name")).expect("a link");
-        let mut stage = Stage::default();
+        let mut stage = Stage::new("objcopy");
         stage.file(&at("other/name"));
         stage.file(&at("gone"));
         let root = tempfile::tempdir().expect("a temporary folder");

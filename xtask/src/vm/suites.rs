@@ -8,6 +8,8 @@ use std::{
 use anyhow::ensure;
 use serde_json::Value;
 
+use super::architecture::Architecture;
+use crate::aarch64;
 use wingbeat_steps::command::{captured, cargo, display, repository};
 
 /// A test program to build.
@@ -86,6 +88,20 @@ pub(super) struct Suites {
 }
 
 impl Suites {
+    /// Puts optimized programs into the place of those with the same names.
+    fn replace(&mut self, optimized: &[PathBuf]) {
+        for program in &self.programs {
+            let is_same = |other: &&PathBuf| other.file_name() == program.file_name();
+            let found = optimized.iter().find(is_same).cloned();
+            self.optimized.extend(found.map(|better| (program.clone(), better)));
+        }
+    }
+
+    /// The program of Rust for tests that cannot compile it.
+    pub(super) fn plain(&self) -> Option<&Path> {
+        self.programs.iter().find(|program| program.ends_with(PLAIN)).map(PathBuf::as_path)
+    }
+
     /// Those with a text in their names; an error if there is none.
     pub(super) fn named(self, part: &str) -> anyhow::Result<Self> {
         let all: Vec<_> = self.tests.iter().map(|suite| suite.name.clone()).collect();
@@ -104,8 +120,45 @@ impl Suites {
 /// emulation. In groups as docs/zero-to-hero.md builds them, so that cargo finds them there.
 const OPTIMIZED: &[&[&str]] = &[&["wingbeat"], &["amicable", "profiler"], &["fun-xdp"]];
 
+/// What is built for a guest of another processor: the tests of what depends on it, in groups that cargo takes
+/// together.
+const ELSEWHERE: &[&[&str]] = &[
+    &["-p", "wingbeat-profile", "--lib"],
+    &["-p", "wingbeat", "--test", "profile", "--test", "off_cpu"],
+];
+
+/// A program of Rust, as a plain `cargo build --release` makes it, for the tests in a guest that has no compiler
+/// for it.
+const PLAIN: &str = "work-plain";
+
 /// Builds them in the profile of `cargo test`, and the programs of [`OPTIMIZED`] besides.
-pub(super) fn build() -> anyhow::Result<Suites> {
+pub(super) fn build(architecture: &Architecture) -> anyhow::Result<Suites> {
+    if architecture.is_native() { build_all() } else { build_elsewhere() }
+}
+
+fn build_elsewhere() -> anyhow::Result<Suites> {
+    let built = |verb: &str, arguments: &[&str], plain: bool| {
+        let mut command = aarch64::cargo_for_guest(verb)?;
+        command.args(["--message-format", "json-render-diagnostics"]).args(arguments);
+        if plain {
+            command.env("RUSTFLAGS", "").arg("--release");
+        }
+        eprintln!("==> {}", display(&command));
+        captured(&mut command)
+    };
+    let mut messages = String::new();
+    for group in ELSEWHERE {
+        messages += &built("test", &[&["--no-run"], *group].concat(), false)?;
+    }
+    let mut suites = read(&messages);
+    let optimized = read(&built("build", &["--release", "-p", "wingbeat"], false)?);
+    suites.replace(&optimized.programs);
+    let plain = read(&built("build", &["-p", "wingbeat-workloads", "--bin", PLAIN], true)?);
+    suites.programs.extend(plain.programs);
+    Ok(suites)
+}
+
+fn build_all() -> anyhow::Result<Suites> {
     let mut command = cargo();
     command.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
     // The whole workspace, as `cargo xtask test` builds it: with fewer packages their dependencies get
@@ -132,11 +185,7 @@ pub(super) fn build() -> anyhow::Result<Suites> {
         "cargo built no {}: correct the list in xtask/src/vm/suites.rs",
         missing.join(", ")
     );
-    for program in &suites.programs {
-        let is_same = |other: &&PathBuf| other.file_name() == program.file_name();
-        let found = optimized.iter().find(is_same).cloned();
-        suites.optimized.extend(found.map(|better| (program.clone(), better)));
-    }
+    suites.replace(&optimized);
     Ok(suites)
 }
 

@@ -8,7 +8,7 @@
 pub mod off_cpu;
 pub mod unwind;
 
-use unwind::Problem;
+use unwind::{Beside, Problem};
 
 /// User frames kept per sample. Deeper stacks are truncated at the root, and counted so.
 pub const USER_FRAMES_MAX: usize = 512;
@@ -128,9 +128,8 @@ pub struct StackHeader {
     pub is_interrupted: u8,
     /// 1: [`stop_fp`](Self::stop_fp) is not known.
     pub is_fp_lost: u8,
-    /// What is known of register 0, `rax`, in that frame: [`register_zero`].
-    pub register_zero: u8,
-    pub reserved: [u8; 5],
+    /// What is known of one register more in that frame.
+    pub beside: Beside,
 }
 
 /// What each piece of a copied stack begins with. The first piece begins at the
@@ -156,15 +155,6 @@ pub struct CopyHeader {
 /// Size of [`CopyHeader`] in bytes.
 pub const COPY_HEADER_BYTES: usize = 24;
 const _: () = assert!(size_of::<CopyHeader>() == COPY_HEADER_BYTES);
-
-/// Values of [`StackHeader::register_zero`].
-pub mod register_zero {
-    /// Its value is not known.
-    pub const UNKNOWN: u8 = 0;
-    /// It is 0: what `clone` returns in a new thread.
-    pub const ZERO: u8 = 1;
-    pub const OTHER: u8 = 2;
-}
 
 /// Size of [`StackHeader`] in bytes.
 pub const STACK_HEADER_BYTES: usize = 48;
@@ -282,7 +272,8 @@ pub mod global {
     pub const LAUNCHER: &str = "LAUNCHER";
     /// Bytes waiting in the ring buffer at which user space is woken.
     pub const WAKEUP_BYTES: &str = "WAKEUP_BYTES";
-    /// Offset of `thread.fsbase` in `task_struct`; 0 where there is none, on aarch64.
+    /// Offset of the address of the thread's local storage in `task_struct`: `thread.fsbase`, or on aarch64
+    /// `thread.uw`; 0 if it is unknown.
     pub const TASK_TLS: &str = "TASK_TLS";
     /// Offset of `mm` in `task_struct`.
     pub const TASK_MM: &str = "TASK_MM";

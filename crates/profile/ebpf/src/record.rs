@@ -11,7 +11,7 @@ use aya_ebpf::{
 };
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RECORD_BYTES_MAX, RecordKind, StackHeader, Stop, USER_FRAMES_MAX, counter,
-    off_cpu::HalfHeader, ring_bytes,
+    off_cpu::HalfHeader, ring_bytes, unwind::Beside,
 };
 
 use crate::{
@@ -97,6 +97,7 @@ impl HalfRecord {
             (*self.stack()).stop = Stop::NoTable as u8;
             (*self.stack()).stop_sp = user.sp;
             (*self.stack()).stop_fp = user.bp;
+            (*self.stack()).beside = user.beside;
         }
     }
 }
@@ -224,8 +225,7 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
         stop_fp: 0,
         is_interrupted: 0,
         is_fp_lost: 0,
-        register_zero: 0,
-        reserved: [0; 5],
+        beside: Beside::UNKNOWN,
     }
 }
 

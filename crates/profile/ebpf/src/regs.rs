@@ -1,6 +1,6 @@
 //! The registers that unwinding starts from, of user code that was interrupted.
 
-use wingbeat_profile_common::unwind::REGISTERS;
+use wingbeat_profile_common::unwind::{Beside, REGISTERS};
 
 use aya_ebpf::{
     bindings::{pt_regs, task_struct},
@@ -13,12 +13,14 @@ use crate::{
     task::{Probed, Task as _, Trusted},
 };
 
-/// Instruction, stack and frame pointer of user code.
+/// Instruction, stack and frame pointer of user code, and what a machine has besides.
 #[derive(Clone, Copy)]
 pub struct UserRegs {
     pub ip: u64,
     pub sp: u64,
     pub bp: u64,
+    /// What walks of the user half begin with besides, see [`Beside`].
+    pub beside: Beside,
 }
 
 /// Where a tick fell.
@@ -126,9 +128,9 @@ fn is_readable(address: u64) -> bool {
 
 pub use arch::by_number;
 
-#[cfg(bpf_target_arch = "x86_64")]
+#[cfg(machine = "x86_64")]
 mod arch {
-    use super::{REGISTERS, UserRegs, pt_regs};
+    use super::{Beside, REGISTERS, UserRegs, pt_regs};
 
     /// The two low bits of the code segment are the privilege level: 3 is user code.
     #[inline(always)]
@@ -138,7 +140,7 @@ mod arch {
 
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
-        UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp }
+        UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp, beside: Beside::UNKNOWN }
     }
 
     /// Is it in `execve` or `execveat` (arch/x86/entry/syscalls/syscall_64.tbl)?
@@ -164,14 +166,13 @@ mod arch {
     #[inline(always)]
     pub fn entry_regs(regs: &pt_regs) -> UserRegs {
         let is_call = u64::from((regs.orig_rax as i64) >= 0);
-        UserRegs { ip: regs.rip - is_call, sp: regs.rsp, bp: regs.rbp }
+        UserRegs { ip: regs.rip - is_call, sp: regs.rsp, bp: regs.rbp, beside: Beside::UNKNOWN }
     }
 }
 
-/// Written after the architecture manual; not run yet on such a machine.
-#[cfg(bpf_target_arch = "aarch64")]
+#[cfg(machine = "aarch64")]
 mod arch {
-    use super::{REGISTERS, UserRegs, pt_regs};
+    use super::{Beside, REGISTERS, UserRegs, pt_regs};
 
     /// The low bits of the saved state are the exception level: 0 is user code.
     #[inline(always)]
@@ -181,7 +182,12 @@ mod arch {
 
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
-        UserRegs { ip: regs.pc, sp: regs.sp, bp: regs.regs[29] }
+        UserRegs {
+            ip: regs.pc,
+            sp: regs.sp,
+            bp: regs.regs[29],
+            beside: Beside::link(regs.regs[30]),
+        }
     }
 
     /// Is it in `execve` or `execveat` (include/uapi/asm-generic/unistd.h)?
@@ -193,10 +199,17 @@ mod arch {
     /// All registers by their DWARF numbers (DWARF for the Arm 64-bit Architecture, 4.1).
     #[inline(always)]
     pub fn by_number(regs: &pt_regs) -> [u64; REGISTERS] {
-        let mut by_number = [0; REGISTERS];
-        by_number[..31].copy_from_slice(&regs.regs);
-        by_number[31] = regs.sp;
-        by_number
+        // Volatile and by constant numbers: otherwise they are copied by the function that copies anything,
+        // and the verifier allows no instruction to read now a program's context and now other memory.
+        macro_rules! each {
+            ($($number:literal)*) => {
+                [$(
+                    // SAFETY: a member of what the caller has.
+                    unsafe { (&raw const regs.regs[$number]).read_volatile() },
+                )* regs.sp]
+            };
+        }
+        each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30)
     }
 
     /// The same of code that entered the kernel.

@@ -111,7 +111,7 @@ pub unsafe fn walk(
         (*header).stop_fp = frame.fp().unwrap_or(0);
         (*header).is_fp_lost = u8::from(frame.fp().is_none());
         (*header).is_interrupted = (frame.is_call ^ 1) as u8;
-        (*header).register_zero = frame.register_zero();
+        (*header).beside = frame.beside();
     }
 }
 

@@ -4,6 +4,7 @@
 //! such a function pushes can be read off its instructions. Only what is proven becomes a rule
 //! (`flow.rs`); all else stays a gap.
 
+mod aarch64;
 mod flow;
 mod jump_table;
 mod state;
@@ -83,6 +84,19 @@ impl CodeRules {
             Some((*address..address.saturating_add(visit.bytes), rule(visit)?))
         }));
         Self { rows: apart(rows) }
+    }
+
+    /// On aarch64: rules of code that is recognized among this code.
+    pub(crate) fn of_stubs(
+        code: &[Range<u64>],
+        read: &dyn Fn(u64, u64) -> Option<Vec<u8>>,
+    ) -> Self {
+        let of_part = |part: &Range<u64>| {
+            let bytes = read(part.start, part.end - part.start);
+            bytes.map_or_else(Vec::new, |bytes| aarch64::find(&bytes, part.start))
+        };
+        let rows = code.iter().flat_map(of_part);
+        Self { rows: apart(rows.map(|part| (part.start..part.end, part.rule)).collect()) }
     }
 
     /// Gives the rules of a stretch, of which no entry tells.

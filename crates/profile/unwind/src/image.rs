@@ -27,7 +27,7 @@ use crate::{
 
 use self::{
     function::{Damaged, Function, Shared},
-    gaps::{functions, instructions},
+    gaps::{functions, instructions, section_range},
     segments::{Segments, uncompressed},
 };
 
@@ -140,8 +140,16 @@ impl Image {
         };
         let index = index.and_then(|index| image.read_index(&index, &segments));
         image.find_entries(index);
-        if registers == Registers::X86_64 && image.may_have_long_gaps() {
-            let read = |address, bytes| segments.read(address, bytes).map(<[u8]>::to_vec);
+        let read = |address, bytes| segments.read(address, bytes).map(<[u8]>::to_vec);
+        if registers == Registers::AARCH64 {
+            // What entries cover is not asked for, so that all code of a file may be looked at; gaps would
+            // be those of some length, and the way back from a signal is short.
+            let code = match image.may_have_long_gaps() {
+                true => instructions(&object).unwrap_or_else(|| image.code.clone()),
+                false => section_range(&object, ".plt").into_iter().collect(),
+            };
+            image.code_rules = CodeRules::of_stubs(&code, &read);
+        } else if image.may_have_long_gaps() {
             image.code_rules = CodeRules::read(&Sources {
                 gaps: image.gaps(&instructions(&object).unwrap_or_else(|| image.code.clone())),
                 entry: object.entry(),
@@ -244,12 +252,14 @@ impl Image {
     fn eh_frame_of<'a>(&self, section: &'a Section) -> EhFrame<Bytes<'a>> {
         let mut frames = EhFrame::new(&section.bytes, self.endian);
         frames.set_address_size(8);
+        frames.set_vendor(self.registers.vendor());
         frames
     }
 
     fn debug_frame_of<'a>(&self, section: &'a Section) -> DebugFrame<Bytes<'a>> {
         let mut frames = DebugFrame::new(&section.bytes, self.endian);
         frames.set_address_size(8);
+        frames.set_vendor(self.registers.vendor());
         frames
     }
 

@@ -2,7 +2,7 @@
 
 use gimli::{
     CfaRule, EndianSlice, Register, RegisterRule, RunTimeEndian, UnwindExpression, UnwindSection,
-    UnwindTableRow,
+    UnwindTableRow, Vendor,
 };
 
 use wingbeat_profile_common::unwind::{Cfa, FramePointer, ReturnAddress, Rule};
@@ -24,6 +24,12 @@ pub(crate) struct Registers {
 impl Registers {
     pub(crate) const X86_64: Self = Self { sp: 7, fp: 6, ra: 16, general: 16, has_link: false };
     pub(crate) const AARCH64: Self = Self { sp: 31, fp: 29, ra: 30, general: 32, has_link: true };
+
+    /// Whose instructions are among those of call frame information. On aarch64 one says that the return
+    /// address is signed from there on, which is no matter to a walk: it takes the signature off any.
+    pub(crate) fn vendor(self) -> Vendor {
+        if self == Self::AARCH64 { Vendor::AArch64 } else { Vendor::Default }
+    }
 }
 
 /// The rule of a row of `section`; `is_signal` if its entry is that of a signal frame.

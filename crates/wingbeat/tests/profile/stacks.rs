@@ -1,9 +1,8 @@
 //! How far stacks reach, and what their frames are called.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+#[cfg(target_arch = "x86_64")]
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::{
     WITH_FRAME_POINTERS, build, compile, launch, profile, spinner, turn_in_folder,

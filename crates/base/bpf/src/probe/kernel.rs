@@ -38,7 +38,7 @@ pub(super) fn architecture() -> Finding {
     match &*system.machine().to_string_lossy() {
         "x86_64" => SUBJECT.works("x86_64"),
         "aarch64" => SUBJECT.limited(
-            "aarch64, on which wingbeat is built but not tested",
+            "aarch64, on which wingbeat was tested only in an emulator, and only `profile`",
             advice("compare a first result with that of perf"),
         ),
         other => SUBJECT.missing(

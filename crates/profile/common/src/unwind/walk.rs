@@ -3,16 +3,21 @@
 //! A step changes a frame in place, part by part. In the kernel half the frame lies in memory of a map, of
 //! which the verifier knows no values: it need not tell apart the ways that lead through a step.
 
-use super::rule::{Cfa, FramePointer, ReturnAddress, Rule};
-use crate::register_zero;
+use super::{
+    beside::Beside,
+    rule::{Cfa, FramePointer, ReturnAddress, Rule},
+};
 
 /// DWARF's number of the stack pointer (psABI of x86-64, figure 3.36; DWARF for the Arm 64-bit
 /// Architecture, 4.1).
-pub const SP: u8 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+pub const SP: u8 = if cfg!(machine = "aarch64") { 31 } else { 7 };
 /// DWARF's number of the frame pointer.
-pub const FP: u8 = if cfg!(target_arch = "aarch64") { 29 } else { 6 };
+pub const FP: u8 = if cfg!(machine = "aarch64") { 29 } else { 6 };
 /// DWARF's number of the register in which system calls return their result on x86-64.
 const RAX: u8 = 0;
+/// DWARF's number of the register in which calls leave the return address on aarch64.
+#[cfg(machine = "aarch64")]
+const LINK: u8 = 30;
 /// Registers that call frame information may name.
 pub const REGISTERS: usize = 32;
 
@@ -87,21 +92,24 @@ impl Frame {
         self.known = u32::MAX;
     }
 
-    /// What is known of register 0: one of [`register_zero`].
+    /// What another walker must know to go on from here, beside the stack and the frame pointer.
     #[inline(always)]
-    pub fn register_zero(&self) -> u8 {
-        match self.register(RAX) {
-            None => register_zero::UNKNOWN,
-            Some(0) => register_zero::ZERO,
-            Some(_) => register_zero::OTHER,
-        }
+    pub fn beside(&self) -> Beside {
+        #[cfg(machine = "aarch64")]
+        return self.register(LINK).map_or(Beside::UNKNOWN, Beside::link);
+        #[cfg(not(machine = "aarch64"))]
+        self.register(RAX).map_or(Beside::UNKNOWN, |rax| Beside::is_zero(rax == 0))
     }
 
-    /// Learns of register 0 what [`register_zero()`](Self::register_zero) gives, and no more.
-    pub fn set_register_zero(&mut self, known: u8) {
-        if known != register_zero::UNKNOWN {
-            self.values[usize::from(RAX)] = u64::from(known != register_zero::ZERO);
-            self.known |= 1 << RAX;
+    /// Learns what [`beside()`](Self::beside) gives, and no more.
+    pub fn set_beside(&mut self, beside: Beside) {
+        #[cfg(machine = "aarch64")]
+        let (number, value) = (LINK, beside.as_link());
+        #[cfg(not(machine = "aarch64"))]
+        let (number, value) = (RAX, beside.as_is_zero().map(|is_zero| u64::from(!is_zero)));
+        if let Some(value) = value {
+            self.values[usize::from(number)] = value;
+            self.known |= 1 << number;
         }
     }
 
@@ -178,7 +186,7 @@ pub enum Problem {
 /// The kernel's frame of a signal, `struct rt_sigframe` behind its return address
 /// (arch/x86/include/asm/sigframe.h, `struct sigcontext` of asm/sigcontext.h, Linux 6.18). Offsets of
 /// the registers in bytes, by their DWARF numbers; the instruction pointer's is the one behind them.
-#[cfg(not(target_arch = "aarch64"))]
+#[cfg(not(machine = "aarch64"))]
 mod signal {
     /// Of `r8`.
     const START: u64 = 40;
@@ -202,7 +210,7 @@ mod signal {
 
 /// The kernel's frame of a signal, `struct rt_sigframe` (arch/arm64/kernel/signal.c, Linux 6.18): a
 /// `siginfo` of 128 bytes, then a `ucontext` whose registers begin at 184.
-#[cfg(target_arch = "aarch64")]
+#[cfg(machine = "aarch64")]
 mod signal {
     /// Of `x0`.
     const START: u64 = 128 + 184;
@@ -251,7 +259,7 @@ fn follow(
         return Err(Problem::NoRule);
     }
     let next_fp = memory.word(fp).ok_or(Problem::Unreadable)?;
-    let ip = memory.word(fp + 8).ok_or(Problem::Unreadable)?;
+    let ip = address_of(memory.word(fp + 8).ok_or(Problem::Unreadable)?);
     if ip == 0 {
         return Ok(false);
     }
@@ -261,6 +269,14 @@ fn follow(
     frame.values[FP as usize] = next_fp;
     frame.return_to(ip, fp + 16);
     Ok(true)
+}
+
+/// The address that a function returns to, of the word that it keeps. On aarch64 functions may sign it, with bits
+/// above the address: from 48 on, unless a program asked for memory beyond (Documentation/arch/arm64,
+/// pointer-authentication.rst and memory.rst, Linux 6.18).
+#[inline(always)]
+pub(super) const fn address_of(word: u64) -> u64 {
+    if cfg!(machine = "aarch64") { word & ((1 << 48) - 1) } else { word }
 }
 
 fn is_user(address: u64) -> bool {
@@ -314,6 +330,7 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
             frame.register(rule.return_words as u8).ok_or(Problem::RegisterLost)?
         }
     };
+    let ip = address_of(ip);
     // The outermost frame has no return address, where nothing else marks it.
     if ip == 0 {
         return Ok(false);
@@ -364,4 +381,73 @@ fn bytes(offset: i32) -> u64 {
 #[inline(always)]
 fn words(count: i16) -> u64 {
     (i64::from(count) * 8) as u64
+}
+
+#[cfg(all(test, machine = "aarch64"))]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// Bits of a signature above an address.
+    const SIGNATURE: u64 = 0x2a << 48;
+
+    struct Stack<'a>(&'a [(u64, u64)]);
+
+    impl Memory for Stack<'_> {
+        fn word(&mut self, address: u64) -> Option<u64> {
+            self.0.iter().find(|(at, _)| *at == address).map(|(_, word)| *word)
+        }
+    }
+
+    fn values(sp: u64, fp: u64, link: u64) -> [u64; REGISTERS] {
+        let mut values = [0; REGISTERS];
+        (values[29], values[30], values[31]) = (fp, link, sp);
+        values
+    }
+
+    #[test]
+    fn return_addresses_lose_their_signature() {
+        let words = [(0x7010, 0x7020), (0x7018, 0x5000 | SIGNATURE)];
+        let check = |rule: Rule, ip, sp| {
+            let mut frame = Frame::innermost(0x4000, values(0x7000, 0x7010, 0x6000 | SIGNATURE));
+            assert_eq!(step(&mut frame, &rule, &mut Stack(&words)), Ok(true));
+            assert_eq!((frame.is_call, frame.ip, frame.sp()), (1, ip, sp), "{rule:?}");
+        };
+        check(Rule::framed(SP, 0x20).saving_fp(-2), 0x5000, 0x7020);
+        check(Rule::framed(SP, 0).returning_to(30), 0x6000, 0x7000);
+        check(Rule::GAP, 0x5000, 0x7020);
+    }
+
+    #[test]
+    fn the_link_register_is_known_of_what_runs_or_was_interrupted() {
+        let leaf = Rule::framed(SP, 0).returning_to(30);
+        let mut frame = Frame::innermost(0x4000, values(0x7000, 0, 0x6000 | SIGNATURE));
+        let beside = frame.beside();
+        assert_eq!(beside.as_link(), Some(0x6000));
+        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Ok(true));
+        assert_eq!((frame.ip, frame.beside()), (0x6000, Beside::UNKNOWN));
+        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
+        // As user space goes on where the kernel half had no table.
+        let mut frame = Frame::new(0x4000, 0x7000, None, false);
+        frame.set_beside(Beside::UNKNOWN);
+        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
+        frame.set_beside(beside);
+        assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Ok(true));
+        assert_eq!(frame.ip, 0x6000);
+    }
+
+    #[test]
+    fn a_signal_has_all_registers_of_what_it_interrupted() {
+        let place = |number: u64| 0x7000 + 312 + 8 * number;
+        let mut words: Vec<(u64, u64)> = (0..32).map(|n| (place(n), 0x100 + n)).collect();
+        words.push((place(32), 0x4444));
+        let mut frame = Frame::new(0x4000, 0x7000, None, true);
+        assert_eq!(step(&mut frame, &Rule::SIGNAL, &mut Stack(&words)), Ok(true));
+        assert_eq!((frame.ip, frame.is_call), (0x4444, 0));
+        assert_eq!((frame.fp(), frame.sp()), (Some(0x100 + 29), 0x100 + 31));
+        assert_eq!(frame.beside().as_link(), Some(0x100 + 30));
+    }
 }

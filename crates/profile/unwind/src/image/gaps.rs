@@ -106,6 +106,15 @@ pub(super) fn instructions<'data>(
     (!found.is_empty()).then_some(found)
 }
 
+/// Where a section of this name lies.
+pub(super) fn section_range<'data>(
+    object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,
+    name: &str,
+) -> Option<Range<u64>> {
+    let section = object.section_by_name(name)?;
+    Some(section.address()..section.address().checked_add(section.size())?)
+}
+
 /// Addresses of functions by the symbol tables.
 pub(super) fn functions<'data>(
     object: &ElfFile64<'data, Endianness, impl ReadRef<'data>>,

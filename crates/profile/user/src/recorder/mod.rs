@@ -321,7 +321,7 @@ impl Recorder {
         let ip = last.wrapping_sub(u64::from(frames.len() > 1 && !is_call));
         let fp = (header.is_fp_lost == 0).then_some(header.stop_fp);
         let mut frame = Frame::new(ip, header.stop_sp, fp, is_call);
-        frame.set_register_zero(header.register_zero);
+        frame.set_beside(header.beside);
         let Self { rules, spaces, binaries, wanted, jit, .. } = self;
         finish(frame, memory, frames, |address| {
             // The next sample meets the same callers.

@@ -404,7 +404,9 @@ fn switch_has_state(types: &KernelTypes) -> bool {
 /// Where the address of a thread's local storage lies in its `task_struct`.
 fn tls(types: &KernelTypes) -> Result<u32, BtfError> {
     let thread = types.member_offset_bytes("task_struct", "thread")?;
-    Ok(thread + types.member_offset_bytes("thread_struct", "fsbase")?)
+    // On aarch64 it is the first member of `uw`, as of the last switch away from the thread.
+    let of_thread = |name| types.member_offset_bytes("thread_struct", name);
+    Ok(thread + of_thread("fsbase").or_else(|_| of_thread("uw"))?)
 }
 
 /// Where the stack pointer of a thread that is off the CPU lies in its `task_struct`.

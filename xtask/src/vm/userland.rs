@@ -1,0 +1,70 @@
+//! The programs of a guest whose processor is another than this machine's: Debian's packages for it, unpacked
+//! into a folder. The compiler is among them, since targets of tests are compiled in the guest.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, ensure};
+
+use super::{
+    architecture::Architecture, emulator::installed_by, fresh_folder, programs, unpack_packages,
+};
+use wingbeat_steps::{
+    command::{output_of, run_logged},
+    folders,
+};
+
+/// What the packages have that no test reads, below `usr/share`.
+const LEFT_OUT: &[&str] = &["doc", "man", "locale", "info", "lintian", "bug"];
+
+/// The folder with the programs; below `place` it is kept.
+pub(super) fn get(architecture: &Architecture, place: &Path) -> anyhow::Result<PathBuf> {
+    let folder = place.join("userland");
+    if !folder.is_dir() {
+        unpack(architecture, place, &folder)?;
+    }
+    Ok(folder)
+}
+
+fn unpack(architecture: &Architecture, place: &Path, folder: &Path) -> anyhow::Result<()> {
+    let draft = fresh_folder(folder)?;
+    let log = draft.join("log");
+    let packages = || {
+        let mut plan = architecture.apt("apt-get", place);
+        plan.env("LC_ALL", "C").args(["install", "--simulate", "--no-install-recommends"]);
+        installed_by(
+            &output_of(plan.args(programs::PACKAGES.split_whitespace())).unwrap_or_default(),
+        )
+    };
+    let mut wanted = packages();
+    if wanted.is_empty() {
+        architecture.update_lists(place)?;
+        wanted = packages();
+    }
+    let name = architecture.name;
+    ensure!(!wanted.is_empty(), "apt has no packages for {name} among {}", programs::PACKAGES);
+    eprintln!("fetching    {} packages for {name}, into {}", wanted.len(), folder.display());
+    let mut download = architecture.apt("apt-get", place);
+    run_logged(download.arg("download").args(&wanted).current_dir(&draft), &log)?;
+    unpack_packages(&draft, &log)?;
+    for name in LEFT_OUT {
+        folders::remove(&draft.join("usr/share").join(name))?;
+    }
+    // What installing these packages would do.
+    for (link, target) in programs::LINKS {
+        let link = draft.join(link);
+        if !link.exists() {
+            symlink(target, &link).with_context(|| format!("cannot create {}", link.display()))?;
+        }
+    }
+    fs::write(draft.join("etc/passwd"), programs::USERS).context("cannot write etc/passwd")?;
+    fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// Busybox, which needs no libraries.
+pub(super) fn busybox(folder: &Path) -> PathBuf {
+    folder.join("bin/busybox")
+}
