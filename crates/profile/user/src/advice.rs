@@ -252,7 +252,7 @@ fn of_tables(summary: &Summary, taken: u64) -> Option<ProfileWarning> {
     let &TableCounts { limit_bytes, refused, evicted, .. } = tables;
     let copied = (*copied).min(taken);
     let is_much = copied > 0 && copied as f64 >= COPIED_SHARE_MIN * taken as f64;
-    (is_much && refused + evicted > 0).then(|| ProfileWarning::TablesTight {
+    (is_much && refused + evicted > 0).then_some(ProfileWarning::TablesTight {
         limit_bytes,
         refused,
         evicted,
