@@ -94,9 +94,7 @@ impl ProfileWarning {
                 "{lost} of {wanted} samples ({}) were lost because the buffer was full",
                 share::part(*lost, *wanted)
             ),
-            Self::Failed { failed, error } => {
-                format!("{failed} samples failed in the kernel, most with \"{error}\"")
-            }
+            Self::Failed { failed, error } => failed_with(*failed, error),
             Self::Broken { broken, samples, modules, by_frame_pointers } => {
                 too_early(*broken, *samples, modules, *by_frame_pointers)
             }
@@ -272,6 +270,10 @@ impl Nameless {
              without names"
         )
     }
+}
+
+fn failed_with(failed: u64, error: &str) -> String {
+    format!("{failed} samples failed in the kernel, most with \"{error}\"")
 }
 
 /// That there are others.

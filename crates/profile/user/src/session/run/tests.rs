@@ -1,3 +1,5 @@
+//! Tests of a recording: its buffer, and a kernel that lacks what the walk needs.
+
 use std::os::unix::net::UnixStream;
 
 use wingbeat_bpf::{
