@@ -1,0 +1,145 @@
+//! Who asks, and what a route demands.
+//!
+//! Each route has a [`Right`]. [`Route::mount`] puts the check before the handler, so that none can be
+//! forgotten, and a test goes through the table: each role on each route.
+
+mod authorize;
+mod credentials;
+
+use axum::{Router, http::Method, routing::MethodRouter};
+
+use crate::{App, registry::Project};
+
+/// What a user may do, from least to most.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reads all projects.
+    Reader,
+    /// Sends results, and changes what belongs to projects.
+    Member,
+    /// Manages users, and deletes projects.
+    Admin,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    Anonymous,
+    /// A user: signed in, or by a key or token.
+    User {
+        id: i64,
+        role: Role,
+        by: Means,
+    },
+    /// A project's key, by the project's row.
+    ProjectKey {
+        project: i64,
+    },
+}
+
+/// How a user proves to be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Means {
+    /// A browser with a cookie.
+    Session,
+    Key,
+}
+
+/// What a route demands of who asks. Rights about a project are about that of the path's `{project}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Right {
+    /// Nothing.
+    Open,
+    /// To see the project: everybody if it is public, else users and its own keys.
+    Read,
+    /// To add results and change things: members, and the project's own keys.
+    Write,
+    /// To delete, and to change the project, its keys and pinned plots: members, but no keys of projects.
+    Manage,
+    /// To be a user.
+    SignedIn,
+    /// To be an admin.
+    Admin,
+    /// The handler checks by itself, since the path does not name the project.
+    Handler,
+}
+
+/// A method and a path with the right that they demand, and the handler.
+#[derive(Debug, Clone)]
+pub struct Route {
+    pub method: Method,
+    /// As axum writes paths: `/v0/projects/{project}`.
+    pub path: &'static str,
+    pub right: Right,
+    handler: MethodRouter<App>,
+    /// Whether a refusal is a page, or sends a browser to sign in.
+    is_page: bool,
+}
+
+impl Route {
+    /// A route of an API.
+    pub fn api(
+        method: Method,
+        path: &'static str,
+        right: Right,
+        handler: MethodRouter<App>,
+    ) -> Self {
+        Self { method, path, right, handler, is_page: false }
+    }
+
+    /// A page, or what a form of a page is sent to.
+    pub fn page(
+        method: Method,
+        path: &'static str,
+        right: Right,
+        handler: MethodRouter<App>,
+    ) -> Self {
+        Self { method, path, right, handler, is_page: true }
+    }
+
+    /// Adds routes to a router, each behind its check.
+    pub fn mount(routes: Vec<Self>, router: Router<App>, app: &App) -> Router<App> {
+        routes.into_iter().fold(router, |router, route| {
+            let check = authorize::Check::of(&route, app.clone());
+            let layer = axum::middleware::from_fn_with_state(check, authorize::authorize);
+            router.route(route.path, route.handler.layer(layer))
+        })
+    }
+}
+
+impl Caller {
+    /// The user's row.
+    pub fn user(&self) -> Option<i64> {
+        match self {
+            Self::User { id, .. } => Some(*id),
+            Self::Anonymous | Self::ProjectKey { .. } => None,
+        }
+    }
+
+    pub fn has_role(&self, least: Role) -> bool {
+        matches!(self, Self::User { role, .. } if *role >= least)
+    }
+
+    /// Whether the caller has a right about a project, or about none.
+    pub fn has(&self, right: Right, project: Option<&Project>) -> bool {
+        use crate::registry::Visibility;
+        let is_its_key = matches!(
+            (self, project),
+            (Self::ProjectKey { project: own }, Some(project)) if *own == project.id
+        );
+        match right {
+            Right::Open | Right::Handler => true,
+            Right::Read => {
+                let is_public = project.is_some_and(|it| it.visibility == Visibility::Public);
+                is_public || is_its_key || self.has_role(Role::Reader)
+            }
+            Right::Write => is_its_key || self.has_role(Role::Member),
+            Right::Manage => self.has_role(Role::Member),
+            Right::SignedIn => self.has_role(Role::Reader),
+            Right::Admin => self.has_role(Role::Admin),
+        }
+    }
+}

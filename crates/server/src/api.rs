@@ -1,0 +1,15 @@
+//! The API that the `bencher` client uses, version 0.6: `/v0`.
+
+mod server;
+
+use axum::{http::Method, routing::get};
+
+use crate::access::{Right, Route};
+
+/// All routes of the API.
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::api(Method::GET, "/v0/server/version", Right::Open, get(server::version)),
+        Route::api(Method::GET, "/v0/server/config/console", Right::Open, get(server::console)),
+    ]
+}
