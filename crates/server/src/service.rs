@@ -22,6 +22,7 @@ pub fn router(app: &App) -> Router {
             let message = "the server failed in an unforeseen way; its log has more";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }))
+        .layer(axum::middleware::from_fn(console::failure::as_pages))
         .with_state(app.clone())
 }
 
