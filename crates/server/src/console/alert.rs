@@ -5,9 +5,9 @@ use maud::{Markup, html};
 use uuid::Uuid;
 use wingbeat_track::{
     model::AlertStatus,
+    model::PastReport,
     plot::Chart,
     store::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, StoredAlert},
-    model::PastReport,
 };
 
 use super::{
@@ -170,20 +170,15 @@ fn range_link(
     let is_web = forge.starts_with("https://") || forge.starts_with("http://");
     let short = |hash: &str| wingbeat_track::model::short_hash(hash).to_owned();
     (is_web && first != last).then(|| {
-        (
-            format!("{}...{}", short(first), short(last)),
-            format!("{forge}/compare/{first}...{last}"),
-        )
+        (format!("{}...{}", short(first), short(last)), format!("{forge}/compare/{first}...{last}"))
     })
 }
 
 /// The form that settles it, for those who may.
 fn settling(visit: &Visit, stored: &StoredAlert) -> Markup {
     let action = visit.at(format_args!("alerts/{}", stored.alert.uuid));
-    let (is_active, is_silenced) = (
-        stored.alert.status == AlertStatus::Active,
-        stored.alert.status == AlertStatus::Silenced,
-    );
+    let (is_active, is_silenced) =
+        (stored.alert.status == AlertStatus::Active, stored.alert.status == AlertStatus::Silenced);
     html! {
         @if visit.may(Right::Write) {
             form class="settle" method="post" action=(action) {

@@ -1,10 +1,6 @@
 //! Alerts: those that are active, and what is to become of them.
 
-use axum::{
-    Form,
-    extract::Path,
-    response::Redirect,
-};
+use axum::{Form, extract::Path, response::Redirect};
 use maud::{Markup, html};
 use serde::Deserialize;
 use uuid::Uuid;
@@ -17,7 +13,7 @@ use wingbeat_track::{
 use super::{
     layout::{Page, Tab},
     links::Params,
-    parts::{Part, commit, day, moment, name, percent, select, Tone},
+    parts::{Part, Tone, commit, day, moment, name, percent, select},
     visit::Visit,
 };
 use crate::{ApiError, access::Right, storage::StorageError};
@@ -119,7 +115,7 @@ fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
 pub(super) fn table(visit: &Visit, alerts: &[&StoredAlert]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
-            table {
+            table class="alerted stacked" {
                 thead { tr {
                     th { "Benchmark" } th { "Measure" } th class="number" { "Value" }
                     th class="number" { "Limit" } th class="number" { "Change" } th { "Status" }

@@ -67,7 +67,8 @@ fn of_series(row: Option<&series::SeriesRow>) -> Badge {
         return Badge { left, right, tone: Tone::Neutral };
     };
     let value = row.measure.ladder().format(row.newest.value);
-    let recent = row.last_change_point.as_ref().filter(|it| it.is_recent).and_then(|it| it.relative);
+    let recent =
+        row.last_change_point.as_ref().filter(|it| it.is_recent).and_then(|it| it.relative);
     Badge {
         left: format!("{} {}", row.benchmark, row.measure.name),
         right: match recent {
@@ -87,7 +88,8 @@ fn of_alerts(alerts: usize) -> Badge {
 }
 
 fn draw(badge: &Badge) -> Markup {
-    let [left, right] = [&badge.left, &badge.right].map(|text| wingbeat_text::shortened(text, LETTERS_MAX));
+    let [left, right] =
+        [&badge.left, &badge.right].map(|text| wingbeat_text::shortened(text, LETTERS_MAX));
     // Of a sans-serif letter of 11 pixels; texts are fitted to it.
     let width = |text: &str| wingbeat_text::width(text) as f64 * 6.4;
     let (first, second) = (width(&left), width(&right));

@@ -19,7 +19,9 @@ use super::{
     },
     layout::{Page, Tab},
     links::{Params, encoded},
-    parts::{Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable},
+    parts::{
+        Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable,
+    },
     visit::Visit,
 };
 use crate::ApiError;
@@ -39,7 +41,8 @@ pub(super) async fn ask(visit: Visit, params: Params) -> Result<Response, ApiErr
     }
     let read = visit.read(|databases, project| {
         let known = databases.results.known(&project.stored)?;
-        let filter = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let filter =
+            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
         Ok((known, databases.results.reports(&filter, OFFERED)?))
     });
     let (known, reports) = read.await?;
@@ -57,7 +60,8 @@ pub(super) async fn show(
     Path((_, sides)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
-    let Some((before, after)) = sides.split_once("..").filter(|(a, b)| !a.is_empty() && !b.is_empty())
+    let Some((before, after)) =
+        sides.split_once("..").filter(|(a, b)| !a.is_empty() && !b.is_empty())
     else {
         return Err(ApiError::bad_request(
             "this address names no two sides: it ends with BEFORE..AFTER, each a branch, a commit or a report",
@@ -147,7 +151,8 @@ fn sides_of(visit: &Visit, comparison: &Comparison) -> Markup {
             }
         }
     };
-    let back = visit.at(format_args!("compare/{}..{}", comparison.after.uuid, comparison.before.uuid));
+    let back =
+        visit.at(format_args!("compare/{}..{}", comparison.after.uuid, comparison.before.uuid));
     html! {
         div class="sides" {
             (side("Before", &comparison.before))
@@ -178,7 +183,7 @@ fn summary(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) 
         @if comparison.rows.is_empty() {
             p { "Both have no metric in common. " a href=(visit.at("compare")) { "Compare something else" } }
         } @else {
-            div class="scroll" tabindex="0" role="region" aria-label="Summary" {
+            div class="scroll fit" tabindex="0" role="region" aria-label="Summary" {
                 table class="summary" {
                     thead { tr {
                         th { "Measure" } th class="number" { "Worse" } th class="number" { "Better" }
@@ -244,7 +249,7 @@ fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> 
         }
         @if !rows.is_empty() {
             div class="scroll" tabindex="0" role="region" aria-label="Metrics" {
-                table data-sort[rows.len() <= ROWS] {
+                table class="compared stacked" data-sort[rows.len() <= ROWS] {
                     thead { tr {
                         (head("Benchmark", "benchmark", false)) (head("Measure", "measure", false))
                         (head("Before", "before", true)) (head("After", "after", true))
@@ -260,7 +265,8 @@ fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> 
 }
 
 fn row_filter(path: &str, params: &Params, comparison: &Comparison) -> Markup {
-    let measures = comparison.measures.iter().map(|it| (it.measure.slug.as_str(), &*it.measure.name));
+    let measures =
+        comparison.measures.iter().map(|it| (it.measure.slug.as_str(), &*it.measure.name));
     html! {
         form class="filter" method="get" action=(path) role="search" {
             (select("Measure", "measure", Some("all"), measures, params.get("measure")))
@@ -333,18 +339,20 @@ fn line(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> Markup {
 }
 
 fn missing(comparison: &Comparison) -> Markup {
-    let side = |words: &str, missing: &[(wingbeat_track::model::BenchmarkName, wingbeat_track::model::Slug)]| {
-        html! {
-            @if !missing.is_empty() {
-                details {
-                    summary { (plural(missing.len(), "metric")) " " (words) }
-                    ul { @for (benchmark, measure) in missing.iter().take(ROWS) {
-                        li { (name(benchmark.as_str())) " " span class="quiet" { (measure) } }
-                    } }
+    let side =
+        |words: &str,
+         missing: &[(wingbeat_track::model::BenchmarkName, wingbeat_track::model::Slug)]| {
+            html! {
+                @if !missing.is_empty() {
+                    details {
+                        summary { (plural(missing.len(), "metric")) " " (words) }
+                        ul { @for (benchmark, measure) in missing.iter().take(ROWS) {
+                            li { (name(benchmark.as_str())) " " span class="quiet" { (measure) } }
+                        } }
+                    }
                 }
             }
-        }
-    };
+        };
     html! {
         (side("only before", &comparison.only_before))
         (side("only after", &comparison.only_after))

@@ -59,8 +59,12 @@ fn is_page(response: &Response) -> bool {
 fn unnamed(status: StatusCode) -> String {
     match status {
         StatusCode::NOT_FOUND => "there is nothing at this address".to_owned(),
-        StatusCode::METHOD_NOT_ALLOWED => "this address does not take what was sent to it".to_owned(),
-        StatusCode::PAYLOAD_TOO_LARGE => "what was sent is larger than this server takes".to_owned(),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            "this address does not take what was sent to it".to_owned()
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            "what was sent is larger than this server takes".to_owned()
+        }
         _ => "the form or the address cannot be read; go back and fill it in again".to_owned(),
     }
 }

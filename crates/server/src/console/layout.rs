@@ -151,7 +151,7 @@ fn account(caller: &Caller, address: &str) -> Markup {
             @match caller {
                 Caller::User { role, .. } => {
                     span class="quiet role" { "signed in as " (word(*role)) }
-                    a href="/account" { "Account" }
+                    a href="/console/account" { "Account" }
                     form method="post" action="/auth/logout" { button class="link" { "Sign out" } }
                 }
                 _ => a href={ "/auth/login?next=" (encoded(address)) } { "Sign in" }

@@ -83,8 +83,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let Query(mut all): Query<Vec<(String, String)>> =
-            Query::try_from_uri(&parts.uri).map_err(|error| {
+        let Query(mut all): Query<Vec<(String, String)>> = Query::try_from_uri(&parts.uri)
+            .map_err(|error| {
                 ApiError::bad_request(format!("the query of this address cannot be read: {error}"))
             })?;
         all.retain(|(_, value)| !value.trim().is_empty());

@@ -60,7 +60,8 @@ pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiE
         Ok(found) => found,
         Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("embed"))).into_response()),
     };
-    let address = format!("{}{}", visit.app.settings.public_url, params.only(&OWN).at(&visit.at("plot")));
+    let address =
+        format!("{}{}", visit.app.settings.public_url, params.only(&OWN).at(&visit.at("plot")));
     let content = html! {
         h1 { a href=(address) target="_blank" rel="noopener" { bdi { (visit.project.name) } } }
         (figures(&chart)?)
@@ -181,7 +182,11 @@ pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
             }
             div class="key-signs" { (PreEscaped(parts.key)) }
             (PreEscaped(TOOLS))
-            @for figure in &parts.figures { figure { (PreEscaped(figure)) } }
+            @for (panel, figure) in chart.panels.iter().zip(&parts.figures) {
+                // Where there is no room for a whole chart, its own title is out of sight.
+                p class="narrow name" { (panel.name()) }
+                figure { (PreEscaped(figure)) }
+            }
             @for line in &parts.footer { p class="quiet" { (line) } }
             div id="tip" role="status" hidden {}
             script type="application/json" id="data" { (PreEscaped(&parts.data)) }

@@ -200,7 +200,7 @@ fn summary(lines: &[Line<'_>]) -> String {
 fn table(visit: &Visit, report: &Report, lines: &[Line<'_>]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Metrics" {
-            table data-sort="" {
+            table class="metrics stacked" data-sort="" {
                 thead { tr {
                     th { "Benchmark" } th { "Measure" } th class="number" { "Value" }
                     th class="number" { "Baseline" } th class="number" { "Change" }

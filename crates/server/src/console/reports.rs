@@ -58,10 +58,7 @@ fn filter(path: &str, params: &Params, known: &Known) -> Markup {
 }
 
 /// Reports in lines.
-pub(super) fn table<'a>(
-    visit: &Visit,
-    reports: impl Iterator<Item = &'a ReportSummary>,
-) -> Markup {
+pub(super) fn table<'a>(visit: &Visit, reports: impl Iterator<Item = &'a ReportSummary>) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Reports" {
             table {

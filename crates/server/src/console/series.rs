@@ -120,11 +120,12 @@ fn table(visit: &Visit, params: &Params, rows: &[SeriesRow], sorted: (&str, bool
     let has_testbeds = rows.iter().any(|row| row.testbed != rows[0].testbed);
     let part = Part::of(params, rows.len(), ROWS);
     let head = |text, key, is_number| sortable(text, key, (params, &visit.base), sorted, is_number);
-    let plot_all = params.only(&["branch", "testbed", "measure", "benchmark"]).at(&visit.at("plot"));
+    let plot_all =
+        params.only(&["branch", "testbed", "measure", "benchmark"]).at(&visit.at("plot"));
     html! {
         p class="quiet" { (grouped(rows.len())) " series · " a href=(plot_all) { "plot them" } }
         div class="scroll" tabindex="0" role="region" aria-label="Series" {
-            table class="series" data-sort[rows.len() <= ROWS] {
+            table class="series stacked" data-sort[rows.len() <= ROWS] {
                 thead { tr {
                     (head("Benchmark", "benchmark", false))
                     (head("Measure", "measure", false))
@@ -168,12 +169,12 @@ fn line(visit: &Visit, row: &SeriesRow, has_testbeds: bool) -> Markup {
             td { a class="plain" href=(plot) aria-label="Plot" tabindex="-1" { (spark(&row.spark, tone)) } }
             @if let Some(change) = change {
                 @let tone = change.relative.map_or(Tone::Neutral, |it| Tone::of(it, measure));
-                td class="number" data-value=(change.time.unix_timestamp()) {
+                td data-value=(change.time.unix_timestamp()) {
                     (percent(change.relative, tone)) " "
                     a href={ (visit.at("reports/")) (change.report) } { (day(change.time)) } " "
                     (commit(change.hash.as_deref(), forge))
                 }
-            } @else { td class="number quiet" { "none" } }
+            } @else { td class="quiet" { "none" } }
         }
     }
 }

@@ -55,7 +55,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Page, ApiError>
         }
         h2 { "Keys and members" }
         p { a href=(visit.at("keys")) { "Keys of this project" } " let CI send results. "
-            @if visit.may(Right::Admin) { a href="/users" { "Users" } " of this server read and change it." }
+            @if visit.may(Right::Admin) { a href="/console/users" { "Users" } " of this server read and change it." }
         }
         h2 { "Badge" }
         p { img src={ (visit.at("badge.svg")) } alt="Badge of this project"; }

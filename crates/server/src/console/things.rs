@@ -89,7 +89,10 @@ pub(super) async fn testbeds(visit: Visit, params: Params) -> Result<Page, ApiEr
     list(visit, params, Kind::Testbeds).await
 }
 
-pub(super) async fn benchmark(visit: Visit, path: Path<(String, String)>) -> Result<Page, ApiError> {
+pub(super) async fn benchmark(
+    visit: Visit,
+    path: Path<(String, String)>,
+) -> Result<Page, ApiError> {
     one(visit, path, Kind::Benchmarks).await
 }
 
@@ -164,9 +167,8 @@ async fn one(
         let names = kind.names(&known);
         let slug = wingbeat_track::model::Slug::of(&asked);
         let found = names.iter().find(|name| **name == asked);
-        let found = found.or_else(|| {
-            names.iter().find(|name| wingbeat_track::model::Slug::of(name) == slug)
-        });
+        let found = found
+            .or_else(|| names.iter().find(|name| wingbeat_track::model::Slug::of(name) == slug));
         let Some(found) = found.cloned() else {
             let asked: String = asked.chars().take(80).collect();
             let kind = kind.field();

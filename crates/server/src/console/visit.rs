@@ -50,9 +50,11 @@ impl Visit {
         &self,
         job: impl FnOnce(&mut Databases) -> Result<T, E> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.app.storage.write(|databases| job(databases).map_err(Into::into)).await.map_err(
-            |error: StorageError| error.into(),
-        )
+        self.app
+            .storage
+            .write(|databases| job(databases).map_err(Into::into))
+            .await
+            .map_err(|error: StorageError| error.into())
     }
 }
 

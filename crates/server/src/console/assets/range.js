@@ -2,6 +2,8 @@
 // an address that shows the same again.
 const rangeText = document.getElementById("range-text"), links = document.getElementById("range-links");
 const compareLink = document.getElementById("range-compare"), rest = document.getElementById("range-rest");
+// Where there is no room for a whole chart, its newest values are in sight.
+for (const figure of figures) figure.scrollLeft = figure.scrollWidth;
 if (rangeText) {
   const rows = [...document.querySelectorAll("#range tr[data-place]")];
   const whole = rangeText.textContent, wasOpen = rest?.open, address = location.href;

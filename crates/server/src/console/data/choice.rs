@@ -6,9 +6,7 @@ use wingbeat_track::{
     store::{Known, ReportFilter},
 };
 
-use crate::{
-    ApiError, console::links::Params, registry::Project, storage::Databases,
-};
+use crate::{ApiError, console::links::Params, registry::Project, storage::Databases};
 
 /// Branches that a project's history is mostly on.
 const MAIN_BRANCHES: [&str; 3] = ["main", "master", "trunk"];

@@ -6,7 +6,7 @@ use time::Duration;
 use wingbeat_track::{
     decide::{self, ReportInput, Series},
     model::{
-        BenchmarkName, Measure, Outcome, Past, Report, Slug, ThresholdModel, Verdict,
+        BenchmarkName, Limit, Measure, Outcome, Past, Report, Slug, ThresholdModel, Verdict,
         threshold::Test,
     },
     store::{HistoryLimits, Store},
@@ -74,13 +74,14 @@ pub(crate) fn compare(
     let first = first_values(&before);
     let mut rows = Vec::new();
     let mut only_after = Vec::new();
-    for ((iteration, benchmark, measure, metric), verdict) in after.metrics().zip(verdicts) {
+    for ((iteration, benchmark, measure, metric), mut verdict) in after.metrics().zip(verdicts) {
         if iteration > 0 {
             continue;
         }
         match first.get(&(&benchmark.name, &measure.slug)) {
             Some((other, value)) if other.units == measure.units => {
                 let change = (metric.value - value) / value.abs();
+                agree(&mut verdict, change);
                 rows.push(CompareRow {
                     benchmark: benchmark.name.clone(),
                     measure: measure.clone(),
@@ -95,12 +96,28 @@ pub(crate) fn compare(
     }
     let second = first_values(&after);
     let missing = first.keys().filter(|key| !second.contains_key(*key));
-    let mut only_before: Vec<_> = missing.map(|(name, slug)| ((*name).clone(), (*slug).clone())).collect();
+    let mut only_before: Vec<_> =
+        missing.map(|(name, slug)| ((*name).clone(), (*slug).clone())).collect();
     only_before.sort();
     let environment = after.environment.changes_since(&before.environment);
     let measures = measures(&rows);
     drop((first, second));
     Ok(Comparison { before, after, rows, only_before, only_after, measures, environment })
+}
+
+/// The verdict is about the history that ends with the first report. Where that one has the new level
+/// already, nothing changed between both.
+fn agree(verdict: &mut Verdict, change: f64) {
+    let is_agreed = match verdict.limit {
+        Some(Limit::Upper) => change > 0.0,
+        Some(Limit::Lower) => change < 0.0,
+        None => true,
+    };
+    if !is_agreed {
+        verdict.outcome = Outcome::NoChange;
+        verdict.limit = None;
+        "the first report has this level already".clone_into(&mut verdict.reason);
+    }
 }
 
 /// The values of the first iteration.

@@ -1,0 +1,61 @@
+//! Projects with made-up histories: the demonstration has one, and the tests in a browser have more.
+
+mod history;
+mod hostile;
+mod judge;
+
+use std::error::Error;
+
+use time::OffsetDateTime;
+use wingbeat_server::{
+    App,
+    registry::{NewProject, Visibility},
+    storage::{Databases, StorageError},
+};
+use wingbeat_track::model::{ProjectName, Report, Slug};
+
+/// Makes the article's project with so many days of history.
+pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> {
+    let now = OffsetDateTime::now_utc();
+    let url = Some("https://github.com/example/fun-xdp");
+    fill(app, "fun-xdp", "fun-xdp", url, |project| history::reports(project, now, days)).await
+}
+
+/// Makes a project whose names attack pages, as `hostile`, and one with reports of 5,000 metrics, as `large`.
+pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
+    let now = OffsetDateTime::now_utc();
+    let hostile = |project: &ProjectName| hostile::reports(project, now);
+    fill(app, hostile::PROJECT, "hostile", Some("javascript:alert(3)//"), hostile).await?;
+    fill(app, "large", "large", None, |project| hostile::large(project, now)).await
+}
+
+/// Makes a project and judges its reports one after the other, as if they had come so.
+async fn fill(
+    app: &App,
+    name: &str,
+    slug: &str,
+    url: Option<&str>,
+    reports: impl FnOnce(&ProjectName) -> Vec<Report>,
+) -> Result<(), Box<dyn Error>> {
+    let new = NewProject {
+        name: ProjectName::new(name)?,
+        slug: Some(Slug::of(slug)),
+        url: url.map(str::to_owned),
+        visibility: Visibility::Public,
+    };
+    let make = move |databases: &mut Databases| {
+        let now = OffsetDateTime::now_utc();
+        databases.registry.create_project(&new, now).map_err(StorageError::from)
+    };
+    let project = app.storage.write(make).await?;
+    for report in reports(&project.stored) {
+        let judge = move |databases: &mut Databases| {
+            judge::store(&mut databases.results, report).map_err(StorageError::from)
+        };
+        app.storage.write(judge).await?;
+    }
+    let settle = move |databases: &mut Databases| {
+        judge::settle_old(&mut databases.results, &project.stored).map_err(StorageError::from)
+    };
+    Ok(app.storage.write(settle).await?)
+}
