@@ -5,7 +5,7 @@
 
 mod invented;
 
-use std::{error::Error, net::SocketAddr, path::PathBuf};
+use std::{error::Error, net::SocketAddr};
 
 use tokio::net::TcpListener;
 use wingbeat_server::{App, service::serve, settings::Settings};
@@ -13,12 +13,10 @@ use wingbeat_server::{App, service::serve, settings::Settings};
 /// Days of history.
 const DAYS: i64 = 365;
 
-const USAGE: &str = "usage: demo FOLDER [--listen ADDRESS:PORT] [--days N] [--trials]";
+const USAGE: &str = "usage: demo [--listen ADDRESS:PORT] [--days N] [--trials]";
 
 /// What is asked for on the command line.
 struct Wishes {
-    /// An empty folder for the databases.
-    folder: PathBuf,
     listen: SocketAddr,
     days: i64,
     /// Whether the projects of the tests are to be there too.
@@ -26,9 +24,8 @@ struct Wishes {
 }
 
 fn wishes(mut arguments: impl Iterator<Item = String>) -> Result<Wishes, Box<dyn Error>> {
-    let folder = arguments.next().ok_or(USAGE)?.into();
     let listen = SocketAddr::from(([127, 0, 0, 1], 6610));
-    let mut wishes = Wishes { folder, listen, days: DAYS, has_trials: false };
+    let mut wishes = Wishes { listen, days: DAYS, has_trials: false };
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--trials" => wishes.has_trials = true,
@@ -46,7 +43,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(wishes.listen).await?;
     let listen = listener.local_addr()?;
     let public_url = format!("http://{listen}");
-    let settings = Settings { listen, public_url, ..Settings::of(&wishes.folder) };
+    // It goes when the server has stopped.
+    let folder = tempfile::tempdir()?;
+    let settings = Settings { listen, public_url, ..Settings::of(folder.path()) };
     let app = App::open(settings)?;
     invented::article(&app, wishes.days).await?;
     if wishes.has_trials {
@@ -57,5 +56,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // A signal that cannot be waited for ends the program by itself.
         let _ = tokio::signal::ctrl_c().await;
     };
+    println!("Ctrl-C stops it; nothing is kept.");
     Ok(serve(app, listener, stop).await?)
 }

@@ -148,7 +148,7 @@ async function sorting() {
   const first = (page) => page.locator("table tbody tr").first().locator("th").textContent();
   const { page, name, close } = await open(`${article}?measure=latency&testbed=ci-runner`);
   let requests = 0;
-  page.on("request", () => { requests++; });
+  page.on("request", (request) => { if (request.isNavigationRequest()) requests++; });
   await page.locator("thead").getByText("Newest").click();
   const sorted = await first(page);
   check(requests === 0 && sorted === "loader/attach", `${name}: ${sorted} comes first after ${requests} requests`);
