@@ -3,10 +3,34 @@
 //! Each route has a [`Right`]. [`Route::mount`] puts the check before the handler, so that none can be
 //! forgotten, and a test goes through the table: each role on each route.
 
+mod address;
 mod authorize;
+mod cookies;
 mod credentials;
+mod limits;
+mod origin;
+mod passwords;
+mod secrets;
 
-use axum::{Router, http::Method, routing::MethodRouter};
+use std::{
+    convert::Infallible,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, FromRequestParts},
+    http::{Method, request::Parts},
+    routing::MethodRouter,
+};
+
+pub use self::{
+    cookies::Cookies,
+    credentials::SESSION_IDLE,
+    limits::{SignInLimits, TooMany},
+    passwords::{PASSWORD_BYTES_MIN, Passwords, fault as password_fault},
+    secrets::{Digest, KeyKind, KeyText, NoRandomness, digest, random_text},
+};
 
 use crate::{App, registry::Project};
 
@@ -23,6 +47,18 @@ pub enum Role {
     /// Manages users, and deletes projects.
     Admin,
 }
+
+/// What the checks share.
+#[derive(Debug)]
+pub struct Access {
+    pub cookies: Cookies,
+    pub passwords: Passwords,
+    pub limits: SignInLimits,
+}
+
+/// The address that a request comes from, as far as trusted proxies say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +113,27 @@ pub struct Route {
     handler: MethodRouter<App>,
     /// Whether a refusal is a page, or sends a browser to sign in.
     is_page: bool,
+}
+
+impl Access {
+    /// For a server with that public URL.
+    pub fn of(public_url: &str) -> Self {
+        Self {
+            cookies: Cookies::of(public_url),
+            passwords: Passwords::default(),
+            limits: SignInLimits::default(),
+        }
+    }
+}
+
+impl FromRequestParts<App> for ClientAddress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        let peer = peer.map_or((Ipv4Addr::UNSPECIFIED, 0).into(), |it| it.0);
+        Ok(Self(address::client(&parts.headers, peer, app.settings.proxies)))
+    }
 }
 
 impl Route {
