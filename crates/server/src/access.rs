@@ -29,24 +29,14 @@ pub use self::{
     credentials::SESSION_IDLE,
     limits::{SignInLimits, TooMany},
     passwords::{PASSWORD_BYTES_MIN, Passwords, fault as password_fault},
-    secrets::{Digest, KeyKind, KeyText, NoRandomness, digest, random_text},
+    secrets::{KeyKind, KeyText, NoRandomness, digest, random_text},
 };
+pub use crate::registry::{Digest, Role};
 
 use crate::{App, registry::Project};
 
-/// What a user may do, from least to most.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Reads all projects.
-    Reader,
-    /// Sends results, and changes what belongs to projects.
-    Member,
-    /// Manages users, and deletes projects.
-    Admin,
-}
+/// How long a link is good that lets somebody choose a password.
+pub const INVITE_LIFETIME: time::Duration = time::Duration::days(3);
 
 /// What the checks share.
 #[derive(Debug)]

@@ -21,14 +21,17 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 pub use self::{
     invites::Invite,
-    keys::{Key, KeyHolder, KeyOwner, NewKey},
+    keys::{Key, KeyHolder, KeyOwner, NewKey, key_name_fault},
     projects::{NewProject, Project, ProjectChange, Visibility},
     sessions::Session,
-    users::{NewUser, User, UserRefusal},
+    users::{NewUser, Role, User, UserRefusal, user_fault},
 };
 
 /// How long a connection waits for another process that writes, as a backup tool may.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// SHA-256 of a secret: all that is kept of it.
+pub type Digest = [u8; 32];
 
 /// What a server knows besides results.
 #[derive(Debug)]

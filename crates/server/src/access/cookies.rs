@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 use time::Duration;
 
-use super::secrets::{Digest, digest};
+use super::{Digest, secrets::digest};
 
 /// How the cookie is called and kept, which depends on how people reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

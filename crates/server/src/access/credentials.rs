@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, header};
 use time::{Duration, OffsetDateTime};
 
-use super::{Caller, Cookies, KeyText, Means, secrets::Digest};
+use super::{Caller, Cookies, Digest, KeyText, Means};
 use crate::{
     ApiError,
     registry::{KeyHolder, Registry, RegistryError, Session},

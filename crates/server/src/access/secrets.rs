@@ -6,8 +6,7 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 of a secret.
-pub type Digest = [u8; 32];
+use crate::registry::Digest;
 
 /// The kinds of keys that the `bencher` client knows by how they begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +32,12 @@ const TOKEN_TAIL: &str = "d2luZ2JlYXQ";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the system's random source failed: {0}; try again")]
 pub struct NoRandomness(getrandom::Error);
+
+impl From<NoRandomness> for crate::ApiError {
+    fn from(error: NoRandomness) -> Self {
+        Self::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    }
+}
 
 impl KeyKind {
     fn beginning(self) -> &'static str {

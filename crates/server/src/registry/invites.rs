@@ -5,11 +5,10 @@ use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
 
 use super::{
-    NewUser, Registry, RegistryError, User, UserRefusal,
+    Digest, NewUser, Registry, RegistryError, User, UserRefusal,
     columns::Time,
     users::{COLUMNS, user},
 };
-use crate::access::Digest;
 
 /// Whom a link is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +103,7 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::access::Role;
+    use crate::registry::Role;
 
     #[test]
     fn the_first_link_makes_one_admin() {

@@ -5,11 +5,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    Registry, RegistryError, User,
+    Digest, Registry, RegistryError, User,
     columns::Time,
     users::{COLUMNS as USER_COLUMNS, user},
 };
-use crate::access::Digest;
 
 /// Whose key it is, by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -176,6 +175,13 @@ impl Registry {
     }
 }
 
+/// Why a name is not taken for a key, in words. `None` if it is.
+pub fn key_name_fault(name: &str) -> Option<&'static str> {
+    let is_plain = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    (!is_plain || name.chars().count() > 64)
+        .then_some("a key's name has 1 to 64 characters: name what uses it, as `ci` does")
+}
+
 fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
     let owner = match row.get::<_, Option<i64>>("project")? {
         Some(project) => KeyOwner::Project(project),
@@ -197,7 +203,7 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::{access::Role, registry::NewUser};
+    use crate::registry::{NewUser, Role};
 
     #[test]
     fn a_key_works_until_it_is_revoked_or_expires() {

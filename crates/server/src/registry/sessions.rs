@@ -4,11 +4,10 @@ use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
 
 use super::{
-    Registry, RegistryError, User,
+    Digest, Registry, RegistryError, User,
     columns::Time,
     users::{COLUMNS, user},
 };
-use crate::access::Digest;
 
 /// A browser that is signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +94,7 @@ mod tests {
     use time::Duration;
 
     use super::*;
-    use crate::{access::Role, registry::NewUser};
+    use crate::registry::{NewUser, Role};
 
     #[test]
     fn sessions_end_in_time_and_with_a_lock() {

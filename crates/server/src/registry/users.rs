@@ -6,7 +6,20 @@ use uuid::Uuid;
 use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
-use crate::access::Role;
+
+/// What a user may do, from least to most.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reads all projects.
+    Reader,
+    /// Sends results, and changes what belongs to projects.
+    Member,
+    /// Manages users, and deletes projects.
+    Admin,
+}
 
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -237,6 +250,22 @@ impl Registry {
         let write = || self.connection.prepare_cached(sql)?.execute(params![Time(now), who, what]);
         write().map(drop).map_err(self.error("noting a change"))
     }
+}
+
+/// Why a name or an address is not taken for a user, in words. `None` if both are.
+pub fn user_fault(new: &NewUser) -> Option<String> {
+    let is_plain = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
+    let is_email = |text: &str| {
+        let is_part = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+        let parts = text.split_once('@');
+        parts.is_some_and(|(name, host)| is_part(name) && is_part(host)) && text.len() <= 254
+    };
+    if !is_plain(&new.name) || new.name.chars().count() > 64 {
+        return Some("a user's name has 1 to 64 characters".to_owned());
+    }
+    (!is_plain(&new.email) || !is_email(&new.email)).then(|| {
+        format!("{:?} is no email address: it has to be like `ada@example.org`", new.email)
+    })
 }
 
 /// Addresses are compared without regard to case, as mail servers do.

@@ -17,14 +17,11 @@ use tracing_subscriber::EnvFilter;
 use super::serve;
 use crate::{
     App,
-    access::{NoRandomness, digest, random_text},
+    access::{INVITE_LIFETIME, NoRandomness, digest, random_text},
     registry::RegistryError,
     settings::Settings,
     storage::{Claim, Storage, StorageError},
 };
-
-/// How long the link for the first admin is good.
-const INVITE_LIFETIME: time::Duration = time::Duration::days(3);
 
 /// Threads that answer. Databases are read by threads of their own.
 const THREADS_MAX: usize = 4;
