@@ -147,6 +147,16 @@ impl Route {
         Self { method, path, right, handler, is_page: true }
     }
 
+    /// The same with another handler, for tests of what is checked before it.
+    pub fn with_handler(self, handler: MethodRouter<App>) -> Self {
+        Self { handler, ..self }
+    }
+
+    /// Whether a refusal sends a browser to sign in.
+    pub fn is_page(&self) -> bool {
+        self.is_page
+    }
+
     /// Adds routes to a router, each behind its check.
     pub fn mount(routes: Vec<Self>, router: Router<App>, app: &App) -> Router<App> {
         routes.into_iter().fold(router, |router, route| {

@@ -50,11 +50,9 @@ impl Metrics {
                 write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {value}\n");
         };
         gauge("wingbeat_write_queue_length", "Writes that wait.", "", storage.waiting() as u64);
-        for file in [RESULTS, REGISTRY] {
-            let name = format!("wingbeat_{}_bytes", file.replace('.', "_"));
-            let bytes = bytes_of(&storage.folder().join(file));
-            gauge(&name, "Size of a database with its log, in bytes.", "", bytes);
-        }
+        let bytes = |file| bytes_of(&storage.folder().join(file));
+        let help = "Size of both databases with their logs, in bytes.";
+        gauge("wingbeat_database_bytes", help, "", bytes(RESULTS) + bytes(REGISTRY));
         if let Some(bytes) = resident_bytes() {
             gauge("process_resident_memory_bytes", "Resident memory, in bytes.", "", bytes);
         }

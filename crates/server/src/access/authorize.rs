@@ -35,6 +35,14 @@ impl Check {
     }
 }
 
+/// What `{project}` of a path names.
+enum Named {
+    /// There is none in the path.
+    Nothing,
+    Unknown(String),
+    Project(Box<Project>),
+}
+
 /// Finds out who asks and which project the path names, and lets the request through if the route's right is
 /// there. Handlers take both as [`axum::Extension`]: the [`Caller`], and the [`Project`] of a `{project}`.
 pub(super) async fn authorize(
@@ -49,11 +57,20 @@ pub(super) async fn authorize(
         Ok(presented) => presented,
         Err(error) => return error.into_response(),
     };
-    let (resolved, project) = match look_up(&check, presented, names.get("project")).await {
+    let (resolved, named) = match look_up(&check, presented, names.get("project")).await {
         Ok(found) => found,
         Err(error) => return error.into_response(),
     };
     let Resolved { caller, renewal } = resolved;
+    let project = match named {
+        Named::Project(project) => Some(*project),
+        Named::Nothing => None,
+        // Whoever is not signed in is asked to, as for a project that is internal.
+        Named::Unknown(_) if check.is_page && caller == Caller::Anonymous => {
+            return to_sign_in(request.uri(), request.method());
+        }
+        Named::Unknown(name) => return no_project(&name).into_response(),
+    };
     if !caller.has(check.right, project.as_ref()) {
         return refuse(&check, &caller, project.as_ref(), request.uri(), request.method());
     }
@@ -102,7 +119,7 @@ async fn look_up(
     check: &Check,
     presented: Presented,
     name: Option<&String>,
-) -> Result<(Resolved, Option<Project>), ApiError> {
+) -> Result<(Resolved, Named), ApiError> {
     let name = name.cloned();
     let now = OffsetDateTime::now_utc();
     let found = check.app.storage.read(move |databases| {
@@ -114,10 +131,13 @@ async fn look_up(
         Ok::<_, ApiError>((resolved, name, project))
     });
     let (resolved, name, project) = found.await?;
-    match (name, project) {
-        (Some(name), Some(None)) => Err(no_project(&name)),
-        (_, project) => Ok((resolved, project.flatten())),
-    }
+    Ok((
+        resolved,
+        name.zip(project).map_or(Named::Nothing, |(name, project)| match project {
+            Some(project) => Named::Project(Box::new(project)),
+            None => Named::Unknown(name),
+        }),
+    ))
 }
 
 /// Refuses as Bencher's server does: who may not see a project learns no more than that it may be private;
@@ -131,9 +151,7 @@ fn refuse(
 ) -> Response {
     let is_visible = caller.has(Right::Read, project) || project.is_none();
     if *caller == Caller::Anonymous && check.is_page {
-        // What a form sent is lost by the detour, and its address may be no page.
-        let next = if method.is_safe() { encoded(uri) } else { "/".to_owned() };
-        return Redirect::to(&format!("/auth/login?next={next}")).into_response();
+        return to_sign_in(uri, method);
     }
     let error = match (project, caller) {
         (Some(project), _) if !is_visible => no_project(project.slug.as_str()),
@@ -144,6 +162,12 @@ fn refuse(
         _ => ApiError::new(StatusCode::FORBIDDEN, "this key or user may not do that"),
     };
     error.into_response()
+}
+
+fn to_sign_in(uri: &Uri, method: &Method) -> Response {
+    // What a form sent is lost by the detour, and its address may be no page.
+    let next = if method.is_safe() { encoded(uri) } else { "/".to_owned() };
+    Redirect::to(&format!("/auth/login?next={next}")).into_response()
 }
 
 fn no_project(name: &str) -> ApiError {

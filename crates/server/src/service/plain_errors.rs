@@ -13,6 +13,9 @@ use crate::ApiError;
 /// Bytes of such an error that are passed on.
 const TEXT_MAX: usize = 4096;
 
+/// How the error of a bounded body ends.
+const TOO_LARGE: &str = "length limit exceeded";
+
 /// Turns errors in plain text into those of the API.
 pub(super) async fn explain(request: Request, next: Next) -> Response {
     let method = request.method().clone();
@@ -26,6 +29,9 @@ pub(super) async fn explain(request: Request, next: Next) -> Response {
     }
     let allow = response.headers().get(header::ALLOW).cloned();
     let text = text(response).await;
+    // An extractor knows the bound only where nothing stands between, as unpacking does.
+    let is_too_large = text.ends_with(TOO_LARGE);
+    let status = if is_too_large { StatusCode::PAYLOAD_TOO_LARGE } else { status };
     let message = match status {
         StatusCode::METHOD_NOT_ALLOWED => format!("there is no {method} at this address"),
         StatusCode::PAYLOAD_TOO_LARGE => {
