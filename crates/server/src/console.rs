@@ -12,6 +12,7 @@
 //! Each page of a project has two addresses, since the `bencher` client prints both: one for public projects
 //! and one for the others. `failure` turns errors into pages.
 
+mod accounts;
 mod alert;
 mod alerts;
 mod assets;
@@ -84,6 +85,7 @@ pub fn routes() -> Vec<Route> {
         routes.push(Route::page(Method::GET, path, Right::Manage, get(settings::show)));
     }
     write(&mut routes, both!("/settings"), Right::Manage, settings::save);
+    routes.extend(accounts::routes());
     routes
 }
 

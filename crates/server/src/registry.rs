@@ -5,8 +5,12 @@
 //! of them is a *thing* with a UUID, and a name and a slug that may change.
 
 mod columns;
+mod invites;
+mod keys;
 mod migrations;
 mod projects;
+mod sessions;
+mod users;
 
 use std::{
     path::{Path, PathBuf},
@@ -15,10 +19,19 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
-pub use self::projects::{NewProject, Project, ProjectChange, Visibility};
+pub use self::{
+    invites::Invite,
+    keys::{Key, KeyHolder, KeyOwner, NewKey, key_name_fault},
+    projects::{NewProject, Project, ProjectChange, Visibility},
+    sessions::Session,
+    users::{NewUser, Role, User, UserRefusal, user_fault},
+};
 
 /// How long a connection waits for another process that writes, as a backup tool may.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// SHA-256 of a secret: all that is kept of it.
+pub type Digest = [u8; 32];
 
 /// What a server knows besides results.
 #[derive(Debug)]
@@ -75,6 +88,16 @@ impl Registry {
     /// A transaction that writes.
     fn writing(&self) -> rusqlite::Result<Transaction<'_>> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+    }
+}
+
+#[cfg(test)]
+impl Registry {
+    /// A registry for a test, in a folder that lasts as long as the test keeps it.
+    fn temporary() -> (tempfile::TempDir, Self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = Self::open(&folder.path().join("server.db")).expect("a registry");
+        (folder, registry)
     }
 }
 

@@ -71,6 +71,5 @@ pub(super) async fn serve(Path(name): Path<String>) -> Result<Response, ApiError
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(file.kind));
     let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
     headers.insert(header::CACHE_CONTROL, forever);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
 }

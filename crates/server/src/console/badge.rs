@@ -54,7 +54,6 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
         (header::CONTENT_TYPE, "image/svg+xml"),
         (header::CACHE_CONTROL, "public, max-age=60"),
         (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

@@ -24,7 +24,7 @@ pub(crate) async fn as_pages(request: Request, next: Next) -> Response {
         return response;
     }
     let error = response.extensions().get::<ApiError>().cloned();
-    let message = error.map_or_else(|| unnamed(status), |error| error.message);
+    let message = error.map_or_else(|| status.to_string(), |error| error.message);
     let title = match status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => "Not allowed",
@@ -53,20 +53,6 @@ fn is_for_machines(path: &str) -> bool {
 fn is_page(response: &Response) -> bool {
     let kind = response.headers().get(header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
-}
-
-/// What to say where only a status is known: a refusal of the router itself.
-fn unnamed(status: StatusCode) -> String {
-    match status {
-        StatusCode::NOT_FOUND => "there is nothing at this address".to_owned(),
-        StatusCode::METHOD_NOT_ALLOWED => {
-            "this address does not take what was sent to it".to_owned()
-        }
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            "what was sent is larger than this server takes".to_owned()
-        }
-        _ => "the form or the address cannot be read; go back and fill it in again".to_owned(),
-    }
 }
 
 /// A message as a sentence.

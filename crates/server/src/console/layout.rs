@@ -1,4 +1,4 @@
-//! What all pages have in common: head, navigation, foot, and the headers that forbid everything else.
+//! What all pages have in common: head, navigation, and a frame for the content.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -9,20 +9,22 @@ use maud::{DOCTYPE, Markup, html};
 use super::{assets::Asset, links::encoded, visit::Visit};
 use crate::access::{Caller, Right, Role};
 
-/// Everything that a page does not need is forbidden. No style and no script stands in it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
-     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-
-/// The same for what other sites may show within theirs.
+/// What other sites may show within theirs. All other pages have the headers that the service sets.
 const EMBEDDED_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-     img-src 'self' data:; base-uri 'none'";
+     img-src 'self' data:; base-uri 'none'; frame-ancestors *";
 
 /// A page: markup with its headers.
 #[derive(Debug)]
 pub(super) struct Page {
     markup: Markup,
     status: StatusCode,
-    policy: &'static str,
+    /// Instead of the usual one.
+    policy: Option<&'static str>,
+}
+
+/// A page of no project, without who asks for it.
+pub(super) fn page(title: &str, content: &Markup) -> Markup {
+    Page::of_failure(title, content).markup
 }
 
 /// The parts of a project, as its navigation names them.
@@ -56,7 +58,7 @@ impl Page {
         Self::with(title, &[], &html! { (header(&head)) main id="content" { (content) } })
     }
 
-    /// A page that tells an error.
+    /// A page of no project, without who asks for it: an error, or a sign-in.
     pub(super) fn of_failure(title: &str, content: &Markup) -> Self {
         Self::with(title, &[], &html! { (header(&crumbs(None))) main id="content" { (content) } })
     }
@@ -82,7 +84,7 @@ impl Page {
     /// A page without navigation that other sites may show.
     pub(super) fn embedded(title: &str, scripts: &[Asset], content: &Markup) -> Self {
         let body = html! { main id="content" class="embedded" { (content) } };
-        Self { policy: EMBEDDED_POLICY, ..Self::with(title, scripts, &body) }
+        Self { policy: Some(EMBEDDED_POLICY), ..Self::with(title, scripts, &body) }
     }
 
     /// The same with another status.
@@ -106,21 +108,16 @@ impl Page {
                 body { a class="skip" href="#content" { "To the content" } (body) }
             }
         };
-        Self { markup, status: StatusCode::OK, policy: POLICY }
+        Self { markup, status: StatusCode::OK, policy: None }
     }
 }
 
 impl IntoResponse for Page {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.markup).into_response();
-        let headers = response.headers_mut();
-        for (name, value) in [
-            (header::CONTENT_SECURITY_POLICY, self.policy),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::REFERRER_POLICY, "no-referrer"),
-            (header::CACHE_CONTROL, "private, no-cache"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
+        if let Some(policy) = self.policy {
+            let policy = HeaderValue::from_static(policy);
+            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         }
         response
     }
