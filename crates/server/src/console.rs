@@ -20,6 +20,7 @@ mod badge;
 mod compare;
 mod data;
 pub(crate) mod failure;
+mod keys;
 mod layout;
 mod links;
 mod parts;
@@ -36,7 +37,7 @@ mod visit;
 use axum::{
     handler::Handler,
     http::Method,
-    routing::{get, post},
+    routing::{MethodRouter, get, post},
 };
 
 use crate::{
@@ -81,10 +82,14 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!("/testbeds/{name}"), things::testbed);
     write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
     write(&mut routes, both!("/alerts/{alert}"), Right::Write, alerts::settle);
-    for path in both!("/settings") {
-        routes.push(Route::page(Method::GET, path, Right::Manage, get(settings::show)));
-    }
-    write(&mut routes, both!("/settings"), Right::Manage, settings::save);
+    let manage = Right::Manage;
+    let managed =
+        |page: MethodRouter<App>| move |path| Route::page(Method::GET, path, manage, page.clone());
+    routes.extend(both!("/settings").map(managed(get(settings::show))));
+    routes.extend(both!("/keys").map(managed(get(keys::list))));
+    write(&mut routes, both!("/settings"), manage, settings::save);
+    write(&mut routes, both!("/keys"), manage, keys::create);
+    write(&mut routes, both!("/keys/{key}/revoke"), manage, keys::revoke);
     routes.extend(accounts::routes());
     routes
 }

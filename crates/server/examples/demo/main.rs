@@ -52,6 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         invented::trials(&app).await?;
     }
     println!("http://{listen}/perf/fun-xdp");
+    println!("To change something, become its admin: {}", invented::invitation(&app).await?);
     let stop = async {
         // A signal that cannot be waited for ends the program by itself.
         let _ = tokio::signal::ctrl_c().await;

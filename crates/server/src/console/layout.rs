@@ -20,6 +20,7 @@ pub(super) struct Page {
     status: StatusCode,
     /// Instead of the usual one.
     policy: Option<&'static str>,
+    has_secrets: bool,
 }
 
 /// A page of no project, without who asks for it.
@@ -92,6 +93,11 @@ impl Page {
         Self { status, ..self }
     }
 
+    /// The same, which no cache keeps: secrets stand in it.
+    pub(super) fn kept_by_no_cache(self) -> Self {
+        Self { has_secrets: true, ..self }
+    }
+
     fn with(title: &str, scripts: &[Asset], body: &Markup) -> Self {
         let markup = html! {
             (DOCTYPE)
@@ -108,7 +114,7 @@ impl Page {
                 body { a class="skip" href="#content" { "To the content" } (body) }
             }
         };
-        Self { markup, status: StatusCode::OK, policy: None }
+        Self { markup, status: StatusCode::OK, policy: None, has_secrets: false }
     }
 }
 
@@ -118,6 +124,10 @@ impl IntoResponse for Page {
         if let Some(policy) = self.policy {
             let policy = HeaderValue::from_static(policy);
             response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        if self.has_secrets {
+            let value = HeaderValue::from_static("no-store");
+            response.headers_mut().insert(header::CACHE_CONTROL, value);
         }
         response
     }

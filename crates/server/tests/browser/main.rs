@@ -48,7 +48,7 @@ fn pages_in_a_browser() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let temporary = tempfile::tempdir()?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let address = runtime.block_on(async {
+    let (address, invitation) = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let listen = listener.local_addr()?;
         let public_url = format!("http://{listen}");
@@ -56,14 +56,16 @@ fn pages_in_a_browser() -> Result<(), Box<dyn Error>> {
         let app = App::open(settings)?;
         invented::article(&app, DAYS).await?;
         invented::trials(&app).await?;
+        let invitation = invented::invitation(&app).await?;
         let stopped = async { stopped.await.unwrap_or_default() };
         tokio::spawn(serve(app, listener, stopped));
-        Ok::<_, Box<dyn Error>>(listen)
+        Ok::<_, Box<dyn Error>>((listen, invitation))
     })?;
     let browser = BROWSERS.iter().find(|path| Path::new(path).exists());
     let status = Command::new("node")
         .arg(folder().join("pages.mjs"))
         .arg(format!("http://{address}"))
+        .arg(invitation)
         .env("BROWSER", browser.copied().unwrap_or_default())
         .status()?;
     // The server may have ended by itself.

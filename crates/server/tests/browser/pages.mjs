@@ -1,21 +1,23 @@
 // Looks at each page of a server in a browser: no error, no foreign request, nothing wider than the window,
 // in both widths and colour schemes, with hostile names, with the keyboard alone, and without JavaScript.
-// `node pages.mjs URL [FOLDER-FOR-PICTURES]`; exits with 1 if something is wrong.
+// `node pages.mjs URL INVITATION [FOLDER-FOR-PICTURES]`; exits with 1 if something is wrong.
 import { chromium } from "playwright-core";
 
-const [base, pictures] = process.argv.slice(2);
+const [base, invitation, pictures] = process.argv.slice(2);
 const browser = await chromium.launch({
   executablePath: process.env.BROWSER || "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync"],
 });
 const faults = [];
+// The cookies of the admin, once there is one.
+let signedIn;
 let looks = 0;
 const check = (is, what) => { looks++; if (!is) faults.push(what); };
 
 // A page that notes all that goes wrong on it. `mayFail` is for pages that tell an error.
 async function open(path, options = {}, mayFail = false) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, storageState: signedIn, ...options });
   const page = await context.newPage();
   const name = `${path} (${page.viewportSize().width} px, ${options.colorScheme || "light"})`;
   const fault = (what) => faults.push(`${name}: ${what}`);
@@ -50,7 +52,7 @@ const hostileAlert = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/ho
 const largeReport = await addressIn("/perf/large/reports", /\/perf\/large\/reports\/[0-9a-f-]{36}/);
 
 const pages = {
-  projects: "/", series: article, console: "/console/projects/fun-xdp",
+  projects: "/", login: "/auth/login", series: article, console: "/console/projects/fun-xdp",
   changed: `${article}?changed=yes&sort=change&direction=desc`,
   plot: `${article}/plot?benchmark=fun_xdp_v3&benchmark=table/rebuild&measure=latency`,
   "plot-all": `${article}/plot`, embed: `${article}/embed?benchmark=fun_xdp_v3&measure=latency`,
@@ -60,6 +62,11 @@ const pages = {
   testbeds: `${article}/testbeds`, measures: `${article}/measures`, branch: `${article}/branches/main`,
   hostile, "hostile-plot": `${hostile}/plot`, "hostile-report": hostileReport, "hostile-alert": hostileAlert,
   "hostile-names": `${hostile}/benchmarks`, "hostile-compare": `${hostile}/compare/main..main?show=all`,
+};
+// Pages that are there for who is signed in.
+const own = {
+  "signed-in": article, "alert-of-member": alert, settings: `${article}/settings`, keys: `${article}/keys`,
+  "hostile-settings": `${hostile}/settings`, account: "/console/account", users: "/console/users",
 };
 const failures = {
   "no-page": "/nothing", "no-report": `${article}/reports/abc`, "no-project": "/perf/none",
@@ -173,6 +180,42 @@ async function withoutScript() {
   }
 }
 
+// Becomes the admin, and does what only people with rights do.
+async function sign() {
+  const { page, close } = await open(new URL(invitation).pathname);
+  await page.locator("[name=name]").fill("Ada");
+  await page.locator("[name=email]").fill("ada@example.org");
+  for (const field of ["new", "again"]) await page.locator(`[name=${field}]`).fill("correct horse battery staple");
+  await page.getByRole("button").first().click();
+  await page.waitForURL("**/console/account");
+  signedIn = await page.context().storageState();
+  await close();
+}
+async function change() {
+  const { page, name, close } = await open(alert);
+  await page.getByLabel("Reason").fill("<b>worth it</b>");
+  await page.getByRole("button", { name: "Dismiss" }).click();
+  await page.getByText("dismissed").first().waitFor();
+  check(await page.getByText("<b>worth it</b>").count() === 1, `${name}: the reason is not there`);
+  await page.getByRole("button", { name: "Silence" }).click();
+  await page.getByText("silenced").first().waitFor();
+  await page.getByRole("button", { name: "Make active again" }).click();
+  await page.getByText("active").first().waitFor();
+  await page.goto(`${base}${article}/settings`);
+  await page.getByLabel("Name").fill("Fun with XDP");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+  check(await page.locator(".crumbs .name").textContent() === "Fun with XDP", "settings: the name is not saved");
+  await page.getByRole("link", { name: "Keys of this project" }).click();
+  await page.getByLabel("Name of what uses it").fill("ci");
+  await page.getByRole("button", { name: "Make it" }).click();
+  check(/^bencher_run_\w{30}$/.test(await page.locator("pre").first().textContent()), "keys: no key is shown");
+  await page.getByRole("link", { name: "Back to the keys" }).click();
+  await page.getByRole("button", { name: "Revoke" }).click();
+  check(await page.getByText("revoked").count() === 1, "keys: it is not revoked");
+  await close();
+}
+
 async function speed() {
   const { page, close } = await open(largeReport);
   const paint = await page.evaluate(async () => {
@@ -186,6 +229,10 @@ async function speed() {
 
 for (const [name, path] of Object.entries(pages)) await lookAt(name, path, false);
 for (const [name, path] of Object.entries(failures)) await lookAt(name, path, true);
+await sign();
+for (const [name, path] of Object.entries(own)) await lookAt(name, path, false);
+await change();
+signedIn = undefined;
 await keyboard();
 await zoom();
 await sorting();

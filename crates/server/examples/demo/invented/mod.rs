@@ -6,9 +6,10 @@ mod judge;
 
 use std::error::Error;
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use wingbeat_server::{
     App,
+    access::{digest, random_text},
     registry::{NewProject, Visibility},
     storage::{Databases, StorageError},
 };
@@ -27,6 +28,19 @@ pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
     let hostile = |project: &ProjectName| hostile::reports(project, now);
     fill(app, hostile::PROJECT, "hostile", Some("javascript:alert(3)//"), hostile).await?;
     fill(app, "large", "large", None, |project| hostile::large(project, now)).await
+}
+
+/// The address at which the first admin chooses a password.
+pub(crate) async fn invitation(app: &App) -> Result<String, Box<dyn Error>> {
+    let secret = random_text()?;
+    let hash = digest(&secret);
+    let make = move |databases: &mut Databases| {
+        let now = OffsetDateTime::now_utc();
+        let invite = databases.registry.create_invite(None, &hash, now, now + Duration::days(1));
+        invite.map_err(StorageError::from)
+    };
+    app.storage.write(make).await?;
+    Ok(format!("{}/auth/invite/{secret}", app.settings.public_url))
 }
 
 /// Makes a project and judges its reports one after the other, as if they had come so.
