@@ -2,6 +2,7 @@
 //!
 //! `endpoints` is the table of all routes: method, path, right, handler, and what the OpenAPI document says.
 
+mod accounts;
 mod alerts;
 mod names;
 mod perf;
@@ -38,6 +39,7 @@ fn endpoints() -> Vec<Endpoint> {
     all.extend(of_reports());
     all.extend(of_thresholds());
     all.extend(of_plots());
+    all.extend(accounts::routes().into_iter().map(Endpoint::from));
     all.extend(of_things::<JsonBranch>(
         "/v0/projects/{project}/branches",
         "/v0/projects/{project}/branches/{branch}",

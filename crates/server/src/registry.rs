@@ -5,13 +5,17 @@
 //! of them is a *thing* with a UUID, and a name and a slug that may change.
 
 mod columns;
+mod invites;
+mod keys;
 mod migrations;
 mod plots;
 mod projects;
 mod reports;
+mod sessions;
 mod starts;
 mod things;
 mod thresholds;
+mod users;
 
 use std::{
     path::{Path, PathBuf},
@@ -21,16 +25,23 @@ use std::{
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 pub use self::{
+    invites::Invite,
+    keys::{Key, KeyHolder, KeyOwner, NewKey, key_name_fault},
     plots::{PinnedPlot, PlotFilter, PlotSettings},
     projects::{NewProject, Project, ProjectChange, Visibility},
     reports::{MetricUuids, ReportRow, Sender},
+    sessions::Session,
     starts::Start,
     things::{Conflict, Kind, NewThing, Thing, ThingChange, ThingFilter},
     thresholds::{Model, Threshold, ThresholdFilter},
+    users::{NewUser, Role, User, UserRefusal, user_fault},
 };
 
 /// How long a connection waits for another process that writes, as a backup tool may.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// SHA-256 of a secret: all that is kept of it.
+pub type Digest = [u8; 32];
 
 /// What a server knows besides results.
 #[derive(Debug)]
@@ -99,6 +110,16 @@ impl Registry {
     /// A transaction that writes.
     fn writing(&self) -> rusqlite::Result<Transaction<'_>> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+    }
+}
+
+#[cfg(test)]
+impl Registry {
+    /// A registry for a test, in a folder that lasts as long as the test keeps it.
+    fn temporary() -> (tempfile::TempDir, Self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = Self::open(&folder.path().join("server.db")).expect("a registry");
+        (folder, registry)
     }
 }
 
