@@ -32,6 +32,7 @@ mod series;
 mod settings;
 mod spark;
 mod things;
+mod thresholds;
 mod visit;
 
 use axum::{
@@ -82,7 +83,19 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!("/testbeds/{name}"), things::testbed);
     write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
     write(&mut routes, both!("/alerts/{alert}"), Right::Write, alerts::settle);
+    read(&mut routes, both!("/thresholds"), thresholds::list);
+    read(&mut routes, both!("/thresholds/{threshold}"), thresholds::show);
+    for path in both!("/thresholds/add") {
+        routes.push(Route::page(Method::GET, path, Right::Write, get(thresholds::add)));
+    }
+    write(&mut routes, both!("/benchmarks/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/measures/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/branches/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/testbeds/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/thresholds"), Right::Write, thresholds::create);
+    write(&mut routes, both!("/thresholds/{threshold}"), Right::Write, thresholds::change);
     let manage = Right::Manage;
+    write(&mut routes, both!("/thresholds/{threshold}/remove"), manage, thresholds::remove);
     let managed =
         |page: MethodRouter<App>| move |path| Route::page(Method::GET, path, manage, page.clone());
     routes.extend(both!("/settings").map(managed(get(settings::show))));

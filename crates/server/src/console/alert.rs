@@ -66,11 +66,13 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
         let results = &databases.results;
         let of_project =
             ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
-        let all = AlertFilter { reports: of_project, status: None };
-        let mut alerts = results.alerts(&all, ALERTS_MAX)?;
-        let place = alerts.iter().position(|it| it.alert.uuid == uuid).ok_or_else(absent)?;
-        let alert = alerts.remove(place);
-        alerts.retain(|it| it.report == alert.report);
+        let this = AlertFilter { reports: of_project.clone(), status: None, uuid: Some(uuid) };
+        let alert = results.alerts(&this, 1)?.pop().ok_or_else(absent)?;
+        let time = Some(alert.start_time);
+        let reports = ReportFilter { since: time, until: time, ..of_project };
+        let of_report = AlertFilter { reports, ..AlertFilter::default() };
+        let mut others = results.alerts(&of_report, ALERTS_MAX)?;
+        others.retain(|it| it.report == alert.report && it.alert.uuid != uuid);
         let report = results.report(alert.report)?.ok_or_else(absent)?;
         let last = HistoryLimits { reports: 1, sampled_reports: 0 };
         let before = results.history(&report, last)?.reports.pop();
@@ -93,7 +95,7 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
         };
         let chart = Chart::new(project.name.clone(), &results.plot(&query)?);
         let reason = reason.unwrap_or_default();
-        Ok(Found { alert, reason, others: alerts, before, chart })
+        Ok(Found { alert, reason, others, before, chart })
     });
     read.await
 }

@@ -40,7 +40,8 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
             None => Some(AlertStatus::Active),
             Some(word) => status(word),
         };
-        let alerts = databases.results.alerts(&AlertFilter { reports, status }, ALERTS_MAX)?;
+        let alerts =
+            databases.results.alerts(&AlertFilter { reports, status, uuid: None }, ALERTS_MAX)?;
         Ok((known, alerts))
     });
     let (known, alerts) = read.await?;

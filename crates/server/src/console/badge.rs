@@ -46,7 +46,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
             branch: choice.branches.first().cloned(),
             ..ReportFilter::default()
         };
-        let filter = AlertFilter { reports, status: Some(AlertStatus::Active) };
+        let filter = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
         Ok(of_alerts(databases.results.alerts(&filter, ALERTS_MAX)?.len()))
     });
     let mut response = draw(&read.await?).into_string().into_response();

@@ -52,7 +52,7 @@ pub(super) async fn list(
 fn entry(databases: &Databases, project: Project) -> Result<Entry, ApiError> {
     let reports = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
     let newest = databases.results.reports(&reports, 1)?.pop();
-    let active = AlertFilter { reports, status: Some(AlertStatus::Active) };
+    let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
     let alerts = databases.results.alerts(&active, ALERTS_MAX)?.len();
     Ok(Entry { project, newest, alerts })
 }

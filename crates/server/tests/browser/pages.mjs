@@ -59,13 +59,13 @@ const pages = {
   reports: `${article}/reports`, report, "compare-form": `${article}/compare`,
   compare: `${article}/compare/main..tidy-fibonacci`, "compare-all": `${article}/compare/main..tidy-fibonacci?show=all`,
   alerts: `${article}/alerts?status=all`, alert, benchmarks: `${article}/benchmarks`, branches: `${article}/branches`,
-  testbeds: `${article}/testbeds`, measures: `${article}/measures`, branch: `${article}/branches/main`,
+  testbeds: `${article}/testbeds`, thresholds: `${article}/thresholds`, measures: `${article}/measures`, branch: `${article}/branches/main`,
   hostile, "hostile-plot": `${hostile}/plot`, "hostile-report": hostileReport, "hostile-alert": hostileAlert,
   "hostile-names": `${hostile}/benchmarks`, "hostile-compare": `${hostile}/compare/main..main?show=all`,
 };
 // Pages that are there for who is signed in.
 const own = {
-  "signed-in": article, "alert-of-member": alert, settings: `${article}/settings`, keys: `${article}/keys`,
+  "signed-in": article, "alert-of-member": alert, settings: `${article}/settings`, threshold: `${article}/thresholds/add`, benchmark: `${article}/benchmarks/fun_xdp_v3`, keys: `${article}/keys`,
   "hostile-settings": `${hostile}/settings`, account: "/console/account", users: "/console/users",
 };
 const failures = {
@@ -213,7 +213,44 @@ async function change() {
   await page.getByRole("link", { name: "Back to the keys" }).click();
   await page.getByRole("button", { name: "Revoke" }).click();
   check(await page.getByText("revoked").count() === 1, "keys: it is not revoked");
+  await page.goto(`${base}${article}/thresholds/add`);
+  await page.getByLabel("Measure").selectOption("latency");
+  await page.getByLabel("Test", { exact: true }).selectOption("percentage");
+  await page.getByLabel("Upper boundary").fill("0.25");
+  await page.getByRole("button", { name: "Add it" }).click();
+  await page.getByText("percentage, upper boundary 0.25").waitFor();
+  await page.getByLabel("Upper boundary").fill("0.5");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("percentage, upper boundary 0.5", { exact: true }).waitFor();
+  check(await page.getByText("upper boundary 0.25").count() === 1, "thresholds: the earlier model is not shown");
+  await page.getByRole("button", { name: "Remove" }).click();
+  await page.getByText("There is none.").waitFor();
+  await page.goto(`${base}${article}/branches/tidy-fibonacci`);
+  await page.getByLabel("Name").fill("a tidy one");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Results call it").waitFor();
+  check(await page.locator("h1").textContent() === "a tidy one", "names: the new name is not shown");
   await close();
+}
+
+// The client's addresses with UUIDs lead to readable ones.
+async function addresses() {
+  const listed = async (kind, name) => {
+    const all = await (await fetch(`${base}/v0/projects/fun-xdp/${kind}?per_page=255`)).json();
+    return all.find((one) => one.name === name || one.slug === name)?.uuid;
+  };
+  const uuids = await Promise.all([listed("branches", "main"), listed("testbeds", "ci-runner"),
+    listed("benchmarks", "fun_xdp_v3"), listed("measures", "latency")]);
+  const [branch, testbed, benchmark, measure] = uuids;
+  check(uuids.every(Boolean), `the API does not list all names: ${uuids}`);
+  const query = `branches=${branch}&heads=&testbeds=${testbed}&benchmarks=${benchmark}&measures=${measure}&upper_boundary=true`;
+  for (const path of [article, "/console/projects/fun-xdp/perf"]) {
+    const { page, name, close } = await open(`${path}?${query}`);
+    const url = decodeURIComponent(page.url().slice(base.length));
+    check(url.endsWith("/plot?branch=main&testbed=ci-runner&benchmark=fun_xdp_v3&measure=latency"), `${name}: leads to ${url}`);
+    check(await page.locator("figure").count() === 1, `${name}: shows ${await page.locator("figure").count()} charts`);
+    await close();
+  }
 }
 
 async function speed() {
@@ -233,6 +270,7 @@ await sign();
 for (const [name, path] of Object.entries(own)) await lookAt(name, path, false);
 await change();
 signedIn = undefined;
+await addresses();
 await keyboard();
 await zoom();
 await sorting();

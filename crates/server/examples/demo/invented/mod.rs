@@ -10,10 +10,10 @@ use time::{Duration, OffsetDateTime};
 use wingbeat_server::{
     App,
     access::{digest, random_text},
-    registry::{NewProject, Visibility},
+    registry::{Kind, NewProject, NewThing, Project, Visibility},
     storage::{Databases, StorageError},
 };
-use wingbeat_track::model::{ProjectName, Report, Slug};
+use wingbeat_track::model::{BenchmarkName, ProjectName, Report, Slug};
 
 /// Makes the article's project with so many days of history.
 pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> {
@@ -68,8 +68,34 @@ async fn fill(
         };
         app.storage.write(judge).await?;
     }
+    name_all(app, &project).await?;
     let settle = move |databases: &mut Databases| {
         judge::settle_old(&mut databases.results, &project.stored).map_err(StorageError::from)
     };
     Ok(app.storage.write(settle).await?)
+}
+
+/// Gives UUIDs to all that the results of a project name, as the server does when results come in.
+async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
+    let project = project.clone();
+    let name = move |databases: &mut Databases| {
+        let known = databases.results.known(&project.stored)?;
+        let text = |names: &[BenchmarkName]| names.iter().map(ToString::to_string).collect();
+        let all: [(Kind, Vec<String>); 4] = [
+            (Kind::Branch, known.branches.iter().map(ToString::to_string).collect()),
+            (Kind::Testbed, known.testbeds.iter().map(ToString::to_string).collect()),
+            (Kind::Benchmark, text(&known.benchmarks)),
+            (Kind::Measure, known.measures.iter().map(ToString::to_string).collect()),
+        ];
+        for (kind, names) in all {
+            for name in names {
+                let new = NewThing { name: &name, slug: None, units: None };
+                let now = OffsetDateTime::now_utc();
+                // A name that is taken is there already.
+                let _ = databases.registry.create_thing(project.id, kind, &new, now)?;
+            }
+        }
+        Ok::<_, StorageError>(())
+    };
+    Ok(app.storage.write(name).await?)
 }

@@ -6,17 +6,22 @@ use wingbeat_track::{
     store::{Known, ReportFilter},
 };
 
-use crate::{ApiError, console::links::Params, registry::Project, storage::Databases};
+use crate::{
+    ApiError,
+    console::links::Params,
+    registry::{Kind, Project},
+    storage::{Databases, StorageError},
+};
 
 /// Branches that a project's history is mostly on.
 const MAIN_BRANCHES: [&str; 3] = ["main", "master", "trunk"];
 
 /// Names of the client's addresses, and those of ours.
-const PLURALS: [(&str, &str); 4] = [
-    ("branches", "branch"),
-    ("testbeds", "testbed"),
-    ("benchmarks", "benchmark"),
-    ("measures", "measure"),
+const PLURALS: [(&str, Kind); 4] = [
+    ("branches", Kind::Branch),
+    ("testbeds", Kind::Testbed),
+    ("benchmarks", Kind::Benchmark),
+    ("measures", Kind::Measure),
 ];
 
 /// What a query chooses of what there is.
@@ -109,7 +114,7 @@ pub(crate) fn readable(
                 Ok(uuid) => stored_name(databases, project, kind, uuid)?,
                 Err(_) => None,
             };
-            readable = readable.and(kind, stored.unwrap_or_else(|| id.to_owned()));
+            readable = readable.and(kind.word(), stored.unwrap_or_else(|| id.to_owned()));
         }
     }
     for (theirs, ours) in [("start_time", "from"), ("end_time", "to")] {
@@ -126,12 +131,13 @@ pub(crate) fn readable(
 
 /// The name in the results of the thing with that UUID.
 fn stored_name(
-    _databases: &Databases,
-    _project: &Project,
-    _kind: &str,
-    _uuid: Uuid,
+    databases: &Databases,
+    project: &Project,
+    kind: Kind,
+    uuid: Uuid,
 ) -> Result<Option<String>, ApiError> {
-    Ok(None)
+    let found = databases.registry.thing(project.id, kind, &uuid.to_string());
+    Ok(found.map_err(StorageError::from)?.map(|thing| thing.stored))
 }
 
 #[cfg(test)]
