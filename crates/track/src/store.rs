@@ -28,6 +28,7 @@ mod plans;
 mod read;
 mod rows;
 mod series;
+mod serving;
 mod stream;
 mod sums;
 mod versions;
@@ -69,6 +70,7 @@ pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
+pub use serving::{IterationCount, Use};
 
 /// Reports in one SQLite file.
 #[derive(Debug)]

@@ -1,0 +1,111 @@
+//! Errors as the API answers them.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use uuid::Uuid;
+use wingbeat_track::store::StoreError;
+
+use crate::{registry::RegistryError, request_id, storage::StorageError};
+
+/// Why a request was refused or failed: a status, and a sentence for whoever asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    pub status: StatusCode,
+    pub message: String,
+}
+
+/// The body that the `bencher` client reads: it demands `request_id` and `message`.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct ErrorBody {
+    pub request_id: Uuid,
+    pub error_code: Option<String>,
+    pub message: String,
+}
+
+impl ApiError {
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, message)
+    }
+
+    /// The server is busy. The client comes again after 5xx, and after nothing else.
+    pub fn busy() -> Self {
+        let message = "the server is busy: too many requests are waiting to be written; try again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        // For who shows it otherwise: to people it is a page.
+        let error = self.clone();
+        let Self { status, message } = self;
+        let body = ErrorBody { request_id: request_id::current(), error_code: None, message };
+        if status.is_server_error() {
+            tracing::error!(request_id = %body.request_id, %status, "{}", body.message);
+        }
+        let mut response = (status, Json(body)).into_response();
+        response.extensions_mut().insert(error);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<StorageError> for ApiError {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Busy | StorageError::Stopping => Self::busy(),
+            StorageError::Store(error) => error.into(),
+            StorageError::Registry(error) => error.into(),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+        }
+    }
+}
+
+impl From<RegistryError> for ApiError {
+    fn from(error: RegistryError) -> Self {
+        let status = match &error {
+            RegistryError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let status = match &error {
+            StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
+            StoreError::NoSuchAlert { .. } => StatusCode::NOT_FOUND,
+            StoreError::Busy { .. } | StoreError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}

@@ -1,0 +1,27 @@
+//! How our types stand in columns. UUIDs are 16 bytes, which rusqlite does.
+
+use rusqlite::{
+    ToSql,
+    types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef},
+};
+use time::OffsetDateTime;
+
+/// A time: nanoseconds since 1970. Times of a server are those of its own clock, which 64 bits hold until
+/// 2262.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Time(pub(super) OffsetDateTime);
+
+impl ToSql for Time {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let ns = self.0.unix_timestamp_nanos();
+        let ns = i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX });
+        Ok(ToSqlOutput::Owned(Value::Integer(ns)))
+    }
+}
+
+impl FromSql for Time {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let time = OffsetDateTime::from_unix_timestamp_nanos(value.as_i64()?.into());
+        time.map(Self).map_err(FromSqlError::other)
+    }
+}

@@ -1,0 +1,305 @@
+//! Projects.
+
+use rusqlite::{OptionalExtension as _, Row, params};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::model::{ProjectName, Slug};
+
+use super::{Registry, RegistryError, columns::Time};
+
+/// Who may read a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Visibility {
+    /// Whoever reaches the server.
+    Public,
+    /// Users and keys of this server. The `bencher` client calls it private.
+    Internal,
+}
+
+/// A project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// Its row.
+    pub id: i64,
+    pub uuid: Uuid,
+    /// Its name in the results.
+    pub stored: ProjectName,
+    pub name: String,
+    pub slug: Slug,
+    pub url: Option<String>,
+    pub visibility: Visibility,
+    /// Whether `auto` judges measures for which no threshold is kept.
+    pub judges_by_default: bool,
+    pub created: OffsetDateTime,
+    pub modified: OffsetDateTime,
+}
+
+/// A project that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewProject {
+    pub name: ProjectName,
+    pub slug: Option<Slug>,
+    pub url: Option<String>,
+    pub visibility: Visibility,
+}
+
+/// What is to be changed about a project. `None` leaves it as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProjectChange {
+    pub name: Option<String>,
+    pub slug: Option<Slug>,
+    /// `Some(None)` removes it.
+    pub url: Option<Option<String>>,
+    pub visibility: Option<Visibility>,
+    pub judges_by_default: Option<bool>,
+}
+
+const COLUMNS: &str =
+    "id, uuid, stored, name, slug, url, visibility, judges_by_default, created_ns, modified_ns";
+
+impl Visibility {
+    fn column(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl Registry {
+    /// All projects, by name.
+    pub fn projects(&self) -> Result<Vec<Project>, RegistryError> {
+        let list = || {
+            let sql = format!("SELECT {COLUMNS} FROM project ORDER BY name, id");
+            self.connection
+                .prepare_cached(&sql)?
+                .query_map([], project)?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        };
+        list().map_err(self.error("listing projects"))
+    }
+
+    /// The project with that UUID, slug or name, in this order.
+    pub fn project(&self, id: &str) -> Result<Option<Project>, RegistryError> {
+        let find = || {
+            if let Ok(uuid) = Uuid::try_parse(id)
+                && let Some(found) = self.project_by("uuid = ?1", uuid)?
+            {
+                return Ok(Some(found));
+            }
+            match self.project_by("slug = ?1", id)? {
+                Some(found) => Ok(Some(found)),
+                None => self.project_by("name = ?1 ORDER BY id LIMIT 1", id),
+            }
+        };
+        find().map_err(self.error("looking for a project"))
+    }
+
+    fn project_by(
+        &self,
+        condition: &str,
+        value: impl rusqlite::ToSql,
+    ) -> rusqlite::Result<Option<Project>> {
+        let sql = format!("SELECT {COLUMNS} FROM project WHERE {condition}");
+        self.connection.prepare_cached(&sql)?.query_row([value], project).optional()
+    }
+
+    /// Makes a project. A slug that is taken gets a number.
+    pub fn create_project(
+        &self,
+        new: &NewProject,
+        now: OffsetDateTime,
+    ) -> Result<Project, RegistryError> {
+        let create = || {
+            let transaction = self.writing()?;
+            let wanted = new.slug.clone().unwrap_or_else(|| Slug::of(new.name.as_str()));
+            let is_free = |column: &str, text: &str| {
+                let sql = format!("SELECT 1 FROM project WHERE {column} = ?1");
+                Ok(!transaction.prepare_cached(&sql)?.exists([text])?)
+            };
+            let slug = free(wanted.as_str(), "-", |text| is_free("slug", text))?;
+            // A renamed project keeps its name in the results.
+            let stored = free(new.name.as_str(), " ", |text| is_free("stored", text))?;
+            let uuid = Uuid::now_v7();
+            transaction.execute(
+                "INSERT INTO project (uuid, stored, name, slug, url, visibility, created_ns, modified_ns)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+                params![
+                    uuid,
+                    stored,
+                    new.name.as_str(),
+                    slug,
+                    new.url,
+                    new.visibility.column(),
+                    Time(now)
+                ],
+            )?;
+            transaction.commit()?;
+            self.project_by("uuid = ?1", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+        };
+        create().map_err(self.error("making a project"))
+    }
+
+    /// Changes a project. `None` if there is none of that row, or its new slug is taken.
+    pub fn change_project(
+        &self,
+        id: i64,
+        change: &ProjectChange,
+        now: OffsetDateTime,
+    ) -> Result<Option<Project>, RegistryError> {
+        let apply = || {
+            let transaction = self.writing()?;
+            let Some(mut project) = self.project_by("id = ?1", id)? else { return Ok(None) };
+            if let Some(slug) = &change.slug {
+                let taken = "SELECT 1 FROM project WHERE slug = ?1 AND id <> ?2";
+                if transaction.prepare_cached(taken)?.exists(params![slug.as_str(), id])? {
+                    return Ok(None);
+                }
+                project.slug = slug.clone();
+            }
+            if let Some(name) = &change.name {
+                project.name.clone_from(name);
+            }
+            if let Some(url) = &change.url {
+                project.url.clone_from(url);
+            }
+            project.visibility = change.visibility.unwrap_or(project.visibility);
+            project.judges_by_default =
+                change.judges_by_default.unwrap_or(project.judges_by_default);
+            project.modified = now;
+            transaction.execute(
+                "UPDATE project SET name = ?2, slug = ?3, url = ?4, visibility = ?5,
+                     judges_by_default = ?6, modified_ns = ?7 WHERE id = ?1",
+                params![
+                    id,
+                    project.name,
+                    project.slug.as_str(),
+                    project.url,
+                    project.visibility.column(),
+                    project.judges_by_default,
+                    Time(now)
+                ],
+            )?;
+            transaction.commit()?;
+            Ok(Some(project))
+        };
+        apply().map_err(self.error("changing a project"))
+    }
+}
+
+impl Registry {
+    /// Deletes a project with everything that belongs to it here.
+    pub fn delete_project(&self, id: i64) -> Result<(), RegistryError> {
+        let delete = || {
+            let transaction = self.writing()?;
+            transaction.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
+            transaction.execute("DELETE FROM report WHERE project = ?1", [id])?;
+            transaction.execute("DELETE FROM project WHERE id = ?1", [id])?;
+            transaction.commit()
+        };
+        delete().map_err(self.error("deleting a project"))
+    }
+}
+
+/// The text, or the text with the first number that makes it free.
+pub(super) fn free(
+    text: &str,
+    joint: &str,
+    is_free: impl Fn(&str) -> rusqlite::Result<bool>,
+) -> rusqlite::Result<String> {
+    if is_free(text)? {
+        return Ok(text.to_owned());
+    }
+    let mut number = 2_u32;
+    loop {
+        let tail = format!("{joint}{number}");
+        // Slugs and names of projects have 64 bytes at most.
+        let mut end = text.len().min(64 - tail.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let candidate = format!("{}{tail}", &text[..end]);
+        if is_free(&candidate)? {
+            return Ok(candidate);
+        }
+        number += 1;
+    }
+}
+
+fn project(row: &Row<'_>) -> rusqlite::Result<Project> {
+    let text = |column: &str| row.get::<_, String>(column);
+    let invalid = |error: wingbeat_track::model::InvalidName| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+    };
+    Ok(Project {
+        id: row.get("id")?,
+        uuid: row.get("uuid")?,
+        stored: ProjectName::new(text("stored")?).map_err(invalid)?,
+        name: text("name")?,
+        slug: Slug::new(text("slug")?).map_err(invalid)?,
+        url: row.get("url")?,
+        visibility: match text("visibility")?.as_str() {
+            "public" => Visibility::Public,
+            _ => Visibility::Internal,
+        },
+        judges_by_default: row.get("judges_by_default")?,
+        created: row.get::<_, Time>("created_ns")?.0,
+        modified: row.get::<_, Time>("modified_ns")?.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry() -> (tempfile::TempDir, Registry) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = Registry::open(&folder.path().join("server.db")).expect("a registry");
+        (folder, registry)
+    }
+
+    fn new(name: &str) -> NewProject {
+        let name = ProjectName::new(name).expect("a name");
+        NewProject { name, slug: None, url: None, visibility: Visibility::Public }
+    }
+
+    #[test]
+    fn projects_are_found_by_uuid_slug_and_name() {
+        let (_folder, registry) = registry();
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let made = registry.create_project(&new("My Parser"), now).expect("made");
+        for id in [made.uuid.to_string().as_str(), "my-parser", "My Parser"] {
+            assert_eq!(registry.project(id).expect("read").as_ref(), Some(&made), "{id}");
+        }
+        assert_eq!(registry.project("other").expect("read"), None);
+    }
+
+    #[test]
+    fn names_that_are_taken_get_numbers() {
+        let (_folder, registry) = registry();
+        let now = OffsetDateTime::UNIX_EPOCH;
+        for (slug, stored) in [("a", "a"), ("a-2", "a 2"), ("a-3", "a 3")] {
+            let made = registry.create_project(&new("a"), now).expect("made");
+            assert_eq!((made.slug.as_str(), made.stored.as_str()), (slug, stored));
+        }
+    }
+
+    #[test]
+    fn a_rename_keeps_what_identifies() {
+        let (_folder, registry) = registry();
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let made = registry.create_project(&new("a"), now).expect("made");
+        registry.create_project(&new("b"), now).expect("made");
+        let slug = |text| Some(Slug::new(text).expect("a slug"));
+        let rename =
+            ProjectChange { name: Some("c".to_owned()), slug: slug("c"), ..Default::default() };
+        let renamed = registry.change_project(made.id, &rename, now).expect("written");
+        let renamed = renamed.expect("renamed");
+        assert_eq!((renamed.uuid, &renamed.stored), (made.uuid, &made.stored));
+        assert_eq!(renamed.slug.as_str(), "c");
+        let taken = ProjectChange { slug: slug("b"), ..Default::default() };
+        assert_eq!(registry.change_project(made.id, &taken, now).expect("written"), None);
+    }
+}

@@ -1,0 +1,165 @@
+-- What a server knows besides results. Times are nanoseconds since 1970.
+
+CREATE TABLE setting (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE user (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    name TEXT NOT NULL,
+    slug TEXT NOT NULL UNIQUE,
+    email TEXT NOT NULL UNIQUE,
+    role TEXT NOT NULL CHECK (role IN ('admin', 'member', 'reader')),
+    -- PHC string of argon2id; none until the user has chosen one.
+    password TEXT,
+    is_locked INTEGER NOT NULL DEFAULT 0,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL
+) STRICT;
+
+-- A link that lets somebody choose a password, once. `user` is empty for the first admin.
+CREATE TABLE invite (
+    hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    user INTEGER REFERENCES user ON DELETE CASCADE,
+    created_ns INTEGER NOT NULL,
+    expires_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE session (
+    hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
+    user INTEGER NOT NULL REFERENCES user ON DELETE CASCADE,
+    created_ns INTEGER NOT NULL,
+    expires_ns INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `stored` is the name in the results, which never changes; `name` and `slug` may.
+CREATE TABLE project (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    stored TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    slug TEXT NOT NULL UNIQUE,
+    url TEXT,
+    -- Public: whoever reaches the server reads it. Internal: only users and keys do.
+    visibility TEXT NOT NULL CHECK (visibility IN ('public', 'internal')),
+    -- Whether `auto` judges measures for which no threshold is kept.
+    judges_by_default INTEGER NOT NULL DEFAULT 1,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL
+) STRICT;
+
+-- Keys of users (`project` is empty) and of projects. Of a key only the SHA-256 is kept.
+CREATE TABLE key (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+    name TEXT NOT NULL,
+    -- The user that it acts for; of a key of a project who made it, if that is known.
+    user INTEGER REFERENCES user ON DELETE CASCADE,
+    project INTEGER REFERENCES project ON DELETE CASCADE,
+    created_ns INTEGER NOT NULL,
+    expires_ns INTEGER NOT NULL,
+    revoked_ns INTEGER,
+    CHECK (user IS NOT NULL OR project IS NOT NULL)
+) STRICT;
+
+-- Branches, testbeds, benchmarks and measures.
+CREATE TABLE thing (
+    id INTEGER PRIMARY KEY,
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    kind TEXT NOT NULL CHECK (kind IN ('branch', 'testbed', 'benchmark', 'measure')),
+    uuid BLOB NOT NULL CHECK (length(uuid) = 16),
+    stored TEXT NOT NULL,
+    name TEXT NOT NULL,
+    slug TEXT NOT NULL,
+    -- Of measures only.
+    units TEXT,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL,
+    archived_ns INTEGER,
+    UNIQUE (project, kind, stored),
+    UNIQUE (project, kind, name),
+    UNIQUE (project, kind, slug),
+    UNIQUE (project, kind, uuid)
+) STRICT;
+
+CREATE TABLE threshold (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    branch INTEGER NOT NULL REFERENCES thing,
+    testbed INTEGER NOT NULL REFERENCES thing,
+    measure INTEGER NOT NULL REFERENCES thing,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL,
+    UNIQUE (branch, testbed, measure)
+) STRICT;
+
+-- Models of thresholds; the one in force has not been replaced.
+CREATE TABLE model (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    threshold INTEGER NOT NULL REFERENCES threshold ON DELETE CASCADE,
+    test TEXT NOT NULL,
+    min_sample_size INTEGER,
+    max_sample_size INTEGER,
+    window_s INTEGER,
+    lower_boundary REAL,
+    upper_boundary REAL,
+    created_ns INTEGER NOT NULL,
+    replaced_ns INTEGER
+) STRICT;
+CREATE UNIQUE INDEX model_in_force ON model (threshold) WHERE replaced_ns IS NULL;
+
+CREATE TABLE plot (
+    id INTEGER PRIMARY KEY,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    title TEXT,
+    lower_value INTEGER NOT NULL,
+    upper_value INTEGER NOT NULL,
+    lower_boundary INTEGER NOT NULL,
+    upper_boundary INTEGER NOT NULL,
+    x_axis TEXT NOT NULL,
+    y_axis TEXT NOT NULL,
+    window_s INTEGER NOT NULL,
+    created_ns INTEGER NOT NULL,
+    modified_ns INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE plot_thing (
+    plot INTEGER NOT NULL REFERENCES plot ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    thing INTEGER NOT NULL REFERENCES thing ON DELETE CASCADE,
+    PRIMARY KEY (plot, position)
+) STRICT, WITHOUT ROWID;
+
+-- What the server knows of a report besides its content. `id` is a part of the UUIDs of its metrics.
+CREATE TABLE report (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
+    project INTEGER NOT NULL REFERENCES project,
+    -- Who sent it, if that is known.
+    user INTEGER REFERENCES user ON DELETE SET NULL,
+    created_ns INTEGER NOT NULL
+) STRICT;
+
+-- Who changed what, for people.
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    time_ns INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    what TEXT NOT NULL
+) STRICT;
+
+-- Where the next report of a branch begins, if that was said before it came. `start` is a name in the results.
+CREATE TABLE branch_start (
+    branch INTEGER PRIMARY KEY REFERENCES thing ON DELETE CASCADE,
+    start TEXT,
+    hash TEXT,
+    max_versions INTEGER,
+    is_reset INTEGER NOT NULL
+) STRICT;
