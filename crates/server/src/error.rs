@@ -9,7 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 use wingbeat_track::store::StoreError;
 
-use crate::{request_id, storage::StorageError};
+use crate::{registry::RegistryError, request_id, storage::StorageError};
 
 /// Why a request was refused or failed: a status, and a sentence for whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +79,9 @@ impl From<StorageError> for ApiError {
         match error {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
             StorageError::Store(error) => error.into(),
+            StorageError::Registry(
+                error @ (RegistryError::Busy { .. } | RegistryError::Full { .. }),
+            ) => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
         }
     }
