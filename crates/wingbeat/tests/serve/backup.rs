@@ -75,7 +75,7 @@ fn a_backup_does_not_disturb_writes() {
     let server = Server::start(&data);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let (is_done, address) = (&is_done, &server.address);
+        let (team, is_done, address) = (&team, &is_done, &server.address);
         let writing = scope.spawn(move || {
             let mut names = Vec::new();
             while !is_done.load(Ordering::Relaxed) {
@@ -84,7 +84,7 @@ fn a_backup_does_not_disturb_writes() {
                 assert_eq!(answer.status, 201, "{answer:?}");
                 names.push(name);
             }
-            (team, names)
+            names
         });
         let mut found = Vec::new();
         for n in 0..5 {
@@ -95,7 +95,7 @@ fn a_backup_does_not_disturb_writes() {
             found.push(registry.keys(owner).expect("read").len());
         }
         is_done.store(true, Ordering::Relaxed);
-        let (team, names) = writing.join().expect("no panic");
+        let names = writing.join().expect("no panic");
         assert_eq!(team.written(), names);
         assert!(found.is_sorted() && found[0] < found[4], "{found:?}");
     });

@@ -35,7 +35,6 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let team = Team::new(&data);
-    drop(team.registry);
     // The databases go to a small disk, on which 64 kB are free once the server runs.
     let script =
         "mkdir \"$0.kept\"; cp \"$0\"/* \"$0.kept\"; mount -t tmpfs -o size=4m tmpfs \"$0\"
@@ -43,9 +42,9 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let Some(command) = in_own_mounts(script, &data) else { return };
     let server = Server::of(command);
     // The files of that disk, seen through the process.
-    let inside = PathBuf::from(format!("/proc/{}/root{}", server.pid(), data.display()));
-    let registry = wingbeat_server::storage::open_registry(&inside).expect("opened");
-    let team = Team { registry, ..team };
+    let inside =
+        PathBuf::from(format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), data.display()));
+    let team = team.at(&inside);
     let write = |n: usize| team.write(&server.address, &format!("{n:06}")).expect("answered");
     assert_eq!(write(0).status, 201);
     let filler = inside.join("filler");
@@ -98,12 +97,6 @@ fn a_lock_of_another_program_is_waited_for() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let begun = Instant::now();
-            let team = Team {
-                registry: wingbeat_server::storage::open_registry(folder.path()).expect("opened"),
-                project: team.project,
-                member: team.member.clone(),
-                key: team.key.clone(),
-            };
             (team.write(&server.address, "late").expect("answered").status, begun.elapsed())
         });
         thread::sleep(Duration::from_millis(700));

@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Stdio},
     sync::{Arc, Mutex},
     thread::{self, JoinHandle},
@@ -147,10 +147,11 @@ impl Answer {
 }
 
 /// A team in a folder: a project with a member who has a key.
+#[derive(Debug, Clone)]
 pub(crate) struct Team {
-    pub(crate) registry: Registry,
-    pub(crate) project: i64,
-    pub(crate) member: User,
+    data: PathBuf,
+    project: i64,
+    member: User,
     pub(crate) key: String,
 }
 
@@ -170,14 +171,23 @@ impl Team {
         let new =
             NewKey { owner, name: "tests".into(), hash: text.digest(), creator: None, expires };
         registry.create_key(&new, now).expect("made");
-        Self { registry, project, member, key: text.as_str().to_owned() }
+        Self { data: data.to_owned(), project, member, key: text.as_str().to_owned() }
+    }
+
+    /// The same team, with the databases seen at another place.
+    pub(crate) fn at(self, data: &Path) -> Self {
+        Self { data: data.to_owned(), ..self }
+    }
+
+    pub(crate) fn registry(&self) -> Registry {
+        open_registry(&self.data).expect("opened")
     }
 
     /// The cookie of a browser in which the member is signed in.
     pub(crate) fn cookie(&self) -> String {
         let (secret, now) = (random_text().expect("random"), OffsetDateTime::now_utc());
         let expires = now + time::Duration::days(14);
-        let create = self.registry.create_session(&digest(&secret), self.member.id, now, expires);
+        let create = self.registry().create_session(&digest(&secret), self.member.id, now, expires);
         create.expect("written");
         format!("wingbeat={secret}")
     }
@@ -191,7 +201,7 @@ impl Team {
 
     /// Names of the project's keys, sorted, as they are on the disk.
     pub(crate) fn written(&self) -> Vec<String> {
-        let keys = self.registry.keys(KeyOwner::Project(self.project)).expect("read");
+        let keys = self.registry().keys(KeyOwner::Project(self.project)).expect("read");
         let mut names: Vec<String> = keys.into_iter().map(|key| key.name).collect();
         names.sort();
         names

@@ -15,9 +15,9 @@ use crate::{
 /// Times that a server is killed.
 const KILLS: usize = 100;
 
-/// Writes by `clients` at once until the server is gone; the names that were answered.
-fn write_until_gone(team: &[Team], address: &str, round: usize) -> Vec<String> {
-    let client = |(at, team): (usize, &Team)| {
+/// Writes by some clients at once until the server is gone; the names that were answered.
+fn write_until_gone(team: &Team, clients: usize, address: &str, round: usize) -> Vec<String> {
+    let client = |at: usize| {
         let mut answered = Vec::new();
         for n in 0.. {
             let name = format!("{round}-{at}-{n}");
@@ -29,29 +29,17 @@ fn write_until_gone(team: &[Team], address: &str, round: usize) -> Vec<String> {
         }
         answered
     };
+    let client = &client;
     thread::scope(|scope| {
-        let clients: Vec<_> =
-            team.iter().enumerate().map(|it| scope.spawn(move || client(it))).collect();
+        let clients: Vec<_> = (0..clients).map(|at| scope.spawn(move || client(at))).collect();
         clients.into_iter().flat_map(|client| client.join().expect("no panic")).collect()
     })
-}
-
-/// The same team for some clients at once.
-fn team(data: &std::path::Path, clients: usize) -> Vec<Team> {
-    let team = Team::new(data);
-    let again = |_| Team {
-        registry: wingbeat_server::storage::open_registry(data).expect("opened"),
-        project: team.project,
-        member: team.member.clone(),
-        key: team.key.clone(),
-    };
-    (0..clients).map(again).collect()
 }
 
 #[test]
 fn a_hundred_kills_lose_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let team = team(folder.path(), 4);
+    let team = Team::new(folder.path());
     let mut answered: Vec<String> = Vec::new();
     let begun = Instant::now();
     for round in 0..KILLS {
@@ -59,13 +47,13 @@ fn a_hundred_kills_lose_nothing() {
         let address = server.address.clone();
         thread::scope(|scope| {
             let team = &team;
-            let writing = scope.spawn(move || write_until_gone(team, &address, round));
+            let writing = scope.spawn(move || write_until_gone(team, 4, &address, round));
             // At other moments of a write each time.
             thread::sleep(Duration::from_micros(20_000 + 317 * round as u64));
             server.end(Signal::KILL);
             answered.extend(writing.join().expect("no panic"));
         });
-        let written = team[0].written();
+        let written = team.written();
         let lost: Vec<_> =
             answered.iter().filter(|it| written.binary_search(it).is_err()).collect();
         assert!(lost.is_empty(), "round {round}: {lost:?}");
@@ -82,13 +70,13 @@ fn a_hundred_kills_lose_nothing() {
 #[test]
 fn a_stop_finishes_what_was_begun() {
     let folder = tempfile::tempdir().expect("a folder");
-    let team = team(folder.path(), 8);
+    let team = Team::new(folder.path());
     for round in 0..5 {
         let server = Server::start(folder.path());
         let address = server.address.clone();
         let answered = thread::scope(|scope| {
             let team = &team;
-            let writing = scope.spawn(move || write_until_gone(team, &address, round));
+            let writing = scope.spawn(move || write_until_gone(team, 8, &address, round));
             thread::sleep(Duration::from_millis(100));
             let (code, log) = server.end(Signal::TERM);
             assert_eq!(code, Some(0), "{log}");
@@ -100,7 +88,7 @@ fn a_stop_finishes_what_was_begun() {
             assert_eq!(logged, answered.len());
             answered
         });
-        let written = team[0].written();
+        let written = team.written();
         let of_round = format!("{round}-");
         let mut answered = answered;
         answered.sort();
@@ -115,12 +103,12 @@ fn a_stop_finishes_what_was_begun() {
 #[test]
 fn writes_of_64_clients_all_land() {
     let folder = tempfile::tempdir().expect("a folder");
-    let team = team(folder.path(), 64);
+    let team = Team::new(folder.path());
     let server = Server::start(folder.path());
     let address = &server.address;
     let seconds = env::var("WINGBEAT_SERVE_TEST_SECONDS").ok().and_then(|it| it.parse().ok());
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(2));
-    let client = |(at, team): (usize, &Team)| {
+    let client = |at: usize| {
         let (mut answered, mut refused) = (Vec::new(), 0);
         for n in 0.. {
             if Instant::now() > end {
@@ -145,8 +133,7 @@ fn writes_of_64_clients_all_land() {
     };
     let client = &client;
     let (mut answered, refused) = thread::scope(|scope| {
-        let clients: Vec<_> =
-            team.iter().enumerate().map(|it| scope.spawn(move || client(it))).collect();
+        let clients: Vec<_> = (0..64).map(|at| scope.spawn(move || client(at))).collect();
         let all = clients.into_iter().map(|client| client.join().expect("no panic"));
         all.fold((Vec::new(), 0), |(mut names, refused), (more, again)| {
             names.extend(more);
@@ -155,5 +142,5 @@ fn writes_of_64_clients_all_land() {
     });
     answered.sort();
     println!("{} writes, {refused} refused at first", answered.len());
-    assert_eq!(team[0].written(), answered);
+    assert_eq!(team.written(), answered);
 }
