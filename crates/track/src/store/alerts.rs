@@ -14,6 +14,7 @@ use super::{
     checksum::ALERT_CHANGE,
     from_row::{BOUNDARY, MEASURE, alert, boundary, measure, time},
     sums::{Total, verify},
+    withdrawals::STANDS,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +160,7 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
     let Some(mut conditions) = filter.reports.conditions(db)? else {
         return Ok(Vec::new());
     };
+    conditions.require(STANDS);
     // Without statistics SQLite cannot know that reports are fewer than alerts may be, hence the order
     // of the joins is given.
     conditions
