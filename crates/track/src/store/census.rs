@@ -9,7 +9,8 @@ use super::prelude::*;
 
 use super::{
     checksum::{
-        ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, WITHDRAWAL, damage,
+        ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, WITHDRAWAL,
+        damage,
     },
     sums::{Count, Total},
 };
@@ -47,7 +48,8 @@ fn take(db: &Connection) -> SqlResult<()> {
     compare("reports", reports, total.reports)?;
     compare("changes of alerts", count(&view, ALERT_CHANGE)?, total.alert_changes)?;
     compare("withdrawals", count(&view, WITHDRAWAL)?, total.withdrawals)?;
-    for table in ["report", "alert_change", "withdrawal", "project", "branch", "testbed", "measure"] {
+    for table in ["report", "alert_change", "withdrawal", "project", "branch", "testbed", "measure"]
+    {
         check_indexes(&view, table)?;
     }
     Ok(())

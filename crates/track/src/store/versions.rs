@@ -102,12 +102,14 @@ fn inherited(db: &Connection, place: &VersionPlace, start_points: usize) -> SqlR
 }
 
 fn place(db: &Connection, report: Uuid) -> SqlResult<Option<VersionPlace>> {
-    let sql = "SELECT p.name AS project, r.branch, r.epoch, r.hash, r.start_time_ns, r.confirms,
+    let sql = format!(
+        "SELECT p.name AS project, r.branch, r.epoch, r.hash, r.start_time_ns, r.confirms,
                       s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max
                FROM report r JOIN project p ON p.id = r.project
                LEFT JOIN branch s ON s.id = r.start_branch
-               WHERE r.uuid = ?1";
-    prepare(db, sql)?
+               WHERE r.uuid = ?1 AND {STANDS}"
+    );
+    prepare(db, &sql)?
         .query_row([Id(report)], |row| {
             Ok(VersionPlace {
                 project: row.get::<_, Text<_>>("project")?.0,
