@@ -3,26 +3,52 @@
 //! Each route has a [`Right`]. [`Route::mount`] puts the check before the handler, so that none can be
 //! forgotten, and a test goes through the table: each role on each route.
 
+mod address;
 mod authorize;
+mod cookies;
 mod credentials;
+mod limits;
+mod origin;
+mod passwords;
+mod secrets;
 
-use axum::{Router, http::Method, routing::MethodRouter};
+use std::{
+    convert::Infallible,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, FromRequestParts},
+    http::{Method, request::Parts},
+    routing::MethodRouter,
+};
+
+pub use self::{
+    cookies::Cookies,
+    credentials::SESSION_IDLE,
+    limits::{SignInLimits, TooMany},
+    passwords::{PASSWORD_BYTES_MIN, Passwords, fault as password_fault},
+    secrets::{KeyKind, KeyText, NoRandomness, digest, random_text},
+};
+pub use crate::registry::{Digest, Role};
 
 use crate::{App, registry::Project};
 
-/// What a user may do, from least to most.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Reads all projects.
-    Reader,
-    /// Sends results, and changes what belongs to projects.
-    Member,
-    /// Manages users, and deletes projects.
-    Admin,
+/// How long a link is good that lets somebody choose a password.
+pub const INVITE_LIFETIME: time::Duration = time::Duration::days(3);
+
+/// What the checks share.
+#[derive(Debug)]
+pub struct Access {
+    pub cookies: Cookies,
+    pub passwords: Passwords,
+    pub limits: SignInLimits,
 }
+
+/// The address that a request comes from, as far as trusted proxies say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +105,27 @@ pub struct Route {
     is_page: bool,
 }
 
+impl Access {
+    /// For a server with that public URL.
+    pub fn of(public_url: &str) -> Self {
+        Self {
+            cookies: Cookies::of(public_url),
+            passwords: Passwords::default(),
+            limits: SignInLimits::default(),
+        }
+    }
+}
+
+impl FromRequestParts<App> for ClientAddress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        let peer = peer.map_or((Ipv4Addr::UNSPECIFIED, 0).into(), |it| it.0);
+        Ok(Self(address::client(&parts.headers, peer, app.settings.proxies)))
+    }
+}
+
 impl Route {
     /// A route of an API.
     pub fn api(
@@ -98,6 +145,16 @@ impl Route {
         handler: MethodRouter<App>,
     ) -> Self {
         Self { method, path, right, handler, is_page: true }
+    }
+
+    /// The same with another handler, for tests of what is checked before it.
+    pub fn with_handler(self, handler: MethodRouter<App>) -> Self {
+        Self { handler, ..self }
+    }
+
+    /// Whether a refusal sends a browser to sign in.
+    pub fn is_page(&self) -> bool {
+        self.is_page
     }
 
     /// Adds routes to a router, each behind its check.

@@ -3,6 +3,8 @@
 use std::{ops::Deref, sync::Arc};
 
 use crate::{
+    access::Access,
+    metrics::Metrics,
     settings::Settings,
     storage::{Storage, StorageError},
 };
@@ -15,13 +17,21 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     pub settings: Settings,
     pub storage: Storage,
+    pub access: Access,
+    pub metrics: Metrics,
 }
 
 impl App {
     /// Opens the databases, or makes them.
     pub fn open(settings: Settings) -> Result<Self, StorageError> {
         let storage = Storage::open(&settings.data)?;
-        Ok(Self(Arc::new(Shared { settings, storage })))
+        Ok(Self::of(settings, storage))
+    }
+
+    /// For databases that are open.
+    pub fn of(settings: Settings, storage: Storage) -> Self {
+        let access = Access::of(&settings.public_url);
+        Self(Arc::new(Shared { settings, storage, access, metrics: Metrics::default() }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Pages for people: written here, with links between them, and forms. Only zooming needs a script.
 
+mod accounts;
 mod layout;
 mod projects;
 
@@ -9,5 +10,7 @@ use crate::access::{Right, Route};
 
 /// All pages.
 pub fn routes() -> Vec<Route> {
-    vec![Route::page(Method::GET, "/", Right::Open, get(projects::list))]
+    let mut routes = vec![Route::page(Method::GET, "/", Right::Open, get(projects::list))];
+    routes.extend(accounts::routes());
+    routes
 }

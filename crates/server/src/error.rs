@@ -9,7 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 use wingbeat_track::store::StoreError;
 
-use crate::storage::StorageError;
+use crate::{registry::RegistryError, request_id, storage::StorageError};
 
 /// Why a request was refused or failed: a status, and a sentence for whoever asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +62,7 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self { status, message } = self;
-        let body = ErrorBody { request_id: Uuid::now_v7(), error_code: None, message };
+        let body = ErrorBody { request_id: request_id::current(), error_code: None, message };
         if status.is_server_error() {
             tracing::error!(request_id = %body.request_id, %status, "{}", body.message);
         }
@@ -79,8 +79,19 @@ impl From<StorageError> for ApiError {
         match error {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
             StorageError::Store(error) => error.into(),
+            StorageError::Registry(error) => error.into(),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
         }
+    }
+}
+
+impl From<RegistryError> for ApiError {
+    fn from(error: RegistryError) -> Self {
+        let status = match &error {
+            RegistryError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
     }
 }
 

@@ -13,7 +13,7 @@
 //! - [`access`]: who asks, and what a route demands.
 //! - [`api`]: the API that the `bencher` client uses.
 //! - [`console`]: pages for people.
-//! - [`service`]: listens, and stops in order.
+//! - [`service`]: listens, and stops in order; logs and counts requests ([`metrics`]).
 //!
 //! Each route says what right it needs; no handler runs before that is checked.
 
@@ -22,7 +22,9 @@ pub mod api;
 mod app;
 pub mod console;
 mod error;
+pub mod metrics;
 pub mod registry;
+mod request_id;
 pub mod service;
 pub mod settings;
 pub mod storage;

@@ -5,8 +5,17 @@
 //! of them is a *thing* with a UUID, and a name and a slug that may change.
 
 mod columns;
+mod invites;
+mod keys;
 mod migrations;
+mod plots;
 mod projects;
+mod reports;
+mod sessions;
+mod starts;
+mod things;
+mod thresholds;
+mod users;
 
 use std::{
     path::{Path, PathBuf},
@@ -15,10 +24,24 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
-pub use self::projects::{NewProject, Project, ProjectChange, Visibility};
+pub use self::{
+    invites::Invite,
+    keys::{Key, KeyHolder, KeyOwner, NewKey, key_name_fault},
+    plots::{PinnedPlot, PlotFilter, PlotSettings},
+    projects::{NewProject, Project, ProjectChange, Visibility},
+    reports::{MetricUuids, ReportRow, Sender},
+    sessions::Session,
+    starts::Start,
+    things::{Conflict, Kind, NewThing, Thing, ThingChange, ThingFilter},
+    thresholds::{Model, Threshold, ThresholdFilter},
+    users::{NewUser, Role, User, UserRefusal, user_fault},
+};
 
 /// How long a connection waits for another process that writes, as a backup tool may.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// SHA-256 of a secret: all that is kept of it.
+pub type Digest = [u8; 32];
 
 /// What a server knows besides results.
 #[derive(Debug)]
@@ -67,6 +90,18 @@ impl Registry {
         Ok(Self { connection, path: path.to_owned() })
     }
 
+    /// Runs several changes as one transaction: all are made, or none.
+    pub fn together<T, E: From<RegistryError>>(
+        &self,
+        changes: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let failed = self.error("beginning or ending a transaction");
+        let transaction = self.writing().map_err(&failed)?;
+        let done = changes(self)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(done)
+    }
+
     /// Says what failed.
     fn error(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> RegistryError {
         move |source| RegistryError::of(&self.path, doing, source)
@@ -75,6 +110,16 @@ impl Registry {
     /// A transaction that writes.
     fn writing(&self) -> rusqlite::Result<Transaction<'_>> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+    }
+}
+
+#[cfg(test)]
+impl Registry {
+    /// A registry for a test, in a folder that lasts as long as the test keeps it.
+    fn temporary() -> (tempfile::TempDir, Self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = Self::open(&folder.path().join("server.db")).expect("a registry");
+        (folder, registry)
     }
 }
 
@@ -88,5 +133,27 @@ impl RegistryError {
             Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, doing, source },
             _ => Self::Sqlite { path, doing, source },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use wingbeat_track::model::ProjectName;
+
+    use super::*;
+
+    pub(super) fn now() -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000)
+    }
+
+    /// A registry with the row of a project.
+    pub(super) fn registry_with_project() -> (tempfile::TempDir, Registry, i64) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = Registry::open(&folder.path().join("server.db")).expect("a registry");
+        let name = ProjectName::new("project").expect("a name");
+        let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
+        let project = registry.create_project(&new, now()).expect("made").id;
+        (folder, registry, project)
     }
 }

@@ -1,43 +1,110 @@
 //! Listens, answers, and stops in order: requests under way are finished, new ones are refused.
 
-use std::{future::Future, io};
+mod observe;
+mod plain_errors;
+mod start;
 
-use axum::{Router, extract::State, http::StatusCode};
-use tokio::net::TcpListener;
-use tower_http::{catch_panic::CatchPanicLayer, limit::RequestBodyLimitLayer};
+use std::{
+    future::{Future, IntoFuture as _},
+    io,
+    net::SocketAddr,
+    time::Duration,
+};
 
-use crate::{ApiError, App, access::Route, api, console, storage::StorageError};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, State},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware,
+    response::IntoResponse as _,
+    routing::get,
+};
+use tokio::{net::TcpListener, sync::watch, time};
+use tower_http::{
+    catch_panic::CatchPanicLayer, decompression::RequestDecompressionLayer,
+    limit::RequestBodyLimitLayer,
+};
+
+pub use self::start::{ServeError, log_to_stderr, run};
+use crate::{
+    ApiError, App,
+    access::{Right, Route},
+    api, console,
+    storage::StorageError,
+};
+
+/// How long requests under way may take once the server is to stop.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The routes of all parts, each with its right.
+pub fn routes() -> Vec<Route> {
+    let mut routes = vec![
+        Route::api(Method::GET, "/healthz", Right::Open, get(health)),
+        Route::api(Method::GET, "/metrics", Right::SignedIn, get(metrics)),
+    ];
+    routes.extend(api::routes());
+    routes.extend(console::routes());
+    routes
+}
 
 /// All routes, with what is common to them.
 pub fn router(app: &App) -> Router {
-    let mut routes = api::routes();
-    routes.extend(console::routes());
-    let router = Router::new().route("/healthz", axum::routing::get(health));
-    let limit = RequestBodyLimitLayer::new(app.settings.body_bytes_max);
-    Route::mount(routes, router, app)
+    let bytes_max = app.settings.body_bytes_max;
+    Route::mount(routes(), Router::new(), app)
         .fallback(not_found)
-        .layer(limit)
+        // From the inside out. The size is bounded before and after unpacking.
+        .layer(DefaultBodyLimit::max(bytes_max))
+        .layer(RequestBodyLimitLayer::new(bytes_max))
+        .layer(RequestDecompressionLayer::new())
+        .layer(RequestBodyLimitLayer::new(bytes_max))
+        .layer(middleware::from_fn(plain_errors::explain))
         .layer(CatchPanicLayer::custom(|_| {
-            use axum::response::IntoResponse as _;
             let message = "the server failed in an unforeseen way; its log has more";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }))
+        .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone())
 }
 
-/// Serves until `stop` is there, and then until the requests under way are answered.
+/// Serves until `stop` is there, and then until the requests under way are answered, or for half a minute.
 pub async fn serve(
     app: App,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    axum::serve(listener, router(&app)).with_graceful_shutdown(stop).await
+    let (say, mut heard) = watch::channel(false);
+    let stop = async move {
+        stop.await;
+        tracing::info!("stopping: requests under way are finished first");
+        let _ = say.send(true);
+    };
+    let late = async move {
+        if heard.wait_for(|is_stopping| *is_stopping).await.is_err() {
+            // The server has ended.
+            std::future::pending::<()>().await;
+        }
+        time::sleep(GRACE).await;
+    };
+    let service = router(&app).into_make_service_with_connect_info::<SocketAddr>();
+    let server = axum::serve(listener, service).with_graceful_shutdown(stop).into_future();
+    tokio::select! {
+        ended = server => ended,
+        () = late => {
+            tracing::warn!("requests that took longer than {} s were cut off", GRACE.as_secs());
+            Ok(())
+        }
+    }
 }
 
 /// Whether the databases can be read.
 async fn health(State(app): State<App>) -> Result<&'static str, ApiError> {
     app.storage.read(|databases| databases.registry.projects().map_err(StorageError::from)).await?;
     Ok("ok\n")
+}
+
+async fn metrics(State(app): State<App>) -> ([(HeaderName, HeaderValue); 1], String) {
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], app.metrics.text(&app.storage))
 }
 
 async fn not_found() -> ApiError {

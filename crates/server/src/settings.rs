@@ -1,12 +1,21 @@
-//! What a server is told at its start.
+//! What a server is told at its start: by flags, else by variables, else by a file, else by defaults.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
 
 /// The port that the `bencher` client's own server has, so that scripts go on working.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:6610";
 
+/// What all variables of a server begin with.
+pub const VARIABLES: &str = "WINGBEAT_SERVE_";
+
 /// What a server is told at its start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: SocketAddr,
     /// Folder with the databases.
@@ -22,6 +31,43 @@ pub struct Settings {
     pub allow_anonymous_runs: bool,
 }
 
+/// Settings that somebody gave. As a file, each is a line.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Given {
+    pub listen: Option<String>,
+    pub data: Option<PathBuf>,
+    pub public_url: Option<String>,
+    pub behind_proxy: Option<usize>,
+    pub body_bytes_max: Option<usize>,
+    pub allow_anonymous_runs: Option<bool>,
+}
+
+/// Why settings are not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("cannot read the settings {}: {source}", .path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the settings {} are not understood: {source}", .path.display())]
+    File { path: PathBuf, source: toml::de::Error },
+    #[error("{VARIABLES}{variable}={value:?} is not understood: it has to be {expected}")]
+    Variable { variable: &'static str, value: String, expected: &'static str },
+    #[error(
+        "{0:?} is no address to listen on: it has to be like `127.0.0.1:6610`, `[::1]:6610` or `0.0.0.0:6610`"
+    )]
+    Listen(String),
+    #[error(
+        "{0:?} is no URL where people reach the server: it has to be like `https://bench.example.org`, without a path"
+    )]
+    PublicUrl(String),
+    #[error(
+        "{0} is no address that people can open: say where they reach the server with --public-url"
+    )]
+    NoPublicUrl(SocketAddr),
+    #[error("there is no folder for data, since HOME is not set: name one with --data")]
+    NoData,
+}
+
 impl Settings {
     /// Settings for a folder, with the defaults of everything else.
     pub fn of(data: impl Into<PathBuf>) -> Self {
@@ -35,5 +81,201 @@ impl Settings {
             body_bytes_max: 4 << 20,
             allow_anonymous_runs: false,
         }
+    }
+
+    /// Settings from what was given, and defaults. `variable` reads the environment.
+    pub fn from_given(
+        given: Given,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, SettingsError> {
+        let listen = given.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
+        let listen: SocketAddr =
+            listen.parse().map_err(|_| SettingsError::Listen(listen.to_owned()))?;
+        let data = match given.data {
+            Some(data) => data,
+            None => default_data(variable).ok_or(SettingsError::NoData)?,
+        };
+        let public_url = match given.public_url {
+            Some(url) => public_url(&url).ok_or(SettingsError::PublicUrl(url))?,
+            None if listen.ip().is_unspecified() => return Err(SettingsError::NoPublicUrl(listen)),
+            None => format!("http://{listen}"),
+        };
+        let defaults = Self::of(data);
+        Ok(Self {
+            listen,
+            public_url,
+            proxies: given.behind_proxy.unwrap_or(defaults.proxies),
+            body_bytes_max: given.body_bytes_max.unwrap_or(defaults.body_bytes_max),
+            allow_anonymous_runs: given
+                .allow_anonymous_runs
+                .unwrap_or(defaults.allow_anonymous_runs),
+            ..defaults
+        })
+    }
+}
+
+impl Given {
+    /// These, and what they leave open from others.
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            listen: self.listen.or(others.listen),
+            data: self.data.or(others.data),
+            public_url: self.public_url.or(others.public_url),
+            behind_proxy: self.behind_proxy.or(others.behind_proxy),
+            body_bytes_max: self.body_bytes_max.or(others.body_bytes_max),
+            allow_anonymous_runs: self.allow_anonymous_runs.or(others.allow_anonymous_runs),
+        }
+    }
+
+    /// What a file says.
+    pub fn from_file(path: &Path) -> Result<Self, SettingsError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+        toml::from_str(&text)
+            .map_err(|source| SettingsError::File { path: path.to_owned(), source })
+    }
+
+    /// What variables say. One that is empty says nothing.
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, SettingsError> {
+        let read = |name: &str| variable(&format!("{VARIABLES}{name}")).filter(|it| !it.is_empty());
+        let number = |name: &'static str| {
+            let parse = |value: String| {
+                let expected = "a number";
+                let number = value.parse();
+                number.map_err(|_| SettingsError::Variable { variable: name, value, expected })
+            };
+            read(name).map(parse).transpose()
+        };
+        let allow = |value: String| match value.as_str() {
+            "true" | "1" => Ok(true),
+            "false" | "0" => Ok(false),
+            _ => Err(SettingsError::Variable {
+                variable: "ALLOW_ANONYMOUS_RUNS",
+                value,
+                expected: "`true` or `false`",
+            }),
+        };
+        Ok(Self {
+            listen: read("LISTEN"),
+            data: read("DATA").map(PathBuf::from),
+            public_url: read("PUBLIC_URL"),
+            behind_proxy: number("BEHIND_PROXY")?,
+            body_bytes_max: number("BODY_BYTES_MAX")?,
+            allow_anonymous_runs: read("ALLOW_ANONYMOUS_RUNS").map(allow).transpose()?,
+        })
+    }
+}
+
+/// The folder that systemd made for the service, or one of the user.
+fn default_data(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let read = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    read("STATE_DIRECTORY").or_else(|| {
+        let shared = read("XDG_DATA_HOME").or_else(|| Some(read("HOME")?.join(".local/share")))?;
+        Some(shared.join("wingbeat/serve"))
+    })
+}
+
+/// A URL as all links begin: scheme, host and port.
+fn public_url(url: &str) -> Option<String> {
+    let url = url.strip_suffix('/').unwrap_or(url);
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+    (!host.is_empty() && host.bytes().all(is_host)).then(|| url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(name: &str) -> Option<String> {
+        (name == "HOME").then(|| "/home/ada".to_owned())
+    }
+
+    #[test]
+    fn flags_go_before_variables_before_a_file_before_defaults() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("serve.toml");
+        let text = "listen = \"127.0.0.1:1\"\ndata = \"/file\"\nbehind_proxy = 1\n";
+        fs::write(&path, text).expect("written");
+        let file = Given::from_file(&path).expect("understood");
+        let environment = Given::from_variables(|name| match name {
+            "WINGBEAT_SERVE_LISTEN" => Some("127.0.0.1:2".to_owned()),
+            "WINGBEAT_SERVE_DATA" => Some("/variable".to_owned()),
+            "WINGBEAT_SERVE_BEHIND_PROXY" => Some(String::new()),
+            "WINGBEAT_SERVE_ALLOW_ANONYMOUS_RUNS" => Some("true".to_owned()),
+            _ => None,
+        });
+        let flags = Given { listen: Some("127.0.0.1:3".to_owned()), ..Given::default() };
+        let given = flags.or(environment.expect("understood")).or(file);
+        let settings = Settings::from_given(given, variables).expect("taken");
+        let expected = Settings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 3)),
+            data: "/variable".into(),
+            public_url: "http://127.0.0.1:3".to_owned(),
+            proxies: 1,
+            body_bytes_max: 4 << 20,
+            allow_anonymous_runs: true,
+        };
+        assert_eq!(settings, expected);
+    }
+
+    #[test]
+    fn data_lies_where_services_and_users_keep_it() {
+        let check = |set: &[(&str, &str)], expected: Option<&str>| {
+            let variable = |name: &str| {
+                set.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
+            };
+            let settings = Settings::from_given(Given::default(), variable).ok();
+            assert_eq!(settings.map(|it| it.data), expected.map(PathBuf::from), "{set:?}");
+        };
+        check(&[("HOME", "/h")], Some("/h/.local/share/wingbeat/serve"));
+        check(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")], Some("/d/wingbeat/serve"));
+        check(&[("HOME", "/h"), ("STATE_DIRECTORY", "/s")], Some("/s"));
+        check(&[("HOME", "")], None);
+    }
+
+    #[test]
+    fn addresses_and_urls_are_checked() {
+        let check = |listen: &str, url: Option<&str>, expected: Result<&str, &str>| {
+            let given = Given {
+                listen: Some(listen.to_owned()),
+                public_url: url.map(str::to_owned),
+                ..Given::default()
+            };
+            let found = Settings::from_given(given, variables);
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found.public_url, expected),
+                (Err(found), Err(expected)) => {
+                    assert!(found.to_string().contains(expected), "{found}");
+                }
+                (found, _) => panic!("{listen} {url:?}: {found:?}"),
+            }
+        };
+        check("127.0.0.1:80", None, Ok("http://127.0.0.1:80"));
+        check("[::1]:80", None, Ok("http://[::1]:80"));
+        check("0.0.0.0:80", None, Err("--public-url"));
+        check("0.0.0.0:80", Some("https://a.example/"), Ok("https://a.example"));
+        check("localhost", None, Err("127.0.0.1:6610"));
+        check("127.0.0.1:80", Some("a.example"), Err("without a path"));
+        check("127.0.0.1:80", Some("https://a.example/b"), Err("without a path"));
+        check("127.0.0.1:80", Some("https://u@a.example"), Err("without a path"));
+    }
+
+    #[test]
+    fn files_and_variables_that_are_not_understood_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("serve.toml");
+        fs::write(&path, "lisen = \"127.0.0.1:1\"\n").expect("written");
+        let error = Given::from_file(&path).expect_err("refused").to_string();
+        assert!(error.contains("lisen"), "{error}");
+        let check = |name: &'static str, value: &str| {
+            let read = |asked: &str| (asked == name).then(|| value.to_owned());
+            let error = Given::from_variables(read).expect_err("refused").to_string();
+            assert!(error.contains(name) && error.contains(value), "{error}");
+        };
+        check("WINGBEAT_SERVE_BEHIND_PROXY", "many");
+        check("WINGBEAT_SERVE_ALLOW_ANONYMOUS_RUNS", "perhaps");
     }
 }

@@ -8,16 +8,24 @@
 //! A write runs on the writer's thread, one after the other. Its queue is bounded: when it is full, the request
 //! is refused, and the client comes again. What was answered is on the disk.
 
+mod backup;
+mod claim;
 mod readers;
 mod writer;
 
 use std::{
-    fs, io,
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
 use wingbeat_track::store::{Store, StoreError};
 
+pub use self::{
+    backup::{BackupError, back_up},
+    claim::Claim,
+};
 use self::{readers::Readers, writer::Writer};
 use crate::registry::{Registry, RegistryError};
 
@@ -48,6 +56,10 @@ pub enum StorageError {
     Stopping,
     #[error("cannot start the thread that writes: {0}")]
     Thread(io::Error),
+    #[error("another server uses the data folder {}: stop it, or name another folder with --data", .path.display())]
+    InUse { path: PathBuf },
+    #[error("cannot lock the data folder {}: {source}", .path.display())]
+    Lock { path: PathBuf, source: io::Error },
 }
 
 /// The databases of a running server.
@@ -61,8 +73,7 @@ pub struct Storage {
 impl Storage {
     /// Opens the databases in a folder, or makes them, and starts the writer.
     pub fn open(folder: &Path) -> Result<Self, StorageError> {
-        let create = |source| StorageError::Create { path: folder.to_owned(), source };
-        fs::create_dir_all(folder).map_err(create)?;
+        create_folder(folder)?;
         let databases = Databases {
             results: Store::open(folder.join(RESULTS))?,
             registry: Registry::open(&folder.join(REGISTRY))?,
@@ -72,6 +83,11 @@ impl Storage {
             writer: Writer::start(databases)?,
             readers: Readers::of(folder),
         })
+    }
+
+    /// Writes that wait.
+    pub fn waiting(&self) -> usize {
+        self.writer.waiting()
     }
 
     pub fn folder(&self) -> &Path {
@@ -101,4 +117,16 @@ impl Storage {
     {
         self.readers.run(job).await
     }
+}
+
+/// Makes the folder of a server if there is none. Nobody else of the machine may look into it.
+fn create_folder(folder: &Path) -> Result<(), StorageError> {
+    let create = |source| StorageError::Create { path: folder.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(create)
+}
+
+/// Opens the registry of a folder, or makes both, for a command beside a server that may run or not.
+pub fn open_registry(folder: &Path) -> Result<Registry, StorageError> {
+    create_folder(folder)?;
+    Ok(Registry::open(&folder.join(REGISTRY))?)
 }

@@ -28,6 +28,7 @@ mod plans;
 mod read;
 mod rows;
 mod series;
+mod serving;
 mod stream;
 mod sums;
 mod versions;
@@ -70,6 +71,7 @@ pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
+pub use serving::{IterationCount, Use};
 pub use withdrawals::Withdrawal;
 
 /// Reports in one SQLite file.

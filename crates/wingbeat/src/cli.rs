@@ -19,6 +19,7 @@ use crate::{
     plot::PlotArgs,
     profile::ProfileArgs,
     run::{MockArgs, RunArgs},
+    serve::ServeArgs,
     top::TopArgs,
 };
 
@@ -86,6 +87,9 @@ pub(crate) enum Verb {
     Export(ExportArgs),
     /// Read reports from files into the store
     Import(ImportArgs),
+    /// Keep the results of a team, judge them, and show them in browsers
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeArgs),
     /// Check what kernel, rights and hardware allow, and how to fix what is missing
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -194,6 +198,16 @@ Examples:
   wingbeat plot                                    a small chart in the terminal
   wingbeat plot -o perf.html                       an interactive page: one file, no network
   wingbeat plot --branch main --benchmark 'parse/*' --measure latency --window 30d -o perf.svg";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  wingbeat serve --data bench                      on 127.0.0.1:6610; prints a link for the first admin
+  wingbeat serve user add ada@example.org --role admin --data bench    a link without a browser
+  wingbeat serve key create --project parser --create-project --name ci --data bench    a key for CI
+  wingbeat serve backup bench-2026-11-25 --data bench    while it runs
+
+SIGTERM and SIGINT end it once requests under way are answered. docs/serve.md tells how to run it behind
+a reverse proxy.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:

@@ -19,6 +19,7 @@ mod output;
 mod plot;
 mod profile;
 mod run;
+mod serve;
 mod shell;
 mod store;
 mod top;
@@ -67,6 +68,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Plot(args) => plot::run(args, cli.quiet),
         Verb::Export(args) => exchange::export(args, cli.quiet),
         Verb::Import(args) => exchange::import(args, cli.quiet),
+        Verb::Serve(args) => serve::run(args, cli.quiet),
         Verb::Doctor(args) => doctor::run(args, cli.quiet),
         Verb::Generate(args) => generate::run(args, &Cli::command()),
     }

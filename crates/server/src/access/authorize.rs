@@ -4,13 +4,22 @@ use std::collections::HashMap;
 
 use axum::{
     extract::{Path, Request, State},
-    http::{HeaderMap, StatusCode, Uri},
+    http::{Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Redirect, Response},
 };
+use time::OffsetDateTime;
 
-use super::{Caller, Right, Route, credentials};
-use crate::{ApiError, App, registry::Project};
+use super::{
+    Caller, Right, Route,
+    credentials::{self, Presented, Resolved, SESSION_IDLE},
+    origin,
+};
+use crate::{
+    ApiError, App,
+    registry::Project,
+    storage::{Databases, StorageError},
+};
 
 /// What is checked before a handler.
 #[derive(Debug, Clone)]
@@ -26,6 +35,14 @@ impl Check {
     }
 }
 
+/// What `{project}` of a path names.
+enum Named {
+    /// There is none in the path.
+    Nothing,
+    Unknown(String),
+    Project(Box<Project>),
+}
+
 /// Finds out who asks and which project the path names, and lets the request through if the route's right is
 /// there. Handlers take both as [`axum::Extension`]: the [`Caller`], and the [`Project`] of a `{project}`.
 pub(super) async fn authorize(
@@ -34,50 +51,107 @@ pub(super) async fn authorize(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let (caller, project) = match look_up(&check, request.headers(), names.get("project")).await {
+    let presented = match credentials::presented(request.headers(), check.app.access.cookies)
+        .and_then(|it| own_or_keyed(&check, &request, it))
+    {
+        Ok(presented) => presented,
+        Err(error) => return error.into_response(),
+    };
+    let (resolved, named) = match look_up(&check, presented, names.get("project")).await {
         Ok(found) => found,
         Err(error) => return error.into_response(),
     };
+    let Resolved { caller, renewal } = resolved;
+    let project = match named {
+        Named::Project(project) => Some(*project),
+        Named::Nothing => None,
+        // Whoever is not signed in is asked to, as for a project that is internal.
+        Named::Unknown(_) if check.is_page && caller == Caller::Anonymous => {
+            return to_sign_in(request.uri(), request.method());
+        }
+        Named::Unknown(name) => return no_project(&name).into_response(),
+    };
     if !caller.has(check.right, project.as_ref()) {
-        return refuse(&check, &caller, project.as_ref(), request.uri());
+        return refuse(&check, &caller, project.as_ref(), request.uri(), request.method());
     }
     request.extensions_mut().insert(caller);
     if let Some(project) = project {
         request.extensions_mut().insert(project);
     }
-    next.run(request).await
+    let Some((hash, expires)) = renewal else { return next.run(request).await };
+    let extend = move |databases: &mut Databases| {
+        databases.registry.extend_session(&hash, expires).map_err(StorageError::from)
+    };
+    if let Err(error) = check.app.storage.write(extend).await {
+        tracing::warn!("a session was not extended: {error}");
+        return next.run(request).await;
+    }
+    let cookies = check.app.access.cookies;
+    let cookie = cookies.secret(request.headers()).map(|secret| cookies.set(secret, SESSION_IDLE));
+    let mut response = next.run(request).await;
+    // Who signs out meanwhile gets the cookie removed.
+    if let Some(cookie) = cookie
+        && !response.headers().contains_key(header::SET_COOKIE)
+    {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Refuses what another site makes a browser send: what changes something and comes with a cookie, and all
+/// forms, since another site could sign a browser in as somebody else.
+fn own_or_keyed(
+    check: &Check,
+    request: &Request,
+    presented: Presented,
+) -> Result<Presented, ApiError> {
+    let is_browser = matches!(presented, Presented::Session(_)) || check.is_page;
+    let public_url = &check.app.settings.public_url;
+    if is_browser && !request.method().is_safe() && !origin::is_own(request.headers(), public_url) {
+        return Err(ApiError::forbidden(format!(
+            "this request was not made by a page of this server: open {public_url} and try again there"
+        )));
+    }
+    Ok(presented)
 }
 
 async fn look_up(
     check: &Check,
-    headers: &HeaderMap,
+    presented: Presented,
     name: Option<&String>,
-) -> Result<(Caller, Option<Project>), ApiError> {
-    let presented = credentials::presented(headers)?;
+) -> Result<(Resolved, Named), ApiError> {
     let name = name.cloned();
+    let now = OffsetDateTime::now_utc();
     let found = check.app.storage.read(move |databases| {
-        let caller = presented.resolve(&databases.registry)?;
+        let resolved = presented.resolve(&databases.registry, now)?;
         let project = match &name {
-            Some(name) => {
-                Some(databases.registry.project(name).map_err(crate::storage::StorageError::from)?)
-            }
+            Some(name) => Some(databases.registry.project(name).map_err(StorageError::from)?),
             None => None,
         };
-        Ok::<_, ApiError>((caller, name, project))
+        Ok::<_, ApiError>((resolved, name, project))
     });
-    let (caller, name, project) = found.await?;
-    match (name, project) {
-        (Some(name), Some(None)) => Err(no_project(&name)),
-        (_, project) => Ok((caller, project.flatten())),
-    }
+    let (resolved, name, project) = found.await?;
+    Ok((
+        resolved,
+        name.zip(project).map_or(Named::Nothing, |(name, project)| match project {
+            Some(project) => Named::Project(Box::new(project)),
+            None => Named::Unknown(name),
+        }),
+    ))
 }
 
 /// Refuses as Bencher's server does: who may not see a project learns no more than that it may be private;
 /// who is unknown is asked for a key; who is known has too few rights.
-fn refuse(check: &Check, caller: &Caller, project: Option<&Project>, uri: &Uri) -> Response {
+fn refuse(
+    check: &Check,
+    caller: &Caller,
+    project: Option<&Project>,
+    uri: &Uri,
+    method: &Method,
+) -> Response {
     let is_visible = caller.has(Right::Read, project) || project.is_none();
     if *caller == Caller::Anonymous && check.is_page {
-        return Redirect::to(&format!("/auth/login?next={}", encoded(uri))).into_response();
+        return to_sign_in(uri, method);
     }
     let error = match (project, caller) {
         (Some(project), _) if !is_visible => no_project(project.slug.as_str()),
@@ -88,6 +162,12 @@ fn refuse(check: &Check, caller: &Caller, project: Option<&Project>, uri: &Uri) 
         _ => ApiError::new(StatusCode::FORBIDDEN, "this key or user may not do that"),
     };
     error.into_response()
+}
+
+fn to_sign_in(uri: &Uri, method: &Method) -> Response {
+    // What a form sent is lost by the detour, and its address may be no page.
+    let next = if method.is_safe() { encoded(uri) } else { "/".to_owned() };
+    Redirect::to(&format!("/auth/login?next={next}")).into_response()
 }
 
 fn no_project(name: &str) -> ApiError {

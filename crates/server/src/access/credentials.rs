@@ -1,25 +1,49 @@
 //! What a request presents to say who asks.
 
 use axum::http::{HeaderMap, header};
+use time::{Duration, OffsetDateTime};
 
-use super::Caller;
-use crate::{ApiError, registry::Registry};
+use super::{Caller, Cookies, Digest, KeyText, Means};
+use crate::{
+    ApiError,
+    registry::{KeyHolder, Registry, RegistryError, Session},
+    storage::StorageError,
+};
+
+/// How long a browser stays signed in that is not used.
+pub const SESSION_IDLE: Duration = Duration::days(14);
+/// How long a browser stays signed in at most.
+const SESSION_MAX: Duration = Duration::days(90);
+/// What has to be gone of a session before it is written anew.
+const RENEWAL: Duration = Duration::days(1);
 
 /// What a request presents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Presented {
     Nothing,
     /// A key or a token, of `Authorization: Bearer`.
-    Bearer(String),
+    Bearer(Option<KeyText>),
+    /// A cookie of a browser.
+    Session(Digest),
 }
 
-/// What the headers of a request present.
-pub(super) fn presented(headers: &HeaderMap) -> Result<Presented, ApiError> {
-    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(Presented::Nothing) };
+/// Who asks, and until when the session is to last if it is to last longer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resolved {
+    pub(super) caller: Caller,
+    pub(super) renewal: Option<(Digest, OffsetDateTime)>,
+}
+
+/// What the headers of a request present. A key goes before a cookie.
+pub(super) fn presented(headers: &HeaderMap, cookies: Cookies) -> Result<Presented, ApiError> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        let session = cookies.session(headers);
+        return Ok(session.map_or(Presented::Nothing, Presented::Session));
+    };
     let text = value.to_str().unwrap_or_default();
     match text.split_once(' ') {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") && !key.trim().is_empty() => {
-            Ok(Presented::Bearer(key.trim().to_owned()))
+            Ok(Presented::Bearer(KeyText::parse(key.trim())))
         }
         _ => Err(ApiError::unauthorized(
             "the header Authorization is not understood: it has to be `Bearer KEY`",
@@ -28,13 +52,86 @@ pub(super) fn presented(headers: &HeaderMap) -> Result<Presented, ApiError> {
 }
 
 impl Presented {
-    /// Who that is. An error if it is a key that is unknown, revoked or expired.
-    pub(super) fn resolve(self, _registry: &Registry) -> Result<Caller, ApiError> {
+    /// Who that is. An error if it is a key that is unknown, revoked or expired, always the same one. A
+    /// session that has ended is nobody's: the browser is sent to sign in.
+    pub(super) fn resolve(
+        self,
+        registry: &Registry,
+        now: OffsetDateTime,
+    ) -> Result<Resolved, ApiError> {
+        let failed = |error: RegistryError| ApiError::from(StorageError::from(error));
         match self {
-            Self::Nothing => Ok(Caller::Anonymous),
-            Self::Bearer(_) => {
-                Err(ApiError::unauthorized("there is no such key, or it was revoked"))
+            Self::Nothing => Ok(Resolved { caller: Caller::Anonymous, renewal: None }),
+            Self::Bearer(key) => {
+                let holder = match key {
+                    Some(key) => registry.key_holder(&key.digest(), now).map_err(failed)?,
+                    None => None,
+                };
+                let caller = match holder {
+                    Some(KeyHolder::User(user)) => {
+                        Caller::User { id: user.id, role: user.role, by: Means::Key }
+                    }
+                    Some(KeyHolder::Project(project)) => Caller::ProjectKey { project },
+                    None => return Err(bad_key()),
+                };
+                Ok(Resolved { caller, renewal: None })
             }
+            Self::Session(hash) => Ok(match registry.session(&hash, now).map_err(failed)? {
+                None => Resolved { caller: Caller::Anonymous, renewal: None },
+                Some(session) => {
+                    let renewal = renewal(&session, now).map(|expires| (hash, expires));
+                    let Session { user, .. } = session;
+                    let caller = Caller::User { id: user.id, role: user.role, by: Means::Session };
+                    Resolved { caller, renewal }
+                }
+            }),
         }
+    }
+}
+
+fn bad_key() -> ApiError {
+    ApiError::unauthorized(
+        "this key is not known here, or it was revoked or has expired: make another one on the page of the \
+         project or user, or by `wingbeat serve key create`",
+    )
+}
+
+/// Until when a session that is used now is to last, if that is worth a write.
+fn renewal(session: &Session, now: OffsetDateTime) -> Option<OffsetDateTime> {
+    let expires = (now + SESSION_IDLE).min(session.created + SESSION_MAX);
+    (expires - session.expires >= RENEWAL).then_some(expires)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{access::Role, registry::User};
+
+    #[test]
+    fn sessions_last_while_they_are_used_but_not_for_ever() {
+        let begun = OffsetDateTime::UNIX_EPOCH;
+        let user = User {
+            id: 1,
+            uuid: uuid::Uuid::nil(),
+            name: String::new(),
+            slug: String::new(),
+            email: String::new(),
+            role: Role::Reader,
+            has_password: true,
+            is_locked: false,
+            created: begun,
+        };
+        let check = |expires: i64, now: i64, expected: Option<i64>| {
+            let expires = begun + Duration::days(expires);
+            let session = Session { user: user.clone(), created: begun, expires };
+            let found = renewal(&session, begun + Duration::days(now));
+            assert_eq!(found.map(|it| (it - begun).whole_days()), expected);
+        };
+        check(14, 0, None);
+        check(14, 1, Some(15));
+        check(14, 13, Some(27));
+        check(85, 80, Some(90));
+        check(90, 89, None);
+        check(14, -5, None);
     }
 }

@@ -16,6 +16,14 @@ const APPLICATION: i64 = 0x776e_6773;
 pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), RegistryError> {
     let failed = |source| RegistryError::of(path, "opening it", source);
     let known = MIGRATIONS.len() as i64;
+    let is_known = |db: &Connection| -> rusqlite::Result<bool> {
+        let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        Ok((number("application_id")?, number("user_version")?) == (APPLICATION, known))
+    };
+    // Connections that read are opened while others write.
+    if is_known(db).map_err(failed)? {
+        return Ok(());
+    }
     let transaction = Transaction::new(db, TransactionBehavior::Immediate).map_err(failed)?;
     let number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id").map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    thread,
+    thread::{self, JoinHandle},
 };
 
 use tokio::sync::{
@@ -19,7 +19,9 @@ type Job = Box<dyn FnOnce(&mut Databases) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    jobs: mpsc::Sender<Job>,
+    /// There until the writer ends.
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
@@ -36,8 +38,13 @@ impl Writer {
             }
         };
         let builder = thread::Builder::new().name("writer".to_owned());
-        builder.spawn(work).map_err(StorageError::Thread)?;
-        Ok(Self { jobs })
+        let thread = builder.spawn(work).map_err(StorageError::Thread)?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Jobs that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity())
     }
 
     /// Runs a job and waits for what it returns.
@@ -50,10 +57,25 @@ impl Writer {
             // Who asked may be gone; what was written stays.
             let _ = answer.send(job(databases));
         });
-        self.jobs.try_send(job).map_err(|error| match error {
+        let jobs = self.jobs.as_ref().ok_or(StorageError::Stopping)?;
+        jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => StorageError::Busy,
             TrySendError::Closed(_) => StorageError::Stopping,
         })?;
         answered.await.map_err(|_| StorageError::Stopping)
+    }
+}
+
+impl Drop for Writer {
+    /// Waits for the jobs that are there already.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            // The last job may have been the last that held the storage.
+            && thread.thread().id() != thread::current().id()
+        {
+            // A panic was caught and logged there.
+            let _ = thread.join();
+        }
     }
 }

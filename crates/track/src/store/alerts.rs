@@ -34,6 +34,7 @@ pub struct AlertChange {
 pub struct AlertFilter {
     pub reports: ReportFilter,
     pub status: Option<AlertStatus>,
+    pub uuid: Option<Uuid>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -49,7 +50,11 @@ pub struct StoredAlert {
     pub testbed: TestbedName,
     pub hash: Option<String>,
     pub measure: Measure,
+    /// The place of its metric among all of the report.
+    pub position: u32,
     pub value: f64,
+    pub lower_value: Option<f64>,
+    pub upper_value: Option<f64>,
     pub boundary: Option<Boundary>,
 }
 
@@ -165,12 +170,14 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
     // of the joins is given.
     conditions
         .add("coalesce(c.status, a.status) =", filter.status.map(|status| status.to_string()));
+    conditions.add("a.uuid =", filter.uuid.map(|uuid| uuid.as_bytes().to_vec()));
     let sql = format!(
         "SELECT a.uuid, a.iteration, n.name AS benchmark, a.crossed,
                 coalesce(c.status, a.status) AS status,
                 CASE WHEN c.uuid IS NULL THEN a.reason ELSE c.reason END AS reason,
                 c.time_ns AS changed_ns, r.uuid AS report, r.start_time_ns, r.hash,
-                p.name AS project, b.name AS branch, t.name AS testbed, m.value,
+                p.name AS project, b.name AS branch, t.name AS testbed,
+                m.position, m.value, m.lower, m.upper,
                 {MEASURE}, {BOUNDARY}
          FROM report r
          CROSS JOIN alert a ON a.report = r.id
@@ -209,7 +216,10 @@ fn stored(row: &Row<'_>) -> SqlResult<StoredAlert> {
         testbed: row.get::<_, Text<_>>("testbed")?.0,
         hash: row.get("hash")?,
         measure: measure(row)?,
+        position: row.get("position")?,
         value: row.get("value")?,
+        lower_value: row.get("lower")?,
+        upper_value: row.get("upper")?,
         boundary: boundary(row)?,
     })
 }

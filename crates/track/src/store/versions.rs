@@ -92,10 +92,33 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
 fn inherited(db: &Connection, place: &VersionPlace, start_points: usize) -> SqlResult<u64> {
     let Some((branch, until)) = &place.start else { return Ok(0) };
     let until_ns = until.map_or(place.start_time_ns, limit_ns);
-    let Some(branch) = branch_row(db, &place.project, branch)? else { return Ok(0) };
+    let own = (place.branch, place.epoch);
+    inherited_by(db, &place.project, branch, until_ns, own, start_points)
+}
+
+/// How many versions a branch, which is given by row and epoch, inherits from a start point as of a time.
+pub(super) fn inherited_number(
+    db: &Connection,
+    project: &ProjectName,
+    start: &BranchName,
+    until_ns: i64,
+    own: (i64, u32),
+) -> SqlResult<u64> {
+    inherited_by(db, project, start, until_ns, own, START_POINTS_MAX)
+}
+
+fn inherited_by(
+    db: &Connection,
+    project: &ProjectName,
+    start: &BranchName,
+    until_ns: i64,
+    own: (i64, u32),
+    start_points: usize,
+) -> SqlResult<u64> {
+    let Some(branch) = branch_row(db, project, start)? else { return Ok(0) };
     let Some(head) = branch_head(db, branch, until_ns)? else { return Ok(0) };
     // A branch that starts from itself, without a new epoch, inherits nothing.
-    if start_points == 0 || (branch, head.epoch) == (place.branch, place.epoch) {
+    if start_points == 0 || (branch, head.epoch) == own {
         return Ok(0);
     }
     Ok(number(db, head.report, start_points - 1)?.map_or(0, |number| number + 1))

@@ -1,0 +1,45 @@
+//! Whether a request of a browser was made by our own pages. Another site could make a browser send its
+//! cookie along with a form of its own.
+
+use axum::http::{HeaderMap, header};
+
+/// Whether a request that changes something, and for which a browser vouches, comes from our own pages.
+/// Browsers say so by `Sec-Fetch-Site` where the connection can be trusted, and by `Origin` elsewhere.
+pub(super) fn is_own(headers: &HeaderMap, public_url: &str) -> bool {
+    let text = |name: &str| headers.get(name).map(|it| it.to_str().unwrap_or_default());
+    if let Some(site) = text("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    let Some(origin) = text("origin") else { return false };
+    // Another site cannot choose the host that a browser names, and some servers are reached by several.
+    let host = text(header::HOST.as_str()).unwrap_or_default();
+    let authority = origin.split_once("://").map(|(_, authority)| authority);
+    origin == public_url || authority.is_some_and(|it| !it.is_empty() && it == host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_sites_are_recognized() {
+        let check = |sent: &[(&'static str, &str)], expected: bool| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in sent {
+                headers.insert(*name, value.parse().expect("a value"));
+            }
+            assert_eq!(is_own(&headers, "https://bench.example.org"), expected, "{sent:?}");
+        };
+        check(&[("sec-fetch-site", "same-origin")], true);
+        check(&[("sec-fetch-site", "cross-site")], false);
+        check(&[("sec-fetch-site", "same-site")], false);
+        check(&[("sec-fetch-site", "none")], false);
+        check(&[("sec-fetch-site", "cross-site"), ("origin", "https://bench.example.org")], false);
+        check(&[("origin", "https://bench.example.org")], true);
+        check(&[("origin", "http://bench.lan"), ("host", "bench.lan")], true);
+        check(&[("origin", "https://evil.example"), ("host", "bench.example.org")], false);
+        check(&[("origin", "null"), ("host", "null")], false);
+        check(&[("origin", "https://"), ("host", "")], false);
+        check(&[], false);
+    }
+}

@@ -1,0 +1,169 @@
+//! Secrets: keys, tokens, cookies and links. All come from the system's random source and have at least 178
+//! bits, so their SHA-256 is as good as a slow hash, and only that is kept.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+
+use crate::registry::Digest;
+
+/// The kinds of keys that the `bencher` client knows by how they begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyKind {
+    User,
+    Project,
+}
+
+/// The text of a key. It is shown once.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyText(String);
+
+/// Characters of a key after its beginning, and what they are drawn from.
+const KEY_LENGTH: usize = 30;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// First part of a token: `{"alg":"none","typ":"wingbeat"}`. Clients look at the form alone.
+const TOKEN_HEAD: &str = "eyJhbGciOiJub25lIiwidHlwIjoid2luZ2JlYXQifQ";
+/// Last part of a token, where others have a signature. The key within is the secret.
+const TOKEN_TAIL: &str = "d2luZ2JlYXQ";
+
+/// The system has no random numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the system's random source failed: {0}; try again")]
+pub struct NoRandomness(getrandom::Error);
+
+impl From<NoRandomness> for crate::ApiError {
+    fn from(error: NoRandomness) -> Self {
+        Self::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    }
+}
+
+impl KeyKind {
+    fn beginning(self) -> &'static str {
+        match self {
+            Self::User => "bencher_user_",
+            Self::Project => "bencher_run_",
+        }
+    }
+}
+
+impl KeyText {
+    /// A new key.
+    pub fn random(kind: KeyKind) -> Result<Self, NoRandomness> {
+        let mut text = kind.beginning().to_owned();
+        let length = text.len() + KEY_LENGTH;
+        while text.len() < length {
+            let mut bytes = [0; 64];
+            getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+            // Numbers above would make the first characters of the alphabet likelier.
+            let limit = 256 - 256 % ALPHABET.len();
+            let fair = bytes.iter().map(|&byte| usize::from(byte)).filter(|&byte| byte < limit);
+            let left = length - text.len();
+            text.extend(fair.take(left).map(|at| char::from(ALPHABET[at % ALPHABET.len()])));
+        }
+        Ok(Self(text))
+    }
+
+    /// The key in what a client sent: the key itself, or its form as a token. `None` if it is neither.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_key = |text: &str| {
+            [KeyKind::User, KeyKind::Project].iter().any(|kind| {
+                text.strip_prefix(kind.beginning()).is_some_and(|rest| {
+                    rest.len() == KEY_LENGTH
+                        && rest.bytes().all(|byte| byte.is_ascii_alphanumeric())
+                })
+            })
+        };
+        let mut parts = text.split('.');
+        let key = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(key), None, None, None) => key.to_owned(),
+            (Some(TOKEN_HEAD), Some(key), Some(TOKEN_TAIL), None) => {
+                String::from_utf8(URL_SAFE_NO_PAD.decode(key).ok()?).ok()?
+            }
+            _ => return None,
+        };
+        is_key(&key).then_some(Self(key))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The same key as clients before 0.6.5 want it: three parts of base64, as JSON web tokens have.
+    pub fn token(&self) -> String {
+        format!("{TOKEN_HEAD}.{}.{TOKEN_TAIL}", URL_SAFE_NO_PAD.encode(&self.0))
+    }
+
+    pub fn digest(&self) -> Digest {
+        digest(&self.0)
+    }
+}
+
+/// Keys must not get into logs by accident.
+impl fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyText(…)")
+    }
+}
+
+/// A new secret of 256 bits for a cookie or a link, in characters that both take.
+pub fn random_text() -> Result<String, NoRandomness> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(NoRandomness)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// What is kept of a secret.
+pub fn digest(secret: &str) -> Digest {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_the_form_that_clients_check() {
+        for (kind, beginning) in
+            [(KeyKind::User, "bencher_user_"), (KeyKind::Project, "bencher_run_")]
+        {
+            let key = KeyText::random(kind).expect("random");
+            assert!(key.as_str().starts_with(beginning));
+            assert_eq!(key.as_str().len(), beginning.len() + 30);
+            assert_eq!(KeyText::parse(key.as_str()).as_ref(), Some(&key));
+            assert_eq!(KeyText::parse(&key.token()).as_ref(), Some(&key));
+            assert_ne!(KeyText::random(kind).expect("random"), key);
+            let is_part = |part: &str| !part.is_empty() && URL_SAFE_NO_PAD.decode(part).is_ok();
+            let token = key.token();
+            assert_eq!(token.split('.').filter(|part| is_part(part)).count(), 3);
+            assert!(!format!("{key:?}").contains(key.as_str()));
+        }
+    }
+
+    #[test]
+    fn all_characters_of_the_alphabet_are_drawn_alike() {
+        let mut counts = [0_u32; 128];
+        for _ in 0..2_000 {
+            let key = KeyText::random(KeyKind::Project).expect("random");
+            key.as_str()[12..].bytes().for_each(|byte| counts[usize::from(byte)] += 1);
+        }
+        // 60,000 draws from 62: 968 each, with a standard deviation of 31. Without the limit, eight of them
+        // would have 1,172.
+        for &byte in ALPHABET {
+            let count = counts[usize::from(byte)];
+            assert!((780..1_155).contains(&count), "{}: {count}", char::from(byte));
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_a_key() {
+        let check = |text: &str| assert_eq!(KeyText::parse(text), None, "{text}");
+        check("");
+        check("bencher_user_");
+        check("bencher_user_0123456789012345678901234567890");
+        check("bencher_run_01234567890123456789012345678é");
+        check("a.b.c");
+        check("bencher_user_012345678901234567890123456789.");
+    }
+}

@@ -1,0 +1,131 @@
+//! What the forms have in common.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use time::OffsetDateTime;
+
+use crate::{
+    ApiError, App,
+    access::{Caller, PASSWORD_BYTES_MIN, Role, SESSION_IDLE, digest, password_fault, random_text},
+    console::layout::page,
+    registry::User,
+    storage::StorageError,
+};
+
+/// A page that no cache keeps: secrets stand in it, or what somebody typed.
+pub(super) fn secret_page(status: StatusCode, title: &str, content: &Markup) -> Response {
+    let mut response = (status, page(title, content)).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// What is wrong with what was typed.
+pub(super) fn fault(message: Option<&str>) -> Markup {
+    html! { @if let Some(message) = message { p role="alert" { (message) } } }
+}
+
+/// Two fields for a new password.
+pub(super) fn new_password() -> Markup {
+    html! {
+        p {
+            label for="new" { "New password, " (PASSWORD_BYTES_MIN) " characters or more" } br;
+            input #new name="new" type="password" autocomplete="new-password" required
+                minlength=(PASSWORD_BYTES_MIN);
+        }
+        p {
+            label for="again" { "The same again" } br;
+            input #again name="again" type="password" autocomplete="new-password" required;
+        }
+    }
+}
+
+/// Why a new password is not taken.
+pub(super) fn new_password_fault(new: &str, again: &str) -> Option<String> {
+    match new == again {
+        true => password_fault(new),
+        false => Some("the two passwords differ: type the same one twice".to_owned()),
+    }
+}
+
+/// A page of this server to go to, or the first one. An address of another server is none.
+pub(super) fn next_page(next: &str) -> &str {
+    let is_ours = next.starts_with('/')
+        && !next[1..].starts_with(['/', '\\'])
+        && next.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_ours { next } else { "/" }
+}
+
+/// Signs a browser in and sends it to a page. The session that it had is over.
+pub(super) async fn begin_session(
+    app: &App,
+    user: i64,
+    former: Option<crate::access::Digest>,
+    next: &str,
+) -> Result<Response, ApiError> {
+    let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
+    let hash = digest(&secret);
+    let write = app.storage.write(move |databases| {
+        if let Some(former) = former {
+            databases.registry.end_session(&former)?;
+        }
+        databases.registry.create_session(&hash, user, now, now + SESSION_IDLE)?;
+        Ok::<_, StorageError>(())
+    });
+    write.await?;
+    let mut response = Redirect::to(next_page(next)).into_response();
+    let cookie = app.access.cookies.set(&secret, SESSION_IDLE);
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// The user who asks. Pages that need one have the right for it.
+pub(super) async fn user_of(app: &App, caller: &Caller) -> Result<User, ApiError> {
+    let id = caller.user();
+    let read = app.storage.read(move |databases| {
+        let user = id.map(|id| databases.registry.user_of(id)).transpose();
+        user.map(Option::flatten).map_err(StorageError::from)
+    });
+    read.await?
+        .ok_or_else(|| ApiError::forbidden("this page is for users, and not for keys of projects"))
+}
+
+/// The name of a role, for people.
+pub(super) fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::Reader => "reader",
+        Role::Member => "member",
+        Role::Admin => "admin",
+    }
+}
+
+/// A choice of a role.
+pub(super) fn role_choice(id: &str, chosen: Role) -> Markup {
+    html! {
+        select id=(id) name="role" {
+            @for role in [Role::Reader, Role::Member, Role::Admin] {
+                option value=(role_word(role)) selected[role == chosen] { (role_word(role)) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_in_leads_to_our_own_pages() {
+        let check = |next: &str, expected: &str| assert_eq!(next_page(next), expected, "{next}");
+        check("/perf/a?b=c", "/perf/a?b=c");
+        check("/", "/");
+        check("", "/");
+        check("//evil.example", "/");
+        check("/\\evil.example", "/");
+        check("https://evil.example", "/");
+        check("/a\r\nSet-Cookie: b", "/");
+        check("/ä", "/");
+    }
+}

@@ -1,0 +1,122 @@
+//! Signing in and out.
+
+use std::time::Instant;
+
+use axum::{
+    Extension, Form,
+    extract::{Query, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::html;
+
+use super::forms::{begin_session, fault, next_page, secret_page};
+use crate::{
+    ApiError, App,
+    access::{Caller, ClientAddress, Means, TooMany},
+    storage::StorageError,
+};
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Next {
+    next: String,
+}
+
+#[derive(serde::Deserialize)]
+pub(super) struct SignIn {
+    email: String,
+    password: String,
+    #[serde(default)]
+    next: String,
+}
+
+/// Which of both is wrong is not for strangers to learn.
+const WRONG: &str = "the email address or the password is not right, or the user is locked out";
+
+pub(super) async fn show(
+    Extension(caller): Extension<Caller>,
+    Query(Next { next }): Query<Next>,
+) -> Response {
+    if matches!(caller, Caller::User { by: Means::Session, .. }) {
+        return Redirect::to(next_page(&next)).into_response();
+    }
+    form(StatusCode::OK, None, "", &next)
+}
+
+pub(super) async fn sign_in(
+    State(app): State<App>,
+    ClientAddress(address): ClientAddress,
+    headers: HeaderMap,
+    Form(sent): Form<SignIn>,
+) -> Result<Response, ApiError> {
+    let SignIn { email, password, next } = sent;
+    if let Err(TooMany(wait)) = app.access.limits.attempt(address, &email, Instant::now()) {
+        let message =
+            format!("too many sign-ins went wrong: try again in {} s", wait.as_secs() + 1);
+        let mut response = form(StatusCode::TOO_MANY_REQUESTS, Some(&message), &email, &next);
+        let wait = HeaderValue::from(wait.as_secs() + 1);
+        response.headers_mut().insert(header::RETRY_AFTER, wait);
+        return Ok(response);
+    }
+    let wanted = email.clone();
+    let read = app.storage.read(move |databases| {
+        // A slug is no address to sign in with.
+        let user = match wanted.contains('@') {
+            true => databases.registry.user(&wanted)?.filter(|user| !user.is_locked),
+            false => None,
+        };
+        let hash = match &user {
+            Some(user) => databases.registry.password_hash(user.id)?,
+            None => None,
+        };
+        Ok::<_, StorageError>(user.zip(hash))
+    });
+    let (user, hash) = read.await?.unzip();
+    let is_right = app.access.passwords.verify(password, hash).await?;
+    let Some(user) = user.filter(|_| is_right) else {
+        tracing::info!(%address, "a sign-in went wrong");
+        return Ok(form(StatusCode::UNAUTHORIZED, Some(WRONG), &email, &next));
+    };
+    app.access.limits.succeeded(address, &email, Instant::now());
+    begin_session(&app, user.id, app.access.cookies.session(&headers), &next).await
+}
+
+pub(super) async fn sign_out(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if let Some(session) = app.access.cookies.session(&headers) {
+        let end = app.storage.write(move |databases| {
+            databases.registry.end_session(&session).map_err(StorageError::from)
+        });
+        end.await?;
+    }
+    let mut response = Redirect::to("/").into_response();
+    response.headers_mut().insert(header::SET_COOKIE, app.access.cookies.clear());
+    Ok(response)
+}
+
+fn form(status: StatusCode, message: Option<&str>, email: &str, next: &str) -> Response {
+    secret_page(
+        status,
+        "Sign in",
+        &html! {
+            h1 { "Sign in" }
+            (fault(message))
+            form method="post" action="/auth/login" {
+                input type="hidden" name="next" value=(next_page(next));
+                p {
+                    label for="email" { "Email address" } br;
+                    input #email name="email" type="email" value=(email) autocomplete="username" required;
+                }
+                p {
+                    label for="password" { "Password" } br;
+                    input #password name="password" type="password" autocomplete="current-password" required;
+                }
+                button { "Sign in" }
+            }
+            p { "No account, or the password is lost? An admin of this server can send a link." }
+        },
+    )
+}

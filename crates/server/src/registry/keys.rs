@@ -1,0 +1,242 @@
+//! Keys of users and of projects. Only the SHA-256 of a key is kept.
+
+use rusqlite::{OptionalExtension as _, Row, params};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{
+    Digest, Registry, RegistryError, User,
+    columns::Time,
+    users::{COLUMNS as USER_COLUMNS, user},
+};
+
+/// Whose key it is, by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyOwner {
+    User(i64),
+    Project(i64),
+}
+
+/// A key, without its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    pub uuid: Uuid,
+    pub name: String,
+    pub owner: KeyOwner,
+    /// Who made a key of a project, by UUID, if that is known and the user is still there.
+    pub creator: Option<Uuid>,
+    pub created: OffsetDateTime,
+    pub expires: OffsetDateTime,
+    pub revoked: Option<OffsetDateTime>,
+}
+
+/// A key that is to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    pub owner: KeyOwner,
+    pub name: String,
+    pub hash: Digest,
+    /// Who makes a key of a project.
+    pub creator: Option<i64>,
+    pub expires: OffsetDateTime,
+}
+
+/// For whom a key acts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyHolder {
+    User(Box<User>),
+    Project(i64),
+}
+
+const COLUMNS: &str = "key.uuid, key.name, key.user, key.project, key.created_ns, key.expires_ns,
+     key.revoked_ns, user.uuid AS creator FROM key LEFT JOIN user ON user.id = key.user";
+
+impl KeyOwner {
+    fn condition(self) -> (&'static str, i64) {
+        match self {
+            Self::User(id) => ("key.user = ?1 AND key.project IS NULL", id),
+            Self::Project(id) => ("key.project = ?1", id),
+        }
+    }
+}
+
+impl Registry {
+    /// Keeps a key.
+    pub fn create_key(&self, new: &NewKey, now: OffsetDateTime) -> Result<Key, RegistryError> {
+        let create = || {
+            let uuid = Uuid::now_v7();
+            let (user, project) = match new.owner {
+                KeyOwner::User(user) => (Some(user), None),
+                KeyOwner::Project(project) => (new.creator, Some(project)),
+            };
+            self.connection.execute(
+                "INSERT INTO key (uuid, hash, name, user, project, created_ns, expires_ns)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![
+                    uuid,
+                    new.hash.as_slice(),
+                    new.name,
+                    user,
+                    project,
+                    Time(now),
+                    Time(new.expires)
+                ],
+            )?;
+            self.find_key(new.owner, uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+        };
+        create().map_err(self.error("making a key"))
+    }
+
+    /// For whom a key acts, unless it is unknown, revoked, expired, or of a user who is locked out.
+    pub fn key_holder(
+        &self,
+        hash: &Digest,
+        now: OffsetDateTime,
+    ) -> Result<Option<KeyHolder>, RegistryError> {
+        let find = || {
+            let sql = "SELECT user, project FROM key
+                       WHERE hash = ?1 AND expires_ns > ?2 AND revoked_ns IS NULL";
+            let owner = self
+                .connection
+                .prepare_cached(sql)?
+                .query_row(params![hash.as_slice(), Time(now)], |row| {
+                    Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
+                })
+                .optional()?;
+            match owner {
+                Some((_, Some(project))) => Ok(Some(KeyHolder::Project(project))),
+                Some((Some(id), None)) => {
+                    let sql = format!("SELECT {USER_COLUMNS} FROM user WHERE id = ?1");
+                    let user = self.connection.prepare_cached(&sql)?.query_row([id], user)?;
+                    Ok((!user.is_locked).then(|| KeyHolder::User(Box::new(user))))
+                }
+                _ => Ok(None),
+            }
+        };
+        find().map_err(self.error("looking for a key"))
+    }
+
+    /// All keys of a user or a project, by name.
+    pub fn keys(&self, owner: KeyOwner) -> Result<Vec<Key>, RegistryError> {
+        let list = || {
+            let (condition, id) = owner.condition();
+            let sql = format!("SELECT {COLUMNS} WHERE {condition} ORDER BY key.name, key.id");
+            self.connection
+                .prepare_cached(&sql)?
+                .query_map([id], key)?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        };
+        list().map_err(self.error("listing keys"))
+    }
+
+    /// A key of a user or a project.
+    pub fn key(&self, owner: KeyOwner, uuid: Uuid) -> Result<Option<Key>, RegistryError> {
+        self.find_key(owner, uuid).map_err(self.error("looking for a key"))
+    }
+
+    fn find_key(&self, owner: KeyOwner, uuid: Uuid) -> rusqlite::Result<Option<Key>> {
+        let (condition, id) = owner.condition();
+        let sql = format!("SELECT {COLUMNS} WHERE {condition} AND key.uuid = ?2");
+        self.connection.prepare_cached(&sql)?.query_row(params![id, uuid], key).optional()
+    }
+
+    /// Renames a key. `None` if there is no such key.
+    pub fn rename_key(
+        &self,
+        owner: KeyOwner,
+        uuid: Uuid,
+        name: &str,
+    ) -> Result<Option<Key>, RegistryError> {
+        let rename = || {
+            let Some(key) = self.find_key(owner, uuid)? else { return Ok(None) };
+            self.connection
+                .execute("UPDATE key SET name = ?2 WHERE uuid = ?1", params![uuid, name])?;
+            Ok(Some(Key { name: name.to_owned(), ..key }))
+        };
+        rename().map_err(self.error("renaming a key"))
+    }
+
+    /// Revokes a key for ever. `false` if there is no such key. One that is revoked stays so since then.
+    pub fn revoke_key(
+        &self,
+        owner: KeyOwner,
+        uuid: Uuid,
+        now: OffsetDateTime,
+    ) -> Result<bool, RegistryError> {
+        let revoke = || {
+            if self.find_key(owner, uuid)?.is_none() {
+                return Ok(false);
+            }
+            let sql = "UPDATE key SET revoked_ns = coalesce(revoked_ns, ?2) WHERE uuid = ?1";
+            self.connection.execute(sql, params![uuid, Time(now)])?;
+            Ok(true)
+        };
+        revoke().map_err(self.error("revoking a key"))
+    }
+}
+
+/// Why a name is not taken for a key, in words. `None` if it is.
+pub fn key_name_fault(name: &str) -> Option<&'static str> {
+    let is_plain = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    (!is_plain || name.chars().count() > 64)
+        .then_some("a key's name has 1 to 64 characters: name what uses it, as `ci` does")
+}
+
+fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+    let owner = match row.get::<_, Option<i64>>("project")? {
+        Some(project) => KeyOwner::Project(project),
+        None => KeyOwner::User(row.get("user")?),
+    };
+    Ok(Key {
+        uuid: row.get("uuid")?,
+        name: row.get("name")?,
+        owner,
+        creator: row.get("creator")?,
+        created: row.get::<_, Time>("created_ns")?.0,
+        expires: row.get::<_, Time>("expires_ns")?.0,
+        revoked: row.get::<_, Option<Time>>("revoked_ns")?.map(|it| it.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+
+    use super::*;
+    use crate::registry::{NewUser, Role};
+
+    #[test]
+    fn a_key_works_until_it_is_revoked_or_expires() {
+        let (_folder, registry) = Registry::temporary();
+        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
+        let user = NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Member };
+        let user = registry.create_user(&user, now).expect("written").expect("made");
+        let owner = KeyOwner::User(user.id);
+        let make = |byte: u8| {
+            let expires = now + Duration::hours(1);
+            let new = NewKey { owner, name: "ci".into(), hash: [byte; 32], creator: None, expires };
+            registry.create_key(&new, now).expect("made")
+        };
+        let check = |byte: u8, after: Duration, expected: bool| {
+            let found = registry.key_holder(&[byte; 32], now + after).expect("read");
+            assert_eq!(found.is_some(), expected, "{byte} {after}");
+        };
+        let (first, _second) = (make(1), make(2));
+        check(1, Duration::ZERO, true);
+        check(1, Duration::hours(1), false);
+        check(1, -Duration::days(1), true);
+        check(3, Duration::ZERO, false);
+        assert!(!registry.revoke_key(KeyOwner::Project(1), first.uuid, now).expect("written"));
+        check(1, Duration::ZERO, true);
+        assert!(registry.revoke_key(owner, first.uuid, now).expect("written"));
+        check(1, Duration::ZERO, false);
+        // Neither a later revocation nor a clock that went back changes what was revoked.
+        assert!(registry.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written"));
+        let kept = registry.key(owner, first.uuid).expect("read").expect("there");
+        assert_eq!(kept.revoked, Some(now));
+        check(1, -Duration::days(1), false);
+        check(2, Duration::ZERO, true);
+        registry.set_locked(user.id, true, now).expect("written").expect("locked");
+        check(2, Duration::ZERO, false);
+    }
+}

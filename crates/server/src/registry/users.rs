@@ -1,0 +1,334 @@
+//! Users.
+
+use rusqlite::{OptionalExtension as _, Row, ToSql, params};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::model::Slug;
+
+use super::{Registry, RegistryError, columns::Time, projects::free};
+
+/// What a user may do, from least to most.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reads all projects.
+    Reader,
+    /// Sends results, and changes what belongs to projects.
+    Member,
+    /// Manages users, and deletes projects.
+    Admin,
+}
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Its row.
+    pub id: i64,
+    pub uuid: Uuid,
+    pub name: String,
+    pub slug: String,
+    pub email: String,
+    pub role: Role,
+    /// Whether a password was chosen already.
+    pub has_password: bool,
+    pub is_locked: bool,
+    pub created: OffsetDateTime,
+}
+
+/// A user that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewUser {
+    pub name: String,
+    pub email: String,
+    pub role: Role,
+}
+
+/// Why a user was not made or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UserRefusal {
+    #[error("there is a user with that email address already")]
+    EmailTaken,
+    #[error("there is no such user")]
+    Unknown,
+    #[error("this is the only admin who can sign in: make another user an admin first")]
+    LastAdmin,
+}
+
+pub(super) const COLUMNS: &str = "user.id, user.uuid, user.name, user.slug, user.email, user.role,
+     user.password IS NOT NULL AS has_password, user.is_locked, user.created_ns";
+
+impl Role {
+    pub(super) fn column(self) -> &'static str {
+        match self {
+            Self::Reader => "reader",
+            Self::Member => "member",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl Registry {
+    /// All users, by name.
+    pub fn users(&self) -> Result<Vec<User>, RegistryError> {
+        let list = || {
+            let sql = format!("SELECT {COLUMNS} FROM user ORDER BY name, id");
+            self.connection
+                .prepare_cached(&sql)?
+                .query_map([], user)?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        };
+        list().map_err(self.error("listing users"))
+    }
+
+    /// Whether there is a user at all.
+    pub fn has_users(&self) -> Result<bool, RegistryError> {
+        let any = || self.connection.prepare_cached("SELECT 1 FROM user")?.exists([]);
+        any().map_err(self.error("looking for users"))
+    }
+
+    /// The user with that UUID, slug or email address.
+    pub fn user(&self, id: &str) -> Result<Option<User>, RegistryError> {
+        let find = || {
+            if let Ok(uuid) = Uuid::try_parse(id) {
+                return self.user_by("uuid = ?1", uuid);
+            }
+            match id.contains('@') {
+                true => self.user_by("email = ?1", normal_email(id)),
+                false => self.user_by("slug = ?1", id),
+            }
+        };
+        find().map_err(self.error("looking for a user"))
+    }
+
+    /// The user of a row.
+    pub fn user_of(&self, id: i64) -> Result<Option<User>, RegistryError> {
+        self.user_by("id = ?1", id).map_err(self.error("looking for a user"))
+    }
+
+    fn user_by(&self, condition: &str, value: impl ToSql) -> rusqlite::Result<Option<User>> {
+        let sql = format!("SELECT {COLUMNS} FROM user WHERE {condition}");
+        self.connection.prepare_cached(&sql)?.query_row([value], user).optional()
+    }
+
+    /// Makes a user, who has no password yet.
+    pub fn create_user(
+        &self,
+        new: &NewUser,
+        now: OffsetDateTime,
+    ) -> Result<Result<User, UserRefusal>, RegistryError> {
+        let create = || {
+            let transaction = self.writing()?;
+            let made = self.insert_user(new, now)?;
+            transaction.commit()?;
+            Ok(made)
+        };
+        create().map_err(self.error("making a user"))
+    }
+
+    /// As [`Registry::create_user`], within a transaction.
+    pub(super) fn insert_user(
+        &self,
+        new: &NewUser,
+        now: OffsetDateTime,
+    ) -> rusqlite::Result<Result<User, UserRefusal>> {
+        let exists = |column: &str, value: &str| {
+            let sql = format!("SELECT 1 FROM user WHERE {column} = ?1");
+            self.connection.prepare_cached(&sql)?.exists([value])
+        };
+        let email = normal_email(&new.email);
+        if exists("email", &email)? {
+            return Ok(Err(UserRefusal::EmailTaken));
+        }
+        let slug =
+            free(Slug::of(&new.name).as_str(), "-", |slug| exists("slug", slug).map(|is| !is))?;
+        let uuid = Uuid::now_v7();
+        self.connection.execute(
+            "INSERT INTO user (uuid, name, slug, email, role, created_ns, modified_ns)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
+            params![uuid, new.name, slug, email, new.role.column(), Time(now)],
+        )?;
+        let made = self.user_by("uuid = ?1", uuid)?;
+        Ok(Ok(made.ok_or(rusqlite::Error::QueryReturnedNoRows)?))
+    }
+
+    /// Gives a user another role. Keys and sessions of the user have it at once.
+    pub fn set_role(
+        &self,
+        id: i64,
+        role: Role,
+        now: OffsetDateTime,
+    ) -> Result<Result<User, UserRefusal>, RegistryError> {
+        let sql = "UPDATE user SET role = ?2, modified_ns = ?3 WHERE id = ?1";
+        self.change_user(id, sql, params![id, role.column(), Time(now)])
+    }
+
+    /// Locks a user out, or lets the user in again. Who is locked out has no sessions, and no key works.
+    pub fn set_locked(
+        &self,
+        id: i64,
+        is_locked: bool,
+        now: OffsetDateTime,
+    ) -> Result<Result<User, UserRefusal>, RegistryError> {
+        let sql = "UPDATE user SET is_locked = ?2, modified_ns = ?3 WHERE id = ?1";
+        let changed = self.change_user(id, sql, params![id, is_locked, Time(now)])?;
+        if is_locked && changed.is_ok() {
+            self.end_sessions(id)?;
+        }
+        Ok(changed)
+    }
+
+    /// Changes a user unless nobody could manage users then.
+    fn change_user(
+        &self,
+        id: i64,
+        sql: &str,
+        values: &[&dyn ToSql],
+    ) -> Result<Result<User, UserRefusal>, RegistryError> {
+        let change = || {
+            let transaction = self.writing()?;
+            let before = self.admins()?;
+            transaction.prepare_cached(sql)?.execute(values)?;
+            let Some(changed) = self.user_by("id = ?1", id)? else {
+                return Ok(Err(UserRefusal::Unknown));
+            };
+            if before > 0 && self.admins()? == 0 {
+                return Ok(Err(UserRefusal::LastAdmin));
+            }
+            transaction.commit()?;
+            Ok(Ok(changed))
+        };
+        change().map_err(self.error("changing a user"))
+    }
+
+    fn admins(&self) -> rusqlite::Result<i64> {
+        let sql = "SELECT count(*) FROM user WHERE role = 'admin' AND NOT is_locked";
+        self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))
+    }
+
+    /// Keeps the hash of a user's password, and ends all sessions of the user.
+    pub fn set_password(
+        &self,
+        id: i64,
+        hash: &str,
+        now: OffsetDateTime,
+    ) -> Result<(), RegistryError> {
+        let set = || {
+            let transaction = self.writing()?;
+            self.write_password(id, hash, now)?;
+            transaction.commit()
+        };
+        set().map_err(self.error("keeping a password"))
+    }
+
+    /// As [`Registry::set_password`], within a transaction.
+    pub(super) fn write_password(
+        &self,
+        id: i64,
+        hash: &str,
+        now: OffsetDateTime,
+    ) -> rusqlite::Result<()> {
+        let sql = "UPDATE user SET password = ?2, modified_ns = ?3 WHERE id = ?1";
+        self.connection.execute(sql, params![id, hash, Time(now)])?;
+        self.connection.execute("DELETE FROM session WHERE user = ?1", [id])?;
+        // Links of earlier resets would change the password once more.
+        self.connection.execute("DELETE FROM invite WHERE user = ?1", [id])?;
+        Ok(())
+    }
+
+    /// The hash of a user's password, if one was chosen.
+    pub fn password_hash(&self, id: i64) -> Result<Option<String>, RegistryError> {
+        let sql = "SELECT password FROM user WHERE id = ?1";
+        let find = || self.connection.prepare_cached(sql)?.query_row([id], |row| row.get(0));
+        Ok(find().optional().map_err(self.error("reading a password's hash"))?.flatten())
+    }
+
+    /// Notes who changed what.
+    pub fn note(&self, who: &str, what: &str, now: OffsetDateTime) -> Result<(), RegistryError> {
+        let sql = "INSERT INTO audit (time_ns, who, what) VALUES (?1, ?2, ?3)";
+        let write = || self.connection.prepare_cached(sql)?.execute(params![Time(now), who, what]);
+        write().map(drop).map_err(self.error("noting a change"))
+    }
+}
+
+/// Why a name or an address is not taken for a user, in words. `None` if both are.
+pub fn user_fault(new: &NewUser) -> Option<String> {
+    let is_plain = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
+    let is_email = |text: &str| {
+        let is_part = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+        let parts = text.split_once('@');
+        parts.is_some_and(|(name, host)| is_part(name) && is_part(host)) && text.len() <= 254
+    };
+    if !is_plain(&new.name) || new.name.chars().count() > 64 {
+        return Some("a user's name has 1 to 64 characters".to_owned());
+    }
+    (!is_plain(&new.email) || !is_email(&new.email)).then(|| {
+        format!("{:?} is no email address: it has to be like `ada@example.org`", new.email)
+    })
+}
+
+/// Addresses are compared without regard to case, as mail servers do.
+fn normal_email(email: &str) -> String {
+    email.trim().to_lowercase()
+}
+
+pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
+    Ok(User {
+        id: row.get("id")?,
+        uuid: row.get("uuid")?,
+        name: row.get("name")?,
+        slug: row.get("slug")?,
+        email: row.get("email")?,
+        role: match row.get::<_, String>("role")?.as_str() {
+            "admin" => Role::Admin,
+            "member" => Role::Member,
+            _ => Role::Reader,
+        },
+        has_password: row.get("has_password")?,
+        is_locked: row.get("is_locked")?,
+        created: row.get::<_, Time>("created_ns")?.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(name: &str, role: Role) -> NewUser {
+        NewUser { name: name.to_owned(), email: format!("{name}@Example.org"), role }
+    }
+
+    #[test]
+    fn users_are_found_by_uuid_slug_and_email() {
+        let (_folder, registry) = Registry::temporary();
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let made = registry.create_user(&new("Ada", Role::Admin), now).expect("written");
+        let made = made.expect("made");
+        for id in [made.uuid.to_string().as_str(), "ada", "ADA@example.org"] {
+            assert_eq!(registry.user(id).expect("read").as_ref(), Some(&made), "{id}");
+        }
+        assert_eq!(registry.user("bob").expect("read"), None);
+        let again = registry.create_user(&new("Ada", Role::Reader), now).expect("written");
+        assert_eq!(again, Err(UserRefusal::EmailTaken));
+    }
+
+    #[test]
+    fn somebody_can_always_manage_users() {
+        let (_folder, registry) = Registry::temporary();
+        let now = OffsetDateTime::UNIX_EPOCH;
+        let make = |name, role| registry.create_user(&new(name, role), now).expect("written");
+        let (ada, bob) = (make("ada", Role::Admin), make("bob", Role::Member));
+        let (ada, bob) = (ada.expect("made").id, bob.expect("made").id);
+        let demote = || registry.set_role(ada, Role::Reader, now).expect("written").err();
+        let lock = || registry.set_locked(ada, true, now).expect("written").err();
+        assert_eq!(
+            (demote(), lock()),
+            (Some(UserRefusal::LastAdmin), Some(UserRefusal::LastAdmin))
+        );
+        registry.set_role(bob, Role::Admin, now).expect("written").expect("promoted");
+        assert_eq!((demote(), lock()), (None, None));
+        let lock = registry.set_locked(bob, true, now).expect("written").err();
+        assert_eq!(lock, Some(UserRefusal::LastAdmin));
+    }
+}

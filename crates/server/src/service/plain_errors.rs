@@ -1,0 +1,55 @@
+//! Errors that no handler made - a body that is too large, a query that is none - as clients read errors.
+
+use axum::{
+    body::{Body, to_bytes},
+    extract::Request,
+    http::{HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use crate::ApiError;
+
+/// Bytes of such an error that are passed on.
+const TEXT_MAX: usize = 4096;
+
+/// How the error of a bounded body ends.
+const TOO_LARGE: &str = "length limit exceeded";
+
+/// Turns errors in plain text into those of the API.
+pub(super) async fn explain(request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let is_plain = kind.is_none_or(|kind| kind.starts_with(b"text/plain"));
+    if !is_error || !is_plain || method == "HEAD" {
+        return response;
+    }
+    let allow = response.headers().get(header::ALLOW).cloned();
+    let text = text(response).await;
+    // An extractor knows the bound only where nothing stands between, as unpacking does.
+    let is_too_large = text.ends_with(TOO_LARGE);
+    let status = if is_too_large { StatusCode::PAYLOAD_TOO_LARGE } else { status };
+    let message = match status {
+        StatusCode::METHOD_NOT_ALLOWED => format!("there is no {method} at this address"),
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            "the request is larger than this server takes: send less at once, or raise `body_bytes_max` there"
+                .to_owned()
+        }
+        _ if text.is_empty() => status.to_string(),
+        _ => text,
+    };
+    let mut response = ApiError::new(status, message).into_response();
+    if let Some(allow) = allow {
+        response.headers_mut().insert(header::ALLOW, allow);
+    }
+    response
+}
+
+async fn text(response: Response) -> String {
+    let body: Body = response.into_body();
+    let bytes = to_bytes(body, TEXT_MAX).await.unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}

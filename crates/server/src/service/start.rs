@@ -1,0 +1,130 @@
+//! A server as a process: opens, listens, says that it is there, and ends on a signal.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener as StdListener},
+    time::Duration,
+};
+
+use time::OffsetDateTime;
+use tokio::{
+    net::TcpListener,
+    runtime,
+    signal::unix::{SignalKind, signal},
+};
+use tracing_subscriber::EnvFilter;
+
+use super::serve;
+use crate::{
+    App,
+    access::{INVITE_LIFETIME, NoRandomness, digest, random_text},
+    registry::RegistryError,
+    settings::Settings,
+    storage::{Claim, Storage, StorageError},
+};
+
+/// Threads that answer. Databases are read by threads of their own.
+const THREADS_MAX: usize = 4;
+
+/// Why a server did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(
+        "there is no user yet, and {0} can be reached by others: make an admin first with `wingbeat serve user \
+         add EMAIL --role admin`, or listen on 127.0.0.1"
+    )]
+    NoUsers(SocketAddr),
+    #[error("cannot listen on {address}: {source}; choose another address with --listen")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Randomness(#[from] NoRandomness),
+    #[error("the server ended: {0}")]
+    Ended(io::Error),
+}
+
+impl From<RegistryError> for ServeError {
+    fn from(error: RegistryError) -> Self {
+        Self::Storage(error.into())
+    }
+}
+
+/// Writes a line of JSON to stderr for each event. `WINGBEAT_LOG` chooses which, as `warn` or `debug`.
+pub fn log_to_stderr() {
+    let filter = EnvFilter::builder()
+        .with_default_directive(tracing::Level::INFO.into())
+        .with_env_var("WINGBEAT_LOG")
+        .from_env_lossy();
+    let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter);
+    // A second server of a process logs where the first does.
+    let _ = subscriber.with_writer(io::stderr).try_init();
+}
+
+/// Serves until SIGTERM or SIGINT. `announce` gets the link that makes the first admin, if there is no user.
+pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
+    let _claim = Claim::of(&settings.data)?;
+    let storage = Storage::open(&settings.data)?;
+    let registry = crate::storage::open_registry(&settings.data)?;
+    let has_users = registry.has_users()?;
+    if !has_users && !settings.listen.ip().is_loopback() {
+        return Err(ServeError::NoUsers(settings.listen));
+    }
+    let address = settings.listen;
+    let listen = |source| ServeError::Listen { address, source };
+    let listener = StdListener::bind(address).map_err(listen)?;
+    listener.set_nonblocking(true).map_err(listen)?;
+    let bound = listener.local_addr().map_err(listen)?;
+    if settings.public_url == format!("http://{address}") {
+        // Port 0 is another one now.
+        settings.public_url = format!("http://{bound}");
+    }
+    if !has_users {
+        let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
+        registry.create_invite(None, &digest(&secret), now, now + INVITE_LIFETIME)?;
+        announce(&format!("{}/auth/invite/{secret}", settings.public_url));
+    }
+    drop(registry);
+    warn_of_plain_http(&settings);
+    let app = App::of(settings, storage);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from).min(THREADS_MAX);
+    let runtime = runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .map_err(ServeError::Ended)?;
+    let served = runtime.block_on(answer(app.clone(), listener, bound));
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    // The last to hold the databases waits for the writer.
+    drop(app);
+    tracing::info!("stopped");
+    served.map_err(ServeError::Ended)
+}
+
+async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Result<()> {
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    let listener = TcpListener::from_std(listener)?;
+    let url = app.settings.public_url.clone();
+    tracing::info!(address = %bound, %url, data = %app.settings.data.display(), "listening");
+    serve(app, listener, stop).await
+}
+
+/// Passwords and cookies that others of the network can read deserve a word.
+fn warn_of_plain_http(settings: &Settings) {
+    let host = settings.public_url.strip_prefix("http://");
+    let is_local =
+        |host: &str| ["127.", "localhost", "[::1]"].iter().any(|it| host.starts_with(it));
+    if host.is_some_and(|host| !is_local(host)) {
+        tracing::warn!(
+            "people reach this server without TLS, so others of the network can read passwords, cookies and \
+             keys: put a reverse proxy with TLS before it and set an https:// public URL"
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! A copy of both databases as they were at one moment, while a server writes them.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, backup::Backup};
+
+use super::{REGISTRY, RESULTS};
+
+/// How long to wait for a write that is under way.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pages that are copied in one step.
+const PAGES: i32 = 4096;
+
+/// Why there is no backup. What was there before is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    #[error("{} is there already: name a folder that does not exist", .0.display())]
+    Exists(PathBuf),
+    #[error("there is no {} to back up: name the server's folder with --data", .0.display())]
+    Missing(PathBuf),
+    #[error("cannot write the backup {}: {source}", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("backing up {} failed: {source}", .path.display())]
+    Copy { path: PathBuf, source: rusqlite::Error },
+    #[error("the copy of {} is damaged, and so is probably the original: {found}", .path.display())]
+    Damaged { path: PathBuf, found: String },
+}
+
+/// A database that is read as it was at one moment.
+struct Snapshot {
+    path: PathBuf,
+    connection: Connection,
+}
+
+/// Copies the databases in `data` to a new folder. The folder has its name only when it is complete and on
+/// the disk. Returns its size in bytes.
+pub fn back_up(data: &Path, to: &Path) -> Result<u64, BackupError> {
+    if to.exists() {
+        return Err(BackupError::Exists(to.to_owned()));
+    }
+    let snapshots = snapshots(data)?;
+    let partial = partial(to);
+    let written = write(&snapshots, &partial).and_then(|bytes| {
+        let failed = |source| BackupError::Write { path: to.to_owned(), source };
+        // Renaming replaces an empty folder, but no other.
+        fs::rename(&partial, to).map_err(failed)?;
+        File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        Ok(bytes)
+    });
+    if written.is_err() {
+        // What cannot be removed has a name that says what it is.
+        let _ = fs::remove_dir_all(&partial);
+    }
+    written
+}
+
+/// Both databases as they are at one moment: nothing is written to either while the snapshots begin.
+fn snapshots(data: &Path) -> Result<[Snapshot; 2], BackupError> {
+    let results = Snapshot::open(data.join(RESULTS))?;
+    let registry = Snapshot::open(data.join(REGISTRY))?;
+    let locks = [results.lock()?, registry.lock()?];
+    results.begin()?;
+    registry.begin()?;
+    // Writes go on from here.
+    drop(locks);
+    Ok([results, registry])
+}
+
+fn write(snapshots: &[Snapshot], folder: &Path) -> Result<u64, BackupError> {
+    let failed = |source| BackupError::Write { path: folder.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+    let mut bytes = 0;
+    for snapshot in snapshots {
+        bytes += snapshot.copy_to(folder)?;
+    }
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Where a backup grows: beside its place, under a name that says so.
+fn partial(to: &Path) -> PathBuf {
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".partial-{}", std::process::id()));
+    to.with_file_name(name)
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+impl Snapshot {
+    fn open(path: PathBuf) -> Result<Self, BackupError> {
+        if !path.is_file() {
+            return Err(BackupError::Missing(path));
+        }
+        let connection = connect(&path)?;
+        Ok(Self { path, connection })
+    }
+
+    /// A transaction that keeps others from writing until it is dropped.
+    fn lock(&self) -> Result<Connection, BackupError> {
+        let connection = connect(&self.path)?;
+        connection.execute_batch("BEGIN IMMEDIATE").map_err(self.failed())?;
+        Ok(connection)
+    }
+
+    /// Begins to read: from now on the database looks as it does now.
+    fn begin(&self) -> Result<(), BackupError> {
+        let sql = "BEGIN; SELECT count(*) FROM sqlite_schema;";
+        self.connection.execute_batch(sql).map_err(self.failed())
+    }
+
+    fn copy_to(&self, folder: &Path) -> Result<u64, BackupError> {
+        let path = folder.join(self.path.file_name().unwrap_or_default());
+        let failed = |source| BackupError::Write { path: path.clone(), source };
+        let mut options = OpenOptions::new();
+        let file = options.create_new(true).write(true).mode(0o600).open(&path).map_err(failed)?;
+        let copy = || {
+            let mut to = Connection::open(&path)?;
+            Backup::new(&self.connection, &mut to)?.run_to_completion(
+                PAGES,
+                Duration::ZERO,
+                None,
+            )?;
+            // One file, without a log beside it.
+            to.pragma_update(None, "journal_mode", "DELETE")?;
+            to.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        };
+        let found = copy().map_err(self.failed())?;
+        if found != "ok" {
+            return Err(BackupError::Damaged { path: self.path.clone(), found });
+        }
+        file.sync_all().map_err(failed)?;
+        Ok(file.metadata().map_err(failed)?.len())
+    }
+
+    fn failed(&self) -> impl Fn(rusqlite::Error) -> BackupError {
+        |source| BackupError::Copy { path: self.path.clone(), source }
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, BackupError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connect = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        Ok(connection)
+    };
+    connect().map_err(|source| BackupError::Copy { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicBool, Ordering},
+        thread,
+    };
+
+    use super::*;
+
+    fn database(path: &Path) -> Connection {
+        let connection = Connection::open(path).expect("made");
+        connection.busy_timeout(PATIENCE).expect("set");
+        connection.pragma_update(None, "journal_mode", "WAL").expect("set");
+        connection.execute_batch("CREATE TABLE count (n INTEGER, padding BLOB)").expect("made");
+        connection
+    }
+
+    fn newest(path: &Path) -> i64 {
+        let connection = Connection::open(path).expect("opened");
+        let sql = "SELECT coalesce(max(n), 0) FROM count";
+        connection.query_row(sql, [], |row| row.get(0)).expect("read")
+    }
+
+    #[test]
+    fn both_databases_are_of_one_moment() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let results = database(&folder.path().join(RESULTS));
+        let registry = database(&folder.path().join(REGISTRY));
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let is_done = &is_done;
+            scope.spawn(move || {
+                // Each number goes to one after the other, as the server's steps do.
+                for n in 1.. {
+                    let sql = "INSERT INTO count VALUES (?1, zeroblob(20000))";
+                    results.execute(sql, [n]).expect("written");
+                    registry.execute(sql, [n]).expect("written");
+                    if is_done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let mut last = 0;
+            for attempt in 0..20 {
+                let to = folder.path().join(format!("backup-{attempt}"));
+                let bytes = back_up(folder.path(), &to).expect("backed up");
+                assert!(bytes > 0);
+                let (ours, theirs) = (newest(&to.join(RESULTS)), newest(&to.join(REGISTRY)));
+                assert!(ours == theirs || ours == theirs + 1, "{ours} and {theirs}");
+                assert!(ours >= last);
+                last = ours;
+            }
+            is_done.store(true, Ordering::Relaxed);
+            assert!(last > 1, "nothing was written meanwhile");
+        });
+    }
+
+    #[test]
+    fn there_is_a_whole_backup_or_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let to = folder.path().join("backup");
+        let check = |expected: &str| {
+            let error = back_up(folder.path(), &to).expect_err("refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("no");
+        database(&folder.path().join(RESULTS));
+        check("server.db");
+        fs::write(
+            folder.path().join(REGISTRY),
+            "this is no database, and it is long enough to show it",
+        )
+        .expect("written");
+        check("failed");
+        let names =
+            || fs::read_dir(folder.path()).expect("a folder").flatten().map(|it| it.file_name());
+        assert!(
+            !names().any(|name| name.to_string_lossy().contains("backup")),
+            "{:?}",
+            Vec::from_iter(names())
+        );
+        fs::create_dir(&to).expect("made");
+        check("already");
+    }
+}

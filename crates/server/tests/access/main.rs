@@ -1,0 +1,8 @@
+//! Who may do what, and how somebody proves to be who: through the router, with databases in a folder.
+
+mod bounds;
+mod invitations;
+mod keys;
+mod rights;
+mod sign_in;
+mod support;

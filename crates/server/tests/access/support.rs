@@ -1,0 +1,179 @@
+//! A server in a folder, with a user of each role and two projects.
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{Method, Request, Response, StatusCode, header},
+};
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime};
+use tower::ServiceExt as _;
+use wingbeat_server::{
+    App,
+    access::{KeyKind, KeyText, digest, random_text},
+    registry::{KeyOwner, NewKey, NewProject, NewUser, Project, Registry, Role, User, Visibility},
+    router,
+    settings::Settings,
+    storage::open_registry,
+};
+use wingbeat_track::model::ProjectName;
+
+/// A password of all users here.
+pub(crate) const PASSWORD: &str = "correct horse battery";
+
+pub(crate) struct Server {
+    pub(crate) app: App,
+    pub(crate) router: Router,
+    pub(crate) registry: Registry,
+    _folder: TempDir,
+}
+
+/// An answer that was read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: axum::http::HeaderMap,
+    pub(crate) body: String,
+}
+
+/// A request that is put together.
+pub(crate) struct Ask(axum::http::request::Builder, Body);
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = Settings::of(folder.path());
+        change(&mut settings);
+        let app = App::open(settings).expect("opened");
+        let registry = open_registry(folder.path()).expect("opened");
+        Self { router: router(&app), app, registry, _folder: folder }
+    }
+
+    pub(crate) fn user(&self, name: &str, role: Role) -> User {
+        let new = NewUser { name: name.to_owned(), email: format!("{name}@example.org"), role };
+        self.registry.create_user(&new, now()).expect("written").expect("made")
+    }
+
+    /// A user with [`PASSWORD`].
+    pub(crate) async fn user_with_password(&self, name: &str, role: Role) -> User {
+        let user = self.user(name, role);
+        let hash = self.app.access.passwords.hash(PASSWORD.to_owned()).await.expect("hashed");
+        self.registry.set_password(user.id, &hash, now()).expect("written");
+        user
+    }
+
+    pub(crate) fn project(&self, name: &str, visibility: Visibility) -> Project {
+        let name = ProjectName::new(name).expect("a name");
+        let new = NewProject { name, slug: None, url: None, visibility };
+        self.registry.create_project(&new, now()).expect("made")
+    }
+
+    /// A key that lasts so long.
+    pub(crate) fn key(&self, owner: KeyOwner, lifetime: Duration) -> (KeyText, uuid::Uuid) {
+        let kind = match owner {
+            KeyOwner::User(_) => KeyKind::User,
+            KeyOwner::Project(_) => KeyKind::Project,
+        };
+        let text = KeyText::random(kind).expect("random");
+        let (hash, expires) = (text.digest(), now() + lifetime);
+        let new = NewKey { owner, name: "ci".to_owned(), hash, creator: None, expires };
+        let key = self.registry.create_key(&new, now()).expect("made");
+        (text, key.uuid)
+    }
+
+    /// The cookie of a browser that is signed in so long.
+    pub(crate) fn session(&self, user: &User, lifetime: Duration) -> String {
+        let secret = random_text().expect("random");
+        let expires = now() + lifetime;
+        self.registry.create_session(&digest(&secret), user.id, now(), expires).expect("written");
+        format!("wingbeat={secret}")
+    }
+
+    pub(crate) async fn ask(&self, ask: Ask) -> Answer {
+        send(&self.router, ask).await
+    }
+}
+
+/// Sends a request to any router.
+pub(crate) async fn send(router: &Router, Ask(builder, body): Ask) -> Answer {
+    let request: Request<Body> = builder.body(body).expect("a request");
+    let response: Response<Body> = router.clone().oneshot(request).await.expect("answered");
+    let (parts, body) = response.into_parts();
+    let bytes = to_bytes(body, usize::MAX).await.expect("read");
+    let body = String::from_utf8(bytes.into()).expect("text");
+    Answer { status: parts.status, headers: parts.headers, body }
+}
+
+impl Ask {
+    pub(crate) fn new(method: Method, path: &str) -> Self {
+        Self(Request::builder().method(method).uri(path), Body::empty())
+    }
+
+    pub(crate) fn get(path: &str) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// A form, as a browser sends it from one of our pages.
+    pub(crate) fn form(path: &str, fields: &[(&str, &str)]) -> Self {
+        let pair = |(name, value): &(&str, &str)| {
+            let value = value.replace('%', "%25").replace('+', "%2B").replace('&', "%26");
+            format!("{name}={}", value.replace(' ', "+"))
+        };
+        let body = fields.iter().map(pair).collect::<Vec<_>>().join("&");
+        let ask = Self(Request::builder().method(Method::POST).uri(path), Body::from(body));
+        ask.header(header::CONTENT_TYPE.as_str(), "application/x-www-form-urlencoded")
+            .header("sec-fetch-site", "same-origin")
+    }
+
+    pub(crate) fn json(method: Method, path: &str, body: &str) -> Self {
+        let ask = Self(Request::builder().method(method).uri(path), Body::from(body.to_owned()));
+        ask.header(header::CONTENT_TYPE.as_str(), "application/json")
+    }
+
+    pub(crate) fn header(self, name: &str, value: &str) -> Self {
+        Self(self.0.header(name, value), self.1)
+    }
+
+    pub(crate) fn key(self, key: &str) -> Self {
+        self.header("authorization", &format!("Bearer {key}"))
+    }
+
+    pub(crate) fn cookie(self, cookie: &str) -> Self {
+        self.header("cookie", cookie)
+    }
+
+    pub(crate) fn body(self, body: Vec<u8>) -> Self {
+        Self(self.0, Body::from(body))
+    }
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
+    }
+
+    /// The cookie that the answer sets, as a browser sends it back.
+    pub(crate) fn cookie(&self) -> String {
+        self.header("set-cookie").split(';').next().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// The message of an error of the API.
+    pub(crate) fn message(&self) -> String {
+        let json = self.json();
+        assert!(json["request_id"].is_string(), "{json}");
+        assert_eq!(json["request_id"], self.header("x-request-id"));
+        json["message"].as_str().expect("a message").to_owned()
+    }
+}
+
+pub(crate) fn now() -> OffsetDateTime {
+    OffsetDateTime::now_utc()
+}

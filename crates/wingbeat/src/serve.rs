@@ -1,0 +1,131 @@
+//! `wingbeat serve`: a team's server, and what is done to it on its machine: users, keys, backups.
+
+mod backup;
+mod keys;
+mod users;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use wingbeat_server::{
+    registry::Registry,
+    service,
+    settings::{Given, Settings, VARIABLES},
+    storage::{REGISTRY, open_registry},
+};
+
+use self::{backup::BackupArgs, keys::KeyArgs, users::UserArgs};
+use crate::shell::print;
+
+/// Flags of `wingbeat serve`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ServeArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Number of reverse proxies in front of the server, whose X-Forwarded-For is believed
+    #[arg(long, value_name = "N")]
+    behind_proxy: Option<usize>,
+    /// Take results without a key from everybody who reaches the server
+    #[arg(long)]
+    allow_anonymous_runs: bool,
+}
+
+/// Which server it is.
+#[derive(Debug, Args)]
+struct PlaceArgs {
+    /// Folder of the server's databases
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// URL that people and clients open, if it is not the address
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// TOML file with settings; flags and WINGBEAT_SERVE_… variables override it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+/// What is done to a server, whether it runs or not.
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make, list and revoke keys
+    Key(KeyArgs),
+    /// Invite and list users, change their roles, lock them out, and send new links
+    User(UserArgs),
+    /// Copy both databases to a new folder, also while the server runs
+    Backup(BackupArgs),
+}
+
+/// Serves, or does something to a server.
+pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        None => serve(args)?,
+        Some(Action::Key(key)) => keys::run(key, quiet)?,
+        Some(Action::User(user)) => users::run(user, quiet)?,
+        Some(Action::Backup(backup)) => backup::run(backup, quiet)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(args: &ServeArgs) -> anyhow::Result<()> {
+    let flags = Given {
+        listen: args.listen.clone(),
+        behind_proxy: args.behind_proxy,
+        allow_anonymous_runs: args.allow_anonymous_runs.then_some(true),
+        ..args.place.given()
+    };
+    let settings = args.place.settings(flags)?;
+    service::log_to_stderr();
+    // The link is a secret. The log goes to stderr, and may be kept by others.
+    let announce = |link: &str| {
+        let _ = print(&format!(
+            "There is no user yet. Make the first admin within three days:\n{link}\n"
+        ));
+    };
+    service::run(settings, announce)?;
+    Ok(())
+}
+
+impl PlaceArgs {
+    fn given(&self) -> Given {
+        Given { data: self.data.clone(), public_url: self.public_url.clone(), ..Given::default() }
+    }
+
+    /// What flags, variables and the file say together.
+    fn settings(&self, flags: Given) -> anyhow::Result<Settings> {
+        let variable = |name: &str| std::env::var(name).ok();
+        let named = variable(&format!("{VARIABLES}CONFIG")).filter(|it| !it.is_empty());
+        let file = match self.config.clone().or(named.map(PathBuf::from)) {
+            Some(path) => Given::from_file(&path)?,
+            None => Given::default(),
+        };
+        let given = flags.or(Given::from_variables(variable)?).or(file);
+        Ok(Settings::from_given(given, variable)?)
+    }
+
+    /// The registry of a server that is there already.
+    fn registry(&self) -> anyhow::Result<(Settings, Registry)> {
+        let settings = self.settings(self.given())?;
+        let path = settings.data.join(REGISTRY);
+        anyhow::ensure!(
+            path.is_file(),
+            "there is no server's database {}; name the server's folder with --data, or start `wingbeat serve` \
+             once",
+            path.display()
+        );
+        let registry = open_registry(&settings.data)?;
+        Ok((settings, registry))
+    }
+
+    /// The registry of a server that may not have been started yet.
+    fn new_registry(&self) -> anyhow::Result<(Settings, Registry)> {
+        let settings = self.settings(self.given())?;
+        let registry = open_registry(&settings.data)?;
+        Ok((settings, registry))
+    }
+}

@@ -1,0 +1,178 @@
+//! `wingbeat serve key`: keys without a browser.
+
+use clap::{Args, Subcommand};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_server::{
+    access::{KeyKind, KeyText},
+    registry::{Key, KeyOwner, NewKey, NewProject, Registry, Visibility, key_name_fault},
+};
+use wingbeat_text::{Column, Paint, Table};
+use wingbeat_track::model::ProjectName;
+
+use super::PlaceArgs;
+use crate::shell::{message, print, row_width};
+
+/// What is done to keys.
+#[derive(Debug, Args)]
+pub(super) struct KeyArgs {
+    #[command(subcommand)]
+    action: KeyAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeyAction {
+    /// Make a key and print it to stdout; only its hash is kept
+    Create(CreateArgs),
+    /// List keys
+    List(ListArgs),
+    /// Revoke a key for good
+    Revoke(RevokeArgs),
+}
+
+/// Whose key it is.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct OwnerArgs {
+    /// Project, by slug, name or UUID
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
+    /// User, by email address, slug or UUID
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct CreateArgs {
+    #[command(flatten)]
+    owner: OwnerArgs,
+    /// Name of what uses the key
+    #[arg(long)]
+    name: String,
+    /// Time until the key expires, as 90d; never otherwise
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    ttl: Option<std::time::Duration>,
+    /// Make the project, internal, if there is none
+    #[arg(long, requires = "project")]
+    create_project: bool,
+    /// Print the key as a token, for `bencher` before 0.6.5
+    #[arg(long)]
+    token: bool,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    owner: OwnerArgs,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+struct RevokeArgs {
+    #[command(flatten)]
+    owner: OwnerArgs,
+    /// Key, by UUID
+    key: Uuid,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+pub(super) fn run(args: &KeyArgs, quiet: bool) -> anyhow::Result<()> {
+    match &args.action {
+        KeyAction::Create(args) => create(args, quiet),
+        KeyAction::List(args) => list(args),
+        KeyAction::Revoke(args) => revoke(args, quiet),
+    }
+}
+
+fn create(args: &CreateArgs, quiet: bool) -> anyhow::Result<()> {
+    if let Some(fault) = key_name_fault(&args.name) {
+        anyhow::bail!(fault);
+    }
+    let (_, registry) =
+        if args.create_project { args.place.new_registry()? } else { args.place.registry()? };
+    let now = OffsetDateTime::now_utc();
+    if let Some(name) = args.owner.project.as_ref().filter(|_| args.create_project)
+        && registry.project(name)?.is_none()
+    {
+        let name = ProjectName::new(name.clone())?;
+        let new = NewProject { name, slug: None, url: None, visibility: Visibility::Internal };
+        let project = registry.create_project(&new, now)?;
+        if !quiet {
+            message!("made the internal project {}", project.slug.as_str());
+        }
+    }
+    let owner = args.owner.of(&registry)?;
+    let kind = match owner {
+        KeyOwner::User(_) => KeyKind::User,
+        KeyOwner::Project(_) => KeyKind::Project,
+    };
+    let text = KeyText::random(kind)?;
+    // As long as `bencher` lets keys live that have no end.
+    let lifetime = match args.ttl {
+        Some(ttl) => time::Duration::try_from(ttl)?,
+        None => time::Duration::seconds(u32::MAX.into()),
+    };
+    let expires = now.checked_add(lifetime).filter(|it| it.year() < 2200);
+    let expires = expires.ok_or_else(|| anyhow::anyhow!("--ttl is too long: leave it out"))?;
+    let new =
+        NewKey { owner, name: args.name.clone(), hash: text.digest(), creator: None, expires };
+    let key = registry.create_key(&new, now)?;
+    registry.note("command line", &format!("made the key {}", key.uuid), now)?;
+    if !quiet {
+        message!("key {} until {}; it is not shown again:", key.uuid, key.expires.date());
+    }
+    match args.token {
+        true => print(&format!("{}\n", text.token())),
+        false => print(&format!("{}\n", text.as_str())),
+    }
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<()> {
+    let (_, registry) = args.place.registry()?;
+    let keys = registry.keys(args.owner.of(&registry)?)?;
+    let cells = |cell: &dyn Fn(&Key) -> String| keys.iter().map(cell).collect::<Vec<_>>();
+    let columns = vec![
+        Column::words("key", cells(&|key| key.uuid.to_string())),
+        Column::words("made", cells(&|key| key.created.date().to_string())),
+        Column::words("expires", cells(&|key| key.expires.date().to_string())),
+        Column::words(
+            "revoked",
+            cells(&|key| key.revoked.map(|at| at.date().to_string()).unwrap_or_default()),
+        ),
+    ];
+    let table = Table { names_heading: "name", names: cells(&|key| key.name.clone()), columns };
+    print(&table.write(row_width(), Paint { has_colours: false }, &|_, line| line.to_owned()))
+}
+
+fn revoke(args: &RevokeArgs, quiet: bool) -> anyhow::Result<()> {
+    let (_, registry) = args.place.registry()?;
+    let owner = args.owner.of(&registry)?;
+    let now = OffsetDateTime::now_utc();
+    let is_there = registry.revoke_key(owner, args.key, now)?;
+    anyhow::ensure!(is_there, "there is no key {} of that owner", args.key);
+    registry.note("command line", &format!("revoked the key {}", args.key), now)?;
+    if !quiet {
+        message!("revoked {}", args.key);
+    }
+    Ok(())
+}
+
+impl OwnerArgs {
+    fn of(&self, registry: &Registry) -> anyhow::Result<KeyOwner> {
+        if let Some(name) = &self.project {
+            let project = registry.project(name)?;
+            let project = project.ok_or_else(|| {
+                anyhow::anyhow!("there is no project {name:?}; --create-project makes it")
+            })?;
+            return Ok(KeyOwner::Project(project.id));
+        }
+        let name = self.user.as_deref().unwrap_or_default();
+        let user = registry.user(name)?;
+        let user = user.ok_or_else(|| super::users::unknown(name))?;
+        Ok(KeyOwner::User(user.id))
+    }
+}

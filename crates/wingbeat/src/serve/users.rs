@@ -1,0 +1,204 @@
+//! `wingbeat serve user`: users without a browser, for the first start and for emergencies.
+
+use clap::{Args, Subcommand, ValueEnum};
+use time::OffsetDateTime;
+use wingbeat_server::{
+    access::{INVITE_LIFETIME, digest, random_text},
+    registry::{NewUser, Registry, Role, User, user_fault},
+    settings::Settings,
+};
+use wingbeat_text::{Column, Paint, Table};
+
+use super::PlaceArgs;
+use crate::shell::{message, print, row_width};
+
+/// What is done to users.
+#[derive(Debug, Args)]
+pub(super) struct UserArgs {
+    #[command(subcommand)]
+    action: UserAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum UserAction {
+    /// Make a user and print a link to choose a password, which works once
+    Add(AddArgs),
+    /// List users
+    List(ListArgs),
+    /// Change a user's role
+    Role(RoleArgs),
+    /// Lock a user out; the user's sessions and keys end
+    Lock(OneArgs),
+    /// Let a user in again
+    Unlock(OneArgs),
+    /// Print another link to choose a password, and sign the user out everywhere
+    Reset(OneArgs),
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RoleValue {
+    /// Reads all projects
+    Reader,
+    /// Also adds results, and changes what belongs to projects
+    Member,
+    /// Also manages users, and deletes projects
+    Admin,
+}
+
+#[derive(Debug, Args)]
+struct AddArgs {
+    /// Email address, to sign in with
+    email: String,
+    /// Name for people; the beginning of the address otherwise
+    #[arg(long)]
+    name: Option<String>,
+    /// What the user may do
+    #[arg(long, value_enum, default_value = "member")]
+    role: RoleValue,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+struct RoleArgs {
+    /// User, by email address, slug or UUID
+    user: String,
+    /// What the user may do
+    #[arg(value_enum)]
+    role: RoleValue,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+#[derive(Debug, Args)]
+struct OneArgs {
+    /// User, by email address, slug or UUID
+    user: String,
+    #[command(flatten)]
+    place: PlaceArgs,
+}
+
+impl From<RoleValue> for Role {
+    fn from(role: RoleValue) -> Self {
+        match role {
+            RoleValue::Reader => Self::Reader,
+            RoleValue::Member => Self::Member,
+            RoleValue::Admin => Self::Admin,
+        }
+    }
+}
+
+pub(super) fn run(args: &UserArgs, quiet: bool) -> anyhow::Result<()> {
+    let now = OffsetDateTime::now_utc();
+    let done = match &args.action {
+        UserAction::Add(args) => return add(args, quiet),
+        UserAction::List(args) => return list(args),
+        UserAction::Reset(args) => return reset(args, quiet),
+        UserAction::Role(args) => {
+            let (_, registry) = args.place.registry()?;
+            let user = one(&registry, &args.user)?;
+            let user = registry.set_role(user.id, args.role.into(), now)??;
+            note(&registry, format!("{} is {} now", user.email, word(user.role)))?
+        }
+        UserAction::Lock(args) => lock(args, true, now)?,
+        UserAction::Unlock(args) => lock(args, false, now)?,
+    };
+    if !quiet {
+        message!("{done}");
+    }
+    Ok(())
+}
+
+fn add(args: &AddArgs, quiet: bool) -> anyhow::Result<()> {
+    let beginning = args.email.split('@').next().unwrap_or_default();
+    let new = NewUser {
+        name: args.name.clone().unwrap_or_else(|| beginning.to_owned()),
+        email: args.email.clone(),
+        role: args.role.into(),
+    };
+    if let Some(fault) = user_fault(&new) {
+        anyhow::bail!(fault);
+    }
+    let (settings, registry) = args.place.new_registry()?;
+    let user = registry.create_user(&new, OffsetDateTime::now_utc())??;
+    note(&registry, format!("made the user {}", user.email))?;
+    print_link(&settings, &registry, &user, quiet)
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<()> {
+    let (_, registry) = args.place.registry()?;
+    let users = registry.users()?;
+    let cells = |cell: &dyn Fn(&User) -> String| users.iter().map(cell).collect::<Vec<_>>();
+    let state = |user: &User| match (user.is_locked, user.has_password) {
+        (true, _) => "locked out".to_owned(),
+        (false, false) => "invited".to_owned(),
+        (false, true) => String::new(),
+    };
+    let columns = vec![
+        Column::words("name", cells(&|user| user.name.clone())),
+        Column::words("role", cells(&|user| word(user.role).to_owned())),
+        Column::words("made", cells(&|user| user.created.date().to_string())),
+        Column::words("access", cells(&state)),
+    ];
+    let table = Table { names_heading: "email", names: cells(&|user| user.email.clone()), columns };
+    print(&table.write(row_width(), Paint { has_colours: false }, &|_, line| line.to_owned()))
+}
+
+fn lock(args: &OneArgs, is_locked: bool, now: OffsetDateTime) -> anyhow::Result<String> {
+    let (_, registry) = args.place.registry()?;
+    let user = one(&registry, &args.user)?;
+    let user = registry.set_locked(user.id, is_locked, now)??;
+    let state = if is_locked { "is locked out" } else { "may sign in again" };
+    note(&registry, format!("{} {state}", user.email))
+}
+
+fn reset(args: &OneArgs, quiet: bool) -> anyhow::Result<()> {
+    let (settings, registry) = args.place.registry()?;
+    let user = one(&registry, &args.user)?;
+    registry.end_sessions(user.id)?;
+    note(&registry, format!("made a link for {}", user.email))?;
+    print_link(&settings, &registry, &user, quiet)
+}
+
+/// Makes a link for a user, which voids earlier ones, and prints it to stdout.
+fn print_link(
+    settings: &Settings,
+    registry: &Registry,
+    user: &User,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
+    registry.create_invite(Some(user.id), &digest(&secret), now, now + INVITE_LIFETIME)?;
+    if !quiet {
+        let days = INVITE_LIFETIME.whole_days();
+        message!("{} chooses a password here, once, within {days} days:", user.email);
+    }
+    print(&format!("{}/auth/invite/{secret}\n", settings.public_url))
+}
+
+fn one(registry: &Registry, id: &str) -> anyhow::Result<User> {
+    registry.user(id)?.ok_or_else(|| unknown(id))
+}
+
+pub(super) fn unknown(id: &str) -> anyhow::Error {
+    anyhow::anyhow!("there is no user {id:?}; `wingbeat serve user list` lists them")
+}
+
+fn note(registry: &Registry, what: String) -> anyhow::Result<String> {
+    registry.note("command line", &what, OffsetDateTime::now_utc())?;
+    Ok(what)
+}
+
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Reader => "reader",
+        Role::Member => "member",
+        Role::Admin => "admin",
+    }
+}
