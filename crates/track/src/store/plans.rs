@@ -17,13 +17,14 @@ pub(super) fn note(sql: &str) {
     STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
 }
 
-const LARGE: [(&str, &str); 7] = [
+const LARGE: [(&str, &str); 8] = [
     ("report", "r"),
     ("metric", "m"),
     ("verdict", "v"),
     ("samples", "s"),
     ("failure", "f"),
     ("alert", "a"),
+    ("withdrawal", "w"),
     ("benchmark", "n"),
 ];
 
@@ -115,6 +116,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     for query in [PlotQuery::of(project.clone()), narrow] {
         assert!(!store.plot(&query).expect("a plot").series.is_empty());
     }
+    store.withdraw(feature.uuid, None).expect("withdrawn").expect("a withdrawal");
     store.export(folder).expect("exported");
     let mut other = Store::open(folder.join("other.db")).expect("a store");
     assert_eq!(other.import(folder).expect("imported").reports, 2);
