@@ -139,8 +139,8 @@ pub(super) fn withdraw(
     report: uuid::Uuid,
     reason: &str,
 ) -> Result<(), ApiError> {
-    let _ = (databases, report, reason);
-    Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "reports cannot be withdrawn yet"))
+    databases.results.withdraw(report, Some(reason.to_owned()))?;
+    Ok(())
 }
 
 fn missing(id: &str) -> ApiError {

@@ -110,7 +110,7 @@ async fn thresholds_are_kept_from_run_to_run() {
     let alert = &report.alerts.as_deref().expect("alerts")[0];
     let model = alert.threshold.model.as_ref().expect("a model");
     assert_eq!((model.test.name(), model.upper_boundary), ("percentage", Some(0.1)));
-    assert_eq!(alert.boundary.upper_limit, Some(110.00000000000001));
+    assert_eq!(alert.boundary.upper_limit, Some(110.0));
     let result = &report.results.as_deref().expect("results")[0][0].measures[0];
     let threshold = result.threshold.as_ref().expect("a threshold");
     assert_eq!(threshold.uuid, alert.threshold.uuid);

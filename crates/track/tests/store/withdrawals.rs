@@ -58,7 +58,11 @@ fn a_withdrawn_report_is_nowhere() {
     assert_eq!(values.collect::<Vec<_>>(), [2.0]);
     let past = store.history(&report("main", 9, 1.0), HistoryLimits::NONE).expect("a history");
     assert_eq!(past.reports.iter().map(|r| r.uuid).collect::<Vec<_>>(), [middle.uuid]);
-    assert_eq!(past.series[0].points[0].repeats, Vec::<f64>::new(), "what confirmed it was withdrawn too");
+    assert_eq!(
+        past.series[0].points[0].repeats,
+        Vec::<f64>::new(),
+        "what confirmed it was withdrawn too"
+    );
     // Versions are counted without them.
     assert_eq!(store.version_number(middle.uuid).expect("read"), Some(0));
     let hash = first.hash.as_deref().expect("a commit");
