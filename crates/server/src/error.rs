@@ -79,11 +79,21 @@ impl From<StorageError> for ApiError {
         match error {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
             StorageError::Store(error) => error.into(),
-            StorageError::Registry(
-                error @ (RegistryError::Busy { .. } | RegistryError::Full { .. }),
-            ) => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            StorageError::Registry(error) => error.into(),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
         }
+    }
+}
+
+impl From<RegistryError> for ApiError {
+    fn from(error: RegistryError) -> Self {
+        let status = match &error {
+            RegistryError::Busy { .. } | RegistryError::Full { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
     }
 }
 

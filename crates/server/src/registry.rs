@@ -8,8 +8,13 @@ mod columns;
 mod invites;
 mod keys;
 mod migrations;
+mod plots;
 mod projects;
+mod reports;
 mod sessions;
+mod starts;
+mod things;
+mod thresholds;
 mod users;
 
 use std::{
@@ -22,8 +27,13 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 pub use self::{
     invites::Invite,
     keys::{Key, KeyHolder, KeyOwner, NewKey, key_name_fault},
+    plots::{PinnedPlot, PlotFilter, PlotSettings},
     projects::{NewProject, Project, ProjectChange, Visibility},
+    reports::{MetricUuids, ReportRow, Sender},
     sessions::Session,
+    starts::Start,
+    things::{Conflict, Kind, NewThing, Thing, ThingChange, ThingFilter},
+    thresholds::{Model, Threshold, ThresholdFilter},
     users::{NewUser, Role, User, UserRefusal, user_fault},
 };
 
@@ -83,6 +93,18 @@ impl Registry {
         Ok(Self { connection, path: path.to_owned() })
     }
 
+    /// Runs several changes as one transaction: all are made, or none.
+    pub fn together<T, E: From<RegistryError>>(
+        &self,
+        changes: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let failed = self.error("beginning or ending a transaction");
+        let transaction = self.writing().map_err(&failed)?;
+        let done = changes(self)?;
+        transaction.commit().map_err(&failed)?;
+        Ok(done)
+    }
+
     /// Says what failed.
     fn error(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> RegistryError {
         move |source| RegistryError::of(&self.path, doing, source)
@@ -120,7 +142,24 @@ impl RegistryError {
 
 #[cfg(test)]
 mod tests {
+    use time::OffsetDateTime;
+    use wingbeat_track::model::ProjectName;
+
     use super::*;
+
+    pub(super) fn now() -> OffsetDateTime {
+        OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000)
+    }
+
+    /// A registry with the row of a project.
+    pub(super) fn registry_with_project() -> (tempfile::TempDir, Registry, i64) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = Registry::open(&folder.path().join("server.db")).expect("a registry");
+        let name = ProjectName::new("project").expect("a name");
+        let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
+        let project = registry.create_project(&new, now()).expect("made").id;
+        (folder, registry, project)
+    }
 
     #[test]
     fn a_database_that_others_write_is_waited_for() {

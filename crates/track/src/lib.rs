@@ -11,6 +11,7 @@
 //! - [`model`]: the words of the field as types; what a report is.
 //! - [`store`]: reports in an embedded database, or in files that merge.
 //! - [`decide`]: a report and its history in, a verdict for each metric out. Pure.
+//! - [`judge`]: finds the history of a report in a store, and puts both before the decision.
 //! - [`plot`]: series as pictures. Pure.
 //! - [`output`]: what was found, as text for people and JSON for machines. Pure.
 //! - [`github`], [`remote`]: the same told to GitHub Actions, and sent to a Bencher server.
@@ -27,6 +28,7 @@ pub mod decide;
 pub mod git;
 pub mod github;
 mod interrupt;
+pub mod judge;
 pub mod mock;
 pub mod model;
 pub mod output;

@@ -1,8 +1,7 @@
 //! One `wingbeat run` from beginning to end: the only part of this crate that starts programs.
 //!
 //! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
-//! several, `head` finds the history that the report belongs to, `judge` puts both before
-//! [`decide`](crate::decide), `confirm` measures again what looks bad, `in_turns` what looks worse than a
+//! several, [`judge`](crate::judge) finds its history and decides, `confirm` measures again what looks bad, `in_turns` what looks worse than a
 //! history that is too short. [`git`](crate::git) and [`host`] tell where all of this happens, and an [`Interrupt`]
 //! ends it.
 
@@ -10,34 +9,31 @@ mod confirm;
 mod criterion;
 mod fold;
 mod gather;
-mod head;
 pub mod host;
 mod in_turns;
-mod judge;
-mod notices;
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-pub use fold::Fold;
-pub use gather::{GatherError, Source};
-pub use head::Branching;
-
 use crate::{
     adapter::Adapter,
-    decide::{Look, Settings},
+    decide::Look,
+    judge::{self, Background, Judged},
     model::{
         Average, BranchName, Environment, Notice, ProjectName, Report, Results, TestbedName,
-        Threshold, ThresholdModel,
+        ThresholdModel,
     },
     store::{Store, StoreError},
 };
 pub use crate::{
     command::{Benchmark, CommandError, Echo},
     interrupt::Interrupt,
+    judge::{Branching, ComparedWith, Rules},
 };
+pub use fold::Fold;
+pub use gather::{GatherError, Source};
 
 /// Years that a store has times for, in nanoseconds since 1970.
 const YEARS: RangeInclusive<i32> = 1678..=2261;
@@ -59,9 +55,7 @@ pub struct Request {
     /// Whether a command that fails is passed over.
     pub allow_failure: bool,
     pub backdate: Option<OffsetDateTime>,
-    /// What decides. Empty: [`Test::Auto`](crate::model::threshold::Test::Auto) for every measure.
-    pub thresholds: Vec<Threshold>,
-    pub settings: Settings,
+    pub rules: Rules,
     /// How often suspects are measured again.
     pub confirm: u32,
     /// Whether what looks worse than a short history is measured in turns with the nearest commit.
@@ -85,13 +79,6 @@ pub struct Finding {
     pub remarks: Vec<String>,
     /// The newest report of the history that it was compared with.
     pub compared_with: Option<ComparedWith>,
-}
-
-/// A report of the history.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ComparedWith {
-    pub uuid: Uuid,
-    pub hash: Option<String>,
 }
 
 /// Why a run has no result. Nothing was stored.
@@ -120,6 +107,14 @@ pub(crate) struct Measured {
     pub(crate) remarks: Vec<String>,
 }
 
+impl Finding {
+    fn of(judged: Judged, remarks: Vec<String>) -> Self {
+        let Judged { report, thresholds, notices, looks, compared_with } = judged;
+        let confirmations = Vec::new();
+        Self { report, confirmations, thresholds, notices, looks, remarks, compared_with }
+    }
+}
+
 /// Measures, and compares with the history in the store. Nothing is stored.
 pub fn run(
     request: &Request,
@@ -142,10 +137,11 @@ pub fn run(
     };
     let mut remarks = request.remarks.clone();
     remarks.extend(measured.remarks);
-    head::settle(&mut report, request, store, &mut remarks)?;
-    let past = judge::Background::read(&report, store)?;
-    let mut finding = judge::judge(report, request, &past, &[]);
-    finding.remarks.splice(0..0, remarks);
+    let directory = Some(request.directory.as_path());
+    judge::settle(&mut report, &request.branching, directory, store, &mut remarks)?;
+    let past = Background::read(&report, store)?;
+    let judged = judge::judge(report, &request.rules, &past, &[]);
+    let mut finding = Finding::of(judged, remarks);
     if request.confirm > 0 {
         confirm::confirm(&mut finding, request, &past, echo)?;
     }

@@ -28,9 +28,11 @@ mod plans;
 mod read;
 mod rows;
 mod series;
+mod serving;
 mod stream;
 mod sums;
 mod versions;
+mod withdrawals;
 
 /// What the files of the store have in common: SQLite, how values stand in columns, and the model.
 mod prelude {
@@ -69,6 +71,8 @@ pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
+pub use serving::{IterationCount, Use};
+pub use withdrawals::Withdrawal;
 
 /// Reports in one SQLite file.
 #[derive(Debug)]

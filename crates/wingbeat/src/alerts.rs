@@ -88,7 +88,7 @@ pub(crate) fn side(limit: Limit) -> &'static str {
 fn list(args: &AlertsArgs, quiet: bool) -> anyhow::Result<()> {
     let store = args.store.open()?;
     let status = (!args.all).then_some(AlertStatus::Active);
-    let filter = AlertFilter { reports: args.filter.filter(&store)?, status };
+    let filter = AlertFilter { reports: args.filter.filter(&store)?, status, uuid: None };
     let most = usize::try_from(args.number).unwrap_or(usize::MAX);
     let mut alerts = store.alerts(&filter, most.saturating_add(1))?;
     let is_cut = alerts.len() > most;

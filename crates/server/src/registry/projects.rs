@@ -189,6 +189,20 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// Deletes a project with everything that belongs to it here.
+    pub fn delete_project(&self, id: i64) -> Result<(), RegistryError> {
+        let delete = || {
+            let transaction = self.writing()?;
+            transaction.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
+            transaction.execute("DELETE FROM report WHERE project = ?1", [id])?;
+            transaction.execute("DELETE FROM project WHERE id = ?1", [id])?;
+            transaction.commit()
+        };
+        delete().map_err(self.error("deleting a project"))
+    }
+}
+
 /// The text, or the text with the first number that makes it free.
 pub(super) fn free(
     text: &str,

@@ -154,3 +154,12 @@ CREATE TABLE audit (
     who TEXT NOT NULL,
     what TEXT NOT NULL
 ) STRICT;
+
+-- Where the next report of a branch begins, if that was said before it came. `start` is a name in the results.
+CREATE TABLE branch_start (
+    branch INTEGER PRIMARY KEY REFERENCES thing ON DELETE CASCADE,
+    start TEXT,
+    hash TEXT,
+    max_versions INTEGER,
+    is_reset INTEGER NOT NULL
+) STRICT;

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-pub(crate) use self::ids::{sha1, time};
+pub use self::entities::adapter as adapter_name;
+pub use self::ids::sha1;
+pub(crate) use self::ids::time;
 use self::{entities::Entities, ids::Ids};
 use super::{Page, row::ReportRow, verdict};
 

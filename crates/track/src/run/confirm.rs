@@ -4,15 +4,10 @@ use std::{collections::BTreeSet, ffi::OsString};
 
 use uuid::Uuid;
 
-use super::{
-    Benchmark, CommandError, Echo, Finding, Request, RunError,
-    fold::Fold,
-    judge,
-    judge::{Background, Repeat},
-    measure,
-};
+use super::{Benchmark, CommandError, Echo, Finding, Request, RunError, fold::Fold, measure};
 use crate::{
     adapter::Adapter,
+    judge::{self, Background, Repeat},
     model::{BenchmarkName, Report},
 };
 
@@ -67,8 +62,8 @@ pub(super) fn confirm(
         repeats.extend(values(&report));
         confirmations.push(report);
         let remarks = std::mem::take(&mut finding.remarks);
-        *finding = judge::judge(finding.report.clone(), request, background, &repeats);
-        finding.remarks = remarks;
+        let judged = judge::judge(finding.report.clone(), &request.rules, background, &repeats);
+        *finding = Finding::of(judged, remarks);
         if self::suspects(finding).is_empty() {
             break;
         }

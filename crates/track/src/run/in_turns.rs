@@ -10,10 +10,11 @@ mod turns;
 use std::{collections::BTreeSet, time::Duration};
 use wingbeat_text::{first_few, plural, share};
 
-use super::{Echo, Finding, Request, judge::Background};
+use super::{Echo, Finding, Request};
 use crate::{
     compare::{self, ComparedRow, Comparison, End},
     decide::Look,
+    judge::Background,
     model::{BenchmarkName, Boundary, Change, Notice, NoticeKind, NoticeText, Outcome},
     output::short_hash,
 };

@@ -14,6 +14,7 @@ use super::{
     checksum::ALERT_CHANGE,
     from_row::{BOUNDARY, MEASURE, alert, boundary, measure, time},
     sums::{Total, verify},
+    withdrawals::STANDS,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,7 @@ pub struct AlertChange {
 pub struct AlertFilter {
     pub reports: ReportFilter,
     pub status: Option<AlertStatus>,
+    pub uuid: Option<Uuid>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +50,11 @@ pub struct StoredAlert {
     pub testbed: TestbedName,
     pub hash: Option<String>,
     pub measure: Measure,
+    /// The place of its metric among all of the report.
+    pub position: u32,
     pub value: f64,
+    pub lower_value: Option<f64>,
+    pub upper_value: Option<f64>,
     pub boundary: Option<Boundary>,
 }
 
@@ -159,16 +165,19 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
     let Some(mut conditions) = filter.reports.conditions(db)? else {
         return Ok(Vec::new());
     };
+    conditions.require(STANDS);
     // Without statistics SQLite cannot know that reports are fewer than alerts may be, hence the order
     // of the joins is given.
     conditions
         .add("coalesce(c.status, a.status) =", filter.status.map(|status| status.to_string()));
+    conditions.add("a.uuid =", filter.uuid.map(|uuid| uuid.as_bytes().to_vec()));
     let sql = format!(
         "SELECT a.uuid, a.iteration, n.name AS benchmark, a.crossed,
                 coalesce(c.status, a.status) AS status,
                 CASE WHEN c.uuid IS NULL THEN a.reason ELSE c.reason END AS reason,
                 c.time_ns AS changed_ns, r.uuid AS report, r.start_time_ns, r.hash,
-                p.name AS project, b.name AS branch, t.name AS testbed, m.value,
+                p.name AS project, b.name AS branch, t.name AS testbed,
+                m.position, m.value, m.lower, m.upper,
                 {MEASURE}, {BOUNDARY}
          FROM report r
          CROSS JOIN alert a ON a.report = r.id
@@ -207,7 +216,10 @@ fn stored(row: &Row<'_>) -> SqlResult<StoredAlert> {
         testbed: row.get::<_, Text<_>>("testbed")?.0,
         hash: row.get("hash")?,
         measure: measure(row)?,
+        position: row.get("position")?,
         value: row.get("value")?,
+        lower_value: row.get("lower")?,
+        upper_value: row.get("upper")?,
         boundary: boundary(row)?,
     })
 }
@@ -221,20 +233,22 @@ fn silenced(
     let Some(project) = project_row(db, project)? else { return Ok(HashSet::new()) };
     let testbed = name_row(db, "testbed", project, testbed.as_str())?;
     // People made the changes, so they are few.
-    let sql = "SELECT n.name AS benchmark, q.slug, c.status
+    let sql = format!(
+        "SELECT n.name AS benchmark, q.slug, c.status
                FROM alert_change c
                CROSS JOIN alert a ON a.uuid = c.alert
                JOIN report r ON r.id = a.report
                JOIN benchmark n ON n.id = a.benchmark
                JOIN measure q ON q.id = a.measure
-               WHERE r.branch = ?1 AND r.testbed = ?2
-               ORDER BY c.time_ns, c.uuid";
+               WHERE r.branch = ?1 AND r.testbed = ?2 AND {STANDS}
+               ORDER BY c.time_ns, c.uuid"
+    );
     let mut all = HashSet::new();
     for branch in branches {
         let branch = name_row(db, "branch", project, branch.as_str())?;
         let (Some(branch), Some(testbed)) = (branch, testbed) else { continue };
         let mut last = HashMap::new();
-        let mut statement = prepare(db, sql)?;
+        let mut statement = prepare(db, &sql)?;
         let mut rows = statement.query([branch, testbed])?;
         while let Some(row) = rows.next()? {
             let status = row.get::<_, Word<AlertStatus>>("status")?.0;

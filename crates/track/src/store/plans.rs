@@ -7,7 +7,7 @@ use super::prelude::*;
 use rusqlite::StatementStatus;
 use time::Duration;
 
-use super::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter};
+use super::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, Use};
 
 thread_local! {
     static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
@@ -17,13 +17,14 @@ pub(super) fn note(sql: &str) {
     STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
 }
 
-const LARGE: [(&str, &str); 7] = [
+const LARGE: [(&str, &str); 8] = [
     ("report", "r"),
     ("metric", "m"),
     ("verdict", "v"),
     ("samples", "s"),
     ("failure", "f"),
     ("alert", "a"),
+    ("withdrawal", "w"),
     ("benchmark", "n"),
 ];
 
@@ -83,8 +84,9 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     let of_project = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
     for reports in [ReportFilter::default(), of_project, of_branch, some] {
         assert!(!store.reports(&reports, 10).expect("reports").is_empty());
+        assert!(store.report_count(&reports).expect("a count") > 0);
         for status in [None, Some(AlertStatus::Silenced)] {
-            let filter = AlertFilter { reports: reports.clone(), status };
+            let filter = AlertFilter { reports: reports.clone(), status, uuid: None };
             assert_eq!(store.alerts(&filter, 1).expect("alerts").len(), 1);
         }
     }
@@ -93,6 +95,12 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.last_measured(project, branch, testbed, "abc").expect("read").expect("a time");
     store.version_number(feature.uuid).expect("read").expect("a number");
     store.report(feature.uuid).expect("read").expect("a report");
+    assert_eq!(store.end_times(project).expect("times").len(), 2);
+    assert_eq!(store.version_numbers(project, &feature.branch).expect("numbers").len(), 1);
+    assert_eq!(store.iteration_counts(main.uuid).expect("counts").len(), 1);
+    for name in [Use::Benchmark("a"), Use::Measure("latency")] {
+        assert!(store.is_used(project, name).expect("read"));
+    }
     assert_eq!(store.known(project).expect("names").branches.len(), 2);
     assert_eq!(store.projects().expect("names").len(), 1);
     let silenced = store.silenced(project, std::slice::from_ref(branch), testbed);
@@ -108,6 +116,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     for query in [PlotQuery::of(project.clone()), narrow] {
         assert!(!store.plot(&query).expect("a plot").series.is_empty());
     }
+    store.withdraw(feature.uuid, None).expect("withdrawn").expect("a withdrawal");
     store.export(folder).expect("exported");
     let mut other = Store::open(folder.join("other.db")).expect("a store");
     assert_eq!(other.import(folder).expect("imported").reports, 2);

@@ -53,11 +53,16 @@ pub struct PlotPoint {
     /// Its report: an index of [`Plot::reports`].
     pub report: usize,
     pub iteration: u32,
+    /// Its place among all metrics of the report.
+    #[serde(skip)]
+    pub position: u32,
     pub value: f64,
     #[serde(rename = "lower_value")]
     pub lower: Option<f64>,
     #[serde(rename = "upper_value")]
     pub upper: Option<f64>,
+    #[serde(skip)]
+    pub baseline: Option<f64>,
     pub lower_limit: Option<f64>,
     pub upper_limit: Option<f64>,
     pub outcome: Option<Outcome>,
@@ -222,9 +227,11 @@ impl<'c> Metrics<'c> {
             let point = PlotPoint {
                 report: at,
                 iteration: key.2,
+                position: row.get(4)?,
                 value,
                 lower: row.get(7)?,
                 upper: row.get(8)?,
+                baseline: boundary.baseline,
                 lower_limit: boundary.lower_limit,
                 upper_limit: boundary.upper_limit,
                 outcome: mark.outcome,

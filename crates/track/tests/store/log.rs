@@ -91,6 +91,9 @@ fn versions_are_found_and_numbered_by_time() {
     for (report, expected) in &reports {
         let number = temporary.store.version_number(report.uuid).expect("read");
         assert_eq!(number, Some(*expected), "{} {:?}", report.branch, report.hash);
+        let all = temporary.store.version_numbers(&report.project, &report.branch).expect("read");
+        let number = all.get(&report.uuid).copied();
+        assert_eq!(number, report.confirms.is_none().then_some(*expected), "{}", report.uuid);
     }
     assert_eq!(temporary.store.version_number(Uuid::nil()).expect("read"), None);
     let check = |name, hash, expected| {

@@ -45,7 +45,7 @@ pub(super) fn send(
     verbose: bool,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
-    let thresholds = request::request(args, Interrupt::default())?.thresholds;
+    let thresholds = request::request(args, Interrupt::default())?.rules.thresholds;
     let context = context();
     let submission = Submission {
         report: &finding.report,

@@ -9,7 +9,7 @@ use wingbeat_track::{
     config::Config,
     git,
     model::{BranchName, ProjectName, Slug, TestbedName},
-    run::{Benchmark, Branching, Interrupt, Request, Source},
+    run::{Benchmark, Branching, Interrupt, Request, Rules, Source},
 };
 
 use super::{args::RunArgs, thresholds::thresholds};
@@ -59,8 +59,7 @@ pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Re
             .map(OffsetDateTime::from_unix_timestamp)
             .transpose()
             .context("--backdate takes seconds since 1970")?,
-        thresholds: all,
-        settings: config.settings,
+        rules: Rules::of(all, config.settings),
         confirm: args.confirm.unwrap_or(0),
         takes_turns: args.confirm != Some(0),
         directory,

@@ -141,7 +141,7 @@ fn version(number: u64, commit: Option<&str>) -> Value {
 }
 
 /// Bencher's name for an adapter: its own, or one that takes anything.
-pub(super) fn adapter(adapter: Adapter) -> &'static str {
+pub fn adapter(adapter: Adapter) -> &'static str {
     match adapter {
         Adapter::RustDivan
         | Adapter::WingbeatBench

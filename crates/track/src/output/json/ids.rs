@@ -86,6 +86,6 @@ pub(crate) fn time(time: OffsetDateTime) -> String {
 }
 
 /// A commit as Bencher takes it: the 40 digits of SHA-1.
-pub(crate) fn sha1(hash: Option<&str>) -> Option<&str> {
+pub fn sha1(hash: Option<&str>) -> Option<&str> {
     hash.filter(|hash| hash.len() == 40 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }

@@ -7,9 +7,10 @@ use super::{LIMIT, PRECISION, RUNS};
 use crate::{
     compare::{self, judge::Settings},
     git,
+    judge::Background,
     model::{BenchmarkName, Report},
     output::short_hash,
-    run::{Benchmark, Request, confirm, judge::Background},
+    run::{Benchmark, Request, confirm},
 };
 
 /// The comparison of the report's commit with that of the nearest report, or why there is none.

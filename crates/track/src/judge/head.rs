@@ -1,11 +1,12 @@
 //! Finds the history that a report belongs to: the epoch of its branch, and where the branch comes from.
 
-use super::{Request, RunError};
+use std::path::Path;
+
 use crate::{
     git,
     model::{BranchName, Report, StartPoint},
     output::short_hash,
-    store::{ReportSummary, Store},
+    store::{ReportSummary, Store, StoreError},
 };
 
 /// What the user says about where a branch comes from.
@@ -23,18 +24,19 @@ pub struct Branching {
 /// Versions of a start point that count at most, unless the user says otherwise: Bencher's default.
 const MAX_VERSIONS: u32 = 255;
 
-/// Settles the epoch and the start point of a report. What stands in for something missing is remarked.
-pub(super) fn settle(
+/// Settles the epoch and the start point of a report. What stands in for something missing is remarked. Git is
+/// asked in `directory`; a server has none.
+pub fn settle(
     report: &mut Report,
-    request: &Request,
+    asked: &Branching,
+    directory: Option<&Path>,
     store: Option<&Store>,
     remarks: &mut Vec<String>,
-) -> Result<(), RunError> {
+) -> Result<(), StoreError> {
     let known = store
         .map(|store| store.branch_head(&report.project, &report.branch))
         .transpose()?
         .flatten();
-    let asked = &request.branching;
     report.epoch = match &known {
         Some(head) if asked.is_reset => head.epoch.saturating_add(1),
         Some(head) => head.epoch,
@@ -56,7 +58,7 @@ pub(super) fn settle(
         }
         (None, None) => return Ok(()),
     };
-    report.start_point = Some(find(report, request, store, place, fallback, remarks)?);
+    report.start_point = Some(find(report, directory, store, place, fallback, remarks)?);
     Ok(())
 }
 
@@ -64,16 +66,17 @@ pub(super) fn settle(
 /// knows none any more.
 fn find(
     report: &Report,
-    request: &Request,
+    directory: Option<&Path>,
     store: Option<&Store>,
     mut place: StartPoint,
     fallback: Option<String>,
     remarks: &mut Vec<String>,
-) -> Result<StartPoint, RunError> {
-    let directory = &request.directory;
-    place.hash = match place.hash {
-        Some(hash) => Some(git::resolve(directory, &hash).unwrap_or(hash)),
-        None => git::merge_base(directory, place.branch.as_str()).or(fallback),
+) -> Result<StartPoint, StoreError> {
+    let resolved = |hash: String| directory.and_then(|it| git::resolve(it, &hash)).unwrap_or(hash);
+    let merge_base = || directory.and_then(|it| git::merge_base(it, place.branch.as_str()));
+    place.hash = match place.hash.clone() {
+        Some(hash) => Some(resolved(hash)),
+        None => merge_base().or(fallback),
     };
     let Some(store) = store else { return Ok(place) };
     let measured =
@@ -84,7 +87,8 @@ fn find(
             place.until = Some(last);
             return Ok(place);
         }
-        for ancestor in git::ancestors(directory, hash).iter().skip(1) {
+        let ancestors = directory.map(|it| git::ancestors(it, hash)).unwrap_or_default();
+        for ancestor in ancestors.iter().skip(1) {
             if let Some(last) = measured(ancestor)? {
                 remarks.push(format!(
                     "{} has no report of commit {} on testbed {}; it is compared with the nearest one \

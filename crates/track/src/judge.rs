@@ -1,32 +1,69 @@
-//! Puts a report and its history before the decision, and writes down what it says.
+//! Puts a report and its history before the decision, and writes down what it says. `wingbeat run` does so
+//! with the store of the machine, a server with its own.
+//!
+//! `head` finds the history that the report belongs to, [`Background`] reads it, [`judge`] decides.
+
+mod head;
+mod notices;
 
 use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::{ComparedWith, Finding, Request, RunError, notices};
 use crate::{
-    decide::{self, Decision, ReportInput, Series},
+    decide::{self, Decision, Look, ReportInput, Series, Settings},
     model::{
-        Alert, AlertStatus, BenchmarkName, Limit, MeasureKind, Outcome, Past, PastReport, Report,
-        Slug, ThresholdModel, Verdict,
+        Alert, AlertStatus, BenchmarkName, Limit, MeasureKind, Notice, Outcome, Past, PastReport,
+        Report, Slug, Threshold, ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
-    store::{HistoryLimits, Store},
+    store::{HistoryLimits, Store, StoreError},
 };
+
+pub use head::{Branching, settle};
 
 const LIMITS: HistoryLimits = HistoryLimits { reports: 512, sampled_reports: 8 };
 
+/// What decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    pub thresholds: Vec<Threshold>,
+    /// The threshold of a metric that none of these fits; `None`: it is not judged.
+    pub otherwise: Option<ThresholdModel>,
+    pub settings: Settings,
+}
+
+/// A report with what was decided about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// With its verdicts and alerts.
+    pub report: Report,
+    /// The threshold behind each verdict.
+    pub thresholds: Vec<Option<ThresholdModel>>,
+    pub notices: Vec<Notice>,
+    /// Verdicts that history is too short for, and that look changed.
+    pub looks: Vec<Look>,
+    /// The newest report of the history that it was compared with.
+    pub compared_with: Option<ComparedWith>,
+}
+
+/// A report of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComparedWith {
+    pub uuid: Uuid,
+    pub hash: Option<String>,
+}
+
 /// What the store knows that a report is judged by.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Background {
+pub struct Background {
     past: Past,
     silenced: HashSet<(BenchmarkName, Slug)>,
 }
 
 impl Background {
     /// Reads it. Without a store there is none.
-    pub(super) fn read(report: &Report, store: Option<&Store>) -> Result<Self, RunError> {
+    pub fn read(report: &Report, store: Option<&Store>) -> Result<Self, StoreError> {
         let Some(store) = store else { return Ok(Self::default()) };
         let mut branches = vec![report.branch.clone()];
         branches.extend(report.start_point.iter().map(|start| start.branch.clone()));
@@ -41,7 +78,7 @@ impl Background {
         self.silenced.contains(&(verdict.benchmark.clone(), verdict.measure.clone()))
     }
 
-    pub(super) fn alert(&self, verdict: &Verdict) -> Alert {
+    pub(crate) fn alert(&self, verdict: &Verdict) -> Alert {
         let status = match self.is_silenced(verdict) {
             true => AlertStatus::Silenced,
             false => AlertStatus::Active,
@@ -50,7 +87,7 @@ impl Background {
     }
 
     /// The newest report of history that has a value of one of these benchmarks.
-    pub(super) fn nearest(&self, benchmarks: &[BenchmarkName]) -> Option<&PastReport> {
+    pub(crate) fn nearest(&self, benchmarks: &[BenchmarkName]) -> Option<&PastReport> {
         let of_one = self.past.series.iter().filter(|it| benchmarks.contains(&it.benchmark));
         let newest = of_one.filter_map(|series| series.points.last()).map(|point| point.report);
         self.past.reports.get(newest.max()?)
@@ -59,28 +96,40 @@ impl Background {
 
 /// A value that was measured again to confirm an alert.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Repeat {
-    pub(super) benchmark: BenchmarkName,
-    pub(super) measure: Slug,
-    pub(super) value: f64,
+pub struct Repeat {
+    pub benchmark: BenchmarkName,
+    pub measure: Slug,
+    pub value: f64,
+}
+
+impl Rules {
+    /// Rules of a command line: where it names no threshold at all, `auto` judges everything.
+    pub fn of(thresholds: Vec<Threshold>, settings: Settings) -> Self {
+        let otherwise = thresholds.is_empty().then(|| ThresholdModel::new(Test::Auto));
+        Self { thresholds, otherwise, settings }
+    }
+
+    fn model(&self, benchmark: &str, measure: &Slug) -> Option<ThresholdModel> {
+        best_of(&self.thresholds, benchmark, measure).copied().or(self.otherwise)
+    }
 }
 
 /// Judges a report. `repeats` are what was measured again.
-pub(super) fn judge(
+pub fn judge(
     mut report: Report,
-    request: &Request,
+    rules: &Rules,
     background: &Background,
     repeats: &[Repeat],
-) -> Finding {
+) -> Judged {
     let input = ReportInput {
         start_time: report.start_time,
         environment: &report.environment,
         past: &background.past.reports,
-        series: series(&report, request, background, repeats),
+        series: series(&report, rules, background, repeats),
     };
     let Decision { mut verdicts, mut alerts, looks, mut notices } =
-        decide::decide(&input, &request.settings);
-    notices.extend(notices::of_idle(&request.thresholds, &report));
+        decide::decide(&input, &rules.settings);
+    notices.extend(notices::of_idle(&rules.thresholds, &report));
     let told = input.series.iter().zip(&verdicts);
     let told = told.filter(|(_, verdict)| !background.is_silenced(verdict));
     notices.extend(notices::of_absorbed(&background.past.reports, told));
@@ -96,13 +145,11 @@ pub(super) fn judge(
     let thresholds = input.series.into_iter().map(|series| series.model).collect();
     report.verdicts = verdicts;
     report.alerts = alerts;
-    Finding {
+    Judged {
         report,
-        confirmations: Vec::new(),
         thresholds,
         notices,
         looks,
-        remarks: Vec::new(),
         compared_with: background
             .past
             .reports
@@ -138,7 +185,7 @@ fn recurs(series: &Series<'_>, verdict: &mut Verdict) -> bool {
 /// The metrics of the report with their histories.
 fn series<'a>(
     report: &'a Report,
-    request: &Request,
+    rules: &Rules,
     background: &'a Background,
     repeats: &[Repeat],
 ) -> Vec<Series<'a>> {
@@ -153,17 +200,9 @@ fn series<'a>(
             metric,
             repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
             is_ignored: benchmark.is_ignored,
-            model: model(request, benchmark.name.as_str(), &measure.slug),
+            model: rules.model(benchmark.name.as_str(), &measure.slug),
             history: past.map_or(&[][..], |past| &past.points),
         }
     });
     metrics.collect()
-}
-
-/// The threshold for a metric. Where the user named none at all, `auto` judges everything.
-fn model(request: &Request, benchmark: &str, measure: &Slug) -> Option<ThresholdModel> {
-    match request.thresholds.is_empty() {
-        true => Some(ThresholdModel::new(Test::Auto)),
-        false => best_of(&request.thresholds, benchmark, measure).copied(),
-    }
 }

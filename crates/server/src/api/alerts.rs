@@ -1,0 +1,142 @@
+//! `/v0/projects/{project}/alerts`
+
+use std::collections::HashMap;
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use utoipa::IntoParams;
+use uuid::Uuid;
+use wingbeat_track::{
+    model::AlertStatus,
+    store::{AlertFilter, ReportFilter, StoredAlert},
+};
+
+use super::{
+    request::{Asked, Body, Listed, Paging, uuid},
+    shapes::{JsonAlert, JsonAlertStatus, JsonUpdateAlert},
+    view::View,
+};
+use crate::{
+    ApiError, App,
+    registry::{Project, ReportRow},
+    storage::Databases,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Sort {
+    Created,
+    Modified,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Query {
+    sort: Option<Sort>,
+    status: Option<JsonAlertStatus>,
+    /// Alerts are never archived: `true` lists none.
+    archived: Option<bool>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Asked(paging): Asked<Paging>,
+    Asked(query): Asked<Query>,
+) -> Result<Listed<JsonAlert>, ApiError> {
+    let read = move |databases: &Databases| {
+        if query.archived == Some(true) {
+            return Ok(Listed(Vec::new(), 0));
+        }
+        let view = View::of(databases, &project);
+        let filter = AlertFilter {
+            reports: of_project(&project),
+            status: query.status.map(status),
+            uuid: None,
+        };
+        let mut rows: HashMap<Uuid, Option<ReportRow>> = HashMap::new();
+        let mut all: Vec<(OffsetDateTime, ReportRow, StoredAlert)> = Vec::new();
+        for alert in databases.results.alerts(&filter, usize::MAX)? {
+            let row = match rows.get(&alert.report) {
+                Some(known) => known.clone(),
+                None => {
+                    let row = databases.registry.report(alert.report)?;
+                    rows.insert(alert.report, row.clone());
+                    row
+                }
+            };
+            let Some(row) = row else { continue };
+            let time = match query.sort {
+                Some(Sort::Modified) => alert.changed.unwrap_or(row.created),
+                _ => row.created,
+            };
+            all.push((time, row, alert));
+        }
+        // Of a report they stay in its order.
+        match paging.is_descending(true) {
+            true => all.sort_by_key(|(time, ..)| std::cmp::Reverse(*time)),
+            false => all.sort_by_key(|(time, ..)| *time),
+        }
+        let (page, count) = paging.of(all);
+        let page = page.iter().map(|(_, row, alert)| shape(&view, row, alert));
+        Ok::<_, ApiError>(Listed(page.collect::<Result<_, _>>()?, count))
+    };
+    app.storage.read(read).await
+}
+
+pub(super) async fn view(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<JsonAlert>, ApiError> {
+    let alert = uuid(&id, "alert")?;
+    let read = move |databases: &Databases| one(databases, &project, alert);
+    app.storage.read(read).await.map(Json)
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+    Body(change): Body<JsonUpdateAlert>,
+) -> Result<Json<JsonAlert>, ApiError> {
+    let alert = uuid(&id, "alert")?;
+    let update = move |databases: &mut Databases| {
+        let before = one(databases, &project, alert)?;
+        let asked = change.status.unwrap_or(before.status);
+        if change.status.is_some_and(|asked| asked != before.status) || change.reason.is_some() {
+            databases.results.set_alert_status(alert, status(asked), change.reason)?;
+        }
+        one(databases, &project, alert)
+    };
+    app.storage.write(update).await.map(Json)
+}
+
+fn one(databases: &Databases, project: &Project, alert: Uuid) -> Result<JsonAlert, ApiError> {
+    let filter = AlertFilter { reports: of_project(project), status: None, uuid: Some(alert) };
+    let missing = || ApiError::not_found(format!("this project has no alert {alert}"));
+    let found = databases.results.alerts(&filter, 1)?.pop().ok_or_else(missing)?;
+    let row = databases.registry.report(found.report)?.ok_or_else(missing)?;
+    shape(&View::of(databases, project), &row, &found)
+}
+
+fn shape(view: &View<'_>, row: &ReportRow, alert: &StoredAlert) -> Result<JsonAlert, ApiError> {
+    let branch = view.branch_of_report(alert.report, &alert.branch, alert.hash.as_deref())?;
+    view.alert(row, branch, alert)
+}
+
+fn of_project(project: &Project) -> ReportFilter {
+    ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() }
+}
+
+fn status(status: JsonAlertStatus) -> AlertStatus {
+    match status {
+        JsonAlertStatus::Active => AlertStatus::Active,
+        JsonAlertStatus::Dismissed => AlertStatus::Dismissed,
+        JsonAlertStatus::Silenced => AlertStatus::Silenced,
+    }
+}

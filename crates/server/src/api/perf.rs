@@ -1,0 +1,139 @@
+//! `/v0/projects/{project}/perf` and `/metrics`: series, their picture, and single metrics.
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::header,
+    response::IntoResponse,
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use uuid::Uuid;
+use wingbeat_track::plot::{self, Chart};
+
+use super::{
+    reports::time_of_ms,
+    request::{Asked, uuid},
+    shapes::{JsonOneMetric, JsonPerf},
+    view::{View, Wanted},
+};
+use crate::{
+    ApiError, App,
+    registry::{Kind, Project, Thing},
+    storage::Databases,
+};
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Query {
+    /// UUIDs with commas between them.
+    branches: String,
+    /// UUIDs with commas between them, or nothing between two. All heads of a branch are one series here.
+    #[serde(default)]
+    #[allow(dead_code, reason = "the client sends it; a branch is one series whatever its heads")]
+    heads: Option<String>,
+    testbeds: String,
+    /// As `heads`. There are no specs here.
+    #[serde(default)]
+    #[allow(dead_code, reason = "the client sends it; there are no specs here")]
+    specs: Option<String>,
+    benchmarks: String,
+    measures: String,
+    /// Milliseconds since 1970.
+    #[serde(default)]
+    start_time: Option<i64>,
+    /// Milliseconds since 1970.
+    #[serde(default)]
+    end_time: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ImageQuery {
+    /// What stands above the picture.
+    title: Option<String>,
+}
+
+impl Query {
+    fn wanted(&self, databases: &Databases, project: &Project) -> Result<Wanted, ApiError> {
+        let things = |kind, list: &str| things(databases, project, kind, list);
+        Ok(Wanted {
+            branches: things(Kind::Branch, &self.branches)?,
+            testbeds: things(Kind::Testbed, &self.testbeds)?,
+            benchmarks: things(Kind::Benchmark, &self.benchmarks)?,
+            measures: things(Kind::Measure, &self.measures)?,
+            since: self.start_time.map(time_of_ms).transpose()?,
+            until: self.end_time.map(time_of_ms).transpose()?,
+        })
+    }
+}
+
+/// The things of a list of UUIDs, in its order. What is unknown has no series.
+fn things(
+    databases: &Databases,
+    project: &Project,
+    kind: Kind,
+    list: &str,
+) -> Result<Vec<Thing>, ApiError> {
+    let mut found = Vec::new();
+    for text in list.split(',').map(str::trim).filter(|text| !text.is_empty()) {
+        if Uuid::try_parse(text).is_err() {
+            let word = kind.word();
+            return Err(ApiError::bad_request(format!("{text:?} is no UUID of a {word}")));
+        }
+        found.extend(databases.registry.thing(project.id, kind, text)?);
+    }
+    Ok(found)
+}
+
+pub(super) async fn perf(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Asked(query): Asked<Query>,
+) -> Result<impl IntoResponse, ApiError> {
+    let read = move |databases: &Databases| {
+        let view = View::of(databases, &project);
+        let wanted = query.wanted(databases, &project)?;
+        let results = view.series(&wanted)?;
+        let perf = JsonPerf {
+            project: view.project(),
+            start_time: wanted.since,
+            end_time: wanted.until,
+            results,
+        };
+        // Where the read happens, since a large answer takes as long to write down as to read.
+        serde_json::to_vec(&perf).map_err(|error| ApiError::bad_request(error.to_string()))
+    };
+    let json = app.storage.read(read).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], json))
+}
+
+/// The series as a picture, for pages that show it as one.
+pub(super) async fn image(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Asked(query): Asked<Query>,
+    Asked(image): Asked<ImageQuery>,
+) -> Result<impl IntoResponse, ApiError> {
+    let read = move |databases: &Databases| {
+        let view = View::of(databases, &project);
+        let wanted = query.wanted(databases, &project)?;
+        let title = image.title.unwrap_or_else(|| project.name.clone());
+        Ok::<_, ApiError>((view.plot(&wanted)?, title))
+    };
+    let (found, title) = app.storage.read(read).await?;
+    let svg = plot::svg(&Chart::new(title, &found));
+    let fresh = "private, max-age=0, no-cache";
+    Ok(([(header::CONTENT_TYPE, "image/svg+xml"), (header::CACHE_CONTROL, fresh)], svg))
+}
+
+pub(super) async fn metric(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<JsonOneMetric>, ApiError> {
+    let metric = uuid(&id, "metric")?;
+    let read = move |databases: &Databases| View::of(databases, &project).metric(metric);
+    let missing = || ApiError::not_found(format!("this project has no metric {id}"));
+    app.storage.read(read).await?.map(Json).ok_or_else(missing)
+}

@@ -1,0 +1,214 @@
+//! `/v0/projects`, and `/v0/organizations`, of which a server has one.
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use utoipa::IntoParams;
+use wingbeat_track::model::ProjectName;
+
+use super::{
+    names::slug,
+    reports::withdraw,
+    request::{Asked, Body, Created, Listed, Paging},
+    shapes::{
+        JsonAllowed, JsonNewProject, JsonOrganization, JsonProject, JsonUpdateProject,
+        JsonVisibility,
+    },
+    view,
+};
+use crate::{
+    ApiError, App,
+    access::{Caller, Right, Role},
+    registry::{NewProject, Project, ProjectChange, Visibility},
+    storage::Databases,
+};
+
+/// What a list of projects can be sorted by.
+#[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Sort {
+    Name,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Query {
+    #[allow(dead_code, reason = "there is one order; others are refused as they are read")]
+    sort: Option<Sort>,
+    /// Exactly this name.
+    name: Option<String>,
+    /// A part of the name or slug.
+    search: Option<String>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Asked(paging): Asked<Paging>,
+    Asked(query): Asked<Query>,
+) -> Result<Listed<JsonProject>, ApiError> {
+    let read = |databases: &Databases| Ok::<_, ApiError>(databases.registry.projects()?);
+    let mut projects = app.storage.read(read).await?;
+    let sought = query.search.map(|text| text.to_lowercase());
+    projects.retain(|project| {
+        let has = |text: &str| {
+            project.name.to_lowercase().contains(text) || project.slug.as_str().contains(text)
+        };
+        caller.has(Right::Read, Some(project))
+            && query.name.as_ref().is_none_or(|name| *name == project.name)
+            && sought.as_deref().is_none_or(has)
+    });
+    if paging.is_descending(false) {
+        projects.reverse();
+    }
+    let (page, count) = paging.of(projects);
+    Ok(Listed(page.iter().map(view::project).collect(), count))
+}
+
+pub(super) async fn view(Extension(project): Extension<Project>) -> Json<JsonProject> {
+    Json(view::project(&project))
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(organization): Path<String>,
+    Body(new): Body<JsonNewProject>,
+) -> Result<Created<JsonProject>, ApiError> {
+    is_ours(&organization)?;
+    if !caller.has_role(Role::Member) {
+        return Err(match caller {
+            Caller::Anonymous => ApiError::unauthorized("to make a project, send a user's key"),
+            _ => ApiError::forbidden("to make a project, be a member: this key or user is none"),
+        });
+    }
+    let name = ProjectName::new(&new.name);
+    let new = NewProject {
+        name: name.map_err(|error| ApiError::bad_request(error.to_string()))?,
+        slug: slug(new.slug.as_deref())?,
+        url: new.url,
+        visibility: visibility(new.visibility.unwrap_or(JsonVisibility::Public)),
+    };
+    let create = move |databases: &mut Databases| {
+        if let Some(slug) = &new.slug
+            && databases.registry.project(slug.as_str())?.is_some()
+        {
+            return Err(taken(slug.as_str()));
+        }
+        Ok(databases.registry.create_project(&new, OffsetDateTime::now_utc())?)
+    };
+    let project = app.storage.write(create).await?;
+    Ok(Created(view::project(&project)))
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Body(change): Body<JsonUpdateProject>,
+) -> Result<Json<JsonProject>, ApiError> {
+    if let Some(name) = &change.name {
+        ProjectName::new(name).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    }
+    let change = ProjectChange {
+        name: change.name,
+        slug: slug(change.slug.as_deref())?,
+        url: change.url,
+        visibility: change.visibility.map(visibility),
+        judges_by_default: None,
+    };
+    let update = move |databases: &mut Databases| {
+        let now = OffsetDateTime::now_utc();
+        let changed = databases.registry.change_project(project.id, &change, now)?;
+        let asked = change.slug.as_ref().map_or(project.slug.as_str(), |slug| slug.as_str());
+        changed.ok_or_else(|| taken(asked))
+    };
+    let project = app.storage.write(update).await?;
+    Ok(Json(view::project(&project)))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+) -> Result<StatusCode, ApiError> {
+    let delete = move |databases: &mut Databases| {
+        let reports = databases.registry.reports_of(project.id)?;
+        for report in reports {
+            if databases.results.report(report)?.is_some() {
+                withdraw(databases, report, "its project was deleted by the API")?;
+            }
+        }
+        databases.registry.delete_project(project.id)?;
+        Ok::<_, ApiError>(StatusCode::NO_CONTENT)
+    };
+    app.storage.write(delete).await
+}
+
+/// Whether the caller may do something in a project, by the words of the client.
+pub(super) async fn allowed(
+    Extension(caller): Extension<Caller>,
+    Extension(project): Extension<Project>,
+    Path((_, permission)): Path<(String, String)>,
+) -> Result<Json<JsonAllowed>, ApiError> {
+    let right = match permission.as_str() {
+        "view" => Right::Read,
+        "create" | "edit" => Right::Write,
+        "delete" | "manage" => Right::Manage,
+        "view_role" => Right::SignedIn,
+        "create_role" | "edit_role" | "delete_role" => Right::Admin,
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "there is no permission {other:?}; there are view, create, edit, delete, manage, view_role, \
+                 create_role, edit_role and delete_role"
+            )));
+        }
+    };
+    Ok(Json(JsonAllowed { allowed: caller.has(right, Some(&project)) }))
+}
+
+pub(super) async fn organizations() -> Listed<JsonOrganization> {
+    Listed(vec![view::organization()], 1)
+}
+
+pub(super) async fn organization(
+    Path(id): Path<String>,
+) -> Result<Json<JsonOrganization>, ApiError> {
+    is_ours(&id)?;
+    Ok(Json(view::organization()))
+}
+
+pub(super) async fn list_of_organization(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    paging: Asked<Paging>,
+    query: Asked<Query>,
+) -> Result<Listed<JsonProject>, ApiError> {
+    is_ours(&id)?;
+    list(State(app), Extension(caller), paging, query).await
+}
+
+fn is_ours(organization: &str) -> Result<(), ApiError> {
+    let ours = view::organization();
+    if organization == ours.slug || organization.eq_ignore_ascii_case(&ours.uuid.to_string()) {
+        return Ok(());
+    }
+    Err(ApiError::not_found(format!(
+        "there is no organization {organization:?}: this server has one, {:?}",
+        ours.slug
+    )))
+}
+
+fn visibility(visibility: JsonVisibility) -> Visibility {
+    match visibility {
+        JsonVisibility::Public => Visibility::Public,
+        JsonVisibility::Private => Visibility::Internal,
+    }
+}
+
+fn taken(slug: &str) -> ApiError {
+    ApiError::conflict(format!("there is another project with the slug {slug:?}"))
+}

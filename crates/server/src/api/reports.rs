@@ -1,0 +1,148 @@
+//! `/v0/projects/{project}/reports`
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use utoipa::IntoParams;
+use wingbeat_track::store::ReportFilter;
+
+use super::{
+    names::find,
+    request::{Asked, Listed, Paging, uuid},
+    shapes::JsonReport,
+    view::{View, branch_name, testbed_name},
+};
+use crate::{
+    ApiError, App,
+    registry::{Kind, Project},
+    storage::Databases,
+};
+
+/// What a list of reports can be sorted by.
+#[derive(Debug, Clone, Copy, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Sort {
+    DateTime,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Query {
+    #[allow(dead_code, reason = "there is one order; others are refused as they are read")]
+    sort: Option<Sort>,
+    /// UUID, slug or name.
+    branch: Option<String>,
+    /// UUID, slug or name.
+    testbed: Option<String>,
+    /// Milliseconds since 1970.
+    start_time: Option<i64>,
+    /// Milliseconds since 1970.
+    end_time: Option<i64>,
+    /// Reports are never archived: `true` lists none.
+    archived: Option<bool>,
+    /// Whether the answer has results and alerts, too.
+    expand: Option<bool>,
+}
+
+/// The time of a number in an address.
+pub(super) fn time_of_ms(ms: i64) -> Result<OffsetDateTime, ApiError> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).map_err(|_| {
+        ApiError::bad_request(format!("{ms} ms since 1970 is no time that a report can have"))
+    })
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Asked(paging): Asked<Paging>,
+    Asked(query): Asked<Query>,
+) -> Result<Listed<JsonReport>, ApiError> {
+    let since = query.start_time.map(time_of_ms).transpose()?;
+    let until = query.end_time.map(time_of_ms).transpose()?;
+    let read = move |databases: &Databases| {
+        if query.archived == Some(true) {
+            return Ok(Listed(Vec::new(), 0));
+        }
+        let view = View::of(databases, &project);
+        let row = |kind, id: Option<&String>| {
+            id.map(|id| find(&databases.registry, project.id, kind, id)).transpose()
+        };
+        let branch = row(Kind::Branch, query.branch.as_ref())?;
+        let testbed = row(Kind::Testbed, query.testbed.as_ref())?;
+        let filter = ReportFilter {
+            project: Some(project.stored.clone()),
+            branch: branch.as_ref().map(branch_name).transpose()?,
+            testbed: testbed.as_ref().map(testbed_name).transpose()?,
+            since,
+            until,
+        };
+        let count = databases.results.report_count(&filter)?;
+        let clipped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let (offset, limit) = (paging.offset(), paging.limit());
+        let page = if paging.is_descending(true) {
+            let end = offset.saturating_add(limit).min(count);
+            let mut newest = databases.results.reports(&filter, clipped(end))?;
+            newest.drain(..clipped(offset).min(newest.len()));
+            newest
+        } else {
+            let mut oldest = databases.results.reports(&filter, usize::MAX)?;
+            oldest.reverse();
+            oldest.into_iter().skip(clipped(offset)).take(clipped(limit)).collect()
+        };
+        let mut answer = Vec::new();
+        for summary in &page {
+            answer.extend(match query.expand {
+                Some(true) => view.report(summary.uuid)?,
+                _ => view.report_in_list(summary)?,
+            });
+        }
+        Ok::<_, ApiError>(Listed(answer, count))
+    };
+    app.storage.read(read).await
+}
+
+pub(super) async fn view(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Json<JsonReport>, ApiError> {
+    let report = uuid(&id, "report")?;
+    let read = move |databases: &Databases| View::of(databases, &project).report(report);
+    app.storage.read(read).await?.map(Json).ok_or_else(|| missing(&id))
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let report = uuid(&id, "report")?;
+    let delete = move |databases: &mut Databases| {
+        let row = databases.registry.report(report)?;
+        let is_its = row.is_some_and(|row| row.project == project.id);
+        if !is_its || databases.results.report(report)?.is_none() {
+            return Err(missing(&id));
+        }
+        withdraw(databases, report, "deleted by the API")
+    };
+    app.storage.write(delete).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Takes a report back: no list, history or plot shows it from now on.
+pub(super) fn withdraw(
+    databases: &mut Databases,
+    report: uuid::Uuid,
+    reason: &str,
+) -> Result<(), ApiError> {
+    databases.results.withdraw(report, Some(reason.to_owned()))?;
+    Ok(())
+}
+
+fn missing(id: &str) -> ApiError {
+    ApiError::not_found(format!("this project has no report {id}"))
+}

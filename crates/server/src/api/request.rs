@@ -1,0 +1,134 @@
+//! What requests bring: bodies and queries whose faults are answered with a sentence, and pages of lists.
+
+use axum::{
+    Json,
+    extract::{FromRequest, FromRequestParts, Query, Request, rejection::JsonRejection},
+    http::{HeaderValue, StatusCode, request::Parts},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use crate::{ApiError, App};
+
+/// A body in JSON.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let Json(body) = Json::from_request(request, app).await.map_err(|rejection| {
+            let status = match &rejection {
+                // 422 means to the client what 400 does; Bencher's server knows 400.
+                JsonRejection::JsonDataError(_) => StatusCode::BAD_REQUEST,
+                other => other.status(),
+            };
+            let reason = rejection.body_text();
+            ApiError::new(status, format!("the body of the request cannot be read: {reason}"))
+        })?;
+        Ok(Self(body))
+    }
+}
+
+/// What stands behind the question mark.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let query = Query::from_request_parts(parts, app).await.map_err(|rejection| {
+            let reason = rejection.body_text();
+            ApiError::bad_request(format!("the address cannot be read: {reason}"))
+        })?;
+        Ok(Self(query.0))
+    }
+}
+
+/// From which end a list begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Direction {
+    Asc,
+    Desc,
+}
+
+/// Which part of a list.
+#[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Paging {
+    pub(super) direction: Option<Direction>,
+    /// Entries of a page, 8 unless told.
+    per_page: Option<u8>,
+    /// From 1.
+    page: Option<u32>,
+}
+
+impl Paging {
+    pub(super) fn limit(&self) -> u64 {
+        self.per_page.unwrap_or(8).into()
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        u64::from(self.page.unwrap_or(1).saturating_sub(1)) * self.limit()
+    }
+
+    pub(super) fn is_descending(&self, unless_told: bool) -> bool {
+        self.direction.map_or(unless_told, |direction| direction == Direction::Desc)
+    }
+
+    /// The page of a whole list.
+    pub(super) fn of<T>(&self, all: Vec<T>) -> (Vec<T>, u64) {
+        let count = all.len() as u64;
+        let clipped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let page = all.into_iter().skip(clipped(self.offset())).take(clipped(self.limit()));
+        (page.collect(), count)
+    }
+}
+
+/// A page of a list, and how many entries all pages have.
+pub(super) struct Listed<T>(pub(super) Vec<T>, pub(super) u64);
+
+impl<T: Serialize> IntoResponse for Listed<T> {
+    fn into_response(self) -> Response {
+        let mut response = Json(self.0).into_response();
+        response.headers_mut().insert("x-total-count", HeaderValue::from(self.1));
+        response
+    }
+}
+
+/// What was made.
+pub(super) struct Created<T>(pub(super) T);
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::CREATED, Json(self.0)).into_response()
+    }
+}
+
+/// The UUID in a path. What is none names nothing.
+pub(super) fn uuid(text: &str, what: &str) -> Result<Uuid, ApiError> {
+    let error = || ApiError::not_found(format!("there is no {what} {text:?}: that is no UUID"));
+    Uuid::try_parse(text).map_err(|_| error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages() {
+        let check = |per_page, page, expected: &[u32]| {
+            let paging = Paging { direction: None, per_page, page };
+            assert_eq!(paging.of((1..=20).collect()), (expected.to_vec(), 20));
+        };
+        check(None, None, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        check(Some(5), Some(0), &[1, 2, 3, 4, 5]);
+        check(Some(5), Some(4), &[16, 17, 18, 19, 20]);
+        check(Some(5), Some(5), &[]);
+        check(Some(255), Some(u32::MAX), &[]);
+        check(Some(0), None, &[]);
+    }
+}

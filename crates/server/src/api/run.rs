@@ -1,0 +1,162 @@
+//! A report comes in: read by the adapter, named by the registry, judged by its history, stored, answered.
+//!
+//! ```text
+//! body → results → project, things, thresholds → history → verdicts → results.db → answer
+//!        adapter   registry (written)            read                 written      read
+//! ```
+//!
+//! Each step may be done again: whoever sends the same idempotency key comes to the same report.
+
+mod intake;
+mod names;
+mod project;
+
+use axum::{Extension, extract::State};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::{
+    decide,
+    judge::{self, Background, Branching, Rules},
+    model::{BranchName, Report, Threshold, ThresholdModel, threshold::Test},
+};
+
+pub(super) use self::names::clone_thresholds;
+use self::{
+    intake::Intake,
+    names::{Named, name_all},
+};
+use super::{
+    request::{Body, Created},
+    shapes::{JsonNewReport, JsonNewRun, JsonReport},
+    view::View,
+};
+use crate::{ApiError, App, access::Caller, registry::Project, storage::Databases};
+
+/// `POST /v0/run`
+pub(super) async fn run(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Body(new): Body<JsonNewRun>,
+) -> Result<Created<JsonReport>, ApiError> {
+    let project = project::of_run(&app, &caller, &new).await?;
+    let intake = Intake::of_run(new)?;
+    receive(&app, &caller, project, intake).await.map(Created)
+}
+
+/// `POST /v0/projects/{project}/reports`
+pub(super) async fn report(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    Extension(project): Extension<Project>,
+    Body(new): Body<JsonNewReport>,
+) -> Result<Created<JsonReport>, ApiError> {
+    receive(&app, &caller, project, Intake::of_report(new)?).await.map(Created)
+}
+
+async fn receive(
+    app: &App,
+    caller: &Caller,
+    project: Project,
+    intake: Intake,
+) -> Result<JsonReport, ApiError> {
+    let uuid = intake.idempotency_key.unwrap_or_else(Uuid::now_v7);
+    let known = {
+        let project = project.clone();
+        app.storage.read(move |databases| find(databases, &project, uuid)).await?
+    };
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let user = caller.user();
+    let now = OffsetDateTime::now_utc();
+    let parse = move |_: &Databases| {
+        let results = intake.results()?;
+        Ok::<_, ApiError>((intake, results))
+    };
+    let (intake, mut iterations) = app.storage.read(parse).await?;
+    let named = {
+        let project = project.clone();
+        let name = move |databases: &mut Databases| {
+            let named = name_all(&databases.registry, &project, &intake, &mut iterations, now)?;
+            Ok::<_, ApiError>((named, intake, iterations))
+        };
+        app.storage.write(name).await?
+    };
+    let (named, intake, iterations) = named;
+    let report = Report {
+        hash: intake.hash.clone(),
+        end_time: intake.end_time,
+        adapter: intake.adapter,
+        iterations,
+        ..Report::new(
+            uuid,
+            project.stored.clone(),
+            named.branch_name.clone(),
+            named.testbed_name.clone(),
+            intake.start_time,
+        )
+    };
+    let branch = named.branch.id;
+    let otherwise = project.judges_by_default.then(|| ThresholdModel::new(Test::Auto));
+    let decide = move |databases: &Databases| judged(databases, report, &named, otherwise);
+    let report = app.storage.read(decide).await?;
+    let row = project.id;
+    let store = move |databases: &mut Databases| {
+        // The row comes first: a row without a report is nothing, a report without a row would be unseen.
+        databases.registry.add_report(report.uuid, row, user, now)?;
+        databases.results.insert(&report)?;
+        databases.registry.clear_start(branch)?;
+        Ok::<_, ApiError>(())
+    };
+    app.storage.write(store).await?;
+    let answer = move |databases: &Databases| find(databases, &project, uuid);
+    let missing = || ApiError::not_found("the report was stored, and has been deleted since");
+    app.storage.read(answer).await?.ok_or_else(missing)
+}
+
+/// The report of that UUID, if it was here before. One of another project is a conflict.
+fn find(
+    databases: &Databases,
+    project: &Project,
+    uuid: Uuid,
+) -> Result<Option<JsonReport>, ApiError> {
+    let row = databases.registry.report(uuid)?;
+    if row.is_some_and(|row| row.project != project.id) {
+        return Err(ApiError::conflict(format!(
+            "the idempotency key {uuid} belongs to a report of another project; send a new one"
+        )));
+    }
+    View::of(databases, project).report(uuid)
+}
+
+/// Judges a report by its history and the thresholds that are kept for it.
+fn judged(
+    databases: &Databases,
+    mut report: Report,
+    named: &Named,
+    otherwise: Option<ThresholdModel>,
+) -> Result<Report, ApiError> {
+    let branching = Branching {
+        start_point: named.start.branch.as_deref().map(BranchName::new).transpose().map_err(
+            |error| ApiError::bad_request(format!("the start point cannot be used: {error}")),
+        )?,
+        hash: named.start.hash.clone(),
+        max_versions: named.start.max_versions,
+        is_reset: named.start.is_reset,
+    };
+    // What stands in for what is missing shows in the report's start point.
+    let mut remarks = Vec::new();
+    judge::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
+    let background = Background::read(&report, Some(&databases.results))?;
+    let threshold = |(measure, model): &(_, ThresholdModel)| Threshold {
+        measure: Clone::clone(measure),
+        benchmark: None,
+        model: *model,
+    };
+    let rules = Rules {
+        thresholds: named.thresholds.iter().map(threshold).collect(),
+        otherwise,
+        settings: decide::Settings::default(),
+    };
+    Ok(judge::judge(report, &rules, &background, &[]).report)
+}

@@ -1,0 +1,257 @@
+//! Gives everything that a report names its place in the registry, and keeps the thresholds that it brings.
+
+use std::collections::HashMap;
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::model::{
+    BenchmarkName, BranchName, Measure, Results, Slug, TestbedName, ThresholdModel,
+};
+
+use super::intake::Intake;
+use crate::{
+    ApiError,
+    api::{
+        names::{find_or_make, make, measure_thing, unarchived},
+        view::{branch_name, damaged, testbed_name},
+    },
+    registry::{Kind, NewThing, Project, Registry, Start, Thing, ThresholdFilter},
+};
+
+/// The things of a report.
+pub(super) struct Named {
+    pub(super) branch: Thing,
+    pub(super) branch_name: BranchName,
+    pub(super) testbed_name: TestbedName,
+    /// Where its branch begins, by names in the results.
+    pub(super) start: Start,
+    /// By measure.
+    pub(super) thresholds: Vec<(Slug, ThresholdModel)>,
+}
+
+/// Finds or makes all things of a report, in one transaction, and puts their names in the results into it.
+pub(super) fn name_all(
+    registry: &Registry,
+    project: &Project,
+    intake: &Intake,
+    iterations: &mut [Results],
+    now: OffsetDateTime,
+) -> Result<Named, ApiError> {
+    registry.together(|registry| {
+        let thing = |kind, id: &str| find_or_make(registry, project.id, kind, id, now);
+        let branch = thing(Kind::Branch, &intake.branch)?;
+        let testbed = thing(Kind::Testbed, &intake.testbed)?;
+        let mut names = Names { registry, project: project.id, now, known: Vec::new() };
+        for results in iterations {
+            names.rename(results)?;
+        }
+        let start = start(registry, project, intake, &branch)?;
+        keep_thresholds(registry, project, intake, &branch, &testbed, now)?;
+        Ok(Named {
+            branch_name: branch_name(&branch)?,
+            testbed_name: testbed_name(&testbed)?,
+            start,
+            thresholds: thresholds(registry, project, &branch, &testbed)?,
+            branch,
+        })
+    })
+}
+
+/// Finds or makes benchmarks and measures.
+struct Names<'r> {
+    registry: &'r Registry,
+    project: i64,
+    now: OffsetDateTime,
+    /// Measures by what the adapter made of them.
+    known: Vec<(Measure, Measure)>,
+}
+
+impl Names<'_> {
+    fn rename(&mut self, results: &mut Results) -> Result<(), ApiError> {
+        // What an output calls differently are different benchmarks.
+        let mut taken: HashMap<i64, String> = HashMap::new();
+        let names = results.benchmarks.iter().map(|benchmark| benchmark.name.clone());
+        let mut things: HashMap<BenchmarkName, Thing> = HashMap::new();
+        let names: Vec<_> = names.collect();
+        for name in &names {
+            let found = self.registry.thing_named(self.project, Kind::Benchmark, name.as_str())?;
+            if let Some(found) = found {
+                taken.insert(found.id, name.to_string());
+                things.insert(name.clone(), found);
+            }
+        }
+        for name in names {
+            let thing = match things.remove(&name) {
+                Some(thing) => thing,
+                None => self.benchmark(&name, &taken)?,
+            };
+            taken.insert(thing.id, name.to_string());
+            things.insert(name, unarchived(self.registry, thing, self.now)?);
+        }
+        for benchmark in &mut results.benchmarks {
+            if let Some(thing) = things.get(&benchmark.name) {
+                benchmark.name = BenchmarkName::new(&thing.stored).map_err(damaged)?;
+            }
+            for (measure, _) in &mut benchmark.metrics {
+                *measure = self.measure(measure)?;
+            }
+        }
+        for failure in &mut results.failures {
+            let id = failure.name.as_str();
+            if let Some(thing) = self.registry.thing(self.project, Kind::Benchmark, id)? {
+                failure.name = BenchmarkName::new(&thing.stored).map_err(damaged)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn benchmark(
+        &self,
+        name: &BenchmarkName,
+        taken: &HashMap<i64, String>,
+    ) -> Result<Thing, ApiError> {
+        let id = name.as_str();
+        let found = self.registry.thing(self.project, Kind::Benchmark, id)?;
+        match found.filter(|found| !taken.contains_key(&found.id)) {
+            Some(found) => Ok(found),
+            None if Uuid::try_parse(id).is_ok() => {
+                Err(ApiError::not_found(format!("there is no benchmark with the UUID {id}")))
+            }
+            None => {
+                let new = NewThing { name: id, slug: None, units: None };
+                make(self.registry, self.project, Kind::Benchmark, &new, self.now)
+            }
+        }
+    }
+
+    /// The measure as results have it: its slug there, and its units if those are its own.
+    fn measure(&mut self, measure: &Measure) -> Result<Measure, ApiError> {
+        // Reports have few measures.
+        if let Some((_, known)) = self.known.iter().find(|(given, _)| given == measure) {
+            return Ok(known.clone());
+        }
+        let thing = measure_thing(self.registry, self.project, measure, self.now)?;
+        let thing = unarchived(self.registry, thing, self.now)?;
+        let stored = Slug::new(&thing.stored).map_err(damaged)?;
+        // Units that only repeat the name would begin another series after a rename.
+        let has_own_units = measure.units != format!("{} (units)", measure.name);
+        let found = match stored == measure.slug && has_own_units {
+            true => measure.clone(),
+            false if has_own_units => Measure { slug: stored, ..measure.clone() },
+            false => Measure::from_slug(stored),
+        };
+        self.known.push((measure.clone(), found.clone()));
+        Ok(found)
+    }
+}
+
+/// Where the branch begins: as the report says, or as was said of the branch before.
+fn start(
+    registry: &Registry,
+    project: &Project,
+    intake: &Intake,
+    branch: &Thing,
+) -> Result<Start, ApiError> {
+    let asked = &intake.start_point;
+    let is_reset = asked.reset.unwrap_or(false);
+    let Some(name) = &asked.branch else {
+        let said = registry.start(branch.id)?.unwrap_or_default();
+        return Ok(Start { is_reset: is_reset || said.is_reset, ..said });
+    };
+    // A start point without results of its own may be named: it has nothing to compare with.
+    let known = registry.thing(project.id, Kind::Branch, name)?;
+    Ok(Start {
+        branch: Some(known.map_or_else(|| name.clone(), |thing| thing.stored)),
+        hash: asked.hash.clone().filter(|hash| !hash.is_empty()),
+        max_versions: asked.max_versions,
+        is_reset,
+    })
+}
+
+/// Keeps what the report says of thresholds: first those of the start point, then its own.
+fn keep_thresholds(
+    registry: &Registry,
+    project: &Project,
+    intake: &Intake,
+    branch: &Thing,
+    testbed: &Thing,
+    now: OffsetDateTime,
+) -> Result<(), ApiError> {
+    let start = &intake.start_point;
+    if let (Some(name), Some(true)) = (&start.branch, start.clone_thresholds)
+        && let Some(start) = registry.thing(project.id, Kind::Branch, name)?
+    {
+        clone_thresholds(registry, project, &start, branch, now)?;
+    }
+    let mut named = Vec::new();
+    for (measure, settings) in intake.thresholds.models.iter().flatten() {
+        let model = settings.model();
+        model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let measure = match registry.thing(project.id, Kind::Measure, measure)? {
+            Some(known) => known,
+            None => measure_thing(registry, project.id, &Measure::named(measure), now)?,
+        };
+        registry.set_threshold(
+            project.id,
+            (branch.id, testbed.id, measure.id),
+            Some(&model),
+            now,
+        )?;
+        named.push(measure.id);
+    }
+    if intake.thresholds.reset == Some(true) {
+        for threshold in of_place(registry, project, branch, testbed)? {
+            if !named.contains(&threshold.measure) {
+                let place = (branch.id, testbed.id, threshold.measure);
+                registry.set_threshold(project.id, place, None, now)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts the models of one branch in force on another.
+pub(in crate::api) fn clone_thresholds(
+    registry: &Registry,
+    project: &Project,
+    from: &Thing,
+    to: &Thing,
+    now: OffsetDateTime,
+) -> Result<(), ApiError> {
+    let filter = ThresholdFilter { branch: Some(from.id), ..ThresholdFilter::default() };
+    for threshold in registry.thresholds(project.id, filter)? {
+        if let Some(model) = threshold.model() {
+            let place = (to.id, threshold.testbed, threshold.measure);
+            registry.set_threshold(project.id, place, Some(&model.settings), now)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_place(
+    registry: &Registry,
+    project: &Project,
+    branch: &Thing,
+    testbed: &Thing,
+) -> Result<Vec<crate::registry::Threshold>, ApiError> {
+    let filter =
+        ThresholdFilter { branch: Some(branch.id), testbed: Some(testbed.id), measure: None };
+    Ok(registry.thresholds(project.id, filter)?)
+}
+
+fn thresholds(
+    registry: &Registry,
+    project: &Project,
+    branch: &Thing,
+    testbed: &Thing,
+) -> Result<Vec<(Slug, ThresholdModel)>, ApiError> {
+    let mut found = Vec::new();
+    for threshold in of_place(registry, project, branch, testbed)? {
+        let measure = registry.thing_of_row(threshold.measure)?;
+        if let (Some(measure), Some(model)) = (measure, threshold.model()) {
+            let slug = Slug::new(&measure.stored).map_err(damaged)?;
+            found.push((slug, model.settings));
+        }
+    }
+    Ok(found)
+}

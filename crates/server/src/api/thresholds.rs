@@ -1,0 +1,213 @@
+//! `/v0/projects/{project}/thresholds`
+
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use utoipa::IntoParams;
+use uuid::Uuid;
+use wingbeat_track::model::{Measure, ThresholdModel};
+
+use super::{
+    names::{find, find_or_make, measure_thing},
+    request::{Asked, Body, Created, Listed, Paging, uuid},
+    shapes::{JsonNewThreshold, JsonThreshold, JsonUpdateModel},
+    view::View,
+};
+use crate::{
+    ApiError, App,
+    registry::{Kind, Project, Threshold, ThresholdFilter},
+    storage::Databases,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Sort {
+    Created,
+    Modified,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Query {
+    sort: Option<Sort>,
+    /// UUID, slug or name.
+    branch: Option<String>,
+    /// UUID, slug or name.
+    testbed: Option<String>,
+    /// UUID, slug or name.
+    measure: Option<String>,
+    /// Whether thresholds of archived branches, testbeds and measures are listed, instead of the others.
+    archived: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ViewQuery {
+    /// The UUID of a model: the one in force unless told.
+    model: Option<Uuid>,
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Asked(paging): Asked<Paging>,
+    Asked(query): Asked<Query>,
+) -> Result<Listed<JsonThreshold>, ApiError> {
+    let read = move |databases: &Databases| {
+        let registry = &databases.registry;
+        let row = |kind, id: Option<&String>| {
+            id.map(|id| find(registry, project.id, kind, id).map(|thing| thing.id)).transpose()
+        };
+        let filter = ThresholdFilter {
+            branch: row(Kind::Branch, query.branch.as_ref())?,
+            testbed: row(Kind::Testbed, query.testbed.as_ref())?,
+            measure: row(Kind::Measure, query.measure.as_ref())?,
+        };
+        let mut all = Vec::new();
+        for threshold in registry.thresholds(project.id, filter)? {
+            let mut is_archived = false;
+            for row in [threshold.branch, threshold.testbed, threshold.measure] {
+                let thing = registry.thing_of_row(row)?;
+                is_archived |= thing.is_some_and(|thing| thing.archived.is_some());
+            }
+            if is_archived == query.archived.unwrap_or(false) {
+                all.push(threshold);
+            }
+        }
+        if query.sort == Some(Sort::Modified) {
+            all.sort_by_key(|threshold| threshold.modified);
+        }
+        if paging.is_descending(true) {
+            all.reverse();
+        }
+        let (page, count) = paging.of(all);
+        let view = View::of(databases, &project);
+        let page = page.iter().map(|threshold| view.threshold(threshold, threshold.model()));
+        Ok::<_, ApiError>(Listed(page.collect::<Result<_, _>>()?, count))
+    };
+    app.storage.read(read).await
+}
+
+pub(super) async fn view(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+    Asked(query): Asked<ViewQuery>,
+) -> Result<Json<JsonThreshold>, ApiError> {
+    let read = move |databases: &Databases| {
+        let threshold = one(databases, &project, &id)?;
+        let model = match query.model {
+            None => threshold.model(),
+            Some(uuid) => {
+                let missing =
+                    || ApiError::not_found(format!("the threshold {id} has no model {uuid}"));
+                let found = threshold.models.iter().find(|model| model.uuid == uuid);
+                Some(found.ok_or_else(missing)?)
+            }
+        };
+        View::of(databases, &project).threshold(&threshold, model)
+    };
+    app.storage.read(read).await.map(Json)
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Body(new): Body<JsonNewThreshold>,
+) -> Result<Created<JsonThreshold>, ApiError> {
+    let model = checked(ThresholdModel {
+        test: new.test,
+        min_sample_size: new.min_sample_size,
+        max_sample_size: new.max_sample_size,
+        window: new.window,
+        lower_boundary: new.lower_boundary,
+        upper_boundary: new.upper_boundary,
+    })?;
+    let create = move |databases: &mut Databases| {
+        let now = OffsetDateTime::now_utc();
+        let registry = &databases.registry;
+        let threshold = registry.together(|registry| {
+            let branch = find_or_make(registry, project.id, Kind::Branch, &new.branch, now)?.id;
+            let testbed = find_or_make(registry, project.id, Kind::Testbed, &new.testbed, now)?.id;
+            let measure = match registry.thing(project.id, Kind::Measure, &new.measure)? {
+                Some(known) => known.id,
+                None => measure_thing(registry, project.id, &Measure::named(&new.measure), now)?.id,
+            };
+            let place = (branch, testbed, measure);
+            let filter = ThresholdFilter {
+                branch: Some(branch),
+                testbed: Some(testbed),
+                measure: Some(measure),
+            };
+            if registry.thresholds(project.id, filter)?.iter().any(|it| it.model().is_some()) {
+                return Err(ApiError::conflict(
+                    "this branch, testbed and measure have a threshold already: change that",
+                ));
+            }
+            let made = registry.set_threshold(project.id, place, Some(&model), now)?;
+            made.ok_or_else(|| ApiError::not_found("the threshold has just been deleted"))
+        })?;
+        View::of(databases, &project).threshold(&threshold, threshold.model())
+    };
+    app.storage.write(create).await.map(Created)
+}
+
+pub(super) async fn update(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+    Body(change): Body<JsonUpdateModel>,
+) -> Result<Json<JsonThreshold>, ApiError> {
+    let Some(test) = change.test else {
+        return Err(ApiError::bad_request(
+            "the body has no `test`: name one, or send null to end the model in force",
+        ));
+    };
+    let model = test.map(|test| {
+        checked(ThresholdModel {
+            test,
+            min_sample_size: change.min_sample_size,
+            max_sample_size: change.max_sample_size,
+            window: change.window,
+            lower_boundary: change.lower_boundary,
+            upper_boundary: change.upper_boundary,
+        })
+    });
+    let model = model.transpose()?;
+    let update = move |databases: &mut Databases| {
+        let now = OffsetDateTime::now_utc();
+        let Threshold { branch, testbed, measure, .. } = one(databases, &project, &id)?;
+        let place = (branch, testbed, measure);
+        databases.registry.set_threshold(project.id, place, model.as_ref(), now)?;
+        let threshold = one(databases, &project, &id)?;
+        View::of(databases, &project).threshold(&threshold, threshold.model())
+    };
+    app.storage.write(update).await.map(Json)
+}
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    Extension(project): Extension<Project>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<StatusCode, ApiError> {
+    let delete = move |databases: &mut Databases| {
+        let threshold = one(databases, &project, &id)?;
+        databases.registry.delete_threshold(threshold.id)?;
+        Ok::<_, ApiError>(StatusCode::NO_CONTENT)
+    };
+    app.storage.write(delete).await
+}
+
+fn one(databases: &Databases, project: &Project, id: &str) -> Result<Threshold, ApiError> {
+    let found = databases.registry.threshold(project.id, uuid(id, "threshold")?)?;
+    found.ok_or_else(|| ApiError::not_found(format!("this project has no threshold {id}")))
+}
+
+fn checked(model: ThresholdModel) -> Result<ThresholdModel, ApiError> {
+    model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok(model)
+}

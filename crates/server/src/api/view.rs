@@ -1,0 +1,182 @@
+//! What the databases know, in the shapes of answers.
+
+mod branch;
+mod report;
+mod series;
+mod threshold;
+
+pub(super) use self::series::Wanted;
+use self::threshold::Judges;
+
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::model::{
+    AlertStatus, Boundary, BranchName, InvalidName, Limit, Slug, TestbedName,
+};
+
+use super::shapes::{
+    JsonAlertStatus, JsonBenchmark, JsonBoundary, JsonLimit, JsonMeasure, JsonOrganization,
+    JsonProject, JsonTestbed, JsonVisibility,
+};
+use crate::{
+    ApiError,
+    registry::{Kind, Project, Thing, Visibility},
+    storage::Databases,
+};
+
+/// The UUID of the one organization of every server. It means nothing else.
+const ORGANIZATION: Uuid = Uuid::from_u128(0x8b36_4b1e_07c4_4a0e_b1f5_93d3_5c1d_2f60);
+
+/// One project's part of the databases, for one answer.
+pub(super) struct View<'d> {
+    pub(super) databases: &'d Databases,
+    pub(super) project: &'d Project,
+    by_name: RefCell<HashMap<(Kind, String), Rc<Thing>>>,
+}
+
+impl<'d> View<'d> {
+    pub(super) fn of(databases: &'d Databases, project: &'d Project) -> Self {
+        Self { databases, project, by_name: RefCell::default() }
+    }
+
+    /// The thing that results call so. One that the registry does not know is made up: its name came here
+    /// by other ways than this API, as a copy of a store does.
+    pub(super) fn named(&self, kind: Kind, stored: &str) -> Result<Rc<Thing>, ApiError> {
+        let key = (kind, stored.to_owned());
+        if let Some(known) = self.by_name.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let registry = &self.databases.registry;
+        let found = registry.thing_stored(self.project.id, kind, stored)?;
+        let thing = Rc::new(found.unwrap_or_else(|| self.made_up(kind, stored)));
+        self.by_name.borrow_mut().insert(key, Rc::clone(&thing));
+        Ok(thing)
+    }
+
+    fn made_up(&self, kind: Kind, stored: &str) -> Thing {
+        let text = format!("{}/{stored}", kind.word());
+        Thing {
+            id: 0,
+            kind,
+            uuid: Uuid::new_v5(&self.project.uuid, text.as_bytes()),
+            stored: stored.to_owned(),
+            name: stored.to_owned(),
+            slug: Slug::of(stored),
+            units: None,
+            created: self.project.created,
+            modified: self.project.created,
+            archived: None,
+        }
+    }
+
+    pub(super) fn project(&self) -> JsonProject {
+        project(self.project)
+    }
+
+    pub(super) fn testbed(&self, thing: &Thing) -> JsonTestbed {
+        JsonTestbed {
+            uuid: thing.uuid,
+            project: self.project.uuid,
+            name: thing.name.clone(),
+            slug: thing.slug.to_string(),
+            spec: None,
+            created: thing.created,
+            modified: thing.modified,
+            archived: thing.archived,
+        }
+    }
+
+    pub(super) fn benchmark(&self, thing: &Thing) -> JsonBenchmark {
+        JsonBenchmark {
+            uuid: thing.uuid,
+            project: self.project.uuid,
+            name: thing.name.clone(),
+            slug: thing.slug.to_string(),
+            created: thing.created,
+            modified: thing.modified,
+            archived: thing.archived,
+        }
+    }
+
+    pub(super) fn measure(&self, thing: &Thing) -> JsonMeasure {
+        let units = || format!("{} (units)", thing.name);
+        JsonMeasure {
+            uuid: thing.uuid,
+            project: self.project.uuid,
+            name: thing.name.clone(),
+            slug: thing.slug.to_string(),
+            units: thing.units.clone().unwrap_or_else(units),
+            created: thing.created,
+            modified: thing.modified,
+            archived: thing.archived,
+        }
+    }
+}
+
+/// The name of a branch in the results.
+pub(super) fn branch_name(thing: &Thing) -> Result<BranchName, ApiError> {
+    BranchName::new(&thing.stored).map_err(damaged)
+}
+
+/// The name of a testbed in the results.
+pub(super) fn testbed_name(thing: &Thing) -> Result<TestbedName, ApiError> {
+    TestbedName::new(&thing.stored).map_err(damaged)
+}
+
+/// A name of the registry is not one that results can have.
+#[expect(clippy::needless_pass_by_value, reason = "it stands behind map_err")]
+pub(super) fn damaged(error: InvalidName) -> ApiError {
+    let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;
+    ApiError::new(status, format!("the server's database has an impossible name: {error}"))
+}
+
+pub(super) fn project(project: &Project) -> JsonProject {
+    JsonProject {
+        uuid: project.uuid,
+        organization: ORGANIZATION,
+        name: project.name.clone(),
+        slug: project.slug.to_string(),
+        url: project.url.clone(),
+        visibility: match project.visibility {
+            Visibility::Public => JsonVisibility::Public,
+            Visibility::Internal => JsonVisibility::Private,
+        },
+        created: project.created,
+        modified: project.modified,
+        claimed: Some(project.created),
+    }
+}
+
+pub(super) fn organization() -> JsonOrganization {
+    let created = OffsetDateTime::UNIX_EPOCH;
+    JsonOrganization {
+        uuid: ORGANIZATION,
+        name: "wingbeat".to_owned(),
+        slug: "wingbeat".to_owned(),
+        created,
+        modified: created,
+        claimed: Some(created),
+    }
+}
+
+pub(super) fn limit(limit: Limit) -> JsonLimit {
+    match limit {
+        Limit::Lower => JsonLimit::Lower,
+        Limit::Upper => JsonLimit::Upper,
+    }
+}
+
+pub(super) fn status(status: AlertStatus) -> JsonAlertStatus {
+    match status {
+        AlertStatus::Active => JsonAlertStatus::Active,
+        AlertStatus::Dismissed => JsonAlertStatus::Dismissed,
+        AlertStatus::Silenced => JsonAlertStatus::Silenced,
+    }
+}
+
+pub(super) fn boundary(boundary: Boundary) -> JsonBoundary {
+    let Boundary { baseline, lower_limit, upper_limit } = boundary;
+    JsonBoundary { baseline, lower_limit, upper_limit }
+}

@@ -1,0 +1,123 @@
+//! Branches with their heads: a head is an epoch of the results.
+
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{BranchName, Report, StartPoint},
+    output::sha1,
+    store::{ReportFilter, ReportSummary},
+};
+
+use super::{View, branch_name};
+use crate::{
+    ApiError,
+    api::shapes::{JsonBranch, JsonHead, JsonStartPoint, JsonVersion},
+    registry::{Kind, Thing},
+};
+
+impl View<'_> {
+    /// A branch as it is now.
+    pub(in crate::api) fn branch(&self, thing: &Thing) -> Result<JsonBranch, ApiError> {
+        let results = &self.databases.results;
+        let name = branch_name(thing)?;
+        let stored = &self.project.stored;
+        let latest = results.latest(stored, &name, None)?;
+        let start = results.branch_head(stored, &name)?.and_then(|head| head.start_point);
+        let (epoch, version) = match &latest {
+            Some(latest) => (latest.epoch, self.version(latest.uuid, latest.hash.as_deref())?),
+            None => (0, None),
+        };
+        self.branch_at(thing, epoch, version, start.as_ref())
+    }
+
+    /// The branch of a report as it was then.
+    pub(in crate::api) fn branch_of(&self, report: &Report) -> Result<JsonBranch, ApiError> {
+        let thing = self.named(Kind::Branch, report.branch.as_str())?;
+        let version = self.version(report.uuid, report.hash.as_deref())?;
+        self.branch_at(&thing, report.epoch, version, report.start_point.as_ref())
+    }
+
+    /// The same of a report without its content.
+    pub(in crate::api) fn branch_of_summary(
+        &self,
+        report: &ReportSummary,
+    ) -> Result<JsonBranch, ApiError> {
+        let thing = self.named(Kind::Branch, report.branch.as_str())?;
+        let version = self.version(report.uuid, report.hash.as_deref())?;
+        let head = self.databases.results.branch_head(&report.project, &report.branch)?;
+        let start = head.filter(|head| head.epoch == report.epoch);
+        let start = start.and_then(|head| head.start_point);
+        self.branch_at(&thing, report.epoch, version, start.as_ref())
+    }
+
+    /// The branch of a report that is given by UUID and commit, as it was then.
+    pub(in crate::api) fn branch_of_report(
+        &self,
+        report: Uuid,
+        branch: &BranchName,
+        hash: Option<&str>,
+    ) -> Result<JsonBranch, ApiError> {
+        let thing = self.named(Kind::Branch, branch.as_str())?;
+        let head = self.databases.results.branch_head(&self.project.stored, branch)?;
+        let version = self.version(report, hash)?;
+        let (epoch, start) = head.map_or((0, None), |head| (head.epoch, head.start_point));
+        self.branch_at(&thing, epoch, version, start.as_ref())
+    }
+
+    fn version(&self, report: Uuid, hash: Option<&str>) -> Result<Option<JsonVersion>, ApiError> {
+        let number = self.databases.results.version_number(report)?;
+        Ok(number.map(|number| version(number, hash)))
+    }
+
+    fn branch_at(
+        &self,
+        thing: &Thing,
+        epoch: u32,
+        version: Option<JsonVersion>,
+        start: Option<&StartPoint>,
+    ) -> Result<JsonBranch, ApiError> {
+        let start_point = match start {
+            Some(start) => self.start_point(start)?,
+            None => None,
+        };
+        Ok(JsonBranch {
+            uuid: thing.uuid,
+            project: self.project.uuid,
+            name: thing.name.clone(),
+            slug: thing.slug.to_string(),
+            head: JsonHead {
+                uuid: head(thing, epoch),
+                start_point,
+                version,
+                created: thing.created,
+                replaced: None,
+            },
+            created: thing.created,
+            modified: thing.modified,
+            archived: thing.archived,
+        })
+    }
+
+    /// The start point, if it has been measured.
+    fn start_point(&self, start: &StartPoint) -> Result<Option<JsonStartPoint>, ApiError> {
+        let thing = self.named(Kind::Branch, start.branch.as_str())?;
+        let filter = ReportFilter {
+            project: Some(self.project.stored.clone()),
+            branch: Some(start.branch.clone()),
+            until: start.until,
+            ..ReportFilter::default()
+        };
+        let Some(last) = self.databases.results.reports(&filter, 1)?.pop() else { return Ok(None) };
+        let version = self.version(last.uuid, last.hash.as_deref())?;
+        let head = head(&thing, last.epoch);
+        Ok(version.map(|version| JsonStartPoint { branch: thing.uuid, head, version }))
+    }
+}
+
+/// The UUID of a branch's epoch.
+fn head(branch: &Thing, epoch: u32) -> Uuid {
+    Uuid::new_v5(&branch.uuid, format!("head/{epoch}").as_bytes())
+}
+
+pub(super) fn version(number: u64, hash: Option<&str>) -> JsonVersion {
+    JsonVersion { number, hash: sha1(hash).map(str::to_owned) }
+}

@@ -1,0 +1,223 @@
+//! Reports.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{Report, Verdict},
+    output::adapter_name,
+    store::{AlertFilter, IterationCount, ReportFilter, ReportSummary, StoredAlert},
+};
+
+use super::{Judges, View, boundary, limit, status};
+use crate::{
+    ApiError,
+    api::shapes::{
+        JsonAlertCounts, JsonIterationCounts, JsonMetric, JsonOneMetric, JsonPerfAlert,
+        JsonPubUser, JsonReport, JsonReportCounts, JsonReportMeasure, JsonReportResult,
+    },
+    registry::{Kind, MetricUuids, ReportRow},
+};
+
+impl View<'_> {
+    /// The report of that UUID, whole. None if the project has none.
+    pub(in crate::api) fn report(&self, uuid: Uuid) -> Result<Option<JsonReport>, ApiError> {
+        let Some((row, report)) = self.read(uuid)? else { return Ok(None) };
+        self.whole(&row, &report).map(Some)
+    }
+
+    /// The report of that UUID, as both databases have it.
+    fn read(&self, uuid: Uuid) -> Result<Option<(ReportRow, Report)>, ApiError> {
+        let row = self.databases.registry.report(uuid)?;
+        let Some(row) = row.filter(|row| row.project == self.project.id) else { return Ok(None) };
+        Ok(self.databases.results.report(uuid)?.map(|report| (row, report)))
+    }
+
+    fn whole(&self, row: &ReportRow, report: &Report) -> Result<JsonReport, ApiError> {
+        let branch = self.branch_of(report)?;
+        let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
+        let mut alerts = Vec::new();
+        for alert in self.alerts_of(report)? {
+            alerts.push(self.alert(row, branch.clone(), &alert)?);
+        }
+        let total = report.alerts.len() as u64;
+        let counts = JsonReportCounts {
+            results: self.counts(report.uuid)?,
+            alerts: JsonAlertCounts { total, active: report.active_alerts() as u64 },
+        };
+        Ok(JsonReport {
+            uuid: report.uuid,
+            user: user(row),
+            project: self.project(),
+            branch,
+            testbed: self.testbed(&testbed),
+            start_time: report.start_time,
+            end_time: report.end_time,
+            adapter: adapter_name(report.adapter).to_owned(),
+            results: Some(self.results(row, report)?),
+            alerts: Some(alerts),
+            counts,
+            created: row.created,
+        })
+    }
+
+    /// A report without its content.
+    pub(in crate::api) fn report_in_list(
+        &self,
+        report: &ReportSummary,
+    ) -> Result<Option<JsonReport>, ApiError> {
+        let Some(row) = self.databases.registry.report(report.uuid)? else { return Ok(None) };
+        let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
+        let (total, active) = (report.alerts, report.active_alerts);
+        Ok(Some(JsonReport {
+            uuid: report.uuid,
+            user: user(&row),
+            project: self.project(),
+            branch: self.branch_of_summary(report)?,
+            testbed: self.testbed(&testbed),
+            start_time: report.start_time,
+            end_time: report.end_time,
+            adapter: adapter_name(report.adapter).to_owned(),
+            results: None,
+            alerts: None,
+            counts: JsonReportCounts {
+                results: self.counts(report.uuid)?,
+                alerts: JsonAlertCounts { total, active },
+            },
+            created: row.created,
+        }))
+    }
+
+    /// A metric of a report, by its place.
+    pub(in crate::api) fn metric(&self, uuid: Uuid) -> Result<Option<JsonOneMetric>, ApiError> {
+        let found = self.databases.registry.metric(uuid)?;
+        let Some((row, position)) = found.filter(|(row, _)| row.project == self.project.id) else {
+            return Ok(None);
+        };
+        let Some(report) = self.databases.results.report(row.uuid)? else { return Ok(None) };
+        let Some((iteration, benchmark, measure, metric)) = report.metrics().nth(position as usize)
+        else {
+            return Ok(None);
+        };
+        let is_it = |verdict: &&Verdict| {
+            verdict.iteration == iteration
+                && verdict.benchmark == benchmark.name
+                && verdict.measure == measure.slug
+        };
+        let its_boundary = report.verdicts.iter().find(is_it).and_then(|verdict| verdict.boundary);
+        let alerts = self.alerts_of(&report)?;
+        let alert = alerts.iter().find(|alert| alert.position == position);
+        let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
+        let measure = self.named(Kind::Measure, measure.slug.as_str())?;
+        let branch = self.named(Kind::Branch, report.branch.as_str())?;
+        let judges = Judges::of(self, &branch, &testbed)?;
+        Ok(Some(JsonOneMetric {
+            uuid,
+            report: report.uuid,
+            iteration,
+            start_time: report.start_time,
+            end_time: report.end_time,
+            branch: self.branch_of(&report)?,
+            testbed: self.testbed(&testbed),
+            benchmark: self.benchmark(&*self.named(Kind::Benchmark, benchmark.name.as_str())?),
+            measure: self.measure(&measure),
+            metric: JsonMetric {
+                uuid,
+                value: metric.value,
+                lower_value: metric.lower_value,
+                upper_value: metric.upper_value,
+            },
+            threshold: judges.at(self, &measure, row.created),
+            boundary: its_boundary.map(boundary),
+            alert: alert.map(|alert| perf_alert(&row, alert)),
+        }))
+    }
+
+    fn results(
+        &self,
+        row: &ReportRow,
+        report: &Report,
+    ) -> Result<Vec<Vec<JsonReportResult>>, ApiError> {
+        let branch = self.named(Kind::Branch, report.branch.as_str())?;
+        let testbed = self.named(Kind::Testbed, report.testbed.as_str())?;
+        let judges = Judges::of(self, &branch, &testbed)?;
+        let mut boundaries = HashMap::new();
+        for verdict in &report.verdicts {
+            let key = (verdict.iteration, verdict.benchmark.as_str(), verdict.measure.as_str());
+            boundaries.entry(key).or_insert(verdict.boundary);
+        }
+        let uuids = MetricUuids::of(row);
+        let mut places = 0..;
+        let mut iterations = Vec::new();
+        for (iteration, results) in (0..).zip(&report.iterations) {
+            let mut benchmarks = Vec::new();
+            for benchmark in &results.benchmarks {
+                let name = benchmark.name.as_str();
+                let mut measures = Vec::new();
+                for (measure, metric) in &benchmark.metrics {
+                    let key = (iteration, name, measure.slug.as_str());
+                    let its_boundary = boundaries.get(&key).copied().flatten();
+                    let measure = self.named(Kind::Measure, measure.slug.as_str())?;
+                    measures.push(JsonReportMeasure {
+                        measure: self.measure(&measure),
+                        metric: JsonMetric {
+                            uuid: uuids.at(places.next().unwrap_or_default()),
+                            value: metric.value,
+                            lower_value: metric.lower_value,
+                            upper_value: metric.upper_value,
+                        },
+                        threshold: judges.at(self, &measure, row.created),
+                        boundary: its_boundary.map(boundary),
+                    });
+                }
+                let benchmark = self.benchmark(&*self.named(Kind::Benchmark, name)?);
+                benchmarks.push(JsonReportResult { iteration, benchmark, measures });
+            }
+            iterations.push(benchmarks);
+        }
+        Ok(iterations)
+    }
+
+    fn counts(&self, report: Uuid) -> Result<Vec<JsonIterationCounts>, ApiError> {
+        let json = |count: IterationCount| JsonIterationCounts {
+            benchmarks: count.benchmarks,
+            measures: count.measures,
+        };
+        Ok(self.databases.results.iteration_counts(report)?.into_iter().map(json).collect())
+    }
+
+    /// The alerts of a report, with what became of them.
+    fn alerts_of(&self, report: &Report) -> Result<Vec<StoredAlert>, ApiError> {
+        if report.alerts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reports = ReportFilter {
+            project: Some(report.project.clone()),
+            branch: Some(report.branch.clone()),
+            testbed: Some(report.testbed.clone()),
+            since: Some(report.start_time),
+            until: Some(report.start_time),
+        };
+        let filter = AlertFilter { reports, ..AlertFilter::default() };
+        let mut found = self.databases.results.alerts(&filter, usize::MAX)?;
+        found.retain(|alert| alert.report == report.uuid);
+        Ok(found)
+    }
+}
+
+pub(super) fn perf_alert(row: &ReportRow, stored: &StoredAlert) -> JsonPerfAlert {
+    JsonPerfAlert {
+        uuid: stored.alert.uuid,
+        limit: limit(stored.alert.limit),
+        status: status(stored.alert.status),
+        modified: stored.changed.unwrap_or(row.created),
+    }
+}
+
+fn user(row: &ReportRow) -> Option<JsonPubUser> {
+    row.user.as_ref().map(|user| JsonPubUser {
+        uuid: user.uuid,
+        name: user.name.clone(),
+        slug: user.slug.clone(),
+    })
+}

@@ -1,0 +1,206 @@
+//! Pinned plots: what a project's start page shows.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Registry, RegistryError, columns::Time, things::escaped};
+
+/// What a plot shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlotSettings {
+    pub title: Option<String>,
+    pub lower_value: bool,
+    pub upper_value: bool,
+    pub lower_boundary: bool,
+    pub upper_boundary: bool,
+    pub x_axis: String,
+    pub y_axis: String,
+    /// Seconds before now that it shows.
+    pub window_s: u32,
+}
+
+/// A pinned plot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedPlot {
+    /// Its row.
+    pub id: i64,
+    pub uuid: Uuid,
+    pub settings: PlotSettings,
+    /// Rows of things, in their order.
+    pub things: Vec<i64>,
+    pub created: OffsetDateTime,
+    pub modified: OffsetDateTime,
+}
+
+/// Which plots, and in which order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlotFilter<'a> {
+    pub title: Option<&'a str>,
+    pub search: Option<&'a str>,
+    pub by_title: bool,
+    pub descending: bool,
+    pub limit: u64,
+    pub offset: u64,
+}
+
+const COLUMNS: &str =
+    "id, uuid, title, lower_value, upper_value, lower_boundary, upper_boundary, x_axis,
+     y_axis, window_s, created_ns, modified_ns";
+
+impl Registry {
+    /// Plots of a project, and how many there are without the limit.
+    pub fn plots(
+        &self,
+        project: i64,
+        filter: PlotFilter<'_>,
+    ) -> Result<(Vec<PinnedPlot>, u64), RegistryError> {
+        let list = || {
+            let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
+            let condition = "project = ?1 AND (?2 IS NULL OR title = ?2)
+                 AND (?3 IS NULL OR title LIKE ?3 ESCAPE '\\')";
+            let values = params![project, filter.title, sought];
+            let sql = format!("SELECT count(*) FROM plot WHERE {condition}");
+            let count: i64 = self.connection.query_row(&sql, values, |row| row.get(0))?;
+            let column = if filter.by_title { "title" } else { "position" };
+            let order = if filter.descending { "DESC" } else { "ASC" };
+            let (limit, offset) = (filter.limit, filter.offset);
+            let sql = format!(
+                "SELECT {COLUMNS} FROM plot WHERE {condition}
+                 ORDER BY {column} {order}, id {order} LIMIT {limit} OFFSET {offset}"
+            );
+            let mut statement = self.connection.prepare(&sql)?;
+            let found = statement.query_map(values, plot)?;
+            let found: rusqlite::Result<Vec<_>> =
+                found.map(|it| with_things(&self.connection, it?)).collect();
+            Ok((found?, count.unsigned_abs()))
+        };
+        list().map_err(self.error("listing plots"))
+    }
+
+    /// The plot of that UUID.
+    pub fn plot(&self, project: i64, uuid: Uuid) -> Result<Option<PinnedPlot>, RegistryError> {
+        let find = || {
+            let sql = format!("SELECT {COLUMNS} FROM plot WHERE project = ?1 AND uuid = ?2");
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let found = statement.query_row(params![project, uuid], plot).optional()?;
+            found.map(|it| with_things(&self.connection, it)).transpose()
+        };
+        find().map_err(self.error("looking for a plot"))
+    }
+
+    /// Pins a plot at a place among the others, the last one unless told.
+    pub fn create_plot(
+        &self,
+        project: i64,
+        settings: &PlotSettings,
+        things: &[i64],
+        index: Option<u8>,
+        now: OffsetDateTime,
+    ) -> Result<Uuid, RegistryError> {
+        let create = || {
+            let transaction = self.writing()?;
+            let uuid = Uuid::now_v7();
+            transaction.execute(
+                "INSERT INTO plot (uuid, project, position, title, lower_value, upper_value,
+                     lower_boundary, upper_boundary, x_axis, y_axis, window_s, created_ns, modified_ns)
+                 VALUES (?1, ?2, -1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
+                params![
+                    uuid,
+                    project,
+                    settings.title,
+                    settings.lower_value,
+                    settings.upper_value,
+                    settings.lower_boundary,
+                    settings.upper_boundary,
+                    settings.x_axis,
+                    settings.y_axis,
+                    settings.window_s,
+                    Time(now)
+                ],
+            )?;
+            let id = transaction.last_insert_rowid();
+            for (position, thing) in (0_i64..).zip(things) {
+                transaction.execute(
+                    "INSERT INTO plot_thing (plot, position, thing) VALUES (?1, ?2, ?3)",
+                    params![id, position, thing],
+                )?;
+            }
+            place(&transaction, project, id, index.map_or(usize::MAX, usize::from))?;
+            transaction.commit()?;
+            Ok(uuid)
+        };
+        create().map_err(self.error("pinning a plot"))
+    }
+
+    /// Changes what a plot says of itself, and where it stands.
+    pub fn change_plot(
+        &self,
+        project: i64,
+        plot: &PinnedPlot,
+        index: Option<u8>,
+        now: OffsetDateTime,
+    ) -> Result<(), RegistryError> {
+        let change = || {
+            let transaction = self.writing()?;
+            transaction.execute(
+                "UPDATE plot SET title = ?2, window_s = ?3, modified_ns = ?4 WHERE id = ?1",
+                params![plot.id, plot.settings.title, plot.settings.window_s, Time(now)],
+            )?;
+            if let Some(index) = index {
+                place(&transaction, project, plot.id, index.into())?;
+            }
+            transaction.commit()
+        };
+        change().map_err(self.error("changing a plot"))
+    }
+
+    /// Deletes a plot.
+    pub fn delete_plot(&self, id: i64) -> Result<(), RegistryError> {
+        self.connection
+            .execute("DELETE FROM plot WHERE id = ?1", [id])
+            .map(drop)
+            .map_err(self.error("deleting a plot"))
+    }
+}
+
+/// Puts a plot at a place among those of its project, and numbers all of them.
+fn place(db: &Connection, project: i64, plot: i64, index: usize) -> rusqlite::Result<()> {
+    let sql = "SELECT id FROM plot WHERE project = ?1 AND id <> ?2 ORDER BY position, id";
+    let mut statement = db.prepare_cached(sql)?;
+    let others = statement.query_map([project, plot], |row| row.get(0))?;
+    let mut order = others.collect::<rusqlite::Result<Vec<i64>>>()?;
+    order.insert(index.min(order.len()), plot);
+    for (position, id) in (0_i64..).zip(order) {
+        db.prepare_cached("UPDATE plot SET position = ?2 WHERE id = ?1")?
+            .execute([id, position])?;
+    }
+    Ok(())
+}
+
+fn plot(row: &Row<'_>) -> rusqlite::Result<PinnedPlot> {
+    Ok(PinnedPlot {
+        id: row.get("id")?,
+        uuid: row.get("uuid")?,
+        settings: PlotSettings {
+            title: row.get("title")?,
+            lower_value: row.get("lower_value")?,
+            upper_value: row.get("upper_value")?,
+            lower_boundary: row.get("lower_boundary")?,
+            upper_boundary: row.get("upper_boundary")?,
+            x_axis: row.get("x_axis")?,
+            y_axis: row.get("y_axis")?,
+            window_s: row.get("window_s")?,
+        },
+        things: Vec::new(),
+        created: row.get::<_, Time>("created_ns")?.0,
+        modified: row.get::<_, Time>("modified_ns")?.0,
+    })
+}
+
+fn with_things(db: &Connection, plot: PinnedPlot) -> rusqlite::Result<PinnedPlot> {
+    let sql = "SELECT thing FROM plot_thing WHERE plot = ?1 ORDER BY position";
+    let mut statement = db.prepare_cached(sql)?;
+    let things = statement.query_map([plot.id], |row| row.get(0))?;
+    Ok(PinnedPlot { things: things.collect::<rusqlite::Result<_>>()?, ..plot })
+}

@@ -1,0 +1,159 @@
+//! What the registry knows of reports, and the UUIDs of their metrics.
+//!
+//! A metric's UUID tells the row of its report, its place there, and a check by which a UUID that somebody
+//! made up is found out. So no table of metrics is needed.
+
+use rusqlite::{OptionalExtension as _, Row, params};
+use sha2::{Digest as _, Sha256};
+use time::OffsetDateTime;
+use uuid::{Builder, Uuid};
+
+use super::{Registry, RegistryError, columns::Time};
+
+/// A report, without its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportRow {
+    /// A part of the UUIDs of its metrics.
+    pub id: i64,
+    pub uuid: Uuid,
+    pub project: i64,
+    /// Who sent it, if that is known and still there.
+    pub user: Option<Sender>,
+    pub created: OffsetDateTime,
+}
+
+/// The user who sent a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sender {
+    pub uuid: Uuid,
+    pub name: String,
+    pub slug: String,
+}
+
+/// What the UUIDs of a report's metrics have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricUuids {
+    bytes: [u8; 16],
+}
+
+const SELECT: &str = "SELECT r.id, r.uuid, r.project, r.created_ns,
+            u.uuid AS user_uuid, u.name AS user_name, u.slug AS user_slug
+     FROM report r LEFT JOIN user u ON u.id = r.user";
+
+impl MetricUuids {
+    /// Those of a report.
+    pub fn of(report: &ReportRow) -> Self {
+        let mut bytes = [0; 16];
+        // 48 bits hold more reports than a disk does.
+        bytes[..6].copy_from_slice(&report.id.to_be_bytes()[2..]);
+        let check = Sha256::digest(report.uuid.as_bytes());
+        bytes[6..12].copy_from_slice(&check[..6]);
+        Self { bytes }
+    }
+
+    /// That of the metric at this place among all of the report.
+    pub fn at(&self, position: u32) -> Uuid {
+        let mut bytes = self.bytes;
+        bytes[12..].copy_from_slice(&position.to_be_bytes());
+        Builder::from_custom_bytes(bytes).into_uuid()
+    }
+}
+
+impl Registry {
+    /// Enters a report. One that is known stays as it is.
+    pub fn add_report(
+        &self,
+        uuid: Uuid,
+        project: i64,
+        user: Option<i64>,
+        now: OffsetDateTime,
+    ) -> Result<ReportRow, RegistryError> {
+        let add = || {
+            self.connection
+                .prepare_cached(
+                    "INSERT INTO report (uuid, project, user, created_ns) VALUES (?1, ?2, ?3, ?4)
+                     ON CONFLICT (uuid) DO NOTHING",
+                )?
+                .execute(params![uuid, project, user, Time(now)])?;
+            self.report_by("r.uuid = ?1", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+        };
+        add().map_err(self.error("entering a report"))
+    }
+
+    /// The report of that UUID.
+    pub fn report(&self, uuid: Uuid) -> Result<Option<ReportRow>, RegistryError> {
+        self.report_by("r.uuid = ?1", uuid).map_err(self.error("looking for a report"))
+    }
+
+    /// All reports of a project.
+    pub fn reports_of(&self, project: i64) -> Result<Vec<Uuid>, RegistryError> {
+        let list = || {
+            self.connection
+                .prepare_cached("SELECT uuid FROM report WHERE project = ?1")?
+                .query_map([project], |row| row.get(0))?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        };
+        list().map_err(self.error("listing reports"))
+    }
+
+    /// The report and the place in it that a metric's UUID tells. None if it is no such UUID.
+    pub fn metric(&self, metric: Uuid) -> Result<Option<(ReportRow, u32)>, RegistryError> {
+        let bytes = metric.as_bytes();
+        let mut id = [0; 8];
+        id[2..].copy_from_slice(&bytes[..6]);
+        let id = i64::from_be_bytes(id);
+        let position = u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
+        let found = self.report_by("r.id = ?1", id).map_err(self.error("looking for a metric"))?;
+        let is_its = |report: &ReportRow| MetricUuids::of(report).at(position) == metric;
+        Ok(found.filter(is_its).map(|report| (report, position)))
+    }
+
+    fn report_by(
+        &self,
+        condition: &str,
+        value: impl rusqlite::ToSql,
+    ) -> rusqlite::Result<Option<ReportRow>> {
+        let sql = format!("{SELECT} WHERE {condition}");
+        self.connection.prepare_cached(&sql)?.query_row([value], report).optional()
+    }
+}
+
+fn report(row: &Row<'_>) -> rusqlite::Result<ReportRow> {
+    let user = match row.get::<_, Option<Uuid>>("user_uuid")? {
+        Some(uuid) => {
+            Some(Sender { uuid, name: row.get("user_name")?, slug: row.get("user_slug")? })
+        }
+        None => None,
+    };
+    Ok(ReportRow {
+        id: row.get("id")?,
+        uuid: row.get("uuid")?,
+        project: row.get("project")?,
+        user,
+        created: row.get::<_, Time>("created_ns")?.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::tests::{now, registry_with_project};
+
+    #[test]
+    fn uuids_of_metrics_lead_back() {
+        let (_folder, registry, project) = registry_with_project();
+        let add = |uuid| registry.add_report(uuid, project, None, now()).expect("written");
+        let (first, second) = (add(Uuid::now_v7()), add(Uuid::now_v7()));
+        assert_eq!(add(first.uuid), first, "a known one stays");
+        for (report, place) in [(&first, 0), (&second, 7), (&second, u32::MAX)] {
+            let uuid = MetricUuids::of(report).at(place);
+            assert_eq!(uuid.get_version_num(), 8);
+            let found = registry.metric(uuid).expect("read");
+            assert_eq!(found, Some((report.clone(), place)));
+        }
+        let mut forged = MetricUuids::of(&first).at(0).into_bytes();
+        forged[9] ^= 1;
+        assert_eq!(registry.metric(Uuid::from_bytes(forged)).expect("read"), None);
+        assert_eq!(registry.metric(Uuid::now_v7()).expect("read"), None);
+    }
+}

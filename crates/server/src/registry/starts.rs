@@ -1,0 +1,58 @@
+//! Where branches are to begin of which that was said before their next report came. The report takes it
+//! over; from then on the results know.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{Registry, RegistryError};
+
+/// Where the next report of a branch begins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Start {
+    /// The branch that it comes from, by its name in the results.
+    pub branch: Option<String>,
+    pub hash: Option<String>,
+    pub max_versions: Option<u32>,
+    pub is_reset: bool,
+}
+
+impl Registry {
+    /// Says where the next report of a branch, given by its row, begins.
+    pub fn set_start(&self, branch: i64, start: &Start) -> Result<(), RegistryError> {
+        let sql = "INSERT INTO branch_start (branch, start, hash, max_versions, is_reset)
+                   VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT (branch) DO UPDATE SET start = excluded.start, hash = excluded.hash,
+                       max_versions = excluded.max_versions, is_reset = excluded.is_reset";
+        let values = params![branch, start.branch, start.hash, start.max_versions, start.is_reset];
+        self.connection
+            .execute(sql, values)
+            .map(drop)
+            .map_err(self.error("keeping the start point of a branch"))
+    }
+
+    /// What was said of the next report of a branch.
+    pub fn start(&self, branch: i64) -> Result<Option<Start>, RegistryError> {
+        let sql = "SELECT start, hash, max_versions, is_reset FROM branch_start WHERE branch = ?1";
+        let read = || {
+            self.connection
+                .prepare_cached(sql)?
+                .query_row([branch], |row| {
+                    Ok(Start {
+                        branch: row.get(0)?,
+                        hash: row.get(1)?,
+                        max_versions: row.get(2)?,
+                        is_reset: row.get(3)?,
+                    })
+                })
+                .optional()
+        };
+        read().map_err(self.error("reading the start point of a branch"))
+    }
+
+    /// Forgets it: the report is there.
+    pub fn clear_start(&self, branch: i64) -> Result<(), RegistryError> {
+        self.connection
+            .execute("DELETE FROM branch_start WHERE branch = ?1", [branch])
+            .map(drop)
+            .map_err(self.error("forgetting the start point of a branch"))
+    }
+}

@@ -1,0 +1,406 @@
+//! Branches, testbeds, benchmarks and measures: what results name by text, each with a UUID, and with a name
+//! and a slug that may change.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::model::Slug;
+
+use super::{Registry, RegistryError, columns::Time, projects::free};
+
+/// What a thing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Branch,
+    Testbed,
+    Benchmark,
+    Measure,
+}
+
+/// A branch, a testbed, a benchmark or a measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thing {
+    /// Its row.
+    pub id: i64,
+    pub kind: Kind,
+    pub uuid: Uuid,
+    /// Its name in the results; of a measure its slug there.
+    pub stored: String,
+    pub name: String,
+    pub slug: Slug,
+    /// Of measures only.
+    pub units: Option<String>,
+    pub created: OffsetDateTime,
+    pub modified: OffsetDateTime,
+    pub archived: Option<OffsetDateTime>,
+}
+
+/// A thing that is to be made. Who makes it has checked the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewThing<'a> {
+    pub name: &'a str,
+    pub slug: Option<Slug>,
+    pub units: Option<&'a str>,
+}
+
+/// What is to be changed about a thing. `None` leaves it as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ThingChange {
+    pub name: Option<String>,
+    pub slug: Option<Slug>,
+    pub units: Option<String>,
+    pub is_archived: Option<bool>,
+}
+
+/// Which things, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ThingFilter<'a> {
+    pub name: Option<&'a str>,
+    /// A part of the name, the slug or the UUID, whatever its case.
+    pub search: Option<&'a str>,
+    pub is_archived: bool,
+    pub descending: bool,
+    pub limit: u64,
+    pub offset: u64,
+}
+
+/// Why a thing was not made, changed or deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conflict {
+    Name,
+    Slug,
+    /// Thresholds depend on it.
+    Thresholds,
+}
+
+const COLUMNS: &str =
+    "id, kind, uuid, stored, name, slug, units, created_ns, modified_ns, archived_ns";
+
+impl Kind {
+    pub const ALL: [Self; 4] = [Self::Branch, Self::Testbed, Self::Benchmark, Self::Measure];
+
+    /// As the database and sentences have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Branch => "branch",
+            Self::Testbed => "testbed",
+            Self::Benchmark => "benchmark",
+            Self::Measure => "measure",
+        }
+    }
+}
+
+impl Registry {
+    /// The thing with that UUID, slug or name, in this order.
+    pub fn thing(
+        &self,
+        project: i64,
+        kind: Kind,
+        id: &str,
+    ) -> Result<Option<Thing>, RegistryError> {
+        let find = || {
+            if let Ok(uuid) = Uuid::try_parse(id)
+                && let Some(found) = by(&self.connection, project, kind, "uuid", uuid)?
+            {
+                return Ok(Some(found));
+            }
+            match by(&self.connection, project, kind, "slug", id)? {
+                Some(found) => Ok(Some(found)),
+                None => by(&self.connection, project, kind, "name", id),
+            }
+        };
+        find().map_err(self.error("looking for a name"))
+    }
+
+    /// The thing with exactly that name. What a tool calls differently are different things, also where one
+    /// of the names is the slug of the other.
+    pub fn thing_named(
+        &self,
+        project: i64,
+        kind: Kind,
+        name: &str,
+    ) -> Result<Option<Thing>, RegistryError> {
+        by(&self.connection, project, kind, "name", name).map_err(self.error("looking for a name"))
+    }
+
+    /// The thing that results call so.
+    pub fn thing_stored(
+        &self,
+        project: i64,
+        kind: Kind,
+        stored: &str,
+    ) -> Result<Option<Thing>, RegistryError> {
+        by(&self.connection, project, kind, "stored", stored)
+            .map_err(self.error("looking for a name"))
+    }
+
+    /// The thing of that row.
+    pub fn thing_of_row(&self, id: i64) -> Result<Option<Thing>, RegistryError> {
+        let sql = format!("SELECT {COLUMNS} FROM thing WHERE id = ?1");
+        let find = || self.connection.prepare_cached(&sql)?.query_row([id], thing).optional();
+        find().map_err(self.error("looking for a name"))
+    }
+
+    /// Things by name, and how many there are without the limit.
+    pub fn things(
+        &self,
+        project: i64,
+        kind: Kind,
+        filter: &ThingFilter<'_>,
+    ) -> Result<(Vec<Thing>, u64), RegistryError> {
+        let list = || {
+            let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
+            let condition = "project = ?1 AND kind = ?2 AND (archived_ns IS NOT NULL) = ?3
+                 AND (?4 IS NULL OR name = ?4)
+                 AND (?5 IS NULL OR name LIKE ?5 ESCAPE '\\' OR slug LIKE ?5 ESCAPE '\\')";
+            let values = params![project, kind.word(), filter.is_archived, filter.name, sought];
+            let sql = format!("SELECT count(*) FROM thing WHERE {condition}");
+            let count: i64 =
+                self.connection.prepare_cached(&sql)?.query_row(values, |row| row.get(0))?;
+            let order = if filter.descending { "DESC" } else { "ASC" };
+            let (limit, offset) = (filter.limit, filter.offset);
+            let sql = format!(
+                "SELECT {COLUMNS} FROM thing WHERE {condition}
+                 ORDER BY name {order}, id {order} LIMIT {limit} OFFSET {offset}"
+            );
+            let mut statement = self.connection.prepare(&sql)?;
+            let found = statement.query_map(values, thing)?.collect::<rusqlite::Result<_>>()?;
+            Ok((found, count.unsigned_abs()))
+        };
+        list().map_err(self.error("listing names"))
+    }
+
+    /// Makes a thing. A name that is taken, and a slug that was asked for and is taken, are conflicts; a slug
+    /// made of the name gets a number.
+    pub fn create_thing(
+        &self,
+        project: i64,
+        kind: Kind,
+        new: &NewThing<'_>,
+        now: OffsetDateTime,
+    ) -> Result<Result<Thing, Conflict>, RegistryError> {
+        let create = || {
+            // Within a transaction of many, or one of its own.
+            let own = self.connection.is_autocommit().then(|| self.writing()).transpose()?;
+            let made = create(&self.connection, project, kind, new, now)?;
+            if let Some(transaction) = own {
+                transaction.commit()?;
+            }
+            Ok(made)
+        };
+        create().map_err(self.error("making a name"))
+    }
+
+    /// Changes a thing. `None` if there is none of that row.
+    pub fn change_thing(
+        &self,
+        id: i64,
+        change: &ThingChange,
+        now: OffsetDateTime,
+    ) -> Result<Option<Result<Thing, Conflict>>, RegistryError> {
+        let apply = || {
+            let own = self.connection.is_autocommit().then(|| self.writing()).transpose()?;
+            let changed = change_thing(&self.connection, id, change, now)?;
+            if let Some(transaction) = own {
+                transaction.commit()?;
+            }
+            Ok(changed)
+        };
+        apply().map_err(self.error("changing a name"))
+    }
+
+    /// Deletes a thing that no report uses. Plots lose it.
+    pub fn delete_thing(&self, id: i64) -> Result<Result<(), Conflict>, RegistryError> {
+        let delete = || {
+            let transaction = self.writing()?;
+            let used = "SELECT 1 FROM threshold WHERE branch = ?1 OR testbed = ?1 OR measure = ?1";
+            if transaction.prepare_cached(used)?.exists([id])? {
+                return Ok(Err(Conflict::Thresholds));
+            }
+            transaction.execute("DELETE FROM thing WHERE id = ?1", [id])?;
+            transaction.commit()?;
+            Ok(Ok(()))
+        };
+        delete().map_err(self.error("deleting a name"))
+    }
+}
+
+fn by(
+    db: &Connection,
+    project: i64,
+    kind: Kind,
+    column: &str,
+    value: impl rusqlite::ToSql,
+) -> rusqlite::Result<Option<Thing>> {
+    let sql =
+        format!("SELECT {COLUMNS} FROM thing WHERE project = ?1 AND kind = ?2 AND {column} = ?3");
+    db.prepare_cached(&sql)?.query_row(params![project, kind.word(), value], thing).optional()
+}
+
+fn create(
+    db: &Connection,
+    project: i64,
+    kind: Kind,
+    new: &NewThing<'_>,
+    now: OffsetDateTime,
+) -> rusqlite::Result<Result<Thing, Conflict>> {
+    let is_free = |column: &str, text: &str| Ok(by(db, project, kind, column, text)?.is_none());
+    if !is_free("name", new.name)? {
+        return Ok(Err(Conflict::Name));
+    }
+    let slug = match &new.slug {
+        Some(slug) if !is_free("slug", slug.as_str())? => return Ok(Err(Conflict::Slug)),
+        Some(slug) => slug.as_str().to_owned(),
+        None => free(Slug::of(new.name).as_str(), "-", |text| is_free("slug", text))?,
+    };
+    // Results tell measures by their slugs. Whatever was renamed keeps its name there.
+    let wanted = if kind == Kind::Measure { slug.as_str() } else { new.name };
+    let stored = free(wanted, "-", |text| is_free("stored", text))?;
+    let uuid = Uuid::now_v7();
+    db.prepare_cached(
+        "INSERT INTO thing (project, kind, uuid, stored, name, slug, units, created_ns, modified_ns)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+    )?
+    .execute(params![project, kind.word(), uuid, stored, new.name, slug, new.units, Time(now)])?;
+    by(db, project, kind, "uuid", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows).map(Ok)
+}
+
+fn change_thing(
+    db: &Connection,
+    id: i64,
+    change: &ThingChange,
+    now: OffsetDateTime,
+) -> rusqlite::Result<Option<Result<Thing, Conflict>>> {
+    let sql = format!("SELECT {COLUMNS} FROM thing WHERE id = ?1");
+    let Some(mut thing) = db.prepare_cached(&sql)?.query_row([id], thing).optional()? else {
+        return Ok(None);
+    };
+    for (column, text, conflict) in [
+        ("name", change.name.as_deref(), Conflict::Name),
+        ("slug", change.slug.as_ref().map(Slug::as_str), Conflict::Slug),
+    ] {
+        let taken = format!(
+            "SELECT 1 FROM thing t JOIN thing own ON own.id = ?1
+             WHERE t.project = own.project AND t.kind = own.kind AND t.{column} = ?2 AND t.id <> ?1"
+        );
+        if let Some(text) = text
+            && db.prepare_cached(&taken)?.exists(params![id, text])?
+        {
+            return Ok(Some(Err(conflict)));
+        }
+    }
+    thing.name = change.name.clone().unwrap_or(thing.name);
+    thing.slug = change.slug.clone().unwrap_or(thing.slug);
+    thing.units = change.units.clone().or(thing.units);
+    thing.archived = match change.is_archived {
+        Some(true) => Some(thing.archived.unwrap_or(now)),
+        Some(false) => None,
+        None => thing.archived,
+    };
+    thing.modified = now;
+    db.prepare_cached(
+        "UPDATE thing SET name = ?2, slug = ?3, units = ?4, archived_ns = ?5, modified_ns = ?6
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        id,
+        thing.name,
+        thing.slug.as_str(),
+        thing.units,
+        thing.archived.map(Time),
+        Time(now)
+    ])?;
+    Ok(Some(Ok(thing)))
+}
+
+/// As a part of a pattern of `LIKE`.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
+}
+
+fn thing(row: &Row<'_>) -> rusqlite::Result<Thing> {
+    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+    })?;
+    let word: String = row.get("kind")?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
+    Ok(Thing {
+        id: row.get("id")?,
+        kind: kind.ok_or(rusqlite::Error::InvalidQuery)?,
+        uuid: row.get("uuid")?,
+        stored: row.get("stored")?,
+        name: row.get("name")?,
+        slug,
+        units: row.get("units")?,
+        created: row.get::<_, Time>("created_ns")?.0,
+        modified: row.get::<_, Time>("modified_ns")?.0,
+        archived: row.get::<_, Option<Time>>("archived_ns")?.map(|time| time.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::tests::{now, registry_with_project};
+
+    fn new(name: &str) -> NewThing<'_> {
+        NewThing { name, slug: None, units: None }
+    }
+
+    #[test]
+    fn things_are_found_by_uuid_slug_and_name() {
+        let (_folder, registry, project) = registry_with_project();
+        let made = registry.create_thing(project, Kind::Branch, &new("feature/x"), now());
+        let made = made.expect("written").expect("made");
+        for id in [made.uuid.to_string().as_str(), "feature-x", "feature/x"] {
+            let found = registry.thing(project, Kind::Branch, id).expect("read");
+            assert_eq!(found.as_ref(), Some(&made), "{id}");
+        }
+        assert_eq!(registry.thing(project, Kind::Testbed, "feature-x").expect("read"), None);
+        assert_eq!(registry.thing(project + 1, Kind::Branch, "feature-x").expect("read"), None);
+    }
+
+    #[test]
+    fn a_renamed_thing_keeps_its_name_in_the_results() {
+        let (_folder, registry, project) = registry_with_project();
+        let create = |name| registry.create_thing(project, Kind::Benchmark, &new(name), now());
+        let first = create("parse").expect("written").expect("made");
+        let rename = ThingChange {
+            name: Some("read".to_owned()),
+            slug: Some(Slug::of("read")),
+            ..ThingChange::default()
+        };
+        registry.change_thing(first.id, &rename, now()).expect("written");
+        let second = create("parse").expect("written").expect("made");
+        assert_eq!((second.stored.as_str(), second.slug.as_str()), ("parse-2", "parse"));
+        assert_eq!(create("read").expect("written"), Err(Conflict::Name));
+        let back = ThingChange { name: Some("parse".to_owned()), ..ThingChange::default() };
+        let changed = registry.change_thing(first.id, &back, now()).expect("written");
+        assert_eq!(changed, Some(Err(Conflict::Name)));
+    }
+
+    #[test]
+    fn lists_have_pages_and_archived_things_stand_apart() {
+        let (_folder, registry, project) = registry_with_project();
+        for name in ["c", "a_1", "b", "a%"] {
+            let made = registry.create_thing(project, Kind::Measure, &new(name), now());
+            made.expect("written").expect("made");
+        }
+        let b = registry.thing(project, Kind::Measure, "b").expect("read").expect("b");
+        let archive = ThingChange { is_archived: Some(true), ..ThingChange::default() };
+        registry.change_thing(b.id, &archive, now()).expect("written");
+        let check = |filter: &ThingFilter<'_>, expected: &[&str], total| {
+            let (things, count) = registry.things(project, Kind::Measure, filter).expect("read");
+            let names: Vec<_> = things.iter().map(|thing| thing.name.as_str()).collect();
+            assert_eq!((names.as_slice(), count), (expected, total), "{filter:?}");
+        };
+        let all = ThingFilter { limit: 10, ..ThingFilter::default() };
+        check(&all, &["a%", "a_1", "c"], 3);
+        check(&ThingFilter { descending: true, ..all.clone() }, &["c", "a_1", "a%"], 3);
+        check(&ThingFilter { limit: 1, offset: 1, ..all.clone() }, &["a_1"], 3);
+        check(&ThingFilter { is_archived: true, ..all.clone() }, &["b"], 1);
+        check(&ThingFilter { search: Some("A_"), ..all.clone() }, &["a_1"], 1);
+        check(&ThingFilter { search: Some("%"), ..all.clone() }, &["a%"], 1);
+        check(&ThingFilter { name: Some("c"), ..all }, &["c"], 1);
+    }
+}

@@ -1,0 +1,269 @@
+//! Kept thresholds: by branch, testbed and measure a model, and the models before it.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::model::ThresholdModel;
+
+use super::{Registry, RegistryError, columns::Time};
+
+/// A kept threshold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    /// Its row.
+    pub id: i64,
+    pub uuid: Uuid,
+    /// Rows of things.
+    pub branch: i64,
+    pub testbed: i64,
+    pub measure: i64,
+    pub created: OffsetDateTime,
+    pub modified: OffsetDateTime,
+    /// Oldest first. The last one is in force, unless it was replaced.
+    pub models: Vec<Model>,
+}
+
+/// A model of a threshold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    pub uuid: Uuid,
+    pub settings: ThresholdModel,
+    pub created: OffsetDateTime,
+    pub replaced: Option<OffsetDateTime>,
+}
+
+/// Which thresholds, by rows of things. `None` is all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThresholdFilter {
+    pub branch: Option<i64>,
+    pub testbed: Option<i64>,
+    pub measure: Option<i64>,
+}
+
+const SELECT: &str =
+    "SELECT id, uuid, branch, testbed, measure, created_ns, modified_ns FROM threshold";
+
+impl Threshold {
+    /// The model in force.
+    pub fn model(&self) -> Option<&Model> {
+        self.models.last().filter(|model| model.replaced.is_none())
+    }
+
+    /// The model that was in force at a time.
+    pub fn model_at(&self, time: OffsetDateTime) -> Option<&Model> {
+        let is_in_force = |model: &&Model| {
+            model.created <= time && model.replaced.is_none_or(|replaced| replaced > time)
+        };
+        self.models.iter().rev().find(is_in_force)
+    }
+}
+
+impl Registry {
+    /// Thresholds of a project, the oldest first.
+    pub fn thresholds(
+        &self,
+        project: i64,
+        filter: ThresholdFilter,
+    ) -> Result<Vec<Threshold>, RegistryError> {
+        let list = || {
+            let sql = format!(
+                "{SELECT} WHERE project = ?1 AND (?2 IS NULL OR branch = ?2)
+                 AND (?3 IS NULL OR testbed = ?3) AND (?4 IS NULL OR measure = ?4) ORDER BY id"
+            );
+            let values = params![project, filter.branch, filter.testbed, filter.measure];
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let found = statement.query_map(values, threshold)?;
+            found.map(|it| with_models(&self.connection, it?)).collect::<rusqlite::Result<Vec<_>>>()
+        };
+        list().map_err(self.error("listing thresholds"))
+    }
+
+    /// The threshold of that UUID.
+    pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, RegistryError> {
+        let find = || {
+            let sql = format!("{SELECT} WHERE project = ?1 AND uuid = ?2");
+            let mut statement = self.connection.prepare_cached(&sql)?;
+            let found = statement.query_row(params![project, uuid], threshold).optional()?;
+            found.map(|it| with_models(&self.connection, it)).transpose()
+        };
+        find().map_err(self.error("looking for a threshold"))
+    }
+
+    /// Puts a model in force, or none. The threshold is made where it is not there, unless there is nothing
+    /// to put in force. Settings that are in force already change nothing.
+    pub fn set_threshold(
+        &self,
+        project: i64,
+        (branch, testbed, measure): (i64, i64, i64),
+        settings: Option<&ThresholdModel>,
+        now: OffsetDateTime,
+    ) -> Result<Option<Threshold>, RegistryError> {
+        let set = || {
+            let own = self.connection.is_autocommit().then(|| self.writing()).transpose()?;
+            let db = &self.connection;
+            let sql = format!("{SELECT} WHERE branch = ?1 AND testbed = ?2 AND measure = ?3");
+            let find = || {
+                let mut statement = db.prepare_cached(&sql)?;
+                let found =
+                    statement.query_row(params![branch, testbed, measure], threshold).optional()?;
+                found.map(|it| with_models(db, it)).transpose()
+            };
+            let known = match find()? {
+                Some(known) => known,
+                None if settings.is_none() => return Ok(None),
+                None => {
+                    db.prepare_cached(
+                        "INSERT INTO threshold
+                             (uuid, project, branch, testbed, measure, created_ns, modified_ns)
+                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
+                    )?
+                    .execute(params![
+                        Uuid::now_v7(),
+                        project,
+                        branch,
+                        testbed,
+                        measure,
+                        Time(now)
+                    ])?;
+                    find()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+                }
+            };
+            if known.model().map(|model| &model.settings) != settings {
+                replace(db, known.id, settings, now)?;
+            }
+            let after = find()?;
+            if let Some(transaction) = own {
+                transaction.commit()?;
+            }
+            Ok(after)
+        };
+        set().map_err(self.error("keeping a threshold"))
+    }
+
+    /// Deletes a threshold with all its models.
+    pub fn delete_threshold(&self, id: i64) -> Result<(), RegistryError> {
+        self.connection
+            .execute("DELETE FROM threshold WHERE id = ?1", [id])
+            .map(drop)
+            .map_err(self.error("deleting a threshold"))
+    }
+}
+
+fn replace(
+    db: &Connection,
+    threshold: i64,
+    settings: Option<&ThresholdModel>,
+    now: OffsetDateTime,
+) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE model SET replaced_ns = ?2 WHERE threshold = ?1 AND replaced_ns IS NULL",
+    )?
+    .execute(params![threshold, Time(now)])?;
+    db.prepare_cached("UPDATE threshold SET modified_ns = ?2 WHERE id = ?1")?
+        .execute(params![threshold, Time(now)])?;
+    let Some(settings) = settings else { return Ok(()) };
+    db.prepare_cached(
+        "INSERT INTO model (uuid, threshold, test, min_sample_size, max_sample_size, window_s,
+                            lower_boundary, upper_boundary, created_ns)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?
+    .execute(params![
+        Uuid::now_v7(),
+        threshold,
+        settings.test.name(),
+        settings.min_sample_size,
+        settings.max_sample_size,
+        settings.window,
+        settings.lower_boundary,
+        settings.upper_boundary,
+        Time(now)
+    ])?;
+    Ok(())
+}
+
+fn threshold(row: &Row<'_>) -> rusqlite::Result<Threshold> {
+    Ok(Threshold {
+        id: row.get("id")?,
+        uuid: row.get("uuid")?,
+        branch: row.get("branch")?,
+        testbed: row.get("testbed")?,
+        measure: row.get("measure")?,
+        created: row.get::<_, Time>("created_ns")?.0,
+        modified: row.get::<_, Time>("modified_ns")?.0,
+        models: Vec::new(),
+    })
+}
+
+fn with_models(db: &Connection, threshold: Threshold) -> rusqlite::Result<Threshold> {
+    let sql = "SELECT uuid, test, min_sample_size, max_sample_size, window_s, lower_boundary,
+                      upper_boundary, created_ns, replaced_ns
+               FROM model WHERE threshold = ?1 ORDER BY id";
+    let mut statement = db.prepare_cached(sql)?;
+    let models = statement.query_map([threshold.id], model)?.collect::<rusqlite::Result<_>>()?;
+    Ok(Threshold { models, ..threshold })
+}
+
+fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
+    let test: String = row.get("test")?;
+    let test =
+        test.parse().map_err(|error: wingbeat_track::model::threshold::ThresholdError| {
+            rusqlite::Error::FromSqlConversionFailure(
+                1,
+                rusqlite::types::Type::Text,
+                Box::new(error),
+            )
+        })?;
+    Ok(Model {
+        uuid: row.get("uuid")?,
+        settings: ThresholdModel {
+            test,
+            min_sample_size: row.get("min_sample_size")?,
+            max_sample_size: row.get("max_sample_size")?,
+            window: row.get("window_s")?,
+            lower_boundary: row.get("lower_boundary")?,
+            upper_boundary: row.get("upper_boundary")?,
+        },
+        created: row.get::<_, Time>("created_ns")?.0,
+        replaced: row.get::<_, Option<Time>>("replaced_ns")?.map(|time| time.0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use time::Duration;
+    use wingbeat_track::model::threshold::Test;
+
+    use super::*;
+    use crate::registry::{
+        Kind, NewThing,
+        tests::{now, registry_with_project},
+    };
+
+    #[test]
+    fn models_are_replaced_and_remembered() {
+        let (_folder, registry, project) = registry_with_project();
+        let row = |kind| {
+            let new = NewThing { name: "a", slug: None, units: None };
+            let made = registry.create_thing(project, kind, &new, now()).expect("written");
+            made.expect("made").id
+        };
+        let place = (row(Kind::Branch), row(Kind::Testbed), row(Kind::Measure));
+        let share = |upper| ThresholdModel::new(Test::Percentage).within(None, Some(upper));
+        let at = |seconds| now() + Duration::seconds(seconds);
+        let set = |model: Option<&ThresholdModel>, seconds| {
+            registry.set_threshold(project, place, model, at(seconds)).expect("written")
+        };
+        assert_eq!(set(None, 0), None, "there is nothing to remove");
+        set(Some(&share(0.1)), 1);
+        set(Some(&share(0.1)), 2);
+        let two = set(Some(&share(0.2)), 3).expect("a threshold");
+        assert_eq!(two.models.len(), 2);
+        assert_eq!(two.model_at(at(2)).map(|model| model.settings), Some(share(0.1)));
+        assert_eq!(two.model_at(at(3)).map(|model| model.settings), Some(share(0.2)));
+        assert_eq!(two.model_at(at(0)), None);
+        let none = set(None, 4).expect("a threshold");
+        assert_eq!((none.uuid, none.model()), (two.uuid, None));
+        let all = registry.thresholds(project, ThresholdFilter::default()).expect("read");
+        assert_eq!(all, [none]);
+    }
+}
