@@ -44,7 +44,6 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     // The files of that disk, seen through the process.
     let inside =
         PathBuf::from(format!("/proc/{}/root{}", server.pid().as_raw_nonzero(), data.display()));
-    let team = team.at(&inside);
     let write = |n: usize| team.write(&server.address, &format!("{n:06}")).expect("answered");
     assert_eq!(write(0).status, 201);
     let filler = inside.join("filler");
@@ -59,7 +58,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
             201 => written += 1,
             _ => break answer,
         }
-        assert!(written < 5_000, "the disk does not fill up");
+        assert!(written < 250, "the disk does not fill up");
     };
     assert_eq!(refused.status, 503, "{refused:?}");
     let message = refused.json()["message"].as_str().expect("text").to_owned();
@@ -71,7 +70,11 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let again = write(written);
     assert_eq!(again.status, 201, "{again:?}");
     let expected: Vec<_> = (0..=written).map(|n| format!("{n:06}")).collect();
-    assert_eq!(team.written(), expected);
+    // SQLite would take the link to the other root for one to our own: the server lists what is there.
+    let listed = server.get("/v0/projects/own/keys?per_page=255", &team.key).json();
+    let listed = listed.as_array().expect("a list").iter();
+    let listed: Vec<_> = listed.map(|key| key["name"].as_str().expect("text")).collect();
+    assert_eq!(listed, expected);
     assert_eq!(server.end(Signal::TERM).0, Some(0));
 }
 

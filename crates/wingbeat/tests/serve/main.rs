@@ -5,6 +5,7 @@ mod disks;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
+mod runs;
 mod start;
 mod support;
 mod survives;
