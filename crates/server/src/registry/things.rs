@@ -171,7 +171,7 @@ impl Registry {
     }
 
     /// Makes a thing. A name that is taken, and a slug that was asked for and is taken, are conflicts; a slug
-    /// made of the name gets a number.
+    /// made of the name gets a tail.
     pub fn create_thing(
         &self,
         project: i64,
@@ -248,21 +248,35 @@ fn create(
     if !is_free("name", new.name)? {
         return Ok(Err(Conflict::Name));
     }
+    let uuid = Uuid::now_v7();
     let slug = match &new.slug {
         Some(slug) if !is_free("slug", slug.as_str())? => return Ok(Err(Conflict::Slug)),
         Some(slug) => slug.as_str().to_owned(),
-        None => free(Slug::of(new.name).as_str(), "-", |text| is_free("slug", text))?,
+        None => {
+            let wanted = Slug::of(new.name);
+            match is_free("slug", wanted.as_str())? {
+                true => wanted.to_string(),
+                false => with_tail(&wanted, uuid),
+            }
+        }
     };
     // Results tell measures by their slugs. Whatever was renamed keeps its name there.
     let wanted = if kind == Kind::Measure { slug.as_str() } else { new.name };
     let stored = free(wanted, "-", |text| is_free("stored", text))?;
-    let uuid = Uuid::now_v7();
     db.prepare_cached(
         "INSERT INTO thing (project, kind, uuid, stored, name, slug, units, created_ns, modified_ns)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
     )?
     .execute(params![project, kind.word(), uuid, stored, new.name, slug, new.units, Time(now)])?;
     by(db, project, kind, "uuid", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows).map(Ok)
+}
+
+/// The slug with a part of a UUID behind it. Numbers would be tried one by one, and the names of thousands of
+/// benchmarks may begin alike.
+fn with_tail(slug: &Slug, uuid: Uuid) -> String {
+    let digits = uuid.simple().to_string();
+    let head: String = slug.as_str().chars().take(64 - 9).collect();
+    format!("{}-{}", head.trim_end_matches('-'), &digits[digits.len() - 8..])
 }
 
 fn change_thing(

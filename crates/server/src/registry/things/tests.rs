@@ -63,3 +63,16 @@ fn lists_have_pages_and_archived_things_stand_apart() {
     check(&ThingFilter { search: Some("%"), ..all.clone() }, &["a%"], 1);
     check(&ThingFilter { name: Some("c"), ..all }, &["c"], 1);
 }
+
+#[test]
+fn names_that_begin_alike_get_slugs_of_their_own() {
+    let (_folder, registry, project) = registry_with_project();
+    let mut slugs = std::collections::BTreeSet::new();
+    for number in 0..200 {
+        let name = format!("{}{number}", "a_".repeat(100));
+        let made = registry.create_thing(project, Kind::Benchmark, &new(&name), now());
+        let made = made.expect("written").expect("made");
+        assert_eq!(made.stored, name);
+        assert!(slugs.insert(made.slug.to_string()) && made.slug.as_str().len() <= 64);
+    }
+}
