@@ -36,7 +36,7 @@ async fn alerts_are_listed_and_viewed() {
     assert_eq!(viewed, all[0]);
     let report: JsonReport =
         server.get(&format!("/v0/projects/parser/reports/{}", viewed.report)).await;
-    assert_eq!(report.alerts.expect("alerts"), [viewed.clone()]);
+    assert_eq!(report.alerts.expect("alerts"), std::slice::from_ref(&viewed));
     let metric = report.results.expect("results")[0][0].measures[0].metric;
     assert_eq!(metric, viewed.metric, "one metric has one UUID everywhere");
     let unknown = format!("{ALERTS}/{}", Uuid::now_v7());

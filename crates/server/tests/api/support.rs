@@ -107,9 +107,8 @@ impl Server {
         self.send(method, path, body, Some(&self.key)).await
     }
 
-    #[track_caller]
-    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> impl Future<Output = T> {
-        async move { self.ask(Method::GET, path, None).await.of(StatusCode::OK) }
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> T {
+        self.ask(Method::GET, path, None).await.of(StatusCode::OK)
     }
 
     /// A list with the count of all its pages.
