@@ -167,7 +167,7 @@ mod tests {
         let other = Connection::open(&registry.path).expect("opened");
         other.execute_batch("BEGIN IMMEDIATE").expect("locked");
         registry.connection.busy_timeout(Duration::from_millis(20)).expect("set");
-        let note = || registry.note("a", "b", time::OffsetDateTime::UNIX_EPOCH);
+        let note = || registry.note("a", "b", OffsetDateTime::UNIX_EPOCH);
         let error = note().expect_err("locked");
         assert!(matches!(error, RegistryError::Busy { .. }), "{error}");
         assert!(!registry.has_users().expect("read meanwhile"));
