@@ -68,6 +68,9 @@ pub enum RegistryError {
     #[error("the server's database {} cannot be written while {doing}: it, its folder or the file system is \
              read-only", .path.display())]
     ReadOnly { path: PathBuf, doing: &'static str },
+    #[error("the server's database {} stayed locked by another process while {doing}; try again when that is \
+             done", .path.display())]
+    Busy { path: PathBuf, doing: &'static str },
     #[error("the server's database {} is damaged, seen while {doing}: {source}; restore a backup", .path.display())]
     Corrupt { path: PathBuf, doing: &'static str, source: rusqlite::Error },
     #[error("{doing} failed in the server's database {}: {source}", .path.display())]
@@ -128,6 +131,7 @@ impl RegistryError {
         let path = path.to_owned();
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full { path, doing },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path, doing },
             Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, doing },
             Some(ErrorCode::NotADatabase) => Self::Foreign { path },
             Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, doing, source },
@@ -155,5 +159,19 @@ mod tests {
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
         let project = registry.create_project(&new, now()).expect("made").id;
         (folder, registry, project)
+    }
+
+    #[test]
+    fn a_database_that_others_write_is_waited_for() {
+        let (_folder, registry) = Registry::temporary();
+        let other = Connection::open(&registry.path).expect("opened");
+        other.execute_batch("BEGIN IMMEDIATE").expect("locked");
+        registry.connection.busy_timeout(Duration::from_millis(20)).expect("set");
+        let note = || registry.note("a", "b", OffsetDateTime::UNIX_EPOCH);
+        let error = note().expect_err("locked");
+        assert!(matches!(error, RegistryError::Busy { .. }), "{error}");
+        assert!(!registry.has_users().expect("read meanwhile"));
+        other.execute_batch("ROLLBACK").expect("unlocked");
+        note().expect("written");
     }
 }

@@ -73,6 +73,16 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    serve_with_grace(app, listener, stop, GRACE).await
+}
+
+/// As [`serve`], with another time for the requests under way.
+pub async fn serve_with_grace(
+    app: App,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+    grace: Duration,
+) -> io::Result<()> {
     let (say, mut heard) = watch::channel(false);
     let stop = async move {
         stop.await;
@@ -84,14 +94,14 @@ pub async fn serve(
             // The server has ended.
             std::future::pending::<()>().await;
         }
-        time::sleep(GRACE).await;
+        time::sleep(grace).await;
     };
     let service = router(&app).into_make_service_with_connect_info::<SocketAddr>();
     let server = axum::serve(listener, service).with_graceful_shutdown(stop).into_future();
     tokio::select! {
         ended = server => ended,
         () = late => {
-            tracing::warn!("requests that took longer than {} s were cut off", GRACE.as_secs());
+            tracing::warn!("requests that took longer than {} s were cut off", grace.as_secs());
             Ok(())
         }
     }

@@ -58,7 +58,7 @@ pub enum StorageError {
     Thread(io::Error),
     #[error("another server uses the data folder {}: stop it, or name another folder with --data", .path.display())]
     InUse { path: PathBuf },
-    #[error("cannot lock the data folder {}: {source}", .path.display())]
+    #[error("cannot lock the data folder {}: {source}; the server needs a folder that it can write", .path.display())]
     Lock { path: PathBuf, source: io::Error },
 }
 

@@ -32,6 +32,7 @@ mod serving;
 mod stream;
 mod sums;
 mod versions;
+mod withdrawals;
 
 /// What the files of the store have in common: SQLite, how values stand in columns, and the model.
 mod prelude {
@@ -71,6 +72,7 @@ pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
 pub use serving::{IterationCount, Use};
+pub use withdrawals::Withdrawal;
 
 /// Reports in one SQLite file.
 #[derive(Debug)]

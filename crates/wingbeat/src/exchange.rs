@@ -60,7 +60,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         error!("{report}{what}");
     }
     if !quiet {
-        let written = counts(done.reports, done.alert_changes);
+        let written = counts(done.reports, done.alert_changes, done.withdrawals);
         let known = match is_file || name == "-" {
             true => String::new(),
             false => format!("; {} already there", were(done.already_there)),
@@ -96,7 +96,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         warning!("{} was skipped: {}", skipped.path.display(), skipped.reason);
     }
     if !quiet {
-        let taken = counts(done.reports, done.alert_changes);
+        let taken = counts(done.reports, done.alert_changes, done.withdrawals);
         let known = were(done.already_there);
         let path = store.path().display();
         let skipped = match done.skipped.len() {
@@ -109,12 +109,18 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     Ok(if done.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn counts(reports: usize, changes: usize) -> String {
+fn counts(reports: usize, changes: usize, withdrawals: usize) -> String {
     let reports = plural(reports, "report");
-    match changes {
-        0 => reports,
-        1 => format!("{reports} and 1 change of an alert"),
-        _ => format!("{reports} and {changes} changes of alerts"),
+    let changes = match changes {
+        0 => None,
+        1 => Some("1 change of an alert".to_owned()),
+        _ => Some(format!("{changes} changes of alerts")),
+    };
+    let withdrawals = (withdrawals > 0).then(|| plural(withdrawals, "withdrawal"));
+    match (changes, withdrawals) {
+        (None, None) => reports,
+        (Some(changes), Some(withdrawals)) => format!("{reports}, {changes} and {withdrawals}"),
+        (one, other) => format!("{reports} and {}", one.or(other).unwrap_or_default()),
     }
 }
 
@@ -128,9 +134,13 @@ mod tests {
 
     #[test]
     fn counts_in_words() {
-        let check = |reports, changes, expected| assert_eq!(counts(reports, changes), expected);
-        check(0, 0, "0 reports");
-        check(1, 1, "1 report and 1 change of an alert");
-        check(2, 3, "2 reports and 3 changes of alerts");
+        let check = |reports, changes, withdrawals, expected| {
+            assert_eq!(counts(reports, changes, withdrawals), expected);
+        };
+        check(0, 0, 0, "0 reports");
+        check(1, 1, 0, "1 report and 1 change of an alert");
+        check(2, 3, 0, "2 reports and 3 changes of alerts");
+        check(2, 0, 1, "2 reports and 1 withdrawal");
+        check(2, 1, 2, "2 reports, 1 change of an alert and 2 withdrawals");
     }
 }

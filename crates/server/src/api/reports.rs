@@ -33,6 +33,7 @@ enum Sort {
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
     #[allow(dead_code, reason = "there is one order; others are refused as they are read")]
+    #[param(inline)]
     sort: Option<Sort>,
     /// UUID, slug or name.
     branch: Option<String>,
@@ -139,8 +140,8 @@ pub(super) fn withdraw(
     report: uuid::Uuid,
     reason: &str,
 ) -> Result<(), ApiError> {
-    let _ = (databases, report, reason);
-    Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "reports cannot be withdrawn yet"))
+    databases.results.withdraw(report, Some(reason.to_owned()))?;
+    Ok(())
 }
 
 fn missing(id: &str) -> ApiError {

@@ -5,9 +5,13 @@ use std::io::Write as _;
 use axum::http::{Method, StatusCode};
 use flate2::{Compression, write::GzEncoder};
 use time::Duration;
-use wingbeat_server::registry::{KeyOwner, Role, Visibility};
+use tokio::task::JoinSet;
+use wingbeat_server::{
+    registry::{KeyOwner, Role, Visibility},
+    storage::{Databases, StorageError},
+};
 
-use super::support::{Ask, Server};
+use super::support::{Ask, Server, send};
 
 #[tokio::test]
 async fn every_answer_has_headers_for_browsers_and_a_number() {
@@ -77,6 +81,59 @@ async fn bodies_are_bounded_packed_and_unpacked() {
     check(body(10), Some("br"), StatusCode::UNSUPPORTED_MEDIA_TYPE).await;
     check(body(10), Some("gzip"), StatusCode::BAD_REQUEST).await;
     check(b"{\"name\": 1}".to_vec(), None, StatusCode::UNPROCESSABLE_ENTITY).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_beyond_the_queue_are_refused_and_nothing_of_them_stays() {
+    let server = Server::new();
+    let project = server.project("own", Visibility::Public);
+    let owner = KeyOwner::User(server.user("ada", Role::Member).id);
+    let (key, _) = server.key(owner, Duration::hours(1));
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+    let app = server.app.clone();
+    let stuck = tokio::spawn(async move {
+        let stuck = move |_: &mut Databases| {
+            begin.send(()).expect("the test waits");
+            // Until the test says so, or ends.
+            let _ = wait.recv();
+            Ok::<_, StorageError>(())
+        };
+        app.storage.write(stuck).await
+    });
+    begun.await.expect("begun");
+    let mut asked = JoinSet::new();
+    for n in 0..400 {
+        let ask =
+            Ask::json(Method::POST, "/v0/projects/own/keys", &format!("{{\"name\": \"{n}\"}}"));
+        let (router, ask) = (server.router.clone(), ask.key(key.as_str()));
+        asked.spawn(async move { (n.to_string(), send(&router, ask).await) });
+    }
+    let mut written = Vec::new();
+    let mut refused = 0;
+    while let Some(answered) = asked.join_next().await {
+        let (name, answer) = answered.expect("no panic");
+        match answer.status {
+            StatusCode::CREATED => written.push(name),
+            StatusCode::SERVICE_UNAVAILABLE => {
+                refused += 1;
+                assert_eq!(answer.header("retry-after"), "1");
+                assert!(answer.message().contains("try again"));
+                // The queue has 256 places.
+                if refused == 144 {
+                    go_on.send(()).expect("it waits");
+                }
+            }
+            status => panic!("{status}: {}", answer.body),
+        }
+    }
+    stuck.await.expect("no panic").expect("done");
+    assert_eq!((written.len(), refused), (256, 144));
+    written.sort();
+    let keys = server.registry.keys(KeyOwner::Project(project.id)).expect("read");
+    let mut kept: Vec<_> = keys.into_iter().map(|key| key.name).collect();
+    kept.sort();
+    assert_eq!(kept, written);
 }
 
 #[tokio::test]

@@ -78,6 +78,9 @@ async fn users_make_their_keys_in_a_browser_alone() {
     check(make().key(&key.token()), StatusCode::FORBIDDEN).await;
     check(make().cookie(&admin), StatusCode::FORBIDDEN).await;
     check(make(), StatusCode::UNAUTHORIZED).await;
+    let form = || Ask::form("/console/users/ada/keys", &[("name", "ci"), ("days", "30")]);
+    check(form().key(key.as_str()), StatusCode::FORBIDDEN).await;
+    check(form().cookie(&admin), StatusCode::FORBIDDEN).await;
     let made = check(make().cookie(&cookie), StatusCode::CREATED).await.json();
     assert_eq!(made["user"], ada.uuid.to_string());
     assert!(made["key"].as_str().is_some_and(|key| key.starts_with("bencher_user_")));

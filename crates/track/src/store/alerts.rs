@@ -14,6 +14,7 @@ use super::{
     checksum::ALERT_CHANGE,
     from_row::{BOUNDARY, MEASURE, alert, boundary, measure, time},
     sums::{Total, verify},
+    withdrawals::STANDS,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,6 +165,7 @@ fn alerts(db: &Connection, filter: &AlertFilter, limit: usize) -> SqlResult<Vec<
     let Some(mut conditions) = filter.reports.conditions(db)? else {
         return Ok(Vec::new());
     };
+    conditions.require(STANDS);
     // Without statistics SQLite cannot know that reports are fewer than alerts may be, hence the order
     // of the joins is given.
     conditions
@@ -231,20 +233,22 @@ fn silenced(
     let Some(project) = project_row(db, project)? else { return Ok(HashSet::new()) };
     let testbed = name_row(db, "testbed", project, testbed.as_str())?;
     // People made the changes, so they are few.
-    let sql = "SELECT n.name AS benchmark, q.slug, c.status
+    let sql = format!(
+        "SELECT n.name AS benchmark, q.slug, c.status
                FROM alert_change c
                CROSS JOIN alert a ON a.uuid = c.alert
                JOIN report r ON r.id = a.report
                JOIN benchmark n ON n.id = a.benchmark
                JOIN measure q ON q.id = a.measure
-               WHERE r.branch = ?1 AND r.testbed = ?2
-               ORDER BY c.time_ns, c.uuid";
+               WHERE r.branch = ?1 AND r.testbed = ?2 AND {STANDS}
+               ORDER BY c.time_ns, c.uuid"
+    );
     let mut all = HashSet::new();
     for branch in branches {
         let branch = name_row(db, "branch", project, branch.as_str())?;
         let (Some(branch), Some(testbed)) = (branch, testbed) else { continue };
         let mut last = HashMap::new();
-        let mut statement = prepare(db, sql)?;
+        let mut statement = prepare(db, &sql)?;
         let mut rows = statement.query([branch, testbed])?;
         while let Some(row) = rows.next()? {
             let status = row.get::<_, Word<AlertStatus>>("status")?.0;

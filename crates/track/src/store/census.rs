@@ -9,7 +9,8 @@ use super::prelude::*;
 
 use super::{
     checksum::{
-        ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, damage,
+        ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, WITHDRAWAL,
+        damage,
     },
     sums::{Count, Total},
 };
@@ -43,19 +44,26 @@ fn take(db: &Connection) -> SqlResult<()> {
             return Err(damage("a name that a report refers to is missing"));
         }
     }
-    let mut changes = Count::default();
-    let mut statement = view.prepare(&ALERT_CHANGE.select())?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        changes.add(ALERT_CHANGE.verify(row, 0)?);
-    }
     let total = Total::read(&view)?;
     compare("reports", reports, total.reports)?;
-    compare("changes of alerts", changes, total.alert_changes)?;
-    for table in ["report", "alert_change", "project", "branch", "testbed", "measure"] {
+    compare("changes of alerts", count(&view, ALERT_CHANGE)?, total.alert_changes)?;
+    compare("withdrawals", count(&view, WITHDRAWAL)?, total.withdrawals)?;
+    for table in ["report", "alert_change", "withdrawal", "project", "branch", "testbed", "measure"]
+    {
         check_indexes(&view, table)?;
     }
     Ok(())
+}
+
+/// Verifies and counts all rows of a table.
+fn count(db: &Connection, table: Table) -> SqlResult<Count> {
+    let mut count = Count::default();
+    let mut statement = db.prepare(&table.select())?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        count.add(table.verify(row, 0)?);
+    }
+    Ok(count)
 }
 
 /// Compares what is there with what was counted when it was written.

@@ -4,13 +4,15 @@ use super::prelude::*;
 use serde::Serialize;
 
 use super::{
-    AlertChange, alerts,
+    AlertChange, Withdrawal, alerts,
     census::compare,
     checksum::{
         ALERT_CHANGE, BENCHMARK, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table,
+        WITHDRAWAL,
     },
     error::detail,
     sums::{Count, DamagedPlace, Sums, Total, verify_report},
+    withdrawals,
 };
 
 const PLACES_MAX: usize = 20;
@@ -22,6 +24,7 @@ pub struct Check {
     pub whole_reports: usize,
     pub metrics: u64,
     pub alert_changes: usize,
+    pub withdrawals: usize,
     pub damaged: Vec<Damaged>,
 }
 
@@ -55,10 +58,11 @@ fn check(db: &Connection) -> SqlResult<Check> {
         let each = |row: &Row<'_>| table.verify(row, 0).map(drop);
         rows(&view, &table.select(), &mut found.damaged, each)?;
     }
-    let Listing { reports, changes, damaged } = list_all(&view)?;
+    let Listing { reports, changes, withdrawals, damaged } = list_all(&view)?;
     found.damaged.extend(damaged);
     found.reports = reports.len();
     found.alert_changes = changes.len();
+    found.withdrawals = withdrawals.len();
     for report in reports {
         if let Some(metrics) = metrics_if_whole(&view, &report, &mut found.damaged)? {
             found.whole_reports += 1;
@@ -148,11 +152,12 @@ pub(super) struct Listed {
 pub(super) struct Listing {
     pub(super) reports: Vec<Listed>,
     pub(super) changes: Vec<AlertChange>,
+    pub(super) withdrawals: Vec<Withdrawal>,
     /// What is in neither list, or missing.
     pub(super) damaged: Vec<Damaged>,
 }
 
-/// Lists reports and changes of alerts in the order of time. Whole tables are read, since an index may
+/// Lists reports, changes of alerts and withdrawals in the order of time. Whole tables are read, since an index may
 /// have lost a row, and compared with the counts and sums of what was stored.
 pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
     let mut listing = Listing::default();
@@ -174,13 +179,21 @@ pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
         listing.changes.push(alerts::change(row)?);
         Ok(())
     })?;
+    let mut withdrawals = Count::default();
+    rows(db, &WITHDRAWAL.select(), damaged, |row| {
+        withdrawals.add(WITHDRAWAL.verify(row, 0)?);
+        listing.withdrawals.push(withdrawals::withdrawal(row)?);
+        Ok(())
+    })?;
     let compared = Total::read(db).and_then(|total| {
         compare("whole reports", reports, total.reports)?;
-        compare("whole changes of alerts", changes, total.alert_changes)
+        compare("whole changes of alerts", changes, total.alert_changes)?;
+        compare("whole withdrawals", withdrawals, total.withdrawals)
     });
     note(compared, damaged)?;
     listing.reports.sort_by_key(|report| (report.time, report.uuid));
     listing.changes.sort_by_key(|change| (change.time, change.uuid));
+    listing.withdrawals.sort_by_key(|one| (one.time, one.uuid));
     Ok(listing)
 }
 

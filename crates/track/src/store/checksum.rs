@@ -57,6 +57,7 @@ pub(super) const ALERT: Table = Table::new(
 );
 pub(super) const ALERT_CHANGE: Table =
     Table::new("alert_change", 1, "uuid alert time_ns status reason");
+pub(super) const WITHDRAWAL: Table = Table::new("withdrawal", 1, "uuid report time_ns reason");
 
 const NAMED: &str = "id project name";
 

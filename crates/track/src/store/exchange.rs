@@ -1,4 +1,5 @@
-//! Export and import: one file for each report and for each change of an alert, only ever added. Folders
+//! Export and import: one file for each report, for each change of an alert and for each withdrawal, only ever
+//! added. Folders
 //! of such files from several places can be put together in any way, and a store be made of them.
 
 use std::{
@@ -13,9 +14,9 @@ use rusqlite::ErrorCode;
 use serde::Serialize;
 
 use super::{
-    AlertChange, Damaged,
+    AlertChange, Damaged, Withdrawal,
     check::{Listed, Listing, list_all},
-    files::{self, ChangeContent, Content, Document, FileKind, ReportContent},
+    files::{self, ChangeContent, Content, Document, FileKind, ReportContent, WithdrawalContent},
     read::{Alerts, read},
 };
 
@@ -40,7 +41,8 @@ pub enum ExchangeError {
 pub struct Exported {
     pub reports: usize,
     pub alert_changes: usize,
-    /// Reports and changes that had a file.
+    pub withdrawals: usize,
+    /// Reports, changes and withdrawals that had a file.
     pub already_there: usize,
     /// What is damaged and was left out.
     pub damaged: Vec<Damaged>,
@@ -50,6 +52,7 @@ pub struct Exported {
 pub struct Imported {
     pub reports: usize,
     pub alert_changes: usize,
+    pub withdrawals: usize,
     /// Files whose content was in the store.
     pub already_there: usize,
     pub skipped: Vec<Skipped>,
@@ -67,6 +70,7 @@ impl Imported {
             _ if !is_new => &mut self.already_there,
             Content::Report(_) => &mut self.reports,
             Content::AlertChange(_) => &mut self.alert_changes,
+            Content::Withdrawal(_) => &mut self.withdrawals,
         } += 1;
     }
 }
@@ -83,7 +87,7 @@ impl Store {
         let wrap = self.error("reading it for export");
         // One view of the store, also if somebody writes meanwhile.
         let view = self.connection.unchecked_transaction().map_err(&wrap)?;
-        let Listing { reports, changes, damaged } = list_all(&view).map_err(&wrap)?;
+        let Listing { reports, changes, withdrawals, damaged } = list_all(&view).map_err(&wrap)?;
         exported.damaged = damaged;
         for Listed { row, uuid, time } in reports {
             let name = files::name(FileKind::Report, time, uuid);
@@ -106,6 +110,15 @@ impl Store {
                 && write(folder, &name, ChangeContent { alert_change })?;
             let count =
                 if is_new { &mut exported.alert_changes } else { &mut exported.already_there };
+            *count += 1;
+        }
+        for withdrawal in withdrawals {
+            let Withdrawal { uuid, time, .. } = withdrawal;
+            let name = files::name(FileKind::Withdrawal, time, uuid);
+            let is_new = !known.contains(&(FileKind::Withdrawal, uuid))
+                && write(folder, &name, WithdrawalContent { withdrawal })?;
+            let count =
+                if is_new { &mut exported.withdrawals } else { &mut exported.already_there };
             *count += 1;
         }
         // The names are to be on the disk as well.
@@ -180,6 +193,7 @@ fn take_in(
     transaction.commit()?;
     imported.reports += done.reports;
     imported.alert_changes += done.alert_changes;
+    imported.withdrawals += done.withdrawals;
     imported.already_there += done.already_there;
     imported.skipped.append(&mut done.skipped);
     Ok(())
@@ -191,7 +205,11 @@ pub(super) fn is_contradiction(error: &rusqlite::Error) -> bool {
 }
 
 fn is_known(db: &Connection, kind: FileKind, uuid: Uuid) -> SqlResult<bool> {
-    let table = if kind == FileKind::Report { "report" } else { "alert_change" };
+    let table = match kind {
+        FileKind::Report => "report",
+        FileKind::AlertChange => "alert_change",
+        FileKind::Withdrawal => "withdrawal",
+    };
     prepare(db, &format!("SELECT 1 FROM {table} WHERE uuid = ?1"))?.exists([Id(uuid)])
 }
 

@@ -15,9 +15,10 @@ use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
 use super::{
-    AlertChange, Insertion, InvalidReport, SqlResult,
+    AlertChange, Insertion, InvalidReport, SqlResult, Withdrawal,
     alerts::{insert_change, validate_change},
     insert::{insert, validate},
+    withdrawals::{insert_withdrawal, validate_withdrawal},
 };
 use crate::model::Report;
 
@@ -28,6 +29,8 @@ const REPORT_END: &str = ".json";
 
 const CHANGE_END: &str = ".alert.json";
 
+const WITHDRAWAL_END: &str = ".withdrawal.json";
+
 const UNFINISHED: &str = ".unfinished-";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +38,7 @@ pub(super) enum FileKind {
     /// A report with its alerts as they were raised.
     Report,
     AlertChange,
+    Withdrawal,
 }
 
 #[derive(Debug, Serialize)]
@@ -54,17 +58,24 @@ pub(super) struct ChangeContent {
     pub(super) alert_change: AlertChange,
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WithdrawalContent {
+    pub(super) withdrawal: Withdrawal,
+}
+
 /// What a file claims to hold, of whatever format.
 #[derive(Deserialize)]
 struct Claim {
     format: u32,
     alert_change: Option<IgnoredAny>,
+    withdrawal: Option<IgnoredAny>,
 }
 
 #[derive(Debug)]
 pub(super) enum Content {
     Report(Box<Report>),
     AlertChange(AlertChange),
+    Withdrawal(Withdrawal),
 }
 
 impl Content {
@@ -72,6 +83,7 @@ impl Content {
         match self {
             Self::Report(report) => validate(report),
             Self::AlertChange(change) => validate_change(change),
+            Self::Withdrawal(withdrawal) => validate_withdrawal(withdrawal),
         }
     }
 
@@ -80,13 +92,14 @@ impl Content {
         match self {
             Self::Report(report) => Ok(insert(db, report)? == Insertion::Stored),
             Self::AlertChange(change) => insert_change(db, change),
+            Self::Withdrawal(withdrawal) => insert_withdrawal(db, withdrawal),
         }
     }
 
     pub(super) fn metrics(&self) -> usize {
         match self {
             Self::Report(report) => report.metrics().count(),
-            Self::AlertChange(_) => 0,
+            Self::AlertChange(_) | Self::Withdrawal(_) => 0,
         }
     }
 }
@@ -101,7 +114,11 @@ impl<T> Document<T> {
 /// refuses, and sorts by time.
 pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
     let time = time.to_offset(UtcOffset::UTC);
-    let end = if kind == FileKind::Report { REPORT_END } else { CHANGE_END };
+    let end = match kind {
+        FileKind::Report => REPORT_END,
+        FileKind::AlertChange => CHANGE_END,
+        FileKind::Withdrawal => WITHDRAWAL_END,
+    };
     let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
     let (hour, minute, second) = time.to_hms();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}-{minute:02}-{second:02}Z-{uuid}{end}")
@@ -109,9 +126,12 @@ pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
 
 /// What the file of a name holds, if [`name`] made it.
 pub(super) fn parse_name(name: &str) -> Option<(FileKind, Uuid)> {
-    let (kind, rest) = match name.strip_suffix(CHANGE_END) {
-        Some(rest) => (FileKind::AlertChange, rest),
-        None => (FileKind::Report, name.strip_suffix(REPORT_END)?),
+    let (kind, rest) = if let Some(rest) = name.strip_suffix(CHANGE_END) {
+        (FileKind::AlertChange, rest)
+    } else if let Some(rest) = name.strip_suffix(WITHDRAWAL_END) {
+        (FileKind::Withdrawal, rest)
+    } else {
+        (FileKind::Report, name.strip_suffix(REPORT_END)?)
     };
     let uuid = rest.get(rest.len().checked_sub(36)?..)?;
     Some((kind, Uuid::try_parse(uuid).ok()?))
@@ -172,6 +192,10 @@ pub(super) fn read(path: &Path) -> Result<Content, String> {
         let content: ChangeContent = serde_json::from_reader(text()?).map_err(broken)?;
         return Ok(Content::AlertChange(content.alert_change));
     }
+    if claim.withdrawal.is_some() {
+        let content: WithdrawalContent = serde_json::from_reader(text()?).map_err(broken)?;
+        return Ok(Content::Withdrawal(content.withdrawal));
+    }
     let content: ReportContent = serde_json::from_reader(text()?).map_err(broken)?;
     Ok(Content::Report(Box::new(content.report)))
 }
@@ -203,6 +227,7 @@ mod tests {
         };
         check(FileKind::Report, &format!("2026-11-21T22-04-32Z-{text}.json"));
         check(FileKind::AlertChange, &format!("2026-11-21T22-04-32Z-{text}.alert.json"));
+        check(FileKind::Withdrawal, &format!("2026-11-21T22-04-32Z-{text}.withdrawal.json"));
         for other in
             ["", "a.json", ".json", "README.md", "ö00000000-0000-0000-0000-0000000000a.json"]
         {

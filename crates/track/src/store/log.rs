@@ -8,6 +8,7 @@ use super::{
     checksum::{BENCHMARK, damage},
     from_row::{environment, start_point, time},
     rows::{Conditions, newest},
+    withdrawals::STANDS,
 };
 use crate::adapter::Adapter;
 
@@ -216,12 +217,14 @@ pub(super) fn branch_head(
     branch: i64,
     until_ns: i64,
 ) -> SqlResult<Option<BranchHead>> {
-    let sql = "SELECT r.uuid, r.epoch, s.name AS start_branch, r.start_hash,
+    let sql = format!(
+        "SELECT r.uuid, r.epoch, s.name AS start_branch, r.start_hash,
                       r.start_until_ns, r.start_versions_max
                FROM report r LEFT JOIN branch s ON s.id = r.start_branch
-               WHERE r.branch = ?1 AND r.start_time_ns <= ?2
-               ORDER BY r.epoch DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1";
-    prepare(db, sql)?
+               WHERE r.branch = ?1 AND r.start_time_ns <= ?2 AND {STANDS}
+               ORDER BY r.epoch DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1"
+    );
+    prepare(db, &sql)?
         .query_row([branch, until_ns], |row| {
             Ok(BranchHead {
                 epoch: row.get("epoch")?,

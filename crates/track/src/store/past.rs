@@ -13,6 +13,7 @@ use super::{
     checksum::{BENCHMARK, Checksum, METRIC, SAMPLES, damage},
     from_row::{MEASURE, environment, measure, time},
     sums::mark,
+    withdrawals::STANDS,
 };
 
 /// An earlier report with its row, and what is verified when its values are read.
@@ -134,8 +135,11 @@ fn repeats(db: &Connection, report: &StoredReport) -> SqlResult<FxHashMap<(i64, 
     if !report.is_confirmed {
         return Ok(repeats);
     }
-    let sql = "SELECT id, values_checksum, uuid FROM report WHERE confirms = ?1 ORDER BY start_time_ns, uuid";
-    let mut statement = prepare(db, sql)?;
+    let sql = format!(
+        "SELECT id, values_checksum, uuid FROM report r WHERE confirms = ?1 AND {STANDS}
+         ORDER BY start_time_ns, uuid"
+    );
+    let mut statement = prepare(db, &sql)?;
     let confirming = statement.query_map([Id(report.report.uuid)], |row| {
         Ok((row.get::<_, i64>(0)?, Checksum::stored(row.get(1)?), row.get::<_, Id>(2)?.0))
     })?;

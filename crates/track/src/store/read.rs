@@ -9,6 +9,7 @@ use super::{
         BOUNDARY, ENVIRONMENT, MEASURE, alert, boundary, environment, measure, start_point, time,
     },
     sums::verify_report,
+    withdrawals::STANDS,
 };
 
 /// Which alerts a report is read with.
@@ -20,10 +21,11 @@ pub(super) enum Alerts {
 }
 
 impl Store {
-    /// The report of that UUID, its alerts with their present status.
+    /// The report of that UUID, unless it was withdrawn; its alerts with their present status.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
         let read = || {
-            let row = prepare(&self.connection, "SELECT id FROM report WHERE uuid = ?1")?
+            let sql = format!("SELECT id FROM report r WHERE uuid = ?1 AND {STANDS}");
+            let row = prepare(&self.connection, &sql)?
                 .query_row([Id(uuid)], |row| row.get(0))
                 .optional()?;
             row.map(|row| read(&self.connection, row, Alerts::Present)).transpose()

@@ -3,7 +3,7 @@
 use super::prelude::*;
 use rusqlite::{params_from_iter, types::Value};
 
-use super::from_row::ENVIRONMENT;
+use super::{from_row::ENVIRONMENT, withdrawals::STANDS};
 
 /// Conditions on rows, with the values of their parameters in order.
 #[derive(Debug, Default)]
@@ -56,16 +56,17 @@ pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
     format!("{column} IN ({})", rows.join(", "))
 }
 
-/// The reports that meet conditions, newest first, at most `limit`. A row has `uuid`, `hash`,
+/// The reports that meet conditions and were not withdrawn, newest first, at most `limit`. A row has `uuid`, `hash`,
 /// `start_time_ns`, the names `branch` and `testbed`, the environment, and these columns of the report `r`,
 /// its project `p`, its branch `b` and its testbed `t`.
 pub(super) fn newest<T>(
     db: &Connection,
     columns: &str,
-    conditions: Conditions,
+    mut conditions: Conditions,
     limit: usize,
     of_row: impl FnMut(&Row<'_>) -> SqlResult<T>,
 ) -> SqlResult<Vec<T>> {
+    conditions.require(STANDS);
     let sql = format!(
         "SELECT r.uuid, r.hash, r.start_time_ns, b.name AS branch, t.name AS testbed,
                 {ENVIRONMENT}, {columns}

@@ -14,10 +14,12 @@ use flate2::{Compression, write::GzEncoder};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use super::{
-    AlertChange, Damaged, ExchangeError, Exported, Imported,
+    AlertChange, Damaged, ExchangeError, Exported, Imported, Withdrawal,
     check::{Listing, list_all},
     exchange::{io_error, is_contradiction},
-    files::{ChangeContent, Content, Document, FORMAT, ReportContent, newer, unpacked},
+    files::{
+        ChangeContent, Content, Document, FORMAT, ReportContent, WithdrawalContent, newer, unpacked,
+    },
     read::{Alerts, read},
 };
 
@@ -31,6 +33,8 @@ struct Origin {
 struct Counts {
     reports: usize,
     alert_changes: usize,
+    #[serde(default)]
+    withdrawals: usize,
 }
 
 /// Any line, or the content of a file of a folder.
@@ -43,6 +47,7 @@ struct Line {
     end: Option<Counts>,
     report: Option<Box<Report>>,
     alert_change: Option<AlertChange>,
+    withdrawal: Option<Withdrawal>,
 }
 
 /// It stands first, so that nothing of a newer format is read before it is refused.
@@ -98,7 +103,7 @@ impl Store {
         let wrap = self.error("reading it for export");
         // One view of the store, so that the counts are right.
         let view = self.connection.unchecked_transaction().map_err(&wrap)?;
-        let Listing { reports, changes, damaged } = list_all(&view).map_err(&wrap)?;
+        let Listing { reports, changes, withdrawals, damaged } = list_all(&view).map_err(&wrap)?;
         let mut exported = Exported { damaged, ..Exported::default() };
         let wingbeat = env!("CARGO_PKG_VERSION").to_owned();
         line(to, BTreeMap::from([("export", Origin { wingbeat })]))?;
@@ -117,8 +122,12 @@ impl Store {
             line(to, ChangeContent { alert_change })?;
             exported.alert_changes += 1;
         }
-        let Exported { reports, alert_changes, .. } = exported;
-        line(to, BTreeMap::from([("end", Counts { reports, alert_changes })]))?;
+        for withdrawal in withdrawals {
+            line(to, WithdrawalContent { withdrawal })?;
+            exported.withdrawals += 1;
+        }
+        let Exported { reports, alert_changes, withdrawals, .. } = exported;
+        line(to, BTreeMap::from([("end", Counts { reports, alert_changes, withdrawals })]))?;
         Ok(exported)
     }
 
@@ -184,6 +193,10 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
                 counts.alert_changes += 1;
                 Content::AlertChange(change)
             }
+            Line { withdrawal: Some(withdrawal), .. } => {
+                counts.withdrawals += 1;
+                Content::Withdrawal(withdrawal)
+            }
             Line { export: Some(_), .. } => {
                 is_begun = true;
                 continue;
@@ -194,13 +207,18 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
             }
             Line { end: Some(told), .. } => {
                 return refuse(format!(
-                    "it ends after {} reports and {} changes of alerts, and should have {} and {}: \
-                     lines are missing or duplicated",
-                    counts.reports, counts.alert_changes, told.reports, told.alert_changes
+                    "it ends after {} reports, {} changes of alerts and {} withdrawals, and should have \
+                     {}, {} and {}: lines are missing or duplicated",
+                    counts.reports,
+                    counts.alert_changes,
+                    counts.withdrawals,
+                    told.reports,
+                    told.alert_changes,
+                    told.withdrawals
                 ));
             }
             Line { .. } => {
-                let what = "is neither a report nor a change of an alert";
+                let what = "is no report, no change of an alert and no withdrawal";
                 return refuse(format!("document {documents} {what}"));
             }
         };

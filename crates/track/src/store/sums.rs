@@ -206,29 +206,44 @@ impl Count {
 pub(super) struct Total {
     pub(super) reports: Count,
     pub(super) alert_changes: Count,
+    pub(super) withdrawals: Count,
 }
 
 impl Total {
     pub(super) fn read(db: &Connection) -> SqlResult<Self> {
-        let sql = "SELECT reports, reports_checksum, alert_changes, alert_changes_checksum
+        let sql = "SELECT reports, reports_checksum, alert_changes, alert_changes_checksum,
+                       withdrawals, withdrawals_checksum
                    FROM total WHERE id = 1";
         prepare(db, sql)?.query_row([], |row| {
             let count = |first: usize| -> SqlResult<Count> {
                 Ok(Count { rows: row.get(first)?, sum: Checksum::stored(row.get(first + 1)?) })
             };
-            Ok(Self { reports: count(0)?, alert_changes: count(2)? })
+            Ok(Self { reports: count(0)?, alert_changes: count(2)?, withdrawals: count(4)? })
         })
+    }
+
+    /// Writes what version 2 of the store has of it.
+    pub(super) fn write_version_2(&self, db: &Connection) -> SqlResult<()> {
+        let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,
+                       alert_changes = ?3, alert_changes_checksum = ?4 WHERE id = 1";
+        let Self { reports, alert_changes, .. } = self;
+        let sums = [reports.sum.whole(), alert_changes.sum.whole()];
+        prepare(db, sql)?.execute([reports.rows, sums[0], alert_changes.rows, sums[1]])?;
+        Ok(())
     }
 
     pub(super) fn write(&self, db: &Connection) -> SqlResult<()> {
         let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,
-                       alert_changes = ?3, alert_changes_checksum = ?4 WHERE id = 1";
-        let Self { reports, alert_changes } = self;
+                       alert_changes = ?3, alert_changes_checksum = ?4,
+                       withdrawals = ?5, withdrawals_checksum = ?6 WHERE id = 1";
+        let Self { reports, alert_changes, withdrawals } = self;
         prepare(db, sql)?.execute([
             reports.rows,
             reports.sum.whole(),
             alert_changes.rows,
             alert_changes.sum.whole(),
+            withdrawals.rows,
+            withdrawals.sum.whole(),
         ])?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::prelude::*;
 
-use super::log::branch_head;
+use super::{log::branch_head, withdrawals::STANDS};
 
 /// A chain of start points that is longer is cut off.
 pub(super) const START_POINTS_MAX: usize = 64;
@@ -39,10 +39,12 @@ fn last_measured(
     let Some(project) = project_row(db, project)? else { return Ok(None) };
     let branch = name_row(db, "branch", project, branch.as_str())?;
     let testbed = name_row(db, "testbed", project, testbed.as_str())?;
-    let sql = "SELECT max(start_time_ns) FROM report
-               WHERE branch = ?1 AND hash = ?2 AND testbed = ?3 AND confirms IS NULL";
+    let sql = format!(
+        "SELECT max(start_time_ns) FROM report r
+         WHERE branch = ?1 AND hash = ?2 AND testbed = ?3 AND confirms IS NULL AND {STANDS}"
+    );
     let last: Option<Time> =
-        prepare(db, sql)?.query_row(params![branch, hash, testbed], |row| row.get(0))?;
+        prepare(db, &sql)?.query_row(params![branch, hash, testbed], |row| row.get(0))?;
     Ok(last.map(|time| time.0))
 }
 
@@ -65,20 +67,24 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
         return Ok(Some(number));
     }
     // A version stands where it was measured first.
-    let first_sql = "SELECT start_time_ns, uuid FROM report
-                     WHERE branch = ?1 AND hash = ?2 AND epoch = ?3 AND confirms IS NULL
-                     ORDER BY start_time_ns, uuid LIMIT 1";
-    let first = prepare(db, first_sql)?
+    let first_sql = format!(
+        "SELECT start_time_ns, uuid FROM report r
+         WHERE branch = ?1 AND hash = ?2 AND epoch = ?3 AND confirms IS NULL AND {STANDS}
+         ORDER BY start_time_ns, uuid LIMIT 1"
+    );
+    let first = prepare(db, &first_sql)?
         .query_row(params![place.branch, place.hash, place.epoch], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
     let (first_ns, first_report): (i64, Id) = first.unwrap_or((place.start_time_ns, Id(report)));
-    let count_sql = "SELECT count(DISTINCT coalesce(hash, uuid)) FROM report
-                     WHERE branch = ?1 AND epoch = ?2 AND confirms IS NULL
-                       AND (start_time_ns, uuid) < (?3, ?4)";
+    let count_sql = format!(
+        "SELECT count(DISTINCT coalesce(hash, uuid)) FROM report r
+         WHERE branch = ?1 AND epoch = ?2 AND confirms IS NULL
+           AND (start_time_ns, uuid) < (?3, ?4) AND {STANDS}"
+    );
     let values = params![place.branch, place.epoch, first_ns, first_report];
-    let own: i64 = prepare(db, count_sql)?.query_row(values, |row| row.get(0))?;
+    let own: i64 = prepare(db, &count_sql)?.query_row(values, |row| row.get(0))?;
     let inherited = inherited(db, &place, start_points)?;
     Ok(Some(own.unsigned_abs() + inherited))
 }
@@ -119,12 +125,14 @@ fn inherited_by(
 }
 
 fn place(db: &Connection, report: Uuid) -> SqlResult<Option<VersionPlace>> {
-    let sql = "SELECT p.name AS project, r.branch, r.epoch, r.hash, r.start_time_ns, r.confirms,
+    let sql = format!(
+        "SELECT p.name AS project, r.branch, r.epoch, r.hash, r.start_time_ns, r.confirms,
                       s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max
                FROM report r JOIN project p ON p.id = r.project
                LEFT JOIN branch s ON s.id = r.start_branch
-               WHERE r.uuid = ?1";
-    prepare(db, sql)?
+               WHERE r.uuid = ?1 AND {STANDS}"
+    );
+    prepare(db, &sql)?
         .query_row([Id(report)], |row| {
             Ok(VersionPlace {
                 project: row.get::<_, Text<_>>("project")?.0,

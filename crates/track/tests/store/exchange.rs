@@ -17,7 +17,7 @@ fn files_are_named_by_time_and_uuid_and_only_added() {
     let first = with_alert(report("main", 0, 1.5));
     temporary.store.insert(&first).expect("stored");
     let check = |store: &Store, reports, alert_changes, already_there| {
-        let expected = Exported { reports, alert_changes, already_there, damaged: Vec::new() };
+        let expected = Exported { reports, alert_changes, already_there, ..Exported::default() };
         assert_eq!(store.export(&folder).expect("exported"), expected);
     };
     check(&temporary.store, 1, 0, 0);

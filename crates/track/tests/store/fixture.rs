@@ -19,18 +19,20 @@ fn fixtures() -> PathBuf {
 #[test]
 fn every_version_is_read_and_written() {
     for version in 1..=VERSION {
-        check(&format!("version-{version}"));
+        check(&format!("version-{version}"), usize::from(version >= 3));
     }
 }
 
-fn check(version: &str) {
+/// Of `withdrawn` reports nothing but their files is there.
+fn check(version: &str, withdrawn: usize) {
     let temporary = temporary();
     let path = temporary.folder.path().join("older.db");
     fs::copy(fixtures().join(version).with_added_extension("db"), &path).expect("the fixture");
     let mut store = Store::open(&path).expect("it is brought to the present version");
     let mut imported = temporary.store;
     let files = imported.import(fixtures().join(version)).expect("imported");
-    assert_eq!((files.reports, files.alert_changes, files.skipped.len()), (4, 1, 0));
+    let found = (files.reports, files.alert_changes, files.withdrawals, files.skipped.len());
+    assert_eq!(found, (4 + withdrawn, 1, withdrawn, 0));
     assert_eq!(content(&store), content(&imported));
     let reports = store.reports(&ReportFilter::default(), 100).expect("a list");
     let epochs: Vec<_> =
@@ -43,7 +45,8 @@ fn check(version: &str) {
     assert_eq!(feature.start_point, Some(start_point("main", Some(at(2)), 255)));
     store.insert(&rich(9, 3)).expect("stored");
     let check = store.check().expect("checked");
-    assert_eq!((check.whole_reports, check.alert_changes), (5, 1), "{check:?}");
+    let found = (check.whole_reports, check.alert_changes, check.withdrawals);
+    assert_eq!(found, (5 + withdrawn, 1, withdrawn), "{check:?}");
     assert_eq!(check.damaged, []);
 }
 
@@ -86,5 +89,9 @@ fn make_the_fixture() {
     let alert = rich(2, 0).alerts[0].uuid;
     let reason = Some("a change of the host".to_owned());
     store.set_alert_status(alert, AlertStatus::Silenced, reason).expect("changed");
+    let withdrawn = report("main", 20, 100.0);
+    store.insert(&withdrawn).expect("stored");
+    let reason = Some("a broken machine".to_owned());
+    store.withdraw(withdrawn.uuid, reason).expect("written").expect("withdrawn");
     store.export(folder.join(format!("version-{VERSION}"))).expect("exported");
 }

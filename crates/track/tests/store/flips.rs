@@ -57,6 +57,7 @@ fn flip(which: impl Fn(usize) -> bool) -> (usize, usize) {
     }
     let alert = rich(3, 0).alerts[0].uuid;
     store.set_alert_status(alert, AlertStatus::Silenced, None).expect("changed");
+    store.withdraw(rich(5, 0).uuid, None).expect("written").expect("withdrawn");
     drop(store);
     let whole = fs::read(&path).expect("the store");
     let (expected, files) = (all(&path).expect("whole"), exported(&path).expect("whole"));

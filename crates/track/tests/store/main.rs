@@ -14,3 +14,4 @@ mod opening;
 mod properties;
 mod round_trip;
 mod support;
+mod withdrawals;

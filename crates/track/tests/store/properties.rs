@@ -151,6 +151,7 @@ proptest! {
     fn stores_of_the_same_files_are_equal(
         reports in vec((0_i64..12, 0_u8..3), 0..10),
         changes in vec((any::<Index>(), 0_usize..3, any::<bool>()), 0..5),
+        withdrawn in vec((0_i64..12, any::<bool>()), 0..3),
         places in vec(any::<Index>(), 1..20),
     ) {
         let mut stores = [temporary(), temporary()];
@@ -173,6 +174,11 @@ proptest! {
             // The alert may not be in that store.
             let _ = store.set_alert_status(*alert.get(&alerts), status, None);
         }
+        for (second, place) in withdrawn {
+            // The report may not be in that store.
+            let report = report("main", second, 0.0).uuid;
+            stores[usize::from(place)].store.withdraw(report, None).expect("written");
+        }
         let folders = stores.each_ref().map(Temporary::exported);
         let [a, b] = &folders;
         let one = import_in_parts(&[a, b], &places, 3);
@@ -186,6 +192,8 @@ proptest! {
             alerts.expect("a list").into_iter().map(|s| (s.alert, s.changed)).collect::<Vec<_>>()
         };
         prop_assert_eq!(present(&one), present(&other));
+        let listed = |store: &Store| store.reports(&ReportFilter::default(), 100).expect("a list");
+        prop_assert_eq!(listed(&one), listed(&other));
         for store in [one, other] {
             let folder = store.path().ancestors().nth(2).expect("a folder").to_owned();
             drop(store);

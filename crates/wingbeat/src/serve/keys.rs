@@ -55,7 +55,7 @@ struct CreateArgs {
     /// Make the project, internal, if there is none
     #[arg(long, requires = "project")]
     create_project: bool,
-    /// Print the key as a token, for `bencher` before 0.6.5
+    /// Print the key as a token, for bencher before 0.6.5
     #[arg(long)]
     token: bool,
     #[command(flatten)]

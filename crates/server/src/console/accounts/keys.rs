@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::forms::{fault, secret_page};
 use crate::{
     ApiError, App,
-    access::{Caller, KeyKind, KeyText, Role},
+    access::{Caller, KeyKind, KeyText, Means, Role},
     registry::{Key, KeyOwner, NewKey, User, key_name_fault},
     storage::{Databases, StorageError},
 };
@@ -46,9 +46,10 @@ pub(super) async fn create(
     Form(sent): Form<NewKeyForm>,
 ) -> Result<Response, ApiError> {
     let user = owner(&app, &caller, user).await?;
-    if caller.user() != Some(user.id) {
+    // Nor by another key: one that got out would never end.
+    if !matches!(caller, Caller::User { id, by: Means::Session, .. } if id == user.id) {
         return Err(ApiError::forbidden(
-            "users make their keys themselves; admins only revoke them",
+            "users make their keys themselves, signed in; admins only revoke them",
         ));
     }
     let days = match sent.days.as_str() {

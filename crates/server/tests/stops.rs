@@ -1,0 +1,62 @@
+//! A server that is told to stop finishes what is under way, but does not wait for ever.
+
+use std::time::{Duration, Instant};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    time::timeout,
+};
+use wingbeat_server::{App, service::serve_with_grace, settings::Settings};
+
+/// Begins a request with a body of 100 bytes, of which 10 are sent. Then the server is told to stop, and the
+/// rest comes after `pause`, if it comes. The answer, and how long the server went on.
+async fn stop_meanwhile(pause: Option<Duration>) -> (String, Duration) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let app = App::open(Settings::of(folder.path())).expect("opened");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let wait = async { stopped.await.unwrap_or_default() };
+    let grace = Duration::from_millis(700);
+    let server = tokio::spawn(serve_with_grace(app, listener, wait, grace));
+    let mut client = TcpStream::connect(address).await.expect("connected");
+    let head = format!(
+        "POST /auth/login HTTP/1.1\r\nHost: {address}\r\nSec-Fetch-Site: same-origin\r\nContent-Length: \
+         100\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\nemail=a&pa"
+    );
+    client.write_all(head.as_bytes()).await.expect("sent");
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let begun = Instant::now();
+    stop.send(()).expect("told");
+    if let Some(pause) = pause {
+        tokio::time::sleep(pause).await;
+        let rest = format!("ssword={}", "x".repeat(90 - "ssword=".len()));
+        client.write_all(rest.as_bytes()).await.expect("sent");
+    }
+    let ended = timeout(Duration::from_secs(20), server).await;
+    ended.expect("in time").expect("no panic").expect("no error");
+    let duration = begun.elapsed();
+    // Of a connection that was cut off nothing more comes. The task that holds it ends with the runtime.
+    let mut answer = vec![0; 4096];
+    let read = timeout(Duration::from_millis(300), client.read(&mut answer)).await;
+    let length = read.map_or(0, |read| read.unwrap_or(0));
+    (String::from_utf8_lossy(&answer[..length]).into_owned(), duration)
+}
+
+#[tokio::test]
+async fn a_request_under_way_is_answered() {
+    let (answer, _) = stop_meanwhile(Some(Duration::from_millis(200))).await;
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_stalls_is_not_waited_for() {
+    let (answer, duration) = stop_meanwhile(None).await;
+    assert_eq!(answer, "");
+    assert!(
+        (Duration::from_millis(600)..Duration::from_secs(10)).contains(&duration),
+        "{duration:?}"
+    );
+}

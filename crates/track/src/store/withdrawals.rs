@@ -1,0 +1,76 @@
+//! Reports that somebody took back: results of a broken machine, or of a wrong branch. The report stays where
+//! it is, so that stores still merge, and no list, history or plot shows it any more.
+
+use super::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{InvalidReport, checksum::WITHDRAWAL, from_row::time, sums::Total};
+
+/// That a report was taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Withdrawal {
+    pub uuid: Uuid,
+    pub report: Uuid,
+    #[serde(with = "time::serde::rfc3339")]
+    pub time: OffsetDateTime,
+    /// What the person said who did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The condition that the report `r` was not withdrawn.
+pub(super) const STANDS: &str = "NOT EXISTS (SELECT 1 FROM withdrawal w WHERE w.report = r.uuid)";
+
+impl Store {
+    /// Takes a report back, now. `None` if there is no such report, or it was withdrawn before.
+    pub fn withdraw(
+        &mut self,
+        report: Uuid,
+        reason: Option<String>,
+    ) -> Result<Option<Withdrawal>, StoreError> {
+        let withdraw = || {
+            let transaction = writing(&self.connection)?;
+            let sql = format!("SELECT 1 FROM report r WHERE r.uuid = ?1 AND {STANDS}");
+            if !prepare(&transaction, &sql)?.exists([Id(report)])? {
+                return Ok(None);
+            }
+            let (uuid, time) = (Uuid::now_v7(), OffsetDateTime::now_utc());
+            let withdrawal = Withdrawal { uuid, report, time, reason };
+            insert_withdrawal(&transaction, &withdrawal)?;
+            transaction.commit()?;
+            Ok(Some(withdrawal))
+        };
+        withdraw().map_err(self.error("withdrawing a report"))
+    }
+}
+
+pub(super) fn validate_withdrawal(withdrawal: &Withdrawal) -> Result<(), InvalidReport> {
+    let reason = || format!("its time {} is not between the years 1677 and 2262", withdrawal.time);
+    let invalid = || InvalidReport { report: withdrawal.uuid, reason: reason() };
+    time_ns(withdrawal.time).map(drop).ok_or_else(invalid)
+}
+
+/// Stores a withdrawal. Whether it is new to the store.
+pub(super) fn insert_withdrawal(db: &Connection, withdrawal: &Withdrawal) -> SqlResult<bool> {
+    let known = "SELECT 1 FROM withdrawal WHERE uuid = ?1";
+    if prepare(db, known)?.exists([Id(withdrawal.uuid)])? {
+        return Ok(false);
+    }
+    let Withdrawal { uuid, report, time, reason } = withdrawal;
+    let values = params![Id(*uuid), Id(*report), Time(*time), reason];
+    let checksum = WITHDRAWAL.inserter(db)?.insert(values)?;
+    let mut total = Total::read(db)?;
+    total.withdrawals.add(checksum);
+    total.write(db)?;
+    Ok(true)
+}
+
+/// The withdrawal of columns named as in the table.
+pub(super) fn withdrawal(row: &Row<'_>) -> SqlResult<Withdrawal> {
+    Ok(Withdrawal {
+        uuid: row.get::<_, Id>("uuid")?.0,
+        report: row.get::<_, Id>("report")?.0,
+        time: time(row, "time_ns")?,
+        reason: row.get("reason")?,
+    })
+}
