@@ -62,8 +62,10 @@ pub(super) struct Paging {
     #[param(inline)]
     pub(super) direction: Option<Direction>,
     /// Entries of a page, 8 unless told.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 255)]
     per_page: Option<u8>,
     /// From 1.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64)]
     page: Option<u32>,
 }
 

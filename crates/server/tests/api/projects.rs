@@ -108,6 +108,8 @@ async fn the_client_hears_its_own_version() {
     assert_eq!(version["version"], "0.6.12");
     let console: Value = server.get("/v0/server/config/console").await;
     assert_eq!(console["url"], "http://127.0.0.1:6610");
+    let twice: Value = server.get("//v0//server/version").await;
+    assert_eq!(twice, version, "the client writes two slashes");
     for (method, path) in [(Method::GET, "/v0/nothing"), (Method::DELETE, "/v0/nothing")] {
         server.refused(method, path, None, StatusCode::NOT_FOUND).await;
     }
