@@ -28,6 +28,8 @@ async fn projects_from_making_to_deletion() {
     assert_eq!(changed.url, None);
     let taken = json!({ "name": "x", "slug": "my-parser" }).to_string();
     server.refused(Method::POST, &path, Some(&taken), StatusCode::CONFLICT).await;
+    let list = StatusCode::BAD_REQUEST;
+    server.refused(Method::PATCH, one, Some("[\"x\"]"), list).await;
     server.refused(Method::DELETE, one, None, StatusCode::FORBIDDEN).await;
     let admin = server.key_of("ada", Role::Admin);
     let answer = server.send(Method::DELETE, one, None, Some(&admin)).await;
