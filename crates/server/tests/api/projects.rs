@@ -26,6 +26,10 @@ async fn projects_from_making_to_deletion() {
     assert_eq!((changed.name.as_str(), changed.uuid), ("Parser", made.uuid));
     let changed: JsonProject = server.patch(one, json!({ "url": null })).await;
     assert_eq!(changed.url, None);
+    for url in ["javascript:alert(1)", "https://a b", "example.org"] {
+        let body = json!({ "url": url }).to_string();
+        server.refused(Method::PATCH, one, Some(&body), StatusCode::BAD_REQUEST).await;
+    }
     let taken = json!({ "name": "x", "slug": "my-parser" }).to_string();
     server.refused(Method::POST, &path, Some(&taken), StatusCode::CONFLICT).await;
     let list = StatusCode::BAD_REQUEST;
