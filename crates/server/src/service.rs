@@ -43,6 +43,7 @@ pub fn routes() -> Vec<Route> {
         Route::api(Method::GET, "/metrics", Right::SignedIn, get(metrics)),
     ];
     routes.extend(api::routes());
+    routes.extend(api::native_routes());
     routes.extend(console::routes());
     routes
 }

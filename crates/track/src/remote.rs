@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod http;
 mod human;
 mod key;
+mod native;
 mod request;
 pub(crate) mod words;
 
@@ -23,7 +24,8 @@ pub use comment::{html, markdown};
 pub use error::RemoteError;
 pub use human::human;
 pub use key::Key;
-pub use request::request;
+pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
+pub use request::{is_for_bencher, request};
 
 use self::http::{Call, excerpt, is_loopback};
 use crate::model::{Report, Threshold};

@@ -12,6 +12,7 @@ mod census;
 mod check;
 mod checksum;
 mod columns;
+mod documents;
 mod error;
 mod exchange;
 mod files;
@@ -63,6 +64,7 @@ use rusqlite::{
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
+pub use documents::{Cursor, Document, Documents, Entry, InvalidCursor};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
 pub use history::HistoryLimits;

@@ -28,9 +28,12 @@ const LARGE: [(&str, &str); 8] = [
     ("benchmark", "n"),
 ];
 
-/// Statements that list all reports, along an index and with a limit or for their names only.
-const WHOLE: [&str; 2] =
-    ["SCAN r USING INDEX report_by_time", "SCAN report USING COVERING INDEX report_by_time"];
+/// Statements that list all reports, along an index and with a limit or for their names only, or that count them.
+const WHOLE: [&str; 3] = [
+    "SCAN r USING INDEX report_by_time",
+    "SCAN report USING COVERING INDEX report_by_time",
+    "SCAN r USING COVERING INDEX report_by_series",
+];
 
 fn report(number: u128, branch: &str, start_point: Option<StartPoint>) -> Report {
     let mut results = Results::default();
@@ -117,6 +120,12 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
         assert!(!store.plot(&query).expect("a plot").series.is_empty());
     }
     store.withdraw(feature.uuid, None).expect("withdrawn").expect("a withdrawal");
+    let documents = store.documents(project, None, 1, usize::MAX).expect("documents");
+    assert_eq!((documents.count, documents.next.is_some()), (1, true));
+    assert_eq!(store.documents(project, documents.next, 9, 0).expect("documents").count, 1);
+    assert_eq!(store.entries(project, None, 9).expect("entries").len(), 4);
+    assert!(store.project_of_report(feature.uuid).expect("read").is_some());
+    assert!(store.project_of_alert(alert).expect("read").is_some());
     store.export(folder).expect("exported");
     let mut other = Store::open(folder.join("other.db")).expect("a store");
     assert_eq!(other.import(folder).expect("imported").reports, 2);

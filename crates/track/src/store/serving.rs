@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::prelude::*;
 use rusqlite::params_from_iter;
 
-use super::{ReportFilter, from_row::start_point, versions::inherited_number};
+use super::{ReportFilter, from_row::start_point, versions::inherited_number, withdrawals::STANDS};
 
 /// How much one iteration of a report has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,10 @@ impl Store {
     /// How many reports there are.
     pub fn report_count(&self, filter: &ReportFilter) -> Result<u64, StoreError> {
         let count = || {
-            let Some(conditions) = filter.conditions(&self.connection)? else { return Ok(0) };
+            let Some(mut conditions) = filter.conditions(&self.connection)? else {
+                return Ok(0);
+            };
+            conditions.require(STANDS);
             let sql = format!(
                 "SELECT count(*) FROM (SELECT 1 FROM report r
                      JOIN branch b ON b.id = r.branch
@@ -108,13 +111,14 @@ fn version_numbers(
 ) -> SqlResult<HashMap<Uuid, u64>> {
     let mut numbers = HashMap::new();
     let Some(row) = branch_row(db, project, branch)? else { return Ok(numbers) };
-    let sql =
+    let sql = format!(
         "SELECT r.uuid, r.hash, r.epoch, r.start_time_ns, s.name AS start_branch, r.start_hash,
                       r.start_until_ns, r.start_versions_max
                FROM report r LEFT JOIN branch s ON s.id = r.start_branch
-               WHERE r.branch = ?1 AND r.confirms IS NULL
-               ORDER BY r.epoch, r.start_time_ns, r.uuid";
-    let mut statement = prepare(db, sql)?;
+               WHERE r.branch = ?1 AND r.confirms IS NULL AND {STANDS}
+               ORDER BY r.epoch, r.start_time_ns, r.uuid"
+    );
+    let mut statement = prepare(db, &sql)?;
     let mut rows = statement.query([row])?;
     let mut seen: HashMap<(u32, String), u64> = HashMap::new();
     let mut inherited = HashMap::new();
@@ -159,15 +163,19 @@ fn is_used(db: &Connection, project: &ProjectName, name: Use<'_>) -> SqlResult<b
     match name {
         Use::Benchmark(name) => {
             let Some(row) = name_row(db, "benchmark", project, name)? else { return Ok(false) };
-            let sql = "SELECT 1 FROM report r CROSS JOIN metric m ON m.report = r.id
-                       WHERE r.project = ?1 AND m.benchmark = ?2 LIMIT 1";
-            prepare(db, sql)?.exists([project, row])
+            let sql = format!(
+                "SELECT 1 FROM report r CROSS JOIN metric m ON m.report = r.id
+                 WHERE r.project = ?1 AND m.benchmark = ?2 AND {STANDS} LIMIT 1"
+            );
+            prepare(db, &sql)?.exists([project, row])
         }
         Use::Measure(slug) => {
-            let sql = "SELECT 1 FROM report r CROSS JOIN metric m ON m.report = r.id
-                       JOIN measure q ON q.id = m.measure
-                       WHERE r.project = ?1 AND q.slug = ?2 LIMIT 1";
-            prepare(db, sql)?.exists(params![project, slug])
+            let sql = format!(
+                "SELECT 1 FROM report r CROSS JOIN metric m ON m.report = r.id
+                 JOIN measure q ON q.id = m.measure
+                 WHERE r.project = ?1 AND q.slug = ?2 AND {STANDS} LIMIT 1"
+            );
+            prepare(db, &sql)?.exists(params![project, slug])
         }
     }
 }

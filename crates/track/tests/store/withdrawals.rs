@@ -58,7 +58,11 @@ fn a_withdrawn_report_is_nowhere() {
     assert_eq!(values.collect::<Vec<_>>(), [2.0]);
     let past = store.history(&report("main", 9, 1.0), HistoryLimits::NONE).expect("a history");
     assert_eq!(past.reports.iter().map(|r| r.uuid).collect::<Vec<_>>(), [middle.uuid]);
-    assert_eq!(past.series[0].points[0].repeats, Vec::<f64>::new(), "what confirmed it was withdrawn too");
+    assert_eq!(
+        past.series[0].points[0].repeats,
+        Vec::<f64>::new(),
+        "what confirmed it was withdrawn too"
+    );
     // Versions are counted without them.
     assert_eq!(store.version_number(middle.uuid).expect("read"), Some(0));
     let hash = first.hash.as_deref().expect("a commit");
@@ -150,4 +154,21 @@ fn files_from_before_there_were_withdrawals() {
     let name = std::path::Path::new("lines");
     let imported = temporary().store.import_from(text.as_bytes(), name).expect("imported");
     assert_eq!((imported.reports, imported.withdrawals), (3, 0));
+}
+
+#[test]
+fn a_server_counts_without_them() {
+    let mut temporary = temporary();
+    let [first, middle, _] = three();
+    temporary.insert([&first, &middle]);
+    let store = &mut temporary.store;
+    withdraw(store, &first);
+    let all = ReportFilter::default();
+    assert_eq!(store.report_count(&all).expect("counted"), 1);
+    let numbers = store.version_numbers(&project(), &branch("main")).expect("numbers");
+    assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [(middle.uuid, 0)]);
+    let is_used = |store: &Store| store.is_used(&project(), Use::Benchmark("a")).expect("read");
+    assert!(is_used(store));
+    withdraw(store, &middle);
+    assert!(!is_used(store));
 }
