@@ -12,6 +12,7 @@ mod human;
 mod key;
 mod native;
 mod request;
+mod whole;
 pub(crate) mod words;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -22,10 +23,11 @@ use ureq::http::{Method, Uri};
 pub use answer::{Answer, RemoteAlert};
 pub use comment::{html, markdown};
 pub use error::RemoteError;
-pub use human::human;
+pub use human::{human, links};
 pub use key::Key;
 pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
 pub use request::{is_for_bencher, request};
+pub use whole::{ExchangeFailure, Exchanged};
 
 use self::http::{Call, excerpt, is_loopback};
 use crate::model::{Report, Threshold};

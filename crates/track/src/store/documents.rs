@@ -158,6 +158,11 @@ impl Store {
         list().map_err(self.error("listing documents"))
     }
 
+    /// The document of an entry, as a line without a line feed.
+    pub fn line_of(&self, entry: Entry) -> Result<String, StoreError> {
+        line(&self.connection, entry).map_err(self.error("reading a document"))
+    }
+
     /// The project of a report, also of a withdrawn one.
     pub fn project_of_report(&self, report: Uuid) -> Result<Option<ProjectName>, StoreError> {
         let sql =
