@@ -5,6 +5,7 @@
 
 mod aarch64;
 mod demo;
+mod demo_serve;
 mod dist;
 mod docs;
 mod setup;
@@ -27,6 +28,8 @@ enum Task {
     Setup,
     /// Build wingbeat, profile the example target and draw its flame graph
     Demo,
+    /// Start a server with a year of made-up history, and print its address
+    DemoServe(demo_serve::DemoServeArgs),
     /// Compare wingbeat with the tools that one would use instead
     #[command(disable_help_flag = true)]
     Peers {
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
     let code = match Task::parse() {
         Task::Setup => setup::run().map(|()| ExitCode::SUCCESS),
         Task::Demo => demo::run(),
+        Task::DemoServe(args) => demo_serve::run(&args),
         Task::Peers { arguments } => peers(&arguments),
         Task::Aarch64 => aarch64::run(),
         Task::Walkthrough { update } => walkthrough::run(update),

@@ -1,16 +1,128 @@
 //! Pages for people: written here, with links between them, and forms. Only zooming needs a script.
+//!
+//! ```text
+//! address → visit, parameters → data → page
+//! ```
+//!
+//! - `visit`, `links`: who looks at which project, and the addresses of its pages. Names in them are readable.
+//! - `data`: what pages are made of, read from both databases.
+//! - `layout`, `parts`, `spark`: what pages have in common. `assets`: style and scripts.
+//! - The others: a page or two each.
+//!
+//! Each page of a project has two addresses, since the `bencher` client prints both: one for public projects
+//! and one for the others. `failure` turns errors into pages.
 
 mod accounts;
+mod alert;
+mod alerts;
+mod assets;
+mod badge;
+mod compare;
+mod data;
+pub(crate) mod failure;
+mod keys;
 mod layout;
+mod links;
+mod parts;
+mod plot;
 mod projects;
+mod report;
+mod reports;
+mod series;
+mod settings;
+mod spark;
+mod things;
+mod thresholds;
+mod visit;
 
-use axum::{http::Method, routing::get};
+use axum::{
+    handler::Handler,
+    http::Method,
+    routing::{MethodRouter, get, post},
+};
 
-use crate::access::{Right, Route};
+use crate::{
+    App,
+    access::{Right, Route},
+};
+
+/// Both addresses of a page of a project.
+macro_rules! both {
+    ($tail:literal) => {
+        [concat!("/perf/{project}", $tail), concat!("/console/projects/{project}", $tail)]
+    };
+}
 
 /// All pages.
 pub fn routes() -> Vec<Route> {
-    let mut routes = vec![Route::page(Method::GET, "/", Right::Open, get(projects::list))];
+    let mut routes = vec![
+        Route::page(Method::GET, "/", Right::Open, get(projects::list)),
+        Route::page(Method::GET, "/perf", Right::Open, get(projects::list)),
+        Route::page(Method::GET, "/console/projects", Right::Open, get(projects::list)),
+        Route::page(Method::GET, "/assets/{name}", Right::Open, get(assets::serve)),
+        // The plot's address in the client's private links.
+        Route::page(Method::GET, "/console/projects/{project}/perf", Right::Read, get(plot::show)),
+    ];
+    read(&mut routes, both!(""), series::show);
+    read(&mut routes, both!("/plot"), plot::show);
+    read(&mut routes, both!("/embed"), plot::embed);
+    read(&mut routes, both!("/badge.svg"), badge::show);
+    read(&mut routes, both!("/reports"), reports::list);
+    read(&mut routes, both!("/reports/{report}"), report::show);
+    read(&mut routes, both!("/compare"), compare::ask);
+    read(&mut routes, both!("/compare/{sides}"), compare::show);
+    read(&mut routes, both!("/alerts"), alerts::list);
+    read(&mut routes, both!("/alerts/{alert}"), alert::show);
+    read(&mut routes, both!("/benchmarks"), things::benchmarks);
+    read(&mut routes, both!("/benchmarks/{name}"), things::benchmark);
+    read(&mut routes, both!("/measures"), things::measures);
+    read(&mut routes, both!("/measures/{name}"), things::measure);
+    read(&mut routes, both!("/branches"), things::branches);
+    read(&mut routes, both!("/branches/{name}"), things::branch);
+    read(&mut routes, both!("/testbeds"), things::testbeds);
+    read(&mut routes, both!("/testbeds/{name}"), things::testbed);
+    write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
+    write(&mut routes, both!("/alerts/{alert}"), Right::Write, alerts::settle);
+    read(&mut routes, both!("/thresholds"), thresholds::list);
+    read(&mut routes, both!("/thresholds/{threshold}"), thresholds::show);
+    for path in both!("/thresholds/add") {
+        routes.push(Route::page(Method::GET, path, Right::Write, get(thresholds::add)));
+    }
+    write(&mut routes, both!("/benchmarks/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/measures/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/branches/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/testbeds/{name}"), Right::Write, things::change);
+    write(&mut routes, both!("/thresholds"), Right::Write, thresholds::create);
+    write(&mut routes, both!("/thresholds/{threshold}"), Right::Write, thresholds::change);
+    let manage = Right::Manage;
+    write(&mut routes, both!("/thresholds/{threshold}/remove"), manage, thresholds::remove);
+    let managed =
+        |page: MethodRouter<App>| move |path| Route::page(Method::GET, path, manage, page.clone());
+    routes.extend(both!("/settings").map(managed(get(settings::show))));
+    routes.extend(both!("/keys").map(managed(get(keys::list))));
+    write(&mut routes, both!("/settings"), manage, settings::save);
+    write(&mut routes, both!("/keys"), manage, keys::create);
+    write(&mut routes, both!("/keys/{key}/revoke"), manage, keys::revoke);
     routes.extend(accounts::routes());
     routes
+}
+
+/// A page that whoever may see the project sees.
+fn read<H, T>(routes: &mut Vec<Route>, paths: [&'static str; 2], page: H)
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    let route = |path| Route::page(Method::GET, path, Right::Read, get(page.clone()));
+    routes.extend(paths.map(route));
+}
+
+/// What a form is sent to.
+fn write<H, T>(routes: &mut Vec<Route>, paths: [&'static str; 2], right: Right, action: H)
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    let route = |path| Route::page(Method::POST, path, right, post(action.clone()));
+    routes.extend(paths.map(route));
 }

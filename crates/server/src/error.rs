@@ -61,12 +61,15 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        // For who shows it otherwise: to people it is a page.
+        let error = self.clone();
         let Self { status, message } = self;
         let body = ErrorBody { request_id: request_id::current(), error_code: None, message };
         if status.is_server_error() {
             tracing::error!(request_id = %body.request_id, %status, "{}", body.message);
         }
         let mut response = (status, Json(body)).into_response();
+        response.extensions_mut().insert(error);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -63,6 +63,7 @@ pub fn router(app: &App) -> Router {
             let message = "the server failed in an unforeseen way; its log has more";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }))
+        .layer(middleware::from_fn(console::failure::as_pages))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone())
 }

@@ -19,6 +19,6 @@ mod thin;
 mod words;
 
 pub use chart::{CHART_LINES_MAX, Chart, Dot, Line, Panel, Rank, Stamp, Step};
-pub use html::html;
-pub use svg::svg;
+pub use html::{Figures, SCRIPT, TOOLS, html};
+pub use svg::{STYLE, svg};
 pub use terminal::terminal;

@@ -7,10 +7,10 @@ use wingbeat_ebpf_build::Toolchain;
 use super::{
     plan::{LINKER_VERSION, Step},
     probe::{linker_root, runner_root, runs},
-    tools::RUNNER_VERSION,
+    tools::{DRIVER_FOLDER, RUNNER_VERSION},
 };
 use wingbeat_steps::{
-    command::{Failure, Rights, cargo, run_logged},
+    command::{Failure, Rights, cargo, repository, run_logged},
     folders,
 };
 
@@ -28,6 +28,7 @@ pub(super) fn describe(step: &Step) -> String {
         Step::BuildRunner => {
             format!("gungraun-runner {RUNNER_VERSION} (built from source, a minute or two)")
         }
+        Step::FetchDriver => format!("npm packages of {DRIVER_FOLDER}"),
     }
 }
 
@@ -63,6 +64,12 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
             &runner_root(),
             log,
         ),
+        Step::FetchDriver => {
+            // Nothing of the package runs while it is installed, and it fetches no browser of its own.
+            let mut npm = Command::new("npm");
+            npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            run_logged(npm.current_dir(repository().join(DRIVER_FOLDER)), log)
+        }
     }
 }
 

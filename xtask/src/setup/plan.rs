@@ -117,6 +117,8 @@ pub(crate) enum Step {
     },
     /// Build the runner of the benchmarks that count instructions.
     BuildRunner,
+    /// Fetch what drives the browser in tests of the server's console.
+    FetchDriver,
 }
 
 impl Step {

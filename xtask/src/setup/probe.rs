@@ -12,9 +12,9 @@ use wingbeat_ebpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 use super::{
     apt,
     plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES, is_new_enough},
-    tools::{Found, RUNNER_VERSION, TOOLS, Tool},
+    tools::{DRIVER_FOLDER, Found, RUNNER_VERSION, TOOLS, Tool},
 };
-use wingbeat_steps::command::{Rights, find_program, output_of};
+use wingbeat_steps::command::{Rights, find_program, output_of, repository};
 
 /// Looks at everything. Takes a second or two, most of it apt's.
 pub(super) fn machine() -> Machine {
@@ -53,7 +53,25 @@ pub(super) fn linker_root(llvm: u32) -> PathBuf {
 
 /// The tools beside the toolchain: takes some milliseconds.
 pub(super) fn tools() -> Found {
-    Found { runner: runs(&runner()), ..programs(&TOOLS) }
+    Found { runner: runs(&runner()), driver: has_driver(), ..programs(&TOOLS) }
+}
+
+/// Whether the npm packages of the tests in a browser are those of the lock file.
+fn has_driver() -> bool {
+    let folder = repository().join(DRIVER_FOLDER);
+    let read = |path: &str| fs::read_to_string(folder.join(path)).ok();
+    let version = |text: String| {
+        let lines = text.lines().map(|line| line.trim().trim_end_matches(',').to_owned());
+        lines
+            .skip_while(|line| !line.contains("playwright-core\""))
+            .find(|line| line.starts_with("\"version\""))
+    };
+    let locked = read("package-lock.json").and_then(|text| {
+        let packages = text.split_once("\"node_modules/playwright-core\"")?.1.to_owned();
+        version(format!("playwright-core\"\n{packages}"))
+    });
+    locked.is_some()
+        && locked == read("node_modules/playwright-core/package.json").and_then(version)
 }
 
 /// Those of other programs that are missing. They have nothing to do with the runner.
@@ -61,6 +79,7 @@ pub(super) fn programs(needed: &[Tool]) -> Found {
     Found {
         missing: needed.iter().copied().filter(|tool| find_program(tool.name).is_none()).collect(),
         runner: true,
+        driver: true,
         installs: find_program("apt-get").is_some() && Rights::now() != Rights::None,
     }
 }

@@ -10,6 +10,9 @@ use super::plan::{History, Step};
 /// library `gungraun`: a test compares with what `examples/fun-xdp` asks for.
 pub(super) const RUNNER_VERSION: &str = "0.20.0";
 
+/// Where the npm packages of the tests in a browser are.
+pub(super) const DRIVER_FOLDER: &str = "crates/server/tests/browser";
+
 /// A program that the distribution has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tool {
@@ -21,10 +24,12 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 5] = [
+pub(super) const TOOLS: [Tool; 7] = [
+    Tool { name: "chromium", package: "chromium", purpose: "tests of the server's pages" },
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
+    Tool { name: "npm", package: "npm", purpose: "tests of the server's pages" },
     Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
     Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
 ];
@@ -36,6 +41,8 @@ pub(super) struct Found {
     pub(super) missing: Vec<Tool>,
     /// Whether our runner is built and runs.
     pub(super) runner: bool,
+    /// Whether what drives the browser is there.
+    pub(super) driver: bool,
     /// Whether packages can be installed: there is apt-get, and we are root or have sudo.
     pub(super) installs: bool,
 }
@@ -43,7 +50,7 @@ pub(super) struct Found {
 impl Found {
     /// Whether there is nothing to do.
     pub(super) fn is_complete(&self) -> bool {
-        self.missing.is_empty() && self.runner
+        self.missing.is_empty() && self.runner && self.driver
     }
 }
 
@@ -61,6 +68,11 @@ pub(super) fn next(found: &Found, history: &History) -> Option<Step> {
             return Some(Step::AptUpdate);
         }
     }
+    let has_npm = found.missing.iter().all(|tool| tool.name != "npm");
+    let fetch = Step::FetchDriver;
+    if !found.driver && has_npm && !tried(&fetch) {
+        return Some(fetch);
+    }
     Some(Step::BuildRunner).filter(|step| !found.runner && !tried(step))
 }
 
@@ -72,7 +84,11 @@ pub(super) fn losses(found: &Found) -> Vec<String> {
     let runner = format!(
         "gungraun-runner {RUNNER_VERSION}, for benchmarks that count instructions; its build failed"
     );
-    tools.chain((!found.runner).then_some(runner)).collect()
+    let driver = format!(
+        "playwright-core, for tests of the server's pages; in {DRIVER_FOLDER}, run `npm ci`"
+    );
+    let parts = [(!found.runner).then_some(runner), (!found.driver).then_some(driver)];
+    tools.chain(parts.into_iter().flatten()).collect()
 }
 
 #[cfg(test)]
@@ -86,7 +102,7 @@ mod tests {
     }
 
     fn nothing() -> Found {
-        Found { missing: TOOLS.to_vec(), runner: false, installs: true }
+        Found { missing: TOOLS.to_vec(), runner: false, driver: true, installs: true }
     }
 
     #[track_caller]
@@ -101,17 +117,30 @@ mod tests {
     #[test]
     fn only_what_is_missing_is_installed() {
         let [.., valgrind] = TOOLS;
-        check(&nothing(), &[], Some(install("clang golang-go iproute2 musl-tools valgrind")));
+        check(
+            &nothing(),
+            &[],
+            Some(install("chromium clang golang-go iproute2 npm musl-tools valgrind")),
+        );
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
         check(&Found { missing: Vec::new(), ..nothing() }, &[], Some(Step::BuildRunner));
-        let complete = Found { missing: Vec::new(), runner: true, installs: true };
+        let complete = Found { missing: Vec::new(), runner: true, driver: true, installs: true };
         assert!(complete.is_complete());
         check(&complete, &[], None);
     }
 
     #[test]
+    fn the_driver_needs_npm() {
+        let [_, _, _, _, npm, ..] = TOOLS;
+        let without = |missing| Found { missing, runner: true, driver: false, installs: false };
+        check(&without(Vec::new()), &[], Some(Step::FetchDriver));
+        check(&without(vec![npm]), &[], None);
+        check(&without(Vec::new()), &[(Step::FetchDriver, false)], None);
+    }
+
+    #[test]
     fn stale_lists_are_fetched_once() {
-        let packages = || install("clang golang-go iproute2 musl-tools valgrind");
+        let packages = || install("chromium clang golang-go iproute2 npm musl-tools valgrind");
         let failed = (packages(), false);
         let fetched = (Step::AptUpdate, true);
         check(&nothing(), slice::from_ref(&failed), Some(Step::AptUpdate));
@@ -129,18 +158,22 @@ mod tests {
         // The package is there, and the program is not.
         check(
             &nothing(),
-            &[(install("clang golang-go iproute2 musl-tools valgrind"), true), runner_failed],
+            &[
+                (install("chromium clang golang-go iproute2 npm musl-tools valgrind"), true),
+                runner_failed,
+            ],
             None,
         );
     }
 
     #[test]
     fn losses_say_what_does_not_work() {
-        let lines = losses(&Found { missing: vec![TOOLS[4]], runner: true, installs: false });
+        let lines =
+            losses(&Found { missing: vec![TOOLS[6]], runner: true, driver: true, installs: false });
         let expected = "valgrind, for benchmarks that count instructions; as root, run \
                         `apt-get install valgrind`";
         assert_eq!(lines, [expected]);
-        assert_eq!(losses(&nothing()).len(), 6);
+        assert_eq!(losses(&nothing()).len(), 8);
         assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
     }
 

@@ -1,19 +1,188 @@
-//! What all pages have in common.
+//! What all pages have in common: head, navigation, and a frame for the content.
 
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
 use maud::{DOCTYPE, Markup, html};
 
-/// A page with a title and its content.
+use super::{assets::Asset, links::encoded, visit::Visit};
+use crate::access::{Caller, Right, Role};
+
+/// What other sites may show within theirs. All other pages have the headers that the service sets.
+const EMBEDDED_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+     img-src 'self' data:; base-uri 'none'; frame-ancestors *";
+
+/// A page: markup with its headers.
+#[derive(Debug)]
+pub(super) struct Page {
+    markup: Markup,
+    status: StatusCode,
+    /// Instead of the usual one.
+    policy: Option<&'static str>,
+    has_secrets: bool,
+}
+
+/// A page of no project, without who asks for it.
 pub(super) fn page(title: &str, content: &Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · wingbeat" }
+    Page::of_failure(title, content).markup
+}
+
+/// The parts of a project, as its navigation names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tab {
+    Series,
+    Plot,
+    Reports,
+    Compare,
+    Alerts,
+    Thresholds,
+    Names,
+    Settings,
+}
+
+const TABS: [(Tab, &str, &str); 8] = [
+    (Tab::Series, "", "Series"),
+    (Tab::Plot, "/plot", "Plot"),
+    (Tab::Reports, "/reports", "Reports"),
+    (Tab::Compare, "/compare", "Compare"),
+    (Tab::Alerts, "/alerts", "Alerts"),
+    (Tab::Thresholds, "/thresholds", "Thresholds"),
+    (Tab::Names, "/benchmarks", "Names"),
+    (Tab::Settings, "/settings", "Settings"),
+];
+
+impl Page {
+    /// A page of no project.
+    pub(super) fn of_server(caller: &Caller, address: &str, title: &str, content: &Markup) -> Self {
+        let head = html! { (crumbs(None)) (account(caller, address)) };
+        Self::with(title, &[], &html! { (header(&head)) main id="content" { (content) } })
+    }
+
+    /// A page of no project, without who asks for it: an error, or a sign-in.
+    pub(super) fn of_failure(title: &str, content: &Markup) -> Self {
+        Self::with(title, &[], &html! { (header(&crumbs(None))) main id="content" { (content) } })
+    }
+
+    /// A page of a project.
+    pub(super) fn of(
+        visit: &Visit,
+        tab: Tab,
+        title: &str,
+        scripts: &[Asset],
+        content: &Markup,
+    ) -> Self {
+        let address = visit.uri.path_and_query().map_or("/", |it| it.as_str());
+        let head = html! {
+            (crumbs(Some((&visit.project.name, &visit.base))))
+            (account(&visit.caller, address))
+        };
+        let title = format!("{title} · {}", visit.project.name);
+        let body = html! { (header(&head)) (tabs(visit, tab)) main id="content" { (content) } };
+        Self::with(&title, scripts, &body)
+    }
+
+    /// A page without navigation that other sites may show.
+    pub(super) fn embedded(title: &str, scripts: &[Asset], content: &Markup) -> Self {
+        let body = html! { main id="content" class="embedded" { (content) } };
+        Self { policy: Some(EMBEDDED_POLICY), ..Self::with(title, scripts, &body) }
+    }
+
+    /// The same with another status.
+    pub(super) fn status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// The same, which no cache keeps: secrets stand in it.
+    pub(super) fn kept_by_no_cache(self) -> Self {
+        Self { has_secrets: true, ..self }
+    }
+
+    fn with(title: &str, scripts: &[Asset], body: &Markup) -> Self {
+        let markup = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) " · wingbeat" }
+                    link rel="icon" type="image/svg+xml" href=(Asset::Icon.address());
+                    link rel="stylesheet" href=(Asset::Style.address());
+                    @for script in scripts { script type="module" src=(script.address()) {} }
+                }
+                body { a class="skip" href="#content" { "To the content" } (body) }
             }
-            body { main { (content) } }
+        };
+        Self { markup, status: StatusCode::OK, policy: None, has_secrets: false }
+    }
+}
+
+impl IntoResponse for Page {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.markup).into_response();
+        if let Some(policy) = self.policy {
+            let policy = HeaderValue::from_static(policy);
+            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         }
+        if self.has_secrets {
+            let value = HeaderValue::from_static("no-store");
+            response.headers_mut().insert(header::CACHE_CONTROL, value);
+        }
+        response
+    }
+}
+
+fn header(content: &Markup) -> Markup {
+    html! { header class="top" { (content) } }
+}
+
+fn crumbs(project: Option<(&str, &str)>) -> Markup {
+    html! {
+        nav class="crumbs" aria-label="Place" {
+            a class="brand" href="/" {
+                img src=(Asset::Icon.address()) alt="" width="20" height="20";
+                "wingbeat"
+            }
+            @if let Some((name, base)) = project {
+                span class="quiet" aria-hidden="true" { "/" }
+                a class="name" href=(base) { bdi { (name) } }
+            }
+        }
+    }
+}
+
+fn account(caller: &Caller, address: &str) -> Markup {
+    html! {
+        nav class="account" aria-label="Account" {
+            @match caller {
+                Caller::User { role, .. } => {
+                    span class="quiet role" { "signed in as " (word(*role)) }
+                    a href="/console/account" { "Account" }
+                    form method="post" action="/auth/logout" { button class="link" { "Sign out" } }
+                }
+                _ => a href={ "/auth/login?next=" (encoded(address)) } { "Sign in" }
+            }
+        }
+    }
+}
+
+fn tabs(visit: &Visit, current: Tab) -> Markup {
+    let is_shown = |tab: Tab| tab != Tab::Settings || visit.may(Right::Manage);
+    html! {
+        nav class="tabs" aria-label="Project" {
+            @for (tab, path, name) in TABS.iter().filter(|(tab, ..)| is_shown(*tab)) {
+                @let current = (*tab == current).then_some("page");
+                a href={ (visit.base) (path) } aria-current=[current] { (name) }
+            }
+        }
+    }
+}
+
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Reader => "reader",
+        Role::Member => "member",
+        Role::Admin => "admin",
     }
 }

@@ -1,28 +1,109 @@
 //! The list of projects.
 
-use axum::{Extension, extract::State};
+use axum::{Extension, extract::State, http::Uri};
 use maud::{Markup, html};
+use wingbeat_text::{grouped, plural};
+use wingbeat_track::{
+    model::AlertStatus,
+    store::{AlertFilter, ReportFilter, ReportSummary},
+};
 
-use super::layout::page;
+use super::{
+    layout::Page,
+    links::encoded,
+    parts::{commit, moment, name},
+};
 use crate::{
     ApiError, App,
     access::{Caller, Right},
-    storage::StorageError,
+    registry::{Project, Visibility},
+    storage::Databases,
 };
+
+/// Alerts that are counted at most.
+const ALERTS_MAX: usize = 1000;
+
+/// A project as the list shows it.
+struct Entry {
+    project: Project,
+    newest: Option<ReportSummary>,
+    alerts: usize,
+}
 
 pub(super) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-) -> Result<Markup, ApiError> {
-    let read =
-        app.storage.read(|databases| databases.registry.projects().map_err(StorageError::from));
-    let projects = read.await?;
-    let visible = projects.iter().filter(|project| caller.has(Right::Read, Some(project)));
-    Ok(page(
-        "Projects",
-        &html! {
-            h1 { "Projects" }
-            ul { @for project in visible { li { (project.name) } } }
-        },
-    ))
+    uri: Uri,
+) -> Result<Page, ApiError> {
+    let looker = caller.clone();
+    let read = app.storage.read(move |databases| {
+        let projects = databases.registry.projects().map_err(crate::storage::StorageError::from)?;
+        let visible = projects.into_iter().filter(|project| looker.has(Right::Read, Some(project)));
+        visible.map(|project| entry(databases, project)).collect::<Result<Vec<_>, ApiError>>()
+    });
+    let entries = read.await?;
+    let content = html! {
+        h1 { "Projects" }
+        @if entries.is_empty() { (empty(&app, &caller)) } @else { (table(&entries)) }
+    };
+    Ok(Page::of_server(&caller, uri.path(), "Projects", &content))
+}
+
+fn entry(databases: &Databases, project: Project) -> Result<Entry, ApiError> {
+    let reports = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+    let newest = databases.results.reports(&reports, 1)?.pop();
+    let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+    let alerts = databases.results.alerts(&active, ALERTS_MAX)?.len();
+    Ok(Entry { project, newest, alerts })
+}
+
+fn empty(app: &App, caller: &Caller) -> Markup {
+    let url = &app.settings.public_url;
+    html! {
+        @if *caller == Caller::Anonymous {
+            p { "There is no project that everybody may see. " a href="/auth/login" { "Sign in" }
+                " to see the others." }
+        } @else {
+            p { "There is no project yet. The first results make one:" }
+            pre { code { "bencher run --host " (url) " --project NAME --key KEY 'cargo bench'" } }
+        }
+    }
+}
+
+fn table(entries: &[Entry]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Projects" {
+            table {
+                thead { tr {
+                    th { "Project" } th { "Newest report" } th { "Branch" } th { "Commit" }
+                    th class="number" { "Active alerts" } th { "Seen by" }
+                } }
+                tbody {
+                    @for Entry { project, newest, alerts } in entries {
+                        @let base = format!("/perf/{}", encoded(project.slug.as_str()));
+                        tr {
+                            th scope="row" { a href=(base) { (name(&project.name)) } }
+                            @if let Some(report) = newest {
+                                td { a href={ (base) "/reports/" (report.uuid) } { (moment(report.start_time)) } }
+                                td { (name(report.branch.as_str())) }
+                                td { (commit(report.hash.as_deref(), project.url.as_deref())) }
+                            } @else {
+                                td colspan="3" class="quiet" { "no reports yet" }
+                            }
+                            td class="number" {
+                                @if *alerts > 0 {
+                                    a class="bad" href={ (base) "/alerts" }
+                                        aria-label=(plural(*alerts, "active alert")) { (grouped(*alerts)) }
+                                } @else { span class="quiet" { "0" } }
+                            }
+                            td { (match project.visibility {
+                                Visibility::Public => "everybody",
+                                Visibility::Internal => "users",
+                            }) }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::{cmp::Reverse, collections::HashMap};
 
 use serde::Serialize;
 use time::OffsetDateTime;
+use uuid::Uuid;
 use wingbeat_stats::changes;
 use wingbeat_text::grouped;
 
@@ -29,6 +30,8 @@ pub struct Chart {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stamp {
+    #[serde(skip)]
+    pub report: Uuid,
     #[serde(rename = "start_time", with = "time::serde::rfc3339")]
     pub time: OffsetDateTime,
     pub hash: Option<String>,
@@ -268,6 +271,7 @@ impl Stamps {
             let news = last.map_or_else(Vec::new, |last| report.environment.changes_since(last));
             stamps.places[index] = stamps.all.len();
             stamps.all.push(Stamp {
+                report: report.uuid,
                 time: report.start_time,
                 hash: report.hash.clone(),
                 branch: report.branch.clone(),

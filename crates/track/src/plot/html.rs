@@ -15,21 +15,64 @@ use super::{
 use crate::output::escaped;
 
 /// What draws, what finds, and what reacts.
-const SCRIPT: &str =
+pub const SCRIPT: &str =
     concat!(include_str!("draw.js"), include_str!("look.js"), include_str!("page.js"));
 
 const PAGE_STYLE: &str = include_str!("page.css");
 
 const PICTURES: usize = 20;
 
+/// The parts of a page with charts. All but the texts is markup.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figures {
+    pub summary: String,
+    /// What comes first.
+    pub order: String,
+    /// What the signs mean, as a picture.
+    pub key: String,
+    /// The contents of a `figure` for each panel: a picture, or words where there are many.
+    pub figures: Vec<String>,
+    /// What is told below.
+    pub footer: Vec<String>,
+    /// What the script draws from: JSON that may stand in a `script` element.
+    pub data: String,
+}
+
+impl Figures {
+    pub fn of(chart: &Chart) -> Result<Self, serde_json::Error> {
+        let layout = Layout::of(chart);
+        let notes = svg::notes(chart);
+        let colours = chart.colours();
+        let data = Data::of(chart, &layout, &colours, &notes, PICTURES);
+        let figure = |(index, panel): (usize, &Panel)| match index < PICTURES {
+            true => svg::figure(chart, &layout, index, &colours[index], &notes),
+            false => caption(panel),
+        };
+        Ok(Self {
+            summary: svg::summary(chart),
+            order: order(chart),
+            key: format!(
+                "<svg class=\"wingbeat\" viewBox=\"0 0 {WIDTH} 24\" role=\"img\" aria-label=\"Key\">\n{}</svg>",
+                svg::signs(chart, 12.0)
+            ),
+            figures: chart.panels.iter().enumerate().map(figure).collect(),
+            footer: svg::footer(chart, &notes),
+            // A "<" in a name must not end the script.
+            data: serde_json::to_string(&data)?.replace('<', "\\u003c"),
+        })
+    }
+}
+
+/// What is there when the script is: search and help.
+pub const TOOLS: &str = "<div id=\"tools\" hidden><input type=\"search\" id=\"search\" \
+    placeholder=\"Benchmark, measure, branch ( / )\" aria-label=\"Search\">\
+    <span id=\"found\" role=\"status\"></span><button id=\"reset\" disabled>Show all reports</button>\
+    <span>Drag, or Ctrl and wheel, to zoom; Esc shows all. Keys: Tab to a chart, arrows through its \
+    values, + and − zoom.</span></div>";
+
 /// Draws a chart as a page. The same chart gives the same bytes.
 pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
-    let layout = Layout::of(chart);
-    let notes = svg::notes(chart);
-    let colours = chart.colours();
-    // A "<" in a name must not end the script.
-    let data = Data::of(chart, &layout, &colours, &notes, PICTURES);
-    let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
+    let parts = Figures::of(chart)?;
     let title = escaped(&chart.title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -37,37 +80,26 @@ pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
          style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-         <style>\n{PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<p>{}</p>\n<p>{}</p>\n",
-        escaped(&svg::summary(chart)),
-        order(chart)
+         <style>\n{PAGE_STYLE}{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n<p>{}</p>\n<p>{}</p>\n\
+         {}\n{TOOLS}\n<main>\n",
+        escaped(&parts.summary),
+        parts.order,
+        parts.key
     );
     // Writing into a string does not fail, here and below.
-    let _ = write!(
-        out,
-        "<svg class=\"wingbeat\" viewBox=\"0 0 {WIDTH} 24\" role=\"img\" aria-label=\"Key\">\n{}</svg>\n\
-         <div id=\"tools\" hidden><input type=\"search\" id=\"search\" \
-         placeholder=\"Benchmark, measure, branch ( / )\" aria-label=\"Search\">\
-         <span id=\"found\" role=\"status\"></span><button id=\"reset\" disabled>Show all reports</button>\
-         <span>Drag, or Ctrl and wheel, to zoom; Esc shows all. Keys: Tab to a chart, arrows through its \
-         values, + and − zoom.</span></div>\n<main>\n",
-        svg::signs(chart, 12.0)
-    );
-    for (index, panel) in chart.panels.iter().enumerate() {
-        let content = match index < PICTURES {
-            true => svg::figure(chart, &layout, index, &colours[index], &notes),
-            false => caption(panel),
-        };
-        let _ = writeln!(out, "<figure>{content}</figure>");
+    for figure in &parts.figures {
+        let _ = writeln!(out, "<figure>{figure}</figure>");
     }
     out.push_str("</main>\n");
-    for line in svg::footer(chart, &notes) {
-        let _ = writeln!(out, "<p>{}</p>", escaped(&line));
+    for line in &parts.footer {
+        let _ = writeln!(out, "<p>{}</p>", escaped(line));
     }
     let _ = write!(
         out,
         "<div id=\"tip\" role=\"status\" hidden></div>\n\
-         <script type=\"application/json\" id=\"data\">{data}</script>\n\
-         <script>\n\"use strict\";\n(() => {{\n{SCRIPT}}})();\n</script>\n</body>\n</html>\n"
+         <script type=\"application/json\" id=\"data\">{}</script>\n\
+         <script>\n\"use strict\";\n(() => {{\n{SCRIPT}}})();\n</script>\n</body>\n</html>\n",
+        parts.data
     );
     Ok(out)
 }

@@ -5,6 +5,8 @@ const figures = [...document.querySelectorAll("figure")];
 const [tools, search, found, reset, tip] = ["tools", "search", "found", "reset", "tip"].map((id) => document.getElementById(id));
 const all = [-0.5, data.stamps.length - 0.5], right = data.left + data.width;
 let range = all, cursor = null, drag = null;
+// What a page does besides when another range is shown: none of it if all is.
+let told = () => {};
 // The range that each chart is drawn for. Those of the file show all.
 const drawn = new Map(figures.map((_, index) => [index, all]).slice(0, data.pictures));
 const near = new Set();
@@ -44,6 +46,7 @@ function show([low, high]) {
   reset.disabled = range === all;
   hide();
   for (const index of near) draw(index);
+  told(range === all ? null : range);
 }
 function zoom(factor, centre) {
   show([centre - (centre - range[0]) * factor, centre + (range[1] - centre) * factor]);
@@ -140,7 +143,8 @@ main.addEventListener("keydown", (event) => {
 });
 main.addEventListener("focusout", hide);
 addEventListener("keydown", (event) => {
-  if (event.key === "/" && event.target !== search) event.preventDefault(), search.focus();
+  const isTyping = event.target === search || event.target.matches?.("input, select, textarea");
+  if (event.key === "/" && !isTyping) event.preventDefault(), search.focus();
   if (event.key !== "Escape") return;
   drag = null;
   show(all);

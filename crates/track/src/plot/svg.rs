@@ -18,7 +18,7 @@ use crate::{model::AlertStatus, output::escaped};
 pub(super) use self::frame::{label, name};
 
 /// Colours and fonts, also of the page.
-pub(super) const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("style.css");
 
 /// Changes of the environment that are told below the picture, the newest.
 const NOTES_MAX: usize = 12;

@@ -22,6 +22,7 @@ impl Dice {
 pub(crate) fn stamps(count: usize, apart: Duration) -> Vec<Stamp> {
     let first = OffsetDateTime::from_unix_timestamp(1_795_298_672).expect("a time");
     let stamp = |index: usize| Stamp {
+        report: uuid::Uuid::from_u128(index as u128),
         time: first + apart * i32::try_from(index).expect("few"),
         hash: Some(format!("{:016x}", 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(index as u64 + 1))),
         branch: "main".parse().expect("a name"),

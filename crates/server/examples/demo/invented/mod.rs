@@ -1,0 +1,101 @@
+//! Projects with made-up histories: the demonstration has one, and the tests in a browser have more.
+
+mod history;
+mod hostile;
+mod judge;
+
+use std::error::Error;
+
+use time::{Duration, OffsetDateTime};
+use wingbeat_server::{
+    App,
+    access::{digest, random_text},
+    registry::{Kind, NewProject, NewThing, Project, Visibility},
+    storage::{Databases, StorageError},
+};
+use wingbeat_track::model::{BenchmarkName, ProjectName, Report, Slug};
+
+/// Makes the article's project with so many days of history.
+pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> {
+    let now = OffsetDateTime::now_utc();
+    let url = Some("https://github.com/example/fun-xdp");
+    fill(app, "fun-xdp", "fun-xdp", url, |project| history::reports(project, now, days)).await
+}
+
+/// Makes a project whose names attack pages, as `hostile`, and one with reports of 5,000 metrics, as `large`.
+pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
+    let now = OffsetDateTime::now_utc();
+    let hostile = |project: &ProjectName| hostile::reports(project, now);
+    fill(app, hostile::PROJECT, "hostile", Some("javascript:alert(3)//"), hostile).await?;
+    fill(app, "large", "large", None, |project| hostile::large(project, now)).await
+}
+
+/// The address at which the first admin chooses a password.
+pub(crate) async fn invitation(app: &App) -> Result<String, Box<dyn Error>> {
+    let secret = random_text()?;
+    let hash = digest(&secret);
+    let make = move |databases: &mut Databases| {
+        let now = OffsetDateTime::now_utc();
+        let invite = databases.registry.create_invite(None, &hash, now, now + Duration::days(1));
+        invite.map_err(StorageError::from)
+    };
+    app.storage.write(make).await?;
+    Ok(format!("{}/auth/invite/{secret}", app.settings.public_url))
+}
+
+/// Makes a project and judges its reports one after the other, as if they had come so.
+async fn fill(
+    app: &App,
+    name: &str,
+    slug: &str,
+    url: Option<&str>,
+    reports: impl FnOnce(&ProjectName) -> Vec<Report>,
+) -> Result<(), Box<dyn Error>> {
+    let new = NewProject {
+        name: ProjectName::new(name)?,
+        slug: Some(Slug::of(slug)),
+        url: url.map(str::to_owned),
+        visibility: Visibility::Public,
+    };
+    let make = move |databases: &mut Databases| {
+        let now = OffsetDateTime::now_utc();
+        databases.registry.create_project(&new, now).map_err(StorageError::from)
+    };
+    let project = app.storage.write(make).await?;
+    for report in reports(&project.stored) {
+        let judge = move |databases: &mut Databases| {
+            judge::store(&mut databases.results, report).map_err(StorageError::from)
+        };
+        app.storage.write(judge).await?;
+    }
+    name_all(app, &project).await?;
+    let settle = move |databases: &mut Databases| {
+        judge::settle_old(&mut databases.results, &project.stored).map_err(StorageError::from)
+    };
+    Ok(app.storage.write(settle).await?)
+}
+
+/// Gives UUIDs to all that the results of a project name, as the server does when results come in.
+async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
+    let project = project.clone();
+    let name = move |databases: &mut Databases| {
+        let known = databases.results.known(&project.stored)?;
+        let text = |names: &[BenchmarkName]| names.iter().map(ToString::to_string).collect();
+        let all: [(Kind, Vec<String>); 4] = [
+            (Kind::Branch, known.branches.iter().map(ToString::to_string).collect()),
+            (Kind::Testbed, known.testbeds.iter().map(ToString::to_string).collect()),
+            (Kind::Benchmark, text(&known.benchmarks)),
+            (Kind::Measure, known.measures.iter().map(ToString::to_string).collect()),
+        ];
+        for (kind, names) in all {
+            for name in names {
+                let new = NewThing { name: &name, slug: None, units: None };
+                let now = OffsetDateTime::now_utc();
+                // A name that is taken is there already.
+                let _ = databases.registry.create_thing(project.id, kind, &new, now)?;
+            }
+        }
+        Ok::<_, StorageError>(())
+    };
+    Ok(app.storage.write(name).await?)
+}

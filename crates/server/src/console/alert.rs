@@ -1,0 +1,203 @@
+//! One alert: what crossed which limit, since when, what came with it, and what is to become of it.
+
+use axum::extract::Path;
+use maud::{Markup, html};
+use uuid::Uuid;
+use wingbeat_track::{
+    model::AlertStatus,
+    model::PastReport,
+    plot::Chart,
+    store::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, StoredAlert},
+};
+
+use super::{
+    alerts::{ALERTS_MAX, change, limit, side, status_tag, table},
+    assets::Asset,
+    layout::{Page, Tab},
+    links::Params,
+    parts::{Tone, commit, moment, name, percent},
+    plot::figures,
+    visit::Visit,
+};
+use crate::{ApiError, access::Right};
+
+/// Reports around the alert that are drawn.
+const REPORTS_MAX: usize = 120;
+
+/// An alert with what belongs to it.
+pub(super) struct Found {
+    alert: StoredAlert,
+    reason: String,
+    others: Vec<StoredAlert>,
+    before: Option<PastReport>,
+    chart: Chart,
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Page, ApiError> {
+    let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
+    let found = find(&visit, uuid).await?;
+    let stored = &found.alert;
+    let title = format!("{} {}", stored.alert.benchmark, stored.measure.name);
+    let content = html! {
+        h1 { (headline(stored)) }
+        @if !found.reason.is_empty() { p { (found.reason) } }
+        (facts(&visit, &found))
+        (settling(&visit, stored))
+        h2 { "Around it" }
+        (figures(&found.chart)?)
+        @if !found.others.is_empty() {
+            h2 { "Other alerts of the same report" }
+            (table(&visit, &found.others.iter().collect::<Vec<_>>()))
+        }
+    };
+    Ok(Page::of(&visit, Tab::Alerts, &title, &[Asset::Plot], &content))
+}
+
+fn absent() -> ApiError {
+    ApiError::not_found("this project has no such alert; its report may have been deleted")
+}
+
+/// The alert of that UUID, if it is one of the project's.
+pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
+    let read = visit.read(move |databases, project| {
+        let results = &databases.results;
+        let of_project =
+            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let this = AlertFilter { reports: of_project.clone(), status: None, uuid: Some(uuid) };
+        let alert = results.alerts(&this, 1)?.pop().ok_or_else(absent)?;
+        let time = Some(alert.start_time);
+        let reports = ReportFilter { since: time, until: time, ..of_project };
+        let of_report = AlertFilter { reports, ..AlertFilter::default() };
+        let mut others = results.alerts(&of_report, ALERTS_MAX)?;
+        others.retain(|it| it.report == alert.report && it.alert.uuid != uuid);
+        let report = results.report(alert.report)?.ok_or_else(absent)?;
+        let last = HistoryLimits { reports: 1, sampled_reports: 0 };
+        let before = results.history(&report, last)?.reports.pop();
+        let is_its = |verdict: &&wingbeat_track::model::Verdict| {
+            verdict.benchmark == alert.alert.benchmark
+                && verdict.measure == alert.alert.measure
+                && verdict.iteration == alert.alert.iteration
+        };
+        let reason = report.verdicts.iter().find(is_its).map(|verdict| verdict.reason.clone());
+        let mut branches = vec![alert.branch.clone()];
+        branches.extend(report.start_point.map(|start| start.branch));
+        let query = PlotQuery {
+            branches,
+            testbeds: vec![alert.testbed.clone()],
+            benchmarks: vec![alert.alert.benchmark.clone()],
+            measures: vec![alert.alert.measure.clone()],
+            since: Some(alert.start_time - time::Duration::days(90)),
+            reports_max: REPORTS_MAX,
+            ..PlotQuery::of(project.stored.clone())
+        };
+        let chart = Chart::new(project.name.clone(), &results.plot(&query)?);
+        let reason = reason.unwrap_or_default();
+        Ok(Found { alert, reason, others, before, chart })
+    });
+    read.await
+}
+
+fn headline(stored: &StoredAlert) -> Markup {
+    let StoredAlert { alert, measure, value, .. } = stored;
+    let scale = measure.scale(*value, limit(stored));
+    let change = change(stored);
+    html! {
+        (name(alert.benchmark.as_str())) ": " (measure.name) " is " (scale.with_unit(*value))
+        @if let Some(limit) = limit(stored) {
+            ", " (side(alert.limit)) " " (scale.with_unit(limit))
+        }
+        @if change.is_some() {
+            " (" (percent(change, change.map_or(Tone::Neutral, |it| Tone::of(it, measure)))) ")"
+        }
+    }
+}
+
+fn facts(visit: &Visit, found: &Found) -> Markup {
+    let Found { alert: stored, before, .. } = found;
+    let forge = visit.project.url.as_deref();
+    let plot = Params::default()
+        .and("branch", stored.branch.as_str())
+        .and("testbed", stored.testbed.as_str())
+        .and("benchmark", stored.alert.benchmark.as_str())
+        .and("measure", stored.alert.measure.as_str())
+        .at(&visit.at("plot"));
+    html! {
+        dl class="facts" {
+            div { dt { "Status" } dd { (status_tag(stored.alert.status)) @if let Some(changed) = stored.changed {
+                " since " (moment(changed))
+            } @if let Some(reason) = &stored.alert.reason { ": " (reason) } } }
+            div { dt { "Report" } dd {
+                a href={ (visit.at("reports/")) (stored.report) } { (moment(stored.start_time)) }
+            } }
+            div { dt { "Branch" } dd { (name(stored.branch.as_str())) } }
+            div { dt { "Testbed" } dd { (name(stored.testbed.as_str())) } }
+            div { dt { "Commits" } dd { (commits(visit, stored, before.as_ref())) } }
+            @if let Some(before) = before {
+                div { dt { "Compare" } dd {
+                    a href={ (visit.at("compare/")) (before.uuid) ".." (stored.report) } {
+                        "with the report before"
+                    }
+                } }
+            }
+            div { dt { "History" } dd { a href=(plot) { "plot of the series" } } }
+            @if let Some((range, address)) = range_link(forge, stored, before.as_ref()) {
+                div { dt { "Changes" } dd { a href=(address) rel="noreferrer" { code { (range) } } } }
+            }
+        }
+    }
+}
+
+/// After which commit, and at which one.
+fn commits(visit: &Visit, stored: &StoredAlert, before: Option<&PastReport>) -> Markup {
+    let forge = visit.project.url.as_deref();
+    html! {
+        @if let Some(before) = before { "after " (commit(before.hash.as_deref(), forge)) ", at " }
+        (commit(stored.hash.as_deref(), forge))
+    }
+}
+
+/// What was changed between both commits, as the forge shows it.
+fn range_link(
+    forge: Option<&str>,
+    stored: &StoredAlert,
+    before: Option<&PastReport>,
+) -> Option<(String, String)> {
+    let is_hash = |hash: &&str| hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let first = before?.hash.as_deref().filter(is_hash)?;
+    let last = stored.hash.as_deref().filter(is_hash)?;
+    let forge = forge?.trim_end_matches('/').trim_end_matches(".git");
+    let is_web = forge.starts_with("https://") || forge.starts_with("http://");
+    let short = |hash: &str| wingbeat_track::model::short_hash(hash).to_owned();
+    (is_web && first != last).then(|| {
+        (format!("{}...{}", short(first), short(last)), format!("{forge}/compare/{first}...{last}"))
+    })
+}
+
+/// The form that settles it, for those who may.
+fn settling(visit: &Visit, stored: &StoredAlert) -> Markup {
+    let action = visit.at(format_args!("alerts/{}", stored.alert.uuid));
+    let (is_active, is_silenced) =
+        (stored.alert.status == AlertStatus::Active, stored.alert.status == AlertStatus::Silenced);
+    html! {
+        @if visit.may(Right::Write) {
+            form class="settle" method="post" action=(action) {
+                label class="wide" { span { "Reason (optional)" }
+                    input name="reason" maxlength="1000" autocomplete="off"
+                        placeholder="the new allocator is worth it";
+                }
+                @if is_active {
+                    button name="status" value="dismissed" title="This alert is settled; the next one counts" {
+                        "Dismiss"
+                    }
+                } @else { button name="status" value="active" { "Make active again" } }
+                @if !is_silenced {
+                    button name="status" value="silenced"
+                        title="Later alerts of the same series do not count either" { "Silence the series" }
+                }
+            }
+        }
+    }
+}

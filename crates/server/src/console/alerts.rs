@@ -1,0 +1,237 @@
+//! Alerts: those that are active, and what is to become of them.
+
+use axum::{Form, extract::Path, response::Redirect};
+use maud::{Markup, html};
+use serde::Deserialize;
+use uuid::Uuid;
+use wingbeat_text::grouped;
+use wingbeat_track::{
+    model::{AlertStatus, BranchName, Limit},
+    store::{AlertFilter, Known, ReportFilter, StoredAlert},
+};
+
+use super::{
+    layout::{Page, Tab},
+    links::Params,
+    parts::{Part, Tone, commit, day, moment, name, percent, select},
+    visit::Visit,
+};
+use crate::{ApiError, access::Right, storage::StorageError};
+
+/// Alerts of a page.
+const ROWS: usize = 100;
+
+/// Alerts that are read at most.
+pub(super) const ALERTS_MAX: usize = 20_000;
+
+const STATUSES: [(&str, &str); 3] =
+    [("active", "active"), ("dismissed", "dismissed"), ("silenced", "silenced")];
+
+pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    let asked = params.clone();
+    let read = visit.read(move |databases, project| {
+        let known = databases.results.known(&project.stored)?;
+        let reports = ReportFilter {
+            project: Some(project.stored.clone()),
+            branch: asked.get("branch").and_then(|name| BranchName::new(name).ok()),
+            ..ReportFilter::default()
+        };
+        let status = match asked.get("status") {
+            None => Some(AlertStatus::Active),
+            Some(word) => status(word),
+        };
+        let alerts =
+            databases.results.alerts(&AlertFilter { reports, status, uuid: None }, ALERTS_MAX)?;
+        Ok((known, alerts))
+    });
+    let (known, alerts) = read.await?;
+    let path = visit.at("alerts");
+    let part = Part::of(&params, alerts.len(), ROWS);
+    let content = html! {
+        h1 { "Alerts" }
+        (filter(&path, &params, &known))
+        @if alerts.is_empty() {
+            p { @if params.get("status").is_none() {
+                "No alert is active. "
+                a href=(params.with("status", "all").at(&path)) { "Show settled ones" }
+            } @else { "There is no such alert." } }
+        } @else {
+            (by_report(&visit, &path, &part.take(&alerts).collect::<Vec<_>>()))
+            (part.links(&params, &path))
+        }
+    };
+    Ok(Page::of(&visit, Tab::Alerts, "Alerts", &[], &content))
+}
+
+fn status(word: &str) -> Option<AlertStatus> {
+    match word {
+        "active" => Some(AlertStatus::Active),
+        "dismissed" => Some(AlertStatus::Dismissed),
+        "silenced" => Some(AlertStatus::Silenced),
+        _ => None,
+    }
+}
+
+fn filter(path: &str, params: &Params, known: &Known) -> Markup {
+    let chosen = params.get("status").unwrap_or("active");
+    let statuses = STATUSES.into_iter().chain([("all", "all")]);
+    html! {
+        form class="filter" method="get" action=(path) role="search" {
+            (select("Status", "status", None, statuses, Some(chosen)))
+            (select("Branch", "branch", Some("all"),
+                known.branches.iter().map(|it| (it.as_str(), it.as_str())), params.get("branch")))
+            button { "Show" }
+        }
+    }
+}
+
+/// Alerts with the report that raised them.
+fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
+    let forge = visit.project.url.as_deref();
+    html! {
+        @for alerts in alerts.chunk_by(|a, b| a.report == b.report) {
+            @let first = alerts[0];
+            @let active = alerts.iter().filter(|it| it.alert.status == AlertStatus::Active).count();
+            section class="group" {
+                header {
+                    h2 {
+                        a href={ (visit.at("reports/")) (first.report) } { (moment(first.start_time)) } " "
+                        (name(first.branch.as_str())) " " (commit(first.hash.as_deref(), forge))
+                        " " span class="quiet" { (name(first.testbed.as_str())) }
+                    }
+                    @if visit.may(Right::Write) && active > 1 {
+                        form method="post" action=(path) {
+                            input type="hidden" name="report" value=(first.report);
+                            button { "Dismiss all " (grouped(active)) }
+                        }
+                    }
+                }
+                (table(visit, alerts))
+            }
+        }
+    }
+}
+
+/// Alerts in lines.
+pub(super) fn table(visit: &Visit, alerts: &[&StoredAlert]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
+            table class="alerted stacked" {
+                thead { tr {
+                    th { "Benchmark" } th { "Measure" } th class="number" { "Value" }
+                    th class="number" { "Limit" } th class="number" { "Change" } th { "Status" }
+                } }
+                tbody { @for alert in alerts { (line(visit, alert)) } }
+            }
+        }
+    }
+}
+
+fn line(visit: &Visit, stored: &StoredAlert) -> Markup {
+    let StoredAlert { alert, measure, value, .. } = stored;
+    let scale = measure.scale(*value, limit(stored));
+    let change = change(stored);
+    html! {
+        tr {
+            th scope="row" {
+                a href={ (visit.at("alerts/")) (alert.uuid) } { (name(alert.benchmark.as_str())) }
+            }
+            td { (name(&measure.name)) }
+            td class="number" { (scale.with_unit(*value)) }
+            td class="number" {
+                @if let Some(limit) = limit(stored) {
+                    span class="quiet" { (side(alert.limit)) } " " (scale.with_unit(limit))
+                }
+            }
+            td class="number" {
+                (percent(change, change.map_or(Tone::Neutral, |it| Tone::of(it, measure))))
+            }
+            td { (status_tag(alert.status)) @if let Some(changed) = stored.changed {
+                " " span class="quiet" { (day(changed)) }
+            } @if let Some(reason) = &alert.reason { div class="reason" { (reason) } } }
+        }
+    }
+}
+
+pub(super) fn status_tag(status: AlertStatus) -> Markup {
+    let class = if status == AlertStatus::Active { "tag bad" } else { "tag" };
+    html! { span class=(class) { (status) } }
+}
+
+pub(super) fn side(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Upper => "above",
+        Limit::Lower => "below",
+    }
+}
+
+/// The limit that was crossed.
+pub(super) fn limit(stored: &StoredAlert) -> Option<f64> {
+    let boundary = stored.boundary?;
+    match stored.alert.limit {
+        Limit::Upper => boundary.upper_limit,
+        Limit::Lower => boundary.lower_limit,
+    }
+}
+
+/// The change from the baseline, as a share.
+pub(super) fn change(stored: &StoredAlert) -> Option<f64> {
+    let baseline = stored.boundary?.baseline?;
+    Some((stored.value - baseline) / baseline.abs()).filter(|change| change.is_finite())
+}
+
+/// Dismisses all active alerts of a report.
+#[derive(Debug, Deserialize)]
+pub(super) struct DismissAll {
+    report: Uuid,
+}
+
+pub(super) async fn dismiss_all(
+    visit: Visit,
+    Form(form): Form<DismissAll>,
+) -> Result<Redirect, ApiError> {
+    let project = visit.project.stored.clone();
+    visit
+        .write(move |databases| {
+            let report = databases.results.report(form.report)?;
+            let alerts = report.filter(|it| it.project == project).map(|it| it.alerts);
+            for alert in alerts.unwrap_or_default() {
+                if alert.status == AlertStatus::Active {
+                    let status = AlertStatus::Dismissed;
+                    databases.results.set_alert_status(alert.uuid, status, None)?;
+                }
+            }
+            Ok::<_, StorageError>(())
+        })
+        .await?;
+    Ok(Redirect::to(&visit.at("alerts")))
+}
+
+/// What is to become of an alert.
+#[derive(Debug, Deserialize)]
+pub(super) struct Settle {
+    status: AlertStatus,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Letters of a reason at most.
+const REASON_MAX: usize = 1000;
+
+pub(super) async fn settle(
+    visit: Visit,
+    Path((_, id)): Path<(String, Uuid)>,
+    Form(form): Form<Settle>,
+) -> Result<Redirect, ApiError> {
+    let reason: String = form.reason.trim().chars().take(REASON_MAX).collect();
+    // An alert is one of the project's, or none.
+    super::alert::find(&visit, id).await?;
+    visit
+        .write(move |databases| {
+            let reason = (!reason.is_empty()).then_some(reason);
+            let changed = databases.results.set_alert_status(id, form.status, reason);
+            changed.map(drop).map_err(StorageError::from)
+        })
+        .await?;
+    Ok(Redirect::to(&visit.at(format_args!("alerts/{id}"))))
+}

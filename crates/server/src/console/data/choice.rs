@@ -1,0 +1,156 @@
+//! Which series a page is about: names and globs of a query, among those that the project has.
+
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, Slug, TestbedName, threshold::matches_glob},
+    store::{Known, ReportFilter},
+};
+
+use crate::{
+    ApiError,
+    console::links::Params,
+    registry::{Kind, Project},
+    storage::{Databases, StorageError},
+};
+
+/// Branches that a project's history is mostly on.
+const MAIN_BRANCHES: [&str; 3] = ["main", "master", "trunk"];
+
+/// Names of the client's addresses, and those of ours.
+const PLURALS: [(&str, Kind); 4] = [
+    ("branches", Kind::Branch),
+    ("testbeds", Kind::Testbed),
+    ("benchmarks", Kind::Benchmark),
+    ("measures", Kind::Measure),
+];
+
+/// What a query chooses of what there is.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) known: Known,
+    /// The branches that are asked for, or the main one.
+    pub(crate) branches: Vec<BranchName>,
+    /// Empty for all, here and below.
+    pub(crate) testbeds: Vec<TestbedName>,
+    pub(crate) measures: Vec<Slug>,
+    /// Globs as they were written.
+    pub(crate) globs: Vec<String>,
+    pub(crate) benchmarks: Vec<BenchmarkName>,
+    /// Whether something was asked for that is not there, so that nothing is to be shown.
+    pub(crate) is_void: bool,
+}
+
+impl Choice {
+    pub(crate) fn of(
+        databases: &Databases,
+        project: &Project,
+        params: &Params,
+    ) -> Result<Self, ApiError> {
+        let known = databases.results.known(&project.stored)?;
+        let asked = |name: &str| params.all(name).map(str::to_owned).collect::<Vec<_>>();
+        let chosen = |asked: &[String], text: &str| asked.iter().any(|glob| fits(glob, text));
+        let (branches, globs) = (asked("branch"), asked("benchmark"));
+        let (testbeds, measures) = (asked("testbed"), asked("measure"));
+        let mut choice = Self {
+            branches: of(&known.branches, |name| chosen(&branches, name.as_str())),
+            testbeds: of(&known.testbeds, |name| chosen(&testbeds, name.as_str())),
+            measures: of(&known.measures, |slug| chosen(&measures, slug.as_str())),
+            benchmarks: of(&known.benchmarks, |name| chosen(&globs, name.as_str())),
+            globs,
+            is_void: false,
+            known,
+        };
+        choice.is_void = (!branches.is_empty() && choice.branches.is_empty())
+            || (!testbeds.is_empty() && choice.testbeds.is_empty())
+            || (!measures.is_empty() && choice.measures.is_empty())
+            || (!choice.globs.is_empty() && choice.benchmarks.is_empty());
+        if branches.is_empty() {
+            choice.branches = main_branch(databases, project, &choice.known)?.into_iter().collect();
+        }
+        Ok(choice)
+    }
+}
+
+/// The branch that is shown where none is asked for.
+pub(crate) fn main_branch(
+    databases: &Databases,
+    project: &Project,
+    known: &Known,
+) -> Result<Option<BranchName>, ApiError> {
+    for name in MAIN_BRANCHES {
+        if let Some(branch) = known.branches.iter().find(|branch| branch.as_str() == name) {
+            return Ok(Some(branch.clone()));
+        }
+    }
+    let filter = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+    let newest = databases.results.reports(&filter, 1)?.pop();
+    Ok(newest.map(|report| report.branch))
+}
+
+/// Whether a name is what was asked for: by the name, or by a glob.
+fn fits(asked: &str, name: &str) -> bool {
+    asked == name || (asked.contains(['*', '?']) && matches_glob(asked, name))
+}
+
+fn of<T: Clone>(all: &[T], is_chosen: impl Fn(&T) -> bool) -> Vec<T> {
+    all.iter().filter(|one| is_chosen(one)).cloned().collect()
+}
+
+/// The query in readable names, if it is one of the client's, which has lists of UUIDs.
+pub(crate) fn readable(
+    databases: &Databases,
+    project: &Project,
+    params: &Params,
+) -> Result<Option<Params>, ApiError> {
+    let is_clients = PLURALS.iter().any(|(plural, _)| params.get(plural).is_some());
+    if !is_clients {
+        return Ok(None);
+    }
+    let mut readable = params.only(&["report"]);
+    for (plural, kind) in PLURALS {
+        let ids = params.all(plural).flat_map(|list| list.split(',')).map(str::trim);
+        for id in ids.filter(|id| !id.is_empty()) {
+            let stored = match Uuid::try_parse(id) {
+                Ok(uuid) => stored_name(databases, project, kind, uuid)?,
+                Err(_) => None,
+            };
+            readable = readable.and(kind.word(), stored.unwrap_or_else(|| id.to_owned()));
+        }
+    }
+    for (theirs, ours) in [("start_time", "from"), ("end_time", "to")] {
+        let time = params.get(theirs).and_then(|time| time.parse::<i128>().ok());
+        let time = time.and_then(|ms| {
+            time::OffsetDateTime::from_unix_timestamp_nanos(ms.checked_mul(1_000_000)?).ok()
+        });
+        if let Some(time) = time {
+            readable = readable.with(ours, crate::console::parts::day(time));
+        }
+    }
+    Ok(Some(readable))
+}
+
+/// The name in the results of the thing with that UUID.
+fn stored_name(
+    databases: &Databases,
+    project: &Project,
+    kind: Kind,
+    uuid: Uuid,
+) -> Result<Option<String>, ApiError> {
+    let found = databases.registry.thing(project.id, kind, &uuid.to_string());
+    Ok(found.map_err(StorageError::from)?.map(|thing| thing.stored))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_asked_for_as_they_are_or_by_globs() {
+        let check = |asked, name, expected| assert_eq!(fits(asked, name), expected, "{asked}");
+        check("parse/json", "parse/json", true);
+        check("parse/*", "parse/json", true);
+        check("parse", "parse/json", false);
+        check("what?", "what?", true);
+        check("what?", "whats", true);
+    }
+}

@@ -1,0 +1,190 @@
+//! Two reports beside each other, judged as the second would be after the first.
+
+use std::collections::HashMap;
+
+use time::Duration;
+use wingbeat_track::{
+    decide::{self, ReportInput, Series},
+    model::{
+        BenchmarkName, Limit, Measure, Outcome, Past, Report, Slug, ThresholdModel, Verdict,
+        threshold::Test,
+    },
+    store::{HistoryLimits, Store},
+};
+
+use crate::ApiError;
+
+/// How much history up to the first report is judged by.
+const LIMITS: HistoryLimits = HistoryLimits { reports: 64, sampled_reports: 2 };
+
+/// Two reports beside each other.
+#[derive(Debug, Clone)]
+pub(crate) struct Comparison {
+    pub(crate) before: Report,
+    pub(crate) after: Report,
+    /// In the order of the second report.
+    pub(crate) rows: Vec<CompareRow>,
+    /// Metrics that one of them has alone.
+    pub(crate) only_before: Vec<(BenchmarkName, Slug)>,
+    pub(crate) only_after: Vec<(BenchmarkName, Slug)>,
+    /// One for each measure, in the order of the second report.
+    pub(crate) measures: Vec<MeasureSummary>,
+    /// What differs in the environment, in words.
+    pub(crate) environment: Vec<String>,
+}
+
+/// A metric that both have.
+#[derive(Debug, Clone)]
+pub(crate) struct CompareRow {
+    pub(crate) benchmark: BenchmarkName,
+    pub(crate) measure: Measure,
+    pub(crate) before: f64,
+    pub(crate) after: f64,
+    /// As a share of the value before; `None` if that was 0.
+    pub(crate) change: Option<f64>,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct MeasureSummary {
+    pub(crate) measure: Measure,
+    pub(crate) metrics: usize,
+    pub(crate) worse: usize,
+    pub(crate) better: usize,
+    /// Changed in neither direction, or perhaps.
+    pub(crate) other: usize,
+    /// Geometric mean of the ratios, less one; `None` if a value is not above 0.
+    pub(crate) mean: Option<f64>,
+}
+
+impl CompareRow {
+    /// Whether there is something to see.
+    pub(crate) fn is_relevant(&self) -> bool {
+        self.verdict.outcome.stands_out()
+    }
+}
+
+pub(crate) fn compare(
+    results: &Store,
+    before: Report,
+    after: Report,
+) -> Result<Comparison, ApiError> {
+    let past = past_up_to(results, &before, &after)?;
+    let verdicts = judged(&past, &before, &after);
+    let first = first_values(&before);
+    let mut rows = Vec::new();
+    let mut only_after = Vec::new();
+    for ((iteration, benchmark, measure, metric), mut verdict) in after.metrics().zip(verdicts) {
+        if iteration > 0 {
+            continue;
+        }
+        match first.get(&(&benchmark.name, &measure.slug)) {
+            Some((other, value)) if other.units == measure.units => {
+                let change = (metric.value - value) / value.abs();
+                agree(&mut verdict, change);
+                rows.push(CompareRow {
+                    benchmark: benchmark.name.clone(),
+                    measure: measure.clone(),
+                    before: *value,
+                    after: metric.value,
+                    change: change.is_finite().then_some(change),
+                    verdict,
+                });
+            }
+            _ => only_after.push((benchmark.name.clone(), measure.slug.clone())),
+        }
+    }
+    let second = first_values(&after);
+    let missing = first.keys().filter(|key| !second.contains_key(*key));
+    let mut only_before: Vec<_> =
+        missing.map(|(name, slug)| ((*name).clone(), (*slug).clone())).collect();
+    only_before.sort();
+    let environment = after.environment.changes_since(&before.environment);
+    let measures = measures(&rows);
+    drop((first, second));
+    Ok(Comparison { before, after, rows, only_before, only_after, measures, environment })
+}
+
+/// The verdict is about the history that ends with the first report. Where that one has the new level
+/// already, nothing changed between both.
+fn agree(verdict: &mut Verdict, change: f64) {
+    let is_agreed = match verdict.limit {
+        Some(Limit::Upper) => change > 0.0,
+        Some(Limit::Lower) => change < 0.0,
+        None => true,
+    };
+    if !is_agreed {
+        verdict.outcome = Outcome::NoChange;
+        verdict.limit = None;
+        "the first report has this level already".clone_into(&mut verdict.reason);
+    }
+}
+
+/// The values of the first iteration.
+fn first_values(report: &Report) -> HashMap<(&BenchmarkName, &Slug), (&Measure, f64)> {
+    let metrics = report.metrics().filter(|(iteration, ..)| *iteration == 0);
+    metrics
+        .map(|(_, benchmark, measure, metric)| {
+            ((&benchmark.name, &measure.slug), (measure, metric.value))
+        })
+        .collect()
+}
+
+/// What the first report and those before it found: the second one's history as if it came next.
+fn past_up_to(results: &Store, before: &Report, after: &Report) -> Result<Past, ApiError> {
+    let mut next = Report::new(
+        after.uuid,
+        before.project.clone(),
+        before.branch.clone(),
+        before.testbed.clone(),
+        before.start_time + Duration::NANOSECOND,
+    );
+    next.epoch = before.epoch;
+    Ok(results.history(&next, LIMITS)?)
+}
+
+fn judged(past: &Past, before: &Report, after: &Report) -> Vec<Verdict> {
+    let series = after.metrics().map(|(iteration, benchmark, measure, metric)| Series {
+        iteration,
+        is_ignored: benchmark.is_ignored,
+        model: Some(ThresholdModel::new(Test::Auto)),
+        history: past.find(&benchmark.name, measure).map_or(&[][..], |past| &past.points),
+        ..Series::new(&benchmark.name, measure, metric)
+    });
+    let input = ReportInput {
+        start_time: before.start_time + Duration::NANOSECOND,
+        environment: &after.environment,
+        past: &past.reports,
+        series: series.collect(),
+    };
+    decide::decide(&input, &decide::Settings::default()).verdicts
+}
+
+fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {
+    let mut all: Vec<(MeasureSummary, f64)> = Vec::new();
+    for row in rows {
+        let known = all.iter().position(|(it, _)| it.measure.slug == row.measure.slug);
+        let place = known.unwrap_or_else(|| {
+            let (metrics, worse, better, other) = (0, 0, 0, 0);
+            let measure = row.measure.clone();
+            let empty = MeasureSummary { measure, metrics, worse, better, other, mean: None };
+            all.push((empty, 0.0));
+            all.len() - 1
+        });
+        let (summary, logs) = &mut all[place];
+        summary.metrics += 1;
+        match row.verdict.outcome {
+            Outcome::Worse => summary.worse += 1,
+            Outcome::Better => summary.better += 1,
+            outcome if outcome.stands_out() => summary.other += 1,
+            _ => {}
+        }
+        // Not a number, where one is not above 0, and so is the sum.
+        *logs += (row.after / row.before).ln();
+    }
+    let mean = |(summary, logs): (MeasureSummary, f64)| {
+        let mean = (logs / summary.metrics as f64).exp_m1();
+        MeasureSummary { mean: mean.is_finite().then_some(mean), ..summary }
+    };
+    all.into_iter().map(mean).collect()
+}

@@ -1,0 +1,55 @@
+//! What a person means by `main`, a commit or a report.
+
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{BranchName, TestbedName, short_id},
+    store::{ReportFilter, ReportSummary},
+};
+
+use crate::{ApiError, registry::Project, storage::Databases};
+
+/// Reports that are searched for a commit.
+const SEARCHED_MAX: usize = 20_000;
+
+/// Digits of a commit or a report that are enough.
+const DIGITS_MIN: usize = 6;
+
+/// The newest report of a branch, of a commit by the first digits of its hash, or the report with that
+/// UUID, by its last digits too.
+pub(crate) fn find(
+    databases: &Databases,
+    project: &Project,
+    text: &str,
+    testbed: Option<&TestbedName>,
+) -> Result<ReportSummary, ApiError> {
+    let results = &databases.results;
+    if let Ok(branch) = BranchName::new(text)
+        && let Some(report) = results.latest(&project.stored, &branch, testbed)?
+    {
+        return Ok(report);
+    }
+    let filter = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+    let wanted = text.to_ascii_lowercase();
+    let uuid = Uuid::try_parse(&wanted).ok();
+    let is_long = wanted.len() >= DIGITS_MIN;
+    let fits = |report: &ReportSummary| {
+        let is_commit = is_long && report.hash.as_ref().is_some_and(|it| it.starts_with(&wanted));
+        uuid == Some(report.uuid) || is_commit || short_id(report.uuid) == wanted
+    };
+    let found = results.reports(&filter, SEARCHED_MAX)?;
+    let mut found = found.into_iter().filter(|report| report.confirms.is_none() && fits(report));
+    let first = found.next();
+    let better = match (&first, testbed) {
+        (Some(first), Some(testbed)) if first.testbed != *testbed => {
+            found.find(|report| report.testbed == *testbed)
+        }
+        _ => None,
+    };
+    better.or(first).ok_or_else(|| {
+        let shown: String = text.chars().take(80).collect();
+        ApiError::not_found(format!(
+            "{shown:?} is no branch with reports, no commit that was measured, and no report of this \
+             project; a commit needs the first {DIGITS_MIN} digits of its hash"
+        ))
+    })
+}

@@ -1,0 +1,116 @@
+//! Addresses: paths of names, and queries whose parts are kept from page to page.
+
+use std::fmt::Write as _;
+
+use axum::{
+    extract::{FromRequestParts, Query},
+    http::request::Parts,
+};
+
+use crate::ApiError;
+
+/// A text as a part of a path or a query.
+pub(super) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(byte));
+            }
+            // Writing into a string does not fail.
+            _ => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// The parameters of a query, in their order. Unknown ones are passed over, and empty ones are none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Params(Vec<(String, String)>);
+
+impl Params {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// All values of a parameter that may be there several times.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The same with one parameter set, or removed if it is empty.
+    #[must_use]
+    pub(super) fn with(&self, name: &str, value: impl Into<String>) -> Self {
+        let mut all: Vec<_> = self.0.iter().filter(|(key, _)| key != name).cloned().collect();
+        let value = value.into();
+        if !value.is_empty() {
+            all.push((name.to_owned(), value));
+        }
+        Self(all)
+    }
+
+    /// The same with one value more.
+    #[must_use]
+    pub(super) fn and(&self, name: &str, value: impl Into<String>) -> Self {
+        let mut all = self.0.clone();
+        all.push((name.to_owned(), value.into()));
+        Self(all)
+    }
+
+    /// Those of these names alone.
+    #[must_use]
+    pub(super) fn only(&self, names: &[&str]) -> Self {
+        Self(self.0.iter().filter(|(key, _)| names.contains(&key.as_str())).cloned().collect())
+    }
+
+    /// The address of a path with this query.
+    pub(super) fn at(&self, path: &str) -> String {
+        let mut out = path.to_owned();
+        for (index, (name, value)) in self.0.iter().enumerate() {
+            let mark = if index == 0 { '?' } else { '&' };
+            // Writing into a string does not fail.
+            let _ = write!(out, "{mark}{}={}", encoded(name), encoded(value));
+        }
+        out
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let Query(mut all): Query<Vec<(String, String)>> = Query::try_from_uri(&parts.uri)
+            .map_err(|error| {
+                ApiError::bad_request(format!("the query of this address cannot be read: {error}"))
+            })?;
+        all.retain(|(_, value)| !value.trim().is_empty());
+        Ok(Self(all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_encoded() {
+        let check = |text, expected| assert_eq!(encoded(text), expected);
+        check("main", "main");
+        check("feature/x y", "feature%2Fx%20y");
+        check("é?&=#", "%C3%A9%3F%26%3D%23");
+    }
+
+    #[test]
+    fn queries_keep_what_is_not_changed() {
+        let query = Params::default().with("branch", "main").and("branch", "a/b").with("sort", "x");
+        let check = |query: Params, expected| assert_eq!(query.at("/p"), expected);
+        check(query.clone(), "/p?branch=main&branch=a%2Fb&sort=x");
+        check(query.with("branch", ""), "/p?sort=x");
+        check(query.only(&["sort"]), "/p?sort=x");
+        check(Params::default(), "/p");
+    }
+}

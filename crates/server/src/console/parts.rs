@@ -1,0 +1,229 @@
+//! Parts that occur on many pages: names, times, commits, changes, outcomes, forms, lists in pages.
+
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use wingbeat_text::{grouped, share::change};
+use wingbeat_track::{
+    model::{Direction, Measure, Outcome, short_hash},
+    output::outcome_word,
+};
+
+use super::links::Params;
+
+/// A name, set apart from the text around it, whatever direction it is written in.
+pub(super) fn name(text: &str) -> Markup {
+    html! { bdi class="name" { (text) } }
+}
+
+/// A time to the minute; to the second for who points at it.
+pub(super) fn moment(time: OffsetDateTime) -> Markup {
+    let time = time.to_offset(time::UtcOffset::UTC);
+    let (day, hour, minute) = (day(time), time.hour(), time.minute());
+    let exact = format!("{day}T{hour:02}:{minute:02}:{:02}Z", time.second());
+    html! { time datetime=(exact) title=(exact) { (day) " " (format!("{hour:02}:{minute:02}")) } }
+}
+
+/// `2026-11-25`.
+pub(super) fn day(time: OffsetDateTime) -> String {
+    let time = time.to_offset(time::UtcOffset::UTC);
+    format!("{:04}-{:02}-{:02}", time.year(), u8::from(time.month()), time.day())
+}
+
+/// A commit, linked to where the project's code is.
+pub(super) fn commit(hash: Option<&str>, forge: Option<&str>) -> Markup {
+    let Some(hash) = hash else { return html! { span class="quiet" { "no commit" } } };
+    let short = html! { code { (short_hash(hash)) } };
+    match forge.and_then(|forge| forge_link(forge, hash)) {
+        Some(address) => html! { a href=(address) title=(hash) rel="noreferrer" { (short) } },
+        None => html! { span title=(hash) { (short) } },
+    }
+}
+
+/// Where a forge shows a commit. What is no address of the web is no link.
+fn forge_link(forge: &str, hash: &str) -> Option<String> {
+    let is_web = forge.starts_with("https://") || forge.starts_with("http://");
+    let is_hash = !hash.is_empty() && hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let forge = forge.trim_end_matches('/').trim_end_matches(".git");
+    let folder = match forge {
+        forge if forge.contains("://gitlab.") => "-/commit",
+        forge if forge.contains("://bitbucket.") => "commits",
+        _ => "commit",
+    };
+    (is_web && is_hash).then(|| format!("{forge}/{folder}/{hash}"))
+}
+
+/// How a change is to be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    Bad,
+    Good,
+    Neutral,
+}
+
+impl Tone {
+    /// Of a change of a measure that counts.
+    pub(super) fn of(relative: f64, measure: &Measure) -> Self {
+        match (measure.direction, relative > 0.0) {
+            _ if relative == 0.0 => Self::Neutral,
+            (Direction::Unknown, _) => Self::Neutral,
+            (Direction::LowerIsBetter, true) | (Direction::HigherIsBetter, false) => Self::Bad,
+            _ => Self::Good,
+        }
+    }
+
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Self::Bad => "bad",
+            Self::Good => "good",
+            Self::Neutral => "",
+        }
+    }
+}
+
+/// A change in percent; a dash where it is not known.
+pub(super) fn percent(relative: Option<f64>, tone: Tone) -> Markup {
+    match relative {
+        Some(relative) => html! { span class=(tone.class()) { (change(relative)) } },
+        None => html! { span class="quiet" { "–" } },
+    }
+}
+
+/// The word for an outcome, as a badge where it stands out.
+pub(super) fn outcome(outcome: Outcome) -> Markup {
+    let class = match outcome {
+        Outcome::Worse => "tag bad",
+        Outcome::Better => "tag good",
+        Outcome::Changed => "tag",
+        Outcome::MaybeWorse | Outcome::MaybeBetter | Outcome::MaybeChanged => "tag maybe",
+        Outcome::MovedTogether | Outcome::TooNoisy => "tag quiet",
+        _ => "quiet",
+    };
+    html! { span class=(class) { (outcome_word(outcome)) } }
+}
+
+/// Fields that keep the parameters of a query, except these, in a form that is sent as one.
+pub(super) fn kept(params: &Params, except: &[&str]) -> Markup {
+    html! {
+        @for (name, value) in params.iter().filter(|(name, _)| !except.contains(name)) {
+            input type="hidden" name=(name) value=(value);
+        }
+    }
+}
+
+/// A list to choose from. The first choice is none, if it has a name.
+pub(super) fn select<'a>(
+    label: &str,
+    field: &str,
+    none: Option<&str>,
+    choices: impl Iterator<Item = (&'a str, &'a str)>,
+    chosen: Option<&str>,
+) -> Markup {
+    html! {
+        label { span { (label) }
+            select name=(field) {
+                @if let Some(none) = none { option value="" { (none) } }
+                @for (value, text) in choices {
+                    option value=(value) selected[chosen == Some(value)] { (shortened(text)) }
+                }
+            }
+        }
+    }
+}
+
+/// A text that fits a list to choose from.
+pub(super) fn shortened(text: &str) -> String {
+    wingbeat_text::shortened(text, 60)
+}
+
+/// Of a list that is shown in parts: which part, and how to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) total: usize,
+    pub(super) number: usize,
+    pub(super) size: usize,
+}
+
+impl Part {
+    /// The part that a query asks for with `page`, from 1.
+    pub(super) fn of(params: &Params, total: usize, size: usize) -> Self {
+        let asked = params.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
+        let last = total.div_ceil(size).max(1);
+        Self { total, number: usize::clamp(asked, 1, last), size }
+    }
+
+    pub(super) fn take<T>(self, all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+        all.into_iter().skip((self.number - 1) * self.size).take(self.size)
+    }
+
+    /// Links to the neighbours, and how many there are in all. Nothing if all are shown.
+    pub(super) fn links(self, params: &Params, path: &str) -> Markup {
+        let last = self.total.div_ceil(self.size).max(1);
+        let at = |number: usize| params.with("page", number.to_string()).at(path);
+        html! {
+            @if last > 1 {
+                nav class="pages" aria-label="Pages" {
+                    @if self.number > 1 { a href=(at(self.number - 1)) rel="prev" { "← Previous" } }
+                    span class="quiet" {
+                        "Page " (self.number) " of " (last) " · " (grouped(self.total)) " in all"
+                    }
+                    @if self.number < last { a href=(at(self.number + 1)) rel="next" { "Next →" } }
+                }
+            }
+        }
+    }
+}
+
+/// The heading of a column that the server sorts by, and a script without asking it.
+pub(super) fn sortable(
+    text: &str,
+    key: &str,
+    (params, path): (&Params, &str),
+    sorted: (&str, bool),
+    is_number: bool,
+) -> Markup {
+    let (is_sorted, is_descending) = (sorted.0 == key, sorted.1);
+    // Numbers are looked at from the largest on.
+    let next = match is_sorted {
+        true if is_descending => "asc",
+        true => "desc",
+        false if is_number => "desc",
+        false => "asc",
+    };
+    let order = is_sorted.then_some(if is_descending { "descending" } else { "ascending" });
+    let address = params.with("page", "").with("sort", key).with("direction", next).at(path);
+    html! {
+        th class=[is_number.then_some("number")] aria-sort=[order] {
+            a href=(address) { (text) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_are_linked_to_the_forge() {
+        let check = |forge, hash, expected: Option<&str>| {
+            assert_eq!(forge_link(forge, hash).as_deref(), expected, "{forge} {hash}");
+        };
+        check("https://github.com/a/b", "abc", Some("https://github.com/a/b/commit/abc"));
+        check("https://github.com/a/b.git", "abc", Some("https://github.com/a/b/commit/abc"));
+        check("https://gitlab.com/a/b/", "abc", Some("https://gitlab.com/a/b/-/commit/abc"));
+        check("javascript:alert(1)//", "abc", None);
+        check("https://github.com/a/b", "../x", None);
+    }
+
+    #[test]
+    fn parts_of_lists() {
+        let check = |page: &str, total, expected: &[usize]| {
+            let part = Part::of(&Params::default().with("page", page), total, 2);
+            assert_eq!(part.take(0..total).collect::<Vec<_>>(), expected, "{page} of {total}");
+        };
+        check("", 3, &[0, 1]);
+        check("2", 3, &[2]);
+        check("9", 3, &[2]);
+        check("0", 1, &[0]);
+        check("x", 0, &[]);
+    }
+}

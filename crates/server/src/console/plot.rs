@@ -1,0 +1,234 @@
+//! The plot: charts of the series that a query chooses, and the reports that they are of.
+
+use axum::response::{IntoResponse as _, Redirect, Response};
+use maud::{Markup, PreEscaped, html};
+use time::{Date, Duration, OffsetDateTime, format_description::well_known::Iso8601};
+use wingbeat_text::grouped;
+use wingbeat_track::{
+    plot::{Chart, Figures, Stamp, TOOLS},
+    store::{Plot, PlotQuery},
+};
+
+use super::{
+    assets::Asset,
+    data::choice::{Choice, readable},
+    layout::{Page, Tab},
+    links::Params,
+    parts::{commit, kept, moment, name, select},
+    visit::Visit,
+};
+use crate::{ApiError, registry::Project, storage::Databases};
+
+/// Newest reports of a plot at most.
+const REPORTS_MAX: usize = 5000;
+
+/// Series of a plot at most: those without alerts and changes are left out first.
+const LINES_MAX: usize = 2000;
+
+/// Reports of the range that are shown before more are asked for.
+const LISTED: usize = 20;
+
+/// Parameters of the form.
+const OWN: [&str; 6] = ["branch", "testbed", "benchmark", "measure", "from", "to"];
+
+pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
+    let (choice, chart) = match read(&visit, &params).await? {
+        Ok(found) => found,
+        Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("plot"))).into_response()),
+    };
+    let embed = params.only(&OWN).at(&format!("/perf/{}/embed", visit.project.slug));
+    let content = html! {
+        h1 { "Plot" }
+        (filter(&visit, &params, &choice))
+        @if chart.panels.is_empty() {
+            p { "No series fits that. " a href=(visit.at("plot")) { "Plot the main branch" } }
+        } @else {
+            (figures(&chart)?)
+            (reports(&visit, &chart))
+            details class="share" {
+                summary { "Show it elsewhere" }
+                p { "A page for an " code { "iframe" } ": " a href=(embed) { (embed) } }
+            }
+        }
+    };
+    Ok(Page::of(&visit, Tab::Plot, "Plot", &[Asset::Plot], &content).into_response())
+}
+
+/// The charts alone, for other sites.
+pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiError> {
+    let (_, chart) = match read(&visit, &params).await? {
+        Ok(found) => found,
+        Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("embed"))).into_response()),
+    };
+    let address =
+        format!("{}{}", visit.app.settings.public_url, params.only(&OWN).at(&visit.at("plot")));
+    let content = html! {
+        h1 { a href=(address) target="_blank" rel="noopener" { bdi { (visit.project.name) } } }
+        (figures(&chart)?)
+    };
+    Ok(Page::embedded(&visit.project.name, &[Asset::Plot], &content).into_response())
+}
+
+/// The chart of a query, or the readable query that it stands for.
+async fn read(visit: &Visit, params: &Params) -> Result<Result<(Choice, Chart), Params>, ApiError> {
+    let asked = params.clone();
+    let range = Range::of(params)?;
+    let read = move |databases: &Databases, project: &Project| {
+        if let Some(readable) = readable(databases, project, &asked)? {
+            return Ok(Err(readable));
+        }
+        let choice = Choice::of(databases, project, &asked)?;
+        let plot = range.plot(databases, project, &choice)?;
+        let chart = Chart::new(project.name.clone(), &plot).first(LINES_MAX);
+        Ok(Ok((choice, chart)))
+    };
+    visit.read(read).await
+}
+
+/// The days that are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    from: Option<OffsetDateTime>,
+    to: Option<OffsetDateTime>,
+}
+
+impl Range {
+    fn of(params: &Params) -> Result<Self, ApiError> {
+        let midnight = |field: &str| match params.get(field) {
+            None => Ok(None),
+            Some(text) => match Date::parse(text, &Iso8601::DATE) {
+                Ok(date) => Ok(Some(date.midnight().assume_utc())),
+                Err(_) => {
+                    let text: String = text.chars().take(40).collect();
+                    Err(ApiError::bad_request(format!(
+                        "{text:?} is no day; write one as 2026-11-25"
+                    )))
+                }
+            },
+        };
+        let end = |day: OffsetDateTime| day.checked_add(Duration::DAY - Duration::NANOSECOND);
+        Ok(Self { from: midnight("from")?, to: midnight("to")?.and_then(end) })
+    }
+
+    fn plot(
+        self,
+        databases: &Databases,
+        project: &Project,
+        choice: &Choice,
+    ) -> Result<Plot, ApiError> {
+        if choice.is_void {
+            return Ok(Plot::default());
+        }
+        let query = PlotQuery {
+            branches: choice.branches.clone(),
+            testbeds: choice.testbeds.clone(),
+            benchmarks: choice.benchmarks.clone(),
+            measures: choice.measures.clone(),
+            since: self.from,
+            reports_max: REPORTS_MAX,
+            ..PlotQuery::of(project.stored.clone())
+        };
+        let mut plot = databases.results.plot(&query)?;
+        if let Some(to) = self.to {
+            let kept = plot.reports.partition_point(|report| report.start_time <= to);
+            plot.reports.truncate(kept);
+            for series in &mut plot.series {
+                series.points.retain(|point| point.report < kept);
+            }
+        }
+        Ok(plot)
+    }
+}
+
+fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
+    let several = |name: &str| params.all(name).count() > 1;
+    let shown = |field: &str| if several(field) { None } else { params.get(field) };
+    let branch = choice.branches.first().map(|it| it.as_str()).filter(|_| !several("branch"));
+    html! {
+        form class="filter" method="get" action=(visit.at("plot")) role="search" {
+            (select("Branch", "branch", several("branch").then_some("several"),
+                choice.known.branches.iter().map(|it| (it.as_str(), it.as_str())), branch))
+            (select("Testbed", "testbed", Some("all"),
+                choice.known.testbeds.iter().map(|it| (it.as_str(), it.as_str())), shown("testbed")))
+            (select("Measure", "measure", Some("all"),
+                choice.known.measures.iter().map(|it| (it.as_str(), it.as_str())), shown("measure")))
+            label class="wide" { span { "Benchmark" }
+                input type="search" name="benchmark" value=[shown("benchmark")]
+                    placeholder="a name, or a glob: parse/*";
+            }
+            label { span { "From" } input type="date" name="from" value=[params.get("from")]; }
+            label { span { "To" } input type="date" name="to" value=[params.get("to")]; }
+            (kept(params, &[&OWN[..], &["page"]].concat()))
+            button { "Show" }
+        }
+    }
+}
+
+/// The charts of a page. The script that looks closer finds its parts by their names.
+pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
+    let failed = |error: serde_json::Error| {
+        ApiError::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    };
+    let parts = Figures::of(chart).map_err(failed)?;
+    Ok(html! {
+        section class=(if chart.panels.len() == 1 { "charts single" } else { "charts" }) {
+            p class="quiet" { (parts.summary) }
+            @if chart.panels.len() > 1 { p class="quiet" { (PreEscaped(parts.order)) } }
+            @if chart.left_out > 0 {
+                p class="note" {
+                    (grouped(chart.left_out)) " more series are left out, those without alerts and changes \
+                     first; choose fewer benchmarks to see them."
+                }
+            }
+            div class="key-signs" { (PreEscaped(parts.key)) }
+            (PreEscaped(TOOLS))
+            @for (panel, figure) in chart.panels.iter().zip(&parts.figures) {
+                // Where there is no room for a whole chart, its own title is out of sight.
+                p class="narrow name" { (panel.name()) }
+                figure { (PreEscaped(figure)) }
+            }
+            @for line in &parts.footer { p class="quiet" { (line) } }
+            div id="tip" role="status" hidden {}
+            script type="application/json" id="data" { (PreEscaped(&parts.data)) }
+        }
+    })
+}
+
+/// The reports of the charts, newest first. The script shows those of the range.
+fn reports(visit: &Visit, chart: &Chart) -> Markup {
+    let forge = visit.project.url.as_deref();
+    let stamps: Vec<(usize, &Stamp)> = chart.stamps.iter().enumerate().rev().collect();
+    let row = |(place, stamp): &(usize, &Stamp)| {
+        html! {
+            tr data-place=(place) {
+                td { a href={ (visit.at("reports/")) (stamp.report) } { (moment(stamp.time)) } }
+                td { (commit(stamp.hash.as_deref(), forge)) }
+                td { (name(stamp.branch.as_str())) }
+                td { (name(stamp.testbed.as_str())) }
+                td { (stamp.news.join("; ")) }
+            }
+        }
+    };
+    let head = html! { thead { tr {
+        th { "Report" } th { "Commit" } th { "Branch" } th { "Testbed" } th { "Environment" }
+    } } };
+    let (first, rest) = stamps.split_at(stamps.len().min(LISTED));
+    html! {
+        section id="range" {
+            h2 { "Reports " span id="range-text" class="quiet" { (grouped(stamps.len())) } }
+            p id="range-links" class="actions" hidden { a id="range-compare" href=(visit.at("compare")) {
+                "Compare the first with the last" } }
+            div class="scroll" tabindex="0" role="region" aria-label="Reports" {
+                table id="range-first" { (head) tbody { @for stamp in first { (row(stamp)) } } }
+            }
+            @if !rest.is_empty() {
+                details id="range-rest" {
+                    summary { (grouped(rest.len())) " older ones" }
+                    div class="scroll" tabindex="0" role="region" aria-label="Older reports" {
+                        table { (head) tbody { @for stamp in rest { (row(stamp)) } } }
+                    }
+                }
+            }
+        }
+    }
+}

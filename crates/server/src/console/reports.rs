@@ -1,0 +1,100 @@
+//! The list of reports.
+
+use maud::{Markup, html};
+use wingbeat_text::grouped;
+use wingbeat_track::{
+    model::{BranchName, TestbedName},
+    store::{Known, ReportFilter, ReportSummary},
+};
+
+use super::{
+    layout::{Page, Tab},
+    links::Params,
+    parts::{Part, commit, moment, name, select},
+    visit::Visit,
+};
+use crate::ApiError;
+
+/// Reports of a page.
+const ROWS: usize = 50;
+
+/// Reports that are listed at most.
+const REPORTS_MAX: usize = 10_000;
+
+pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    let asked = params.clone();
+    let read = visit.read(move |databases, project| {
+        let known = databases.results.known(&project.stored)?;
+        let branch = asked.get("branch").and_then(|name| BranchName::new(name).ok());
+        let testbed = asked.get("testbed").and_then(|name| TestbedName::new(name).ok());
+        let project = Some(project.stored.clone());
+        let filter = ReportFilter { project, branch, testbed, ..ReportFilter::default() };
+        Ok((known, databases.results.reports(&filter, REPORTS_MAX)?))
+    });
+    let (known, reports) = read.await?;
+    let path = visit.at("reports");
+    let part = Part::of(&params, reports.len(), ROWS);
+    let content = html! {
+        h1 { "Reports" }
+        (filter(&path, &params, &known))
+        @if reports.is_empty() { p { "There is no report here." } } @else {
+            (table(&visit, part.take(&reports)))
+            (part.links(&params, &path))
+        }
+    };
+    Ok(Page::of(&visit, Tab::Reports, "Reports", &[], &content))
+}
+
+fn filter(path: &str, params: &Params, known: &Known) -> Markup {
+    html! {
+        form class="filter" method="get" action=(path) role="search" {
+            (select("Branch", "branch", Some("all"),
+                known.branches.iter().map(|it| (it.as_str(), it.as_str())), params.get("branch")))
+            (select("Testbed", "testbed", Some("all"),
+                known.testbeds.iter().map(|it| (it.as_str(), it.as_str())), params.get("testbed")))
+            button { "Show" }
+        }
+    }
+}
+
+/// Reports in lines.
+pub(super) fn table<'a>(visit: &Visit, reports: impl Iterator<Item = &'a ReportSummary>) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Reports" {
+            table {
+                thead { tr {
+                    th { "Report" } th { "Branch" } th { "Commit" } th { "Testbed" }
+                    th class="number" { "Metrics" } th { "Alerts" } th {}
+                } }
+                tbody { @for report in reports { (line(visit, report)) } }
+            }
+        }
+    }
+}
+
+fn line(visit: &Visit, report: &ReportSummary) -> Markup {
+    let settled = report.alerts - report.active_alerts.min(report.alerts);
+    let compare = Params::default().with("after", report.uuid.to_string()).at(&visit.at("compare"));
+    html! {
+        tr {
+            th scope="row" {
+                a href={ (visit.at("reports/")) (report.uuid) } { (moment(report.start_time)) }
+            }
+            td { (name(report.branch.as_str())) }
+            td { (commit(report.hash.as_deref(), visit.project.url.as_deref())) }
+            td { (name(report.testbed.as_str())) }
+            td class="number" { (grouped(report.metrics)) }
+            td {
+                @if report.active_alerts > 0 {
+                    span class="tag bad" { (grouped(report.active_alerts)) " active" } " "
+                }
+                @if settled > 0 { span class="quiet" { (grouped(settled)) " settled" } " " }
+                @if report.failures > 0 {
+                    span class="tag maybe" { (grouped(report.failures)) " failed" }
+                }
+                @if report.confirms.is_some() { span class="quiet" { "measured again" } }
+            }
+            td { a href=(compare) { "Compare" } }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The table of all series of a project: its first page.
+
+use axum::response::{IntoResponse as _, Redirect, Response};
+use maud::{Markup, html};
+use wingbeat_text::{grouped, plural};
+
+use super::{
+    assets::Asset,
+    data::{
+        choice::{Choice, readable},
+        series::{self, SeriesRow},
+    },
+    layout::{Page, Tab},
+    links::{Params, encoded},
+    parts::{Part, Tone, commit, day, kept, name, percent, select, sortable},
+    spark::spark,
+    visit::Visit,
+};
+use crate::ApiError;
+
+/// Rows of a page.
+const ROWS: usize = 200;
+
+/// The page, or the plot that one of the client's addresses stands for.
+pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
+    let asked = params.clone();
+    let read = visit.read(move |databases, project| {
+        if let Some(readable) = readable(databases, project, &asked)? {
+            return Ok(Err(readable));
+        }
+        let choice = Choice::of(databases, project, &asked)?;
+        let rows = series::rows(databases, project, &choice)?;
+        Ok(Ok((choice, rows)))
+    });
+    let (choice, mut rows) = match read.await? {
+        Ok(found) => found,
+        Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("plot"))).into_response()),
+    };
+    let total = rows.len();
+    if params.get("changed").is_some() {
+        rows.retain(|row| row.last_change_point.as_ref().is_some_and(|change| change.is_recent));
+    }
+    let sorted = sort(&mut rows, &params);
+    let content = html! {
+        h1 { "Series" }
+        (filter(&visit, &params, &choice))
+        @if rows.is_empty() { (empty(&visit, &params, total)) }
+        @else { (table(&visit, &params, &rows, (sorted.0.as_str(), sorted.1))) }
+    };
+    Ok(Page::of(&visit, Tab::Series, "Series", &[Asset::Table], &content).into_response())
+}
+
+/// Sorts rows as the query asks. The key, and whether the largest come first.
+fn sort(rows: &mut [SeriesRow], params: &Params) -> (String, bool) {
+    let key = params.get("sort").unwrap_or("benchmark");
+    let is_descending = params.get("direction") == Some("desc");
+    let number = |row: &SeriesRow| match key {
+        "change" => row.change_30d.unwrap_or(f64::NEG_INFINITY),
+        "newest" => row.newest.value,
+        "step" => row
+            .last_change_point
+            .as_ref()
+            .map_or(f64::NEG_INFINITY, |it| it.time.unix_timestamp() as f64),
+        _ => 0.0,
+    };
+    rows.sort_by(|a, b| {
+        let by_key = match key {
+            "measure" => a.measure.slug.cmp(&b.measure.slug),
+            "testbed" => a.testbed.cmp(&b.testbed),
+            "benchmark" => a.benchmark.cmp(&b.benchmark),
+            _ => number(a).total_cmp(&number(b)),
+        };
+        let by_key = if is_descending { by_key.reverse() } else { by_key };
+        by_key.then_with(|| (&a.benchmark, &a.measure.slug).cmp(&(&b.benchmark, &b.measure.slug)))
+    });
+    (key.to_owned(), is_descending)
+}
+
+fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
+    let own = ["branch", "testbed", "measure", "benchmark", "changed", "page"];
+    html! {
+        form class="filter" method="get" action=(visit.base) role="search" {
+            (select("Branch", "branch", None,
+                choice.known.branches.iter().map(|it| (it.as_str(), it.as_str())),
+                choice.branches.first().map(|it| it.as_str())))
+            (select("Testbed", "testbed", Some("all"),
+                choice.known.testbeds.iter().map(|it| (it.as_str(), it.as_str())),
+                params.get("testbed")))
+            (select("Measure", "measure", Some("all"),
+                choice.known.measures.iter().map(|it| (it.as_str(), it.as_str())),
+                params.get("measure")))
+            label class="wide" { span { "Benchmark" }
+                input type="search" name="benchmark" value=[params.get("benchmark")]
+                    placeholder="a name, or a glob: parse/*";
+            }
+            label class="check" {
+                input type="checkbox" name="changed" value="yes" checked[params.get("changed").is_some()];
+                span { "changed in 30 days" }
+            }
+            (kept(params, &own))
+            button { "Show" }
+        }
+    }
+}
+
+fn empty(visit: &Visit, params: &Params, total: usize) -> Markup {
+    html! {
+        @if params.get("changed").is_some() && total > 0 {
+            p { "None of the " (plural(total, "series")) " changed its level in the last 30 days." }
+        } @else if params.iter().next().is_some() {
+            p { "No series fits that. " a href=(visit.base) { "Show all" } }
+        } @else {
+            p { "There are no results yet. They come with " code { "bencher run" } " or "
+                code { "wingbeat run --host" } "." }
+        }
+    }
+}
+
+fn table(visit: &Visit, params: &Params, rows: &[SeriesRow], sorted: (&str, bool)) -> Markup {
+    let has_testbeds = rows.iter().any(|row| row.testbed != rows[0].testbed);
+    let part = Part::of(params, rows.len(), ROWS);
+    let head = |text, key, is_number| sortable(text, key, (params, &visit.base), sorted, is_number);
+    let plot_all =
+        params.only(&["branch", "testbed", "measure", "benchmark"]).at(&visit.at("plot"));
+    html! {
+        p class="quiet" { (grouped(rows.len())) " series · " a href=(plot_all) { "plot them" } }
+        div class="scroll" tabindex="0" role="region" aria-label="Series" {
+            table class="series stacked" data-sort[rows.len() <= ROWS] {
+                thead { tr {
+                    (head("Benchmark", "benchmark", false))
+                    (head("Measure", "measure", false))
+                    @if has_testbeds { (head("Testbed", "testbed", false)) }
+                    (head("Newest", "newest", true))
+                    (head("30 days", "change", true))
+                    th { "Trend" }
+                    (head("Last change of level", "step", true))
+                } }
+                tbody { @for row in part.take(rows) { (line(visit, row, has_testbeds)) } }
+            }
+        }
+        (part.links(params, &visit.base))
+    }
+}
+
+fn line(visit: &Visit, row: &SeriesRow, has_testbeds: bool) -> Markup {
+    let SeriesRow { benchmark, measure, newest, .. } = row;
+    let plot = Params::default()
+        .and("branch", row.branch.as_str())
+        .and("testbed", row.testbed.as_str())
+        .and("benchmark", benchmark.as_str())
+        .and("measure", measure.slug.as_str())
+        .at(&visit.at("plot"));
+    // A change is called good or bad where the level changed, and not where the noise was high.
+    let change = row.last_change_point.as_ref();
+    let recent = change.filter(|change| change.is_recent).and_then(|change| change.relative);
+    let tone = recent.map_or(Tone::Neutral, |relative| Tone::of(relative, measure));
+    let forge = visit.project.url.as_deref();
+    html! {
+        tr {
+            th scope="row" { a href=(plot) { (name(benchmark.as_str())) } }
+            td { (name(&measure.name)) }
+            @if has_testbeds { td { (name(row.testbed.as_str())) } }
+            td class="number" data-value=(newest.value) {
+                a href={ (visit.at("reports/")) (newest.report) "#" (encoded(benchmark.as_str())) } {
+                    (measure.ladder().format(newest.value))
+                }
+            }
+            td class="number" data-value=[row.change_30d] { (percent(row.change_30d, tone)) }
+            td { a class="plain" href=(plot) aria-label="Plot" tabindex="-1" { (spark(&row.spark, tone)) } }
+            @if let Some(change) = change {
+                @let tone = change.relative.map_or(Tone::Neutral, |it| Tone::of(it, measure));
+                td data-value=(change.time.unix_timestamp()) {
+                    (percent(change.relative, tone)) " "
+                    a href={ (visit.at("reports/")) (change.report) } { (day(change.time)) } " "
+                    (commit(change.hash.as_deref(), forge))
+                }
+            } @else { td class="quiet" { "none" } }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Settings of a project, with the way to its keys.
+
+use axum::{Form, response::Redirect};
+use maud::html;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use wingbeat_track::model::ProjectName;
+
+use super::{
+    layout::{Page, Tab},
+    links::Params,
+    visit::Visit,
+};
+use crate::{
+    ApiError,
+    access::Right,
+    registry::{ProjectChange, Visibility},
+    storage::StorageError,
+};
+
+pub(super) async fn show(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    let project = &visit.project;
+    let is_public = project.visibility == Visibility::Public;
+    let badge = format!("{}/perf/{}/badge.svg", visit.app.settings.public_url, project.slug);
+    let page = format!("{}/perf/{}", visit.app.settings.public_url, project.slug);
+    let content = html! {
+        h1 { "Settings" }
+        @if params.get("saved").is_some() { p class="note good" role="status" { "Saved." } }
+        form class="fields" method="post" action=(visit.at("settings")) {
+            label { span { "Name" }
+                input name="name" value=(project.name) required maxlength="64" autocomplete="off";
+            }
+            label { span { "Address of the code" }
+                input name="url" type="url" value=[project.url.as_deref()]
+                    placeholder="https://github.com/OWNER/NAME" pattern="https?://.*";
+            }
+            p class="hint" { "Commits are linked to it." }
+            fieldset {
+                legend { "Who may see it" }
+                label class="check" {
+                    input type="radio" name="visibility" value="public" checked[is_public];
+                    span { "Everybody who reaches this server" }
+                }
+                label class="check" {
+                    input type="radio" name="visibility" value="internal" checked[!is_public];
+                    span { "Users of this server only" }
+                }
+            }
+            label class="check" {
+                input type="checkbox" name="judges_by_default" value="yes"
+                    checked[project.judges_by_default];
+                span { "Judge measures without a threshold by " code { "auto" } }
+            }
+            p { button { "Save" } }
+        }
+        h2 { "Keys and members" }
+        p { a href=(visit.at("keys")) { "Keys of this project" } " let CI send results. "
+            @if visit.may(Right::Admin) { a href="/console/users" { "Users" } " of this server read and change it." }
+        }
+        h2 { "Badge" }
+        p { img src={ (visit.at("badge.svg")) } alt="Badge of this project"; }
+        pre { code { "[![benchmarks](" (badge) ")](" (page) ")" } }
+        p class="hint" { "With " code { "?benchmark=NAME&measure=NAME" } " it shows the newest value." }
+    };
+    Ok(Page::of(&visit, Tab::Settings, "Settings", &[], &content))
+}
+
+/// What the form sends.
+#[derive(Debug, Deserialize)]
+pub(super) struct Fields {
+    name: String,
+    #[serde(default)]
+    url: String,
+    visibility: Visibility,
+    /// Absent where the box is empty.
+    judges_by_default: Option<String>,
+}
+
+pub(super) async fn save(visit: Visit, Form(form): Form<Fields>) -> Result<Redirect, ApiError> {
+    let name = ProjectName::new(form.name.trim())
+        .map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let url = form.url.trim().to_owned();
+    if !url.is_empty() && !url.starts_with("https://") && !url.starts_with("http://") {
+        return Err(ApiError::bad_request(
+            "the address of the code does not begin with https:// or http://; give that of its page on the forge",
+        ));
+    }
+    let change = ProjectChange {
+        name: Some(name.as_str().to_owned()),
+        slug: None,
+        url: Some((!url.is_empty()).then_some(url)),
+        visibility: Some(form.visibility),
+        judges_by_default: Some(form.judges_by_default.is_some()),
+    };
+    let project = visit.project.id;
+    let write = visit.write(move |databases| {
+        let now = OffsetDateTime::now_utc();
+        databases.registry.change_project(project, &change, now).map_err(StorageError::from)
+    });
+    match write.await? {
+        Some(_) => Ok(Redirect::to(&visit.at("settings?saved=yes"))),
+        None => Err(ApiError::not_found("the project was deleted meanwhile")),
+    }
+}

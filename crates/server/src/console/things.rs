@@ -1,0 +1,325 @@
+//! Lists of a project's branches, testbeds, benchmarks and measures, and a page for each of them.
+
+use std::collections::HashMap;
+
+use axum::{Form, extract::Path, response::Redirect};
+use maud::{Markup, html};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use wingbeat_text::plural;
+use wingbeat_track::{
+    model::{BranchName, Measure, TestbedName, threshold::matches_glob},
+    store::{Known, ReportFilter, ReportSummary},
+};
+
+use super::{
+    layout::{Page, Tab},
+    links::{Params, encoded},
+    parts::{Part, kept, name},
+    reports,
+    visit::Visit,
+};
+use crate::{
+    ApiError,
+    access::Right,
+    registry::{Kind, Project, Thing, ThingChange, ThingFilter},
+    storage::{Databases, StorageError},
+};
+
+/// Names of a page.
+const ROWS: usize = 200;
+
+/// Names of a kind that are read at most.
+const NAMES_MAX: u64 = 100_000;
+
+/// Newest reports on the page of a name.
+const REPORTS: usize = 10;
+
+/// The kinds, in the order of their tabs, with the parts of their addresses and their titles.
+const KINDS: [(Kind, &str, &str); 4] = [
+    (Kind::Benchmark, "benchmarks", "Benchmarks"),
+    (Kind::Measure, "measures", "Measures"),
+    (Kind::Branch, "branches", "Branches"),
+    (Kind::Testbed, "testbeds", "Testbeds"),
+];
+
+/// The part of the address and the title.
+fn plural_of(kind: Kind) -> (&'static str, &'static str) {
+    let found = KINDS.iter().find(|(known, ..)| *known == kind);
+    found.map_or(("benchmarks", "Benchmarks"), |(_, path, title)| (*path, *title))
+}
+
+/// What results call the things of a kind.
+fn stored_names(kind: Kind, known: &Known) -> Vec<String> {
+    fn texts<T: ToString>(all: &[T]) -> Vec<String> {
+        all.iter().map(ToString::to_string).collect()
+    }
+    match kind {
+        Kind::Benchmark => texts(&known.benchmarks),
+        Kind::Measure => texts(&known.measures),
+        Kind::Branch => texts(&known.branches),
+        Kind::Testbed => texts(&known.testbeds),
+    }
+}
+
+pub(super) async fn benchmarks(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    list(visit, params, Kind::Benchmark).await
+}
+
+pub(super) async fn measures(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    list(visit, params, Kind::Measure).await
+}
+
+pub(super) async fn branches(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    list(visit, params, Kind::Branch).await
+}
+
+pub(super) async fn testbeds(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    list(visit, params, Kind::Testbed).await
+}
+
+pub(super) async fn benchmark(
+    visit: Visit,
+    path: Path<(String, String)>,
+) -> Result<Page, ApiError> {
+    one(visit, path, Kind::Benchmark).await
+}
+
+pub(super) async fn measure(visit: Visit, path: Path<(String, String)>) -> Result<Page, ApiError> {
+    one(visit, path, Kind::Measure).await
+}
+
+pub(super) async fn branch(visit: Visit, path: Path<(String, String)>) -> Result<Page, ApiError> {
+    one(visit, path, Kind::Branch).await
+}
+
+pub(super) async fn testbed(visit: Visit, path: Path<(String, String)>) -> Result<Page, ApiError> {
+    one(visit, path, Kind::Testbed).await
+}
+
+/// A name as the list shows it.
+struct Entry {
+    stored: String,
+    shown: String,
+    is_archived: bool,
+}
+
+/// All names of a kind, as people call them now.
+fn entries(databases: &Databases, project: &Project, kind: Kind) -> Result<Vec<Entry>, ApiError> {
+    let mut things = HashMap::new();
+    for is_archived in [false, true] {
+        let filter = ThingFilter { is_archived, limit: NAMES_MAX, ..ThingFilter::default() };
+        let found = databases.registry.things(project.id, kind, &filter);
+        let (found, _) = found.map_err(StorageError::from)?;
+        things.extend(found.into_iter().map(|thing| (thing.stored, (thing.name, is_archived))));
+    }
+    let known = databases.results.known(&project.stored)?;
+    let entry = |stored: String| {
+        let (shown, is_archived) =
+            things.remove(&stored).unwrap_or_else(|| (written(kind, &stored), false));
+        Entry { stored, shown, is_archived }
+    };
+    Ok(stored_names(kind, &known).into_iter().map(entry).collect())
+}
+
+async fn list(visit: Visit, params: Params, kind: Kind) -> Result<Page, ApiError> {
+    let read = visit.read(move |databases, project| entries(databases, project, kind));
+    let mut names = read.await?;
+    let shows_archived = params.get("archived").is_some();
+    names.retain(|name| name.is_archived == shows_archived);
+    if let Some(asked) = params.get("name") {
+        names.retain(|name| matches_glob(asked, &name.shown) || name.shown.contains(asked));
+    }
+    let (path, title) = plural_of(kind);
+    let place = visit.at(path);
+    let part = Part::of(&params, names.len(), ROWS);
+    let content = html! {
+        h1 { (title) }
+        (kinds(&visit, kind))
+        form class="filter" method="get" action=(place) role="search" {
+            label class="wide" { span { "Name" }
+                input type="search" name="name" value=[params.get("name")] placeholder="a part, or a glob: parse/*";
+            }
+            label class="check" {
+                input type="checkbox" name="archived" value="yes" checked[shows_archived];
+                span { "archived ones" }
+            }
+            (kept(&params, &["name", "archived", "page"]))
+            button { "Show" }
+        }
+        @if names.is_empty() { p { "There is none." } } @else {
+            ul class="names" { @for one in part.take(&names) {
+                li { a href={ (place) "/" (encoded(&one.stored)) } { (name(&one.shown)) } }
+            } }
+            (part.links(&params, &place))
+        }
+    };
+    Ok(Page::of(&visit, Tab::Names, title, &[], &content))
+}
+
+/// A name as people know it, where nobody has given another.
+fn written(kind: Kind, text: &str) -> String {
+    match kind {
+        Kind::Measure => Measure::named(text).name.into_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+fn kinds(visit: &Visit, current: Kind) -> Markup {
+    html! {
+        nav class="tabs minor" aria-label="Names" {
+            @for (kind, path, title) in KINDS {
+                a href=(visit.at(path)) aria-current=[(kind == current).then_some("page")] { (title) }
+            }
+        }
+    }
+}
+
+/// The thing of a path: by what results call it, else by UUID, slug or name.
+fn find(
+    databases: &Databases,
+    project: &Project,
+    kind: Kind,
+    asked: &str,
+) -> Result<Option<Thing>, ApiError> {
+    let registry = &databases.registry;
+    let stored = registry.thing_stored(project.id, kind, asked).map_err(StorageError::from)?;
+    match stored {
+        Some(found) => Ok(Some(found)),
+        None => Ok(registry.thing(project.id, kind, asked).map_err(StorageError::from)?),
+    }
+}
+
+async fn one(
+    visit: Visit,
+    Path((_, id)): Path<(String, String)>,
+    kind: Kind,
+) -> Result<Page, ApiError> {
+    let read = visit.read(move |databases, project| {
+        let thing = find(databases, project, kind, &id)?;
+        let stored = thing.as_ref().map_or(id.as_str(), |thing| &thing.stored);
+        let known = databases.results.known(&project.stored)?;
+        if thing.is_none() && !stored_names(kind, &known).iter().any(|name| name == stored) {
+            return Err(absent(kind, &id));
+        }
+        let filter = ReportFilter {
+            project: Some(project.stored.clone()),
+            branch: BranchName::new(stored).ok().filter(|_| kind == Kind::Branch),
+            testbed: TestbedName::new(stored).ok().filter(|_| kind == Kind::Testbed),
+            ..ReportFilter::default()
+        };
+        let reports = match kind {
+            Kind::Branch | Kind::Testbed => databases.results.reports(&filter, REPORTS)?,
+            Kind::Benchmark | Kind::Measure => Vec::new(),
+        };
+        Ok((stored.to_owned(), thing, reports))
+    });
+    let (stored, thing, reports) = read.await?;
+    let shown = thing.as_ref().map_or_else(|| written(kind, &stored), |thing| thing.name.clone());
+    let content = html! {
+        h1 { (name(&shown)) }
+        @if shown != stored { p class="quiet" { "Results call it " (name(&stored)) "." } }
+        (actions(&visit, kind, &stored))
+        (newest(&visit, &reports))
+        @if let Some(thing) = thing.filter(|_| visit.may(Right::Write)) { (form(&visit, &thing)) }
+    };
+    Ok(Page::of(&visit, Tab::Names, &shown, &[], &content))
+}
+
+fn absent(kind: Kind, asked: &str) -> ApiError {
+    let (asked, kind): (String, _) = (asked.chars().take(80).collect(), kind.word());
+    ApiError::not_found(format!("this project has no {kind} {asked:?}"))
+}
+
+fn actions(visit: &Visit, kind: Kind, stored: &str) -> Markup {
+    let of_it = Params::default().with(kind.word(), stored);
+    html! {
+        p class="actions" {
+            a class="button" href=(of_it.at(&visit.base)) { "Series" }
+            a class="button" href=(of_it.at(&visit.at("plot"))) { "Plot" }
+            @if matches!(kind, Kind::Branch | Kind::Testbed) {
+                a class="button" href=(of_it.at(&visit.at("reports"))) { "Reports" }
+            }
+            @if kind == Kind::Branch {
+                a class="button" href=(Params::default().with("after", stored).at(&visit.at("compare"))) {
+                    "Compare"
+                }
+            }
+        }
+    }
+}
+
+fn newest(visit: &Visit, reports: &[ReportSummary]) -> Markup {
+    html! {
+        @if !reports.is_empty() {
+            h2 { "Newest " (plural(reports.len(), "report")) }
+            (reports::table(visit, reports.iter()))
+        }
+    }
+}
+
+/// What may be changed: how it is called, and whether lists show it.
+fn form(visit: &Visit, thing: &Thing) -> Markup {
+    let place = visit.at(format_args!("{}/{}", plural_of(thing.kind).0, encoded(&thing.stored)));
+    let is_archived = thing.archived.is_some();
+    html! {
+        h2 { "Change it" }
+        form class="filter" method="post" action=(place) {
+            label class="wide" { span { "Name" }
+                input name="name" value=(thing.name) required maxlength="1024" autocomplete="off";
+            }
+            label class="check" {
+                input type="checkbox" name="archived" value="yes" checked[is_archived];
+                span { "archived: lists leave it out, its results stay" }
+            }
+            button { "Save" }
+        }
+    }
+}
+
+/// What the form sends.
+#[derive(Debug, Deserialize)]
+pub(super) struct Fields {
+    name: String,
+    /// Absent where the box is empty.
+    archived: Option<String>,
+}
+
+pub(super) async fn change(
+    visit: Visit,
+    Path((_, id)): Path<(String, String)>,
+    Form(form): Form<Fields>,
+) -> Result<Redirect, ApiError> {
+    let tail = visit.uri.path().rsplit('/').nth(1).unwrap_or_default();
+    let kind = KINDS.iter().find(|(_, path, _)| *path == tail).map(|(kind, ..)| *kind);
+    let kind = kind.ok_or_else(|| ApiError::not_found("there is nothing at this address"))?;
+    let asked = id.clone();
+    let read = visit.read(move |databases, project| find(databases, project, kind, &asked));
+    let thing = read.await?.ok_or_else(|| absent(kind, &id))?;
+    let name = form.name.trim().to_owned();
+    if name.is_empty() || name.len() > 1024 || name.chars().any(char::is_control) {
+        return Err(ApiError::bad_request(
+            "a name has 1 to 1,024 bytes and no control characters; choose another one",
+        ));
+    }
+    let change = ThingChange {
+        name: Some(name).filter(|name| *name != thing.name),
+        is_archived: Some(form.archived.is_some()),
+        ..ThingChange::default()
+    };
+    let write = visit.write(move |databases| {
+        databases.registry.change_thing(thing.id, &change, OffsetDateTime::now_utc())
+    });
+    match write.await? {
+        Some(Ok(_)) => {
+            let place =
+                format_args!("{}/{}", plural_of(kind).0, encoded(&thing.stored)).to_string();
+            Ok(Redirect::to(&visit.at(place)))
+        }
+        Some(Err(_)) => Err(ApiError::conflict(format!(
+            "another {} of this project has this name; choose another one",
+            kind.word()
+        ))),
+        None => Err(absent(kind, &id)),
+    }
+}

@@ -1,0 +1,355 @@
+//! Thresholds: what is judged how, instead of by `auto`.
+
+use axum::{Form, extract::Path, response::Redirect};
+use maud::{Markup, html};
+use serde::Deserialize;
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_text::grouped;
+use wingbeat_track::model::{ThresholdModel, threshold::Test};
+
+use super::{
+    layout::{Page, Tab},
+    links::Params,
+    parts::{moment, name, select},
+    visit::Visit,
+};
+use crate::{
+    ApiError,
+    access::Right,
+    registry::{
+        Kind, Model, Registry, RegistryError, Thing, ThingFilter, Threshold, ThresholdFilter,
+    },
+    storage::StorageError,
+};
+
+/// Names that the form offers of each kind.
+const OFFERED: u64 = 500;
+
+/// A threshold with the names of what it judges.
+struct Named {
+    threshold: Threshold,
+    branch: String,
+    testbed: String,
+    measure: String,
+}
+
+impl Named {
+    fn of(registry: &Registry, threshold: Threshold) -> Result<Self, RegistryError> {
+        let name = |row: i64| {
+            Ok::<_, RegistryError>(
+                registry.thing_of_row(row)?.map_or_else(String::new, |it| it.name),
+            )
+        };
+        Ok(Self {
+            branch: name(threshold.branch)?,
+            testbed: name(threshold.testbed)?,
+            measure: name(threshold.measure)?,
+            threshold,
+        })
+    }
+}
+
+pub(super) async fn list(visit: Visit) -> Result<Page, ApiError> {
+    let read = visit.read(|databases, project| {
+        let registry = &databases.registry;
+        let all = registry.thresholds(project.id, ThresholdFilter::default());
+        let all = all.map_err(StorageError::from)?;
+        let named = all.into_iter().map(|it| Named::of(registry, it));
+        Ok(named.collect::<Result<Vec<_>, _>>().map_err(StorageError::from)?)
+    });
+    let thresholds = read.await?;
+    let content = html! {
+        h1 { "Thresholds" }
+        @if visit.project.judges_by_default {
+            p { "A measure without a threshold is judged by " code { "auto" }
+                ", which learns from the history how noisy it is." }
+        } @else { p { "A measure without a threshold is not judged." } }
+        @if visit.may(Right::Write) {
+            p class="actions" { a class="button" href=(visit.at("thresholds/add")) { "Add a threshold" } }
+        }
+        @if thresholds.is_empty() { p class="quiet" { "There is none." } }
+        @else { (table(&visit, &thresholds)) }
+    };
+    Ok(Page::of(&visit, Tab::Thresholds, "Thresholds", &[], &content))
+}
+
+fn table(visit: &Visit, thresholds: &[Named]) -> Markup {
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Thresholds" {
+            table {
+                thead { tr { th { "Measure" } th { "Branch" } th { "Testbed" } th { "Judged by" } th { "Since" } } }
+                tbody { @for Named { threshold, branch, testbed, measure } in thresholds {
+                    tr {
+                        th scope="row" {
+                            a href={ (visit.at("thresholds/")) (threshold.uuid) } { (name(measure)) }
+                        }
+                        td { (name(branch)) }
+                        td { (name(testbed)) }
+                        td { (threshold.model().map_or_else(|| "nothing: its model was removed".to_owned(), |it| words(&it.settings))) }
+                        td { (moment(threshold.modified)) }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+/// A model in words.
+fn words(model: &ThresholdModel) -> String {
+    let mut parts = vec![model.test.to_string()];
+    let mut add = |label: &str, value: Option<String>| {
+        parts.extend(value.map(|value| format!("{label} {value}")));
+    };
+    add("lower boundary", model.lower_boundary.map(|it| it.to_string()));
+    add("upper boundary", model.upper_boundary.map(|it| it.to_string()));
+    add("at least", model.min_sample_size.map(|it| format!("{} reports", grouped(it))));
+    add("at most", model.max_sample_size.map(|it| format!("{} values", grouped(it))));
+    add("not older than", model.window.map(|it| format!("{} days", f64::from(it) / 86_400.0)));
+    parts.join(", ")
+}
+
+pub(super) async fn add(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    let read = visit.read(|databases, project| {
+        let of = |kind| {
+            let filter = ThingFilter { limit: OFFERED, ..ThingFilter::default() };
+            let found = databases.registry.things(project.id, kind, &filter);
+            Ok::<Vec<Thing>, ApiError>(found.map_err(StorageError::from)?.0)
+        };
+        Ok([of(Kind::Measure)?, of(Kind::Branch)?, of(Kind::Testbed)?])
+    });
+    let [measures, branches, testbeds] = read.await?;
+    let choices = |label: &str, field: &str, things: &[Thing]| {
+        let all = things.iter().map(|thing| (thing.name.as_str(), thing.name.as_str()));
+        select(label, field, None, all, params.get(field))
+    };
+    let content = html! {
+        h1 { "Add a threshold" }
+        @if measures.is_empty() || branches.is_empty() || testbeds.is_empty() {
+            p { "A threshold is about names of results, and there are no results yet." }
+        } @else {
+            form class="fields" method="post" action=(visit.at("thresholds")) {
+                (choices("Measure", "measure", &measures))
+                (choices("Branch", "branch", &branches))
+                (choices("Testbed", "testbed", &testbeds))
+                (fields(&ThresholdModel::default()))
+                p { button { "Add it" } }
+            }
+        }
+    };
+    Ok(Page::of(&visit, Tab::Thresholds, "Add a threshold", &[], &content))
+}
+
+/// The fields of a model.
+fn fields(model: &ThresholdModel) -> Markup {
+    let number = |label: &str, field: &str, value: Option<String>, hint: &str| {
+        html! { label { span { (label) }
+            input name=(field) value=[value] inputmode="decimal" autocomplete="off" placeholder=(hint);
+        } }
+    };
+    let tests = Test::ALL.iter().map(|test| (test.name(), test.name()));
+    html! {
+        (select("Test", "test", None, tests, Some(model.test.name())))
+        (number("Lower boundary", "lower_boundary", model.lower_boundary.map(|it| it.to_string()), "none"))
+        (number("Upper boundary", "upper_boundary", model.upper_boundary.map(|it| it.to_string()), "none"))
+        p class="hint" {
+            "A share for percentage, auto and change_point (0.1 is 10 %); a probability for z_score, t_test and \
+             log_normal (0.99); a multiple for iqr and delta_iqr; the value itself for static."
+        }
+        (number("Least number of reports", "min_sample_size", model.min_sample_size.map(|it| it.to_string()), "none"))
+        (number("Values of history at most", "max_sample_size", model.max_sample_size.map(|it| it.to_string()), "all"))
+        (number("Oldest value, in days", "window_days",
+            model.window.map(|it| (f64::from(it) / 86_400.0).to_string()), "any"))
+    }
+}
+
+pub(super) async fn show(
+    visit: Visit,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Page, ApiError> {
+    let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
+    let read = visit.read(move |databases, project| {
+        let registry = &databases.registry;
+        let found = registry.threshold(project.id, uuid).map_err(StorageError::from)?;
+        Ok(Named::of(registry, found.ok_or_else(absent)?).map_err(StorageError::from)?)
+    });
+    let Named { threshold, branch, testbed, measure } = read.await?;
+    let place = visit.at(format_args!("thresholds/{uuid}"));
+    let settings = threshold.model().map(|model| model.settings).unwrap_or_default();
+    let content = html! {
+        h1 { "Threshold of " (name(&measure)) }
+        dl class="facts" {
+            div { dt { "Branch" } dd { (name(&branch)) } }
+            div { dt { "Testbed" } dd { (name(&testbed)) } }
+            div { dt { "Judged by" } dd {
+                (threshold.model().map_or_else(|| "nothing".to_owned(), |it| words(&it.settings)))
+            } }
+        }
+        @if visit.may(Right::Write) {
+            form class="fields" method="post" action=(place) {
+                (fields(&settings))
+                p { button { "Save" } }
+            }
+        }
+        (earlier(&threshold.models))
+        @if visit.may(Right::Manage) {
+            form method="post" action={ (place) "/remove" } {
+                button { "Remove this threshold" }
+            }
+        }
+    };
+    Ok(Page::of(&visit, Tab::Thresholds, &format!("Threshold of {measure}"), &[], &content))
+}
+
+/// Models that were replaced: reports of their time were judged by them.
+fn earlier(models: &[Model]) -> Markup {
+    let replaced = models.iter().rev().filter_map(|model| Some((model, model.replaced?)));
+    html! {
+        @if models.iter().any(|model| model.replaced.is_some()) {
+            h2 { "Earlier" }
+            ul { @for (model, until) in replaced {
+                li { (words(&model.settings)) span class="quiet" { " from " (moment(model.created)) " to " (moment(until)) } }
+            } }
+        }
+    }
+}
+
+fn absent() -> ApiError {
+    ApiError::not_found("this project has no such threshold; it may have been removed")
+}
+
+/// What a form sends: what is to be judged, where it is new, and the model.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Fields {
+    branch: String,
+    testbed: String,
+    measure: String,
+    test: String,
+    lower_boundary: String,
+    upper_boundary: String,
+    min_sample_size: String,
+    max_sample_size: String,
+    window_days: String,
+}
+
+impl Fields {
+    fn model(&self) -> Result<ThresholdModel, ApiError> {
+        let days: Option<f64> = number("the oldest value", &self.window_days)?;
+        let test: Test = self.test.parse().map_err(
+            |error: wingbeat_track::model::threshold::ThresholdError| {
+                ApiError::bad_request(error.to_string())
+            },
+        )?;
+        let model = ThresholdModel {
+            test,
+            min_sample_size: number("the least number of reports", &self.min_sample_size)?,
+            max_sample_size: number("the values of history", &self.max_sample_size)?,
+            window: days.map(|days| (days * 86_400.0) as u32),
+            lower_boundary: number("the lower boundary", &self.lower_boundary)?,
+            upper_boundary: number("the upper boundary", &self.upper_boundary)?,
+        };
+        model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        Ok(model)
+    }
+}
+
+/// The number of a field; none where it is empty.
+fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<Option<T>, ApiError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let shown: String = text.chars().take(40).collect();
+    let wrong = |_| {
+        ApiError::bad_request(format!(
+            "{what} is {shown:?}, which is no number; leave it empty for none"
+        ))
+    };
+    text.parse().map(Some).map_err(wrong)
+}
+
+pub(super) async fn create(visit: Visit, Form(form): Form<Fields>) -> Result<Redirect, ApiError> {
+    let model = form.model()?;
+    let project = visit.project.id;
+    let write = visit.write(move |databases| {
+        let registry = &databases.registry;
+        let row =
+            |kind, name: &str| registry.thing(project, kind, name).map(|it| it.map(|it| it.id));
+        let (branch, testbed) =
+            (row(Kind::Branch, &form.branch)?, row(Kind::Testbed, &form.testbed)?);
+        let (Some(branch), Some(testbed), Some(measure)) =
+            (branch, testbed, row(Kind::Measure, &form.measure)?)
+        else {
+            return Ok(None);
+        };
+        let now = OffsetDateTime::now_utc();
+        registry.set_threshold(project, (branch, testbed, measure), Some(&model), now)
+    });
+    match write.await? {
+        Some(threshold) => {
+            Ok(Redirect::to(&visit.at(format_args!("thresholds/{}", threshold.uuid))))
+        }
+        None => Err(ApiError::bad_request(
+            "the branch, the testbed or the measure is none of this project; choose them from the lists",
+        )),
+    }
+}
+
+pub(super) async fn change(
+    visit: Visit,
+    Path((_, uuid)): Path<(String, Uuid)>,
+    Form(form): Form<Fields>,
+) -> Result<Redirect, ApiError> {
+    let model = form.model()?;
+    let project = visit.project.id;
+    let write = visit.write(move |databases| {
+        let registry = &databases.registry;
+        let Some(known) = registry.threshold(project, uuid)? else { return Ok(None) };
+        let place = (known.branch, known.testbed, known.measure);
+        registry.set_threshold(project, place, Some(&model), OffsetDateTime::now_utc())
+    });
+    write.await?.ok_or_else(absent)?;
+    Ok(Redirect::to(&visit.at(format_args!("thresholds/{uuid}"))))
+}
+
+pub(super) async fn remove(
+    visit: Visit,
+    Path((_, uuid)): Path<(String, Uuid)>,
+) -> Result<Redirect, ApiError> {
+    let project = visit.project.id;
+    let write = visit.write(move |databases| {
+        let registry = &databases.registry;
+        match registry.threshold(project, uuid)? {
+            Some(known) => registry.delete_threshold(known.id).map(Some),
+            None => Ok(None),
+        }
+    });
+    write.await?.ok_or_else(absent)?;
+    Ok(Redirect::to(&visit.at("thresholds")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_read_by_the_rules_of_the_test() {
+        let check = |test: &str, upper: &str, days: &str, expected: Option<&str>| {
+            let (test, upper_boundary) = (test.to_owned(), upper.to_owned());
+            let window_days = days.to_owned();
+            let form = Fields { test, upper_boundary, window_days, ..Fields::default() };
+            assert_eq!(form.model().ok().map(|it| words(&it)).as_deref(), expected, "{form:?}");
+        };
+        check("auto", "", "", Some("auto"));
+        check(
+            "percentage",
+            " 0.1 ",
+            "30",
+            Some("percentage, upper boundary 0.1, not older than 30 days"),
+        );
+        check("t_test", "1.5", "", None);
+        check("percentage", "a tenth", "", None);
+        check("student", "", "", None);
+    }
+}

@@ -1,0 +1,282 @@
+// Looks at each page of a server in a browser: no error, no foreign request, nothing wider than the window,
+// in both widths and colour schemes, with hostile names, with the keyboard alone, and without JavaScript.
+// `node pages.mjs URL INVITATION [FOLDER-FOR-PICTURES]`; exits with 1 if something is wrong.
+import { chromium } from "playwright-core";
+
+const [base, invitation, pictures] = process.argv.slice(2);
+const browser = await chromium.launch({
+  executablePath: process.env.BROWSER || "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync"],
+});
+const faults = [];
+// The cookies of the admin, once there is one.
+let signedIn;
+let looks = 0;
+const check = (is, what) => { looks++; if (!is) faults.push(what); };
+
+// A page that notes all that goes wrong on it. `mayFail` is for pages that tell an error.
+async function open(path, options = {}, mayFail = false) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, storageState: signedIn, ...options });
+  const page = await context.newPage();
+  const name = `${path} (${page.viewportSize().width} px, ${options.colorScheme || "light"})`;
+  const fault = (what) => faults.push(`${name}: ${what}`);
+  page.on("console", (message) => {
+    const isExpected = mayFail && message.text().startsWith("Failed to load resource");
+    if (["error", "warning"].includes(message.type()) && !isExpected) fault(message.text());
+  });
+  page.on("pageerror", (error) => fault(error));
+  page.on("dialog", (dialog) => { fault(`a script of a name ran: ${dialog.message()}`); dialog.dismiss(); });
+  await page.route("**/*", (route) => {
+    const url = route.request().url();
+    if (url.startsWith(`${base}/`)) return route.continue();
+    fault(`asks for ${url}`);
+    return route.abort();
+  });
+  const response = await page.goto(base + path);
+  check(mayFail || response.status() === 200, `${name}: answers ${response.status()}`);
+  return { page, name, close: () => context.close() };
+}
+async function addressIn(path, pattern) {
+  const text = await (await fetch(base + path)).text();
+  const found = text.match(pattern);
+  if (!found) throw new Error(`${path} has nothing like ${pattern}`);
+  return found[0].replaceAll("&amp;", "&");
+}
+
+const article = "/perf/fun-xdp", hostile = "/perf/hostile";
+const report = await addressIn(`${article}/reports?branch=tidy-fibonacci`, /\/perf\/fun-xdp\/reports\/[0-9a-f-]{36}/);
+const alert = await addressIn(`${article}/alerts`, /\/perf\/fun-xdp\/alerts\/[0-9a-f-]{36}/);
+const hostileReport = await addressIn(`${hostile}/reports`, /\/perf\/hostile\/reports\/[0-9a-f-]{36}/);
+const hostileAlert = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}/);
+const largeReport = await addressIn("/perf/large/reports", /\/perf\/large\/reports\/[0-9a-f-]{36}/);
+
+const pages = {
+  projects: "/", login: "/auth/login", series: article, console: "/console/projects/fun-xdp",
+  changed: `${article}?changed=yes&sort=change&direction=desc`,
+  plot: `${article}/plot?benchmark=fun_xdp_v3&benchmark=table/rebuild&measure=latency`,
+  "plot-all": `${article}/plot`, embed: `${article}/embed?benchmark=fun_xdp_v3&measure=latency`,
+  reports: `${article}/reports`, report, "compare-form": `${article}/compare`,
+  compare: `${article}/compare/main..tidy-fibonacci`, "compare-all": `${article}/compare/main..tidy-fibonacci?show=all`,
+  alerts: `${article}/alerts?status=all`, alert, benchmarks: `${article}/benchmarks`, branches: `${article}/branches`,
+  testbeds: `${article}/testbeds`, thresholds: `${article}/thresholds`, measures: `${article}/measures`, branch: `${article}/branches/main`,
+  hostile, "hostile-plot": `${hostile}/plot`, "hostile-report": hostileReport, "hostile-alert": hostileAlert,
+  "hostile-names": `${hostile}/benchmarks`, "hostile-compare": `${hostile}/compare/main..main?show=all`,
+};
+// Pages that are there for who is signed in.
+const own = {
+  "signed-in": article, "alert-of-member": alert, settings: `${article}/settings`, threshold: `${article}/thresholds/add`, benchmark: `${article}/benchmarks/fun_xdp_v3`, keys: `${article}/keys`,
+  "hostile-settings": `${hostile}/settings`, account: "/console/account", users: "/console/users",
+};
+const failures = {
+  "no-page": "/nothing", "no-report": `${article}/reports/abc`, "no-project": "/perf/none",
+  "no-side": `${article}/compare/main..none`, "no-day": `${article}/plot?from=yesterday`,
+  "long-name": `${article}/benchmarks/${"x".repeat(4096)}`,
+  "script-name": `${article}/benchmarks/${encodeURIComponent("</script><script>alert(1)</script>\u202e")}`,
+};
+
+async function lookAt(name, path, mayFail) {
+  for (const width of [360, 1440]) for (const colorScheme of ["light", "dark"]) {
+    const { page, name: where, close } = await open(path, { viewport: { width, height: 900 }, colorScheme }, mayFail);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    check(over <= 0, `${where}: wider than the window by ${over} px`);
+    check(await page.locator("h1").count() === 1, `${where}: has no single heading`);
+    const [back, text] = await page.evaluate(() => {
+      const style = getComputedStyle(document.body);
+      return [style.backgroundColor, style.color];
+    });
+    const isDark = Number(back.match(/\d+/)[0]) < 128;
+    check(isDark === (colorScheme === "dark") && back !== text, `${where}: ${text} on ${back}`);
+    const unnamed = await page.evaluate(() => [...document.querySelectorAll("a, button, input, select")].filter((one) =>
+      !one.hidden && one.type !== "hidden" && !(one.textContent.trim() || one.ariaLabel || one.labels?.length || one.title
+        || one.querySelector("img[alt]:not([alt=''])"))).map((one) => one.outerHTML.slice(0, 100)));
+    check(unnamed.length === 0, `${where}: without a name: ${unnamed}`);
+    if (pictures) await page.screenshot({ path: `${pictures}/${name}-${width}-${colorScheme}.png` });
+    await close();
+  }
+}
+
+// All that a mouse can reach, Tab reaches, with a visible sign.
+async function keyboard() {
+  const { page, name, close } = await open(article);
+  await page.keyboard.press("Tab");
+  check(await page.evaluate(() => document.activeElement.className) === "skip", `${name}: Tab does not begin at the skip link`);
+  const seen = new Set();
+  for (let count = 0; count < 60; count++) {
+    await page.keyboard.press("Tab");
+    const { label, outline } = await page.evaluate(() => {
+      const one = document.activeElement, style = getComputedStyle(one);
+      return { label: one.name || one.textContent.trim(), outline: style.outlineStyle };
+    });
+    check(outline !== "none", `${name}: focus on ${label} is not visible`);
+    seen.add(label);
+  }
+  for (const wanted of ["Plot", "branch", "benchmark", "Show", "fun_xdp_v0", "Newest"]) {
+    check(seen.has(wanted), `${name}: Tab does not reach ${wanted}`);
+  }
+  await page.getByRole("link", { name: "Compare", exact: true }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Before").fill("main");
+  await page.getByLabel("After").fill("tidy-fibonacci");
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/compare/main..tidy-fibonacci");
+  check(await page.getByText("fun_xdp_v3").count() > 0, "compare by keyboard: fun_xdp_v3 is not there");
+  await close();
+}
+
+// The brush: charts, the list of reports and the address follow, by mouse and by keys.
+async function zoom() {
+  const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_v3&measure=latency&testbed=ci-runner`);
+  const listed = () => page.locator("#range tr[data-place]:not([hidden])").count();
+  const all = await listed();
+  const svg = await page.locator("figure svg").boundingBox();
+  await page.mouse.move(svg.x + svg.width * 0.4, svg.y + svg.height * 0.5);
+  await page.mouse.down();
+  await page.mouse.move(svg.x + svg.width * 0.6, svg.y + svg.height * 0.5, { steps: 4 });
+  await page.mouse.up();
+  const some = await listed();
+  check(some > 1 && some < all, `${name}: ${some} of ${all} reports after zooming`);
+  check(/from=\d{4}-\d\d-\d\d&to=/.test(page.url()), `${name}: the address is ${page.url()}`);
+  check(await page.locator("#range-compare").isVisible(), `${name}: no link compares the ends of the range`);
+  const zoomed = page.url();
+  await page.keyboard.press("Escape");
+  check(await listed() === all, `${name}: Escape does not show all reports`);
+  await page.goto(zoomed);
+  const again = await listed();
+  check(again >= some && again < all, `${name}: the address shows ${again} reports, ${some} were chosen of ${all}`);
+  await page.locator("figure").first().focus();
+  await page.keyboard.press("ArrowLeft");
+  check(await page.locator("#tip").isVisible(), `${name}: no words about the value under the cursor`);
+  await close();
+}
+
+// A heading sorts without asking the server, and with it where there is no script.
+async function sorting() {
+  const first = (page) => page.locator("table tbody tr").first().locator("th").textContent();
+  const { page, name, close } = await open(`${article}?measure=latency&testbed=ci-runner`);
+  let requests = 0;
+  page.on("request", (request) => { if (request.isNavigationRequest()) requests++; });
+  await page.locator("thead").getByText("Newest").click();
+  const sorted = await first(page);
+  check(requests === 0 && sorted === "loader/attach", `${name}: ${sorted} comes first after ${requests} requests`);
+  await close();
+  const plain = await open(`${article}?measure=latency&testbed=ci-runner`, { javaScriptEnabled: false });
+  await plain.page.locator("thead").getByText("Newest").click();
+  await plain.page.waitForURL("**sort=newest**");
+  check(await first(plain.page) === sorted, `${name}: without a script ${await first(plain.page)} comes first`);
+  await plain.page.getByLabel("Benchmark").fill("queue/*");
+  await plain.page.getByRole("button", { name: "Show" }).click();
+  check(await plain.page.locator("tbody tr").count() === 2, `${name}: a glob finds ${await plain.page.locator("tbody tr").count()}`);
+  await plain.close();
+}
+
+// Pages work without a script, pictures included.
+async function withoutScript() {
+  for (const path of [`${article}/plot?benchmark=fun_xdp_v3`, alert, report]) {
+    const { page, name, close } = await open(path, { javaScriptEnabled: false });
+    check(await page.locator("h1").isVisible(), `${name}: has no heading without a script`);
+    if (path !== report) check(await page.locator("figure svg").first().isVisible(), `${name}: no picture without a script`);
+    await close();
+  }
+}
+
+// Becomes the admin, and does what only people with rights do.
+async function sign() {
+  const { page, close } = await open(new URL(invitation).pathname);
+  await page.locator("[name=name]").fill("Ada");
+  await page.locator("[name=email]").fill("ada@example.org");
+  for (const field of ["new", "again"]) await page.locator(`[name=${field}]`).fill("correct horse battery staple");
+  await page.getByRole("button").first().click();
+  await page.waitForURL("**/console/account");
+  signedIn = await page.context().storageState();
+  await close();
+}
+async function change() {
+  const { page, name, close } = await open(alert);
+  await page.getByLabel("Reason").fill("<b>worth it</b>");
+  await page.getByRole("button", { name: "Dismiss" }).click();
+  await page.getByText("dismissed").first().waitFor();
+  check(await page.getByText("<b>worth it</b>").count() === 1, `${name}: the reason is not there`);
+  await page.getByRole("button", { name: "Silence" }).click();
+  await page.getByText("silenced").first().waitFor();
+  await page.getByRole("button", { name: "Make active again" }).click();
+  await page.getByText("active").first().waitFor();
+  await page.goto(`${base}${article}/settings`);
+  await page.getByLabel("Name").fill("Fun with XDP");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").waitFor();
+  check(await page.locator(".crumbs .name").textContent() === "Fun with XDP", "settings: the name is not saved");
+  await page.getByRole("link", { name: "Keys of this project" }).click();
+  await page.getByLabel("Name of what uses it").fill("ci");
+  await page.getByRole("button", { name: "Make it" }).click();
+  check(/^bencher_run_\w{30}$/.test(await page.locator("pre").first().textContent()), "keys: no key is shown");
+  await page.getByRole("link", { name: "Back to the keys" }).click();
+  await page.getByRole("button", { name: "Revoke" }).click();
+  check(await page.getByText("revoked").count() === 1, "keys: it is not revoked");
+  await page.goto(`${base}${article}/thresholds/add`);
+  await page.getByLabel("Measure").selectOption("latency");
+  await page.getByLabel("Test", { exact: true }).selectOption("percentage");
+  await page.getByLabel("Upper boundary").fill("0.25");
+  await page.getByRole("button", { name: "Add it" }).click();
+  await page.getByText("percentage, upper boundary 0.25").waitFor();
+  await page.getByLabel("Upper boundary").fill("0.5");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("percentage, upper boundary 0.5", { exact: true }).waitFor();
+  check(await page.getByText("upper boundary 0.25").count() === 1, "thresholds: the earlier model is not shown");
+  await page.getByRole("button", { name: "Remove" }).click();
+  await page.getByText("There is none.").waitFor();
+  await page.goto(`${base}${article}/branches/tidy-fibonacci`);
+  await page.getByLabel("Name").fill("a tidy one");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Results call it").waitFor();
+  check(await page.locator("h1").textContent() === "a tidy one", "names: the new name is not shown");
+  await close();
+}
+
+// The client's addresses with UUIDs lead to readable ones.
+async function addresses() {
+  const listed = async (kind, name) => {
+    const all = await (await fetch(`${base}/v0/projects/fun-xdp/${kind}?per_page=255`)).json();
+    return all.find((one) => one.name === name || one.slug === name)?.uuid;
+  };
+  const uuids = await Promise.all([listed("branches", "main"), listed("testbeds", "ci-runner"),
+    listed("benchmarks", "fun_xdp_v3"), listed("measures", "latency")]);
+  const [branch, testbed, benchmark, measure] = uuids;
+  check(uuids.every(Boolean), `the API does not list all names: ${uuids}`);
+  const query = `branches=${branch}&heads=&testbeds=${testbed}&benchmarks=${benchmark}&measures=${measure}&upper_boundary=true`;
+  for (const path of [article, "/console/projects/fun-xdp/perf"]) {
+    const { page, name, close } = await open(`${path}?${query}`);
+    const url = decodeURIComponent(page.url().slice(base.length));
+    check(url.endsWith("/plot?branch=main&testbed=ci-runner&benchmark=fun_xdp_v3&measure=latency"), `${name}: leads to ${url}`);
+    check(await page.locator("figure").count() === 1, `${name}: shows ${await page.locator("figure").count()} charts`);
+    await close();
+  }
+}
+
+async function speed() {
+  const { page, close } = await open(largeReport);
+  const paint = await page.evaluate(async () => {
+    const entry = () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime;
+    for (let count = 0; count < 100 && !entry(); count++) await new Promise((go) => setTimeout(go, 20));
+    return entry();
+  });
+  console.log(`first paint of a report with 5,000 metrics: ${Math.round(paint)} ms`);
+  await close();
+}
+
+for (const [name, path] of Object.entries(pages)) await lookAt(name, path, false);
+for (const [name, path] of Object.entries(failures)) await lookAt(name, path, true);
+await sign();
+for (const [name, path] of Object.entries(own)) await lookAt(name, path, false);
+await change();
+signedIn = undefined;
+await addresses();
+await keyboard();
+await zoom();
+await sorting();
+await withoutScript();
+await speed();
+await browser.close();
+console.log(`${looks} looks, ${faults.length} faults`);
+for (const fault of faults) console.log(`  ${fault}`);
+process.exit(faults.length ? 1 : 0);
