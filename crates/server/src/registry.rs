@@ -11,6 +11,7 @@ mod migrations;
 mod plots;
 mod projects;
 mod reports;
+mod series;
 mod sessions;
 mod starts;
 mod things;

@@ -29,7 +29,7 @@ pub use self::start::{ServeError, log_to_stderr, run};
 use crate::{
     ApiError, App,
     access::{Right, Route},
-    api, console,
+    api, console, series,
     storage::StorageError,
 };
 
@@ -74,6 +74,7 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    series::touch_all(&app).await;
     let (say, mut heard) = watch::channel(false);
     let stop = async move {
         stop.await;

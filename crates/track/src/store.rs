@@ -73,7 +73,7 @@ pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
-pub use serving::{IterationCount, Use};
+pub use serving::{IterationCount, Stretch, Use};
 pub use withdrawals::Withdrawal;
 
 /// Reports in one SQLite file.

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     ApiError, App,
     registry::{Kind, Project},
+    series,
     storage::Databases,
 };
 
@@ -121,6 +122,7 @@ pub(super) async fn delete(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let report = uuid(&id, "report")?;
+    let row = project.id;
     let delete = move |databases: &mut Databases| {
         let row = databases.registry.report(report)?;
         let is_its = row.is_some_and(|row| row.project == project.id);
@@ -130,6 +132,7 @@ pub(super) async fn delete(
         withdraw(databases, report, "deleted by the API")
     };
     app.storage.write(delete).await?;
+    series::touch(&app, row);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -139,8 +142,8 @@ pub(super) fn withdraw(
     report: uuid::Uuid,
     reason: &str,
 ) -> Result<(), ApiError> {
-    let _ = (databases, report, reason);
-    Err(ApiError::new(StatusCode::NOT_IMPLEMENTED, "reports cannot be withdrawn yet"))
+    databases.results.withdraw(report, Some(reason.to_owned()))?;
+    Ok(())
 }
 
 fn missing(id: &str) -> ApiError {

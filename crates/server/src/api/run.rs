@@ -30,7 +30,7 @@ use super::{
     shapes::{JsonNewReport, JsonNewRun, JsonReport},
     view::View,
 };
-use crate::{ApiError, App, access::Caller, registry::Project, storage::Databases};
+use crate::{ApiError, App, access::Caller, registry::Project, series, storage::Databases};
 
 /// What judges besides the thresholds that are kept.
 pub(super) struct Rest {
@@ -118,6 +118,7 @@ async fn receive(
         Ok::<_, ApiError>(())
     };
     app.storage.write(store).await?;
+    series::touch(app, row);
     let answer = move |databases: &Databases| find(databases, &project, uuid);
     let missing = || ApiError::not_found("the report was stored, and has been deleted since");
     app.storage.read(answer).await?.ok_or_else(missing)

@@ -98,6 +98,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.last_measured(project, branch, testbed, "abc").expect("read").expect("a time");
     store.version_number(feature.uuid).expect("read").expect("a number");
     store.report(feature.uuid).expect("read").expect("a report");
+    assert_eq!(store.stretches(project).expect("stretches").len(), 2);
     assert_eq!(store.end_times(project).expect("times").len(), 2);
     assert_eq!(store.version_numbers(project, &feature.branch).expect("numbers").len(), 1);
     assert_eq!(store.iteration_counts(main.uuid).expect("counts").len(), 1);

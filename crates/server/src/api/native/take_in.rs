@@ -22,6 +22,7 @@ use crate::{
         view::View,
     },
     registry::Project,
+    series,
     storage::Databases,
 };
 
@@ -182,7 +183,9 @@ async fn store(
         databases.registry.clear_start(branch)?;
         Ok::<_, ApiError>(outcome)
     };
-    app.storage.write(store).await
+    let outcome = app.storage.write(store).await?;
+    series::touch(app, row);
+    Ok(outcome)
 }
 
 /// Stores what somebody said of an alert, or that a report was withdrawn.
@@ -202,8 +205,9 @@ async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome,
         Ok::<_, ApiError>(databases.registry.project_stored(&name)?)
     };
     // What it is about may come later. Members write to all projects.
-    let is_allowed = match app.storage.read(find).await? {
-        Some(project) => caller.has(right, Some(&project)),
+    let project = app.storage.read(find).await?;
+    let is_allowed = match &project {
+        Some(project) => caller.has(right, Some(project)),
         None => caller.has_role(Role::Member),
     };
     if !is_allowed {
@@ -214,7 +218,11 @@ async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome,
             ),
         });
     }
-    app.storage.write(move |databases| take(databases, document)).await
+    let outcome = app.storage.write(move |databases| take(databases, document)).await?;
+    if let Some(project) = project {
+        series::touch(app, project.id);
+    }
+    Ok(outcome)
 }
 
 fn take(databases: &mut Databases, document: Document) -> Result<Outcome, ApiError> {
