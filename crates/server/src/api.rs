@@ -45,7 +45,7 @@ fn endpoints() -> Vec<Endpoint> {
     all.extend(of_reports());
     all.extend(of_thresholds());
     all.extend(of_plots());
-    all.extend(accounts::routes().into_iter().map(Endpoint::from));
+    all.extend(accounts::endpoints());
     all.extend(of_things::<JsonBranch>(
         "/v0/projects/{project}/branches",
         "/v0/projects/{project}/branches/{branch}",

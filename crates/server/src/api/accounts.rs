@@ -8,35 +8,87 @@ mod users;
 
 use axum::{
     http::Method,
-    routing::{delete, get, patch, post},
+    routing::{MethodRouter, delete, get, patch, post},
 };
 
-use crate::access::{Right, Route};
+use self::{
+    list::Wanted,
+    shapes::{JsonKey, JsonKeyCreated, JsonNewKey, JsonUpdateKey, JsonUser},
+};
+use super::spec::Endpoint;
+use crate::{App, access::Right};
+
+/// The handlers of keys: list, make, view, rename, revoke.
+type Handlers = [MethodRouter<App>; 5];
 
 /// Routes of users and keys.
-pub(super) fn routes() -> Vec<Route> {
-    const OF_PROJECT: &str = "/v0/projects/{project}/keys";
-    const ONE_OF_PROJECT: &str = "/v0/projects/{project}/keys/{key}";
-    const OF_USER: &str = "/v0/users/{user}/keys";
-    const ONE_OF_USER: &str = "/v0/users/{user}/keys/{key}";
-    let (manage, own) = (Right::Manage, Right::Handler);
-    let mut routes = vec![
-        Route::api(Method::GET, OF_PROJECT, manage, get(keys::list_of_project)),
-        Route::api(Method::POST, OF_PROJECT, manage, post(keys::create_of_project)),
-        Route::api(Method::GET, ONE_OF_PROJECT, manage, get(keys::view_of_project)),
-        Route::api(Method::PATCH, ONE_OF_PROJECT, manage, patch(keys::rename_of_project)),
-        Route::api(Method::DELETE, ONE_OF_PROJECT, manage, delete(keys::revoke_of_project)),
-        Route::api(Method::GET, "/v0/users", Right::Admin, get(users::list)),
-        Route::api(Method::GET, "/v0/users/{user}", own, get(users::view)),
-        Route::api(Method::GET, OF_USER, own, get(keys::list_of_user)),
-        Route::api(Method::POST, OF_USER, own, post(keys::create_of_user)),
-        Route::api(Method::GET, ONE_OF_USER, own, get(keys::view_of_user)),
-        Route::api(Method::PATCH, ONE_OF_USER, own, patch(keys::rename_of_user)),
-        Route::api(Method::DELETE, ONE_OF_USER, own, delete(keys::revoke_of_user)),
-        Route::api(Method::POST, "/v0/users/{user}/tokens", Right::SignedIn, post(refused::tokens)),
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    let own = Right::Handler;
+    let mut all = vec![
+        Endpoint::new(Method::GET, "/v0/users", Right::Admin, get(users::list), "List users")
+            .query::<Wanted>()
+            .answer_list::<JsonUser>("Users by name"),
+        Endpoint::new(Method::GET, "/v0/users/{user}", own, get(users::view), "View a user")
+            .answer::<JsonUser>(200, "The user"),
+        Endpoint::new(
+            Method::POST,
+            "/v0/users/{user}/tokens",
+            Right::SignedIn,
+            post(refused::tokens),
+            "Refused: a key is shown as a token where it is made",
+        ),
     ];
-    let refused = ["/v0/auth/signup", "/v0/auth/login", "/v0/auth/confirm", "/v0/auth/accept"]
-        .map(|path| Route::api(Method::POST, path, Right::Open, post(refused::auth)));
-    routes.extend(refused);
-    routes
+    all.extend(of_keys(
+        "/v0/projects/{project}/keys",
+        "/v0/projects/{project}/keys/{key}",
+        Right::Manage,
+        [
+            get(keys::list_of_project),
+            post(keys::create_of_project),
+            get(keys::view_of_project),
+            patch(keys::rename_of_project),
+            delete(keys::revoke_of_project),
+        ],
+    ));
+    all.extend(of_keys(
+        "/v0/users/{user}/keys",
+        "/v0/users/{user}/keys/{key}",
+        own,
+        [
+            get(keys::list_of_user),
+            post(keys::create_of_user),
+            get(keys::view_of_user),
+            patch(keys::rename_of_user),
+            delete(keys::revoke_of_user),
+        ],
+    ));
+    let refused = ["/v0/auth/signup", "/v0/auth/login", "/v0/auth/confirm", "/v0/auth/accept"];
+    all.extend(refused.map(|path| {
+        let summary = "Refused: browsers have pages for signing up and in";
+        Endpoint::new(Method::POST, path, Right::Open, post(refused::auth), summary)
+    }));
+    all
+}
+
+fn of_keys(
+    all: &'static str,
+    one: &'static str,
+    right: Right,
+    handlers: Handlers,
+) -> Vec<Endpoint> {
+    let [list, create, view, rename, revoke] = handlers;
+    vec![
+        Endpoint::new(Method::GET, all, right, list, "List keys")
+            .query::<Wanted>()
+            .answer_list::<JsonKey>("Keys by name, without their texts"),
+        Endpoint::new(Method::POST, all, right, create, "Make a key")
+            .body::<JsonNewKey>()
+            .answer::<JsonKeyCreated>(201, "The new key with its text, this once"),
+        Endpoint::new(Method::GET, one, right, view, "View a key")
+            .answer::<JsonKey>(200, "The key without its text"),
+        Endpoint::new(Method::PATCH, one, right, rename, "Rename a key")
+            .body::<JsonUpdateKey>()
+            .answer::<JsonKey>(200, "The key as it is now"),
+        Endpoint::new(Method::DELETE, one, right, revoke, "Revoke a key").answer_nothing(),
+    ]
 }

@@ -36,7 +36,9 @@ enum Sort {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
+    #[param(inline)]
     sort: Option<Sort>,
+    #[param(inline)]
     status: Option<JsonAlertStatus>,
     /// Alerts are never archived: `true` lists none.
     archived: Option<bool>,

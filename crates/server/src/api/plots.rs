@@ -30,6 +30,7 @@ enum Sort {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
+    #[param(inline)]
     sort: Option<Sort>,
     /// Exactly this title.
     title: Option<String>,

@@ -34,6 +34,7 @@ enum Sort {
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
     #[allow(dead_code, reason = "there is one order; others are refused as they are read")]
+    #[param(inline)]
     sort: Option<Sort>,
     /// UUID, slug or name.
     branch: Option<String>,

@@ -59,6 +59,7 @@ pub(super) enum Direction {
 #[derive(Debug, Clone, Copy, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Paging {
+    #[param(inline)]
     pub(super) direction: Option<Direction>,
     /// Entries of a page, 8 unless told.
     per_page: Option<u8>,

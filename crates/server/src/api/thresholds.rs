@@ -33,6 +33,7 @@ enum Sort {
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Query {
+    #[param(inline)]
     sort: Option<Sort>,
     /// UUID, slug or name.
     branch: Option<String>,

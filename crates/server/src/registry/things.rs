@@ -171,7 +171,7 @@ impl Registry {
     }
 
     /// Makes a thing. A name that is taken, and a slug that was asked for and is taken, are conflicts; a slug
-    /// made of the name gets a number.
+    /// made of the name gets a tail.
     pub fn create_thing(
         &self,
         project: i64,
@@ -248,21 +248,35 @@ fn create(
     if !is_free("name", new.name)? {
         return Ok(Err(Conflict::Name));
     }
+    let uuid = Uuid::now_v7();
     let slug = match &new.slug {
         Some(slug) if !is_free("slug", slug.as_str())? => return Ok(Err(Conflict::Slug)),
         Some(slug) => slug.as_str().to_owned(),
-        None => free(Slug::of(new.name).as_str(), "-", |text| is_free("slug", text))?,
+        None => {
+            let wanted = Slug::of(new.name);
+            match is_free("slug", wanted.as_str())? {
+                true => wanted.to_string(),
+                false => with_tail(&wanted, uuid),
+            }
+        }
     };
     // Results tell measures by their slugs. Whatever was renamed keeps its name there.
     let wanted = if kind == Kind::Measure { slug.as_str() } else { new.name };
     let stored = free(wanted, "-", |text| is_free("stored", text))?;
-    let uuid = Uuid::now_v7();
     db.prepare_cached(
         "INSERT INTO thing (project, kind, uuid, stored, name, slug, units, created_ns, modified_ns)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
     )?
     .execute(params![project, kind.word(), uuid, stored, new.name, slug, new.units, Time(now)])?;
     by(db, project, kind, "uuid", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows).map(Ok)
+}
+
+/// The slug with a part of a UUID behind it. Numbers would be tried one by one, and the names of thousands of
+/// benchmarks may begin alike.
+fn with_tail(slug: &Slug, uuid: Uuid) -> String {
+    let digits = uuid.simple().to_string();
+    let head: String = slug.as_str().chars().take(64 - 9).collect();
+    format!("{}-{}", head.trim_end_matches('-'), &digits[digits.len() - 8..])
 }
 
 fn change_thing(
@@ -339,68 +353,4 @@ fn thing(row: &Row<'_>) -> rusqlite::Result<Thing> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::registry::tests::{now, registry_with_project};
-
-    fn new(name: &str) -> NewThing<'_> {
-        NewThing { name, slug: None, units: None }
-    }
-
-    #[test]
-    fn things_are_found_by_uuid_slug_and_name() {
-        let (_folder, registry, project) = registry_with_project();
-        let made = registry.create_thing(project, Kind::Branch, &new("feature/x"), now());
-        let made = made.expect("written").expect("made");
-        for id in [made.uuid.to_string().as_str(), "feature-x", "feature/x"] {
-            let found = registry.thing(project, Kind::Branch, id).expect("read");
-            assert_eq!(found.as_ref(), Some(&made), "{id}");
-        }
-        assert_eq!(registry.thing(project, Kind::Testbed, "feature-x").expect("read"), None);
-        assert_eq!(registry.thing(project + 1, Kind::Branch, "feature-x").expect("read"), None);
-    }
-
-    #[test]
-    fn a_renamed_thing_keeps_its_name_in_the_results() {
-        let (_folder, registry, project) = registry_with_project();
-        let create = |name| registry.create_thing(project, Kind::Benchmark, &new(name), now());
-        let first = create("parse").expect("written").expect("made");
-        let rename = ThingChange {
-            name: Some("read".to_owned()),
-            slug: Some(Slug::of("read")),
-            ..ThingChange::default()
-        };
-        registry.change_thing(first.id, &rename, now()).expect("written");
-        let second = create("parse").expect("written").expect("made");
-        assert_eq!((second.stored.as_str(), second.slug.as_str()), ("parse-2", "parse"));
-        assert_eq!(create("read").expect("written"), Err(Conflict::Name));
-        let back = ThingChange { name: Some("parse".to_owned()), ..ThingChange::default() };
-        let changed = registry.change_thing(first.id, &back, now()).expect("written");
-        assert_eq!(changed, Some(Err(Conflict::Name)));
-    }
-
-    #[test]
-    fn lists_have_pages_and_archived_things_stand_apart() {
-        let (_folder, registry, project) = registry_with_project();
-        for name in ["c", "a_1", "b", "a%"] {
-            let made = registry.create_thing(project, Kind::Measure, &new(name), now());
-            made.expect("written").expect("made");
-        }
-        let b = registry.thing(project, Kind::Measure, "b").expect("read").expect("b");
-        let archive = ThingChange { is_archived: Some(true), ..ThingChange::default() };
-        registry.change_thing(b.id, &archive, now()).expect("written");
-        let check = |filter: &ThingFilter<'_>, expected: &[&str], total| {
-            let (things, count) = registry.things(project, Kind::Measure, filter).expect("read");
-            let names: Vec<_> = things.iter().map(|thing| thing.name.as_str()).collect();
-            assert_eq!((names.as_slice(), count), (expected, total), "{filter:?}");
-        };
-        let all = ThingFilter { limit: 10, ..ThingFilter::default() };
-        check(&all, &["a%", "a_1", "c"], 3);
-        check(&ThingFilter { descending: true, ..all.clone() }, &["c", "a_1", "a%"], 3);
-        check(&ThingFilter { limit: 1, offset: 1, ..all.clone() }, &["a_1"], 3);
-        check(&ThingFilter { is_archived: true, ..all.clone() }, &["b"], 1);
-        check(&ThingFilter { search: Some("A_"), ..all.clone() }, &["a_1"], 1);
-        check(&ThingFilter { search: Some("%"), ..all.clone() }, &["a%"], 1);
-        check(&ThingFilter { name: Some("c"), ..all }, &["c"], 1);
-    }
-}
+mod tests;

@@ -28,12 +28,9 @@ const LARGE: [(&str, &str); 8] = [
     ("benchmark", "n"),
 ];
 
-/// Statements that list all reports, along an index and with a limit or for their names only, or that count them.
-const WHOLE: [&str; 3] = [
-    "SCAN r USING INDEX report_by_time",
-    "SCAN report USING COVERING INDEX report_by_time",
-    "SCAN r USING COVERING INDEX report_by_series",
-];
+/// Statements that list all reports, along an index and with a limit or for their names only.
+const WHOLE: [&str; 2] =
+    ["SCAN r USING INDEX report_by_time", "SCAN report USING COVERING INDEX report_by_time"];
 
 fn report(number: u128, branch: &str, start_point: Option<StartPoint>) -> Report {
     let mut results = Results::default();
@@ -87,7 +84,10 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     let of_project = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
     for reports in [ReportFilter::default(), of_project, of_branch, some] {
         assert!(!store.reports(&reports, 10).expect("reports").is_empty());
-        assert!(store.report_count(&reports).expect("a count") > 0);
+        // A server counts those of one project.
+        if reports.project.is_some() {
+            assert!(store.report_count(&reports).expect("a count") > 0);
+        }
         for status in [None, Some(AlertStatus::Silenced)] {
             let filter = AlertFilter { reports: reports.clone(), status, uuid: None };
             assert_eq!(store.alerts(&filter, 1).expect("alerts").len(), 1);

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 pub(super) struct Wanted {
+    #[param(inline)]
     direction: Direction,
     per_page: Option<u8>,
     page: Option<u32>,

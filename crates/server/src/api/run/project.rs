@@ -57,7 +57,8 @@ pub(in crate::api) async fn named(
         check(caller, &project, allows_anonymous)?;
         return Ok(project);
     }
-    if !caller.has_role(Role::Member) && !(allows_anonymous && *caller == Caller::Anonymous) {
+    let is_open = allows_anonymous && *caller == Caller::Anonymous;
+    if !caller.has_role(Role::Member) && !is_open {
         return Err(refusal(caller, &id));
     }
     if Uuid::try_parse(&id).is_ok() {

@@ -1,0 +1,11 @@
+//! The API as the `bencher` client sees it: each route's answer in its typed shape, and each refusal.
+
+mod alerts;
+mod perf;
+mod plots;
+mod projects;
+mod reports;
+mod run;
+mod support;
+mod things;
+mod thresholds;

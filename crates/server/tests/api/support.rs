@@ -1,0 +1,215 @@
+//! A server in a folder with one user, whose key is sent unless a request says otherwise.
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{HeaderMap, Method, Request, StatusCode},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use tempfile::TempDir;
+use time::{Duration, OffsetDateTime};
+use tower::ServiceExt as _;
+use wingbeat_server::{
+    App,
+    access::{KeyKind, KeyText, Role},
+    api::shapes::{JsonAlert, JsonReport},
+    registry::{KeyOwner, NewKey, NewProject, NewUser, Registry, Visibility},
+    router,
+    settings::Settings,
+    storage::open_registry,
+};
+use wingbeat_track::model::ProjectName;
+
+pub(crate) struct Server {
+    router: Router,
+    pub(crate) registry: Registry,
+    /// That of a member of the server.
+    pub(crate) key: String,
+    _folder: TempDir,
+}
+
+/// An answer that was read to its end.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut settings = Settings::of(folder.path());
+        change(&mut settings);
+        let app = App::open(settings).expect("opened");
+        let registry = open_registry(folder.path()).expect("opened");
+        let router = router(&app);
+        let mut server = Self { router, registry, key: String::new(), _folder: folder };
+        server.key = server.key_of("ann", Role::Member);
+        server
+    }
+
+    /// The key of a new user.
+    pub(crate) fn key_of(&self, name: &str, role: Role) -> String {
+        let email = format!("{name}@example.org");
+        let new = NewUser { name: name.to_owned(), email, role };
+        let user = self.registry.create_user(&new, now()).expect("written").expect("made");
+        self.new_key(KeyOwner::User(user.id), KeyKind::User)
+    }
+
+    /// The key of a project.
+    pub(crate) fn key_of_project(&self, project: &str) -> String {
+        let project = self.registry.project(project).expect("read").expect("a project");
+        self.new_key(KeyOwner::Project(project.id), KeyKind::Project)
+    }
+
+    fn new_key(&self, owner: KeyOwner, kind: KeyKind) -> String {
+        let text = KeyText::random(kind).expect("random");
+        let (hash, expires) = (text.digest(), now() + Duration::HOUR);
+        let new = NewKey { owner, name: "ci".to_owned(), hash, creator: None, expires };
+        self.registry.create_key(&new, now()).expect("made");
+        text.as_str().to_owned()
+    }
+
+    pub(crate) fn project(&self, name: &str, visibility: Visibility) {
+        let name = ProjectName::new(name).expect("a name");
+        let new = NewProject { name, slug: None, url: None, visibility };
+        self.registry.create_project(&new, now()).expect("made");
+    }
+
+    /// Sends a request with a key, or without one.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&str>,
+        key: Option<&str>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(key) = key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_owned()));
+        let request = request.body(body).expect("a request");
+        let response = self.router.clone().oneshot(request).await.expect("answered");
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.expect("read").to_vec();
+        Answer { status: parts.status, headers: parts.headers, body }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&str>) -> Answer {
+        self.send(method, path, body, Some(&self.key)).await
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> T {
+        self.ask(Method::GET, path, None).await.of(StatusCode::OK)
+    }
+
+    /// A list with the count of all its pages.
+    pub(crate) async fn list<T: DeserializeOwned>(&self, path: &str) -> (Vec<T>, u64) {
+        let answer = self.ask(Method::GET, path, None).await;
+        let count = answer.headers.get("x-total-count").expect("a count");
+        let count = count.to_str().expect("text").parse().expect("a number");
+        (answer.of(StatusCode::OK), count)
+    }
+
+    pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: impl Serialize) -> T {
+        let body = serde_json::to_string(&body).expect("JSON");
+        self.ask(Method::POST, path, Some(&body)).await.of(StatusCode::CREATED)
+    }
+
+    pub(crate) async fn patch<T: DeserializeOwned>(&self, path: &str, body: impl Serialize) -> T {
+        let body = serde_json::to_string(&body).expect("JSON");
+        self.ask(Method::PATCH, path, Some(&body)).await.of(StatusCode::OK)
+    }
+
+    pub(crate) async fn put<T: DeserializeOwned>(&self, path: &str, body: impl Serialize) -> T {
+        let body = serde_json::to_string(&body).expect("JSON");
+        self.ask(Method::PUT, path, Some(&body)).await.of(StatusCode::OK)
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        let answer = self.ask(Method::DELETE, path, None).await;
+        assert_eq!((answer.status, answer.body), (StatusCode::NO_CONTENT, Vec::new()), "{path}");
+    }
+
+    /// Sends what is to be refused. The sentence that says why.
+    pub(crate) async fn refused(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&str>,
+        status: StatusCode,
+    ) -> String {
+        self.ask(method, path, body).await.refusal(status)
+    }
+
+    /// Posts values of a benchmark `parse` on a branch, and gives the report.
+    pub(crate) async fn report(&self, branch: &str, day: i64, value: f64) -> JsonReport {
+        self.post("/v0/run", run(branch, day, value)).await
+    }
+}
+
+/// A run for the project `parser`, so many days after some time.
+pub(crate) fn run(branch: &str, day: i64, value: f64) -> serde_json::Value {
+    let start = OffsetDateTime::UNIX_EPOCH + Duration::days(20_000 + day);
+    let time = |time: OffsetDateTime| serde_json::to_value(Time(time)).expect("JSON");
+    let results = serde_json::json!({ "parse": { "latency": { "value": value } } });
+    serde_json::json!({
+        "project": "parser",
+        "branch": branch,
+        "testbed": "ci",
+        "hash": format!("{day:040x}"),
+        "start_time": time(start),
+        "end_time": time(start + Duration::SECOND),
+        "results": [results.to_string()],
+        "settings": { "adapter": "json" },
+    })
+}
+
+/// The same with other members in place of some.
+pub(crate) fn with(mut run: serde_json::Value, more: serde_json::Value) -> serde_json::Value {
+    let serde_json::Value::Object(more) = more else { panic!("{more} is no object") };
+    for (member, value) in more {
+        run[member] = value;
+    }
+    run
+}
+
+#[derive(Serialize)]
+struct Time(#[serde(with = "time::serde::rfc3339")] OffsetDateTime);
+
+impl Answer {
+    pub(crate) fn of<T: DeserializeOwned>(&self, status: StatusCode) -> T {
+        let text = String::from_utf8_lossy(&self.body);
+        assert_eq!(self.status, status, "{text}");
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// The message of an error, in the shape that the client demands.
+    pub(crate) fn refusal(&self, status: StatusCode) -> String {
+        #[derive(serde::Deserialize)]
+        struct Refusal {
+            request_id: uuid::Uuid,
+            message: String,
+        }
+        let Refusal { request_id, message } = self.of(status);
+        assert!(!request_id.is_nil());
+        message
+    }
+}
+
+/// The benchmarks of alerts.
+pub(crate) fn benchmarks(alerts: &[JsonAlert]) -> Vec<&str> {
+    alerts.iter().map(|alert| alert.benchmark.name.as_str()).collect()
+}
+
+pub(crate) fn now() -> OffsetDateTime {
+    OffsetDateTime::now_utc()
+}
