@@ -131,7 +131,8 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
             return Ok(None);
         };
         let stretches = databases.results.stretches(&project.stored)?;
-        Ok::<_, ApiError>(Some((project, stretches, databases.registry.series_states(project.id)?)))
+        let states = databases.registry.series_states(project.id)?;
+        Ok::<_, ApiError>(Some((project, stretches, states)))
     };
     let Some((project, stretches, states)) = app.storage.read(find).await? else { return Ok(()) };
     let mut states: HashMap<_, _> =

@@ -130,7 +130,7 @@ impl Store {
             let mut page = Documents::default();
             // One more tells whether there are more.
             for entry in entries(&view, project, after, count_max.saturating_add(1))? {
-                if page.count >= count_max || page.lines.len() >= bytes_max {
+                if page.count > 0 && (page.count >= count_max || page.lines.len() >= bytes_max) {
                     return Ok(page);
                 }
                 page.lines += &line(&view, entry)?;
