@@ -8,14 +8,14 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use time::{Duration, OffsetDateTime};
-use uuid::Uuid;
+use time::Duration;
 use wingbeat_stats::{changes, sample::median};
 use wingbeat_track::{
-    model::{BenchmarkName, BranchName, Measure, MeasureKind, PastReport, TestbedName},
+    model::{BranchName, MeasureKind, PastReport, ProjectName},
     store::{Plot, PlotQuery, PlotSeries, ReportFilter, Store, StoreError, Stretch},
 };
 
+pub use crate::registry::{LastChange, Newest, SeriesRow};
 use crate::{ApiError, App, registry::Project, storage::Databases};
 
 /// Values that a small picture has at most.
@@ -44,40 +44,6 @@ pub struct Refresher(Mutex<Wanted>);
 struct Wanted {
     projects: BTreeSet<i64>,
     is_running: bool,
-}
-
-/// A series in one line.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SeriesRow {
-    pub branch: BranchName,
-    pub testbed: TestbedName,
-    pub benchmark: BenchmarkName,
-    pub measure: Measure,
-    pub newest: Newest,
-    /// Against the median of the values that are 30 days older and more, as a share; `None` without any.
-    pub change_30d: Option<f64>,
-    /// Values, oldest first, thinned.
-    pub spark: Vec<f32>,
-    pub last_change_point: Option<LastChange>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Newest {
-    pub value: f64,
-    pub report: Uuid,
-    pub time: OffsetDateTime,
-}
-
-/// The last lasting change of the level.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LastChange {
-    /// As a share of the level before; `None` if that was 0.
-    pub relative: Option<f64>,
-    pub report: Uuid,
-    pub hash: Option<String>,
-    pub time: OffsetDateTime,
-    /// Whether it is among the last 30 days of the series.
-    pub is_recent: bool,
 }
 
 /// Has the rows of a project made anew, soon, where reports came or went.
@@ -166,11 +132,7 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
 }
 
 /// The newest reports of a branch and a testbed.
-fn newest(
-    results: &Store,
-    project: wingbeat_track::model::ProjectName,
-    stretch: &Stretch,
-) -> Result<Plot, StoreError> {
+fn newest(results: &Store, project: ProjectName, stretch: &Stretch) -> Result<Plot, StoreError> {
     let reports = ReportFilter {
         project: Some(project.clone()),
         branch: Some(stretch.branch.clone()),
@@ -265,7 +227,9 @@ fn thinned(values: &[f64]) -> Vec<f32> {
 
 #[cfg(test)]
 mod tests {
-    use wingbeat_track::model::{BenchmarkName, Metric, ProjectName, Report, Results};
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+    use wingbeat_track::model::{BenchmarkName, Measure, Metric, Report, Results};
 
     use super::*;
     use crate::{

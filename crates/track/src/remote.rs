@@ -12,6 +12,7 @@ mod human;
 mod key;
 mod native;
 mod request;
+mod stores;
 mod whole;
 pub(crate) mod words;
 
@@ -27,7 +28,7 @@ pub use human::{human, links};
 pub use key::Key;
 pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
 pub use request::{is_for_bencher, request};
-pub use whole::{ExchangeFailure, Exchanged};
+pub use stores::{ExchangeFailure, Exchanged};
 
 use self::http::{Call, excerpt, is_loopback};
 use crate::model::{Report, Threshold};

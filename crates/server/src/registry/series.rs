@@ -1,11 +1,48 @@
 //! Series in one line each, as they were made of the results.
 
 use rusqlite::{Connection, Row, params, types::Type};
+use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_track::{model::BranchName, store::Stretch};
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, Measure, TestbedName},
+    store::Stretch,
+};
 
 use super::{Registry, RegistryError, columns::Time};
-use crate::series::{LastChange, Newest, SeriesRow};
+
+/// A series in one line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeriesRow {
+    pub branch: BranchName,
+    pub testbed: TestbedName,
+    pub benchmark: BenchmarkName,
+    pub measure: Measure,
+    pub newest: Newest,
+    /// Against the median of the values that are 30 days older and more, as a share; `None` without any.
+    pub change_30d: Option<f64>,
+    /// Values, oldest first, thinned.
+    pub spark: Vec<f32>,
+    pub last_change_point: Option<LastChange>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Newest {
+    pub value: f64,
+    pub report: Uuid,
+    pub time: OffsetDateTime,
+}
+
+/// The last lasting change of the level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LastChange {
+    /// As a share of the level before; `None` if that was 0.
+    pub relative: Option<f64>,
+    pub report: Uuid,
+    pub hash: Option<String>,
+    pub time: OffsetDateTime,
+    /// Whether it is among the last 30 days of the series.
+    pub is_recent: bool,
+}
 
 impl Registry {
     /// Of which reports the rows were made, by branch and testbed.
