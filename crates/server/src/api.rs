@@ -5,6 +5,7 @@
 mod accounts;
 mod alerts;
 mod names;
+mod native;
 mod perf;
 mod plots;
 mod projects;
@@ -31,6 +32,11 @@ use crate::access::{Right, Route};
 /// All routes of the API.
 pub fn routes() -> Vec<Route> {
     endpoints().into_iter().map(|endpoint| endpoint.route).collect()
+}
+
+/// The routes of `/v1`, which the document about the API of `bencher` does not name.
+pub fn native_routes() -> Vec<Route> {
+    native::routes()
 }
 
 fn endpoints() -> Vec<Endpoint> {

@@ -5,6 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use crate::{
     access::Access,
     metrics::Metrics,
+    series::Refresher,
     settings::Settings,
     storage::{Storage, StorageError},
 };
@@ -19,6 +20,7 @@ pub struct Shared {
     pub storage: Storage,
     pub access: Access,
     pub metrics: Metrics,
+    pub series: Refresher,
 }
 
 impl App {
@@ -31,7 +33,13 @@ impl App {
     /// For databases that are open.
     pub fn of(settings: Settings, storage: Storage) -> Self {
         let access = Access::of(&settings.public_url);
-        Self(Arc::new(Shared { settings, storage, access, metrics: Metrics::default() }))
+        Self(Arc::new(Shared {
+            settings,
+            storage,
+            access,
+            metrics: Metrics::default(),
+            series: Refresher::default(),
+        }))
     }
 }
 

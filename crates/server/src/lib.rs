@@ -25,6 +25,7 @@ mod error;
 pub mod metrics;
 pub mod registry;
 mod request_id;
+pub mod series;
 pub mod service;
 pub mod settings;
 pub mod storage;

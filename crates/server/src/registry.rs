@@ -11,6 +11,7 @@ mod migrations;
 mod plots;
 mod projects;
 mod reports;
+mod series;
 mod sessions;
 mod starts;
 mod things;
@@ -30,6 +31,7 @@ pub use self::{
     plots::{PinnedPlot, PlotFilter, PlotSettings},
     projects::{NewProject, Project, ProjectChange, Visibility},
     reports::{MetricUuids, ReportRow, Sender},
+    series::{LastChange, Newest, SeriesRow},
     sessions::Session,
     starts::Start,
     things::{Conflict, Kind, NewThing, Thing, ThingChange, ThingFilter},

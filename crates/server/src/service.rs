@@ -30,7 +30,7 @@ pub use self::start::{ServeError, log_to_stderr, run};
 use crate::{
     ApiError, App,
     access::{Right, Route},
-    api, console,
+    api, console, series,
     storage::StorageError,
 };
 
@@ -44,6 +44,7 @@ pub fn routes() -> Vec<Route> {
         Route::api(Method::GET, "/metrics", Right::SignedIn, get(metrics)),
     ];
     routes.extend(api::routes());
+    routes.extend(api::native_routes());
     routes.extend(console::routes());
     routes
 }
@@ -90,6 +91,7 @@ pub async fn serve_with_grace(
     stop: impl Future<Output = ()> + Send + 'static,
     grace: Duration,
 ) -> io::Result<()> {
+    series::touch_all(&app).await;
     let (say, mut heard) = watch::channel(false);
     let stop = async move {
         stop.await;

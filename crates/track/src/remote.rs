@@ -10,7 +10,10 @@ mod error;
 pub(crate) mod http;
 mod human;
 mod key;
+mod native;
 mod request;
+mod stores;
+mod whole;
 pub(crate) mod words;
 
 use std::{collections::BTreeMap, time::Duration};
@@ -21,9 +24,11 @@ use ureq::http::{Method, Uri};
 pub use answer::{Answer, RemoteAlert};
 pub use comment::{html, markdown};
 pub use error::RemoteError;
-pub use human::human;
+pub use human::{human, links};
 pub use key::Key;
-pub use request::request;
+pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
+pub use request::{is_for_bencher, request};
+pub use stores::{ExchangeFailure, Exchanged};
 
 use self::http::{Call, excerpt, is_loopback};
 use crate::model::{Report, Threshold};

@@ -12,6 +12,7 @@ mod census;
 mod check;
 mod checksum;
 mod columns;
+mod documents;
 mod error;
 mod exchange;
 mod files;
@@ -63,6 +64,7 @@ use rusqlite::{
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
+pub use documents::{Cursor, Document, Documents, Entry, InvalidCursor};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
 pub use history::HistoryLimits;
@@ -71,7 +73,7 @@ pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
-pub use serving::{IterationCount, Use};
+pub use serving::{IterationCount, Stretch, Use};
 pub use withdrawals::Withdrawal;
 
 /// Reports in one SQLite file.

@@ -1,4 +1,7 @@
-//! `wingbeat export` and `wingbeat import`: reports as files that merge. docs/store.md tells their form.
+//! `wingbeat export` and `wingbeat import`: reports as files that merge, or to a server and from there.
+//! docs/store.md tells their form.
+
+mod server;
 
 use std::{
     fs, io,
@@ -10,6 +13,7 @@ use anyhow::Context as _;
 use wingbeat_text::plural;
 use wingbeat_track::store::Damaged;
 
+use self::server::ServerArgs;
 use crate::{
     shell::{error, message, warning},
     store::StoreArgs,
@@ -20,11 +24,13 @@ use crate::{
 pub(crate) struct ExportArgs {
     /// Folder to write to, created if missing; existing files are not changed. A name that ends in .jsonl
     /// or .jsonl.gz is one new file with all reports, and - is stdout
-    #[arg(value_name = "PATH")]
-    to: PathBuf,
+    #[arg(value_name = "PATH", required_unless_present = "host", conflicts_with = "host")]
+    to: Option<PathBuf>,
     /// Compress the file with gzip, whatever its name
     #[arg(long)]
     gzip: bool,
+    #[command(flatten)]
+    server: ServerArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -33,15 +39,20 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
     /// Folder to read, or one file, which is imported completely or not at all; - is stdin
-    #[arg(value_name = "PATH")]
-    from: PathBuf,
+    #[arg(value_name = "PATH", required_unless_present = "host", conflicts_with = "host")]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
 
 /// Writes what has no file yet. The exit code is 1 if something is damaged and was left out.
 pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode> {
-    let name = args.to.to_string_lossy();
+    let Some(to) = &args.to else {
+        return server::push(&args.server, &args.store.open_to_save()?, quiet);
+    };
+    let name = to.to_string_lossy();
     let is_packed = name.ends_with(".jsonl.gz");
     let is_file = is_packed || name.ends_with(".jsonl");
     if args.gzip && !is_file && name != "-" {
@@ -52,8 +63,8 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     let is_gzip = args.gzip || is_packed;
     let done = match &*name {
         "-" => store.export_to(io::stdout().lock(), is_gzip)?,
-        _ if is_file => store.export_file(&args.to, is_gzip)?,
-        _ => store.export(&args.to)?,
+        _ if is_file => store.export_file(to, is_gzip)?,
+        _ => store.export(to)?,
     };
     for Damaged { report, what, .. } in &done.damaged {
         let report = report.map_or(String::new(), |report| format!("report {report}: "));
@@ -80,17 +91,18 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
 
 /// Takes in what is new. Files that cannot be used are named, and make the exit code 1.
 pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let Some(from) = &args.from else {
+        return server::pull(&args.server, &args.store, quiet);
+    };
     // Before a store is made for nothing.
-    let is_stdin = args.from.as_os_str() == "-";
+    let is_stdin = from.as_os_str() == "-";
     let is_folder = !is_stdin
-        && fs::metadata(&args.from)
-            .with_context(|| format!("cannot read {}", args.from.display()))?
-            .is_dir();
+        && fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?.is_dir();
     let mut store = args.store.open_or_make()?;
     let done = match is_folder {
-        true => store.import(&args.from)?,
+        true => store.import(from)?,
         false if is_stdin => store.import_from(io::stdin().lock(), Path::new("stdin"))?,
-        false => store.import_file(&args.from)?,
+        false => store.import_file(from)?,
     };
     for skipped in &done.skipped {
         warning!("{} was skipped: {}", skipped.path.display(), skipped.reason);

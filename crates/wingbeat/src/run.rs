@@ -22,7 +22,10 @@ use wingbeat_track::{
 };
 
 use self::args::Format;
-pub(crate) use self::args::{MockArgs, RunArgs};
+pub(crate) use self::{
+    args::{MockArgs, RunArgs},
+    remote::tell_retry,
+};
 use crate::shell::{error, print, stdout_has_colours, width_of};
 
 /// Runs, compares, stores, tells. The exit code is 1 with `--err` when there are alerts, else 0.

@@ -7,6 +7,7 @@ mod comparison;
 mod numbers;
 mod profile;
 mod run;
+mod serve;
 mod table;
 mod tools;
 mod unwind;
@@ -35,6 +36,8 @@ enum Peers {
     Run(run::Run),
     /// What `wingbeat changes` finds in made series, beside Apache Otava
     Changes(changes::ChangesArgs),
+    /// How fast `wingbeat serve` answers with a large history
+    Serve(serve::ServeArgs),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Peers::Bench(which) => bench::run(&which),
         Peers::Run(run::Run::Aa(args)) => run::aa(&args),
         Peers::Changes(args) => changes::run(&args),
+        Peers::Serve(args) => serve::run(&args),
     };
     code.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

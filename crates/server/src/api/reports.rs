@@ -19,6 +19,7 @@ use super::{
 use crate::{
     ApiError, App,
     registry::{Kind, Project},
+    series,
     storage::Databases,
 };
 
@@ -122,6 +123,7 @@ pub(super) async fn delete(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     let report = uuid(&id, "report")?;
+    let row = project.id;
     let delete = move |databases: &mut Databases| {
         let row = databases.registry.report(report)?;
         let is_its = row.is_some_and(|row| row.project == project.id);
@@ -131,6 +133,7 @@ pub(super) async fn delete(
         withdraw(databases, report, "deleted by the API")
     };
     app.storage.write(delete).await?;
+    series::touch(&app, row);
     Ok(StatusCode::NO_CONTENT)
 }
 

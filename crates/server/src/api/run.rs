@@ -17,20 +17,28 @@ use uuid::Uuid;
 use wingbeat_track::{
     decide,
     judge::{self, Background, Branching, Rules},
-    model::{BranchName, Report, Threshold, ThresholdModel, threshold::Test},
+    model::{BranchName, Report, Slug, Threshold, ThresholdModel, threshold::Test},
 };
 
-pub(super) use self::names::clone_thresholds;
-use self::{
-    intake::Intake,
-    names::{Named, name_all},
+use self::{intake::Intake, names::name_all};
+pub(super) use self::{
+    names::{Named, clone_thresholds, thresholds},
+    project::named as project_named,
 };
 use super::{
     request::{Body, Created},
     shapes::{JsonNewReport, JsonNewRun, JsonReport},
     view::View,
 };
-use crate::{ApiError, App, access::Caller, registry::Project, storage::Databases};
+use crate::{ApiError, App, access::Caller, registry::Project, series, storage::Databases};
+
+/// What judges besides the thresholds that are kept.
+pub(super) struct Rest {
+    /// For this report only. Of a measure they stand for the kept one.
+    pub(super) thresholds: Vec<Threshold>,
+    /// Where there is no threshold.
+    pub(super) otherwise: Option<ThresholdModel>,
+}
 
 /// `POST /v0/run`
 pub(super) async fn run(
@@ -98,7 +106,8 @@ async fn receive(
     };
     let branch = named.branch.id;
     let otherwise = project.judges_by_default.then(|| ThresholdModel::new(Test::Auto));
-    let decide = move |databases: &Databases| judged(databases, report, &named, otherwise);
+    let rest = Rest { thresholds: Vec::new(), otherwise };
+    let decide = move |databases: &Databases| judged(databases, report, &named, rest);
     let report = app.storage.read(decide).await?;
     let row = project.id;
     let store = move |databases: &mut Databases| {
@@ -109,6 +118,7 @@ async fn receive(
         Ok::<_, ApiError>(())
     };
     app.storage.write(store).await?;
+    series::touch(app, row);
     let answer = move |databases: &Databases| find(databases, &project, uuid);
     let missing = || ApiError::not_found("the report was stored, and has been deleted since");
     app.storage.read(answer).await?.ok_or_else(missing)
@@ -130,11 +140,11 @@ fn find(
 }
 
 /// Judges a report by its history and the thresholds that are kept for it.
-fn judged(
+pub(super) fn judged(
     databases: &Databases,
     mut report: Report,
     named: &Named,
-    otherwise: Option<ThresholdModel>,
+    rest: Rest,
 ) -> Result<Report, ApiError> {
     let branching = Branching {
         start_point: named.start.branch.as_deref().map(BranchName::new).transpose().map_err(
@@ -148,15 +158,15 @@ fn judged(
     let mut remarks = Vec::new();
     judge::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
     let background = Background::read(&report, Some(&databases.results))?;
-    let threshold = |(measure, model): &(_, ThresholdModel)| Threshold {
-        measure: Clone::clone(measure),
+    let threshold = |(measure, model): &(Slug, ThresholdModel)| Threshold {
+        measure: measure.clone(),
         benchmark: None,
         model: *model,
     };
-    let rules = Rules {
-        thresholds: named.thresholds.iter().map(threshold).collect(),
-        otherwise,
-        settings: decide::Settings::default(),
-    };
+    // Of equals the last one decides.
+    let mut thresholds: Vec<_> = named.thresholds.iter().map(threshold).collect();
+    thresholds.extend(rest.thresholds);
+    let rules =
+        Rules { thresholds, otherwise: rest.otherwise, settings: decide::Settings::default() };
     Ok(judge::judge(report, &rules, &background, &[]).report)
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::RegistryError;
 
 /// What makes each version of the one before it. What was released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema/2.sql")];
 
 /// `application_id` of a registry: "wngs".
 const APPLICATION: i64 = 0x776e_6773;

@@ -97,6 +97,11 @@ impl Registry {
         find().map_err(self.error("looking for a project"))
     }
 
+    /// The project that results call so.
+    pub fn project_stored(&self, stored: &ProjectName) -> Result<Option<Project>, RegistryError> {
+        self.project_by("stored = ?1", stored.as_str()).map_err(self.error("looking for a project"))
+    }
+
     fn project_by(
         &self,
         condition: &str,

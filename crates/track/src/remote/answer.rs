@@ -245,7 +245,7 @@ impl Links {
 }
 
 /// As a part of a path. A slug needs nothing of it; a server may send anything.
-fn encoded(part: &str) -> String {
+pub(super) fn encoded(part: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
             char::from(byte).to_string()

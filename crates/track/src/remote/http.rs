@@ -28,6 +28,8 @@ pub(crate) struct Call<'a> {
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) key: Option<&'a Key>,
     pub(crate) body: Option<&'a Value>,
+    /// Instead of a body in JSON, lines of it.
+    pub(crate) text: Option<&'a str>,
     /// Whether it may be sent again although it may have arrived.
     pub(crate) is_repeatable: bool,
 }
@@ -60,7 +62,7 @@ impl<'a> Call<'a> {
     /// A request for JSON, without a key and a body, that may be repeated.
     pub(crate) fn new(method: Method, url: &'a str) -> Self {
         let headers = &[("accept", "application/json")];
-        Self { method, url, headers, key: None, body: None, is_repeatable: true }
+        Self { method, url, headers, key: None, body: None, text: None, is_repeatable: true }
     }
 
     /// Sends it until there is an answer other than 5xx. When patience is at its end, the last 5xx counts.
@@ -126,13 +128,19 @@ impl<'a> Call<'a> {
             request = request.header("authorization", format!("Bearer {}", key.0));
         }
         let agent = config.build().new_agent();
-        let answer = match self.body {
-            Some(body) => {
+        let answer = match (self.text, self.body) {
+            (Some(text), _) => {
+                let request = request.header("content-type", "application/x-ndjson").body(text);
+                request.map_err(Error::from).and_then(|request| agent.run(request))
+            }
+            (None, Some(body)) => {
                 let request =
                     request.header("content-type", "application/json").body(body.to_string());
                 request.map_err(Error::from).and_then(|request| agent.run(request))
             }
-            None => request.body(()).map_err(Error::from).and_then(|request| agent.run(request)),
+            (None, None) => {
+                request.body(()).map_err(Error::from).and_then(|request| agent.run(request))
+            }
         };
         let mut answer = answer.map_err(|error| Miss::of(&error))?;
         let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());

@@ -5,6 +5,26 @@ use wingbeat_text::{Style, paragraph};
 use super::{Answer, words};
 use crate::model::AlertStatus;
 
+/// Where the report and its alerts are to be seen, for a terminal.
+pub fn links(answer: &Answer, style: Style) -> String {
+    let paint = style.paint();
+    let mut text = String::new();
+    if let Some(url) = &answer.report_url {
+        text += &format!("{}  {url}\n", paint.bold("report"));
+    }
+    for alert in &answer.alerts {
+        if let Some(url) = &alert.url {
+            let name = format!("{} {}", alert.benchmark, alert.measure);
+            text += &format!(
+                "{}   {}\n        {url}\n",
+                paint.bold("alert"),
+                paragraph(&name, 8, style.width)
+            );
+        }
+    }
+    text
+}
+
 /// What the server said, for a terminal: alerts, links, one line of verdict, no warnings.
 pub fn human(answer: &Answer, style: Style) -> String {
     let paint = style.paint();

@@ -93,6 +93,11 @@ pub(super) fn losses(submission: &Submission<'_>) -> Vec<String> {
     losses
 }
 
+/// Whether a Bencher server can keep a threshold.
+pub fn is_for_bencher(threshold: &Threshold) -> bool {
+    refusal(threshold).is_none()
+}
+
 /// Why Bencher cannot take a threshold.
 fn refusal(threshold: &Threshold) -> Option<String> {
     if let Some(glob) = &threshold.benchmark {

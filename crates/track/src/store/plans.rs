@@ -98,6 +98,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.last_measured(project, branch, testbed, "abc").expect("read").expect("a time");
     store.version_number(feature.uuid).expect("read").expect("a number");
     store.report(feature.uuid).expect("read").expect("a report");
+    assert_eq!(store.stretches(project).expect("stretches").len(), 2);
     assert_eq!(store.end_times(project).expect("times").len(), 2);
     assert_eq!(store.version_numbers(project, &feature.branch).expect("numbers").len(), 1);
     assert_eq!(store.iteration_counts(main.uuid).expect("counts").len(), 1);
@@ -120,6 +121,12 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
         assert!(!store.plot(&query).expect("a plot").series.is_empty());
     }
     store.withdraw(feature.uuid, None).expect("withdrawn").expect("a withdrawal");
+    let documents = store.documents(project, None, 1, usize::MAX).expect("documents");
+    assert_eq!((documents.count, documents.next.is_some()), (1, true));
+    assert_eq!(store.documents(project, documents.next, 9, 0).expect("documents").count, 1);
+    assert_eq!(store.entries(project, None, 9).expect("entries").len(), 4);
+    assert!(store.project_of_report(feature.uuid).expect("read").is_some());
+    assert!(store.project_of_alert(alert).expect("read").is_some());
     store.export(folder).expect("exported");
     let mut other = Store::open(folder.join("other.db")).expect("a store");
     assert_eq!(other.import(folder).expect("imported").reports, 2);

@@ -22,11 +22,22 @@ pub enum Use<'a> {
     Measure(&'a str),
 }
 
+/// The reports of a branch on a testbed, without those that confirm another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    pub branch: BranchName,
+    pub testbed: TestbedName,
+    /// Another one where a report came or went. It means nothing in another store.
+    pub state: String,
+}
+
 impl Store {
     /// How many reports there are.
     pub fn report_count(&self, filter: &ReportFilter) -> Result<u64, StoreError> {
         let count = || {
-            let Some(mut conditions) = filter.conditions(&self.connection)? else { return Ok(0) };
+            let Some(mut conditions) = filter.conditions(&self.connection)? else {
+                return Ok(0);
+            };
             conditions.require(STANDS);
             let sql = format!(
                 "SELECT count(*) FROM (SELECT 1 FROM report r
@@ -78,6 +89,31 @@ impl Store {
         branch: &BranchName,
     ) -> Result<HashMap<Uuid, u64>, StoreError> {
         version_numbers(&self.connection, project, branch).map_err(self.error("counting versions"))
+    }
+
+    /// The branches and testbeds of a project that have reports.
+    pub fn stretches(&self, project: &ProjectName) -> Result<Vec<Stretch>, StoreError> {
+        let list = || {
+            let Some(project) = project_row(&self.connection, project)? else {
+                return Ok(Vec::new());
+            };
+            let sql = format!(
+                "SELECT b.name AS branch, t.name AS testbed, count(*) AS reports, sum(r.id) AS rows
+                 FROM report r JOIN branch b ON b.id = r.branch JOIN testbed t ON t.id = r.testbed
+                 WHERE r.project = ?1 AND r.confirms IS NULL AND {STANDS}
+                 GROUP BY r.branch, r.testbed"
+            );
+            let stretch = |row: &Row<'_>| {
+                let (reports, rows): (i64, i64) = (row.get("reports")?, row.get("rows")?);
+                Ok(Stretch {
+                    branch: row.get::<_, Text<_>>("branch")?.0,
+                    testbed: row.get::<_, Text<_>>("testbed")?.0,
+                    state: format!("{reports} {rows}"),
+                })
+            };
+            prepare(&self.connection, &sql)?.query_map([project], stretch)?.collect()
+        };
+        list().map_err(self.error("listing branches and testbeds"))
     }
 
     /// When each report of a project ended.
@@ -163,15 +199,15 @@ fn is_used(db: &Connection, project: &ProjectName, name: Use<'_>) -> SqlResult<b
             let Some(row) = name_row(db, "benchmark", project, name)? else { return Ok(false) };
             let sql = format!(
                 "SELECT 1 FROM report r CROSS JOIN metric m ON m.report = r.id
-                       WHERE r.project = ?1 AND m.benchmark = ?2 AND {STANDS} LIMIT 1"
+                 WHERE r.project = ?1 AND m.benchmark = ?2 AND {STANDS} LIMIT 1"
             );
             prepare(db, &sql)?.exists([project, row])
         }
         Use::Measure(slug) => {
             let sql = format!(
                 "SELECT 1 FROM report r CROSS JOIN metric m ON m.report = r.id
-                       JOIN measure q ON q.id = m.measure
-                       WHERE r.project = ?1 AND q.slug = ?2 AND {STANDS} LIMIT 1"
+                 JOIN measure q ON q.id = m.measure
+                 WHERE r.project = ?1 AND q.slug = ?2 AND {STANDS} LIMIT 1"
             );
             prepare(db, &sql)?.exists(params![project, slug])
         }

@@ -156,6 +156,17 @@ impl Store {
     }
 }
 
+/// The content of one line that is neither the first nor the last.
+pub(super) fn of_line(line: &[u8]) -> Result<Content, String> {
+    let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    match line {
+        Line { report: Some(report), .. } => Ok(Content::Report(report)),
+        Line { alert_change: Some(change), .. } => Ok(Content::AlertChange(change)),
+        Line { withdrawal: Some(withdrawal), .. } => Ok(Content::Withdrawal(withdrawal)),
+        Line { .. } => Err("it is no report, no change of an alert and no withdrawal".to_owned()),
+    }
+}
+
 fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeError> {
     let written = serde_json::to_writer(&mut *to, &Document::new(content)).map_err(io::Error::from);
     written.and_then(|()| to.write_all(b"\n")).map_err(io_error("write", Path::new("the export")))

@@ -155,3 +155,20 @@ fn files_from_before_there_were_withdrawals() {
     let imported = temporary().store.import_from(text.as_bytes(), name).expect("imported");
     assert_eq!((imported.reports, imported.withdrawals), (3, 0));
 }
+
+#[test]
+fn a_server_counts_without_them() {
+    let mut temporary = temporary();
+    let [first, middle, _] = three();
+    temporary.insert([&first, &middle]);
+    let store = &mut temporary.store;
+    withdraw(store, &first);
+    let all = ReportFilter::default();
+    assert_eq!(store.report_count(&all).expect("counted"), 1);
+    let numbers = store.version_numbers(&project(), &branch("main")).expect("numbers");
+    assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [(middle.uuid, 0)]);
+    let is_used = |store: &Store| store.is_used(&project(), Use::Benchmark("a")).expect("read");
+    assert!(is_used(store));
+    withdraw(store, &middle);
+    assert!(!is_used(store));
+}

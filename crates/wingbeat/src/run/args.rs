@@ -186,7 +186,7 @@ pub(crate) struct CiArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct HostArgs {
-    /// Send the report to a Bencher server instead of storing it [env: WINGBEAT_HOST, BENCHER_HOST]
+    /// Send the report to a wingbeat or Bencher server instead of storing it [env: WINGBEAT_HOST, BENCHER_HOST]
     #[arg(long, value_name = "URL")]
     pub host: Option<String>,
     /// Key for the server [env: WINGBEAT_API_KEY, BENCHER_API_KEY]

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, env, process::ExitCode, time::Duration};
 use wingbeat_track::{
     git,
     github::Message,
-    remote::{self, Host, Key, Patience, Submission},
+    output::{self, Page},
+    remote::{self, Host, Key, Patience, Retry, Submission},
     run::{Finding, Interrupt},
 };
 
@@ -59,14 +60,12 @@ pub(super) fn send(
         print(&format!("{:#}\n", remote::request(&submission)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let answer = host.send(&submission, &mut |retry| {
-        if !quiet {
-            let (attempt, attempts) = (retry.attempt, retry.attempts);
-            let pause = retry.pause.as_secs_f64();
-            message!("attempt {attempt} of {attempts}: {}; retrying in {pause:.0} s", retry.reason);
-        }
-    })?;
-    if !quiet {
+    let mut on_retry = |retry: &Retry| tell_retry(retry, quiet);
+    let (answer, judged) = match host.is_wingbeat() {
+        true => host.send_whole(&submission, &mut on_retry)?,
+        false => (host.send(&submission, &mut on_retry)?, None),
+    };
+    if !quiet && judged.is_none() {
         for remark in &finding.remarks {
             message!("note: {remark}");
         }
@@ -76,6 +75,11 @@ pub(super) fn send(
     }
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
     let text = match args.format.get() {
+        Format::Human if let Some(judged) = &judged => {
+            let page = Page { remarks: &finding.remarks, ..Page::of(judged, &[]) };
+            let style = style(verbose);
+            format!("{}{}", output::human(&page, style), remote::links(&answer, style))
+        }
         Format::Human => remote::human(&answer, style(verbose)),
         Format::Json => format!("{:#}\n", answer.json),
         Format::Markdown => remote::markdown(&answer, report, id),
@@ -86,6 +90,15 @@ pub(super) fn send(
     }
     github::tell_actions(args, |id| Message::of_answer(&answer, report, id));
     Ok(exit_code(args, answer.alerts_total, finding))
+}
+
+/// Says that an attempt failed, and when the next one begins.
+pub(crate) fn tell_retry(retry: &Retry, quiet: bool) {
+    if !quiet {
+        let (attempt, attempts) = (retry.attempt, retry.attempts);
+        let pause = retry.pause.as_secs_f64();
+        message!("attempt {attempt} of {attempts}: {}; retrying in {pause:.0} s", retry.reason);
+    }
 }
 
 /// What Bencher calls context.

@@ -19,14 +19,14 @@ use crate::{
 };
 
 /// The things of a report.
-pub(super) struct Named {
-    pub(super) branch: Thing,
-    pub(super) branch_name: BranchName,
-    pub(super) testbed_name: TestbedName,
+pub(in crate::api) struct Named {
+    pub(in crate::api) branch: Thing,
+    pub(in crate::api) branch_name: BranchName,
+    pub(in crate::api) testbed_name: TestbedName,
     /// Where its branch begins, by names in the results.
-    pub(super) start: Start,
+    pub(in crate::api) start: Start,
     /// By measure.
-    pub(super) thresholds: Vec<(Slug, ThresholdModel)>,
+    pub(in crate::api) thresholds: Vec<(Slug, ThresholdModel)>,
 }
 
 /// Finds or makes all things of a report, in one transaction, and puts their names in the results into it.
@@ -239,7 +239,8 @@ fn of_place(
     Ok(registry.thresholds(project.id, filter)?)
 }
 
-fn thresholds(
+/// The models in force at a place, by measure.
+pub(in crate::api) fn thresholds(
     registry: &Registry,
     project: &Project,
     branch: &Thing,

@@ -29,6 +29,23 @@ pub(super) async fn of_run(
         }
         (None, _) => derived(&context)?,
     };
+    let slug = Slug::new(&id).map_err(|error| {
+        ApiError::bad_request(format!(
+            "there is no project {id:?}, and none can be made of that name: {error}"
+        ))
+    });
+    named(app, caller, id, &name, slug).await
+}
+
+/// The project with that UUID, slug or name, if the caller may add results to it; one that is not there is
+/// made with the name and the slug, unless there is a reason against the slug.
+pub(in crate::api) async fn named(
+    app: &App,
+    caller: &Caller,
+    id: String,
+    name: &str,
+    slug: Result<Slug, ApiError>,
+) -> Result<Project, ApiError> {
     let known = {
         let id = id.clone();
         app.storage
@@ -47,12 +64,8 @@ pub(super) async fn of_run(
     if Uuid::try_parse(&id).is_ok() {
         return Err(ApiError::not_found(format!("there is no project with the UUID {id}")));
     }
-    let slug = Slug::new(&id).map_err(|error| {
-        ApiError::bad_request(format!(
-            "there is no project {id:?}, and none can be made of that name: {error}"
-        ))
-    })?;
-    let name = ProjectName::new(&name).or_else(|_| ProjectName::new(slug.as_str()));
+    let slug = slug?;
+    let name = ProjectName::new(name).or_else(|_| ProjectName::new(slug.as_str()));
     let name = name.map_err(|error| ApiError::bad_request(error.to_string()))?;
     let new = NewProject { name, slug: Some(slug), url: None, visibility: Visibility::Public };
     let make = move |databases: &mut Databases| {

@@ -135,7 +135,11 @@ fn with_a_server() {
             job(&repository, &services, &[&["--host", services.url.as_str()], flags].concat());
         ran.ended_with(1).prints(page);
         assert!(summary.contains(&format!("<a href=\"{page}\">")), "{summary}");
-        let expected = [&["POST /v0/run", "GET /v0/server/config/console"], &TOLD[..]].concat();
+        let expected = [
+            &["GET /v0/server/version", "POST /v0/run", "GET /v0/server/config/console"],
+            &TOLD[..],
+        ]
+        .concat();
         assert_eq!(*services.asked.lock().expect("the log"), expected);
     };
     let report = "reports/00000000-0000-0000-0000-000000000001";

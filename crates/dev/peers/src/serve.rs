@@ -1,0 +1,172 @@
+//! `cargo xtask peers serve`: how fast a server answers with a large history, over HTTP on loopback.
+//!
+//! The history is made up, and the same each time. It comes into the server's store by `wingbeat import`, and
+//! the last reports through the server, which judges them.
+
+mod history;
+mod server;
+
+use std::{process::ExitCode, time::Instant};
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+
+use self::{
+    history::{Shape, history},
+    server::Server,
+};
+use crate::{
+    comparison::{Common, Stop, fresh},
+    numbers::Spread,
+    table::{column, show, table},
+};
+
+/// Project of the table of series, of the comparison and of the large report: a million metrics.
+const LARGE: Shape = Shape { project: "large", benchmarks: 5000, reports: 200 };
+
+/// Project of the query of series.
+const LONG: Shape = Shape { project: "long", benchmarks: 100, reports: 1000 };
+
+/// Project that reports are posted to.
+const POSTED: Shape = Shape { project: "posted", benchmarks: 1000, reports: 100 };
+
+/// How the server is measured.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// A tenth of the history: shows that all works
+    #[arg(long)]
+    quick: bool,
+    /// How often each is asked
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    rounds: u32,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// One kind of question, with what it may take.
+#[derive(Debug, Serialize)]
+struct Figure {
+    what: String,
+    /// `ms` or `MB`.
+    unit: &'static str,
+    most: Option<f64>,
+    values: Vec<f64>,
+}
+
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    let program = args.common.wingbeat()?;
+    let folder = fresh("serve")?;
+    let divisor = if args.quick { 10 } else { 1 };
+    let shapes = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
+    let [large, long, posted] = shapes;
+    let mut figures = Vec::new();
+
+    let empty = Server::start(&program, &folder.join("empty"))?;
+    figures.push(memory("memory at rest, without results", &empty)?);
+    drop(empty);
+
+    let data = folder.join("data");
+    let begin = Instant::now();
+    let metrics = server::import(&program, &data, |to| history(&shapes, to))?;
+    eprintln!("{metrics} metrics are there after {:.1} s", begin.elapsed().as_secs_f64());
+    let server = Server::start(&program, &data)?;
+    // Through the server: the registry learns the names, and the rows of the series are made.
+    let newest: Vec<_> = (0..2).map(|number| large.after(number)).collect();
+    for document in newest.iter().map(|(_, line)| line).chain([&long.after(0).1]) {
+        server.post("/v1/reports", document)?;
+    }
+    server.wait_until_idle()?;
+
+    let mut number = 0;
+    let mut post = || {
+        number += 1;
+        server.post("/v1/reports", &posted.after(number).1).map(drop)
+    };
+    post()?;
+    server.wait_until_idle()?;
+    let what = format!(
+        "post a report of {} metrics, judged by {} reports",
+        posted.benchmarks, posted.reports
+    );
+    figures.push(measure(&what, None, args.rounds, &mut post)?);
+    server.wait_until_idle()?;
+
+    let query = perf_query(&server, &long)?;
+    let mut get = |what: String, most: f64, path: &str| {
+        figures.push(measure(&what, Some(most), args.rounds, &mut || server.get(path).map(drop))?);
+        anyhow::Ok(())
+    };
+    get(format!("query {} series of {} points", long.benchmarks, long.reports), 50.0, &query)?;
+    let [(before, _), (after, _)] = &newest[..] else { anyhow::bail!("two reports") };
+    let of_large = format!("/perf/{}", large.project);
+    let series = large.benchmarks;
+    get(
+        format!("compare {series} series"),
+        200.0,
+        &format!("{of_large}/compare/{before}..{after}"),
+    )?;
+    get(format!("table of {series} series"), 200.0, &of_large)?;
+    let report = format!("{of_large}/reports/{after}");
+    get(format!("page of a report of {series} metrics, to the last byte"), 1000.0, &report)?;
+    server.wait_until_idle()?;
+    figures.push(memory("memory at rest, after all of this", &server)?);
+
+    let text = format!(
+        "{}\nOf {metrics} metrics in the store; median of {} rounds (smallest to largest).\n",
+        lines(&figures),
+        args.rounds
+    );
+    args.common.finish("serve", &figures, &text, &stop)
+}
+
+fn measure(
+    what: &str,
+    most: Option<f64>,
+    rounds: u32,
+    ask: &mut dyn FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<Figure> {
+    // What is read for the first time is in memory afterwards.
+    ask()?;
+    let mut values = Vec::new();
+    for _ in 0..rounds {
+        let begin = Instant::now();
+        ask()?;
+        values.push(begin.elapsed().as_secs_f64() * 1000.0);
+    }
+    eprintln!("{what}: {values:.1?} ms");
+    Ok(Figure { what: what.to_owned(), unit: "ms", most, values })
+}
+
+fn memory(what: &str, server: &Server) -> anyhow::Result<Figure> {
+    let values = vec![server.resident_mb()?];
+    Ok(Figure { what: what.to_owned(), unit: "MB", most: Some(40.0), values })
+}
+
+/// The address of the query of all series of a project.
+fn perf_query(server: &Server, shape: &Shape) -> anyhow::Result<String> {
+    let mut parts = Vec::new();
+    for kind in ["branches", "testbeds", "benchmarks", "measures"] {
+        let path = format!("/v0/projects/{}/{kind}?per_page=255", shape.project);
+        let list: Vec<serde_json::Value> = serde_json::from_str(&server.get(&path)?)
+            .with_context(|| format!("{path} is no list"))?;
+        let uuids: Vec<_> = list.iter().filter_map(|thing| thing["uuid"].as_str()).collect();
+        anyhow::ensure!(!uuids.is_empty(), "{path} is empty");
+        parts.push(format!("{kind}={}", uuids.join("%2C")));
+    }
+    Ok(format!("/v0/projects/{}/perf?{}", shape.project, parts.join("&")))
+}
+
+fn lines(figures: &[Figure]) -> String {
+    let columns = [
+        column("what", |figure: &&Figure| figure.what.clone()),
+        column("takes", |figure: &&Figure| {
+            show(Spread::of(figure.values.iter().copied()), 1.0, 1, &format!(" {}", figure.unit))
+        }),
+        column("is to take at most", |figure: &&Figure| {
+            figure.most.map_or_else(String::new, |most| format!("{most} {}", figure.unit))
+        }),
+    ];
+    table(figures, &columns)
+}

@@ -1,0 +1,143 @@
+//! A made-up history, as documents of the export format.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use wingbeat_stats::random::Random;
+
+/// Of which size a project is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) project: &'static str,
+    pub(super) benchmarks: u32,
+    pub(super) reports: u32,
+}
+
+/// Twelve hours between two reports.
+const APART_S: i64 = 12 * 3600;
+
+/// When the first report was measured: 2025-06-01.
+const FIRST_S: i64 = 1_748_736_000;
+
+impl Shape {
+    pub(super) fn divided(self, by: u32) -> Self {
+        Self { reports: (self.reports / by).max(10), ..self }
+    }
+
+    /// The report of that number, from 0: its UUID and its line.
+    fn report(&self, number: u32, has_verdicts: bool) -> (String, String) {
+        let seed = u64::from(number) << 32 | u64::from(self.benchmarks);
+        let mut random = Random::new(seed);
+        let uuid = format!("{:08x}-{number:04x}-7000-8000-000000000000", self.benchmarks);
+        let (mut benchmarks, mut verdicts) = (Vec::new(), Vec::new());
+        for index in 0..self.benchmarks {
+            let name = format!("group_{:02}::benchmark_{index:04}", index % 50);
+            let level = 100.0 * f64::from(1 + index % 97);
+            // One in a hundred has changed its level within the last month.
+            let is_slower = index % 100 == 7 && number + 40 >= self.reports;
+            let level = if is_slower { level * 1.2 } else { level };
+            let value = level * (1.0 + 0.01 * (random.unit() - 0.5));
+            let metric =
+                json!({ "value": value, "lower_value": value * 0.99, "upper_value": value * 1.01 });
+            benchmarks.push(json!({ "name": name, "metrics": [[measure(), metric]] }));
+            if has_verdicts {
+                let boundary = json!({
+                    "baseline": level, "lower_limit": level * 0.97, "upper_limit": level * 1.03,
+                });
+                verdicts.push(json!({
+                    "iteration": 0, "benchmark": name, "measure": "latency", "outcome": "no-change",
+                    "test": "auto", "boundary": boundary, "points": 64, "reason": "within the limits",
+                }));
+            }
+        }
+        let time = time(FIRST_S + i64::from(number) * APART_S);
+        let document = json!({ "format": 1, "report": {
+            "uuid": uuid, "project": self.project, "branch": "main", "testbed": "box",
+            "hash": format!("{number:040x}"), "epoch": 0, "start_time": time, "end_time": time,
+            "adapter": "json", "environment": { "kernel": "Linux 6.18.44", "cores": 8 },
+            "iterations": [{ "benchmarks": benchmarks }], "verdicts": verdicts, "alerts": [],
+        }});
+        (uuid, document.to_string())
+    }
+
+    /// A report behind the history, which nobody has judged yet.
+    pub(super) fn after(&self, number: u32) -> (String, String) {
+        self.report(self.reports + number, false)
+    }
+}
+
+fn measure() -> Value {
+    json!({
+        "slug": "latency", "name": "Latency", "units": "nanoseconds (ns)",
+        "direction": "lower-is-better", "kind": "noisy",
+    })
+}
+
+/// Writes the histories of these projects. How many metrics they have.
+pub(super) fn history(shapes: &[Shape], to: &mut dyn Write) -> io::Result<u64> {
+    let mut metrics = 0;
+    for shape in shapes {
+        for number in 0..shape.reports {
+            writeln!(to, "{}", shape.report(number, true).1)?;
+            metrics += u64::from(shape.benchmarks);
+        }
+    }
+    Ok(metrics)
+}
+
+/// Seconds since 1970 as documents have them.
+fn time(seconds: i64) -> String {
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let (hour, minute) = (second / 3600, second % 3600 / 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
+}
+
+/// Year, month and day of a day since 1970.
+fn date(days: i64) -> (i64, i64, i64) {
+    let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let (mut year, mut left) = (1970, days);
+    while left >= 365 + i64::from(is_leap(year)) {
+        left -= 365 + i64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + i64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if left < length {
+            break;
+        }
+        left -= length;
+        month += 1;
+    }
+    (year, month, left + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let check = |seconds, expected: &str| assert_eq!(time(seconds), expected);
+        check(0, "1970-01-01T00:00:00Z");
+        check(951_782_400, "2000-02-29T00:00:00Z");
+        check(FIRST_S + 3661, "2025-06-01T01:01:01Z");
+    }
+
+    #[test]
+    fn reports_are_documents() {
+        let shape = Shape { project: "p", benchmarks: 3, reports: 2 };
+        let mut lines = Vec::new();
+        assert_eq!(history(&[shape], &mut lines).expect("written"), 6);
+        let first = String::from_utf8(lines).expect("text");
+        let first: Value =
+            serde_json::from_str(first.lines().next().expect("a line")).expect("JSON");
+        assert_eq!(
+            first["report"]["iterations"][0]["benchmarks"].as_array().map(Vec::len),
+            Some(3)
+        );
+        assert_eq!(first["report"]["verdicts"].as_array().map(Vec::len), Some(3));
+        assert_ne!(shape.after(0).0, shape.after(1).0);
+    }
+}

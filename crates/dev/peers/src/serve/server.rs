@@ -1,0 +1,139 @@
+//! `wingbeat serve` as a process, and questions to it.
+
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use ureq::{Agent, Body, http::Response};
+
+/// How long a server may take to answer the first time, or to become idle.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A server that did nothing for this long has done what it had to do.
+const IDLE: Duration = Duration::from_millis(1500);
+
+pub(super) struct Server {
+    process: Child,
+    root: String,
+    agent: Agent,
+}
+
+/// Imports a history into the store of a server that does not run yet.
+pub(super) fn import(
+    program: &Path,
+    data: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<u64>,
+) -> anyhow::Result<u64> {
+    fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
+    let mut process = Command::new(program)
+        .args(["import", "-", "--store"])
+        .arg(data.join("results.db"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .context("cannot start wingbeat import")?;
+    let to = process.stdin.take().context("it has no stdin")?;
+    let mut to = BufWriter::with_capacity(1 << 20, to);
+    let metrics = write(&mut to).and_then(|metrics| to.flush().map(|()| metrics));
+    drop(to);
+    let status = process.wait().context("cannot wait for wingbeat import")?;
+    ensure!(status.success(), "wingbeat import failed: {status}");
+    metrics.context("cannot write the history")
+}
+
+impl Server {
+    pub(super) fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
+        let free = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
+        let address = free.local_addr().context("the port has no address")?;
+        drop(free);
+        let process = Command::new(program)
+            .args(["serve", "--allow-anonymous-runs", "--listen", &address.to_string(), "--data"])
+            .arg(data)
+            .env("WINGBEAT_LOG", "warn")
+            .stdout(Stdio::null())
+            .spawn()
+            .context("cannot start wingbeat serve")?;
+        let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build();
+        let mut server =
+            Self { process, root: format!("http://{address}"), agent: agent.new_agent() };
+        let begin = Instant::now();
+        while server.get("/healthz").is_err() {
+            if let Some(status) = server.process.try_wait().context("cannot wait for it")? {
+                bail!("wingbeat serve ended: {status}");
+            }
+            ensure!(begin.elapsed() < PATIENCE, "wingbeat serve gives no answer");
+            thread::sleep(Duration::from_millis(50));
+        }
+        server.wait_until_idle()?;
+        Ok(server)
+    }
+
+    pub(super) fn get(&self, path: &str) -> anyhow::Result<String> {
+        let url = format!("{}{path}", self.root);
+        read(&url, self.agent.get(&url).call())
+    }
+
+    pub(super) fn post(&self, path: &str, body: &str) -> anyhow::Result<String> {
+        let url = format!("{}{path}", self.root);
+        let request = self.agent.post(&url).header("content-type", "application/x-ndjson");
+        read(&url, request.send(body))
+    }
+
+    /// Waits until it has done what it does by the way.
+    pub(super) fn wait_until_idle(&self) -> anyhow::Result<()> {
+        let begin = Instant::now();
+        let mut last = self.ticks()?;
+        loop {
+            thread::sleep(IDLE);
+            let now = self.ticks()?;
+            // A hundredth of a second is that of a timer.
+            if now <= last + 1 {
+                return Ok(());
+            }
+            ensure!(begin.elapsed() < PATIENCE, "the server is still busy");
+            last = now;
+        }
+    }
+
+    /// CPU time until now.
+    fn ticks(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        // utime and stime are the 14th and 15th of all, and two stand before.
+        Ok(fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum())
+    }
+
+    /// Memory that it holds, in MB.
+    pub(super) fn resident_mb(&self) -> anyhow::Result<f64> {
+        let path = format!("/proc/{}/status", self.process.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
+        Ok(kib.with_context(|| format!("{path} tells no memory"))? * 1024.0 / 1e6)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn read(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Result<String> {
+    let mut answer = answer.with_context(|| format!("no answer from {url}"))?;
+    let status = answer.status();
+    let text = answer.body_mut().with_config().limit(1 << 30).read_to_string();
+    let text = text.with_context(|| format!("{url} ended early"))?;
+    let begin: String = text.chars().take(300).collect();
+    ensure!(status.is_success(), "{url} answered {status}: {begin}");
+    Ok(text)
+}

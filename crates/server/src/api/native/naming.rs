@@ -1,0 +1,216 @@
+//! Gives everything that a document names its place in the registry. The names of the results stay, except
+//! where one is a new name of something that the results call differently.
+
+use std::collections::{HashMap, HashSet};
+
+use time::OffsetDateTime;
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, Measure, Report, ThresholdModel},
+    remote::{self, Instructions},
+};
+
+use crate::{
+    ApiError,
+    api::{
+        names::{check_name, make, unarchived},
+        run::{Named, clone_thresholds, thresholds},
+        view::{branch_name, damaged, testbed_name},
+    },
+    registry::{Kind, NewThing, Project, Registry, Start, Thing},
+};
+
+/// Finds or makes all things of a report, in one transaction.
+pub(super) fn name_all(
+    registry: &Registry,
+    project: &Project,
+    report: &mut Report,
+    instructions: &Instructions,
+    now: OffsetDateTime,
+) -> Result<Named, ApiError> {
+    registry.together(|registry| {
+        let names = Names { registry, project: project.id, now };
+        report.project = project.stored.clone();
+        let branch = names.place(Kind::Branch, report.branch.as_str())?;
+        let testbed = names.place(Kind::Testbed, report.testbed.as_str())?;
+        report.branch = branch_name(&branch)?;
+        report.testbed = testbed_name(&testbed)?;
+        let start = names.start(report, instructions, &branch)?;
+        names.benchmarks(report)?;
+        names.measures(report)?;
+        keep_thresholds(&names, project, instructions, &start, &branch, &testbed)?;
+        Ok(Named {
+            branch_name: report.branch.clone(),
+            testbed_name: report.testbed.clone(),
+            start,
+            thresholds: thresholds(registry, project, &branch, &testbed)?,
+            branch,
+        })
+    })
+}
+
+struct Names<'r> {
+    registry: &'r Registry,
+    project: i64,
+    now: OffsetDateTime,
+}
+
+impl Names<'_> {
+    /// The branch or the testbed that results call so, or else people; made if there is none.
+    fn place(&self, kind: Kind, name: &str) -> Result<Thing, ApiError> {
+        let stored = self.registry.thing_stored(self.project, kind, name)?;
+        let known = match stored {
+            Some(thing) => Some(thing),
+            None => self.registry.thing(self.project, kind, name)?,
+        };
+        match known {
+            Some(thing) => unarchived(self.registry, thing, self.now),
+            None => {
+                check_name(kind, name)?;
+                let new = NewThing { name, slug: None, units: None };
+                make(self.registry, self.project, kind, &new, self.now)
+            }
+        }
+    }
+
+    /// Where the branch begins: as the report says, or as was said of the branch before.
+    fn start(
+        &self,
+        report: &mut Report,
+        instructions: &Instructions,
+        branch: &Thing,
+    ) -> Result<Start, ApiError> {
+        let is_reset = instructions.start_point_reset;
+        let Some(start) = &mut report.start_point else {
+            let said = self.registry.start(branch.id)?.unwrap_or_default();
+            return Ok(Start { is_reset: is_reset || said.is_reset, ..said });
+        };
+        // A start point without results of its own may be named: it has nothing to compare with.
+        let name = start.branch.as_str();
+        if self.registry.thing_stored(self.project, Kind::Branch, name)?.is_none()
+            && let Some(thing) = self.registry.thing(self.project, Kind::Branch, name)?
+        {
+            start.branch = BranchName::new(&thing.stored).map_err(damaged)?;
+        }
+        Ok(Start {
+            branch: Some(start.branch.to_string()),
+            hash: start.hash.clone(),
+            max_versions: Some(start.max_versions),
+            is_reset,
+        })
+    }
+
+    /// Benchmarks that were renamed keep their names in the results.
+    fn benchmarks(&self, report: &mut Report) -> Result<(), ApiError> {
+        let names: HashSet<_> =
+            report.iterations.iter().flat_map(|it| &it.benchmarks).map(|it| &it.name).collect();
+        let mut renamed: HashMap<BenchmarkName, BenchmarkName> = HashMap::new();
+        for name in &names {
+            let text = name.as_str();
+            let stored = self.registry.thing_stored(self.project, Kind::Benchmark, text)?;
+            let thing = match stored {
+                Some(thing) => thing,
+                None => match self.registry.thing_named(self.project, Kind::Benchmark, text)? {
+                    None => {
+                        let new = NewThing { name: text, slug: None, units: None };
+                        make(self.registry, self.project, Kind::Benchmark, &new, self.now)?
+                    }
+                    Some(thing) => {
+                        let stored = BenchmarkName::new(&thing.stored).map_err(damaged)?;
+                        // Two benchmarks of one report are never one.
+                        if !names.contains(&stored) {
+                            renamed.insert((*name).clone(), stored);
+                        }
+                        thing
+                    }
+                },
+            };
+            unarchived(self.registry, thing, self.now)?;
+        }
+        drop(names);
+        let rename = |name: &mut BenchmarkName| {
+            if let Some(stored) = renamed.get(name) {
+                *name = stored.clone();
+            }
+        };
+        if renamed.is_empty() {
+            return Ok(());
+        }
+        for results in &mut report.iterations {
+            results.benchmarks.iter_mut().for_each(|it| rename(&mut it.name));
+            results.failures.iter_mut().for_each(|it| rename(&mut it.name));
+        }
+        report.verdicts.iter_mut().for_each(|it| rename(&mut it.benchmark));
+        report.alerts.iter_mut().for_each(|it| rename(&mut it.benchmark));
+        Ok(())
+    }
+
+    fn measures(&self, report: &Report) -> Result<(), ApiError> {
+        let mut seen: Vec<&Measure> = Vec::new();
+        for (_, _, measure, _) in report.metrics() {
+            if seen.iter().any(|known| known.slug == measure.slug) {
+                continue;
+            }
+            seen.push(measure);
+            self.measure(measure)?;
+        }
+        Ok(())
+    }
+
+    /// The measure that results call so, made if there is none; `None` if its name is taken.
+    fn measure(&self, measure: &Measure) -> Result<Option<Thing>, ApiError> {
+        let stored = measure.slug.as_str();
+        if let Some(thing) = self.registry.thing_stored(self.project, Kind::Measure, stored)? {
+            return unarchived(self.registry, thing, self.now).map(Some);
+        }
+        for name in [&*measure.name, stored] {
+            let (slug, units) = (Some(measure.slug.clone()), Some(&*measure.units));
+            let new = NewThing { name, slug, units };
+            let made = self.registry.create_thing(self.project, Kind::Measure, &new, self.now)?;
+            if let Ok(thing) = made {
+                return Ok(Some(thing));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Keeps what the client says of thresholds, as far as a server keeps them: for all benchmarks of a branch, a
+/// testbed and a measure, and by tests that its other clients know.
+fn keep_thresholds(
+    names: &Names<'_>,
+    project: &Project,
+    instructions: &Instructions,
+    start: &Start,
+    branch: &Thing,
+    testbed: &Thing,
+) -> Result<(), ApiError> {
+    let (registry, now) = (names.registry, names.now);
+    if let (true, Some(name)) = (instructions.clone_thresholds, &start.branch)
+        && let Some(start) = registry.thing_stored(project.id, Kind::Branch, name)?
+    {
+        clone_thresholds(registry, project, &start, branch, now)?;
+    }
+    let mut named = Vec::new();
+    for threshold in &instructions.thresholds {
+        threshold.model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        if remote::is_for_bencher(threshold)
+            && let Some(measure) = names.measure(&Measure::from_slug(threshold.measure.clone()))?
+        {
+            let place = (branch.id, testbed.id, measure.id);
+            registry.set_threshold(project.id, place, Some(&threshold.model), now)?;
+            named.push(measure.stored);
+        }
+    }
+    if instructions.thresholds_reset {
+        let kept: Vec<(_, ThresholdModel)> = thresholds(registry, project, branch, testbed)?;
+        for (slug, _) in kept.iter().filter(|(slug, _)| named.iter().all(|it| it != slug.as_str()))
+        {
+            let measure = registry.thing_stored(project.id, Kind::Measure, slug.as_str())?;
+            if let Some(measure) = measure {
+                let place = (branch.id, testbed.id, measure.id);
+                registry.set_threshold(project.id, place, None, now)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Series in one line each, as they were made of the results.
+
+use rusqlite::{Connection, Row, params, types::Type};
+use time::OffsetDateTime;
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, Measure, TestbedName},
+    store::Stretch,
+};
+
+use super::{Registry, RegistryError, columns::Time};
+
+/// A series in one line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeriesRow {
+    pub branch: BranchName,
+    pub testbed: TestbedName,
+    pub benchmark: BenchmarkName,
+    pub measure: Measure,
+    pub newest: Newest,
+    /// Against the median of the values that are 30 days older and more, as a share; `None` without any.
+    pub change_30d: Option<f64>,
+    /// Values, oldest first, thinned.
+    pub spark: Vec<f32>,
+    pub last_change_point: Option<LastChange>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Newest {
+    pub value: f64,
+    pub report: Uuid,
+    pub time: OffsetDateTime,
+}
+
+/// The last lasting change of the level.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LastChange {
+    /// As a share of the level before; `None` if that was 0.
+    pub relative: Option<f64>,
+    pub report: Uuid,
+    pub hash: Option<String>,
+    pub time: OffsetDateTime,
+    /// Whether it is among the last 30 days of the series.
+    pub is_recent: bool,
+}
+
+impl Registry {
+    /// Of which reports the rows were made, by branch and testbed.
+    pub fn series_states(&self, project: i64) -> Result<Vec<Stretch>, RegistryError> {
+        let list = || {
+            let sql = "SELECT branch, testbed, state FROM series_state WHERE project = ?1";
+            self.connection
+                .prepare_cached(sql)?
+                .query_map([project], |row| {
+                    Ok(Stretch {
+                        branch: parsed(row, "branch")?,
+                        testbed: parsed(row, "testbed")?,
+                        state: row.get("state")?,
+                    })
+                })?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        };
+        list().map_err(self.error("listing series"))
+    }
+
+    /// The rows of some branches of a project; of all of them, if none is named.
+    pub fn series(
+        &self,
+        project: i64,
+        branches: &[BranchName],
+    ) -> Result<Vec<SeriesRow>, RegistryError> {
+        let list = || {
+            let of_branch = "SELECT * FROM series WHERE project = ?1 AND branch = ?2";
+            let mut found = Vec::new();
+            for branch in branches {
+                let mut statement = self.connection.prepare_cached(of_branch)?;
+                for one in statement.query_map(params![project, branch.as_str()], series)? {
+                    found.push(one?);
+                }
+            }
+            if branches.is_empty() {
+                let all = "SELECT * FROM series WHERE project = ?1";
+                for one in self.connection.prepare_cached(all)?.query_map([project], series)? {
+                    found.push(one?);
+                }
+            }
+            Ok(found)
+        };
+        list().map_err(self.error("listing series"))
+    }
+
+    /// Puts rows in the place of those that a branch and a testbed had. Without any, nothing is left of them.
+    pub fn set_series(
+        &self,
+        project: i64,
+        stretch: &Stretch,
+        rows: &[SeriesRow],
+    ) -> Result<(), RegistryError> {
+        let set = || {
+            let transaction = self.writing()?;
+            let place = params![project, stretch.branch.as_str(), stretch.testbed.as_str()];
+            for table in ["series", "series_state"] {
+                let sql = format!(
+                    "DELETE FROM {table} WHERE project = ?1 AND branch = ?2 AND testbed = ?3"
+                );
+                transaction.prepare_cached(&sql)?.execute(place)?;
+            }
+            insert(&transaction, project, rows)?;
+            if !rows.is_empty() {
+                let sql = "INSERT INTO series_state (project, branch, testbed, state)
+                           VALUES (?1, ?2, ?3, ?4)";
+                let (branch, testbed) = (stretch.branch.as_str(), stretch.testbed.as_str());
+                transaction.prepare_cached(sql)?.execute(params![
+                    project,
+                    branch,
+                    testbed,
+                    stretch.state
+                ])?;
+            }
+            transaction.commit()
+        };
+        set().map_err(self.error("keeping series"))
+    }
+}
+
+fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> rusqlite::Result<()> {
+    let mut statement = db.prepare_cached(
+        "INSERT INTO series (project, branch, testbed, benchmark, slug, units, measure, value, report,
+             time_ns, change_30d, spark, changed_report, changed_relative, changed_hash, changed_ns,
+             changed_is_recent)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+    )?;
+    for row in rows {
+        let measure = serde_json::to_string(&row.measure)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let spark: Vec<u8> = row.spark.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let change = row.last_change_point.as_ref();
+        statement.execute(params![
+            project,
+            row.branch.as_str(),
+            row.testbed.as_str(),
+            row.benchmark.as_str(),
+            row.measure.slug.as_str(),
+            &*row.measure.units,
+            measure,
+            row.newest.value,
+            row.newest.report,
+            Time(row.newest.time),
+            row.change_30d,
+            spark,
+            change.map(|change| change.report),
+            change.and_then(|change| change.relative),
+            change.and_then(|change| change.hash.as_ref()),
+            change.map(|change| Time(change.time)),
+            change.map(|change| change.is_recent),
+        ])?;
+    }
+    Ok(())
+}
+
+fn series(row: &Row<'_>) -> rusqlite::Result<SeriesRow> {
+    let broken = |error: serde_json::Error| {
+        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
+    };
+    let spark: Vec<u8> = row.get("spark")?;
+    let floats =
+        spark.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]));
+    let last_change_point = match row.get::<_, Option<Uuid>>("changed_report")? {
+        None => None,
+        Some(report) => Some(LastChange {
+            relative: row.get("changed_relative")?,
+            report,
+            hash: row.get("changed_hash")?,
+            time: row.get::<_, Time>("changed_ns")?.0,
+            is_recent: row.get("changed_is_recent")?,
+        }),
+    };
+    Ok(SeriesRow {
+        branch: parsed(row, "branch")?,
+        testbed: parsed(row, "testbed")?,
+        benchmark: parsed(row, "benchmark")?,
+        measure: serde_json::from_str(&row.get::<_, String>("measure")?).map_err(broken)?,
+        newest: Newest {
+            value: row.get("value")?,
+            report: row.get("report")?,
+            time: row.get::<_, Time>("time_ns")?.0,
+        },
+        change_30d: row.get("change_30d")?,
+        spark: floats.collect(),
+        last_change_point,
+    })
+}
+
+/// A name of a column.
+fn parsed<T>(row: &Row<'_>, column: &str) -> rusqlite::Result<T>
+where
+    T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
+{
+    T::try_from(row.get::<_, String>(column)?)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}

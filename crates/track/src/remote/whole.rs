@@ -1,0 +1,120 @@
+//! A wingbeat server takes a report whole: with samples, environment, failures and thresholds of our own.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use ureq::http::Method;
+
+use super::{
+    Answer, Host, Instructions, Patience, RemoteError, Retry, Submission, Taken,
+    http::{Call, Response, excerpt},
+};
+use crate::model::Report;
+
+/// What is asked before the first report is sent.
+const PROBE_ATTEMPTS: u32 = 3;
+
+#[derive(Deserialize)]
+struct Version {
+    wingbeat: Option<String>,
+}
+
+pub(super) type OnRetry<'f> = &'f mut dyn FnMut(&Retry);
+
+impl Host {
+    /// Whether it is a wingbeat server, which takes reports whole. One that does not answer is none.
+    pub fn is_wingbeat(&self) -> bool {
+        let Ok(root) = self.root() else { return false };
+        let url = format!("{root}/v0/server/version");
+        let attempts = self.patience.attempts.min(PROBE_ATTEMPTS);
+        let patience = Patience { attempts, ..self.patience };
+        let response = Call::new(Method::GET, &url).send(&patience, &mut |_| {});
+        let version = response.ok().filter(|response| response.status == 200);
+        let version = version.and_then(|it| serde_json::from_str::<Version>(&it.body).ok());
+        version.is_some_and(|version| version.wingbeat.is_some())
+    }
+
+    /// Sends a report whole. The answer, and the report as the server stored it, with its verdicts.
+    pub fn send_whole(
+        &self,
+        submission: &Submission<'_>,
+        on_retry: OnRetry<'_>,
+    ) -> Result<(Answer, Option<Box<Report>>), RemoteError> {
+        let root = self.root()?;
+        let url = format!("{root}/v1/reports");
+        let body = whole(submission).to_string();
+        let response = self.post(&url, &body, on_retry)?;
+        let taken = taken(&url, &response)?;
+        if let Some(refused) = taken.refused.first() {
+            let (status, said) = (response.status, refused.reason.clone());
+            return Err(RemoteError::Refused { url, status, said });
+        }
+        let json = taken.report.unwrap_or_default().to_string();
+        let (mut answer, links) = Answer::parse(&json)
+            .map_err(|error| not_a_report(&url, &error.to_string(), &response.body))?;
+        answer.warnings.extend(self.exposure());
+        match self.console(root) {
+            Ok(console) => links.fill(&mut answer, &console, self.has_public_links),
+            Err(reason) => answer.warnings.push(format!(
+                "the report is stored, but the server did not say where its pages are, so there are no \
+                 links: {reason}"
+            )),
+        }
+        Ok((answer, taken.judged))
+    }
+
+    pub(super) fn get(&self, url: &str, on_retry: OnRetry<'_>) -> Result<Response, RemoteError> {
+        let call = Call { key: self.key.as_ref(), ..Call::new(Method::GET, url) };
+        call.send(&self.patience, on_retry)
+            .map_err(|failure| RemoteError::unreachable(url, failure))
+    }
+
+    /// A server knows documents by their UUIDs, so that they may be sent again.
+    pub(super) fn post(
+        &self,
+        url: &str,
+        body: &str,
+        on_retry: OnRetry<'_>,
+    ) -> Result<Response, RemoteError> {
+        let call =
+            Call { key: self.key.as_ref(), text: Some(body), ..Call::new(Method::POST, url) };
+        let response = call.send(&self.patience, on_retry);
+        let response = response.map_err(|failure| RemoteError::unreachable(url, failure))?;
+        checked(url, &response).map(|()| response)
+    }
+}
+
+/// The line of a report, with what the server is to judge it by.
+fn whole(submission: &Submission<'_>) -> Value {
+    let run = Instructions {
+        thresholds: submission.thresholds.to_vec(),
+        thresholds_reset: submission.thresholds_reset,
+        clone_thresholds: submission.clone_thresholds,
+        start_point_reset: submission.start_point_reset,
+    };
+    // The server has the history, so it judges.
+    let report = Report { verdicts: Vec::new(), alerts: Vec::new(), ..submission.report.clone() };
+    json!({ "format": 1, "report": report, "run": run })
+}
+
+pub(super) fn taken(url: &str, response: &Response) -> Result<Taken, RemoteError> {
+    serde_json::from_str(&response.body)
+        .map_err(|error| not_a_report(url, &error.to_string(), &response.body))
+}
+
+pub(super) fn checked(url: &str, response: &Response) -> Result<(), RemoteError> {
+    let (url, said, attempts) = (url.to_owned(), response.said(), response.attempts);
+    match response.status {
+        200..300 => Ok(()),
+        300..400 => {
+            let location = response.location.clone().unwrap_or_else(|| "nowhere".to_owned());
+            Err(RemoteError::Redirected { url, location })
+        }
+        500.. => Err(RemoteError::Failing { url, attempts, said }),
+        status => Err(RemoteError::Refused { url, status, said }),
+    }
+}
+
+pub(super) fn not_a_report(url: &str, reason: &str, body: &str) -> RemoteError {
+    let (url, reason) = (url.to_owned(), reason.to_owned());
+    RemoteError::NotAReport { url, reason, excerpt: excerpt(body) }
+}
