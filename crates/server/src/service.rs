@@ -2,6 +2,7 @@
 
 mod observe;
 mod plain_errors;
+mod slashes;
 mod start;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, State},
+    extract::{DefaultBodyLimit, Request, State},
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
     middleware,
     response::IntoResponse as _,
@@ -51,7 +52,7 @@ pub fn routes() -> Vec<Route> {
 /// All routes, with what is common to them.
 pub fn router(app: &App) -> Router {
     let bytes_max = app.settings.body_bytes_max;
-    Route::mount(routes(), Router::new(), app)
+    let router = Route::mount(routes(), Router::new(), app)
         .fallback(not_found)
         // From the inside out. The size is bounded before and after unpacking.
         .layer(DefaultBodyLimit::max(bytes_max))
@@ -65,7 +66,13 @@ pub fn router(app: &App) -> Router {
         }))
         .layer(middleware::from_fn(console::failure::as_pages))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
-        .with_state(app.clone())
+        .with_state(app.clone());
+    // Before the route is looked for, so around all of it.
+    let with_single_slashes = tower::ServiceExt::<Request>::map_request(
+        router,
+        slashes::single as fn(Request) -> Request,
+    );
+    Router::new().fallback_service(with_single_slashes)
 }
 
 /// Serves until `stop` is there, and then until the requests under way are answered, or for half a minute.

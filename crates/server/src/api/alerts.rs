@@ -107,6 +107,9 @@ pub(super) async fn update(
     Body(change): Body<JsonUpdateAlert>,
 ) -> Result<Json<JsonAlert>, ApiError> {
     let alert = uuid(&id, "alert")?;
+    if change.reason.as_ref().is_some_and(|reason| reason.len() > 4096) {
+        return Err(ApiError::bad_request("the reason has more than 4,096 bytes"));
+    }
     let update = move |databases: &mut Databases| {
         let before = one(databases, &project, alert)?;
         let asked = change.status.unwrap_or(before.status);

@@ -117,6 +117,27 @@ pub(super) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
     checked.map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
+/// Checks the units of a measure: a short line, as names are.
+pub(super) fn check_units(units: Option<&str>) -> Result<(), ApiError> {
+    let checked = units.map(|units| {
+        TestbedName::new(units).map_err(|error| InvalidName { what: "measure's unit", ..error })
+    });
+    checked.transpose().map(drop).map_err(|error| ApiError::bad_request(error.to_string()))
+}
+
+/// Checks the hash of a commit: pages show it, and link to it.
+pub(super) fn check_hash(hash: Option<&str>) -> Result<(), ApiError> {
+    let is_hash =
+        |hash: &str| hash.len() <= 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
+    match hash {
+        Some(hash) if !is_hash(hash) => Err(ApiError::bad_request(format!(
+            "{:?} is no hash of a commit: it has at most 64 hexadecimal digits",
+            hash.chars().take(80).collect::<String>()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// A slug that somebody asked for.
 pub(super) fn slug(text: Option<&str>) -> Result<Option<Slug>, ApiError> {
     let checked = text.map(Slug::new).transpose();

@@ -87,6 +87,7 @@ pub(super) async fn create(
             _ => ApiError::forbidden("to make a project, be a member: this key or user is none"),
         });
     }
+    check_url(new.url.as_deref())?;
     let name = ProjectName::new(&new.name);
     let new = NewProject {
         name: name.map_err(|error| ApiError::bad_request(error.to_string()))?,
@@ -114,6 +115,7 @@ pub(super) async fn update(
     if let Some(name) = &change.name {
         ProjectName::new(name).map_err(|error| ApiError::bad_request(error.to_string()))?;
     }
+    check_url(change.url.as_ref().and_then(Option::as_deref))?;
     let change = ProjectChange {
         name: change.name,
         slug: slug(change.slug.as_deref())?,
@@ -201,6 +203,21 @@ fn is_ours(organization: &str) -> Result<(), ApiError> {
         "there is no organization {organization:?}: this server has one, {:?}",
         ours.slug
     )))
+}
+
+/// Checks a project's address: pages link to it, so it must not be a script.
+fn check_url(url: Option<&str>) -> Result<(), ApiError> {
+    let is_link = |url: &str| {
+        let is_web = url.starts_with("https://") || url.starts_with("http://");
+        is_web && url.len() <= 1024 && url.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    match url {
+        Some(url) if !is_link(url) => Err(ApiError::bad_request(format!(
+            "{:?} is no address of a project: it has to begin with https:// or http://, without blanks",
+            url.chars().take(80).collect::<String>()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn visibility(visibility: JsonVisibility) -> Visibility {

@@ -2,8 +2,9 @@
 
 use axum::{
     Json,
-    extract::{FromRequest, FromRequestParts, Query, Request, rejection::JsonRejection},
-    http::{HeaderValue, StatusCode, request::Parts},
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Query, Request},
+    http::{HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -12,23 +13,35 @@ use uuid::Uuid;
 
 use crate::{ApiError, App};
 
-/// A body in JSON.
+/// A body: an object in JSON.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        let Json(body) = Json::from_request(request, app).await.map_err(|rejection| {
-            let status = match &rejection {
-                // 422 means to the client what 400 does; Bencher's server knows 400.
-                JsonRejection::JsonDataError(_) => StatusCode::BAD_REQUEST,
-                other => other.status(),
-            };
+        let media_type = request.headers().get(header::CONTENT_TYPE);
+        let media_type = media_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let name = media_type.split(';').next().unwrap_or_default().trim();
+        if !name.eq_ignore_ascii_case("application/json") {
+            return Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "the body of the request has to be JSON, with `Content-Type: application/json`",
+            ));
+        }
+        let bytes = Bytes::from_request(request, app).await.map_err(|rejection| {
             let reason = rejection.body_text();
-            ApiError::new(status, format!("the body of the request cannot be read: {reason}"))
+            let message = format!("the body of the request cannot be read: {reason}");
+            ApiError::new(rejection.status(), message)
         })?;
-        Ok(Self(body))
+        let wrong = |reason: &dyn std::fmt::Display| {
+            ApiError::bad_request(format!("the body of the request cannot be used: {reason}"))
+        };
+        // An array would do as well, with members by their order.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(wrong(&"it is no JSON object"));
+        }
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| wrong(&error))
     }
 }
 
@@ -62,8 +75,10 @@ pub(super) struct Paging {
     #[param(inline)]
     pub(super) direction: Option<Direction>,
     /// Entries of a page, 8 unless told.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 255)]
     per_page: Option<u8>,
     /// From 1.
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 4_294_967_295_i64)]
     page: Option<u32>,
 }
 

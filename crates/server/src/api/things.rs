@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use wingbeat_track::store::{ReportFilter, Use};
 
 use super::{
-    names::{check_name, find, make, refusal, slug},
+    names::{check_hash, check_name, check_units, find, make, refusal, slug},
     request::{Asked, Body, Created, Listed, Paging},
     run::clone_thresholds,
     shapes::{
@@ -127,6 +127,7 @@ pub(super) async fn create<S: Shape>(
     Body(new): Body<JsonNewThing>,
 ) -> Result<Created<S>, ApiError> {
     check_name(S::KIND, &new.name)?;
+    check_units(new.units.as_deref())?;
     let own_slug = slug(new.slug.as_deref())?;
     if S::KIND == Kind::Measure && new.units.is_none() {
         return Err(ApiError::bad_request("a measure needs `units`, such as \"seconds (s)\""));
@@ -156,6 +157,7 @@ pub(super) async fn update<S: Shape>(
     if let Some(name) = &change.name {
         check_name(S::KIND, name)?;
     }
+    check_units(change.units.as_deref())?;
     let wanted = ThingChange {
         slug: slug(change.slug.as_deref())?,
         name: change.name,
@@ -226,6 +228,7 @@ fn begin(
     start: &JsonRunStartPoint,
     now: OffsetDateTime,
 ) -> Result<(), ApiError> {
+    check_hash(start.hash.as_deref())?;
     let from = match &start.branch {
         Some(name) => Some(find(registry, project.id, Kind::Branch, name)?),
         None => None,

@@ -26,8 +26,14 @@ async fn projects_from_making_to_deletion() {
     assert_eq!((changed.name.as_str(), changed.uuid), ("Parser", made.uuid));
     let changed: JsonProject = server.patch(one, json!({ "url": null })).await;
     assert_eq!(changed.url, None);
+    for url in ["javascript:alert(1)", "https://a b", "example.org"] {
+        let body = json!({ "url": url }).to_string();
+        server.refused(Method::PATCH, one, Some(&body), StatusCode::BAD_REQUEST).await;
+    }
     let taken = json!({ "name": "x", "slug": "my-parser" }).to_string();
     server.refused(Method::POST, &path, Some(&taken), StatusCode::CONFLICT).await;
+    let list = StatusCode::BAD_REQUEST;
+    server.refused(Method::PATCH, one, Some("[\"x\"]"), list).await;
     server.refused(Method::DELETE, one, None, StatusCode::FORBIDDEN).await;
     let admin = server.key_of("ada", Role::Admin);
     let answer = server.send(Method::DELETE, one, None, Some(&admin)).await;
@@ -108,6 +114,8 @@ async fn the_client_hears_its_own_version() {
     assert_eq!(version["version"], "0.6.12");
     let console: Value = server.get("/v0/server/config/console").await;
     assert_eq!(console["url"], "http://127.0.0.1:6610");
+    let twice: Value = server.get("//v0//server/version").await;
+    assert_eq!(twice, version, "the client writes two slashes");
     for (method, path) in [(Method::GET, "/v0/nothing"), (Method::DELETE, "/v0/nothing")] {
         server.refused(method, path, None, StatusCode::NOT_FOUND).await;
     }

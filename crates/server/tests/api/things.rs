@@ -107,9 +107,11 @@ async fn a_measure_has_the_units_that_it_was_made_with() {
     for label in ["score", "Score", &made.uuid.to_string()] {
         check(label).await;
     }
-    let units = json!({ "name": "Nope" }).to_string();
     let path = "/v0/projects/parser/measures";
-    server.refused(Method::POST, path, Some(&units), StatusCode::BAD_REQUEST).await;
+    for new in [json!({ "name": "Nope" }), json!({ "name": "Nope", "units": "a\nb" })] {
+        let bad = StatusCode::BAD_REQUEST;
+        server.refused(Method::POST, path, Some(&new.to_string()), bad).await;
+    }
 }
 
 #[tokio::test]

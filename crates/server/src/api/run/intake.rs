@@ -12,8 +12,11 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    api::shapes::{
-        JsonNewReport, JsonNewRun, JsonReportSettings, JsonReportThresholds, JsonRunStartPoint,
+    api::{
+        names::check_hash,
+        shapes::{
+            JsonNewReport, JsonNewRun, JsonReportSettings, JsonReportThresholds, JsonRunStartPoint,
+        },
     },
 };
 
@@ -91,6 +94,8 @@ impl Intake {
                 "the report has no results: send at least one output",
             ));
         }
+        check_hash(new.hash.as_deref())?;
+        check_hash(new.start_point.as_ref().and_then(|start| start.hash.as_deref()))?;
         let settings = new.settings.unwrap_or_default();
         Ok(Self {
             idempotency_key: new.idempotency_key,
