@@ -72,6 +72,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let metrics = server::import(&program, &data, |to| history(&shapes, to))?;
     eprintln!("{metrics} metrics are there after {:.1} s", begin.elapsed().as_secs_f64());
     let server = Server::start(&program, &data)?;
+    figures.push(memory("memory at rest, with the history", &server)?);
     // Through the server: the registry learns the names, and the rows of the series are made.
     let newest: Vec<_> = (0..2).map(|number| large.after(number)).collect();
     for document in newest.iter().map(|(_, line)| line).chain([&long.after(0).1]) {
