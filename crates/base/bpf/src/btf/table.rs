@@ -177,10 +177,11 @@ impl TypeTable {
             return Err(format!("its header says to have {len} bytes, fewer than it has"));
         }
         let beyond = |what: &str| format!("its {what} reach beyond its end");
+        let types_at = len.saturating_add(types_at);
+        part.seek(types_at, types_len).ok_or_else(|| beyond("types"))?;
         if !types_len.is_multiple_of(WORD) {
             return Err("its types are not made of whole words".into());
         }
-        let types_at = len.saturating_add(types_at);
         let words = part.words(types_at, types_len / WORD).ok_or_else(|| beyond("types"))?;
         let strings_at = len.saturating_add(strings_at);
         let strings = part.bytes(strings_at, strings_len).ok_or_else(|| beyond("strings"))?;
