@@ -31,7 +31,7 @@ async fn the_first_link_makes_the_admin_once() {
     assert_eq!(members.status, StatusCode::OK);
     let again = form("eve@example.org", "long enough").await;
     assert_eq!(again.status, StatusCode::NOT_FOUND);
-    assert!(again.message().contains("used already"));
+    assert!(again.body.contains("used already"));
 }
 
 #[tokio::test]

@@ -143,7 +143,7 @@ main.addEventListener("keydown", (event) => {
 });
 main.addEventListener("focusout", hide);
 addEventListener("keydown", (event) => {
-  const isTyping = event.target === search || event.target.matches?.("input, select, textarea");
+  const isTyping = event.target === search || event.target?.matches?.("input, select, textarea");
   if (event.key === "/" && !isTyping) event.preventDefault(), search.focus();
   if (event.key !== "Escape") return;
   drag = null;

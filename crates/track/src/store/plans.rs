@@ -98,13 +98,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.last_measured(project, branch, testbed, "abc").expect("read").expect("a time");
     store.version_number(feature.uuid).expect("read").expect("a number");
     store.report(feature.uuid).expect("read").expect("a report");
-    assert_eq!(store.stretches(project).expect("stretches").len(), 2);
-    assert_eq!(store.end_times(project).expect("times").len(), 2);
-    assert_eq!(store.version_numbers(project, &feature.branch).expect("numbers").len(), 1);
-    assert_eq!(store.iteration_counts(main.uuid).expect("counts").len(), 1);
-    for name in [Use::Benchmark("a"), Use::Measure("latency")] {
-        assert!(store.is_used(project, name).expect("read"));
-    }
+    use_for_server(store, &main, &feature);
     assert_eq!(store.known(project).expect("names").branches.len(), 2);
     assert_eq!(store.projects().expect("names").len(), 1);
     let silenced = store.silenced(project, std::slice::from_ref(branch), testbed);
@@ -130,6 +124,18 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     store.export(folder).expect("exported");
     let mut other = Store::open(folder.join("other.db")).expect("a store");
     assert_eq!(other.import(folder).expect("imported").reports, 2);
+}
+
+/// What only a server asks for.
+fn use_for_server(store: &Store, main: &Report, feature: &Report) {
+    let project = &main.project;
+    assert_eq!(store.stretches(project).expect("stretches").len(), 2);
+    assert_eq!(store.end_times(project).expect("times").len(), 2);
+    assert_eq!(store.version_numbers(project, &feature.branch).expect("numbers").len(), 1);
+    assert_eq!(store.iteration_counts(main.uuid).expect("counts").len(), 1);
+    for name in [Use::Benchmark("a"), Use::Measure("latency")] {
+        assert!(store.is_used(project, name).expect("read"));
+    }
 }
 
 fn plan(store: &Store, sql: &str) -> Vec<String> {

@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     fs::File,
     io::{self, BufRead, BufWriter, Read, Write},
     path::Path,
@@ -35,6 +36,16 @@ struct Counts {
     alert_changes: usize,
     #[serde(default)]
     withdrawals: usize,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reports, alert_changes, withdrawals } = self;
+        write!(
+            f,
+            "{reports} reports, {alert_changes} changes of alerts and {withdrawals} withdrawals"
+        )
+    }
 }
 
 /// Any line, or the content of a file of a folder.
@@ -218,14 +229,7 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
             }
             Line { end: Some(told), .. } => {
                 return refuse(format!(
-                    "it ends after {} reports, {} changes of alerts and {} withdrawals, and should have \
-                     {}, {} and {}: lines are missing or duplicated",
-                    counts.reports,
-                    counts.alert_changes,
-                    counts.withdrawals,
-                    told.reports,
-                    told.alert_changes,
-                    told.withdrawals
+                    "it ends after {counts}, and should have {told}: lines are missing or duplicated"
                 ));
             }
             Line { .. } => {
