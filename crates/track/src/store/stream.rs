@@ -216,18 +216,7 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
                 is_ended = true;
                 continue;
             }
-            Line { end: Some(told), .. } => {
-                return refuse(format!(
-                    "it ends after {} reports, {} changes of alerts and {} withdrawals, and should have \
-                     {}, {} and {}: lines are missing or duplicated",
-                    counts.reports,
-                    counts.alert_changes,
-                    counts.withdrawals,
-                    told.reports,
-                    told.alert_changes,
-                    told.withdrawals
-                ));
-            }
+            Line { end: Some(told), .. } => return refuse(contradiction(counts, told)),
             Line { .. } => {
                 let what = "is no report, no change of an alert and no withdrawal";
                 return refuse(format!("document {documents} {what}"));
@@ -253,6 +242,19 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
         }
         _ => Ok(imported),
     }
+}
+
+fn contradiction(found: Counts, told: Counts) -> String {
+    format!(
+        "it ends after {} reports, {} changes of alerts and {} withdrawals, and should have {}, {} and {}: \
+         lines are missing or duplicated",
+        found.reports,
+        found.alert_changes,
+        found.withdrawals,
+        told.reports,
+        told.alert_changes,
+        told.withdrawals
+    )
 }
 
 fn reason(error: &serde_json::Error, document: usize) -> String {
