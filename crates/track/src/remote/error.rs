@@ -27,6 +27,11 @@ pub enum RemoteError {
     /// 4xx: the server has understood and does not want it.
     #[error("the server {url} refused the report with {said}{}", hint(*.status))]
     Refused { url: String, status: u16, said: String },
+    #[error(
+        "there is no project {project:?} on the server {url} that this key may read; name it by its slug \
+         or its name"
+    )]
+    NoProject { url: String, project: String },
     /// 5xx, time and again.
     #[error(
         "the server {url} failed in {}, the last time with {said}; the report may have been stored all \

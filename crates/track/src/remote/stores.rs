@@ -157,9 +157,8 @@ impl Host {
             Ok(())
         })?;
         if !is_there {
-            let url = format!("{}/v1/projects/{}", self.root()?, encoded(project));
-            let said = format!("that there is no project {project:?} that this key may read");
-            return Err(RemoteError::Refused { url, status: 404, said }.into());
+            let (url, project) = (self.root()?.to_owned(), project.to_owned());
+            return Err(RemoteError::NoProject { url, project }.into());
         }
         for (before, uuid) in missing {
             // A page has those behind it, too.

@@ -115,15 +115,19 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
         assert!(!store.plot(&query).expect("a plot").series.is_empty());
     }
     store.withdraw(feature.uuid, None).expect("withdrawn").expect("a withdrawal");
+    use_documents(store, project, &feature, alert);
+    store.export(folder).expect("exported");
+    let mut other = Store::open(folder.join("other.db")).expect("a store");
+    assert_eq!(other.import(folder).expect("imported").reports, 2);
+}
+
+fn use_documents(store: &Store, project: &ProjectName, report: &Report, alert: Uuid) {
     let documents = store.documents(project, None, 1, usize::MAX).expect("documents");
     assert_eq!((documents.count, documents.next.is_some()), (1, true));
     assert_eq!(store.documents(project, documents.next, 9, 0).expect("documents").count, 1);
     assert_eq!(store.entries(project, None, 9).expect("entries").len(), 4);
-    assert!(store.project_of_report(feature.uuid).expect("read").is_some());
+    assert!(store.project_of_report(report.uuid).expect("read").is_some());
     assert!(store.project_of_alert(alert).expect("read").is_some());
-    store.export(folder).expect("exported");
-    let mut other = Store::open(folder.join("other.db")).expect("a store");
-    assert_eq!(other.import(folder).expect("imported").reports, 2);
 }
 
 /// What only a server asks for.

@@ -4,7 +4,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     fs::File,
     io::{self, BufRead, BufWriter, Read, Write},
     path::Path,
@@ -36,16 +35,6 @@ struct Counts {
     alert_changes: usize,
     #[serde(default)]
     withdrawals: usize,
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { reports, alert_changes, withdrawals } = self;
-        write!(
-            f,
-            "{reports} reports, {alert_changes} changes of alerts and {withdrawals} withdrawals"
-        )
-    }
 }
 
 /// Any line, or the content of a file of a folder.
@@ -227,11 +216,7 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
                 is_ended = true;
                 continue;
             }
-            Line { end: Some(told), .. } => {
-                return refuse(format!(
-                    "it ends after {counts}, and should have {told}: lines are missing or duplicated"
-                ));
-            }
+            Line { end: Some(told), .. } => return refuse(contradiction(counts, told)),
             Line { .. } => {
                 let what = "is no report, no change of an alert and no withdrawal";
                 return refuse(format!("document {documents} {what}"));
@@ -257,6 +242,19 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
         }
         _ => Ok(imported),
     }
+}
+
+fn contradiction(found: Counts, told: Counts) -> String {
+    format!(
+        "it ends after {} reports, {} changes of alerts and {} withdrawals, and should have {}, {} and {}: \
+         lines are missing or duplicated",
+        found.reports,
+        found.alert_changes,
+        found.withdrawals,
+        told.reports,
+        told.alert_changes,
+        told.withdrawals
+    )
 }
 
 fn reason(error: &serde_json::Error, document: usize) -> String {

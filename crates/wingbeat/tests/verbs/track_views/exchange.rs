@@ -80,7 +80,7 @@ fn damage_is_told() {
     let check = |args: &[&str], code: i32, out: &str, err: &str| {
         place.wingbeat(args).ended_with(code).prints(out).tells(err);
     };
-    check(&["log", "--check"], 0, "", "is whole: 25 reports with 50 metrics and 0 changes");
+    check(&["log", "--check"], 0, "", "is whole: 25 reports with 50 metrics, 0 changes");
     // The lower end of a value, somewhere in the file.
     let value = 2000.0_f64 * (1.0 + 3.0 / 500.0) * 0.98;
     let mut bytes = fs::read(place.store()).expect("the store");
