@@ -1,9 +1,9 @@
 //! One `wingbeat run` from beginning to end: the only part of this crate that starts programs.
 //!
 //! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
-//! several, [`judge`](crate::judge) finds its history and decides, `confirm` measures again what looks bad, `in_turns` what looks worse than a
-//! history that is too short. [`git`](crate::git) and [`host`] tell where all of this happens, and an [`Interrupt`]
-//! ends it.
+//! several, [`judge`] finds its history and decides, `confirm` measures again what looks bad, `in_turns` what
+//! looks worse than a history that is too short. [`git`](crate::git) and [`host`] tell where all of this
+//! happens, and an [`Interrupt`] ends it.
 
 mod confirm;
 mod criterion;
