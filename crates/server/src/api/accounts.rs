@@ -15,7 +15,7 @@ use self::{
     list::Wanted,
     shapes::{JsonKey, JsonKeyCreated, JsonNewKey, JsonUpdateKey, JsonUser},
 };
-use super::spec::Endpoint;
+use super::{request::Paging, spec::Endpoint};
 use crate::{App, access::Right};
 
 /// The handlers of keys: list, make, view, rename, revoke.
@@ -26,6 +26,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     let own = Right::Handler;
     let mut all = vec![
         Endpoint::new(Method::GET, "/v0/users", Right::Admin, get(users::list), "List users")
+            .query::<Paging>()
             .query::<Wanted>()
             .answer_list::<JsonUser>("Users by name"),
         Endpoint::new(Method::GET, "/v0/users/{user}", own, get(users::view), "View a user")
@@ -79,6 +80,7 @@ fn of_keys(
     let [list, create, view, rename, revoke] = handlers;
     vec![
         Endpoint::new(Method::GET, all, right, list, "List keys")
+            .query::<Paging>()
             .query::<Wanted>()
             .answer_list::<JsonKey>("Keys by name, without their texts"),
         Endpoint::new(Method::POST, all, right, create, "Make a key")

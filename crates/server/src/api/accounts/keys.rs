@@ -2,14 +2,15 @@
 
 use axum::{
     Extension, Json,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::StatusCode,
 };
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
-    list::{Listed, Wanted},
+    super::request::{Asked, Listed, Paging},
+    list::Wanted,
     shapes::{JsonKey, JsonKeyCreated, JsonNewKey, JsonUpdateKey},
     users,
 };
@@ -32,12 +33,13 @@ pub(super) struct OneKey {
 pub(super) async fn list_of_project(
     State(app): State<App>,
     Extension(project): Extension<Project>,
-    Query(wanted): Query<Wanted>,
+    Asked(wanted): Asked<Wanted>,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Listed<JsonKey>, ApiError> {
     let owner = KeyOwner::Project(project.id);
     let keys =
         app.storage.read(move |databases| listed(&databases.registry, owner, wanted.revoked));
-    Ok(wanted.page(keys.await?, name, |key| JsonKey::of_project(key, project.uuid)))
+    Ok(wanted.page(paging, keys.await?, name, |key| JsonKey::of_project(key, project.uuid)))
 }
 
 pub(super) async fn create_of_project(
@@ -88,7 +90,8 @@ pub(super) async fn list_of_user(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(user): Path<String>,
-    Query(wanted): Query<Wanted>,
+    Asked(wanted): Asked<Wanted>,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Listed<JsonKey>, ApiError> {
     let read = app.storage.read(move |databases| {
         let user = users::of(&databases.registry, &caller, &user)?;
@@ -96,7 +99,7 @@ pub(super) async fn list_of_user(
         Ok::<_, ApiError>((user, keys))
     });
     let (user, keys) = read.await?;
-    Ok(wanted.page(keys, name, |key| JsonKey::of_user(key, user.uuid)))
+    Ok(wanted.page(paging, keys, name, |key| JsonKey::of_user(key, user.uuid)))
 }
 
 /// Makes a key of the user who asks. A key makes no keys: one that got out would never end.

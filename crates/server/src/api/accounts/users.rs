@@ -2,12 +2,13 @@
 
 use axum::{
     Extension, Json,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::StatusCode,
 };
 
 use super::{
-    list::{Listed, Wanted},
+    super::request::{Asked, Listed, Paging},
+    list::Wanted,
     shapes::JsonUser,
 };
 use crate::{
@@ -19,10 +20,11 @@ use crate::{
 
 pub(super) async fn list(
     State(app): State<App>,
-    Query(wanted): Query<Wanted>,
+    Asked(wanted): Asked<Wanted>,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Listed<JsonUser>, ApiError> {
     let read = app.storage.read(|databases| databases.registry.users().map_err(StorageError::from));
-    Ok(wanted.page(read.await?, |user| &user.name, |user| user.into()))
+    Ok(wanted.page(paging, read.await?, |user| &user.name, |user| user.into()))
 }
 
 pub(super) async fn view(
