@@ -84,8 +84,10 @@ fn a_deep_chain_is_whole_in_its_order_by_every_way() {
         } else {
             tower.clone()
         };
-        let share = run.percent_with(&wanted);
-        assert!(share > 97.0, "{name} {unwind}: {share} %, {:?}", run.folded);
+        // Some samples are on the way there.
+        let (whole, all) = (run.percent_with(&wanted), run.percent_with(";leaf"));
+        assert!(all > 90.0, "{name} {unwind}: {all} %, {:?}", run.folded);
+        assert!(whole > 0.995 * all, "{name} {unwind}: {whole} of {all} %, {:?}", run.folded);
     }
 }
 
@@ -215,7 +217,8 @@ fn plain(folder: &Path) -> Option<PathBuf> {
     if let Some(built) = std::env::var_os("WINGBEAT_TEST_PLAIN") {
         return Some(built.into());
     }
-    let file = folder.join("plain.rs");
+    // The crate is named after it.
+    let file = folder.join("work_plain.rs");
     std::fs::write(&file, PLAIN).expect("source");
     let program = folder.join("work-plain");
     let mut rustc = Command::new("rustc");
