@@ -1,8 +1,9 @@
 //! The consumer of a ring buffer, which reads what programs put into it.
 //!
 //! The first page of the map holds the consumer's position, the second the producer's, and the data
-//! follow, mapped twice in a row, so that no record is in two pieces (kernel/bpf/ringbuf.c,
-//! `struct bpf_ringbuf`, Linux 6.18).
+//! follow, twice in a row, so that no record is in two pieces (kernel/bpf/ringbuf.c, `struct bpf_ringbuf`,
+//! Linux 6.18). Only the first time is mapped here: each page that is mapped counts as memory of this
+//! process, and a record that goes on at the beginning is put together as it is copied.
 
 use std::{
     io,
@@ -49,7 +50,7 @@ impl RingReader {
     /// Fails when `map` is not a ring buffer, or there is no room for it.
     pub fn new(map: &LoadedMap) -> Result<Self, MapError> {
         let size = map.entries();
-        let data_bytes = 2 * size as usize;
+        let data_bytes = size as usize;
         let open = || {
             let page = page_size();
             let consumer = Mapping::of(&map.fd, 0, page, true)?;
@@ -73,16 +74,14 @@ impl RingReader {
                 return;
             }
             while position != end && position < last {
-                let place = page_size() + (position & (self.size - 1)) as usize;
-                let header = self.producer.load_u32(place);
+                let header = self.producer.load_u32(self.place(position));
                 if header & BUSY != 0 {
                     // It is still being written; those behind it wait.
                     return;
                 }
                 let len = (header & !DISCARDED) as usize;
                 if header & DISCARDED == 0 {
-                    self.record.clear();
-                    self.producer.copy(place + HEADER_BYTES, len, &mut self.record);
+                    self.copy(position + HEADER_BYTES as u64, len);
                     take(&self.record);
                 }
                 position += (HEADER_BYTES + len).next_multiple_of(8) as u64;
@@ -92,6 +91,21 @@ impl RingReader {
             // whoever waits.
             fence(Ordering::SeqCst);
         }
+    }
+
+    /// Where in the mapping the byte at a position is.
+    fn place(&self, position: u64) -> usize {
+        page_size() + (position & (self.size - 1)) as usize
+    }
+
+    /// Copies a record, which may end at the beginning of the data.
+    fn copy(&mut self, position: u64, len: usize) {
+        let until_end = (self.size - (position & (self.size - 1))) as usize;
+        let first = len.min(until_end);
+        let place = self.place(position);
+        self.record.clear();
+        self.producer.copy(place, first, &mut self.record);
+        self.producer.copy(page_size(), len - first, &mut self.record);
     }
 
     /// Before anything is read: what is written from now on wakes up again. An error would only mean

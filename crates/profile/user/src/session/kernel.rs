@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    os::fd::{AsFd as _, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd},
 };
 
 use wingbeat_bpf::{
@@ -92,7 +92,8 @@ pub(super) struct KernelHalf {
     pub(super) attached: Vec<Attached>,
     /// Those that watch the scheduler, until the recording stops.
     pub(super) switches: Vec<Attached>,
-    ring: RingReader,
+    /// While it is read.
+    ring: Option<RingReader>,
     clocks: Vec<CpuClock>,
     pub(super) blocks: Option<Blocks>,
     pub(super) back_end: BackEnd,
@@ -114,8 +115,6 @@ impl KernelHalf {
             .loader
             .create_maps()
             .map_err(RecordError::kernel("create the maps of the profiler"))?;
-        let ring = maps.get(map::RECORDS).ok_or_else(|| missing(map::RECORDS))?;
-        let ring = RingReader::new(ring).map_err(RecordError::kernel("map the ring buffer"))?;
         // While the programs are loaded, the first of their memory is made.
         let tables =
             settings.has_tables().then(|| Tables::new(&maps, settings.unwind_bytes)).transpose()?;
@@ -124,7 +123,7 @@ impl KernelHalf {
             programs: BTreeMap::new(),
             attached: Vec::new(),
             switches: Vec::new(),
-            ring,
+            ring: None,
             clocks: Vec::new(),
             blocks: settings.blocks,
             back_end,
@@ -145,6 +144,10 @@ impl KernelHalf {
         if settings.blocks.is_some() {
             half.load_switch(&object)?;
         }
+        // Two large pieces of memory, one after the other.
+        drop(object);
+        let ring = RingReader::new(half.map(map::RECORDS)?);
+        half.ring = Some(ring.map_err(RecordError::kernel("map the ring buffer"))?);
         Ok(half)
     }
 
@@ -240,12 +243,19 @@ impl KernelHalf {
 
     /// Hands each waiting record to `take`.
     pub(super) fn drain(&mut self, take: impl FnMut(&[u8])) {
-        self.ring.drain(take);
+        if let Some(ring) = &mut self.ring {
+            ring.drain(take);
+        }
+    }
+
+    /// Nothing is read any more.
+    pub(super) fn close_ring(&mut self) {
+        self.ring = None;
     }
 
     /// For waiting until the ring buffer is filling up.
-    pub(super) fn ring_fd(&self) -> BorrowedFd<'_> {
-        self.ring.as_fd()
+    pub(super) fn ring_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.as_ref().map(AsFd::as_fd)
     }
 
     /// One counter, summed over the CPUs.

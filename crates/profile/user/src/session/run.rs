@@ -44,8 +44,7 @@ const REST: Duration = Duration::from_millis(1);
 /// Samples may reach the ring buffer this much later than their time says.
 const SETTLE_NS: u64 = 1_000_000;
 
-/// Blocks come in floods: two threads that hand a token to each other make half a million a second. Each
-/// byte counts twice as memory of this process, since the ring buffer is mapped twice in a row.
+/// Blocks come in floods: two threads that hand a token to each other make half a million a second.
 const BLOCKS_BUFFER_BYTES: u32 = 4 << 20;
 
 /// Programs begin at any time, several at once, and their stacks are copied until their tables are there.
@@ -299,8 +298,8 @@ impl Session {
             fds.push(PollFd::new(command, PollFlags::IN));
         }
         let enders = fds.len();
-        fds.push(PollFd::from_borrowed_fd(self.kernel_half.ring_fd(), PollFlags::IN));
-        fds.extend(self.sideband.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let buffers = self.kernel_half.ring_fd().into_iter().chain(self.sideband.fds());
+        fds.extend(buffers.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let limit = Timespec { tv_sec: 0, tv_nsec: i64::from(limit.subsec_nanos()) };
         match poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -422,6 +421,8 @@ impl Session {
         // While those that still run can be asked.
         let cpu_time = self.cpu_time(options, machine)?;
         self.drain(true)?;
+        self.kernel_half.close_ring();
+        self.sideband.close();
         let off_cpu = match options.mode.blocks() {
             true => Some(self.off_cpu(options, end_ns)?),
             false => None,

@@ -63,6 +63,11 @@ impl Sideband {
         self.buffers.iter().map(|buffer| buffer.as_fd())
     }
 
+    /// Nothing is read any more.
+    pub(super) fn close(&mut self) {
+        self.buffers.clear();
+    }
+
     /// Appends all waiting events.
     pub(super) fn drain(&mut self, events: &mut Vec<Event>) {
         let mut bytes = Vec::new();
