@@ -11,8 +11,8 @@ use wingbeat_profile_common::{
     unwind::{
         Problem, Rule,
         layout::{
-            Block, CHUNK_BLOCKS, CHUNKS_MAX, CodeMapping, GRANULE_BYTES, GRANULES, Granule,
-            RULES_MAX, SEEN_MAX, Seen, Space, mappings_before, place, rule_number,
+            Block, CHUNK_BLOCKS, CHUNKS_MAX, CodeMapping, RULES_MAX, SEEN_MAX, Seen, Space,
+            WORD_CODE_BYTES, WORDS, Word, mappings_before, place, rule_number,
         },
     },
     walk,
@@ -110,7 +110,7 @@ pub unsafe fn enter(walk: *mut Walk, pid: u32) {
             (*walk).first = space.first;
             (*walk).count = space.count;
         }
-        (*walk).mapping = CodeMapping { start: 1, end: 0, bias: 0, directory: 0, granules: 0 };
+        (*walk).mapping = CodeMapping { start: 1, end: 0, bias: 0, word: 0, words: 0 };
     }
 }
 
@@ -127,38 +127,37 @@ fn rule_number_at(walk: &mut Walk, address: u64) -> Option<u16> {
         find_mapping(walk, address)?;
     }
     let distance = address.wrapping_add(walk.mapping.bias);
-    let granule = distance / GRANULE_BYTES;
-    if granule >= u64::from(walk.mapping.granules) {
+    let word = distance / WORD_CODE_BYTES;
+    if word >= u64::from(walk.mapping.words) {
         return Some(GAP);
     }
-    let directory = walk.mapping.directory + (granule / GRANULES as u64) as u32;
-    let place = place(directory, distance);
+    let word = walk.mapping.word + word as u32;
+    let place = place(word, distance);
     let seen = SEEN.get_ptr_mut(Seen::index(place))?;
     // SAFETY: a live element of the map; all CPUs write it, but only as a whole.
     if let Some(number) = unsafe { seen.read_volatile() }.rule_at(place) {
         return Some(number);
     }
-    let number = search(directory, distance)?;
+    let number = search(word, place)?;
     // SAFETY: as above.
     unsafe { seen.write_volatile(Seen::new(place, number)) };
     Some(number)
 }
 
-/// The number of the rule at a distance from a table's first granule, by the directory block of its
-/// stretch.
+/// The number of the rule in force at a place, by the number of its word.
 #[inline(always)]
-fn search(directory: u32, distance: u64) -> Option<u16> {
-    let index = (distance / GRANULE_BYTES) as usize % GRANULES;
-    let word = &block(directory)?.as_chunks().0[index];
+fn search(word: u32, place: u64) -> Option<u16> {
+    let index = word as usize % WORDS;
+    let word = &block(word / WORDS as u32)?.as_chunks().0[index];
     // SAFETY: a word of a live element of the map, which user space may write now.
-    let read = || Granule(u32::from_le_bytes(unsafe { core::ptr::read_volatile(word) }));
-    let granule = read();
-    if granule == Granule::NONE {
+    let read = || Word(u64::from_le_bytes(unsafe { core::ptr::read_volatile(word) }));
+    let word = read();
+    if word == Word::NONE {
         return None;
     }
-    let number = rule_number(block(granule.block())?, granule, distance as u8);
+    let number = rule_number(block(word.block())?, word.granule(place), place as u8);
     // If this took so long that the rows have made room for others, the number must not be kept.
-    (read() == granule).then_some(number)
+    (read() == word).then_some(number)
 }
 
 /// Number of [`Rule::GAP`].
@@ -185,11 +184,11 @@ fn find_mapping(walk: &mut Walk, address: u64) -> Option<()> {
         return None;
     }
     // A copy as a whole would be made byte by byte.
-    let CodeMapping { start, end, bias, directory, granules } = *mapping;
+    let CodeMapping { start, end, bias, word, words } = *mapping;
     walk.mapping.start = start;
     walk.mapping.end = end;
     walk.mapping.bias = bias;
-    walk.mapping.directory = directory;
-    walk.mapping.granules = granules;
+    walk.mapping.word = word;
+    walk.mapping.words = words;
     Some(())
 }

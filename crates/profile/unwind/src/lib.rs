@@ -17,5 +17,5 @@ mod table;
 
 pub use gopclntab::{GoPlace, GoTable};
 pub use image::{Image, ImageError, Unreadable};
-pub use table::{RuleId, Rules, Table};
+pub use table::{OpenBlock, RuleId, Rules, Table};
 pub use wingbeat_profile_common::unwind::{Cfa, FramePointer, ReturnAddress, Rule};

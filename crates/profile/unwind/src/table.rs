@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use wingbeat_profile_common::unwind::{
     Rule,
     layout::{
-        BLOCK_BYTES, BLOCKS_MAX, Block, GRANULE_BYTES, GRANULE_ROWS_MAX, GRANULES, Granule, ROWS,
-        RULES_MAX, STRETCH_BYTES, rule_number,
+        BLOCK_BYTES, BLOCKS_MAX, Block, GRANULE_BYTES, GRANULE_ROWS_MAX, ROW_BYTES, ROWS,
+        RULES_MAX, STRETCH_BYTES, STRETCH_WORDS, WORD_CODE_BYTES, WORD_GRANULES, Word, rule_number,
     },
 };
 
@@ -88,19 +88,54 @@ pub struct Table {
     /// Address of the first granule.
     start: u64,
     /// By stretch.
-    directory: Vec<Option<Box<[Granule; GRANULES]>>>,
+    directory: Vec<Option<Box<[Word; STRETCH_WORDS]>>>,
     blocks: Vec<Box<Block>>,
     /// Rows of the last block.
     filled: usize,
+    /// Rows of other tables, in the first block.
+    others: usize,
     unreadable: Unreadable,
     /// Granules with more rows than a search finds: the rest of them is unsupported.
     crowded: u64,
+}
+
+/// A block with rows of other tables, and room for more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenBlock {
+    block: Box<Block>,
+    /// Rows that it has: fewer than [`ROWS`].
+    filled: usize,
+}
+
+impl OpenBlock {
+    /// Rows that find room.
+    pub fn room(&self) -> usize {
+        ROWS - self.filled
+    }
 }
 
 impl Table {
     /// A table of an image's code, without rows yet.
     pub fn new(image: &Image) -> Self {
         Self::of(image.text())
+    }
+
+    /// The same, whose rows begin behind those of others.
+    pub fn behind(image: &Image, open: OpenBlock) -> Self {
+        Self::of(image.text()).put_behind(open)
+    }
+
+    fn put_behind(mut self, OpenBlock { block, filled }: OpenBlock) -> Self {
+        self.blocks.push(block);
+        (self.filled, self.others) = (filled, filled);
+        self.push(0, RuleId::GAP);
+        self
+    }
+
+    /// The last block, for the rows of others, if it has room.
+    pub fn into_open(mut self) -> Option<OpenBlock> {
+        let filled = self.filled;
+        self.blocks.pop().filter(|_| filled < ROWS).map(|block| OpenBlock { block, filled })
     }
 
     fn of(text: Range<u64>) -> Self {
@@ -112,6 +147,7 @@ impl Table {
             directory: vec![None; stretches],
             blocks: Vec::new(),
             filled: ROWS,
+            others: 0,
             unreadable: Unreadable::default(),
             crowded: 0,
         }
@@ -165,14 +201,14 @@ impl Table {
     ) -> T {
         let addresses = self.addresses_of(stretch);
         let start = addresses.start;
-        let mut granules = Box::new([Granule::NONE; GRANULES]);
-        let mut filling = Filling { table: self, granules: &mut granules, done: 0, rows: vec![] };
+        let mut words = Box::new([Word::NONE; STRETCH_WORDS]);
+        let mut filling = Filling::new(self, &mut words);
         let result = source(addresses, &mut |address, id| {
             let offset = address - start;
             filling.row((offset / GRANULE_BYTES) as usize, offset as u8, id);
         });
         filling.finish();
-        self.directory[stretch] = Some(granules);
+        self.directory[stretch] = Some(words);
         result
     }
 
@@ -181,17 +217,24 @@ impl Table {
         self.start
     }
 
-    /// Stretches of code, each with a directory block of its own.
+    /// Stretches of code.
     pub fn stretches(&self) -> usize {
         self.directory.len()
     }
 
-    /// The directory of a stretch; `None` while its rows were not added.
-    pub fn directory(&self, stretch: usize) -> Option<&[Granule; GRANULES]> {
-        self.directory.get(stretch)?.as_deref()
+    /// Words in the directory of all of its code.
+    pub fn words(&self) -> usize {
+        (self.text.end - self.start).div_ceil(WORD_CODE_BYTES) as usize
     }
 
-    /// The blocks of rows, by their numbers in the directory. Rows are only added to the last.
+    /// The directory of a stretch; `None` while its rows were not added. The last may have fewer words.
+    pub fn directory(&self, stretch: usize) -> Option<&[Word]> {
+        let words = self.directory.get(stretch)?.as_ref()?;
+        Some(&words[..STRETCH_WORDS.min(self.words() - stretch * STRETCH_WORDS)])
+    }
+
+    /// The blocks of rows, by their numbers in the directory. Rows are only added to the last. The first may
+    /// have rows of others.
     pub fn blocks(&self) -> &[Box<Block>] {
         &self.blocks
     }
@@ -199,18 +242,24 @@ impl Table {
     /// The rule at an address; none where no rows were added yet.
     pub fn rule_at(&self, address: u64) -> Option<RuleId> {
         let stretch = self.stretch_of(address)?;
-        let granules = self.directory[stretch].as_ref()?;
-        let granule = granules[((address - self.start) / GRANULE_BYTES) as usize % GRANULES];
-        if granule == Granule::NONE {
+        let words = self.directory[stretch].as_ref()?;
+        let distance = address - self.start;
+        let word = words[(distance / WORD_CODE_BYTES) as usize % STRETCH_WORDS];
+        if word == Word::NONE {
             return Some(RuleId::UNSUPPORTED);
         }
-        let block = &self.blocks[granule.block() as usize];
-        Some(RuleId(rule_number(block, granule, (address - self.start) as u8)))
+        let block = &self.blocks[word.block() as usize];
+        Some(RuleId(rule_number(block, word.granule(distance), distance as u8)))
     }
 
-    /// Memory that the table takes, as a walker has it: whole blocks.
+    /// Memory that the table takes, as a walker has it: words and rows. Only the last block has room for the
+    /// rows of others.
     pub fn bytes(&self) -> usize {
-        (self.directory.iter().flatten().count() + self.blocks.len()) * 4096
+        let stretches = 0..self.stretches();
+        let words: usize =
+            stretches.filter_map(|stretch| Some(self.directory(stretch)?.len())).sum();
+        let unused = if self.blocks.is_empty() { 0 } else { ROWS - self.filled + self.others };
+        words * size_of::<Word>() + self.blocks.len() * BLOCK_BYTES - unused * ROW_BYTES
     }
 
     /// Entries whose rules are missing, in whole or in part.
@@ -224,51 +273,62 @@ impl Table {
     }
 }
 
-/// The rows of a stretch on their way into blocks, granule by granule.
+/// The rows of a stretch on their way into blocks, word by word.
 struct Filling<'a> {
     table: &'a mut Table,
-    granules: &'a mut [Granule; GRANULES],
-    /// Granules that are in the directory.
+    words: &'a mut [Word; STRETCH_WORDS],
+    /// Granules that are done.
     done: usize,
-    /// Of the granule after them.
+    /// Of the word under way.
     rows: Vec<(u8, RuleId)>,
+    /// Of its granules that are done.
+    counts: [u8; WORD_GRANULES],
+    /// Rows of the granule under way.
+    count: usize,
 }
 
-impl Filling<'_> {
+impl<'a> Filling<'a> {
+    fn new(table: &'a mut Table, words: &'a mut [Word; STRETCH_WORDS]) -> Self {
+        Self { table, words, done: 0, rows: Vec::new(), counts: [0; _], count: 0 }
+    }
+
     fn row(&mut self, granule: usize, low: u8, id: RuleId) {
         while self.done < granule {
             self.close();
         }
-        self.rows.push((low, id));
+        if self.count < GRANULE_ROWS_MAX {
+            self.rows.push((low, id));
+        } else if let Some(last) = self.rows.last_mut() {
+            self.table.crowded += u64::from(self.count == GRANULE_ROWS_MAX);
+            last.1 = RuleId::UNSUPPORTED;
+        }
+        self.count += 1;
     }
 
-    /// Enters the granule that was filled.
+    /// Ends a granule, and enters its word if it is the last of it.
     fn close(&mut self) {
-        let mut rows = std::mem::take(&mut self.rows);
-        if rows.len() > GRANULE_ROWS_MAX {
-            self.table.crowded += 1;
-            rows.truncate(GRANULE_ROWS_MAX);
-            rows[GRANULE_ROWS_MAX - 1].1 = RuleId::UNSUPPORTED;
-        }
-        self.granules[self.done] = self.table.enter(&rows);
+        self.counts[self.done % WORD_GRANULES] = self.count.min(GRANULE_ROWS_MAX) as u8;
+        self.count = 0;
         self.done += 1;
-        rows.clear();
-        self.rows = rows;
+        if self.done.is_multiple_of(WORD_GRANULES) {
+            self.words[self.done / WORD_GRANULES - 1] = self.table.enter(&self.rows, self.counts);
+            self.rows.clear();
+        }
     }
 
     fn finish(mut self) {
-        while self.done < GRANULES {
+        while self.done < STRETCH_WORDS * WORD_GRANULES {
             self.close();
         }
     }
 }
 
 impl Table {
-    /// Enters the rows of one granule, in a new block if they find no room in the last.
-    fn enter(&mut self, rows: &[(u8, RuleId)]) -> Granule {
+    /// Enters the rows of one word, in a new block if they find no room in the last.
+    fn enter(&mut self, rows: &[(u8, RuleId)], counts: [u8; WORD_GRANULES]) -> Word {
         if self.filled + rows.len() > ROWS {
             if self.blocks.len() == BLOCKS_MAX as usize {
-                return Granule::NONE;
+                return Word::NONE;
             }
             let in_force = self.blocks.last().map(|block| rule_of(block, self.filled - 1));
             self.blocks.push(Box::new([0; BLOCK_BYTES]));
@@ -276,11 +336,11 @@ impl Table {
             self.push(0, in_force.unwrap_or(RuleId::GAP));
         }
         let number = self.blocks.len() as u32 - 1;
-        let granule = Granule::new(number, self.filled as u32, rows.len() as u32);
+        let word = Word::new(number, self.filled as u32, counts);
         for &(low, id) in rows {
             self.push(low, id);
         }
-        granule
+        word
     }
 
     /// Adds a row to the last block, which has room for it.
@@ -304,7 +364,10 @@ mod tests {
 
     /// A table of code from `start` on with these rows, and its end.
     fn table(start: u64, end: u64, rows: &[(u64, u16)]) -> Table {
-        let mut table = Table::of(start..end);
+        filled(Table::of(start..end), rows)
+    }
+
+    fn filled(mut table: Table, rows: &[(u64, u16)]) -> Table {
         for stretch in 0..table.directory.len() {
             table.fill(stretch, |addresses, sink| {
                 let before = rows.iter().rev().find(|(address, _)| *address <= addresses.start);
@@ -322,6 +385,11 @@ mod tests {
     /// Compares each address near a row with a search from the first row on.
     fn check(start: u64, end: u64, rows: &[(u64, u16)]) -> Table {
         let table = table(start, end, rows);
+        compare(&table, start, end, rows);
+        table
+    }
+
+    fn compare(table: &Table, start: u64, end: u64, rows: &[(u64, u16)]) {
         for &(address, _) in rows {
             for address in [address.saturating_sub(1), address, address + 1, address + 255] {
                 if (start..end).contains(&address) {
@@ -331,7 +399,6 @@ mod tests {
                 }
             }
         }
-        table
     }
 
     #[test]
@@ -355,7 +422,30 @@ mod tests {
         let table = check(0, 90_000, &rows);
         assert_eq!(table.crowded(), 0);
         assert!(table.blocks.len() > 20);
-        assert_eq!(table.bytes(), (1 + table.blocks.len()) * 4096);
+        let words = 90_000_usize.div_ceil(1024);
+        let unused = (ROWS - table.filled) * 3;
+        assert_eq!(table.bytes(), words * 8 + table.blocks.len() * 4096 - unused);
+    }
+
+    /// Of every number of rows that a block can have.
+    #[test]
+    fn rows_behind_those_of_others() {
+        let (start, end) = (0x1000, 0x1800);
+        let rows = [(0x1000, 2), (0x1011, 3), (0x1300, 4), (0x17ff, 5)];
+        let alone = table(start, end, &rows);
+        // The first two are of the beginning of the block, and of the stretch.
+        for others in 2..=ROWS as u64 {
+            let before: Vec<_> = (2..others).map(|number| (number * 9, 7)).collect();
+            let other = table(0, 9 * ROWS as u64, &before);
+            let open = other.into_open();
+            assert_eq!(open.is_none(), others == ROWS as u64, "{others}");
+            let Some(open) = open else { continue };
+            assert_eq!(open.room(), ROWS - others as usize, "{others}");
+            let table = filled(Table::of(start..end).put_behind(open), &rows);
+            compare(&table, start, end, &rows);
+            assert!(table.bytes() >= alone.bytes(), "{others}");
+            assert!(table.bytes() <= alone.bytes() + BLOCK_BYTES, "{others}");
+        }
     }
 
     #[test]

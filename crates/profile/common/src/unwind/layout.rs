@@ -1,18 +1,19 @@
 //! How unwind tables lie in memory, and how they are searched: the user half writes them, the kernel
 //! half reads them.
 //!
-//! All tables together are a pool of blocks of 4 KiB. A *granule* is 256 bytes of code, a *stretch*
-//! 1,024 granules.
+//! All tables together are a pool of blocks of 4 KiB. A *granule* is 256 bytes of code.
 //!
 //! ```text
-//! directory block    1,024 words, one for each granule of a stretch:
-//!                    the number of the block with its rows (14 bits), the first row (11), how many (7)
+//! directory block    512 words of 8 bytes, one for four granules: the number of the block with their
+//!                    rows (14 bits), the first row (11), how many each granule has (4 times 7)
 //! row block          low bytes of 1,360 addresses, then the numbers of their rules (2 bytes each)
 //! ```
 //!
-//! The rows of a granule are in one block. The row before the first is the one in force where the
-//! granule begins, so a search that finds no row of the granule needs no second look-up. No rows begin
-//! at index 0 of a block, so no word of a filled directory is zero.
+//! The words of a file follow one another, through blocks that follow one another; words of several files
+//! share a block, and so do their rows. The rows of a word's granules are in one block, one after the other.
+//! The row before the first is the one in force where the granule begins, so a search that finds no row of
+//! the granule needs no second look-up. No rows begin at index 0 of a block, so no word of a filled directory
+//! is zero.
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;
@@ -24,12 +25,20 @@ pub const CHUNKS_MAX: u32 = BLOCKS_MAX / CHUNK_BLOCKS;
 pub const BLOCKS_MAX: u32 = 1 << 14;
 /// Bytes of code whose rows are found by one search.
 pub const GRANULE_BYTES: u64 = 256;
-/// Granules of one directory block.
-pub const GRANULES: usize = 1024;
-/// Bytes of code for which one directory block is.
-pub const STRETCH_BYTES: u64 = GRANULE_BYTES * GRANULES as u64;
+/// Granules of one word.
+pub const WORD_GRANULES: usize = 4;
+/// Bytes of code of one word.
+pub const WORD_CODE_BYTES: u64 = GRANULE_BYTES * WORD_GRANULES as u64;
+/// Words of one directory block.
+pub const WORDS: usize = BLOCK_BYTES / size_of::<Word>();
+/// Bytes of code whose rows are entered at a time: a *stretch*.
+pub const STRETCH_BYTES: u64 = 256 << 10;
+/// Words of one stretch.
+pub const STRETCH_WORDS: usize = (STRETCH_BYTES / WORD_CODE_BYTES) as usize;
 /// Rows of one block.
 pub const ROWS: usize = 1360;
+/// Bytes of a row: the low byte of its address, and the number of its rule.
+pub const ROW_BYTES: usize = 3;
 /// Rows of one granule at most: seven steps find one of them. In 60 MB of compiled code no granule has
 /// more than 87.
 pub const GRANULE_ROWS_MAX: usize = 127;
@@ -45,69 +54,87 @@ pub const MAPPING_STEPS: u32 = 11;
 /// A block as bytes.
 pub type Block = [u8; BLOCK_BYTES];
 
-/// A word of a directory: where the rows of a granule are.
+/// A word of a directory: where the rows of four granules are.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Granule(pub u32);
+pub struct Word(pub u64);
 
-impl Granule {
-    /// Its rows were not entered.
+impl Word {
+    /// The rows were not entered.
     pub const NONE: Self = Self(0);
 
-    /// `count` rows of a block from `index` on, which is not 0.
-    pub const fn new(block: u32, index: u32, count: u32) -> Self {
-        Self(block << 18 | index << 7 | count)
+    /// Rows of a block from `index` on, which is not 0: so many of each granule.
+    pub const fn new(block: u32, index: u32, counts: [u8; WORD_GRANULES]) -> Self {
+        let [first, second, third, fourth] = counts;
+        let counts = u32::from_le_bytes([first, second, third, fourth]) as u64;
+        let counts = counts & 0x7f
+            | (counts >> 8 & 0x7f) << 7
+            | (counts >> 16 & 0x7f) << 14
+            | (counts >> 24 & 0x7f) << 21;
+        Self((block as u64) << 39 | (index as u64) << 28 | counts)
     }
 
+    #[inline(always)]
     pub const fn block(self) -> u32 {
-        self.0 >> 18
+        (self.0 >> 39) as u32
     }
 
-    pub const fn index(self) -> u32 {
-        self.0 >> 7 & 0x7ff
-    }
-
-    pub const fn count(self) -> u32 {
-        self.0 & 0x7f
+    /// The rows of the granule at a place.
+    #[inline(always)]
+    pub fn granule(self, place: u64) -> Granule {
+        let shift = 7 * (place / GRANULE_BYTES % WORD_GRANULES as u64);
+        // Of the granules before it, three at most. The verifier knows less of this number than the compiler,
+        // which would leave out the masks below.
+        let before = core::hint::black_box(self.0 & ((1 << shift) - 1));
+        let before = (before & 0x7f) + (before >> 7 & 0x7f) + (before >> 14 & 0x7f);
+        Granule { index: (self.0 >> 28 & 0x7ff) + before, count: self.0 >> shift & 0x7f }
     }
 
     /// The same rows in a block with another number.
     #[must_use]
     pub const fn moved_to(self, block: u32) -> Self {
-        Self(self.0 & 0x3_ffff | block << 18)
+        Self(self.0 & ((1 << 39) - 1) | (block as u64) << 39)
     }
 }
 
-/// The place of an address among all tables, by the directory block of its stretch and its distance from
-/// the table's first granule.
+/// The rows of a granule in their block: the first, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Granule {
+    pub index: u64,
+    pub count: u64,
+}
+
+/// The place of an address among all tables, by the number of its word among all words, and its distance
+/// from the table's first granule.
 #[inline(always)]
-pub const fn place(directory: u32, distance: u64) -> u32 {
-    directory << STRETCH_BYTES.trailing_zeros() | (distance % STRETCH_BYTES) as u32
+pub const fn place(word: u32, distance: u64) -> u64 {
+    (word as u64) * WORD_CODE_BYTES | distance % WORD_CODE_BYTES
 }
 
 /// The rule at a place, which was looked up before: the same ones are met again and again. It never gets
-/// wrong: a directory block stays with its file, a file does not change, and a rule keeps its number.
+/// wrong: a word stays with its granule, a file does not change, and a rule keeps its number.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen(pub u64);
 
 impl Seen {
     /// One word, so that who reads it while another CPU writes it reads one or the other.
-    pub const fn new(place: u32, rule: u16) -> Self {
-        Self((place as u64) << 32 | 1 << 16 | rule as u64)
+    pub const fn new(place: u64, rule: u16) -> Self {
+        Self(place << 17 | 1 << 16 | rule as u64)
     }
 
     /// The number of the rule, if it is of this place.
     #[inline(always)]
-    pub const fn rule_at(self, place: u32) -> Option<u16> {
-        if self.0 >> 16 == (place as u64) << 16 | 1 { Some(self.0 as u16) } else { None }
+    pub const fn rule_at(self, place: u64) -> Option<u16> {
+        if self.0 >> 16 == place << 1 | 1 { Some(self.0 as u16) } else { None }
     }
 
     /// Where it is kept, among [`SEEN_MAX`].
     #[inline(always)]
-    pub const fn index(place: u32) -> u32 {
+    pub const fn index(place: u64) -> u32 {
         // Knuth's multiplicative hash, by the golden ratio.
-        place.wrapping_mul(0x9e37_79b1) >> (u32::BITS - SEEN_MAX.trailing_zeros())
+        (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SEEN_MAX.trailing_zeros()))
+            as u32
     }
 }
 
@@ -117,8 +144,8 @@ impl Seen {
 #[inline(always)]
 pub fn rule_number(block: &Block, granule: Granule, low: u8) -> u16 {
     const MASK: usize = BLOCK_BYTES - 1;
-    let (index, count, low) =
-        (u64::from(granule.index()), u64::from(granule.count()), u64::from(low));
+    let Granule { index, count } = granule;
+    let low = u64::from(low);
     let mut found = 0_u64;
     let mut step = 64_u64;
     while step > 0 {
@@ -175,18 +202,21 @@ pub struct CodeMapping {
     pub end: u64,
     /// To be added to an address, with wrap-around, to get its distance from the table's first granule.
     pub bias: u64,
-    /// Number of the table's first directory block.
-    pub directory: u32,
-    /// Granules of the table; 0 if the code has none: it is walked along its frame pointers.
-    pub granules: u32,
+    /// Number of the table's first word, among the words of all directory blocks.
+    pub word: u32,
+    /// Words of the table; 0 if the code has none: it is walked along its frame pointers.
+    pub words: u32,
 }
 
 /// Size of [`CodeMapping`] in bytes.
 pub const CODE_MAPPING_BYTES: usize = 32;
 
 const _: () = assert!(size_of::<CodeMapping>() == CODE_MAPPING_BYTES);
-const _: () = assert!(ROWS * 3 <= BLOCK_BYTES);
-const _: () = assert!(GRANULES * 4 == BLOCK_BYTES);
+const _: () = assert!(ROWS * ROW_BYTES <= BLOCK_BYTES);
+const _: () = assert!(ROWS < 1 << 11 && BLOCKS_MAX == 1 << 14);
+const _: () = assert!(GRANULE_ROWS_MAX * WORD_GRANULES < ROWS);
+// Places leave room for a rule's number, and more.
+const _: () = assert!(BLOCKS_MAX as u64 * WORDS as u64 * WORD_CODE_BYTES <= 1 << 47);
 
 /// The address space of a process, as it was at some time.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
@@ -211,8 +241,9 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_of_one_place() {
-        let places = [(0, 0), (0, 1), (0, STRETCH_BYTES - 1), (1, 0), (BLOCKS_MAX - 1, 5)];
-        let places = places.map(|(directory, distance)| place(directory, distance));
+        let last = BLOCKS_MAX * WORDS as u32 - 1;
+        let places = [(0, 0), (0, 1), (0, WORD_CODE_BYTES - 1), (1, 0), (512, 0), (last, 5)];
+        let places = places.map(|(word, distance)| place(word, distance));
         for at in places {
             assert!(Seen::index(at) < SEEN_MAX, "{at:#x}");
             assert_eq!(Seen(0).rule_at(at), None, "{at:#x}");
@@ -223,8 +254,32 @@ mod tests {
                 }
             }
         }
-        // The same distance in the next stretch is in the next directory block.
-        assert_eq!(place(2, STRETCH_BYTES + 7), place(2, 7));
+        // A distance counts from the table's first granule, whose words follow one another.
+        assert_eq!(place(2, 5 * WORD_CODE_BYTES + 7), place(2, 7));
+    }
+
+    #[test]
+    fn a_word_has_the_rows_of_four_granules() {
+        let check = |block, index, counts: [u8; 4]| {
+            let word = Word::new(block, index, counts);
+            assert_ne!(word, Word::NONE);
+            let mut before = u64::from(index);
+            for (number, count) in counts.into_iter().enumerate() {
+                let expected = Granule { index: before, count: count.into() };
+                for distance in [0, 1, GRANULE_BYTES - 1, 8 * GRANULE_BYTES] {
+                    let distance = number as u64 * GRANULE_BYTES + distance;
+                    assert_eq!(word.granule(place(9, distance)), expected, "{word:?}, {number}");
+                }
+                before += u64::from(count);
+            }
+            assert_eq!(word.block(), block);
+            let moved = word.moved_to(BLOCKS_MAX - 1 - block);
+            assert_eq!(moved, Word::new(BLOCKS_MAX - 1 - block, index, counts));
+        };
+        check(0, 1, [0, 0, 0, 0]);
+        check(BLOCKS_MAX - 1, ROWS as u32 - 1, [127, 127, 127, 127]);
+        check(5, 7, [1, 2, 3, 4]);
+        check(5, 7, [127, 0, 0, 1]);
     }
 
     /// Every number of mappings up to a few, and the most, against a plain count.

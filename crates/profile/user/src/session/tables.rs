@@ -6,6 +6,7 @@
 //! mapped gets its table. When there is none left, only stretches that walks ask for do, and the table that
 //! was asked for longest ago makes room.
 
+mod directory;
 mod file;
 mod memory;
 mod pool;
@@ -18,13 +19,12 @@ use std::{
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wingbeat_bpf::loader::LoadedMaps;
-use wingbeat_profile_common::unwind::layout::{
-    BLOCK_BYTES, CodeMapping, GRANULES, MAPPINGS_MAX, Space,
-};
+use wingbeat_profile_common::unwind::layout::{CodeMapping, MAPPINGS_MAX, Space, Word};
 use wingbeat_unwind::{RuleId, Rules};
 
 use self::{
-    file::FileTable,
+    directory::Directory,
+    file::{FileTable, Writes},
     memory::{Maps, Memory},
     pool::{Pool, Room},
     regions::Regions,
@@ -41,7 +41,7 @@ use crate::{
 
 /// How long tables are built before the ring buffer is looked at again.
 const TURN: Duration = Duration::from_millis(10);
-/// Code of one file: 512 MiB. Its directory has a block for each stretch, filled or not.
+/// Code of one file: 512 MiB. Its directory has a word for each KiB, filled or not.
 const STRETCHES_MAX: usize = 2048;
 /// A walk that has read where something lies is over after this, and what lies there may become something
 /// else. It takes microseconds, in an interrupt or with interrupts disabled; only a hypervisor can make it
@@ -79,8 +79,7 @@ pub(super) struct Tables<M = Maps> {
     ahead: VecDeque<(BinaryId, usize)>,
     /// Building goes on when blocks that were given back are free.
     is_waiting: bool,
-    /// Blocks of all directories, which are never given back.
-    directories: usize,
+    directory: Directory,
     evicted: u64,
     rebuilt: u64,
     /// Uses of tables so far: a clock for which was used last.
@@ -114,7 +113,7 @@ impl<M: Memory> Tables<M> {
             wanted: VecDeque::new(),
             ahead: VecDeque::new(),
             is_waiting: false,
-            directories: 0,
+            directory: Directory::default(),
             evicted: 0,
             rebuilt: 0,
             uses: 0,
@@ -126,7 +125,7 @@ impl<M: Memory> Tables<M> {
     pub(super) fn counts(&self) -> TableCounts {
         let files = || self.files.values().flatten();
         TableCounts {
-            files: files().filter(|file| file.directory.is_some()).count() as u64,
+            files: files().filter(|file| file.word.is_some()).count() as u64,
             bytes: self.pool.bytes(),
             limit_bytes: self.pool.limit_bytes(),
             evicted: self.evicted,
@@ -188,7 +187,7 @@ impl<M: Memory> Tables<M> {
         let Some(bias) = file.bias(image, mapping) else { return Ok(()) };
         let Some(stretch) = file.missing_at(address.wrapping_add(bias), now) else { return Ok(()) };
         let is_asked = self.wanted.contains(&(binary, stretch));
-        if file.directory.is_some() && !is_asked {
+        if file.word.is_some() && !is_asked {
             self.wanted.push_front((binary, stretch));
         }
         Ok(())
@@ -223,9 +222,7 @@ impl<M: Memory> Tables<M> {
             }
             let Some(next) = self.code_mapping(&recorder.binaries, mapping)? else { continue };
             match list.last_mut() {
-                Some(last)
-                    if last.granules == 0 && next.granules == 0 && last.end == next.start =>
-                {
+                Some(last) if last.words == 0 && next.words == 0 && last.end == next.start => {
                     last.end = next.end;
                 }
                 _ => list.push(next),
@@ -252,9 +249,8 @@ impl<M: Memory> Tables<M> {
         let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(Some(plain)) };
         file.used = self.uses;
         let Some(bias) = file.bias(image, mapping) else { return Ok(Some(plain)) };
-        let Some(directory) = file.directory else { return Ok(None) };
-        let granules = (file.stretches() * GRANULES) as u32;
-        Ok(Some(CodeMapping { bias, directory, granules, ..plain }))
+        let Some(word) = file.word else { return Ok(None) };
+        Ok(Some(CodeMapping { bias, word, words: file.words as u32, ..plain }))
     }
 
     /// Begins the table of a file, unless it was begun, and has it built. Others make room only for one
@@ -266,7 +262,7 @@ impl<M: Memory> Tables<M> {
         is_wanted: bool,
     ) -> Result<(), RecordError> {
         let file = self.files.entry(binary).or_insert_with(|| FileTable::new(image));
-        let Some(file) = file.as_mut().filter(|file| file.directory.is_none()) else {
+        let Some(file) = file.as_mut().filter(|file| file.word.is_none()) else {
             return Ok(());
         };
         if file.is_closed {
@@ -274,26 +270,22 @@ impl<M: Memory> Tables<M> {
         }
         let stretches = file.stretches();
         // Rows need room, too.
-        let is_too_large = self.directories + stretches > self.pool.limit() / 4 * 3;
+        let words = file.words;
+        let is_too_large = self.directory.blocks_with(words) > self.pool.limit() / 4 * 3;
         if is_too_large || stretches > STRETCHES_MAX {
             (file.is_closed, file.is_refused) = (true, true);
             return Ok(());
         }
         let room = loop {
-            match self.pool.take_run(stretches, &mut self.memory)? {
+            match self.directory.take(words, &mut self.pool, &mut self.memory)? {
                 Room::Nowhere if is_wanted && self.make_room(binary)? => {}
                 room => break room,
             }
         };
         match room {
-            Room::Here(directory) => {
-                // It may have held rows.
-                for number in directory..directory + stretches as u32 {
-                    self.memory.write_block(number, &[0; BLOCK_BYTES])?;
-                }
-                self.directories += stretches;
+            Room::Here(word) => {
                 if let Some(Some(file)) = self.files.get_mut(&binary) {
-                    file.directory = Some(directory);
+                    file.word = Some(word);
                 }
                 self.ahead.extend((0..stretches).map(|stretch| (binary, stretch)));
             }
@@ -327,8 +319,8 @@ impl<M: Memory> Tables<M> {
     /// Drops the rows of a table.
     fn evict(&mut self, binary: BinaryId) -> Result<(), RecordError> {
         let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(()) };
-        for number in file.leading() {
-            self.memory.write_block(number, &[0; BLOCK_BYTES])?;
+        for (first, count) in file.leading() {
+            self.memory.write_words(first, &vec![Word::NONE; count])?;
         }
         // From now on no walk begins to read the rows.
         let now = self.memory.now();
@@ -369,7 +361,10 @@ impl<M: Memory> Tables<M> {
         let image = binaries.get(binary).and_then(|binary| binary.image());
         let Some(image) = image.and_then(Image::rules) else { return Ok(true) };
         let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(true) };
-        let Some(missing) = file.prepare(stretch, image, &mut self.rules) else { return Ok(true) };
+        let shared = || self.pool.take_shared();
+        let Some(missing) = file.prepare(stretch, image, &mut self.rules, shared) else {
+            return Ok(true);
+        };
         self.write_rules()?;
         let numbers = loop {
             match self.pool.take(missing, &mut self.memory)? {
@@ -387,9 +382,16 @@ impl<M: Memory> Tables<M> {
             }
         };
         let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(true) };
-        self.rebuilt += u64::from(file.rows.is_empty() && file.is_back());
-        for (number, bytes) in file.place(stretch, numbers, self.memory.now()) {
-            self.memory.write_block(number, &bytes)?;
+        self.rebuilt += u64::from(!file.has_rows() && file.is_back());
+        let writes = file.place(stretch, numbers, self.memory.now());
+        if let Some(shared) = file.complete() {
+            self.pool.share(shared);
+        }
+        if let Some(Writes { blocks, word, words }) = writes {
+            for (number, block) in blocks {
+                self.memory.write_block(number, &block)?;
+            }
+            self.memory.write_words(word, &words)?;
         }
         Ok(true)
     }

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_profile_common::unwind::layout::{Granule, STRETCH_BYTES};
+use wingbeat_profile_common::unwind::layout::{Block, STRETCH_BYTES, STRETCH_WORDS, Word};
 use wingbeat_unwind::{Rules, Table};
 
+use super::pool::Shared;
 use crate::{recorder::spaces::Mapping, unwind::Image};
 
 /// A table that made room for another sooner than this stays away for a while. Building it again and
@@ -15,12 +16,22 @@ pub(super) const STAY: Duration = Duration::from_secs(10);
 const AWAY_MIN: Duration = Duration::from_secs(1);
 const AWAY_MAX: Duration = Duration::from_secs(64);
 
+/// What is to be written for a stretch: the rows before the words that lead to them.
+pub(super) struct Writes {
+    pub blocks: Vec<(u32, Box<Block>)>,
+    /// The first word.
+    pub word: u32,
+    pub words: Vec<Word>,
+}
+
 /// The table of one file.
 pub(super) struct FileTable {
     /// Address of the first granule.
     start: u64,
-    /// First of the directory blocks, which follow one another; `None` while there is no room for them.
-    pub directory: Option<u32>,
+    /// Words in the directory.
+    pub words: usize,
+    /// The first of its words; `None` while there is no room for them.
+    pub word: Option<u32>,
     /// By stretch: does the kernel half have its rows?
     built: Vec<bool>,
     /// Blocks of the pool that the rows are in, by their number in the table.
@@ -46,7 +57,8 @@ impl FileTable {
         let table = Table::new(rules);
         Some(Self {
             start: table.start(),
-            directory: None,
+            words: table.words(),
+            word: None,
             built: vec![false; table.stretches()],
             rows: Vec::new(),
             table: None,
@@ -88,47 +100,62 @@ impl FileTable {
     }
 
     /// Adds the rows of a stretch to the table, and gives the blocks of rows that it lacks; `None` if
-    /// nothing is to be done.
+    /// nothing is to be done. A table begins in the block that `shared` gives.
     pub(super) fn prepare(
         &mut self,
         stretch: usize,
         image: &wingbeat_unwind::Image,
         rules: &mut Rules,
+        shared: impl FnOnce() -> Option<Shared>,
     ) -> Option<usize> {
         if self.is_closed || self.built.get(stretch) != Some(&false) {
             return None;
         }
-        let table = self.table.get_or_insert_with(|| Table::new(image));
+        let table = match &mut self.table {
+            Some(table) => table,
+            none => none.insert(match shared() {
+                Some(Shared { number, block }) => {
+                    self.rows.push(number);
+                    Table::behind(image, block)
+                }
+                None => Table::new(image),
+            }),
+        };
         table.add(stretch, image, rules);
         Some(table.blocks().len().saturating_sub(self.rows.len()))
     }
 
-    /// Takes the blocks that it lacked, and gives what is to be written for a stretch: first these blocks,
-    /// each with its number, then the directory's.
+    /// Takes the blocks that it lacked, and gives what is to be written for a stretch.
     pub(super) fn place(
         &mut self,
         stretch: usize,
         numbers: Vec<u32>,
         now: Instant,
-    ) -> Vec<(u32, Vec<u8>)> {
+    ) -> Option<Writes> {
         // The last block may have room left, and gets more rows.
         let first_changed = self.rows.len().saturating_sub(1);
         self.rows.extend(numbers);
-        let (Some(table), Some(directory)) = (&self.table, self.directory) else { return vec![] };
-        let Some(granules) = table.directory(stretch) else { return vec![] };
-        let blocks = self.rows.iter().zip(table.blocks()).skip(first_changed);
-        let mut writes: Vec<_> = blocks.map(|(number, block)| (*number, block.to_vec())).collect();
-        let words = granules.iter().map(|granule| match *granule {
-            Granule::NONE => granule.0,
-            granule => granule.moved_to(self.rows[granule.block() as usize]).0,
+        let (table, word) = (self.table.as_ref()?, self.word? + (stretch * STRETCH_WORDS) as u32);
+        let blocks = self.rows.iter().copied().zip(table.blocks().iter().cloned());
+        let blocks = blocks.skip(first_changed).collect();
+        let words = table.directory(stretch)?.iter().map(|word| match *word {
+            Word::NONE => Word::NONE,
+            word => word.moved_to(self.rows[word.block() as usize]),
         });
-        writes.push((directory + stretch as u32, words.flat_map(u32::to_le_bytes).collect()));
+        let words = words.collect();
         self.built[stretch] = true;
         self.since.get_or_insert(now);
-        if self.built.iter().all(|built| *built) {
-            self.close();
+        Some(Writes { blocks, word, words })
+    }
+
+    /// Is closed if all is built, and gives its last block if others find room there.
+    pub(super) fn complete(&mut self) -> Option<Shared> {
+        if !self.built.iter().all(|built| *built) {
+            return None;
         }
-        writes
+        let (table, number) = (self.table.take(), self.rows.last().copied());
+        self.close();
+        Some(Shared { number: number?, block: table?.into_open()? })
     }
 
     /// No more stretches are built.
@@ -137,11 +164,18 @@ impl FileTable {
         self.table = None;
     }
 
-    /// The directory blocks that lead to rows.
-    pub(super) fn leading(&self) -> impl Iterator<Item = u32> {
+    /// Does the kernel half have rows of it?
+    pub(super) fn has_rows(&self) -> bool {
+        self.built.contains(&true)
+    }
+
+    /// The words that lead to rows: the first of each stretch, and how many.
+    pub(super) fn leading(&self) -> impl Iterator<Item = (u32, usize)> {
         let built = self.built.iter().enumerate().filter(|(_, built)| **built);
-        let numbers = built.map(|(stretch, _)| self.directory.map(|first| first + stretch as u32));
-        numbers.flatten()
+        built.filter_map(|(stretch, _)| {
+            let before = stretch * STRETCH_WORDS;
+            Some((self.word? + before as u32, STRETCH_WORDS.min(self.words - before)))
+        })
     }
 
     /// Gives up its rows, to which no directory leads any more, and stays away for a while if it has had them

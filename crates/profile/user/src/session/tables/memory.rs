@@ -12,7 +12,7 @@ use wingbeat_profile_common::{
     map,
     unwind::{
         Rule,
-        layout::{CHUNK_BLOCKS, CodeMapping, Space},
+        layout::{BLOCK_BYTES, Block, CHUNK_BLOCKS, CodeMapping, Space, WORDS, Word},
     },
 };
 use zerocopy::IntoBytes as _;
@@ -29,7 +29,10 @@ pub(in crate::session) trait Memory {
     /// Adds a chunk of blocks, filled with zeros.
     fn add_chunk(&mut self) -> Result<(), RecordError>;
 
-    fn write_block(&mut self, number: u32, bytes: &[u8]) -> Result<(), RecordError>;
+    fn write_block(&mut self, number: u32, bytes: &Block) -> Result<(), RecordError>;
+
+    /// Writes words of directory blocks, from the one with number `first` on.
+    fn write_words(&mut self, first: u32, words: &[Word]) -> Result<(), RecordError>;
 
     fn write_rule(&mut self, number: u32, rule: &Rule) -> Result<(), RecordError>;
 
@@ -69,6 +72,22 @@ impl Maps {
             spaces: map(map::SPACES)?,
         })
     }
+
+    /// The chunk that a block is in.
+    fn chunk(&self, number: u32) -> Result<&LoadedMap, RecordError> {
+        let chunk = self.chunks.get((number / CHUNK_BLOCKS) as usize);
+        chunk.ok_or_else(|| RecordError::Kernel {
+            what: FILL.to_owned(),
+            reason: format!("there is no block {number}"),
+        })
+    }
+}
+
+const FILL: &str = "fill a part of the unwind tables";
+
+/// Of a block in its chunk.
+fn key(number: u32) -> [u8; 4] {
+    (number % CHUNK_BLOCKS).to_ne_bytes()
 }
 
 impl Memory for Maps {
@@ -96,14 +115,25 @@ impl Memory for Maps {
         Ok(())
     }
 
-    fn write_block(&mut self, number: u32, bytes: &[u8]) -> Result<(), RecordError> {
-        const WHAT: &str = "fill a part of the unwind tables";
-        let chunk = self.chunks.get((number / CHUNK_BLOCKS) as usize);
-        let chunk = chunk.ok_or_else(|| RecordError::Kernel {
-            what: WHAT.to_owned(),
-            reason: format!("there is no block {number}"),
-        })?;
-        chunk.set(&(number % CHUNK_BLOCKS).to_ne_bytes(), bytes).map_err(RecordError::kernel(WHAT))
+    fn write_block(&mut self, number: u32, bytes: &Block) -> Result<(), RecordError> {
+        self.chunk(number)?.set(&key(number), bytes).map_err(RecordError::kernel(FILL))
+    }
+
+    fn write_words(&mut self, mut first: u32, mut words: &[Word]) -> Result<(), RecordError> {
+        while !words.is_empty() {
+            let (number, index) = (first / WORDS as u32, first as usize % WORDS);
+            let (now, later) = words.split_at(words.len().min(WORDS - index));
+            // The other words are those of other files: walks that read them meanwhile read what they were.
+            let found = self.chunk(number)?.lookup(&key(number));
+            let found = found.map_err(RecordError::kernel(FILL))?.unwrap_or_default();
+            let mut block = <Block>::try_from(found).unwrap_or([0; BLOCK_BYTES]);
+            for (to, word) in block.as_chunks_mut().0[index..].iter_mut().zip(now) {
+                *to = word.0.to_le_bytes();
+            }
+            self.write_block(number, &block)?;
+            (first, words) = (first + now.len() as u32, later);
+        }
+        Ok(())
     }
 
     fn write_rule(&mut self, number: u32, rule: &Rule) -> Result<(), RecordError> {

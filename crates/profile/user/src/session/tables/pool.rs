@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use wingbeat_profile_common::unwind::layout::{BLOCK_BYTES, BLOCKS_MAX, CHUNK_BLOCKS};
+use wingbeat_unwind::OpenBlock;
 
 use super::{GRACE, memory::Memory};
 use crate::error::RecordError;
@@ -16,12 +17,34 @@ pub(super) enum Room<T> {
     Nowhere,
 }
 
+/// A block in which the rows of one file end, with room for those of another.
+pub(super) struct Shared {
+    pub number: u32,
+    pub block: OpenBlock,
+}
+
 /// All blocks.
 pub(super) struct Pool {
-    /// By block: from when on it is free; `None` while it is used.
-    free_from: Vec<Option<Instant>>,
+    blocks: Vec<State>,
+    /// Most files are small: where the rows of one end, those of the next begin.
+    shared: Option<Shared>,
     /// Blocks at most.
     limit: usize,
+}
+
+/// What is known of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// So many files have rows in it.
+    Used(u32),
+    /// Free from then on.
+    Free(Instant),
+}
+
+impl State {
+    fn is_free(self, is_due: impl Fn(Instant) -> bool) -> bool {
+        matches!(self, Self::Free(from) if is_due(from))
+    }
 }
 
 impl Pool {
@@ -34,12 +57,12 @@ impl Pool {
 
     /// A pool up to so many blocks.
     pub(super) fn with_blocks(limit: usize) -> Self {
-        Self { free_from: Vec::new(), limit }
+        Self { blocks: Vec::new(), shared: None, limit }
     }
 
     /// Memory that was taken from the kernel.
     pub(super) fn bytes(&self) -> u64 {
-        (self.free_from.len() * BLOCK_BYTES) as u64
+        (self.blocks.len() * BLOCK_BYTES) as u64
     }
 
     pub(super) fn limit_bytes(&self) -> u64 {
@@ -60,7 +83,7 @@ impl Pool {
         let now = memory.now();
         if let Some(first) = self.run(count, |from| from <= now) {
             self.grow(first + count, memory)?;
-            self.free_from[first..first + count].fill(None);
+            self.blocks[first..first + count].fill(State::Used(1));
             return Ok(Room::Here(first as u32));
         }
         Ok(if self.run(count, |_| true).is_some() { Room::Later } else { Room::Nowhere })
@@ -73,18 +96,19 @@ impl Pool {
         memory: &mut impl Memory,
     ) -> Result<Room<Vec<u32>>, RecordError> {
         let now = memory.now();
-        let unborn = self.free_from.len()..self.limit.max(self.free_from.len());
-        let is_free = |number: &usize| self.free_from[*number].is_some_and(|from| from <= now);
-        let free = (0..self.free_from.len()).filter(is_free);
+        let unborn = self.blocks.len()..self.limit.max(self.blocks.len());
+        let is_free = |number: &usize| self.blocks[*number].is_free(|from| from <= now);
+        let free = (0..self.blocks.len()).filter(is_free);
         let numbers: Vec<usize> = free.chain(unborn.clone()).take(count).collect();
         if numbers.len() == count {
             self.grow(numbers.last().map_or(0, |last| last + 1), memory)?;
             for &number in &numbers {
-                self.free_from[number] = None;
+                self.blocks[number] = State::Used(1);
             }
             return Ok(Room::Here(numbers.into_iter().map(|number| number as u32).collect()));
         }
-        let free = self.free_from.iter().flatten().count() + unborn.len();
+        let free = self.blocks.iter().filter(|block| block.is_free(|_| true)).count();
+        let free = free + unborn.len();
         Ok(if free >= count { Room::Later } else { Room::Nowhere })
     }
 
@@ -92,34 +116,57 @@ impl Pool {
     /// still read them.
     pub(super) fn give_back(&mut self, numbers: Vec<u32>, now: Instant) {
         for number in numbers {
-            self.free_from[number as usize] = Some(now + GRACE);
+            let block = &mut self.blocks[number as usize];
+            *block = match *block {
+                State::Used(files @ 2..) => State::Used(files - 1),
+                _ => {
+                    self.shared.take_if(|shared| shared.number == number);
+                    State::Free(now + GRACE)
+                }
+            };
+        }
+    }
+
+    /// Takes the block that the next file may begin in. It is given back as any other.
+    pub(super) fn take_shared(&mut self) -> Option<Shared> {
+        let shared = self.shared.take()?;
+        if let State::Used(files) = &mut self.blocks[shared.number as usize] {
+            *files += 1;
+        }
+        Some(shared)
+    }
+
+    /// Offers the last block of a file to the next one, if it has more room than the one that is offered.
+    pub(super) fn share(&mut self, offered: Shared) {
+        if self.shared.as_ref().is_none_or(|shared| shared.block.room() < offered.block.room()) {
+            self.shared = Some(offered);
         }
     }
 
     /// The first of the blocks that follow one another and are free, or can be had by growing.
     fn run(&self, count: usize, is_free: impl Fn(Instant) -> bool) -> Option<usize> {
         let mut run = 0;
-        for (number, free_from) in self.free_from.iter().enumerate() {
-            run = if free_from.is_some_and(&is_free) { run + 1 } else { 0 };
+        for (number, block) in self.blocks.iter().enumerate() {
+            run = if block.is_free(&is_free) { run + 1 } else { 0 };
             if run == count {
                 return Some(number + 1 - count);
             }
         }
         // The free ones at the end are the beginning of the run.
-        let first = self.free_from.len() - run;
+        let first = self.blocks.len() - run;
         (first + count <= self.limit).then_some(first)
     }
 
     /// Grows to so many blocks, and has the next chunk made when few are left.
     fn grow(&mut self, len: usize, memory: &mut impl Memory) -> Result<(), RecordError> {
-        while self.free_from.len() < len {
+        while self.blocks.len() < len {
             memory.add_chunk()?;
-            let born = Some(memory.now());
-            let more = (self.free_from.len() + CHUNK_BLOCKS as usize).min(self.limit);
-            self.free_from.resize(more, born);
+            let born = State::Free(memory.now());
+            let more = (self.blocks.len() + CHUNK_BLOCKS as usize).min(self.limit);
+            self.blocks.resize(more, born);
         }
-        let is_nearly_full = len + CHUNK_BLOCKS as usize / 2 > self.free_from.len();
-        if is_nearly_full && self.free_from.len() < self.limit {
+        let is_nearly_full = len + CHUNK_BLOCKS as usize / 2 > self.blocks.len();
+        if is_nearly_full && self.blocks.len() < self.limit {
             memory.order_chunk();
         }
         Ok(())

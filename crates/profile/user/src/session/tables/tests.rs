@@ -102,7 +102,7 @@ fn tables_are_not_built_again_and_again() {
         table.map_or(0, |table| table.rows.len())
     };
     let sizes: Vec<usize> = files().iter().map(blocks).collect();
-    let (rows, directories) = (sizes[0].max(sizes[1]), world.tables.directories);
+    let (rows, directories) = (sizes[0].max(sizes[1]), world.tables.directory.blocks());
     let limit = (directories + rows + 1).max(directories * 4 / 3 + 2);
     assert!(limit < directories + sizes[0] + sizes[1], "{sizes:?}");
     world = mapped(limit);

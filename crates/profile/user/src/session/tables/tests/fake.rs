@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, sync::LazyL
 use wingbeat_profile_common::unwind::{
     Rule,
     layout::{
-        self, Block, CHUNK_BLOCKS, GRANULE_BYTES, Granule, SEEN_MAX, mappings_before, place,
-        rule_number,
+        self, BLOCK_BYTES, Block, CHUNK_BLOCKS, SEEN_MAX, WORD_CODE_BYTES, WORDS, Word,
+        mappings_before, place, rule_number,
     },
 };
 
@@ -50,8 +50,16 @@ impl Memory for Fake {
         Ok(())
     }
 
-    fn write_block(&mut self, number: u32, bytes: &[u8]) -> Result<(), RecordError> {
-        self.blocks[number as usize].copy_from_slice(bytes);
+    fn write_block(&mut self, number: u32, bytes: &Block) -> Result<(), RecordError> {
+        self.blocks[number as usize] = *bytes;
+        Ok(())
+    }
+
+    fn write_words(&mut self, first: u32, words: &[Word]) -> Result<(), RecordError> {
+        for (word, number) in words.iter().zip(first..) {
+            let block = &mut self.blocks[number as usize / WORDS];
+            block.as_chunks_mut().0[number as usize % WORDS] = word.0.to_le_bytes();
+        }
         Ok(())
     }
 
@@ -127,8 +135,8 @@ pub(super) struct World {
 /// A walk between two steps of a look-up.
 struct Seen {
     at: Instant,
-    granule: Granule,
-    place: u32,
+    word: Word,
+    place: u64,
     expected: Rule,
 }
 
@@ -193,7 +201,7 @@ impl World {
     /// The rule that a walk finds; `None` if there is no table.
     pub(super) fn walk(&self, pid: u32, address: u64) -> Option<Rule> {
         match self.look_up(pid, address)? {
-            Some((granule, place)) => self.rule(self.number(granule, place)?),
+            Some((word, place)) => self.rule(self.number(word, place)?),
             None => Some(Rule::GAP),
         }
     }
@@ -210,31 +218,30 @@ impl World {
             return None;
         }
         let distance = address.wrapping_add(mapping.bias);
-        let granule = distance / GRANULE_BYTES;
-        let directory = mapping.directory + (granule / GRANULES as u64) as u32;
-        Some((granule < u64::from(mapping.granules)).then_some((directory, distance)))
+        let word = distance / WORD_CODE_BYTES;
+        let is_within = word < u64::from(mapping.words);
+        Some(is_within.then(|| (mapping.word + word as u32, distance)))
     }
 
-    fn place(&self, pid: u32, address: u64) -> Option<u32> {
-        let (directory, distance) = self.locate(pid, address)??;
-        Some(place(directory, distance))
+    fn place(&self, pid: u32, address: u64) -> Option<u64> {
+        let (word, distance) = self.locate(pid, address)??;
+        Some(place(word, distance))
     }
 
     /// The first half of a look-up; none within, if the address lies outside of a table.
-    fn look_up(&self, pid: u32, address: u64) -> Option<Option<(Granule, u32)>> {
-        let Some((directory, distance)) = self.locate(pid, address)? else {
+    fn look_up(&self, pid: u32, address: u64) -> Option<Option<(Word, u64)>> {
+        let Some((number, distance)) = self.locate(pid, address)? else {
             return Some(None);
         };
-        let words = self.tables.memory.blocks[directory as usize].as_chunks().0;
-        let word = words[(distance / GRANULE_BYTES) as usize % GRANULES];
-        let word = Granule(u32::from_le_bytes(word));
-        (word != Granule::NONE).then_some(Some((word, place(directory, distance))))
+        let words = self.tables.memory.blocks[number as usize / WORDS].as_chunks().0;
+        let word = Word(u64::from_le_bytes(words[number as usize % WORDS]));
+        (word != Word::NONE).then_some(Some((word, place(number, distance))))
     }
 
     /// The second half.
-    fn number(&self, granule: Granule, place: u32) -> Option<u16> {
-        let rows = self.tables.memory.blocks.get(granule.block() as usize)?;
-        Some(rule_number(rows, granule, place as u8))
+    fn number(&self, word: Word, place: u64) -> Option<u16> {
+        let rows = self.tables.memory.blocks.get(word.block() as usize)?;
+        Some(rule_number(rows, word.granule(place), place as u8))
     }
 
     fn rule(&self, number: u16) -> Option<Rule> {
@@ -246,8 +253,8 @@ impl World {
     pub(super) fn check(&mut self) -> Result<Checked, String> {
         let now = self.tables.memory.now;
         self.seen.retain(|seen| now.duration_since(seen.at) < GRACE);
-        for Seen { granule, place, expected, .. } in &self.seen {
-            let found = self.number(*granule, *place).and_then(|number| self.rule(number));
+        for Seen { word, place, expected, .. } in &self.seen {
+            let found = self.number(*word, *place).and_then(|number| self.rule(number));
             if found != Some(*expected) {
                 return Err(format!("a walk that had begun: {found:?}, not {expected:?}"));
             }
@@ -292,9 +299,9 @@ impl World {
         if kept.is_some_and(|kept| kept != expected) {
             return Err(format!("kept: {kept:?}, not {expected:?}, at {address:#x}"));
         }
-        if let Some(Some((granule, place))) = self.look_up(pid, address) {
-            self.seen.push(Seen { at: self.tables.memory.now, granule, place, expected });
-            if let Some(number) = self.number(granule, place) {
+        if let Some(Some((word, place))) = self.look_up(pid, address) {
+            self.seen.push(Seen { at: self.tables.memory.now, word, place, expected });
+            if let Some(number) = self.number(word, place) {
                 self.kept[layout::Seen::index(place) as usize] = layout::Seen::new(place, number);
             }
         }
