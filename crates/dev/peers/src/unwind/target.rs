@@ -169,7 +169,7 @@ pub(super) struct Target {
     pub(super) with_all: bool,
 }
 
-pub(super) const ALL: [Target; 14] = [
+pub(super) const ALL: [Target; 15] = [
     target("git", &["git"], "for i in 1 2 3 4; do git -C \"$REPOSITORY\" log -p; done"),
     Target {
         files: &[("busy.py", PYTHON)],
@@ -214,6 +214,15 @@ pub(super) const ALL: [Target; 14] = [
         files: &[("sorts.c", MUSL)],
         make: "musl-gcc -O2 -static -o sorts sorts.c",
         ..target("musl-static", &["musl-gcc"], "exec ./sorts")
+    },
+    // Processes of a tenth of a second, each of which maps 160 MB of code: all of their samples are first ones.
+    Target {
+        files: &[("three.rs", RUST)],
+        ..target(
+            "rustc",
+            &["rustc"],
+            "for i in $(seq 25); do rustc --emit metadata -o three three.rs; done",
+        )
     },
     Target {
         files: &[("Cargo.toml", TOKIO_MANIFEST), ("src/main.rs", TOKIO)],
