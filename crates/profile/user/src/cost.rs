@@ -10,6 +10,8 @@ use serde::Serialize;
 pub struct Own {
     /// CPU time by phase.
     pub cpu_time_ns: OwnCpuTime,
+    /// Largest resident memory until the recording ended, bytes.
+    pub rss_max_record_bytes: u64,
     /// Largest resident memory, bytes.
     pub rss_max_bytes: u64,
 }
@@ -29,16 +31,18 @@ pub struct OwnCpuTime {
 pub struct OwnCost {
     mark_ns: u64,
     cpu: OwnCpuTime,
+    rss_max_record_bytes: u64,
 }
 
 impl OwnCost {
     /// Begins with what the process used before, which counts as recording.
     pub fn start() -> Self {
-        Self { mark_ns: 0, cpu: OwnCpuTime::default() }
+        Self { mark_ns: 0, cpu: OwnCpuTime::default(), rss_max_record_bytes: 0 }
     }
 
     pub fn record_done(&mut self) {
         self.cpu.record = self.lap_ns();
+        self.rss_max_record_bytes = rss_max_bytes();
     }
 
     pub fn symbolize_done(&mut self) {
@@ -50,7 +54,11 @@ impl OwnCost {
     }
 
     pub fn total(&self) -> Own {
-        Own { cpu_time_ns: self.cpu.clone(), rss_max_bytes: rss_max_bytes() }
+        Own {
+            cpu_time_ns: self.cpu.clone(),
+            rss_max_record_bytes: self.rss_max_record_bytes,
+            rss_max_bytes: rss_max_bytes(),
+        }
     }
 
     fn lap_ns(&mut self) -> u64 {

@@ -46,6 +46,8 @@ pub(super) struct Figures {
     pub(super) symbols_s_per_10k: Option<f64>,
     pub(super) writing_s_per_10k: Option<f64>,
     pub(super) memory_mb: Option<f64>,
+    #[serde(default)]
+    pub(super) recording_memory_mb: Option<f64>,
 }
 
 impl Figures {
@@ -64,6 +66,9 @@ impl Figures {
         let s_per_10k =
             |ns: u64| (run.samples > 0).then(|| ns as f64 / 1e9 / run.samples as f64 * 1e4);
         let rss_max_bytes = run.cost.usage.rss_max_bytes;
+        let mb = |bytes: u64| (bytes > 0).then_some(bytes as f64 / 1e6);
+        // What does nothing after the recording had its most while it recorded.
+        let only_records = run.symbols_ns.is_none().then_some(rss_max_bytes);
         Self {
             samples: run.samples,
             lost: run.lost,
@@ -78,7 +83,8 @@ impl Figures {
             recording_s_per_10k: s_per_10k(own_ns.saturating_sub(later_ns)),
             symbols_s_per_10k: run.symbols_ns.and_then(s_per_10k),
             writing_s_per_10k: run.writing_ns.and_then(s_per_10k),
-            memory_mb: (rss_max_bytes > 0).then_some(rss_max_bytes as f64 / 1e6),
+            memory_mb: mb(rss_max_bytes),
+            recording_memory_mb: run.recording_bytes.or(only_records).and_then(mb),
         }
     }
 }

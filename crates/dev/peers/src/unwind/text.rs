@@ -129,7 +129,7 @@ fn targets(rows: &[Row]) -> String {
 const COSTS: &str = "Costs. Slowdown is the target's own CPU time with the tool ÷ alone, − 1. Own CPU is the \
     tool's, without the target's, in seconds per 10,000 samples: recording with start and end, symbols (with perf, \
     its second step, which also walks), and writing. samply looks up no symbols: that is left to whoever opens its \
-    profile. Memory is the most that was resident of the tool. Goals of wingbeat: no more than samply's, also of its \
+    profile. Memory is the most that was resident of the tool, to its end and while it recorded. Goals of wingbeat: no more than samply's, also of its \
     whole own CPU.\n";
 
 fn costs(rows: &[Row]) -> String {
@@ -155,6 +155,9 @@ fn costs(rows: &[Row]) -> String {
             column("symbols", |row: &&Row| plain(row, |it| it.symbols_s_per_10k)),
             column("writing", |row: &&Row| plain(row, |it| it.writing_s_per_10k)),
             column("memory, MB", |row: &&Row| judged(row, |it| it.memory_mb, 1.0, 0, "")),
+            column("while recording", |row: &&Row| {
+                judged(row, |it| it.recording_memory_mb, 1.0, 0, "")
+            }),
             column("bytes per sample", |row: &&Row| {
                 show(row.spread(|it| it.bytes_per_sample), 1.0, 0, "")
             }),

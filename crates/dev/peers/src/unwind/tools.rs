@@ -96,6 +96,8 @@ pub(super) struct Run {
     /// The tool's CPU time after the recording, where it tells symbols from writing.
     pub(super) symbols_ns: Option<u64>,
     pub(super) writing_ns: Option<u64>,
+    /// The tool's memory until the recording ended, where it does more after that.
+    pub(super) recording_bytes: Option<u64>,
 }
 
 impl Job<'_> {
@@ -141,6 +143,7 @@ fn wingbeat(job: &Job<'_>) -> anyhow::Result<Run> {
         cost,
         symbols_ns: Some(count("/own/cpu_time_ns/symbolize")?),
         writing_ns: Some(count("/own/cpu_time_ns/write")?),
+        recording_bytes: Some(count("/own/rss_max_record_bytes")?),
     })
 }
 
@@ -178,6 +181,7 @@ fn perf(job: &Job<'_>) -> anyhow::Result<Run> {
         cost: recorded.then(printed),
         symbols_ns: Some(printed.cpu_ns),
         writing_ns: None,
+        recording_bytes: None,
     })
 }
 
@@ -200,5 +204,6 @@ fn samply(job: &Job<'_>) -> anyhow::Result<Run> {
         cost,
         symbols_ns: None,
         writing_ns: None,
+        recording_bytes: None,
     })
 }
