@@ -20,6 +20,7 @@ mod from_row;
 mod history;
 mod insert;
 mod log;
+mod lookup;
 mod migrations;
 mod open;
 mod past;
