@@ -28,6 +28,7 @@ mod place;
 #[cfg(test)]
 mod plans;
 mod read;
+mod replaced;
 mod rows;
 mod series;
 mod serving;
