@@ -6,6 +6,7 @@ use crate::{
     access::Access,
     metrics::Metrics,
     series::Refresher,
+    service::Rest,
     settings::Settings,
     storage::{Storage, StorageError},
 };
@@ -21,6 +22,7 @@ pub struct Shared {
     pub access: Access,
     pub metrics: Metrics,
     pub series: Refresher,
+    pub rest: Rest,
 }
 
 impl App {
@@ -39,6 +41,7 @@ impl App {
             access,
             metrics: Metrics::default(),
             series: Refresher::default(),
+            rest: Rest::default(),
         }))
     }
 }

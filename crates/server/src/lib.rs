@@ -29,6 +29,7 @@ pub mod series;
 pub mod service;
 pub mod settings;
 pub mod storage;
+mod stream;
 
 pub use app::App;
 pub use error::ApiError;

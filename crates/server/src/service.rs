@@ -2,6 +2,7 @@
 
 mod observe;
 mod plain_errors;
+mod rest;
 mod slashes;
 mod start;
 
@@ -26,6 +27,7 @@ use tower_http::{
     limit::RequestBodyLimitLayer,
 };
 
+pub use self::rest::Rest;
 pub use self::start::{ServeError, log_to_stderr, run};
 use crate::{
     ApiError, App,

@@ -94,6 +94,11 @@ impl Storage {
         &self.folder
     }
 
+    /// Closes connections that nobody uses, with the pages that they keep, but one.
+    pub fn close_idle(&self) {
+        self.readers.close_idle();
+    }
+
     /// Runs a write after those that wait. It is done, and on the disk, when this returns.
     pub async fn write<T, E>(
         &self,

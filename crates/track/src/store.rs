@@ -20,6 +20,7 @@ mod from_row;
 mod history;
 mod insert;
 mod log;
+mod lookup;
 mod migrations;
 mod open;
 mod past;
@@ -27,6 +28,7 @@ mod place;
 #[cfg(test)]
 mod plans;
 mod read;
+mod replaced;
 mod rows;
 mod series;
 mod serving;

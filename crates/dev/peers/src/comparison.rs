@@ -30,7 +30,7 @@ const LOAD_MAX: f64 = 0.5;
 /// Flags of most comparisons.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// The wingbeat to test [default: a release build of this tree]
+    /// The wingbeat to test [default: a build of this tree]
     #[arg(long, value_name = "FILE")]
     wingbeat: Option<PathBuf>,
     /// Also write the tables into this file, between its marks
@@ -55,6 +55,16 @@ impl Common {
                 .with_context(|| format!("cannot find {}", program.display())),
             None => Ok(build(&["wingbeat"])?.join("wingbeat")),
         }
+    }
+
+    /// As [`Common::wingbeat`], built as it is handed out: the profile `release` builds much of a server
+    /// quickly rather than well.
+    pub(crate) fn shipped_wingbeat(&self) -> anyhow::Result<PathBuf> {
+        if self.wingbeat.is_some() {
+            return self.wingbeat();
+        }
+        Steps::default().run(cargo().args(["build", "--profile", "ship", "-p", "wingbeat"]))?;
+        Ok(repository().join("target/ship/wingbeat"))
     }
 
     /// Writes the tables where they were wanted.
@@ -203,7 +213,8 @@ impl Origin {
 /// The arguments that decide what is measured: without those that say where tables go, or where a tool
 /// lies.
 fn measuring(arguments: &[String]) -> Vec<&str> {
-    const PLACES: [&str; 4] = ["--markdown", "--programs", "--veristat", "--wingbeat"];
+    const PLACES: [&str; 5] =
+        ["--bencher-api", "--markdown", "--programs", "--veristat", "--wingbeat"];
     let mut rest = arguments.iter();
     let mut kept = Vec::new();
     while let Some(argument) = rest.next() {

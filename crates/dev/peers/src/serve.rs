@@ -4,9 +4,15 @@
 //! the last reports through the server, which judges them.
 
 mod history;
+mod posts;
 mod server;
 
-use std::{process::ExitCode, time::Instant};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -17,7 +23,7 @@ use self::{
     server::Server,
 };
 use crate::{
-    comparison::{Common, Stop, fresh},
+    comparison::{Common, Origin, Stop, fresh},
     numbers::Spread,
     table::{column, show, table},
 };
@@ -40,6 +46,9 @@ pub(crate) struct ServeArgs {
     /// How often each is asked
     #[arg(long, value_name = "N", default_value_t = 10)]
     rounds: u32,
+    /// Bencher's own API server, to post the same reports to
+    #[arg(long, value_name = "FILE")]
+    bencher_api: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
@@ -56,14 +65,15 @@ struct Figure {
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
-    let program = args.common.wingbeat()?;
+    let origin = Origin::now();
+    let bencher = args.bencher_api.as_deref().map(existing).transpose()?;
+    let program = args.common.shipped_wingbeat()?;
     let folder = fresh("serve")?;
     let divisor = if args.quick { 10 } else { 1 };
     let shapes = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
-    let [large, long, posted] = shapes;
     let mut figures = Vec::new();
 
-    let empty = Server::start(&program, &folder.join("empty"))?;
+    let empty = Server::wingbeat(&program, &folder.join("empty"))?;
     figures.push(memory("memory at rest, without results", &empty)?);
     drop(empty);
 
@@ -71,8 +81,35 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let begin = Instant::now();
     let metrics = server::import(&program, &data, |to| history(&shapes, to))?;
     eprintln!("{metrics} metrics are there after {:.1} s", begin.elapsed().as_secs_f64());
-    let server = Server::start(&program, &data)?;
+    let server = Server::wingbeat(&program, &data)?;
     figures.push(memory("memory at rest, with the history", &server)?);
+    figures.extend(questions(&server, &shapes, args.rounds)?);
+    figures.push(memory("memory at rest, after all of this", &server)?);
+    let bencher = bencher.map(|program| (program, folder.join("bencher")));
+    figures.extend(posts::figures(&server, bencher.as_ref(), &POSTED, args.rounds)?);
+
+    let text = format!(
+        "{}\n{}\nOf {metrics} metrics in the store; median of {} rounds (smallest to largest).\n",
+        origin.text(""),
+        lines(&figures),
+        args.rounds
+    );
+    args.common.finish("serve", &figures, &text, &stop)
+}
+
+/// The whole path of a program that was named.
+fn existing(program: &Path) -> anyhow::Result<PathBuf> {
+    let found = fs::canonicalize(program).with_context(|| {
+        format!("cannot find {}: build Bencher's API server first", program.display())
+    })?;
+    anyhow::ensure!(found.is_file(), "{} is no file", found.display());
+    Ok(found)
+}
+
+/// Sends the newest reports through the server, and asks it what people and programs ask.
+fn questions(server: &Server, shapes: &[Shape; 3], rounds: u32) -> anyhow::Result<Vec<Figure>> {
+    let [large, long, posted] = shapes;
+    let mut figures = Vec::new();
     // Through the server: the registry learns the names, and the rows of the series are made.
     let newest: Vec<_> = (0..2).map(|number| large.after(number)).collect();
     for document in newest.iter().map(|(_, line)| line).chain([&long.after(0).1]) {
@@ -88,15 +125,15 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     post()?;
     server.wait_until_idle()?;
     let what = format!(
-        "post a report of {} metrics, judged by {} reports",
+        "post a report of {} metrics as `wingbeat run`, judged by {} reports",
         posted.benchmarks, posted.reports
     );
-    figures.push(measure(&what, None, args.rounds, &mut post)?);
+    figures.push(measure(&what, None, rounds, &mut post)?);
     server.wait_until_idle()?;
 
-    let query = perf_query(&server, &long)?;
+    let query = perf_query(server, long)?;
     let mut get = |what: String, most: f64, path: &str| {
-        figures.push(measure(&what, Some(most), args.rounds, &mut || server.get(path).map(drop))?);
+        figures.push(measure(&what, Some(most), rounds, &mut || server.get(path).map(drop))?);
         anyhow::Ok(())
     };
     get(format!("query {} series of {} points", long.benchmarks, long.reports), 50.0, &query)?;
@@ -112,14 +149,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let report = format!("{of_large}/reports/{after}");
     get(format!("page of a report of {series} metrics, to the last byte"), 1000.0, &report)?;
     server.wait_until_idle()?;
-    figures.push(memory("memory at rest, after all of this", &server)?);
-
-    let text = format!(
-        "{}\nOf {metrics} metrics in the store; median of {} rounds (smallest to largest).\n",
-        lines(&figures),
-        args.rounds
-    );
-    args.common.finish("serve", &figures, &text, &stop)
+    Ok(figures)
 }
 
 fn measure(

@@ -14,13 +14,14 @@ use wingbeat_track::plot::{self, Chart};
 use super::{
     reports::time_of_ms,
     request::{Asked, uuid},
-    shapes::{JsonOneMetric, JsonPerf},
+    shapes::JsonOneMetric,
     view::{View, Wanted},
 };
 use crate::{
     ApiError, App,
     registry::{Kind, Project, Thing},
     storage::Databases,
+    stream,
 };
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -93,19 +94,10 @@ pub(super) async fn perf(
 ) -> Result<impl IntoResponse, ApiError> {
     let read = move |databases: &Databases| {
         let view = View::of(databases, &project);
-        let wanted = query.wanted(databases, &project)?;
-        let results = view.series(&wanted)?;
-        let perf = JsonPerf {
-            project: view.project(),
-            start_time: wanted.since,
-            end_time: wanted.until,
-            results,
-        };
-        // Where the read happens, since a large answer takes as long to write down as to read.
-        serde_json::to_vec(&perf).map_err(|error| ApiError::bad_request(error.to_string()))
+        view.series(&query.wanted(databases, &project)?)
     };
-    let json = app.storage.read(read).await?;
-    Ok(([(header::CONTENT_TYPE, "application/json")], json))
+    let answer = app.storage.read(read).await?;
+    Ok(stream::json(move |to| answer.write(to)))
 }
 
 /// The series as a picture, for pages that show it as one.
@@ -119,7 +111,7 @@ pub(super) async fn image(
         let view = View::of(databases, &project);
         let wanted = query.wanted(databases, &project)?;
         let title = image.title.unwrap_or_else(|| project.name.clone());
-        Ok::<_, ApiError>((view.plot(&wanted)?, title))
+        Ok::<_, ApiError>((view.with_present_names(view.plot(&wanted)?)?, title))
     };
     let (found, title) = app.storage.read(read).await?;
     let svg = plot::svg(&Chart::new(title, &found));

@@ -93,7 +93,7 @@ pub(super) async fn create(
         name: name.map_err(|error| ApiError::bad_request(error.to_string()))?,
         slug: slug(new.slug.as_deref())?,
         url: new.url,
-        visibility: visibility(new.visibility.unwrap_or(JsonVisibility::Public)),
+        visibility: new.visibility.map(visibility).unwrap_or_default(),
     };
     let create = move |databases: &mut Databases| {
         if let Some(slug) = &new.slug

@@ -114,6 +114,9 @@ async fn receive(
         // The row comes first: a row without a report is nothing, a report without a row would be unseen.
         databases.registry.add_report(report.uuid, row, user, now)?;
         databases.results.insert(&report)?;
+        if report.epoch > 0 {
+            databases.results.settle_replaced_heads(&report.project, &report.branch)?;
+        }
         databases.registry.clear_start(branch)?;
         Ok::<_, ApiError>(())
     };

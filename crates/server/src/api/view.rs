@@ -1,5 +1,6 @@
 //! What the databases know, in the shapes of answers.
 
+mod answer;
 mod branch;
 mod report;
 mod series;

@@ -8,13 +8,15 @@ use wingbeat_track::model::{ProjectName, Slug};
 
 use super::{Registry, RegistryError, columns::Time};
 
-/// Who may read a project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Who may read a project. What nobody said of a new one is that it is internal: it is easily made public later,
+/// and what was public cannot be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {
     /// Whoever reaches the server.
     Public,
     /// Users and keys of this server. The `bencher` client calls it private.
+    #[default]
     Internal,
 }
 

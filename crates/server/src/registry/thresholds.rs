@@ -261,6 +261,9 @@ mod tests {
         assert_eq!(two.model_at(at(2)).map(|model| model.settings), Some(share(0.1)));
         assert_eq!(two.model_at(at(3)).map(|model| model.settings), Some(share(0.2)));
         assert_eq!(two.model_at(at(0)), None);
+        // A clock that went back does not bring back what was replaced.
+        let three = set(Some(&share(0.3)), -60).expect("a threshold");
+        assert_eq!(three.model().map(|model| model.settings), Some(share(0.3)));
         let none = set(None, 4).expect("a threshold");
         assert_eq!((none.uuid, none.model()), (two.uuid, None));
         let all = registry.thresholds(project, ThresholdFilter::default()).expect("read");

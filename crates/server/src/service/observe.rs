@@ -10,6 +10,7 @@ use axum::{
 };
 use uuid::Uuid;
 
+use super::rest;
 use crate::{App, request_id};
 
 /// What browsers may do with our answers: nothing that a page of ours does not need. A handler's own headers
@@ -50,6 +51,7 @@ pub(super) async fn observe(State(app): State<App>, request: Request, next: Next
         "answered"
     );
     complete(response.headers_mut(), id);
+    rest::after_answer(&app);
     response
 }
 

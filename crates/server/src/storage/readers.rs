@@ -57,6 +57,14 @@ impl Readers {
         })
     }
 
+    pub(super) fn close_idle(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.len().min(1);
+        let unused = idle.split_off(kept);
+        drop(idle);
+        drop(unused);
+    }
+
     fn give_back(&self, databases: Databases) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {

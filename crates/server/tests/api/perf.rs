@@ -107,10 +107,19 @@ async fn a_picture_of_series() {
     let (server, main, _) = server().await;
     let query = query(&[&main], &[0]);
     let path = format!("/v0/projects/parser/perf/img?{query}&title=Parser%20%3C1%3E");
-    let answer = server.send(Method::GET, &path, None, None).await;
-    assert_eq!(answer.headers["content-type"], "image/svg+xml");
-    let svg = String::from_utf8(answer.body).expect("text");
+    let picture = async || {
+        let answer = server.send(Method::GET, &path, None, Some(&server.key)).await;
+        assert_eq!(answer.headers["content-type"], "image/svg+xml");
+        String::from_utf8(answer.body).expect("text")
+    };
+    let svg = picture().await;
     assert!(svg.contains("<svg") && svg.contains("Parser &lt;1&gt;"), "{svg}");
+    for (path, name) in [("branches/main", "trunk"), ("benchmarks/a", "read")] {
+        assert!(!svg.contains(name), "{svg}");
+        let path = format!("/v0/projects/parser/{path}");
+        server.patch::<serde_json::Value>(&path, serde_json::json!({ "name": name })).await;
+        assert!(picture().await.contains(name), "{path} is called {name} now");
+    }
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ async fn projects_from_making_to_deletion() {
     let server = Server::new();
     let (organizations, _) = server.list::<JsonOrganization>("/v0/organizations").await;
     let path = format!("/v0/organizations/{}/projects", organizations[0].slug);
-    let new = json!({ "name": "My Parser", "visibility": "private" });
+    let new = json!({ "name": "My Parser" });
     let made: JsonProject = server.post(&path, &new).await;
     assert_eq!((made.slug.as_str(), made.visibility), ("my-parser", JsonVisibility::Private));
     assert_eq!(made.organization, organizations[0].uuid);

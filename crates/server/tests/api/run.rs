@@ -5,7 +5,9 @@ use serde_json::json;
 use uuid::Uuid;
 use wingbeat_server::{
     access::Role,
-    api::shapes::{JsonBenchmark, JsonReport, JsonThreshold, JsonVisibility},
+    api::shapes::{
+        JsonAlert, JsonBenchmark, JsonProject, JsonReport, JsonThreshold, JsonVisibility,
+    },
     registry::Visibility,
 };
 
@@ -17,7 +19,7 @@ async fn the_first_run_makes_everything_it_names() {
     let report = server.report("main", 0, 10.0).await;
     assert_eq!((report.project.slug.as_str(), report.branch.name.as_str()), ("parser", "main"));
     assert_eq!((report.testbed.slug.as_str(), report.adapter.as_str()), ("ci", "json"));
-    assert_eq!(report.project.visibility, JsonVisibility::Public);
+    assert_eq!(report.project.visibility, JsonVisibility::Private);
     assert!(report.project.claimed.is_some(), "the client would say that it is to be claimed");
     assert_eq!(report.user.as_ref().map(|user| user.slug.as_str()), Some("ann"));
     let version = report.branch.head.version.clone().expect("a version");
@@ -163,6 +165,9 @@ async fn a_branch_is_compared_with_where_it_starts() {
     let reset = with(run("feature", 3, 150.0), json!({ "start_point": { "reset": true } }));
     let reset: JsonReport = server.post("/v0/run", &reset).await;
     assert_eq!(reset.counts.alerts.total, 0, "it has no history any more");
+    let active = "/v0/projects/parser/alerts?status=active";
+    let (active, _) = server.list::<JsonAlert>(active).await;
+    assert!(active.is_empty(), "those of the head that was replaced are settled: {active:?}");
     assert_ne!(reset.branch.head.uuid, first.branch.head.uuid);
 }
 
@@ -278,5 +283,12 @@ async fn who_may_send_results() {
     open.project("secret", Visibility::Internal);
     check(&open, "new", None, made).await;
     check(&open, "new", None, made).await;
+    // Who sent no key could see nothing else; what a key makes is seen by users and keys.
+    check(&open, "kept", Some(&open.key), made).await;
+    let visibility = async |slug: &str| {
+        open.get::<JsonProject>(&format!("/v0/projects/{slug}")).await.visibility
+    };
+    assert_eq!(visibility("new").await, JsonVisibility::Public);
+    assert_eq!(visibility("kept").await, JsonVisibility::Private);
     check(&open, "secret", None, StatusCode::UNAUTHORIZED).await;
 }

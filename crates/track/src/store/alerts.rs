@@ -92,14 +92,7 @@ impl Store {
             if !{ known }.exists([Id(alert)])? {
                 return Ok(None);
             }
-            // A clock that was set back must not put the change before the one that it follows.
-            let last = last_change(&transaction, alert)?;
-            let now = OffsetDateTime::now_utc();
-            let time = last.as_ref().map_or(now, |last| now.max(last.time + TICK));
-            let said = last.filter(|last| last.status == status).and_then(|last| last.reason);
-            let reason = reason.or(said);
-            let change = AlertChange { uuid: Uuid::now_v7(), alert, time, status, reason };
-            insert_change(&transaction, &change)?;
+            let change = change_status(&transaction, alert, status, reason)?;
             transaction.commit()?;
             Ok(Some(change))
         };
@@ -118,6 +111,24 @@ impl Store {
         silenced(&self.connection, project, branches, testbed)
             .map_err(self.error("looking for silenced alerts"))
     }
+}
+
+/// Adds a change of an alert that is there, after all that it has.
+pub(super) fn change_status(
+    db: &Connection,
+    alert: Uuid,
+    status: AlertStatus,
+    reason: Option<String>,
+) -> SqlResult<AlertChange> {
+    // A clock that was set back must not put the change before the one that it follows.
+    let last = last_change(db, alert)?;
+    let now = OffsetDateTime::now_utc();
+    let time = last.as_ref().map_or(now, |last| now.max(last.time + TICK));
+    let said = last.filter(|last| last.status == status).and_then(|last| last.reason);
+    let reason = reason.or(said);
+    let change = AlertChange { uuid: Uuid::now_v7(), alert, time, status, reason };
+    insert_change(db, &change)?;
+    Ok(change)
 }
 
 /// The smallest step between two changes.

@@ -3,13 +3,15 @@
 //! The checksum of a row covers its other columns, its keys included, so that a row that got into another
 //! place is noticed too. Sums of checksums, which do not depend on an order, tell rows that are missing.
 
+use std::cell::RefCell;
+
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension as _, Row, ToSql,
     types::{ToSqlOutput, Type, ValueRef},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{SqlResult, prepare};
+use super::{SqlResult, lookup::Lookup, prepare};
 
 /// A table with its columns in the order of the checksum. What was released is never edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +105,7 @@ impl Table {
 
     /// Verifies the row of that number. An error where it is missing.
     pub(super) fn verify_row(&self, db: &Connection, id: i64) -> SqlResult<()> {
-        let missing = || damage(format!("a row of the table {} is missing", self.name));
-        self.row(db, id, |_| Ok(()))?.ok_or_else(missing)
+        Lookup::prepare(db, *self)?.verify(id)
     }
 
     /// Verifies the row of that number, if it is there, and reads it.
@@ -114,12 +115,7 @@ impl Table {
         id: i64,
         read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
     ) -> SqlResult<Option<T>> {
-        let sql = format!("{} WHERE id = ?1", self.select());
-        let mut statement = prepare(db, &sql)?;
-        let mut rows = statement.query([id])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        self.verify(row, 0)?;
-        read(row).map(Some)
+        Lookup::prepare(db, *self)?.row(id, read)
     }
 
     /// The number of the row with these values, which is added if need be.
@@ -147,11 +143,14 @@ impl Table {
     }
 
     pub(super) fn checksum(&self, row: &Row<'_>, first: usize) -> SqlResult<Checksum> {
-        let mut bytes = Bytes::default();
-        for column in first..first + self.count {
-            bytes.add(row.get_ref(column)?);
-        }
-        Ok(bytes.checksum())
+        // A plot verifies hundreds of thousands of rows.
+        SCRATCH.with_borrow_mut(|bytes| {
+            bytes.0.clear();
+            for column in first..first + self.count {
+                bytes.add(row.get_ref(column)?);
+            }
+            Ok(bytes.checksum())
+        })
     }
 }
 
@@ -227,6 +226,10 @@ impl Checksum {
     }
 }
 
+thread_local! {
+    static SCRATCH: RefCell<Bytes> = RefCell::default();
+}
+
 /// The values of a row, each so that it cannot be taken for another.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
@@ -241,9 +244,10 @@ impl Bytes {
             ValueRef::Text(text) => (3, text.len() as u64, text),
             ValueRef::Blob(blob) => (4, blob.len() as u64, blob),
         };
-        self.0.push(mark);
-        self.0.extend(number.to_le_bytes());
-        self.0.extend(text);
+        let mut head = [mark; 9];
+        head[1..].copy_from_slice(&number.to_le_bytes());
+        self.0.extend_from_slice(&head);
+        self.0.extend_from_slice(text);
     }
 
     fn checksum(&self) -> Checksum {

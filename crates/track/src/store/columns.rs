@@ -4,7 +4,10 @@ use rusqlite::{
     ToSql,
     types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef},
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Serialize,
+    de::{DeserializeOwned, IntoDeserializer as _, value::StrDeserializer},
+};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -80,8 +83,9 @@ impl<T: Serialize> ToSql for Word<T> {
 
 impl<T: DeserializeOwned> FromSql for Word<T> {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        let word = serde_json::Value::String(value.as_str()?.to_owned());
-        serde_json::from_value(word).map(Self).map_err(FromSqlError::other)
+        let word: StrDeserializer<'_, serde::de::value::Error> =
+            value.as_str()?.into_deserializer();
+        T::deserialize(word).map(Self).map_err(FromSqlError::other)
     }
 }
 

@@ -1,17 +1,15 @@
 //! Earlier reports by series: for each measure of each benchmark its values, oldest first.
 
-use std::{
-    borrow::Cow,
-    collections::{HashMap, hash_map::Entry},
-};
+use std::{borrow::Cow, collections::HashMap};
 
 use super::prelude::*;
 use rustc_hash::FxHashMap;
 use wingbeat_stats::sample::median;
 
 use super::{
-    checksum::{BENCHMARK, Checksum, METRIC, SAMPLES, damage},
-    from_row::{MEASURE, environment, measure, time},
+    checksum::{Checksum, METRIC, SAMPLES, damage},
+    from_row::{environment, time},
+    lookup::Names,
     sums::mark,
     withdrawals::STANDS,
 };
@@ -109,7 +107,8 @@ pub(super) fn past(
             // Reports are alike, so the next series is mostly the one that was next before.
             if series.get(next).is_none_or(|series| series.key != key) {
                 next = *index.entry(key).or_insert_with(|| {
-                    series.push(RawSeries { key, points: Vec::new() });
+                    let points = Vec::with_capacity((reports.len() - at).min(64));
+                    series.push(RawSeries { key, points });
                     series.len() - 1
                 });
             }
@@ -221,14 +220,10 @@ pub(super) fn marks(
 
 /// Gives series their names. A measure that was renamed, or whose direction became known, goes on.
 fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries>> {
-    let mut measures = HashMap::new();
+    let mut names = Names::prepare(db)?;
     let mut named: Vec<PastSeries> = Vec::with_capacity(raw.len());
     for RawSeries { key, points } in raw {
-        let benchmark = benchmark_name(db, key.0)?;
-        let measure: Measure = match measures.entry(key.1) {
-            Entry::Occupied(entry) => Measure::clone(entry.get()),
-            Entry::Vacant(entry) => entry.insert(measure_of(db, key.1)?).clone(),
-        };
+        let (benchmark, measure) = (names.benchmark(key.0)?, names.measure(key.1)?);
         named.push(PastSeries { benchmark, measure, points });
     }
     let key = |series: &PastSeries| -> (BenchmarkName, Slug, Cow<'static, str>) {
@@ -247,14 +242,4 @@ fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries
         is_same
     });
     Ok(named)
-}
-
-pub(super) fn benchmark_name(db: &Connection, row: i64) -> SqlResult<BenchmarkName> {
-    let name = BENCHMARK.row(db, row, |row| row.get::<_, Text<_>>(2))?;
-    Ok(name.ok_or(rusqlite::Error::QueryReturnedNoRows)?.0)
-}
-
-pub(super) fn measure_of(db: &Connection, row: i64) -> SqlResult<Measure> {
-    let sql = format!("SELECT {MEASURE} FROM measure q WHERE q.id = ?1");
-    prepare(db, &sql)?.query_row([row], measure)
 }

@@ -101,6 +101,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     use_for_server(store, &main, &feature);
     assert_eq!(store.known(project).expect("names").branches.len(), 2);
     assert_eq!(store.projects().expect("names").len(), 1);
+    store.settle_replaced_heads(project, branch).expect("settled");
     let silenced = store.silenced(project, std::slice::from_ref(branch), testbed);
     assert_eq!(silenced.expect("read").len(), 1);
     let narrow = PlotQuery {

@@ -5,9 +5,8 @@ use super::prelude::*;
 use super::{
     alerts,
     checksum::REPORT,
-    from_row::{
-        BOUNDARY, ENVIRONMENT, MEASURE, alert, boundary, environment, measure, start_point, time,
-    },
+    from_row::{BOUNDARY, ENVIRONMENT, alert, environment, start_point, time},
+    lookup::Names,
     sums::verify_report,
     withdrawals::STANDS,
 };
@@ -94,33 +93,35 @@ fn iteration(report: &mut Report, number: u32) -> SqlResult<&mut Results> {
 }
 
 fn read_metrics(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()> {
-    let sql = format!(
-        "SELECT m.iteration, b.name AS benchmark, m.is_ignored, m.value, m.lower, m.upper, s.bytes, {MEASURE}
+    // By numbers of columns: names would be looked for in each of thousands of rows.
+    let sql =
+        "SELECT m.iteration, b.name AS benchmark, m.is_ignored, m.value, m.lower, m.upper, s.bytes,
+                m.measure
          FROM metric m
          JOIN benchmark b ON b.id = m.benchmark
-         JOIN measure q ON q.id = m.measure
          LEFT JOIN samples s ON s.id = m.samples
          WHERE m.report = ?1
-         ORDER BY m.position"
-    );
-    let mut statement = prepare(db, &sql)?;
+         ORDER BY m.position";
+    let mut names = Names::prepare(db)?;
+    let mut statement = prepare(db, sql)?;
     let mut rows = statement.query([row])?;
     while let Some(row) = rows.next()? {
-        let results = iteration(report, row.get("iteration")?)?;
-        let name = row.get::<_, Text<_>>("benchmark")?.0;
-        if results.benchmarks.last().is_none_or(|last| last.name != name) {
-            let is_ignored = row.get("is_ignored")?;
+        let results = iteration(report, row.get(0)?)?;
+        let name = row.get_ref(1)?.as_str()?;
+        if results.benchmarks.last().is_none_or(|last| last.name.as_str() != name) {
+            let name = row.get::<_, Text<_>>(1)?.0;
+            let is_ignored = row.get(2)?;
             results.benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
         }
-        let samples = row.get::<_, Option<Numbers>>("bytes")?;
+        let samples = row.get::<_, Option<Numbers>>(6)?;
         let metric = Metric {
-            value: row.get("value")?,
-            lower_value: row.get("lower")?,
-            upper_value: row.get("upper")?,
+            value: row.get(3)?,
+            lower_value: row.get(4)?,
+            upper_value: row.get(5)?,
             samples: samples.map_or_else(Vec::new, |samples| samples.0),
         };
         if let Some(benchmark) = results.benchmarks.last_mut() {
-            benchmark.metrics.push((measure(row)?, metric));
+            benchmark.metrics.push((names.measure(row.get(7)?)?, metric));
         }
     }
     Ok(())
@@ -153,27 +154,30 @@ fn verdicts(db: &Connection, row: i64) -> SqlResult<Vec<Verdict>> {
     prepare(db, &sql)?.query_map([row], verdict)?.collect()
 }
 
+/// By numbers of columns, as metrics.
 fn verdict(row: &Row<'_>) -> SqlResult<Verdict> {
-    let change = match row.get::<_, Option<f64>>("change")? {
-        Some(relative) => {
-            let (lower, upper) = (row.get("change_lower")?, row.get("change_upper")?);
-            Some(Change { relative, lower, upper })
-        }
+    let change = match row.get::<_, Option<f64>>(6)? {
+        Some(relative) => Some(Change { relative, lower: row.get(7)?, upper: row.get(8)? }),
         None => None,
     };
+    let has_boundary: bool = row.get(13)?;
+    let boundary = || -> SqlResult<_> {
+        let (baseline, lower_limit) = (row.get(14)?, row.get(15)?);
+        Ok(Boundary { baseline, lower_limit, upper_limit: row.get(16)? })
+    };
     Ok(Verdict {
-        iteration: row.get("iteration")?,
-        benchmark: row.get::<_, Text<_>>("benchmark")?.0,
-        measure: row.get::<_, Text<_>>("slug")?.0,
-        outcome: row.get::<_, Word<_>>("outcome")?.0,
-        test: row.get::<_, Option<Word<_>>>("test")?.map(|word| word.0),
-        boundary: boundary(row)?,
-        limit: row.get::<_, Option<Word<_>>>("crossed")?.map(|word| word.0),
+        iteration: row.get(0)?,
+        benchmark: row.get::<_, Text<_>>(1)?.0,
+        measure: row.get::<_, Text<_>>(2)?.0,
+        outcome: row.get::<_, Word<_>>(3)?.0,
+        test: row.get::<_, Option<Word<_>>>(4)?.map(|word| word.0),
+        boundary: has_boundary.then(boundary).transpose()?,
+        limit: row.get::<_, Option<Word<_>>>(5)?.map(|word| word.0),
         change,
-        p: row.get("p")?,
-        smallest_visible: row.get("smallest_visible")?,
-        points: row.get::<_, u32>("points")? as usize,
-        reason: row.get("reason")?,
+        p: row.get(9)?,
+        smallest_visible: row.get(10)?,
+        points: row.get::<_, u32>(11)? as usize,
+        reason: row.get(12)?,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Series to draw: the values of some benchmarks over time, with their boundaries and alerts.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::collections::hash_map::Entry;
 
 use super::prelude::*;
 use rusqlite::CachedStatement;
@@ -10,9 +10,8 @@ use serde::{Serialize, Serializer};
 use super::{
     census::check_indexes,
     checksum::{BENCHMARK, Checksum, METRIC, Table, VERDICT},
-    past::{
-        MetricRow, SUMS, StoredReport, benchmark_name, marks, measure_of, metric_key, past_report,
-    },
+    lookup::Names,
+    past::{MetricRow, SUMS, StoredReport, marks, metric_key, past_report},
     rows::{Conditions, is_one_of, newest},
 };
 
@@ -137,7 +136,8 @@ fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
     sources.reverse();
     let mut metrics = Metrics::prepare(&view, benchmarks.as_deref(), measures.as_deref())?;
     let mut plot = Plot::default();
-    let mut index = HashMap::new();
+    let mut index = FxHashMap::default();
+    let mut names = Names::prepare(&view)?;
     for source in sources {
         let at = plot.reports.len();
         metrics.read(&source.report, at, |(benchmark, measure), point| {
@@ -148,8 +148,8 @@ fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
                     plot.series.push(PlotSeries {
                         branch: source.report.report.branch.clone(),
                         testbed: source.testbed_name.clone(),
-                        benchmark: benchmark_name(&view, benchmark)?,
-                        measure: measure_of(&view, measure)?,
+                        benchmark: names.benchmark(benchmark)?,
+                        measure: names.measure(measure)?,
                         points: Vec::new(),
                     });
                     *entry.insert(plot.series.len() - 1)

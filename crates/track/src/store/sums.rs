@@ -3,10 +3,14 @@
 
 use super::prelude::*;
 use rusqlite::types::ValueRef;
+use rustc_hash::FxHashSet;
 
-use super::checksum::{
-    ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
-    SAMPLES, TESTBED, Table, VERDICT, damage,
+use super::{
+    checksum::{
+        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
+        SAMPLES, TESTBED, Table, VERDICT, damage,
+    },
+    lookup::Lookup,
 };
 
 /// Counts and sums over the rows of one report.
@@ -72,7 +76,7 @@ impl Sums {
         on_damage: &mut dyn FnMut(DamagedPlace, rusqlite::Error) -> SqlResult<()>,
     ) -> SqlResult<Self> {
         let mut sums = Self::default();
-        let mut names = Names::default();
+        let mut names = Verified::prepare(db)?;
         let rows =
             [(METRIC, 1, Some(2)), (VERDICT, 1, Some(2)), (FAILURE, 3, None), (ALERT, 2, Some(3))];
         for (table, benchmark, measure) in rows {
@@ -87,7 +91,7 @@ impl Sums {
                 };
                 let counted = sums
                     .count(db, table, row)
-                    .and_then(|()| names.verify(db, place.benchmark, place.measure));
+                    .and_then(|()| names.verify(place.benchmark, place.measure));
                 if let Err(error) = counted {
                     on_damage(place, error)?;
                 }
@@ -162,27 +166,31 @@ fn integer(row: &Row<'_>, column: usize) -> SqlResult<Option<i64>> {
     Ok(row.get_ref(column)?.as_i64().ok())
 }
 
-/// Names that were verified. Rows come in the order of their benchmarks, and measures are few.
-#[derive(Default)]
-struct Names {
-    benchmark: Option<i64>,
-    measures: Vec<i64>,
+/// Names that were verified. Most stand in a metric and in a verdict.
+struct Verified<'c> {
+    benchmarks: Lookup<'c>,
+    measures: Lookup<'c>,
+    known_benchmarks: FxHashSet<i64>,
+    /// They are few.
+    known_measures: Vec<i64>,
 }
 
-impl Names {
-    fn verify(
-        &mut self,
-        db: &Connection,
-        benchmark: Option<i64>,
-        measure: Option<i64>,
-    ) -> SqlResult<()> {
-        if let Some(row) = benchmark.filter(|_| benchmark != self.benchmark) {
-            BENCHMARK.verify_row(db, row)?;
-            self.benchmark = benchmark;
+impl<'c> Verified<'c> {
+    fn prepare(db: &'c Connection) -> SqlResult<Self> {
+        let (benchmarks, measures) =
+            (Lookup::prepare(db, BENCHMARK)?, Lookup::prepare(db, MEASURE)?);
+        let (known_benchmarks, known_measures) = (FxHashSet::default(), Vec::new());
+        Ok(Self { benchmarks, measures, known_benchmarks, known_measures })
+    }
+
+    fn verify(&mut self, benchmark: Option<i64>, measure: Option<i64>) -> SqlResult<()> {
+        if let Some(row) = benchmark.filter(|row| !self.known_benchmarks.contains(row)) {
+            self.benchmarks.verify(row)?;
+            self.known_benchmarks.insert(row);
         }
-        if let Some(row) = measure.filter(|row| !self.measures.contains(row)) {
-            MEASURE.verify_row(db, row)?;
-            self.measures.push(row);
+        if let Some(row) = measure.filter(|row| !self.known_measures.contains(row)) {
+            self.measures.verify(row)?;
+            self.known_measures.push(row);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::support::*;
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 #[test]
@@ -87,4 +88,53 @@ fn a_silenced_series_stays_silenced() {
         let expected: HashSet<_> = is_silenced.then(|| series.clone()).into_iter().collect();
         assert_eq!(silenced, expected, "{status}");
     }
+}
+
+#[test]
+fn a_branch_that_begins_anew_settles_what_was_before() {
+    let mut temporary = temporary();
+    let head = |epoch, second| Report { epoch, ..with_alert(report("feature", second, 1.0)) };
+    let reports =
+        [head(0, 1), head(0, 2), head(0, 3), head(1, 4), with_alert(report("main", 5, 1.0))];
+    temporary.insert(&reports[..3]);
+    let feature = branch("feature");
+    let settle = |temporary: &mut Temporary| {
+        temporary.store.settle_replaced_heads(&project(), &feature).expect("settled")
+    };
+    assert_eq!(settle(&mut temporary), 0, "there is one head");
+    temporary.settle(&reports[1], AlertStatus::Silenced);
+    temporary.insert(&reports[3..]);
+    assert_eq!(settle(&mut temporary), 2);
+    assert_eq!(settle(&mut temporary), 0, "once is enough");
+    let status = |report| temporary.read(report).alerts[0].status;
+    assert_eq!(
+        reports.each_ref().map(status),
+        [
+            AlertStatus::Dismissed,
+            AlertStatus::Silenced,
+            AlertStatus::Dismissed,
+            AlertStatus::Active,
+            AlertStatus::Active,
+        ]
+    );
+    let silenced = temporary.store.silenced(&project(), &[feature], &testbed()).expect("read");
+    assert_eq!(silenced.len(), 1, "what a person silenced stays so on the new head");
+}
+
+#[test]
+fn a_clock_that_went_back_does_not_undo_a_change() {
+    let mut temporary = temporary();
+    let report = with_alert(report("main", 1, 1.0));
+    temporary.store.insert(&report).expect("stored");
+    let ahead = AlertChange {
+        uuid: Uuid::now_v7(),
+        alert: report.alerts[0].uuid,
+        time: OffsetDateTime::now_utc() + Duration::days(300),
+        status: AlertStatus::Dismissed,
+        reason: None,
+    };
+    temporary.store.take(Document::AlertChange(ahead.clone())).expect("taken");
+    let changed = temporary.settle(&report, AlertStatus::Active);
+    assert!(changed.time > ahead.time, "{changed:?}");
+    assert_eq!(temporary.read(&report).alerts[0].status, AlertStatus::Active);
 }

@@ -99,7 +99,7 @@ fn create(args: &CreateArgs, quiet: bool) -> anyhow::Result<()> {
         && registry.project(name)?.is_none()
     {
         let name = ProjectName::new(name.clone())?;
-        let new = NewProject { name, slug: None, url: None, visibility: Visibility::Internal };
+        let new = NewProject { name, slug: None, url: None, visibility: Visibility::default() };
         let project = registry.create_project(&new, now)?;
         if !quiet {
             message!("made the internal project {}", project.slug.as_str());

@@ -17,7 +17,7 @@ pub(super) struct Shape {
 const APART_S: i64 = 12 * 3600;
 
 /// When the first report was measured: 2025-06-01.
-const FIRST_S: i64 = 1_748_736_000;
+pub(super) const FIRST_S: i64 = 1_748_736_000;
 
 impl Shape {
     pub(super) fn divided(self, by: u32) -> Self {
@@ -26,17 +26,10 @@ impl Shape {
 
     /// The report of that number, from 0: its UUID and its line.
     fn report(&self, number: u32, has_verdicts: bool) -> (String, String) {
-        let seed = u64::from(number) << 32 | u64::from(self.benchmarks);
-        let mut random = Random::new(seed);
         let uuid = format!("{:08x}-{number:04x}-7000-8000-000000000000", self.benchmarks);
         let (mut benchmarks, mut verdicts) = (Vec::new(), Vec::new());
-        for index in 0..self.benchmarks {
-            let name = format!("group_{:02}::benchmark_{index:04}", index % 50);
-            let level = 100.0 * f64::from(1 + index % 97);
-            // One in a hundred has changed its level within the last month.
-            let is_slower = index % 100 == 7 && number + 40 >= self.reports;
-            let level = if is_slower { level * 1.2 } else { level };
-            let value = level * (1.0 + 0.01 * (random.unit() - 0.5));
+        for (index, (name, value)) in (0..).zip(self.values(number)) {
+            let level = self.level(number, index);
             let metric =
                 json!({ "value": value, "lower_value": value * 0.99, "upper_value": value * 1.01 });
             benchmarks.push(json!({ "name": name, "metrics": [[measure(), metric]] }));
@@ -58,6 +51,22 @@ impl Shape {
             "iterations": [{ "benchmarks": benchmarks }], "verdicts": verdicts, "alerts": [],
         }});
         (uuid, document.to_string())
+    }
+
+    /// Benchmarks of the report of that number, with their values.
+    pub(super) fn values(self, number: u32) -> impl Iterator<Item = (String, f64)> {
+        let mut random = Random::new(u64::from(number) << 32 | u64::from(self.benchmarks));
+        (0..self.benchmarks).map(move |index| {
+            let name = format!("group_{:02}::benchmark_{index:04}", index % 50);
+            (name, self.level(number, index) * (1.0 + 0.01 * (random.unit() - 0.5)))
+        })
+    }
+
+    fn level(self, number: u32, index: u32) -> f64 {
+        let level = 100.0 * f64::from(1 + index % 97);
+        // One in a hundred has changed its level within the last month.
+        let is_slower = index % 100 == 7 && number + 40 >= self.reports;
+        if is_slower { level * 1.2 } else { level }
     }
 
     /// A report behind the history, which nobody has judged yet.
@@ -86,7 +95,7 @@ pub(super) fn history(shapes: &[Shape], to: &mut dyn Write) -> io::Result<u64> {
 }
 
 /// Seconds since 1970 as documents have them.
-fn time(seconds: i64) -> String {
+pub(super) fn time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = date(days);
     let (hour, minute) = (second / 3600, second % 3600 / 60);

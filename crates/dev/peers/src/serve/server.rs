@@ -1,9 +1,9 @@
-//! `wingbeat serve` as a process, and questions to it.
+//! A server as a process, and questions to it.
 
 use std::{
     fs,
     io::{self, BufWriter, Write},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -47,27 +47,39 @@ pub(super) fn import(
     metrics.context("cannot write the history")
 }
 
+/// A port of loopback that nobody uses.
+pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
+    let free = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
+    free.local_addr().context("the port has no address")
+}
+
 impl Server {
-    pub(super) fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
-        let free = TcpListener::bind("127.0.0.1:0").context("no port is free")?;
-        let address = free.local_addr().context("the port has no address")?;
-        drop(free);
-        let process = Command::new(program)
-            .args(["serve", "--allow-anonymous-runs", "--listen", &address.to_string(), "--data"])
-            .arg(data)
-            .env("WINGBEAT_LOG", "warn")
-            .stdout(Stdio::null())
-            .spawn()
-            .context("cannot start wingbeat serve")?;
+    /// `wingbeat serve` with the data of a folder.
+    pub(super) fn wingbeat(program: &Path, data: &Path) -> anyhow::Result<Self> {
+        let address = free_address()?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--allow-anonymous-runs", "--listen", &address.to_string()]);
+        command.arg("--data").arg(data).env("WINGBEAT_LOG", "warn").stdout(Stdio::null());
+        Self::start("wingbeat serve", command, address, "/healthz")
+    }
+
+    /// A server that answers at this path once it is there.
+    pub(super) fn start(
+        name: &str,
+        mut command: Command,
+        address: SocketAddr,
+        path: &str,
+    ) -> anyhow::Result<Self> {
+        let process = command.spawn().with_context(|| format!("cannot start {name}"))?;
         let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build();
         let mut server =
             Self { process, root: format!("http://{address}"), agent: agent.new_agent() };
         let begin = Instant::now();
-        while server.get("/healthz").is_err() {
+        while server.get(path).is_err() {
             if let Some(status) = server.process.try_wait().context("cannot wait for it")? {
-                bail!("wingbeat serve ended: {status}");
+                bail!("{name} ended: {status}");
             }
-            ensure!(begin.elapsed() < PATIENCE, "wingbeat serve gives no answer");
+            ensure!(begin.elapsed() < PATIENCE, "{name} gives no answer");
             thread::sleep(Duration::from_millis(50));
         }
         server.wait_until_idle()?;
@@ -81,7 +93,7 @@ impl Server {
 
     pub(super) fn post(&self, path: &str, body: &str) -> anyhow::Result<String> {
         let url = format!("{}{path}", self.root);
-        let request = self.agent.post(&url).header("content-type", "application/x-ndjson");
+        let request = self.agent.post(&url).header("content-type", "application/json");
         read(&url, request.send(body))
     }
 

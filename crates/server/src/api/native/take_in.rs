@@ -179,7 +179,10 @@ async fn store(
     let store = move |databases: &mut Databases| {
         // The row comes first: a row without a report is nothing, a report without a row would be unseen.
         databases.registry.add_report(report.uuid, row, user, now)?;
+        let (of_project, of_branch) = (report.project.clone(), report.branch.clone());
         let outcome = take(databases, Document::Report(Box::new(report)))?;
+        // A report of a former head may come after one of a later.
+        databases.results.settle_replaced_heads(&of_project, &of_branch)?;
         databases.registry.clear_start(branch)?;
         Ok::<_, ApiError>(outcome)
     };

@@ -67,7 +67,8 @@ pub(in crate::api) async fn named(
     let slug = slug?;
     let name = ProjectName::new(name).or_else(|_| ProjectName::new(slug.as_str()));
     let name = name.map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let new = NewProject { name, slug: Some(slug), url: None, visibility: Visibility::Public };
+    let visibility = visibility_of_new(caller);
+    let new = NewProject { name, slug: Some(slug), url: None, visibility };
     let make = move |databases: &mut Databases| {
         // Another run may have made it meanwhile.
         let known = databases.registry.project(&id)?;
@@ -77,6 +78,15 @@ pub(in crate::api) async fn named(
         }
     };
     app.storage.write(make).await
+}
+
+/// Who may read a project that a run makes. One who sent results without a key could not read them if they were
+/// not for everybody, nor send more.
+fn visibility_of_new(caller: &Caller) -> Visibility {
+    match caller {
+        Caller::Anonymous => Visibility::Public,
+        Caller::User { .. } | Caller::ProjectKey { .. } => Visibility::default(),
+    }
 }
 
 fn check(caller: &Caller, project: &Project, allows_anonymous: bool) -> Result<(), ApiError> {

@@ -127,7 +127,7 @@ impl View<'_> {
                 lower_value: metric.lower_value,
                 upper_value: metric.upper_value,
             },
-            threshold: judges.at(self, &measure, row.created),
+            threshold: judges.at(self.project.uuid, &measure, row.created),
             boundary: its_boundary.map(boundary),
             alert: alert.map(|alert| perf_alert(&row, alert)),
         }))
@@ -166,7 +166,7 @@ impl View<'_> {
                             lower_value: metric.lower_value,
                             upper_value: metric.upper_value,
                         },
-                        threshold: judges.at(self, &measure, row.created),
+                        threshold: judges.at(self.project.uuid, &measure, row.created),
                         boundary: its_boundary.map(boundary),
                     });
                 }

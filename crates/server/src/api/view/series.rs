@@ -5,17 +5,14 @@ use std::collections::HashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{AlertStatus, BenchmarkName, Limit, Slug},
+    model::{AlertStatus, BenchmarkName, BranchName, Limit, Slug, TestbedName},
     store::{AlertFilter, Plot, PlotPoint, PlotQuery, PlotSeries, ReportFilter, StoredAlert},
 };
 
-use super::{
-    Judges, View, branch::version, branch_name, damaged, report::perf_alert, testbed_name,
-};
+use super::{Judges, View, answer::PerfAnswer, branch_name, damaged, testbed_name};
 use crate::{
     ApiError,
-    api::shapes::{JsonBoundary, JsonMetric, JsonPerfMetric, JsonPerfMetrics},
-    registry::{MetricUuids, ReportRow, Thing},
+    registry::{Kind, MetricUuids, ReportRow, Thing},
 };
 
 /// What the client's server answers at most.
@@ -32,10 +29,10 @@ pub(in crate::api) struct Wanted {
 }
 
 /// A report of the series, as the registry has it.
-struct Source {
-    row: ReportRow,
-    metrics: MetricUuids,
-    end_time: OffsetDateTime,
+pub(super) struct Source {
+    pub(super) row: ReportRow,
+    pub(super) metrics: MetricUuids,
+    pub(super) end_time: OffsetDateTime,
 }
 
 impl View<'_> {
@@ -65,21 +62,30 @@ impl View<'_> {
         if is_empty { Ok(Plot::default()) } else { Ok(self.databases.results.plot(&query)?) }
     }
 
-    /// The series, in the order in which they were asked for.
-    pub(in crate::api) fn series(&self, wanted: &Wanted) -> Result<Vec<JsonPerfMetrics>, ApiError> {
-        let plot = self.plot(wanted)?;
-        let sources = self.sources(&plot)?;
-        let mut series: HashMap<_, Vec<&PlotSeries>> = HashMap::new();
-        for one in &plot.series {
-            let key = (
-                one.branch.as_str(),
-                one.testbed.as_str(),
-                one.benchmark.as_str(),
-                one.measure.slug.as_str(),
-            );
-            series.entry(key).or_default().push(one);
+    /// The same plot under the names that things have now.
+    pub(in crate::api) fn with_present_names(&self, mut plot: Plot) -> Result<Plot, ApiError> {
+        let name = |kind, stored: &str| Ok::<_, ApiError>(self.named(kind, stored)?.name.clone());
+        for series in &mut plot.series {
+            let branch = name(Kind::Branch, series.branch.as_str())?;
+            let testbed = name(Kind::Testbed, series.testbed.as_str())?;
+            let benchmark = name(Kind::Benchmark, series.benchmark.as_str())?;
+            series.branch = BranchName::new(branch).map_err(damaged)?;
+            series.testbed = TestbedName::new(testbed).map_err(damaged)?;
+            series.benchmark = BenchmarkName::new(benchmark).map_err(damaged)?;
+            series.measure.name = name(Kind::Measure, series.measure.slug.as_str())?.into();
         }
-        let mut answer = Vec::new();
+        Ok(plot)
+    }
+
+    /// The series, in the order in which they were asked for.
+    pub(in crate::api) fn series(&self, wanted: &Wanted) -> Result<PerfAnswer, ApiError> {
+        let plot = self.plot(wanted)?;
+        let mut found: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, one) in plot.series.iter().enumerate() {
+            found.entry(names_of(one)).or_default().push(at);
+        }
+        let sources = self.sources(wanted, &plot)?;
+        let mut answer = PerfAnswer::new(self, wanted, plot, sources);
         for branch in &wanted.branches {
             let numbers = self
                 .databases
@@ -88,43 +94,19 @@ impl View<'_> {
             let branch_json = self.branch(branch)?;
             for testbed in &wanted.testbeds {
                 let judges = Judges::of(self, branch, testbed)?;
-                let alerts = self.alerts_by_metric(branch, testbed, &plot)?;
+                let alerts = self.alerts_by_metric(branch, testbed, answer.plot())?;
+                let place = (branch_json.clone(), self.testbed(testbed));
+                answer.begin(place, &branch.stored, &numbers, judges, alerts)?;
                 for benchmark in &wanted.benchmarks {
                     for measure in &wanted.measures {
                         if answer.len() == PERMUTATIONS_MAX {
                             return Ok(answer);
                         }
-                        let key: (&str, &str, &str, &str) =
-                            (&branch.stored, &testbed.stored, &benchmark.stored, &measure.stored);
-                        let found = series.get(&key).into_iter().flatten();
-                        let mut metrics = Vec::new();
-                        for point in found.flat_map(|series| &series.points) {
-                            let Some(source) = &sources[point.report] else { continue };
-                            let report = &plot.reports[point.report];
-                            if wanted.until.is_some_and(|until| report.start_time > until) {
-                                continue;
-                            }
-                            let number = numbers.get(&report.uuid).copied().unwrap_or_default();
-                            let alert = alerts.get(&(report.uuid, point.position));
-                            metrics.push(JsonPerfMetric {
-                                report: report.uuid,
-                                iteration: point.iteration,
-                                start_time: report.start_time,
-                                end_time: source.end_time,
-                                version: version(number, report.hash.as_deref()),
-                                metric: metric(&source.metrics, point),
-                                threshold: judges.at(self, measure, source.row.created),
-                                boundary: point_boundary(point),
-                                alert: alert.map(|alert| perf_alert(&source.row, alert)),
-                            });
-                        }
-                        answer.push(JsonPerfMetrics {
-                            branch: branch_json.clone(),
-                            testbed: self.testbed(testbed),
-                            benchmark: self.benchmark(benchmark),
-                            measure: self.measure(measure),
-                            metrics,
-                        });
+                        let names = [branch, testbed, benchmark, measure];
+                        let parts = found.get(&names.map(|thing| thing.stored.clone()));
+                        let (benchmark, json) = (self.benchmark(benchmark), self.measure(measure));
+                        let parts = parts.cloned().unwrap_or_default();
+                        answer.add(benchmark, json, measure.clone(), parts);
                     }
                 }
             }
@@ -132,12 +114,17 @@ impl View<'_> {
         Ok(answer)
     }
 
-    /// The rows of the reports of a plot. One without a row came by another way, and has no metrics here.
-    fn sources(&self, plot: &Plot) -> Result<Vec<Option<Source>>, ApiError> {
+    /// The rows of the reports of a plot. One without a row came by another way, and has no metrics here, as one
+    /// that is too late.
+    fn sources(&self, wanted: &Wanted, plot: &Plot) -> Result<Vec<Option<Source>>, ApiError> {
         let ends = self.databases.results.end_times(&self.project.stored)?;
         let mut sources = Vec::with_capacity(plot.reports.len());
         for report in &plot.reports {
-            let row = self.databases.registry.report(report.uuid)?;
+            let is_late = wanted.until.is_some_and(|until| report.start_time > until);
+            let row = match is_late {
+                true => None,
+                false => self.databases.registry.report(report.uuid)?,
+            };
             let end_time = ends.get(&report.uuid).copied().unwrap_or(report.start_time);
             sources.push(row.map(|row| Source { metrics: MetricUuids::of(&row), row, end_time }));
         }
@@ -167,17 +154,8 @@ impl View<'_> {
     }
 }
 
-fn metric(uuids: &MetricUuids, point: &PlotPoint) -> JsonMetric {
-    JsonMetric {
-        uuid: uuids.at(point.position),
-        value: point.value,
-        lower_value: point.lower,
-        upper_value: point.upper,
-    }
-}
-
-fn point_boundary(point: &PlotPoint) -> Option<JsonBoundary> {
-    let PlotPoint { baseline, lower_limit, upper_limit, .. } = *point;
-    let is_there = baseline.or(lower_limit).or(upper_limit).is_some();
-    is_there.then_some(JsonBoundary { baseline, lower_limit, upper_limit })
+/// What a series is called in the results.
+fn names_of(series: &PlotSeries) -> [String; 4] {
+    let PlotSeries { branch, testbed, benchmark, measure, .. } = series;
+    [branch.to_string(), testbed.to_string(), benchmark.to_string(), measure.slug.to_string()]
 }

@@ -33,7 +33,7 @@ impl Judges {
     /// The threshold of a measure with the model that was in force at a time, if the client knows its test.
     pub(in crate::api) fn at(
         &self,
-        view: &View<'_>,
+        project: Uuid,
         measure: &Thing,
         time: OffsetDateTime,
     ) -> Option<JsonThresholdModel> {
@@ -41,7 +41,7 @@ impl Judges {
         let model = threshold.model_at(time).filter(|model| is_known(model))?;
         Some(JsonThresholdModel {
             uuid: threshold.uuid,
-            project: view.project.uuid,
+            project,
             model: json(model),
             created: threshold.created,
         })

@@ -7,7 +7,7 @@ use wingbeat_stats::{
 };
 
 use super::{
-    Case, Settings,
+    Case, Settings, in_threads,
     others::{Neighbours, Others},
     run::{self, NewestRun},
 };
@@ -43,7 +43,7 @@ pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence
         let pieces = case.pieces.before(1)?;
         Usual::of(&pieces, case.pieces.least)
     };
-    let usual: Vec<Option<Usual>> = cases.iter().map(usual).collect();
+    let usual: Vec<Option<Usual>> = in_threads(cases, &|part| part.iter().map(usual).collect());
     let firsts = || {
         let all = cases.iter().zip(&usual).filter(|(case, _)| case.is_first);
         all.filter_map(|(_, usual)| usual.as_ref())
@@ -51,10 +51,10 @@ pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence
     let share_of_level = |usual: &Usual| (usual.spread / usual.level, usual.errors.len());
     let expected = Expected::from_shares(firsts().map(share_of_level));
     // Each by itself at first, then as one of the others.
-    let alone: Vec<Option<Noise>> = usual
-        .iter()
-        .map(|usual| Some(Noise::of(usual.as_ref()?, &Kinds::default(), expected.as_ref())))
-        .collect();
+    let noise = |usual: &Option<Usual>| {
+        Some(Noise::of(usual.as_ref()?, &Kinds::default(), expected.as_ref()))
+    };
+    let alone: Vec<Option<Noise>> = in_threads(&usual, &|part| part.iter().map(noise).collect());
     let own: Vec<Option<Kinds>> = alone.iter().map(|noise| Some(noise.as_ref()?.kinds())).collect();
     let kinds = cases.iter().zip(&own).filter(|(case, _)| case.is_first);
     let kinds: Vec<&Kinds> = kinds.filter_map(|(_, kinds)| kinds.as_ref()).collect();
@@ -65,15 +65,13 @@ pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence
             .map(|usual| Neighbours::of(&usual.errors))
             .fold(Neighbours::default(), Neighbours::and),
     };
-    let mut evidence = Vec::with_capacity(cases.len());
-    for (((case, usual), own), alone) in cases.iter().zip(usual).zip(&own).zip(alone) {
-        let known = usual.zip(own.as_ref()).zip(alone);
-        evidence.push(known.map(|((usual, own), alone)| {
-            let noise = if others.common.count() < 2 { alone } else { others.noise(&usual, own) };
-            of_one(case, usual, &noise, own, &others, share)
-        }));
-    }
-    evidence
+    let places: Vec<usize> = (0..cases.len()).collect();
+    let one = |&at: &usize| {
+        let (usual, own, alone) = (usual[at].clone()?, own[at].as_ref()?, alone[at].as_ref()?);
+        let shared = (others.common.count() >= 2).then(|| others.noise(&usual, own));
+        Some(of_one(&cases[at], usual, shared.as_ref().unwrap_or(alone), own, &others, share))
+    };
+    in_threads(&places, &|part| part.iter().map(one).collect())
 }
 
 fn of_one(
