@@ -44,6 +44,9 @@ enum Task {
         /// Write what came into the document, and draw its pictures
         #[arg(long)]
         update: bool,
+        /// Only from this chapter on, after the steps before the first
+        #[arg(long, value_name = "CHAPTER", default_value_t = 0)]
+        from: usize,
     },
     /// Benchmark wingbeat itself and compare with its history; 1 if something exact became worse
     Track(track::TrackArgs),
@@ -67,7 +70,7 @@ fn main() -> ExitCode {
         Task::DemoServe(args) => demo_serve::run(&args),
         Task::Peers { arguments } => peers(&arguments),
         Task::Aarch64 => aarch64::run(),
-        Task::Walkthrough { update } => walkthrough::run(update),
+        Task::Walkthrough { update, from } => walkthrough::run(update, from),
         Task::Track(args) => track::run(&args),
         Task::Dist => dist::run(),
         Task::Docs => docs::run(),

@@ -36,15 +36,18 @@ const PROCPS: Tool = Tool { name: "pkill", package: "procps", purpose: "docs/zer
 /// What a reader with patience has, and a test in CI.
 const LIMIT: Duration = Duration::from_mins(10);
 
-/// Runs the document in a scratch clone. With `update`, its output and pictures are then what came.
-pub(crate) fn run(update: bool) -> anyhow::Result<ExitCode> {
+/// Runs the document in a scratch clone, from a chapter on. With `update`, its output and pictures are then what
+/// came.
+pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
     if Rights::now() == Rights::None {
         bail!("the walkthrough loads eBPF programs and there is no sudo: run this as root");
     }
     let root = repository();
     let text = fs::read_to_string(root.join(DOCUMENT))
         .with_context(|| format!("cannot read {DOCUMENT}"))?;
-    let steps = document::steps(&text).with_context(|| format!("{DOCUMENT} is not understood"))?;
+    let mut steps =
+        document::steps(&text).with_context(|| format!("{DOCUMENT} is not understood"))?;
+    steps.retain(|step| step.chapter == 0 || step.chapter >= from);
 
     let mut before = Steps::default();
     before.time("cargo xtask setup", |_| setup::run().and_then(|()| setup::programs(&[PROCPS])))?;
@@ -67,11 +70,11 @@ pub(crate) fn run(update: bool) -> anyhow::Result<ExitCode> {
         bail!("that is more than the {} s that it may take", LIMIT.as_secs());
     }
     if update {
-        fs::write(
-            root.join(DOCUMENT),
-            with_conditions(&document::updated(&text, &steps, &outputs))?,
-        )
-        .with_context(|| format!("cannot write {DOCUMENT}"))?;
+        let updated = document::updated(&text, &steps, &outputs);
+        // The conditions are those of the whole document.
+        let updated = if from == 0 { with_conditions(&updated)? } else { updated };
+        fs::write(root.join(DOCUMENT), updated)
+            .with_context(|| format!("cannot write {DOCUMENT}"))?;
         for (step, output) in steps.iter().zip(&outputs) {
             draw(step, output, &clone, &root)?;
         }

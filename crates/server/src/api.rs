@@ -4,7 +4,7 @@
 
 mod accounts;
 mod alerts;
-mod names;
+pub(crate) mod names;
 mod native;
 mod perf;
 mod plots;

@@ -23,7 +23,9 @@ pub(crate) mod failure;
 mod keys;
 mod layout;
 mod links;
+mod names;
 mod parts;
+mod pins;
 mod plot;
 mod projects;
 mod report;
@@ -34,6 +36,7 @@ mod spark;
 mod things;
 mod thresholds;
 mod visit;
+mod withdraw;
 
 use axum::{
     handler::Handler,
@@ -66,6 +69,8 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!(""), series::show);
     read(&mut routes, both!("/plot"), plot::show);
     read(&mut routes, both!("/embed"), plot::embed);
+    read(&mut routes, both!("/plots"), pins::list);
+    read(&mut routes, both!("/plots/{plot}"), pins::open);
     read(&mut routes, both!("/badge.svg"), badge::show);
     read(&mut routes, both!("/reports"), reports::list);
     read(&mut routes, both!("/reports/{report}"), report::show);
@@ -100,6 +105,9 @@ pub fn routes() -> Vec<Route> {
         |page: MethodRouter<App>| move |path| Route::page(Method::GET, path, manage, page.clone());
     routes.extend(both!("/settings").map(managed(get(settings::show))));
     routes.extend(both!("/keys").map(managed(get(keys::list))));
+    write(&mut routes, both!("/reports/{report}/withdraw"), manage, withdraw::withdraw);
+    write(&mut routes, both!("/plots"), manage, pins::create);
+    write(&mut routes, both!("/plots/{plot}/remove"), manage, pins::remove);
     write(&mut routes, both!("/settings"), manage, settings::save);
     write(&mut routes, both!("/keys"), manage, keys::create);
     write(&mut routes, both!("/keys/{key}/revoke"), manage, keys::revoke);

@@ -10,6 +10,7 @@ mod keys;
 mod migrations;
 mod plots;
 mod projects;
+mod renamed;
 mod reports;
 mod series;
 mod sessions;

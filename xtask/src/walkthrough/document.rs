@@ -33,6 +33,8 @@ const CUT: &str = "[…]";
 /// One block of commands.
 #[derive(Debug, Default)]
 pub(super) struct Step {
+    /// Number of the chapter; 0 before the first.
+    pub(super) chapter: usize,
     /// Line of the first command, from 1.
     pub(super) line: usize,
     /// The commands in order; at least one.
@@ -86,9 +88,11 @@ pub(super) fn steps(text: &str) -> anyhow::Result<Vec<Step>> {
     let lines: Vec<_> = text.lines().collect();
     let mut steps = Vec::new();
     let mut directives: Vec<(usize, &str)> = Vec::new();
-    let mut index = 0;
+    let (mut index, mut chapter) = (0, 0);
     while let Some(&line) = lines.get(index) {
         index += 1;
+        let number = line.strip_prefix("## ").and_then(|title| title.split_once(". "));
+        chapter = number.and_then(|(number, _)| number.parse().ok()).unwrap_or(chapter);
         if line == "<!-- step" {
             let length = until(&lines[index..], "-->").with_context(|| at(index))?;
             directives.extend((index..).zip(&lines[index..]).take(length).map(|(n, l)| (n, *l)));
@@ -97,6 +101,7 @@ pub(super) fn steps(text: &str) -> anyhow::Result<Vec<Step>> {
             let length = until(&lines[index..], "```").with_context(|| at(index))?;
             if language == "console" {
                 let mut step = block(&lines, index..index + length)?;
+                step.chapter = chapter;
                 for (number, directive) in directives.drain(..) {
                     step.take(directive).with_context(|| at(number + 1))?;
                 }
@@ -262,6 +267,8 @@ mod tests {
     use wingbeat_steps::command::repository;
 
     const DOCUMENT: &str = "\
+## 2. Chapter
+
 Text.
 
 <!-- step
@@ -286,7 +293,7 @@ $ no command
     fn steps_are_taken_from_the_document() {
         let steps = steps(DOCUMENT).expect("a document");
         let [step] = steps.as_slice() else { panic!("{steps:?}") };
-        assert_eq!(step.line, 10);
+        assert_eq!((step.chapter, step.line), (2, 12));
         assert_eq!(step.commands, ["first", "second \\\n    and more"]);
         let faults = |text| step.checks.iter().map(|check| check.fault(text)).collect::<Vec<_>>();
         assert_eq!(faults("abba"), [None, None]);

@@ -104,7 +104,7 @@ pub(super) fn refusal(kind: Kind, name: &str, conflict: Conflict) -> ApiError {
 }
 
 /// Checks a new name by the rules for names of its kind.
-pub(super) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
+pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
     let checked: Result<(), InvalidName> = match kind {
         Kind::Branch => BranchName::new(name).map(drop),
         Kind::Testbed => TestbedName::new(name).map(drop),

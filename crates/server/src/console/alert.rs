@@ -15,11 +15,11 @@ use super::{
     assets::Asset,
     layout::{Page, Tab},
     links::Params,
-    parts::{Tone, commit, moment, name, percent},
+    parts::{Tone, commit, moment, percent},
     plot::figures,
     visit::Visit,
 };
-use crate::{ApiError, access::Right};
+use crate::{ApiError, access::Right, registry::Kind};
 
 /// Reports around the alert that are drawn.
 const REPORTS_MAX: usize = 120;
@@ -40,9 +40,10 @@ pub(super) async fn show(
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
     let found = find(&visit, uuid).await?;
     let stored = &found.alert;
-    let title = format!("{} {}", stored.alert.benchmark, stored.measure.name);
+    let benchmark = visit.names.shown(Kind::Benchmark, stored.alert.benchmark.as_str());
+    let title = format!("{benchmark} {}", visit.names.measure(&stored.measure));
     let content = html! {
-        h1 { (headline(stored)) }
+        h1 { (headline(&visit, stored)) }
         @if !found.reason.is_empty() { p { (found.reason) } }
         (facts(&visit, &found))
         (settling(&visit, stored))
@@ -62,6 +63,7 @@ fn absent() -> ApiError {
 
 /// The alert of that UUID, if it is one of the project's.
 pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
+    let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
         let results = &databases.results;
         let of_project =
@@ -93,19 +95,21 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
             reports_max: REPORTS_MAX,
             ..PlotQuery::of(project.stored.clone())
         };
-        let chart = Chart::new(project.name.clone(), &results.plot(&query)?);
+        let mut plot = results.plot(&query)?;
+        names.put_into(&mut plot);
+        let chart = Chart::new(project.name.clone(), &plot);
         let reason = reason.unwrap_or_default();
         Ok(Found { alert, reason, others, before, chart })
     });
     read.await
 }
 
-fn headline(stored: &StoredAlert) -> Markup {
+fn headline(visit: &Visit, stored: &StoredAlert) -> Markup {
     let StoredAlert { alert, measure, value, .. } = stored;
     let scale = measure.scale(*value, limit(stored));
     let change = change(stored);
     html! {
-        (name(alert.benchmark.as_str())) ": " (measure.name) " is " (scale.with_unit(*value))
+        (visit.benchmark(&alert.benchmark)) ": " (visit.names.measure(measure)) " is " (scale.with_unit(*value))
         @if let Some(limit) = limit(stored) {
             ", " (side(alert.limit)) " " (scale.with_unit(limit))
         }
@@ -132,8 +136,8 @@ fn facts(visit: &Visit, found: &Found) -> Markup {
             div { dt { "Report" } dd {
                 a href={ (visit.at("reports/")) (stored.report) } { (moment(stored.start_time)) }
             } }
-            div { dt { "Branch" } dd { (name(stored.branch.as_str())) } }
-            div { dt { "Testbed" } dd { (name(stored.testbed.as_str())) } }
+            div { dt { "Branch" } dd { (visit.branch(&stored.branch)) } }
+            div { dt { "Testbed" } dd { (visit.testbed(&stored.testbed)) } }
             div { dt { "Commits" } dd { (commits(visit, stored, before.as_ref())) } }
             @if let Some(before) = before {
                 div { dt { "Compare" } dd {

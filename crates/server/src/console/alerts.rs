@@ -13,7 +13,7 @@ use wingbeat_track::{
 use super::{
     layout::{Page, Tab},
     links::Params,
-    parts::{Part, Tone, commit, day, moment, name, percent, select},
+    parts::{Part, Tone, commit, day, moment, percent, select},
     visit::Visit,
 };
 use crate::{ApiError, access::Right, storage::StorageError};
@@ -49,7 +49,7 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
     let part = Part::of(&params, alerts.len(), ROWS);
     let content = html! {
         h1 { "Alerts" }
-        (filter(&path, &params, &known))
+        (filter(&visit, &path, &params, &known))
         @if alerts.is_empty() {
             p { @if params.get("status").is_none() {
                 "No alert is active. "
@@ -72,14 +72,13 @@ fn status(word: &str) -> Option<AlertStatus> {
     }
 }
 
-fn filter(path: &str, params: &Params, known: &Known) -> Markup {
+fn filter(visit: &Visit, path: &str, params: &Params, known: &Known) -> Markup {
     let chosen = params.get("status").unwrap_or("active");
     let statuses = STATUSES.into_iter().chain([("all", "all")]);
     html! {
         form class="filter" method="get" action=(path) role="search" {
             (select("Status", "status", None, statuses, Some(chosen)))
-            (select("Branch", "branch", Some("all"),
-                known.branches.iter().map(|it| (it.as_str(), it.as_str())), params.get("branch")))
+            (visit.select_branch(known, Some("all"), params.get("branch")))
             button { "Show" }
         }
     }
@@ -96,8 +95,8 @@ fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
                 header {
                     h2 {
                         a href={ (visit.at("reports/")) (first.report) } { (moment(first.start_time)) } " "
-                        (name(first.branch.as_str())) " " (commit(first.hash.as_deref(), forge))
-                        " " span class="quiet" { (name(first.testbed.as_str())) }
+                        (visit.branch(&first.branch)) " " (commit(first.hash.as_deref(), forge))
+                        " " span class="quiet" { (visit.testbed(&first.testbed)) }
                     }
                     @if visit.may(Right::Write) && active > 1 {
                         form method="post" action=(path) {
@@ -134,9 +133,9 @@ fn line(visit: &Visit, stored: &StoredAlert) -> Markup {
     html! {
         tr {
             th scope="row" {
-                a href={ (visit.at("alerts/")) (alert.uuid) } { (name(alert.benchmark.as_str())) }
+                a href={ (visit.at("alerts/")) (alert.uuid) } { (visit.benchmark(&alert.benchmark)) }
             }
-            td { (name(&measure.name)) }
+            td { (visit.measure(measure)) }
             td class="number" { (scale.with_unit(*value)) }
             td class="number" {
                 @if let Some(limit) = limit(stored) {

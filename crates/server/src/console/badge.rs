@@ -14,10 +14,11 @@ use wingbeat_track::{
 use super::{
     data::{choice::Choice, series},
     links::Params,
+    names::Names,
     parts::Tone,
     visit::Visit,
 };
-use crate::ApiError;
+use crate::{ApiError, registry::Kind};
 
 /// Alerts that are counted at most.
 const ALERTS_MAX: usize = 1000;
@@ -35,11 +36,12 @@ struct Badge {
 
 pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
+    let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
-        let choice = Choice::of(databases, project, &asked)?;
+        let choice = Choice::of(databases, project, &asked, &names)?;
         if asked.get("benchmark").is_some() {
             let rows = series::rows(databases, project, &choice)?;
-            return Ok(of_series(rows.first()));
+            return Ok(of_series(rows.first(), &names));
         }
         let reports = ReportFilter {
             project: Some(project.stored.clone()),
@@ -60,7 +62,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
     Ok(response)
 }
 
-fn of_series(row: Option<&series::SeriesRow>) -> Badge {
+fn of_series(row: Option<&series::SeriesRow>, names: &Names) -> Badge {
     let Some(row) = row else {
         let (left, right) = ("benchmark".to_owned(), "no results".to_owned());
         return Badge { left, right, tone: Tone::Neutral };
@@ -69,7 +71,11 @@ fn of_series(row: Option<&series::SeriesRow>) -> Badge {
     let recent =
         row.last_change_point.as_ref().filter(|it| it.is_recent).and_then(|it| it.relative);
     Badge {
-        left: format!("{} {}", row.benchmark, row.measure.name),
+        left: format!(
+            "{} {}",
+            names.shown(Kind::Benchmark, row.benchmark.as_str()),
+            names.measure(&row.measure)
+        ),
         right: match recent {
             Some(relative) => format!("{value}, {}", change(relative)),
             None => value,

@@ -1,16 +1,16 @@
-//! Any two reports beside each other.
+//! Any two reports beside each other. `ask` is the form that asks for them.
 
-use axum::{
-    extract::Path,
-    response::{IntoResponse as _, Redirect, Response},
-};
+mod ask;
+
+use axum::extract::Path;
 use maud::{Markup, html};
 use wingbeat_text::{grouped, plural, share};
-use wingbeat_track::{
-    model::{Report, TestbedName, short_hash, threshold::matches_glob},
-    store::{Known, ReportFilter, ReportSummary},
+use wingbeat_track::model::{
+    BenchmarkName, Report, Slug, TestbedName, short_hash, threshold::matches_glob,
 };
 
+pub(super) use self::ask::ask;
+use self::ask::form;
 use super::{
     assets::Asset,
     data::{
@@ -19,41 +19,16 @@ use super::{
     },
     layout::{Page, Tab},
     links::{Params, encoded},
+    names::Names,
     parts::{
         Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable,
     },
     visit::Visit,
 };
-use crate::ApiError;
+use crate::{ApiError, registry::Kind};
 
 /// Rows of a page.
 const ROWS: usize = 500;
-
-/// Reports that the form offers.
-const OFFERED: usize = 40;
-
-/// The form that asks what to compare; with both answers, the comparison itself.
-pub(super) async fn ask(visit: Visit, params: Params) -> Result<Response, ApiError> {
-    if let (Some(before), Some(after)) = (params.get("before"), params.get("after")) {
-        let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
-        let kept = params.with("before", "").with("after", "");
-        return Ok(Redirect::to(&kept.at(&path)).into_response());
-    }
-    let read = visit.read(|databases, project| {
-        let known = databases.results.known(&project.stored)?;
-        let filter =
-            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
-        Ok((known, databases.results.reports(&filter, OFFERED)?))
-    });
-    let (known, reports) = read.await?;
-    let content = html! {
-        h1 { "Compare" }
-        p { "Each side is a branch (its newest report), a commit by the first digits of its hash, or a report \
-             by its UUID." }
-        (form(&visit, &params, (params.get("before"), params.get("after")), &known, &reports))
-    };
-    Ok(Page::of(&visit, Tab::Compare, "Compare", &[], &content).into_response())
-}
 
 pub(super) async fn show(
     visit: Visit,
@@ -69,15 +44,21 @@ pub(super) async fn show(
     };
     let testbed = params.get("testbed").and_then(|name| TestbedName::new(name).ok());
     let (first, second) = (before.to_owned(), after.to_owned());
+    let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
         let results = &databases.results;
-        let before = find(databases, project, &first, testbed.as_ref())?;
-        // Without a wish the second side is of the same machine, if that can be.
+        let side = |text: &str, testbed| find(databases, project, &names, text, testbed);
+        let mut before = side(&first, testbed.as_ref())?;
+        // Without a wish both sides are of the same machine, if that can be.
         let wanted = testbed.as_ref().unwrap_or(&before.testbed);
-        let after = match find(databases, project, &second, Some(wanted)) {
-            Err(_) if testbed.is_none() => find(databases, project, &second, None)?,
+        let after = match side(&second, Some(wanted)) {
+            Err(_) if testbed.is_none() => side(&second, None)?,
             found => found?,
         };
+        if testbed.is_none() && before.testbed != after.testbed {
+            let same = side(&first, Some(&after.testbed));
+            before = same.ok().filter(|it| it.testbed == after.testbed).unwrap_or(before);
+        }
         let gone = || ApiError::not_found("one of both reports was deleted meanwhile");
         let before = results.report(before.uuid)?.ok_or_else(gone)?;
         let after = results.report(after.uuid)?.ok_or_else(gone)?;
@@ -87,12 +68,12 @@ pub(super) async fn show(
     let title = format!("{before}..{after}");
     let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
     let content = html! {
-        h1 { "Compare " (name(&shown(before))) " with " (name(&shown(after))) }
+        h1 { "Compare " (name(&shown(&visit, before))) " with " (name(&shown(&visit, after))) }
         (sides_of(&visit, &comparison))
         (warnings(&comparison))
         (summary(&visit, &path, &params, &comparison))
         (rows(&visit, &path, &params, &comparison))
-        (missing(&comparison))
+        (missing(&visit, &comparison))
         details class="again" {
             summary { "Compare something else" }
             (form(&visit, &params, (Some(before), Some(after)), &known, &[]))
@@ -102,40 +83,10 @@ pub(super) async fn show(
 }
 
 /// A side as a heading shows it.
-fn shown(side: &str) -> String {
+fn shown(visit: &Visit, side: &str) -> String {
     match side.len() {
         40 if side.bytes().all(|byte| byte.is_ascii_hexdigit()) => short_hash(side).to_owned(),
-        _ => shortened(side),
-    }
-}
-
-fn form(
-    visit: &Visit,
-    params: &Params,
-    (before, after): (Option<&str>, Option<&str>),
-    known: &Known,
-    reports: &[ReportSummary],
-) -> Markup {
-    html! {
-        form class="filter" method="get" action=(visit.at("compare")) {
-            label class="wide" { span { "Before" }
-                input name="before" value=[before] list="sides" required placeholder="main";
-            }
-            label class="wide" { span { "After" }
-                input name="after" value=[after] list="sides" required placeholder="a branch, a commit";
-            }
-            (select("Testbed", "testbed", Some("any"),
-                known.testbeds.iter().map(|it| (it.as_str(), it.as_str())), params.get("testbed")))
-            button { "Compare" }
-            datalist id="sides" {
-                @for branch in &known.branches { option value=(branch) {} }
-                @for report in reports.iter().filter(|report| report.hash.is_some()) {
-                    option value=[report.hash.as_deref()] {
-                        (report.branch) ", " (moment(report.start_time))
-                    }
-                }
-            }
-        }
+        _ => shortened(&visit.names.shown(Kind::Branch, side)),
     }
 }
 
@@ -146,8 +97,8 @@ fn sides_of(visit: &Visit, comparison: &Comparison) -> Markup {
             div class="side" {
                 h2 { (word) }
                 p { a href={ (visit.at("reports/")) (report.uuid) } { (moment(report.start_time)) } }
-                p { (name(report.branch.as_str())) " " (commit(report.hash.as_deref(), forge)) }
-                p class="quiet" { (name(report.testbed.as_str())) }
+                p { (visit.branch(&report.branch)) " " (commit(report.hash.as_deref(), forge)) }
+                p class="quiet" { (visit.testbed(&report.testbed)) }
             }
         }
     };
@@ -184,20 +135,20 @@ fn summary(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) 
             p { "Both have no metric in common. " a href=(visit.at("compare")) { "Compare something else" } }
         } @else {
             div class="scroll fit" tabindex="0" role="region" aria-label="Summary" {
-                table class="summary" {
+                table class="summary stacked" {
                     thead { tr {
                         th { "Measure" } th class="number" { "Worse" } th class="number" { "Better" }
                         th class="number" { "Other" } th class="number" { "Unchanged" }
                         th class="number" title="Geometric mean of after ÷ before over all metrics" { "Mean" }
                     } }
-                    tbody { @for measure in &comparison.measures { (summary_row(path, params, measure)) } }
+                    tbody { @for measure in &comparison.measures { (summary_row(visit, path, params, measure)) } }
                 }
             }
         }
     }
 }
 
-fn summary_row(path: &str, params: &Params, summary: &MeasureSummary) -> Markup {
+fn summary_row(visit: &Visit, path: &str, params: &Params, summary: &MeasureSummary) -> Markup {
     let MeasureSummary { measure, metrics, worse, better, other, mean } = summary;
     let count = |number: usize, class: &'static str| {
         let class = if number == 0 { "quiet" } else { class };
@@ -210,7 +161,7 @@ fn summary_row(path: &str, params: &Params, summary: &MeasureSummary) -> Markup 
     let of_measure = params.with("measure", measure.slug.as_str()).with("page", "").at(path);
     html! {
         tr {
-            th scope="row" { a href=(of_measure) { (name(&measure.name)) } }
+            th scope="row" { a href=(of_measure) { (visit.measure(measure)) } }
             (count(*worse, "bad")) (count(*better, "good")) (count(*other, ""))
             (count(metrics - worse - better - other, ""))
             td class="number" { (percent(*mean, tone)) }
@@ -226,12 +177,12 @@ fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> 
         (shows_all || row.is_relevant())
             && measure.is_none_or(|measure| row.measure.slug.as_str() == measure)
             && glob.is_none_or(|glob| {
-                let name = row.benchmark.as_str();
-                matches_glob(glob, name) || (!glob.contains(['*', '?']) && name.contains(glob))
+                let name = visit.names.shown(Kind::Benchmark, row.benchmark.as_str());
+                matches_glob(glob, &name) || (!glob.contains(['*', '?']) && name.contains(glob))
             })
     };
     let mut rows: Vec<&CompareRow> = comparison.rows.iter().filter(fits).collect();
-    let sorted = sort(&mut rows, params);
+    let sorted = sort(&mut rows, params, &visit.names);
     let relevant = comparison.rows.iter().filter(|row| row.is_relevant()).count();
     let part = Part::of(params, rows.len(), ROWS);
     let head = |text, key, is_number| {
@@ -239,7 +190,7 @@ fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> 
     };
     html! {
         @if !comparison.rows.is_empty() {
-            (row_filter(path, params, comparison))
+            (row_filter(visit, path, params, comparison))
             p class="quiet" {
                 @if rows.is_empty() && relevant == 0 { "No metric changed by more than its noise. " }
                 @else { (plural(rows.len(), "metric")) " shown of " (grouped(comparison.rows.len())) ". " }
@@ -264,9 +215,11 @@ fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> 
     }
 }
 
-fn row_filter(path: &str, params: &Params, comparison: &Comparison) -> Markup {
-    let measures =
-        comparison.measures.iter().map(|it| (it.measure.slug.as_str(), &*it.measure.name));
+fn row_filter(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> Markup {
+    let measures = comparison
+        .measures
+        .iter()
+        .map(|it| (it.measure.slug.as_str(), visit.names.measure(&it.measure)));
     html! {
         form class="filter" method="get" action=(path) role="search" {
             (select("Measure", "measure", Some("all"), measures, params.get("measure")))
@@ -285,14 +238,14 @@ fn row_filter(path: &str, params: &Params, comparison: &Comparison) -> Markup {
 }
 
 /// Sorts rows as the query asks; else what is worse first, and the larger change.
-fn sort(rows: &mut [&CompareRow], params: &Params) -> (String, bool) {
+fn sort(rows: &mut [&CompareRow], params: &Params, names: &Names) -> (String, bool) {
     let key = params.get("sort").unwrap_or("significance");
     let is_descending = params.get("direction") == Some("desc");
     let size = |row: &CompareRow| row.change.map_or(0.0, f64::abs);
     rows.sort_by(|a, b| {
         let order = match key {
-            "benchmark" => a.benchmark.cmp(&b.benchmark),
-            "measure" => a.measure.slug.cmp(&b.measure.slug),
+            "benchmark" => names.order(Kind::Benchmark, a.benchmark.as_str(), b.benchmark.as_str()),
+            "measure" => names.measure(&a.measure).cmp(names.measure(&b.measure)),
             "before" => a.before.total_cmp(&b.before),
             "after" => a.after.total_cmp(&b.after),
             "change" => a.change.unwrap_or(0.0).total_cmp(&b.change.unwrap_or(0.0)),
@@ -322,8 +275,8 @@ fn line(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> Markup {
     let visible = verdict.smallest_visible.filter(|visible| *visible > 0.0);
     html! {
         tr {
-            th scope="row" { a href=(plot) { (name(benchmark.as_str())) } }
-            td { (name(&measure.name)) }
+            th scope="row" { a href=(plot) { (visit.benchmark(benchmark)) } }
+            td { (visit.measure(measure)) }
             td class="number" data-value=(before) { (scale.with_unit(*before)) }
             td class="number" data-value=(after) { (scale.with_unit(*after)) }
             td class="number" data-value=[*change] { (percent(*change, tone)) }
@@ -338,21 +291,19 @@ fn line(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> Markup {
     }
 }
 
-fn missing(comparison: &Comparison) -> Markup {
-    let side =
-        |words: &str,
-         missing: &[(wingbeat_track::model::BenchmarkName, wingbeat_track::model::Slug)]| {
-            html! {
-                @if !missing.is_empty() {
-                    details {
-                        summary { (plural(missing.len(), "metric")) " " (words) }
-                        ul { @for (benchmark, measure) in missing.iter().take(ROWS) {
-                            li { (name(benchmark.as_str())) " " span class="quiet" { (measure) } }
-                        } }
-                    }
+fn missing(visit: &Visit, comparison: &Comparison) -> Markup {
+    let side = |words: &str, missing: &[(BenchmarkName, Slug)]| {
+        html! {
+            @if !missing.is_empty() {
+                details {
+                    summary { (plural(missing.len(), "metric")) " " (words) }
+                    ul { @for (benchmark, measure) in missing.iter().take(ROWS) {
+                        li { (visit.benchmark(benchmark)) " " span class="quiet" { (visit.names.shown(Kind::Measure, measure.as_str())) } }
+                    } }
                 }
             }
-        };
+        }
+    };
     html! {
         (side("only before", &comparison.only_before))
         (side("only after", &comparison.only_after))

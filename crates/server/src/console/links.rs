@@ -29,6 +29,12 @@ pub(super) fn encoded(text: &str) -> String {
 pub(super) struct Params(Vec<(String, String)>);
 
 impl Params {
+    /// The fields of a form as parameters.
+    pub(super) fn of(mut all: Vec<(String, String)>) -> Self {
+        all.retain(|(_, value)| !value.trim().is_empty());
+        Self(all)
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
@@ -83,12 +89,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let Query(mut all): Query<Vec<(String, String)>> = Query::try_from_uri(&parts.uri)
-            .map_err(|error| {
+        let Query(all): Query<Vec<(String, String)>> =
+            Query::try_from_uri(&parts.uri).map_err(|error| {
                 ApiError::bad_request(format!("the query of this address cannot be read: {error}"))
             })?;
-        all.retain(|(_, value)| !value.trim().is_empty());
-        Ok(Self(all))
+        Ok(Self::of(all))
     }
 }
 

@@ -111,11 +111,11 @@ pub(super) fn kept(params: &Params, except: &[&str]) -> Markup {
 }
 
 /// A list to choose from. The first choice is none, if it has a name.
-pub(super) fn select<'a>(
+pub(super) fn select<'a, T: AsRef<str>>(
     label: &str,
     field: &str,
     none: Option<&str>,
-    choices: impl Iterator<Item = (&'a str, &'a str)>,
+    choices: impl Iterator<Item = (&'a str, T)>,
     chosen: Option<&str>,
 ) -> Markup {
     html! {
@@ -123,7 +123,7 @@ pub(super) fn select<'a>(
             select name=(field) {
                 @if let Some(none) = none { option value="" { (none) } }
                 @for (value, text) in choices {
-                    option value=(value) selected[chosen == Some(value)] { (shortened(text)) }
+                    option value=(value) selected[chosen == Some(value)] { (shortened(text.as_ref())) }
                 }
             }
         }

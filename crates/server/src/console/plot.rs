@@ -14,7 +14,8 @@ use super::{
     data::choice::{Choice, readable},
     layout::{Page, Tab},
     links::Params,
-    parts::{commit, kept, moment, name, select},
+    parts::{commit, kept, moment, name},
+    pins,
     visit::Visit,
 };
 use crate::{ApiError, registry::Project, storage::Databases};
@@ -36,9 +37,16 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
         Ok(found) => found,
         Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("plot"))).into_response()),
     };
+    let asked = params.get("plot").map(str::to_owned);
+    let read = visit.read(move |databases, project| {
+        let pinned = asked.map(|id| pins::find(databases, project, &id)).transpose()?;
+        Ok((pins::first(databases, project)?, pinned.flatten()))
+    });
+    let (pinned, shown) = read.await?;
     let embed = params.only(&OWN).at(&format!("/perf/{}/embed", visit.project.slug));
     let content = html! {
-        h1 { "Plot" }
+        h1 { @if let Some(pin) = &shown { (name(&pin.title())) } @else { "Plot" } }
+        (pins::links(&visit, &pinned))
         (filter(&visit, &params, &choice))
         @if chart.panels.is_empty() {
             p { "No series fits that. " a href=(visit.at("plot")) { "Plot the main branch" } }
@@ -49,6 +57,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
                 summary { "Show it elsewhere" }
                 p { "A page for an " code { "iframe" } ": " a href=(embed) { (embed) } }
             }
+            (pins::form(&visit, &params))
         }
     };
     Ok(Page::of(&visit, Tab::Plot, "Plot", &[Asset::Plot], &content).into_response())
@@ -73,12 +82,14 @@ pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiE
 async fn read(visit: &Visit, params: &Params) -> Result<Result<(Choice, Chart), Params>, ApiError> {
     let asked = params.clone();
     let range = Range::of(params)?;
+    let names = visit.names.clone();
     let read = move |databases: &Databases, project: &Project| {
         if let Some(readable) = readable(databases, project, &asked)? {
             return Ok(Err(readable));
         }
-        let choice = Choice::of(databases, project, &asked)?;
-        let plot = range.plot(databases, project, &choice)?;
+        let choice = Choice::of(databases, project, &asked, &names)?;
+        let mut plot = range.plot(databases, project, &choice)?;
+        names.put_into(&mut plot);
         let chart = Chart::new(project.name.clone(), &plot).first(LINES_MAX);
         Ok(Ok((choice, chart)))
     };
@@ -146,19 +157,16 @@ fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
     let branch = choice.branches.first().map(|it| it.as_str()).filter(|_| !several("branch"));
     html! {
         form class="filter" method="get" action=(visit.at("plot")) role="search" {
-            (select("Branch", "branch", several("branch").then_some("several"),
-                choice.known.branches.iter().map(|it| (it.as_str(), it.as_str())), branch))
-            (select("Testbed", "testbed", Some("all"),
-                choice.known.testbeds.iter().map(|it| (it.as_str(), it.as_str())), shown("testbed")))
-            (select("Measure", "measure", Some("all"),
-                choice.known.measures.iter().map(|it| (it.as_str(), it.as_str())), shown("measure")))
+            (visit.select_branch(&choice.known, several("branch").then_some("several"), branch))
+            (visit.select_testbed(&choice.known, Some("all"), shown("testbed")))
+            (visit.select_measure(&choice.known, shown("measure")))
             label class="wide" { span { "Benchmark" }
                 input type="search" name="benchmark" value=[shown("benchmark")]
                     placeholder="a name, or a glob: parse/*";
             }
             label { span { "From" } input type="date" name="from" value=[params.get("from")]; }
             label { span { "To" } input type="date" name="to" value=[params.get("to")]; }
-            (kept(params, &[&OWN[..], &["page"]].concat()))
+            (kept(params, &[&OWN[..], &["page", "plot"]].concat()))
             button { "Show" }
         }
     }

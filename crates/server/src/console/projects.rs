@@ -16,8 +16,8 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, Right},
-    registry::{Project, Visibility},
-    storage::Databases,
+    registry::{Kind, Project, Visibility},
+    storage::{Databases, StorageError},
 };
 
 /// Alerts that are counted at most.
@@ -27,6 +27,8 @@ const ALERTS_MAX: usize = 1000;
 struct Entry {
     project: Project,
     newest: Option<ReportSummary>,
+    /// What the branch of the newest report is called now.
+    branch: Option<String>,
     alerts: usize,
 }
 
@@ -37,7 +39,7 @@ pub(super) async fn list(
 ) -> Result<Page, ApiError> {
     let looker = caller.clone();
     let read = app.storage.read(move |databases| {
-        let projects = databases.registry.projects().map_err(crate::storage::StorageError::from)?;
+        let projects = databases.registry.projects().map_err(StorageError::from)?;
         let visible = projects.into_iter().filter(|project| looker.has(Right::Read, Some(project)));
         visible.map(|project| entry(databases, project)).collect::<Result<Vec<_>, ApiError>>()
     });
@@ -52,9 +54,12 @@ pub(super) async fn list(
 fn entry(databases: &Databases, project: Project) -> Result<Entry, ApiError> {
     let reports = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
     let newest = databases.results.reports(&reports, 1)?.pop();
+    let stored = newest.as_ref().map(|report| report.branch.as_str()).unwrap_or_default();
+    let branch = databases.registry.thing_stored(project.id, Kind::Branch, stored);
+    let branch = branch.map_err(StorageError::from)?.map(|thing| thing.name);
     let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
     let alerts = databases.results.alerts(&active, ALERTS_MAX)?.len();
-    Ok(Entry { project, newest, alerts })
+    Ok(Entry { project, newest, branch, alerts })
 }
 
 fn empty(app: &App, caller: &Caller) -> Markup {
@@ -73,19 +78,19 @@ fn empty(app: &App, caller: &Caller) -> Markup {
 fn table(entries: &[Entry]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Projects" {
-            table {
+            table class="projects stacked" {
                 thead { tr {
                     th { "Project" } th { "Newest report" } th { "Branch" } th { "Commit" }
                     th class="number" { "Active alerts" } th { "Seen by" }
                 } }
                 tbody {
-                    @for Entry { project, newest, alerts } in entries {
+                    @for Entry { project, newest, branch, alerts } in entries {
                         @let base = format!("/perf/{}", encoded(project.slug.as_str()));
                         tr {
                             th scope="row" { a href=(base) { (name(&project.name)) } }
                             @if let Some(report) = newest {
                                 td { a href={ (base) "/reports/" (report.uuid) } { (moment(report.start_time)) } }
-                                td { (name(report.branch.as_str())) }
+                                td { (name(branch.as_deref().unwrap_or(report.branch.as_str()))) }
                                 td { (commit(report.hash.as_deref(), project.url.as_deref())) }
                             } @else {
                                 td colspan="3" class="quiet" { "no reports yet" }

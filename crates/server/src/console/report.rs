@@ -8,7 +8,8 @@ use uuid::Uuid;
 use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
     model::{
-        Alert, AlertStatus, Measure, Metric, Outcome, PastReport, Report, Verdict, short_hash,
+        Alert, AlertStatus, BenchmarkName, Measure, Metric, Outcome, PastReport, Report, Verdict,
+        short_hash,
     },
     output::{Page as Found, verdict},
     store::HistoryLimits,
@@ -18,15 +19,16 @@ use super::{
     assets::Asset,
     layout::{Page, Tab},
     links::Params,
-    parts::{Tone, commit, moment, name, outcome, percent},
+    parts::{Tone, commit, moment, outcome, percent},
     visit::Visit,
+    withdraw,
 };
-use crate::ApiError;
+use crate::{ApiError, registry::Kind};
 
 /// A metric with all that is known about it.
 struct Line<'a> {
     iteration: u32,
-    benchmark: &'a str,
+    benchmark: &'a BenchmarkName,
     measure: &'a Measure,
     metric: &'a Metric,
     verdict: Option<&'a Verdict>,
@@ -47,23 +49,25 @@ pub(super) async fn show(
     });
     let (report, baseline) = read.await?;
     let content = html! {
-        h1 { (verdict_line(&report)) }
+        h1 { (verdict_line(&visit.names.put_into_report(&report))) }
         (facts(&visit, &report, baseline.as_ref()))
-        (failures(&report))
+        (failures(&visit, &report))
         (metrics(&visit, &report))
         (environment(&report, baseline.as_ref()))
         p class="quiet" {
             a href={ "/v0/projects/" (visit.project.slug) "/reports/" (report.uuid) } { "As JSON" }
         }
+        (withdraw::form(&visit, &report))
     };
+    let branch = visit.names.shown(Kind::Branch, report.branch.as_str());
     let title = match &report.hash {
-        Some(hash) => format!("{} at {}", report.branch, short_hash(hash)),
-        None => format!("Report on {}", report.branch),
+        Some(hash) => format!("{branch} at {}", short_hash(hash)),
+        None => format!("Report on {branch}"),
     };
     Ok(Page::of(&visit, Tab::Reports, &title, &[Asset::Table], &content))
 }
 
-fn absent(id: &str) -> ApiError {
+pub(super) fn absent(id: &str) -> ApiError {
     let id: String = id.chars().take(80).collect();
     ApiError::not_found(format!("this project has no report {id:?}; it may have been deleted"))
 }
@@ -79,13 +83,13 @@ fn facts(visit: &Visit, report: &Report, baseline: Option<&PastReport>) -> Marku
     let forge = visit.project.url.as_deref();
     html! {
         dl class="facts" {
-            div { dt { "Branch" } dd { (name(report.branch.as_str())) } }
+            div { dt { "Branch" } dd { (visit.branch(&report.branch)) } }
             div { dt { "Commit" } dd { (commit(report.hash.as_deref(), forge)) } }
-            div { dt { "Testbed" } dd { (name(report.testbed.as_str())) } }
+            div { dt { "Testbed" } dd { (visit.testbed(&report.testbed)) } }
             div { dt { "Measured" } dd { (moment(report.start_time)) } }
             @if let Some(start) = &report.start_point {
                 div { dt { "Start point" } dd {
-                    (name(start.branch.as_str())) " "
+                    (visit.branch(&start.branch)) " "
                     @if start.hash.is_some() { (commit(start.hash.as_deref(), forge)) }
                 } }
             }
@@ -105,13 +109,13 @@ fn facts(visit: &Visit, report: &Report, baseline: Option<&PastReport>) -> Marku
     }
 }
 
-fn failures(report: &Report) -> Markup {
+fn failures(visit: &Visit, report: &Report) -> Markup {
     html! {
         @if report.failures().next().is_some() {
             section class="note" {
                 h2 { "Failed" }
                 ul { @for (_, failure) in report.failures() {
-                    li { (name(failure.name.as_str())) ": " (failure.reason) }
+                    li { (visit.benchmark(&failure.name)) ": " (failure.reason) }
                 } }
             }
         }
@@ -142,7 +146,7 @@ fn lines(report: &Report) -> Vec<Line<'_>> {
         let alert = (iteration, benchmark.name.clone(), measure.slug.clone());
         Line {
             iteration,
-            benchmark: benchmark.name.as_str(),
+            benchmark: &benchmark.name,
             measure,
             metric,
             verdict: report.verdicts.get(place),
@@ -231,16 +235,16 @@ fn row(visit: &Visit, report: &Report, line: &Line<'_>) -> Markup {
     let plot = Params::default()
         .and("branch", report.branch.as_str())
         .and("testbed", report.testbed.as_str())
-        .and("benchmark", line.benchmark)
+        .and("benchmark", line.benchmark.as_str())
         .and("measure", measure.slug.as_str())
         .at(&visit.at("plot"));
     html! {
         tr {
-            th scope="row" id=(line.benchmark) {
-                a href=(plot) { (name(line.benchmark)) }
+            th scope="row" id=(line.benchmark.as_str()) {
+                a href=(plot) { (visit.benchmark(line.benchmark)) }
                 @if report.iterations.len() > 1 { span class="quiet" { " #" (line.iteration + 1) } }
             }
-            td { (name(&measure.name)) }
+            td { (visit.measure(measure)) }
             td class="number" data-value=(metric.value) {
                 (scale.with_spread(metric.value, (metric.lower_value, metric.upper_value)))
             }

@@ -10,7 +10,7 @@ use wingbeat_track::{
 use super::{
     layout::{Page, Tab},
     links::Params,
-    parts::{Part, commit, moment, name, select},
+    parts::{Part, commit, moment},
     visit::Visit,
 };
 use crate::ApiError;
@@ -36,7 +36,8 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
     let part = Part::of(&params, reports.len(), ROWS);
     let content = html! {
         h1 { "Reports" }
-        (filter(&path, &params, &known))
+        @if params.get("deleted").is_some() { p class="note good" role="status" { "The report was deleted." } }
+        (filter(&visit, &path, &params, &known))
         @if reports.is_empty() { p { "There is no report here." } } @else {
             (table(&visit, part.take(&reports)))
             (part.links(&params, &path))
@@ -45,13 +46,11 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
     Ok(Page::of(&visit, Tab::Reports, "Reports", &[], &content))
 }
 
-fn filter(path: &str, params: &Params, known: &Known) -> Markup {
+fn filter(visit: &Visit, path: &str, params: &Params, known: &Known) -> Markup {
     html! {
         form class="filter" method="get" action=(path) role="search" {
-            (select("Branch", "branch", Some("all"),
-                known.branches.iter().map(|it| (it.as_str(), it.as_str())), params.get("branch")))
-            (select("Testbed", "testbed", Some("all"),
-                known.testbeds.iter().map(|it| (it.as_str(), it.as_str())), params.get("testbed")))
+            (visit.select_branch(known, Some("all"), params.get("branch")))
+            (visit.select_testbed(known, Some("all"), params.get("testbed")))
             button { "Show" }
         }
     }
@@ -61,7 +60,7 @@ fn filter(path: &str, params: &Params, known: &Known) -> Markup {
 pub(super) fn table<'a>(visit: &Visit, reports: impl Iterator<Item = &'a ReportSummary>) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Reports" {
-            table {
+            table class="reports stacked" {
                 thead { tr {
                     th { "Report" } th { "Branch" } th { "Commit" } th { "Testbed" }
                     th class="number" { "Metrics" } th { "Alerts" } th {}
@@ -80,9 +79,9 @@ fn line(visit: &Visit, report: &ReportSummary) -> Markup {
             th scope="row" {
                 a href={ (visit.at("reports/")) (report.uuid) } { (moment(report.start_time)) }
             }
-            td { (name(report.branch.as_str())) }
+            td { (visit.branch(&report.branch)) }
             td { (commit(report.hash.as_deref(), visit.project.url.as_deref())) }
-            td { (name(report.testbed.as_str())) }
+            td { (visit.testbed(&report.testbed)) }
             td class="number" { (grouped(report.metrics)) }
             td {
                 @if report.active_alerts > 0 {

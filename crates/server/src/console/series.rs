@@ -12,11 +12,13 @@ use super::{
     },
     layout::{Page, Tab},
     links::{Params, encoded},
-    parts::{Part, Tone, commit, day, kept, name, percent, select, sortable},
+    names::Names,
+    parts::{Part, Tone, commit, day, kept, percent, sortable},
+    pins,
     spark::spark,
     visit::Visit,
 };
-use crate::ApiError;
+use crate::{ApiError, registry::Kind};
 
 /// Rows of a page.
 const ROWS: usize = 200;
@@ -24,15 +26,16 @@ const ROWS: usize = 200;
 /// The page, or the plot that one of the client's addresses stands for.
 pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
+    let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
         if let Some(readable) = readable(databases, project, &asked)? {
             return Ok(Err(readable));
         }
-        let choice = Choice::of(databases, project, &asked)?;
+        let choice = Choice::of(databases, project, &asked, &names)?;
         let rows = series::rows(databases, project, &choice)?;
-        Ok(Ok((choice, rows)))
+        Ok(Ok((choice, rows, pins::first(databases, project)?)))
     });
-    let (choice, mut rows) = match read.await? {
+    let (choice, mut rows, pinned) = match read.await? {
         Ok(found) => found,
         Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("plot"))).into_response()),
     };
@@ -40,9 +43,10 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
     if params.get("changed").is_some() {
         rows.retain(|row| row.last_change_point.as_ref().is_some_and(|change| change.is_recent));
     }
-    let sorted = sort(&mut rows, &params);
+    let sorted = sort(&mut rows, &params, &visit.names);
     let content = html! {
         h1 { "Series" }
+        (pins::links(&visit, &pinned))
         (filter(&visit, &params, &choice))
         @if rows.is_empty() { (empty(&visit, &params, total)) }
         @else { (table(&visit, &params, &rows, (sorted.0.as_str(), sorted.1))) }
@@ -51,7 +55,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
 }
 
 /// Sorts rows as the query asks. The key, and whether the largest come first.
-fn sort(rows: &mut [SeriesRow], params: &Params) -> (String, bool) {
+fn sort(rows: &mut [SeriesRow], params: &Params, names: &Names) -> (String, bool) {
     let key = params.get("sort").unwrap_or("benchmark");
     let is_descending = params.get("direction") == Some("desc");
     let number = |row: &SeriesRow| match key {
@@ -65,9 +69,9 @@ fn sort(rows: &mut [SeriesRow], params: &Params) -> (String, bool) {
     };
     rows.sort_by(|a, b| {
         let by_key = match key {
-            "measure" => a.measure.slug.cmp(&b.measure.slug),
-            "testbed" => a.testbed.cmp(&b.testbed),
-            "benchmark" => a.benchmark.cmp(&b.benchmark),
+            "measure" => names.measure(&a.measure).cmp(names.measure(&b.measure)),
+            "testbed" => names.order(Kind::Testbed, a.testbed.as_str(), b.testbed.as_str()),
+            "benchmark" => names.order(Kind::Benchmark, a.benchmark.as_str(), b.benchmark.as_str()),
             _ => number(a).total_cmp(&number(b)),
         };
         let by_key = if is_descending { by_key.reverse() } else { by_key };
@@ -80,15 +84,9 @@ fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
     let own = ["branch", "testbed", "measure", "benchmark", "changed", "page"];
     html! {
         form class="filter" method="get" action=(visit.base) role="search" {
-            (select("Branch", "branch", None,
-                choice.known.branches.iter().map(|it| (it.as_str(), it.as_str())),
-                choice.branches.first().map(|it| it.as_str())))
-            (select("Testbed", "testbed", Some("all"),
-                choice.known.testbeds.iter().map(|it| (it.as_str(), it.as_str())),
-                params.get("testbed")))
-            (select("Measure", "measure", Some("all"),
-                choice.known.measures.iter().map(|it| (it.as_str(), it.as_str())),
-                params.get("measure")))
+            (visit.select_branch(&choice.known, None, choice.branches.first().map(|it| it.as_str())))
+            (visit.select_testbed(&choice.known, Some("all"), params.get("testbed")))
+            (visit.select_measure(&choice.known, params.get("measure")))
             label class="wide" { span { "Benchmark" }
                 input type="search" name="benchmark" value=[params.get("benchmark")]
                     placeholder="a name, or a glob: parse/*";
@@ -157,9 +155,9 @@ fn line(visit: &Visit, row: &SeriesRow, has_testbeds: bool) -> Markup {
     let forge = visit.project.url.as_deref();
     html! {
         tr {
-            th scope="row" { a href=(plot) { (name(benchmark.as_str())) } }
-            td { (name(&measure.name)) }
-            @if has_testbeds { td { (name(row.testbed.as_str())) } }
+            th scope="row" { a href=(plot) { (visit.benchmark(benchmark)) } }
+            td { (visit.measure(measure)) }
+            @if has_testbeds { td { (visit.testbed(&row.testbed)) } }
             td class="number" data-value=(newest.value) {
                 a href={ (visit.at("reports/")) (newest.report) "#" (encoded(benchmark.as_str())) } {
                     (measure.ladder().format(newest.value))

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     ApiError,
     access::Right,
+    api::names::check_name,
     registry::{Kind, Project, Thing, ThingChange, ThingFilter},
     storage::{Databases, StorageError},
 };
@@ -297,11 +298,7 @@ pub(super) async fn change(
     let read = visit.read(move |databases, project| find(databases, project, kind, &asked));
     let thing = read.await?.ok_or_else(|| absent(kind, &id))?;
     let name = form.name.trim().to_owned();
-    if name.is_empty() || name.len() > 1024 || name.chars().any(char::is_control) {
-        return Err(ApiError::bad_request(
-            "a name has 1 to 1,024 bytes and no control characters; choose another one",
-        ));
-    }
+    check_name(kind, &name)?;
     let change = ThingChange {
         name: Some(name).filter(|name| *name != thing.name),
         is_archived: Some(form.archived.is_some()),

@@ -11,6 +11,7 @@ use wingbeat_track::model::{ThresholdModel, threshold::Test};
 use super::{
     layout::{Page, Tab},
     links::Params,
+    names::Names,
     parts::{moment, name, select},
     visit::Visit,
 };
@@ -35,11 +36,11 @@ struct Named {
 }
 
 impl Named {
-    fn of(registry: &Registry, threshold: Threshold) -> Result<Self, RegistryError> {
+    fn of(registry: &Registry, names: &Names, threshold: Threshold) -> Result<Self, RegistryError> {
         let name = |row: i64| {
-            Ok::<_, RegistryError>(
-                registry.thing_of_row(row)?.map_or_else(String::new, |it| it.name),
-            )
+            let thing = registry.thing_of_row(row)?;
+            let name = thing.map(|it| names.shown(it.kind, &it.stored).into_owned());
+            Ok::<_, RegistryError>(name.unwrap_or_default())
         };
         Ok(Self {
             branch: name(threshold.branch)?,
@@ -51,11 +52,12 @@ impl Named {
 }
 
 pub(super) async fn list(visit: Visit) -> Result<Page, ApiError> {
-    let read = visit.read(|databases, project| {
+    let names = visit.names.clone();
+    let read = visit.read(move |databases, project| {
         let registry = &databases.registry;
         let all = registry.thresholds(project.id, ThresholdFilter::default());
         let all = all.map_err(StorageError::from)?;
-        let named = all.into_iter().map(|it| Named::of(registry, it));
+        let named = all.into_iter().map(|it| Named::of(registry, &names, it));
         Ok(named.collect::<Result<Vec<_>, _>>().map_err(StorageError::from)?)
     });
     let thresholds = read.await?;
@@ -120,7 +122,9 @@ pub(super) async fn add(visit: Visit, params: Params) -> Result<Page, ApiError> 
     });
     let [measures, branches, testbeds] = read.await?;
     let choices = |label: &str, field: &str, things: &[Thing]| {
-        let all = things.iter().map(|thing| (thing.name.as_str(), thing.name.as_str()));
+        let all = things
+            .iter()
+            .map(|thing| (thing.name.as_str(), visit.names.shown(thing.kind, &thing.stored)));
         select(label, field, None, all, params.get(field))
     };
     let content = html! {
@@ -168,10 +172,11 @@ pub(super) async fn show(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Page, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
+    let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
         let registry = &databases.registry;
         let found = registry.threshold(project.id, uuid).map_err(StorageError::from)?;
-        Ok(Named::of(registry, found.ok_or_else(absent)?).map_err(StorageError::from)?)
+        Ok(Named::of(registry, &names, found.ok_or_else(absent)?).map_err(StorageError::from)?)
     });
     let Named { threshold, branch, testbed, measure } = read.await?;
     let place = visit.at(format_args!("thresholds/{uuid}"));

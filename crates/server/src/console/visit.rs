@@ -1,17 +1,27 @@
 //! A look at a project: who looks, at which one, and where its pages are.
 
-use std::fmt::Display;
+use std::{borrow::Cow, fmt::Display, sync::Arc};
 
 use axum::{
     extract::FromRequestParts,
     http::{Uri, request::Parts},
 };
 
-use super::links::encoded;
+use maud::Markup;
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, Measure, Slug, TestbedName},
+    store::Known,
+};
+
+use super::{
+    links::encoded,
+    names::Names,
+    parts::{name, select},
+};
 use crate::{
     ApiError, App,
     access::{Caller, Right},
-    registry::Project,
+    registry::{Kind, Project},
     storage::{Databases, StorageError},
 };
 
@@ -24,6 +34,7 @@ pub(super) struct Visit {
     /// What the addresses of the project's pages begin with, without a slash at the end.
     pub(super) base: String,
     pub(super) uri: Uri,
+    pub(super) names: Arc<Names>,
 }
 
 impl Visit {
@@ -34,6 +45,59 @@ impl Visit {
 
     pub(super) fn may(&self, right: Right) -> bool {
         self.caller.has(right, Some(&self.project))
+    }
+
+    pub(super) fn branch(&self, branch: &BranchName) -> Markup {
+        name(&self.names.shown(Kind::Branch, branch.as_str()))
+    }
+
+    pub(super) fn testbed(&self, testbed: &TestbedName) -> Markup {
+        name(&self.names.shown(Kind::Testbed, testbed.as_str()))
+    }
+
+    pub(super) fn benchmark(&self, benchmark: &BenchmarkName) -> Markup {
+        name(&self.names.shown(Kind::Benchmark, benchmark.as_str()))
+    }
+
+    pub(super) fn measure(&self, measure: &Measure) -> Markup {
+        name(self.names.measure(measure))
+    }
+
+    /// Names of results to choose from, each with what it is called now.
+    pub(super) fn choices<'a>(
+        &'a self,
+        kind: Kind,
+        stored: impl Iterator<Item = &'a str>,
+    ) -> impl Iterator<Item = (&'a str, Cow<'a, str>)> {
+        stored.map(move |it| (it, self.names.shown(kind, it)))
+    }
+
+    /// A list of the branches to choose from.
+    pub(super) fn select_branch(
+        &self,
+        known: &Known,
+        none: Option<&str>,
+        chosen: Option<&str>,
+    ) -> Markup {
+        let all = self.choices(Kind::Branch, known.branches.iter().map(BranchName::as_str));
+        select("Branch", "branch", none, all, chosen)
+    }
+
+    /// A list of the testbeds to choose from.
+    pub(super) fn select_testbed(
+        &self,
+        known: &Known,
+        none: Option<&str>,
+        chosen: Option<&str>,
+    ) -> Markup {
+        let all = self.choices(Kind::Testbed, known.testbeds.iter().map(TestbedName::as_str));
+        select("Testbed", "testbed", none, all, chosen)
+    }
+
+    /// A list of the measures to choose from.
+    pub(super) fn select_measure(&self, known: &Known, chosen: Option<&str>) -> Markup {
+        let all = self.choices(Kind::Measure, known.measures.iter().map(Slug::as_str));
+        select("Measure", "measure", Some("all"), all, chosen)
     }
 
     /// Reads from the databases, about the project.
@@ -67,6 +131,11 @@ impl FromRequestParts<App> for Visit {
         else {
             return Err(ApiError::not_found("there is no project at this address"));
         };
+        let names = {
+            let project = project.clone();
+            let read = app.storage.read(move |databases| Names::read(databases, &project));
+            Arc::new(read.await?)
+        };
         let slug = encoded(project.slug.as_str());
         let base = match parts.uri.path().starts_with("/console/") {
             true => format!("/console/projects/{slug}"),
@@ -78,6 +147,7 @@ impl FromRequestParts<App> for Visit {
             project: project.clone(),
             base,
             uri: parts.uri.clone(),
+            names,
         })
     }
 }

@@ -59,7 +59,7 @@ const pages = {
   reports: `${article}/reports`, report, "compare-form": `${article}/compare`,
   compare: `${article}/compare/main..tidy-fibonacci`, "compare-all": `${article}/compare/main..tidy-fibonacci?show=all`,
   alerts: `${article}/alerts?status=all`, alert, benchmarks: `${article}/benchmarks`, branches: `${article}/branches`,
-  testbeds: `${article}/testbeds`, thresholds: `${article}/thresholds`, measures: `${article}/measures`, branch: `${article}/branches/main`,
+  testbeds: `${article}/testbeds`, plots: `${article}/plots`, thresholds: `${article}/thresholds`, measures: `${article}/measures`, branch: `${article}/branches/main`,
   hostile, "hostile-plot": `${hostile}/plot`, "hostile-report": hostileReport, "hostile-alert": hostileAlert,
   "hostile-names": `${hostile}/benchmarks`, "hostile-compare": `${hostile}/compare/main..main?show=all`,
 };
@@ -214,7 +214,7 @@ async function change() {
   await page.getByRole("button", { name: "Revoke" }).click();
   await page.locator("td").getByText("revoked").waitFor();
   await page.goto(`${base}${article}/thresholds/add`);
-  await page.getByLabel("Measure").selectOption("latency");
+  await page.getByLabel("Measure").selectOption("Latency");
   await page.locator("[name=test]").selectOption("percentage");
   await page.getByLabel("Upper boundary").fill("0.25");
   await page.getByRole("button", { name: "Add it" }).click();
@@ -226,11 +226,86 @@ async function change() {
   await page.getByRole("button", { name: "Remove" }).click();
   await page.getByText("There is none.").waitFor();
   await page.goto(`${base}${article}/branches/tidy-fibonacci`);
-  await page.getByLabel("Name").fill("a tidy one");
+  await page.getByLabel("Name").fill("a-tidy-one");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Results call it").waitFor();
-  check(await page.locator("h1").textContent() === "a tidy one", "names: the new name is not shown");
+  check(await page.locator("h1").textContent() === "a-tidy-one", "names: the new name is not shown");
   await close();
+}
+
+// A new name is on each page that has the thing, and is found; the old one is on none, and its addresses live on.
+async function rename() {
+  const { page, name, close } = await open(`${article}/benchmarks/fun_xdp_v3`);
+  for (const [kind, stored, now] of [["benchmarks", "fun_xdp_v3", "classifier/third"], ["testbeds", "ci-runner", "the-rack"],
+    ["measures", "latency", "Time per packet"]]) {
+    await page.goto(`${base}${article}/${kind}/${stored}`);
+    await page.getByLabel("Name").fill(now);
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Results call it").waitFor();
+  }
+  const compared = `${article}/compare/main..a-tidy-one`;
+  for (const [path, names] of [
+    [`${article}?benchmark=classifier/*&measure=latency`, ["classifier/third", "Time per packet", "the-rack"]],
+    [`${article}/plot?benchmark=classifier/third&measure=latency`, ["classifier/third", "Time per packet", "the-rack"]],
+    [`${article}/plot?benchmark=fun_xdp_v3&branch=a-tidy-one`, ["classifier/third", "a-tidy-one"]],
+    [`${article}/reports?branch=tidy-fibonacci`, ["a-tidy-one", "the-rack"]],
+    [report, ["classifier/third", "Time per packet", "a-tidy-one", "the-rack"]],
+    [compared, ["classifier/third", "a-tidy-one", "the-rack"]],
+    [`${article}/alerts?status=all`, ["classifier/third", "a-tidy-one", "the-rack"]],
+    [alert, ["a-tidy-one", "the-rack"]],
+    [`${article}/benchmarks`, ["classifier/third"]], [`${article}/thresholds/add`, ["Time per packet", "the-rack"]],
+  ]) {
+    await page.goto(base + path);
+    // Names of addresses are the old ones; those that people read are not.
+    const [text, chosen] = await page.evaluate(() => [document.body.innerText + document.title,
+      [...document.querySelectorAll("option")].map((one) => one.textContent).join("\n")]);
+    for (const wanted of names) check((text + chosen).includes(wanted), `${path}: has no ${wanted}`);
+    for (const old of ["fun_xdp_v3", "ci-runner", "tidy-fibonacci", "Latency"]) {
+      check(!(text + chosen).includes(old), `${path}: still has ${old}`);
+    }
+  }
+  await page.goto(`${base}${article}/badge.svg?benchmark=fun_xdp_v3&measure=latency`);
+  check((await page.content()).includes("classifier/third Time per packet"), `${name}: the badge has the old name`);
+  await close();
+}
+
+// A plot is pinned, linked, opened and removed.
+async function pins() {
+  const { page, name, close } = await open(`${article}/plot?benchmark=fun_xdp_*&measure=latency&measure=instructions`);
+  await page.getByText("Pin this plot").click();
+  await page.locator("[name=title]").fill("Each <b>morning</b>");
+  await page.getByLabel("It shows the last").selectOption("30");
+  await page.getByRole("button", { name: "Pin it" }).click();
+  await page.getByRole("heading", { name: "Pinned plots" }).waitFor();
+  const row = page.locator("tbody tr").first();
+  check(/\d benchmarks/.test(await row.textContent()), `${name}: the pin says ${await row.textContent()}`);
+  check((await row.textContent()).includes("30 days"), `${name}: the pin does not say how far it looks back`);
+  await page.goto(base + article);
+  await page.getByRole("link", { name: "Each <b>morning</b>" }).click();
+  await page.waitForURL("**/plot?branch=main&**");
+  check(await page.locator("h1").textContent() === "Each <b>morning</b>", `${name}: the plot has not its title`);
+  check(/from=\d{4}-\d\d-\d\d/.test(page.url()), `${name}: a pinned plot opens ${page.url()}`);
+  check(await page.locator("figure").count() > 2, `${name}: the plot shows ${await page.locator("figure").count()} charts`);
+  await lookAt("pinned", new URL(page.url()).href.slice(base.length), false);
+  await lookAt("pins", `${article}/plots`, false);
+  await page.goto(`${base}${article}/plots`);
+  await page.getByRole("button", { name: "Remove Each" }).click();
+  await page.getByText("There is none.").waitFor();
+  await close();
+}
+
+// A report is deleted: a reason is asked for, and no list has it afterwards.
+async function withdraw() {
+  const { page, name, close } = await open(report);
+  await page.getByText("Delete this report").click();
+  await page.getByLabel("Reason").fill("measured on a <busy> machine");
+  await page.getByRole("button", { name: "Delete it" }).click();
+  await page.getByText("The report was deleted.").waitFor();
+  check(await page.locator(`a[href="${report}"]`).count() === 0, `${name}: the list still has it`);
+  await close();
+  const gone = await open(report, {}, true);
+  check(await gone.page.getByText("may have been deleted").count() === 1, `${name}: its page does not say what happened`);
+  await gone.close();
 }
 
 // The client's addresses with UUIDs lead to readable ones.
@@ -269,6 +344,7 @@ for (const [name, path] of Object.entries(failures)) await lookAt(name, path, tr
 await sign();
 for (const [name, path] of Object.entries(own)) await lookAt(name, path, false);
 await change();
+const admin = signedIn;
 signedIn = undefined;
 await addresses();
 await keyboard();
@@ -276,6 +352,10 @@ await zoom();
 await sorting();
 await withoutScript();
 await speed();
+signedIn = admin;
+await pins();
+await rename();
+await withdraw();
 await browser.close();
 console.log(`${looks} looks, ${faults.length} faults`);
 for (const fault of faults) console.log(`  ${fault}`);

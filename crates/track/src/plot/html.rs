@@ -107,13 +107,23 @@ pub fn html(chart: &Chart) -> Result<String, serde_json::Error> {
 fn order(chart: &Chart) -> String {
     let of = |rank| chart.panels.iter().filter(|panel| panel.rank() == rank).count();
     let charts = chart.panels.len();
-    let mut text = format!(
-        "{}: first {} with active alerts, then {} with changes of level, then {} without.",
-        plural(charts, "chart"),
-        grouped(of(Rank::Alert)),
-        grouped(of(Rank::Changed)),
-        grouped(of(Rank::Steady))
-    );
+    let ranks = [
+        (of(Rank::Alert), "with active alerts"),
+        (of(Rank::Changed), "with changes of level"),
+        (of(Rank::Steady), "without"),
+    ];
+    let some: Vec<_> = ranks.into_iter().filter(|(count, _)| *count > 0).collect();
+    let mut text = plural(charts, "chart");
+    match some[..] {
+        [] => {}
+        [(_, "without")] => text += " without alerts and changes of level",
+        [(_, words)] => text = format!("{text} {words}"),
+        _ => {
+            let few = some.iter().map(|(count, words)| format!("{} {words}", grouped(*count)));
+            text = format!("{text}: first {}", few.collect::<Vec<_>>().join(", then "));
+        }
+    }
+    text.push('.');
     if charts > PICTURES {
         let _ = write!(
             text,

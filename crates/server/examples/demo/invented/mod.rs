@@ -13,7 +13,7 @@ use wingbeat_server::{
     registry::{Kind, NewProject, NewThing, Project, Visibility},
     storage::{Databases, StorageError},
 };
-use wingbeat_track::model::{BenchmarkName, ProjectName, Report, Slug};
+use wingbeat_track::model::{BenchmarkName, Measure, ProjectName, Report, Slug};
 
 /// Makes the article's project with so many days of history.
 pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> {
@@ -80,12 +80,13 @@ async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
     let project = project.clone();
     let name = move |databases: &mut Databases| {
         let known = databases.results.known(&project.stored)?;
+        let named = |slug: &str| Measure::named(slug).name.into_owned();
         let text = |names: &[BenchmarkName]| names.iter().map(ToString::to_string).collect();
         let all: [(Kind, Vec<String>); 4] = [
             (Kind::Branch, known.branches.iter().map(ToString::to_string).collect()),
             (Kind::Testbed, known.testbeds.iter().map(ToString::to_string).collect()),
             (Kind::Benchmark, text(&known.benchmarks)),
-            (Kind::Measure, known.measures.iter().map(ToString::to_string).collect()),
+            (Kind::Measure, known.measures.iter().map(|it| named(it.as_str())).collect()),
         ];
         for (kind, names) in all {
             for name in names {

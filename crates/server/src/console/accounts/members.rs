@@ -181,9 +181,11 @@ async fn listed(
         &html! {
             h1 { "Members" }
             (fault(message))
-            table {
-                thead { tr { th { "Name" } th { "Email address" } th { "Role" } th { "Access" } } }
-                tbody { @for user in &users { (row(user)) } }
+            div class="scroll fit" tabindex="0" role="region" aria-label="Members" {
+                table class="members stacked" {
+                    thead { tr { th { "Name" } th { "Email address" } th { "Role" } th { "Access" } } }
+                    tbody { @for user in &users { (row(user)) } }
+                }
             }
             h2 { "Invite somebody" }
             form method="post" action="/console/users" {
@@ -212,16 +214,16 @@ fn row(user: &User) -> Markup {
     let field = format!("role-{}", user.slug);
     html! {
         tr {
-            td { (user.name) }
+            th scope="row" { (user.name) }
             td { (user.email) }
             td {
-                form method="post" action={ (place) "/role" } {
+                form class="line" method="post" action={ (place) "/role" } {
                     label for=(field) hidden { "Role of " (user.name) }
                     (role_choice(&field, user.role)) " "
                     button { "Change" }
                 }
             }
-            td {
+            td { div class="line" {
                 @if user.is_locked { "locked out " } @else if !user.has_password { "invited " }
                 form method="post" action={ (place) "/lock" } {
                     input type="hidden" name="locked" value=(!user.is_locked);
@@ -231,7 +233,7 @@ fn row(user: &User) -> Markup {
                     form method="post" action={ (place) "/reset" } { button { "New link" } }
                 }
                 a href={ (place) "/keys" } { "Keys" }
-            }
+            } }
         }
     }
 }

@@ -8,7 +8,7 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    console::links::Params,
+    console::{links::Params, names::Names},
     registry::{Kind, Project},
     storage::{Databases, StorageError},
 };
@@ -45,17 +45,23 @@ impl Choice {
         databases: &Databases,
         project: &Project,
         params: &Params,
+        names: &Names,
     ) -> Result<Self, ApiError> {
         let known = databases.results.known(&project.stored)?;
         let asked = |name: &str| params.all(name).map(str::to_owned).collect::<Vec<_>>();
-        let chosen = |asked: &[String], text: &str| asked.iter().any(|glob| fits(glob, text));
         let (branches, globs) = (asked("branch"), asked("benchmark"));
         let (testbeds, measures) = (asked("testbed"), asked("measure"));
         let mut choice = Self {
-            branches: of(&known.branches, |name| chosen(&branches, name.as_str())),
-            testbeds: of(&known.testbeds, |name| chosen(&testbeds, name.as_str())),
-            measures: of(&known.measures, |slug| chosen(&measures, slug.as_str())),
-            benchmarks: of(&known.benchmarks, |name| chosen(&globs, name.as_str())),
+            branches: of(&known.branches, &branches, BranchName::as_str, names, Kind::Branch),
+            testbeds: of(&known.testbeds, &testbeds, TestbedName::as_str, names, Kind::Testbed),
+            measures: of(&known.measures, &measures, Slug::as_str, names, Kind::Measure),
+            benchmarks: of(
+                &known.benchmarks,
+                &globs,
+                BenchmarkName::as_str,
+                names,
+                Kind::Benchmark,
+            ),
             globs,
             is_void: false,
             known,
@@ -92,8 +98,26 @@ fn fits(asked: &str, name: &str) -> bool {
     asked == name || (asked.contains(['*', '?']) && matches_glob(asked, name))
 }
 
-fn of<T: Clone>(all: &[T], is_chosen: impl Fn(&T) -> bool) -> Vec<T> {
-    all.iter().filter(|one| is_chosen(one)).cloned().collect()
+/// Those that one of these names or globs is about: by what results call them, which is what addresses have,
+/// or else by what they are called now.
+fn of<T: Clone>(
+    all: &[T],
+    asked: &[String],
+    text: impl Fn(&T) -> &str,
+    names: &Names,
+    kind: Kind,
+) -> Vec<T> {
+    if asked.is_empty() {
+        return Vec::new();
+    }
+    let is_stored = |asked: &String| all.iter().any(|one| text(one) == asked);
+    let (stored, others): (Vec<&String>, Vec<&String>) = asked.iter().partition(|it| is_stored(it));
+    let is_chosen = |one: &&T| {
+        let name = text(one);
+        stored.iter().any(|asked| *asked == name)
+            || others.iter().any(|asked| fits(asked, name) || fits(asked, &names.shown(kind, name)))
+    };
+    all.iter().filter(is_chosen).cloned().collect()
 }
 
 /// The query in readable names, if it is one of the client's, which has lists of UUIDs.
@@ -152,5 +176,23 @@ mod tests {
         check("parse", "parse/json", false);
         check("what?", "what?", true);
         check("what?", "whats", true);
+    }
+
+    #[test]
+    fn what_results_call_something_counts_more_than_what_people_do() {
+        let branch = |name| BranchName::new(name).expect("a name");
+        let all = [branch("a"), branch("b"), branch("c")];
+        let names = Names::default().with(Kind::Branch, &[("a", "first"), ("b", "c")]);
+        let check = |asked: &str, expected: &[&str]| {
+            let asked = [asked.to_owned()];
+            let found = of(&all, &asked, BranchName::as_str, &names, Kind::Branch);
+            let found: Vec<_> = found.iter().map(BranchName::as_str).collect();
+            assert_eq!(found, expected, "{asked:?}");
+        };
+        check("a", &["a"]);
+        check("first", &["a"]);
+        check("f*", &["a"]);
+        check("c", &["c"]);
+        check("none", &[]);
     }
 }

@@ -6,7 +6,12 @@ use wingbeat_track::{
     store::{ReportFilter, ReportSummary},
 };
 
-use crate::{ApiError, registry::Project, storage::Databases};
+use crate::{
+    ApiError,
+    console::names::Names,
+    registry::{Kind, Project},
+    storage::Databases,
+};
 
 /// Reports that are searched for a commit.
 const SEARCHED_MAX: usize = 20_000;
@@ -19,11 +24,17 @@ const DIGITS_MIN: usize = 6;
 pub(crate) fn find(
     databases: &Databases,
     project: &Project,
+    names: &Names,
     text: &str,
     testbed: Option<&TestbedName>,
 ) -> Result<ReportSummary, ApiError> {
     let results = &databases.results;
     if let Ok(branch) = BranchName::new(text)
+        && let Some(report) = results.latest(&project.stored, &branch, testbed)?
+    {
+        return Ok(report);
+    }
+    if let Some(branch) = names.stored(Kind::Branch, text).and_then(|it| BranchName::new(it).ok())
         && let Some(report) = results.latest(&project.stored, &branch, testbed)?
     {
         return Ok(report);

@@ -1,0 +1,100 @@
+//! Which two reports are to be compared.
+
+use std::collections::HashSet;
+
+use axum::response::{IntoResponse as _, Redirect, Response};
+use maud::{Markup, html};
+use wingbeat_track::{
+    model::BranchName,
+    store::{Known, ReportFilter, ReportSummary},
+};
+
+use crate::{
+    ApiError,
+    console::{
+        data::choice::main_branch,
+        layout::{Page, Tab},
+        links::{Params, encoded},
+        parts::moment,
+        visit::Visit,
+    },
+    registry::Kind,
+};
+
+/// Reports that the form offers.
+const OFFERED: usize = 40;
+
+/// The form that asks what to compare; with both answers, the comparison itself.
+pub(in crate::console) async fn ask(visit: Visit, params: Params) -> Result<Response, ApiError> {
+    if let (Some(before), Some(after)) = (params.get("before"), params.get("after")) {
+        let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
+        let kept = params.with("before", "").with("after", "");
+        return Ok(Redirect::to(&kept.at(&path)).into_response());
+    }
+    let read = visit.read(|databases, project| {
+        let known = databases.results.known(&project.stored)?;
+        let filter =
+            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let main = main_branch(databases, project, &known)?;
+        Ok((known, databases.results.reports(&filter, OFFERED)?, main))
+    });
+    let (known, reports, main) = read.await?;
+    let content = html! {
+        h1 { "Compare" }
+        p { "Each side is a branch (its newest report), a commit by the first digits of its hash, or a report \
+             by its UUID." }
+        (form(&visit, &params, (params.get("before"), params.get("after")), &known, &reports))
+        (offers(&visit, main.as_ref(), &reports))
+    };
+    Ok(Page::of(&visit, Tab::Compare, "Compare", &[], &content).into_response())
+}
+
+pub(super) fn form(
+    visit: &Visit,
+    params: &Params,
+    (before, after): (Option<&str>, Option<&str>),
+    known: &Known,
+    reports: &[ReportSummary],
+) -> Markup {
+    html! {
+        form class="filter" method="get" action=(visit.at("compare")) {
+            label class="wide" { span { "Before" }
+                input name="before" value=[before] list="sides" required placeholder="main";
+            }
+            label class="wide" { span { "After" }
+                input name="after" value=[after] list="sides" required placeholder="a branch, a commit";
+            }
+            (visit.select_testbed(known, Some("any"), params.get("testbed")))
+            button { "Compare" }
+            datalist id="sides" {
+                @for (branch, shown) in visit.choices(Kind::Branch, known.branches.iter().map(|it| it.as_str())) {
+                    option value=(branch) { @if shown != branch { (shown) } }
+                }
+                @for report in reports.iter().filter(|report| report.hash.is_some()) {
+                    option value=[report.hash.as_deref()] {
+                        (visit.names.shown(Kind::Branch, report.branch.as_str())) ", " (moment(report.start_time))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The branches of the newest reports, each beside the main one.
+fn offers(visit: &Visit, main: Option<&BranchName>, reports: &[ReportSummary]) -> Markup {
+    let mut seen = HashSet::new();
+    let others = reports.iter().filter(|it| main != Some(&it.branch) && seen.insert(&it.branch));
+    let others: Vec<_> = others.take(10).collect();
+    html! {
+        @if let Some(main) = main && !others.is_empty() {
+            h2 { "Newest branches" }
+            ul class="changes" { @for report in others {
+                @let sides = format!("compare/{}..{}", encoded(main.as_str()), encoded(report.branch.as_str()));
+                li {
+                    a href=(visit.at(sides)) { (visit.branch(main)) " with " (visit.branch(&report.branch)) }
+                    " " span class="quiet" { (moment(report.start_time)) }
+                }
+            } }
+        }
+    }
+}

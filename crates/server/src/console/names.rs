@@ -1,0 +1,172 @@
+//! How things are called now. Results, and so addresses, keep the names that they came with.
+
+use std::{borrow::Cow, cmp::Ordering, collections::HashMap};
+
+use wingbeat_track::{
+    model::{BenchmarkName, BranchName, Measure, Report, Slug, TestbedName},
+    store::Plot,
+};
+
+use crate::{
+    ApiError,
+    registry::{Kind, Project},
+    storage::{Databases, StorageError},
+};
+
+/// The present names of what results call differently, for each kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names([HashMap<String, String>; 4]);
+
+impl Names {
+    pub(crate) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
+        let mut names = Self::default();
+        let renamed = databases.registry.renamed(project.id).map_err(StorageError::from)?;
+        for (kind, stored, name) in renamed {
+            names.0[kind as usize].insert(stored, name);
+        }
+        Ok(names)
+    }
+
+    /// The present name of what results call so.
+    pub(crate) fn shown<'a>(&'a self, kind: Kind, stored: &'a str) -> Cow<'a, str> {
+        match self.0[kind as usize].get(stored) {
+            Some(name) => Cow::Borrowed(name),
+            // Results tell measures by their slugs.
+            None if kind == Kind::Measure => Measure::named(stored).name,
+            None => Cow::Borrowed(stored),
+        }
+    }
+
+    /// The order of what two things of a kind are called now.
+    pub(crate) fn order(&self, kind: Kind, a: &str, b: &str) -> Ordering {
+        self.shown(kind, a).cmp(&self.shown(kind, b))
+    }
+
+    /// What results call the thing of that present name, where that differs.
+    pub(crate) fn stored(&self, kind: Kind, shown: &str) -> Option<&str> {
+        let all = self.0[kind as usize].iter();
+        all.into_iter().find(|(_, name)| *name == shown).map(|(stored, _)| stored.as_str())
+    }
+
+    pub(crate) fn measure<'a>(&'a self, measure: &'a Measure) -> &'a str {
+        self.0[Kind::Measure as usize].get(measure.slug.as_str()).map_or(&*measure.name, |it| it)
+    }
+
+    /// Puts the present names into a plot.
+    pub(crate) fn put_into(&self, plot: &mut Plot) {
+        for report in &mut plot.reports {
+            self.branch(&mut report.branch);
+        }
+        for series in &mut plot.series {
+            self.branch(&mut series.branch);
+            self.benchmark(&mut series.benchmark);
+            let testbed = self.0[Kind::Testbed as usize].get(series.testbed.as_str());
+            if let Some(name) = testbed.and_then(|name| TestbedName::new(name).ok()) {
+                series.testbed = name;
+            }
+            series.measure.name = Cow::Owned(self.measure(&series.measure).to_owned());
+        }
+    }
+
+    /// The report with present names, to be put into words.
+    pub(crate) fn put_into_report<'a>(&self, report: &'a Report) -> Cow<'a, Report> {
+        let measures: HashMap<&str, Slug> = self.0[Kind::Measure as usize]
+            .iter()
+            .filter(|(stored, name)| **name != Measure::named(stored).name)
+            // Sentences name a measure by its slug.
+            .map(|(stored, name)| (stored.as_str(), Slug::of(name)))
+            .collect();
+        if measures.is_empty() && self.0[Kind::Benchmark as usize].is_empty() {
+            return Cow::Borrowed(report);
+        }
+        let rename = |slug: &mut Slug| {
+            if let Some(name) = measures.get(slug.as_str()) {
+                *slug = name.clone();
+            }
+        };
+        let mut report = report.clone();
+        for results in report.iterations.iter_mut().flat_map(|it| &mut it.benchmarks) {
+            self.benchmark(&mut results.name);
+            results.metrics.iter_mut().for_each(|(measure, _)| rename(&mut measure.slug));
+        }
+        for verdict in &mut report.verdicts {
+            self.benchmark(&mut verdict.benchmark);
+            rename(&mut verdict.measure);
+        }
+        for alert in &mut report.alerts {
+            self.benchmark(&mut alert.benchmark);
+            rename(&mut alert.measure);
+        }
+        Cow::Owned(report)
+    }
+
+    fn branch(&self, branch: &mut BranchName) {
+        let renamed = self.0[Kind::Branch as usize].get(branch.as_str());
+        if let Some(name) = renamed.and_then(|name| BranchName::new(name).ok()) {
+            *branch = name;
+        }
+    }
+
+    fn benchmark(&self, benchmark: &mut BenchmarkName) {
+        let renamed = self.0[Kind::Benchmark as usize].get(benchmark.as_str());
+        if let Some(name) = renamed.and_then(|name| BenchmarkName::new(name).ok()) {
+            *benchmark = name;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+    use wingbeat_track::model::ProjectName;
+
+    use super::*;
+
+    impl Names {
+        /// Present names of some things of a kind.
+        pub(crate) fn with(mut self, kind: Kind, all: &[(&str, &str)]) -> Self {
+            let all = all.iter().map(|(stored, name)| ((*stored).to_owned(), (*name).to_owned()));
+            self.0[kind as usize].extend(all);
+            self
+        }
+    }
+
+    fn names() -> Names {
+        Names::default()
+            .with(Kind::Branch, &[("old", "new")])
+            .with(Kind::Benchmark, &[("parse", "parser/json")])
+            .with(
+                Kind::Measure,
+                &[("latency", "Time per packet"), ("instructions", "Instructions")],
+            )
+    }
+
+    #[test]
+    fn things_have_their_present_names() {
+        let names = names();
+        let check = |kind, stored, expected| assert_eq!(names.shown(kind, stored), expected);
+        check(Kind::Branch, "old", "new");
+        check(Kind::Branch, "main", "main");
+        check(Kind::Measure, "latency", "Time per packet");
+        // Nobody renamed it, and its slug is no name for people.
+        check(Kind::Measure, "throughput", "Throughput");
+        assert_eq!(names.stored(Kind::Branch, "new"), Some("old"));
+        assert_eq!(names.stored(Kind::Branch, "old"), None);
+    }
+
+    #[test]
+    fn sentences_about_a_report_have_present_names() {
+        let project = ProjectName::new("p").expect("a name");
+        let branch = BranchName::new("old").expect("a name");
+        let testbed = TestbedName::new("t").expect("a name");
+        let time = OffsetDateTime::UNIX_EPOCH;
+        let mut report = Report::new(Uuid::nil(), project, branch, testbed, time);
+        let results = r#"{"benchmarks": [{"name": "parse", "metrics": []}]}"#;
+        report.iterations.push(serde_json::from_str(results).expect("results"));
+        let renamed = names().put_into_report(&report).into_owned();
+        assert_eq!(renamed.iterations[0].benchmarks[0].name.as_str(), "parser/json");
+        // A large report is not copied for nothing.
+        assert!(matches!(Names::default().put_into_report(&report), Cow::Borrowed(_)));
+    }
+}

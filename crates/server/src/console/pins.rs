@@ -1,0 +1,298 @@
+//! Pinned plots: choices of series with a title, which the first pages of a project link to.
+
+use axum::{Form, extract::Path, response::Redirect};
+use maud::{Markup, html};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+use wingbeat_text::plural;
+
+use super::{
+    data::choice::Choice,
+    layout::{Page, Tab},
+    links::Params,
+    names::Names,
+    parts::{day, name},
+    visit::Visit,
+};
+use crate::{
+    ApiError,
+    access::Right,
+    registry::{Kind, PinnedPlot, PlotFilter, PlotSettings, Project, Registry, Thing},
+    storage::{Databases, StorageError},
+};
+
+/// Plots that the first pages link to.
+const LINKED: u64 = 8;
+
+/// Plots that are listed.
+const LISTED: u64 = 500;
+
+/// Benchmarks that a plot may name: each is a part of its address.
+const BENCHMARKS_MAX: usize = 50;
+
+/// Letters of a title, as for `bencher plot create`.
+const TITLE_MAX: usize = 64;
+
+/// How far back a plot looks, in days.
+const WINDOWS: [(u32, &str); 5] =
+    [(7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"), (3650, "ten years")];
+
+/// What a plot is about, with the parts of an address.
+const KINDS: [(Kind, &str); 4] = [
+    (Kind::Branch, "branch"),
+    (Kind::Testbed, "testbed"),
+    (Kind::Benchmark, "benchmark"),
+    (Kind::Measure, "measure"),
+];
+
+/// A plot with what it is about.
+pub(super) struct Pin {
+    pub(super) plot: PinnedPlot,
+    things: Vec<Thing>,
+}
+
+impl Pin {
+    fn of(registry: &Registry, plot: PinnedPlot) -> Result<Self, ApiError> {
+        let mut things = Vec::new();
+        for row in &plot.things {
+            things.extend(registry.thing_of_row(*row).map_err(StorageError::from)?);
+        }
+        Ok(Self { plot, things })
+    }
+
+    fn names(&self, kind: Kind) -> impl Iterator<Item = &Thing> {
+        self.things.iter().filter(move |thing| thing.kind == kind)
+    }
+
+    pub(super) fn title(&self) -> String {
+        match &self.plot.settings.title {
+            Some(title) => title.clone(),
+            None => self.words(),
+        }
+    }
+
+    /// What it shows: `main, ci-runner, 3 benchmarks, Latency`.
+    fn words(&self) -> String {
+        let mut parts = Vec::new();
+        for (kind, word) in KINDS {
+            let few: Vec<&str> = self.names(kind).take(3).map(|it| it.name.as_str()).collect();
+            match self.names(kind).count() {
+                0 => {}
+                1 | 2 => parts.push(few.join(" and ")),
+                many => parts.push(plural(many, word)),
+            }
+        }
+        if parts.is_empty() { "everything".to_owned() } else { parts.join(", ") }
+    }
+
+    /// The address of the plot as it is now.
+    fn address(&self, visit: &Visit, now: OffsetDateTime) -> String {
+        let mut params = Params::default();
+        for (kind, word) in KINDS {
+            for thing in self.names(kind) {
+                params = params.and(word, thing.stored.as_str());
+            }
+        }
+        let window = Duration::seconds(self.plot.settings.window_s.into());
+        if let Some(from) = now.checked_sub(window) {
+            params = params.and("from", day(from));
+        }
+        params.and("plot", self.plot.uuid.to_string()).at(&visit.at("plot"))
+    }
+}
+
+/// The first plots of a project.
+pub(super) fn first(databases: &Databases, project: &Project) -> Result<Vec<Pin>, ApiError> {
+    all(databases, project, LINKED)
+}
+
+fn all(databases: &Databases, project: &Project, limit: u64) -> Result<Vec<Pin>, ApiError> {
+    let filter = PlotFilter { limit, ..PlotFilter::default() };
+    let (plots, _) = databases.registry.plots(project.id, filter).map_err(StorageError::from)?;
+    plots.into_iter().map(|plot| Pin::of(&databases.registry, plot)).collect()
+}
+
+/// Links to the first plots. Nothing where there is none.
+pub(super) fn links(visit: &Visit, pins: &[Pin]) -> Markup {
+    html! {
+        @if !pins.is_empty() {
+            nav class="pins" aria-label="Pinned plots" {
+                a class="quiet" href=(visit.at("plots")) { "Pinned" }
+                @for pin in pins {
+                    a href={ (visit.at("plots/")) (pin.plot.uuid) } { (name(&pin.title())) }
+                }
+            }
+        }
+    }
+}
+
+pub(super) async fn list(visit: Visit) -> Result<Page, ApiError> {
+    let read = visit.read(|databases, project| all(databases, project, LISTED));
+    let pins = read.await?;
+    let content = html! {
+        h1 { "Pinned plots" }
+        @if pins.is_empty() {
+            p { "There is none. " a href=(visit.at("plot")) { "Plot some series" } ", and pin what you see." }
+        } @else {
+            div class="scroll fit" tabindex="0" role="region" aria-label="Pinned plots" {
+                table {
+                    thead { tr { th { "Plot" } th { "Shows" } th { "Looks back" } @if visit.may(Right::Manage) { th {} } } }
+                    tbody { @for pin in &pins { (line(&visit, pin)) } }
+                }
+            }
+        }
+    };
+    Ok(Page::of(&visit, Tab::Plot, "Pinned plots", &[], &content))
+}
+
+fn line(visit: &Visit, pin: &Pin) -> Markup {
+    let place = visit.at(format_args!("plots/{}", pin.plot.uuid));
+    let days = pin.plot.settings.window_s / 86_400;
+    let title = pin.title();
+    html! {
+        tr {
+            th scope="row" { a href=(place) { (name(&title)) } }
+            td { (name(&pin.words())) }
+            td { (WINDOWS.iter().find(|(known, _)| *known == days)
+                .map_or_else(|| plural(days as usize, "day"), |(_, words)| (*words).to_owned())) }
+            @if visit.may(Right::Manage) { td {
+                form method="post" action={ (place) "/remove" } {
+                    button aria-label={ "Remove " (title) } { "Remove" }
+                }
+            } }
+        }
+    }
+}
+
+/// Leads to the plot as it is now.
+pub(super) async fn open(
+    visit: Visit,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Redirect, ApiError> {
+    let read = visit.read(move |databases, project| find(databases, project, &id));
+    let pin = read.await?.ok_or_else(absent)?;
+    Ok(Redirect::to(&pin.address(&visit, OffsetDateTime::now_utc())))
+}
+
+/// The plot of that UUID, if it is one of the project's.
+pub(super) fn find(
+    databases: &Databases,
+    project: &Project,
+    id: &str,
+) -> Result<Option<Pin>, ApiError> {
+    let Ok(uuid) = Uuid::try_parse(id) else { return Ok(None) };
+    let plot = databases.registry.plot(project.id, uuid).map_err(StorageError::from)?;
+    plot.map(|plot| Pin::of(&databases.registry, plot)).transpose()
+}
+
+fn absent() -> ApiError {
+    ApiError::not_found("this project has no such plot; it may have been removed")
+}
+
+/// The form that pins what a page shows, for those who may.
+pub(super) fn form(visit: &Visit, params: &Params) -> Markup {
+    html! {
+        @if visit.may(Right::Manage) {
+            details {
+                summary { "Pin this plot" }
+                form class="filter" method="post" action=(visit.at("plots")) {
+                    label class="wide" { span { "Title" }
+                        input name="title" required maxlength=(TITLE_MAX) autocomplete="off"
+                            placeholder="what to look at each morning";
+                    }
+                    label { span { "It shows the last" } select name="days" {
+                        @for (days, words) in WINDOWS { option value=(days) selected[days == 90] { (words) } }
+                    } }
+                    @for (name, value) in params.iter().filter(|(name, _)| is_kind(name)) {
+                        input type="hidden" name=(name) value=(value);
+                    }
+                    button { "Pin it" }
+                }
+            }
+        }
+    }
+}
+
+fn is_kind(name: &str) -> bool {
+    KINDS.iter().any(|(_, word)| *word == name)
+}
+
+pub(super) async fn create(
+    visit: Visit,
+    Form(fields): Form<Vec<(String, String)>>,
+) -> Result<Redirect, ApiError> {
+    let params = Params::of(fields);
+    let title = params.get("title").unwrap_or_default().trim().to_owned();
+    if title.is_empty() || title.len() > TITLE_MAX || title.chars().any(char::is_control) {
+        return Err(ApiError::bad_request(format!(
+            "a title has 1 to {TITLE_MAX} bytes and no control characters; choose another one"
+        )));
+    }
+    let days = params.get("days").and_then(|days| days.parse().ok());
+    let days = WINDOWS.iter().map(|(days, _)| *days).find(|known| Some(*known) == days);
+    let days = days.ok_or_else(|| ApiError::bad_request("choose one of the times of the list"))?;
+    let settings = PlotSettings {
+        title: Some(title),
+        lower_value: false,
+        upper_value: false,
+        lower_boundary: false,
+        upper_boundary: false,
+        x_axis: "date_time".to_owned(),
+        y_axis: "auto".to_owned(),
+        window_s: days * 86_400,
+    };
+    let (names, project) = (visit.names.clone(), visit.project.clone());
+    let write = move |databases: &mut Databases| {
+        let rows = rows(databases, &project, &params, &names)?;
+        let now = OffsetDateTime::now_utc();
+        let made = databases.registry.create_plot(project.id, &settings, &rows, None, now);
+        Ok::<_, ApiError>(made.map_err(StorageError::from)?)
+    };
+    visit.app.storage.write(write).await?;
+    Ok(Redirect::to(&visit.at("plots")))
+}
+
+/// Rows of the things that a query chooses. Of a kind that it says nothing about there is none, for all.
+fn rows(
+    databases: &Databases,
+    project: &Project,
+    params: &Params,
+    names: &Names,
+) -> Result<Vec<i64>, ApiError> {
+    let choice = Choice::of(databases, project, params, names)?;
+    if choice.is_void {
+        return Err(ApiError::bad_request("no series fits that, so there is nothing to pin"));
+    }
+    if choice.benchmarks.len() > BENCHMARKS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "a pinned plot names {BENCHMARKS_MAX} benchmarks at most, and {} fit that; choose fewer, or all by \
+             naming none",
+            choice.benchmarks.len()
+        )));
+    }
+    let mut chosen: Vec<(Kind, &str)> = Vec::new();
+    chosen.extend(choice.branches.iter().map(|it| (Kind::Branch, it.as_str())));
+    chosen.extend(choice.testbeds.iter().map(|it| (Kind::Testbed, it.as_str())));
+    chosen.extend(choice.benchmarks.iter().map(|it| (Kind::Benchmark, it.as_str())));
+    chosen.extend(choice.measures.iter().map(|it| (Kind::Measure, it.as_str())));
+    let mut rows = Vec::new();
+    for (kind, stored) in chosen {
+        let found = databases.registry.thing_stored(project.id, kind, stored);
+        rows.extend(found.map_err(StorageError::from)?.map(|thing| thing.id));
+    }
+    Ok(rows)
+}
+
+pub(super) async fn remove(
+    visit: Visit,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Redirect, ApiError> {
+    let project = visit.project.clone();
+    let write = move |databases: &mut Databases| {
+        let pin = find(databases, &project, &id)?.ok_or_else(absent)?;
+        databases.registry.delete_plot(pin.plot.id).map_err(StorageError::from)?;
+        Ok::<_, ApiError>(())
+    };
+    visit.app.storage.write(write).await?;
+    Ok(Redirect::to(&visit.at("plots")))
+}
