@@ -17,6 +17,11 @@ pub const KERNEL_FRAMES_MAX: usize = 127;
 /// Pages of stack that are sent with a stack whose walk met code without a table, so that user space walks
 /// on by them: 1 MiB, the first page in part. rustc uses 600 KiB.
 pub const COPIED_PAGES: usize = 256;
+/// Bytes of a copy below the stack pointer: a function that is about to return has its caller's registers in
+/// the red zone (psABI of x86-64, 3.2.2).
+pub const RED_ZONE_BYTES: u64 = 128;
+/// Pages at the beginning of a stack that may be missing in a copy, because they cannot be read.
+pub const UNREAD_PAGES_MAX: u64 = 8;
 /// Words of the smallest page.
 pub const PAGE_WORDS: usize = 512;
 

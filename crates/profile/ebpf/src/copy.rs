@@ -11,7 +11,8 @@ use aya_ebpf::{
     maps::PerCpuArray,
 };
 use wingbeat_profile_common::{
-    COPIED_PAGES, COPY_HEADER_BYTES, CopyHeader, PAGE_WORDS, RecordKind, StackHeader, counter,
+    COPIED_PAGES, COPY_HEADER_BYTES, CopyHeader, PAGE_WORDS, RED_ZONE_BYTES, RecordKind,
+    StackHeader, UNREAD_PAGES_MAX, counter,
 };
 
 use crate::{
@@ -40,7 +41,6 @@ const PLAIN_LOOP_PAGES: u32 = 8;
 #[repr(C)]
 struct Copying {
     piece: *mut Piece,
-    sp: u64,
     /// Where the stack must end.
     end: u64,
     /// 1 if pieces were sent. Their number would be another state for the verifier at each turn.
@@ -54,11 +54,12 @@ pub fn send(part: u32, stack: &StackHeader) {
     let Some(piece) = PIECES.get_ptr_mut(part) else { return };
     let &StackHeader { tid, time_ns, stop_sp: sp, .. } = stack;
     let kind = RecordKind::Copy as u8;
+    let address = (sp & !7).saturating_sub(RED_ZONE_BYTES);
     // SAFETY: a live element of a per-CPU array.
     unsafe {
-        (*piece).header = CopyHeader { kind, reserved: 0, words: 0, tid, time_ns, address: sp };
+        (*piece).header = CopyHeader { kind, reserved: 0, words: 0, tid, time_ns, address };
     }
-    let mut copying = Copying { piece, sp, end: regs::stack_end(sp), is_sent: 0 };
+    let mut copying = Copying { piece, end: regs::stack_end(sp), is_sent: 0 };
     if setting!(HAS_BPF_LOOP) != 0 {
         let state = (&raw mut copying).cast();
         // SAFETY: calls `turn` with the index of the turn and the state, which outlives the loop.
@@ -85,7 +86,9 @@ unsafe extern "C" fn turn(index: u32, state: *mut c_void) -> i64 {
     unsafe { send_page(index, &mut *state.cast::<Copying>()) }
 }
 
-/// Sends what of a page belongs to the stack. What lies behind the end of a stack cannot be read.
+/// Sends what of a page belongs to the stack. What lies behind the end of a stack cannot be read, and
+/// neither can its first pages, if the thread has not come there yet: what a frame has in them is not
+/// needed for its caller.
 ///
 /// # Safety
 ///
@@ -95,7 +98,6 @@ unsafe fn send_page(index: u32, state: &mut Copying) -> i64 {
     if waiting_bytes() >= u64::from(setting!(COPIES_UNTIL_BYTES)) {
         return END;
     }
-    let skipped = if index == 0 { state.sp / 8 & (PAGE_WORDS as u64 - 1) } else { 0 };
     // SAFETY: the state points to a piece; the helper reads user memory into room of that size.
     unsafe {
         let piece = &mut *state.piece;
@@ -103,11 +105,14 @@ unsafe fn send_page(index: u32, state: &mut Copying) -> i64 {
             return END;
         }
         let left = (state.end - piece.header.address).div_ceil(8);
+        let skipped = piece.header.address / 8 & (PAGE_WORDS as u64 - 1);
         // The verifier sees that it is no more than a page.
         let words = black_box(left.min(PAGE_WORDS as u64 - skipped)).min(PAGE_WORDS as u64);
         let (to, from) = ((&raw mut piece.words).cast(), piece.header.address as *const _);
         if bpf_probe_read_user(to, words as u32 * 8, from) != 0 {
-            return END;
+            piece.header.address += words as u64 * 8;
+            let may_go_on = state.is_sent == 0 && index < UNREAD_PAGES_MAX as u32;
+            return if may_go_on { GO_ON } else { END };
         }
         piece.header.words = words as u16;
         if !record::send(state.piece.cast(), COPY_HEADER_BYTES as u64 + words as u64 * 8) {

@@ -107,6 +107,11 @@ pub enum ProfileWarning {
         /// Stacks that are deeper than their copy.
         cut: u64,
     },
+    /// Stacks met code whose table was not there yet, and their copies found no room, or were too short.
+    CopiesCut {
+        cut: u64,
+        samples: u64,
+    },
     /// The kernel half could not walk by tables, so that all stacks were copied.
     NoLoop {
         /// Stacks that are deeper than their copy.
@@ -252,14 +257,19 @@ fn of_tables(summary: &Summary, taken: u64) -> Option<ProfileWarning> {
     let &TableCounts { limit_bytes, refused, evicted, .. } = tables;
     let copied = (*copied).min(taken);
     let is_much = copied > 0 && copied as f64 >= COPIED_SHARE_MIN * taken as f64;
-    (is_much && refused + evicted > 0).then_some(ProfileWarning::TablesTight {
-        limit_bytes,
-        refused,
-        evicted,
-        copied,
-        samples: taken,
-        cut,
-    })
+    if is_much && refused + evicted > 0 {
+        let samples = taken;
+        return Some(ProfileWarning::TablesTight {
+            limit_bytes,
+            refused,
+            evicted,
+            copied,
+            samples,
+            cut,
+        });
+    }
+    let is_much = cut > 0 && cut as f64 >= BROKEN_SHARE_MIN * taken as f64;
+    is_much.then_some(ProfileWarning::CopiesCut { cut, samples: taken })
 }
 
 fn of_blocks(

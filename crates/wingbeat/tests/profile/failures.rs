@@ -69,7 +69,7 @@ fn a_sleeper_gives_no_picture_but_a_reason() {
     check(&["-d", "1s", "--", "sleep", "20"], 1, &["no samples", "slept", "-F"]);
     check(&["-F", "49", "--", "true"], 1, &["no samples", "took only", "-F"]);
     let sleeper = Background::start("sleep".as_ref(), &["20"]);
-    check(&["-d", "1s", "-p", &sleeper.pid()], 1, &["slept 100.0 %"]);
+    check(&["-d", "1s", "-p", &sleeper.pid()], 1, &["slept or waited for a CPU 100.0 %"]);
 }
 
 #[test]

@@ -327,6 +327,15 @@ fn tables_that_find_no_room_are_reported_if_it_matters() {
          others 1 time: 100 % of the stacks were copied instead, which costs time, and 3 are cut where \
          their copy ends; record fewer processes",
     );
+    check(Some((64, 0, 0)), 33, 4, "");
+    check(
+        Some((64, 0, 0)),
+        33,
+        5,
+        "5.1 % of the stacks met code whose unwind table was not built yet, and their copies did not fit \
+         into the ring buffer: callers are missing there; use a larger --buffer-size, such as 64M, or \
+         record for longer: tables stay once they are built",
+    );
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl ProfileWarning {
             Self::Broken { .. } => "stacks-broken",
             Self::Truncated { .. } => "stacks-truncated",
             Self::TablesTight { .. } => "unwind-memory-full",
+            Self::CopiesCut { .. } => "stacks-copied-in-part",
             Self::NoLoop { .. } => "kernel-walk-missing",
             Self::NamesRefused { .. } => "names-refused",
             Self::NamesMissing { .. } => "names-missing",
@@ -70,7 +71,7 @@ impl ProfileWarning {
                 format!("{} slept the whole time", plural(threads, "thread"))
             }
             Self::HardlyRan { cpu_ns, duration_ns, .. } => format!(
-                "the target ran for {} of {}, and samples show nothing else",
+                "the target ran for {} of {}, and samples show only that time",
                 duration(*cpu_ns),
                 duration(*duration_ns)
             ),
@@ -109,6 +110,11 @@ impl ProfileWarning {
                 plural(refused, "file"),
                 plural(evicted, "time")
             ),
+            Self::CopiesCut { cut, samples } => format!(
+                "{} of the stacks met code whose unwind table was not built yet, and their copies did \
+                 not fit into the ring buffer",
+                share::part(*cut, *samples)
+            ),
             Self::NoLoop { .. } => {
                 "this kernel cannot walk stacks by unwind tables: it lacks bpf_loop".to_owned()
             }
@@ -136,7 +142,7 @@ impl ProfileWarning {
             Self::ReusedWrong { .. } => "outer callers may be wrong",
             Self::ThreadsOff { .. } => "some of their blocks are missing or counted twice",
             Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining samples",
-            Self::Broken { .. } => "callers are missing there",
+            Self::Broken { .. } | Self::CopiesCut { .. } => "callers are missing there",
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::TablesTight { copied, samples, cut, .. } => {
                 let part = share::part(*copied, *samples);
@@ -184,6 +190,10 @@ impl ProfileWarning {
                 true => "use a larger --unwind-memory",
                 false => "record fewer processes",
             },
+            Self::CopiesCut { .. } => {
+                "use a larger --buffer-size, such as 64M, or record for longer: tables stay once they \
+                 are built"
+            }
             Self::NoLoop { .. } => {
                 "use Linux 5.17 or later, or --unwind frame-pointer for programs that keep frame \
                  pointers"
@@ -315,8 +325,8 @@ impl fmt::Display for NoSamples {
             ),
             Self::Slept { cpu_s, duration_s } => write!(
                 f,
-                "the target slept {:.1} % of {} (it ran for {}), and a sleeping process is not sampled; \
-                 record while it works, for longer (-d), or more often (-F)",
+                "the target slept or waited for a CPU {:.1} % of {} (it ran for {}), and only what runs \
+                 is sampled; record while it works, for longer (-d), or more often (-F)",
                 100.0 * (1.0 - cpu_s / duration_s).clamp(0.0, 1.0),
                 duration((duration_s * 1e9) as u64),
                 duration((cpu_s * 1e9) as u64)

@@ -1,8 +1,13 @@
 //! The copy of a stack: its pieces come one by one, before the stack itself.
 
-use wingbeat_profile_common::{CopyHeader, StackHeader};
+use wingbeat_profile_common::{
+    CopyHeader, PAGE_WORDS, RED_ZONE_BYTES, StackHeader, UNREAD_PAGES_MAX,
+};
 
 use crate::{unwind::Memory, wire::Piece};
+
+/// How far above the red zone a copy may begin, in bytes: the red zone may begin in a page of its own.
+const ABOVE_MAX: u64 = RED_ZONE_BYTES + (UNREAD_PAGES_MAX + 1) * PAGE_WORDS as u64 * 8;
 
 /// What has come of a copy.
 #[derive(Debug, Default)]
@@ -29,7 +34,9 @@ impl Copied {
     /// next one allocates nothing.
     pub(super) fn take(&mut self, stack: &StackHeader) -> Memory {
         let mut memory = std::mem::take(&mut self.memory);
-        if self.of != (stack.tid, stack.time_ns) || memory.start != stack.stop_sp {
+        let lowest = stack.stop_sp.saturating_sub(RED_ZONE_BYTES + 7);
+        let is_near = memory.start.checked_sub(lowest).is_some_and(|above| above <= ABOVE_MAX);
+        if self.of != (stack.tid, stack.time_ns) || !is_near {
             memory.words.clear();
         }
         memory
@@ -73,6 +80,15 @@ mod tests {
         check(&[(1, 2, 0x100, &[5, 6]), (1, 2, 0x110, &[7])], &[5, 6, 7]);
         check(&[(9, 2, 0x100, &[8]), (1, 2, 0x100, &[5])], &[5]);
         check(&[(1, 2, 0x100, &[5]), (1, 3, 0x108, &[6])], &[]);
-        check(&[(1, 2, 0x100, &[5]), (1, 2, 0x118, &[6])], &[]);
+    }
+
+    /// It begins with the red zone, or behind pages that could not be read, and has no holes.
+    #[test]
+    fn a_copy_begins_near_the_stack_pointer() {
+        check(&[(1, 2, 0x80, &[5, 6])], &[5, 6]);
+        check(&[(1, 2, 0x2000, &[5])], &[5]);
+        check(&[(1, 2, 0x70, &[5])], &[]);
+        check(&[(1, 2, 0x100 + ABOVE_MAX, &[5])], &[]);
+        check(&[(1, 2, 0x100, &[5]), (1, 2, 0x118, &[6])], &[6]);
     }
 }
