@@ -33,6 +33,9 @@ const CONDITIONS: &str = "conditions";
 /// The document finds processes by their names.
 const PROCPS: Tool = Tool { name: "pkill", package: "procps", purpose: "docs/zero-to-hero.md" };
 
+/// The last chapter opens links.
+const CURL: Tool = Tool { name: "curl", package: "curl", purpose: "docs/zero-to-hero.md" };
+
 /// What a reader with patience has, and a test in CI.
 const LIMIT: Duration = Duration::from_mins(10);
 
@@ -50,7 +53,9 @@ pub(crate) fn run(update: bool, from: usize) -> anyhow::Result<ExitCode> {
     steps.retain(|step| step.chapter == 0 || step.chapter >= from);
 
     let mut before = Steps::default();
-    before.time("cargo xtask setup", |_| setup::run().and_then(|()| setup::programs(&[PROCPS])))?;
+    before.time("cargo xtask setup", |_| {
+        setup::run().and_then(|()| setup::programs(&[PROCPS, CURL]))
+    })?;
     before.run(cargo().args(["build", "--release", "-p", "wingbeat", "-p", "amicable"]))?;
 
     let place = root.join("target/walkthrough");
