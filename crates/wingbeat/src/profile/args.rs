@@ -74,7 +74,7 @@ pub(crate) struct ProfileArgs {
     #[command(flatten)]
     pub format: FormatArgs<values::Format>,
     /// Size of the ring buffer, a power of two from 4K: 512K, 16M
-    /// [default: by frequency and CPUs, 4M to 64M; with --all at least 16M]
+    /// [default: by frequency and CPUs, 16M to 64M; with --all at least 32M]
     #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]
     pub buffer_size: Option<u32>,
     /// Command to launch and sample from its first instruction, with its arguments

@@ -2,8 +2,8 @@
 //!
 //! The first page of the map holds the consumer's position, the second the producer's, and the data
 //! follow, twice in a row, so that no record is in two pieces (kernel/bpf/ringbuf.c, `struct bpf_ringbuf`,
-//! Linux 6.18). Only the first time is mapped here: each page that is mapped counts as memory of this
-//! process, and a record that goes on at the beginning is put together as it is copied.
+//! Linux 6.18). Only a window of the data is mapped here at a time, because each page that is mapped counts
+//! as memory of this process. A record that lies in several windows is put together as it is copied.
 
 use std::{
     io,
@@ -29,17 +29,22 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 const HEADER_BYTES: usize = 8;
 
+/// Bytes of a window, unless there are fewer.
+const WINDOW_BYTES: u64 = 1 << 20;
+
 /// Reads a ring buffer. There may be only one reader of each.
 #[derive(Debug)]
 pub struct RingReader {
-    /// Keeps the map for `wakeups`.
-    _map: Arc<OwnedFd>,
+    map: Arc<OwnedFd>,
     /// Becomes readable when a program wakes up whoever waits. The map itself is readable as long as
     /// anything is in it, whether or not that is worth waking up for.
     wakeups: OwnedFd,
     consumer: Mapping,
-    /// The producer's position, and the data.
+    /// The producer's position.
     producer: Mapping,
+    /// The part of the data that was read last, and which it is.
+    window: Mapping,
+    window_number: u64,
     /// Bytes of data, a power of two.
     size: u64,
     /// What is being handed over.
@@ -49,17 +54,18 @@ pub struct RingReader {
 impl RingReader {
     /// Fails when `map` is not a ring buffer, or there is no room for it.
     pub fn new(map: &LoadedMap) -> Result<Self, MapError> {
-        let size = map.entries();
-        let data_bytes = size as usize;
+        let size = u64::from(map.entries());
         let open = || {
             let page = page_size();
             let consumer = Mapping::of(&map.fd, 0, page, true)?;
-            let producer = Mapping::of(&map.fd, page, page + data_bytes, false)?;
-            Ok((consumer, producer, wakeups(&map.fd)?))
+            let producer = Mapping::of(&map.fd, page, page, false)?;
+            Ok((consumer, producer, window(&map.fd, 0, size)?, wakeups(&map.fd)?))
         };
-        let (consumer, producer, wakeups) = open().map_err(|source| map.error("read", source))?;
-        let (map, size) = (Arc::clone(&map.fd), u64::from(size));
-        Ok(Self { _map: map, wakeups, consumer, producer, size, record: Vec::new() })
+        let (consumer, producer, window, wakeups) =
+            open().map_err(|source| map.error("read", source))?;
+        let map = Arc::clone(&map.fd);
+        let (window_number, record) = (0, Vec::new());
+        Ok(Self { map, wakeups, consumer, producer, window, window_number, size, record })
     }
 
     /// Hands each waiting record to `take`; no more than the buffer holds, so that this ends also while
@@ -74,7 +80,8 @@ impl RingReader {
                 return;
             }
             while position != end && position < last {
-                let header = self.producer.load_u32(self.place(position));
+                let Some(place) = self.place(position) else { return };
+                let header = self.window.load_u32(place);
                 if header & BUSY != 0 {
                     // It is still being written; those behind it wait.
                     return;
@@ -93,19 +100,28 @@ impl RingReader {
         }
     }
 
-    /// Where in the mapping the byte at a position is.
-    fn place(&self, position: u64) -> usize {
-        page_size() + (position & (self.size - 1)) as usize
+    /// Where in the window the byte at a position is; `None` if its window cannot be mapped.
+    fn place(&mut self, position: u64) -> Option<usize> {
+        let at = position & (self.size - 1);
+        let number = at / WINDOW_BYTES;
+        if number != self.window_number {
+            self.window = window(&self.map, number, self.size).ok()?;
+            self.window_number = number;
+        }
+        Some((at % WINDOW_BYTES) as usize)
     }
 
-    /// Copies a record, which may end at the beginning of the data.
-    fn copy(&mut self, position: u64, len: usize) {
-        let until_end = (self.size - (position & (self.size - 1))) as usize;
-        let first = len.min(until_end);
-        let place = self.place(position);
+    /// Copies a record, which may lie in several windows.
+    fn copy(&mut self, mut position: u64, len: usize) {
         self.record.clear();
-        self.producer.copy(place, first, &mut self.record);
-        self.producer.copy(page_size(), len - first, &mut self.record);
+        let mut left = len;
+        while left > 0 {
+            let Some(place) = self.place(position) else { return };
+            let part = left.min(WINDOW_BYTES.min(self.size) as usize - place);
+            self.window.copy(place, part, &mut self.record);
+            left -= part;
+            position += part as u64;
+        }
     }
 
     /// Before anything is read: what is written from now on wakes up again. An error would only mean
@@ -122,6 +138,12 @@ impl AsFd for RingReader {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wakeups.as_fd()
     }
+}
+
+/// Maps a window of the data, which begin after two pages.
+fn window(map: impl AsFd, number: u64, size: u64) -> io::Result<Mapping> {
+    let offset = 2 * page_size() + (number * WINDOW_BYTES) as usize;
+    Mapping::of(map, offset, WINDOW_BYTES.min(size) as usize, false)
 }
 
 /// A descriptor that tells of wakeups, not of what lies in the ring buffer.

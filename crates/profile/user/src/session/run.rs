@@ -47,8 +47,11 @@ const SETTLE_NS: u64 = 1_000_000;
 /// Blocks come in floods: two threads that hand a token to each other make half a million a second.
 const BLOCKS_BUFFER_BYTES: u32 = 4 << 20;
 
-/// Programs begin at any time, several at once, and their stacks are copied until their tables are there.
-const ALL_BUFFER_BYTES: u32 = 16 << 20;
+/// Stacks are copied until the tables of their files are there, which takes a tenth of a second for a large
+/// file. A compiler has stacks of half a megabyte.
+const COPIES_BUFFER_BYTES: u32 = 16 << 20;
+/// Programs begin at any time, several at once.
+const ALL_BUFFER_BYTES: u32 = 32 << 20;
 
 /// `CLOCK_MONOTONIC`, which is what `bpf_ktime_get_ns` reads.
 fn now_ns() -> u64 {
@@ -131,8 +134,12 @@ impl Session {
         if options.mode.blocks() {
             default_bytes = default_bytes.max(BLOCKS_BUFFER_BYTES);
         }
-        if options.targets == Targets::All {
-            default_bytes = default_bytes.max(ALL_BUFFER_BYTES);
+        if options.unwind != Unwind::FramePointer {
+            let bytes = match options.targets {
+                Targets::All => ALL_BUFFER_BYTES,
+                _ => COPIES_BUFFER_BYTES,
+            };
+            default_bytes = default_bytes.max(bytes);
         }
         let is_command = matches!(options.targets, Targets::Command(_));
         let settings = Settings {

@@ -41,6 +41,9 @@ use crate::{
 
 /// How long tables are built before the ring buffer is looked at again.
 const TURN: Duration = Duration::from_millis(10);
+/// The same of those that walks have asked for: until they are there, each sample takes a copy of its stack
+/// along, and to walk by these takes longer.
+const WANTED_TURN: Duration = Duration::from_millis(100);
 /// Code of one file: 512 MiB. Its directory has a word for each KiB, filled or not.
 const STRETCHES_MAX: usize = 2048;
 /// A walk that has read where something lies is over after this, and what lies there may become something
@@ -156,8 +159,8 @@ impl<M: Memory> Tables<M> {
         for pid in pids {
             self.write_space(recorder, pid, as_of_ns)?;
         }
-        let deadline = self.memory.now() + TURN;
-        self.build(&recorder.binaries, Some(deadline))
+        let begun = self.memory.now();
+        self.build(&recorder.binaries, Some(begun))
     }
 
     /// Builds what there is room for, however long it takes.
@@ -332,7 +335,8 @@ impl<M: Memory> Tables<M> {
         Ok(())
     }
 
-    fn build(&mut self, binaries: &Binaries, deadline: Option<Instant>) -> Result<(), RecordError> {
+    /// Builds what is due, for a turn if it has `begun` one.
+    fn build(&mut self, binaries: &Binaries, begun: Option<Instant>) -> Result<(), RecordError> {
         self.is_waiting = false;
         loop {
             let is_wanted = !self.wanted.is_empty();
@@ -343,7 +347,8 @@ impl<M: Memory> Tables<M> {
                 self.is_waiting = true;
                 break;
             }
-            if deadline.is_some_and(|deadline| self.memory.now() >= deadline) {
+            let turn = if self.wanted.is_empty() { TURN } else { WANTED_TURN };
+            if begun.is_some_and(|begun| self.memory.now() >= begun + turn) {
                 break;
             }
         }
