@@ -69,6 +69,11 @@ impl Shape {
         if is_slower { level * 1.2 } else { level }
     }
 
+    /// The line of a report of the history, with its verdicts.
+    pub(super) fn judged(&self, number: u32) -> String {
+        self.report(number, true).1
+    }
+
     /// A report behind the history, which nobody has judged yet.
     pub(super) fn after(&self, number: u32) -> (String, String) {
         self.report(self.reports + number, false)
@@ -87,7 +92,7 @@ pub(super) fn history(shapes: &[Shape], to: &mut dyn Write) -> io::Result<u64> {
     let mut metrics = 0;
     for shape in shapes {
         for number in 0..shape.reports {
-            writeln!(to, "{}", shape.report(number, true).1)?;
+            writeln!(to, "{}", shape.judged(number))?;
             metrics += u64::from(shape.benchmarks);
         }
     }
