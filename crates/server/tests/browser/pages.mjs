@@ -252,7 +252,7 @@ async function rename() {
     [report, ["classifier/third", "Time per packet", "a-tidy-one", "the-rack"]],
     [compared, ["classifier/third", "a-tidy-one", "the-rack"]],
     [`${article}/alerts?status=all`, ["classifier/third", "a-tidy-one", "the-rack"]],
-    [alert, ["a-tidy-one", "the-rack"]],
+    [alert, ["the-rack"]],
     [`${article}/benchmarks`, ["classifier/third"]], [`${article}/thresholds/add`, ["Time per packet", "the-rack"]],
   ]) {
     await page.goto(base + path);
