@@ -108,7 +108,7 @@ pub struct Granule {
 /// from the table's first granule.
 #[inline(always)]
 pub const fn place(word: u32, distance: u64) -> u64 {
-    (word as u64) * WORD_CODE_BYTES | distance % WORD_CODE_BYTES
+    word as u64 * WORD_CODE_BYTES + distance % WORD_CODE_BYTES
 }
 
 /// The rule at a place, which was looked up before: the same ones are met again and again. It never gets
