@@ -103,18 +103,10 @@ impl ProfileWarning {
                 "{} of the stacks are deeper than {USER_FRAMES_MAX} frames and were cut",
                 share::part(*truncated, *samples)
             ),
-            Self::TablesTight { limit_bytes, refused, evicted, .. } => format!(
-                "the unwind tables did not fit into {}M: {} found no room, and tables made room for \
-                 others {}",
-                limit_bytes >> 20,
-                plural(refused, "file"),
-                plural(evicted, "time")
-            ),
-            Self::CopiesCut { cut, samples } => format!(
-                "{} of the stacks met code whose unwind table was not built yet, and their copies did \
-                 not fit into the ring buffer",
-                share::part(*cut, *samples)
-            ),
+            Self::TablesTight { limit_bytes, refused, evicted, .. } => {
+                tables_tight(*limit_bytes, *refused, *evicted)
+            }
+            Self::CopiesCut { cut, samples } => copies_cut(*cut, *samples),
             Self::NoLoop { .. } => {
                 "this kernel cannot walk stacks by unwind tables: it lacks bpf_loop".to_owned()
             }
@@ -306,6 +298,23 @@ fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
         ),
         reason => (reason, "record for a shorter time"),
     }
+}
+
+fn tables_tight(limit_bytes: u64, refused: u64, evicted: u64) -> String {
+    format!(
+        "the unwind tables did not fit into {}M: {} found no room, and tables made room for others {}",
+        limit_bytes >> 20,
+        plural(refused, "file"),
+        plural(evicted, "time")
+    )
+}
+
+fn copies_cut(cut: u64, samples: u64) -> String {
+    format!(
+        "{} of the stacks met code whose unwind table was not built yet, and their copies did not fit into \
+         the ring buffer",
+        share::part(cut, samples)
+    )
 }
 
 impl fmt::Display for ProfileWarning {
