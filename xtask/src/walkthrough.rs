@@ -37,7 +37,7 @@ const PROCPS: Tool = Tool { name: "pkill", package: "procps", purpose: "docs/zer
 const CURL: Tool = Tool { name: "curl", package: "curl", purpose: "docs/zero-to-hero.md" };
 
 /// What a reader with patience has, and a test in CI.
-const LIMIT: Duration = Duration::from_mins(10);
+const LIMIT: Duration = Duration::from_mins(12);
 
 /// Runs the document in a scratch clone, from a chapter on. With `update`, its output and pictures are then what
 /// came.
