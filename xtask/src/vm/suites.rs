@@ -57,12 +57,6 @@ const WANTED: &[Wanted] = &[
 const TOO_LONG: &[(&str, &str)] = &[
     // A million instructions through the verifier, with its log.
     ("bpf/loader", "limits::instructions_over_all_paths"),
-    // Every stack is copied, 999 times a second: on emulated machines 4 to 25 % of the copies were not complete.
-    // What it forces off is there in all guests, so the machine that boots them tests as much.
-    (
-        "profile/wingbeat_profile",
-        "session::run::tests::stacks_are_whole_without_the_loop_of_the_kernel",
-    ),
 ];
 
 /// Tests of a suite that emulation leaves out.

@@ -1,15 +1,6 @@
 //! The kernel's helper functions by number, which are those of `enum bpf_func_id`
 //! (include/uapi/linux/bpf.h, Linux 6.18). No helper has been added since 6.1, new functions are kfuncs.
 
-use crate::{
-    code::{Insn, op},
-    program_type::ProgramType,
-    sys::{self, LoadRequest},
-};
-
-/// The number of `bpf_loop`, which came with Linux 5.17.
-pub const LOOP: u32 = 181;
-
 /// The number of `bpf_snprintf`, which came with Linux 5.13.
 pub const SNPRINTF: u32 = 165;
 
@@ -18,30 +9,6 @@ pub const SNPRINTF: u32 = 165;
 pub fn name(number: u32) -> Option<&'static str> {
     let index = usize::try_from(number.checked_sub(1)?).ok()?;
     NAMES.get(index).copied()
-}
-
-/// Does this kernel let programs of a type call the helper function `number`? The verifier looks for the
-/// function first, and complains about its arguments after that.
-pub fn may_call(r#type: ProgramType, number: u32) -> bool {
-    let call = Insn::new(op::CALL, 0, 0, 0, number.cast_signed());
-    let insns = [call, Insn::new(op::EXIT, 0, 0, 0, 0)].map(Insn::to_bytes).concat();
-    let request = LoadRequest {
-        prog_type: r#type.0,
-        name: sys::kernel_name("wingbeat_probe"),
-        license: c"Dual MIT/GPL",
-        insns: &insns,
-        log_level: 1,
-        ..Default::default()
-    };
-    let mut log = vec![0; 4096];
-    sys::load_verified(request, &mut log).is_ok() || knows_function(&String::from_utf8_lossy(&log))
-}
-
-/// Whether the verifier has something to say, and it is not that there is no such function (`check_helper_call`,
-/// kernel/bpf/verifier.c, Linux 5.15 to 6.18).
-fn knows_function(log: &str) -> bool {
-    let unknown = ["invalid func ", "unknown func ", "program of this type cannot use helper "];
-    !log.starts_with('\0') && !unknown.iter().any(|text| log.contains(text))
 }
 
 /// Makes the table of names, from 1 on.
@@ -110,18 +77,6 @@ mod tests {
         check(211, Some("bpf_cgrp_storage_delete"));
         check(212, None);
         check(u32::MAX, None);
-        assert_eq!(name(LOOP), Some("bpf_loop"));
         assert_eq!(name(SNPRINTF), Some("bpf_snprintf"));
-    }
-
-    #[test]
-    fn what_the_verifier_says_of_helpers() {
-        let check = |log, expected| assert_eq!(knows_function(log), expected, "{log:?}");
-        check("0: (85) call unknown#181\ninvalid func unknown#181\n\0", false);
-        check("unknown func bpf_loop#181\n\0", false);
-        check("program of this type cannot use helper bpf_loop#181\n\0", false);
-        check("0: (85) call bpf_loop#181\nR1 !read_ok\n\0", true);
-        // Not even looked at.
-        check("\0", false);
     }
 }

@@ -288,8 +288,6 @@ pub mod global {
     pub const TASK_PID: &str = "TASK_PID";
     /// Offset of `tgid` in `task_struct`.
     pub const TASK_TGID: &str = "TASK_TGID";
-    /// 1: the kernel has the helper `bpf_loop` (since 5.17).
-    pub const HAS_BPF_LOOP: &str = "HAS_BPF_LOOP";
     /// Offset of `se.sum_exec_runtime` in `task_struct`.
     pub const TASK_RUNTIME: &str = "TASK_RUNTIME";
     /// 1: time off the CPU is watched.

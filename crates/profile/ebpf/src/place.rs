@@ -10,7 +10,7 @@
 use core::ffi::c_void;
 
 use aya_ebpf::helpers::generated::{
-    bpf_get_task_stack, bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user,
+    bpf_get_task_stack, bpf_probe_read_kernel, bpf_probe_read_user,
 };
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RecordKind, counter,
@@ -206,20 +206,31 @@ impl KernelWords {
     }
 
     /// Where the first return addresses of a stack lie, a byte each, the last in the lowest; if they are
-    /// fewer, the first of them again in the others. `None` if there is none, or no `bpf_loop`: an
-    /// ordinary loop over so many words is more than the verifier follows.
+    /// fewer, the first of them again in the others. `None` if there is none.
     #[inline(always)]
     fn find(self, record: HalfRecord) -> Option<u64> {
-        if setting!(HAS_BPF_LOOP) == 0 {
-            return None;
-        }
-        let mut search = Search { words: self, record, offsets: 0, found: 0 };
-        // SAFETY: calls `look` with the index of the turn and the state, which outlives the loop.
+        // Behind the words, where the verifier does not know their values: it would follow each way on which
+        // some are found.
+        // SAFETY: the scratch memory is larger.
+        let (offsets, found) = unsafe { (self.0.add(KERNEL_WORDS), self.0.add(KERNEL_WORDS + 1)) };
+        // SAFETY: as above.
         unsafe {
-            let state = (&raw mut search).cast();
-            bpf_loop(KERNEL_WORDS as u32, look as *const () as *mut c_void, state, 0);
+            offsets.write_volatile(0);
+            found.write_volatile(0);
+            for index in 0..KERNEL_WORDS {
+                let before = found.read_volatile();
+                let word = self.0.add(index).read_volatile();
+                if before < RETURNS && word == record.first_frame(before as usize) {
+                    let index = index as u64;
+                    offsets.write_volatile(match before {
+                        0 => index * 0x0101_0101_0101_0101,
+                        _ => offsets.read_volatile() << 8 | index,
+                    });
+                    found.write_volatile(before + 1);
+                }
+            }
+            (found.read_volatile() != 0).then(|| offsets.read_volatile())
         }
-        (search.found != 0).then_some(search.offsets)
     }
 
     /// A hash of the words at some places.
@@ -233,37 +244,6 @@ impl KernelWords {
         }
         key | 1
     }
-}
-
-/// A search for the return addresses of a stack.
-#[repr(C)]
-struct Search {
-    words: KernelWords,
-    record: HalfRecord,
-    offsets: u64,
-    found: u64,
-}
-
-/// One turn of `bpf_loop`: looks at one word.
-///
-/// # Safety
-///
-/// `state` points to a [`Search`].
-#[inline(never)]
-unsafe extern "C" fn look(index: u32, state: *mut c_void) -> i64 {
-    // SAFETY: the state that `find` gave.
-    let search = unsafe { &mut *state.cast::<Search>() };
-    let index = index as usize & (KERNEL_WORDS - 1);
-    // SAFETY: the scratch memory is larger.
-    let word = unsafe { search.words.0.add(index).read_volatile() };
-    if word == search.record.first_frame(search.found as usize) {
-        search.offsets = match search.found {
-            0 => index as u64 * 0x0101_0101_0101_0101,
-            _ => search.offsets << 8 | index as u64,
-        };
-        search.found += 1;
-    }
-    i64::from(search.found >= RETURNS)
 }
 
 /// Takes the kernel stack of the current thread as it goes off the CPU, unless it had the same before.

@@ -112,11 +112,6 @@ pub enum ProfileWarning {
         cut: u64,
         samples: u64,
     },
-    /// The kernel half could not walk by tables, so that all stacks were copied.
-    NoLoop {
-        /// Stacks that are deeper than their copy.
-        cut: u64,
-    },
     /// Files that name code of a JIT compiler were not believed.
     NamesRefused {
         file: Refused,
@@ -246,15 +241,12 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     warnings
 }
 
-/// Tables that found no room, if that made a difference to the `taken` stacks, or that there were none.
+/// Tables that found no room, if that made a difference to the `taken` stacks.
 fn of_tables(summary: &Summary, taken: u64) -> Option<ProfileWarning> {
     let UnwindCounts { tables, copied, .. } = &summary.unwind;
     let cut = summary.stacks.broken_by_reason.get(BrokenReason::NoTable.name());
     let cut = cut.copied().unwrap_or(0);
-    let Some(tables) = tables else {
-        return (*copied > 0).then_some(ProfileWarning::NoLoop { cut });
-    };
-    let &TableCounts { limit_bytes, refused, evicted, .. } = tables;
+    let &TableCounts { limit_bytes, refused, evicted, .. } = tables.as_ref()?;
     let copied = (*copied).min(taken);
     let is_much = copied > 0 && copied as f64 >= COPIED_SHARE_MIN * taken as f64;
     if is_much && refused + evicted > 0 {

@@ -1,4 +1,4 @@
-//! Maps and ring buffers as user space reads them, and helpers that a kernel has.
+//! Maps and ring buffers as user space reads them.
 
 use std::{
     thread,
@@ -7,7 +7,7 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wingbeat_bpf::{
-    ProgramType, helpers,
+    ProgramType,
     loader::{LoadedMaps, RingReader},
     spec::{MapSpec, MapType},
 };
@@ -109,19 +109,4 @@ fn keys_and_sums() {
     assert_eq!(keys, [5_u32, 7].map(|key| key.to_ne_bytes().to_vec()));
     let sum = |key: u32| map.sum(&key.to_ne_bytes()).expect("a sum");
     assert_eq!([5, 7, 9].map(sum), [5 * cpus as u64, 7 * cpus as u64, 0]);
-}
-
-#[test]
-fn helpers_that_a_type_may_call() {
-    let Some(()) = can_load() else { return };
-    const GET_STACKID: u32 = 27;
-    let check = |r#type, number, expected| {
-        assert_eq!(helpers::may_call(r#type, number), expected, "{type}, {number}");
-    };
-    // The verifier accepts the first as it stands, and of the next two only the arguments are wrong.
-    check(ProgramType::PERF_EVENT, 5, true);
-    check(ProgramType::PERF_EVENT, 1, true);
-    check(ProgramType::PERF_EVENT, GET_STACKID, true);
-    check(ProgramType::XDP, GET_STACKID, false);
-    check(ProgramType::PERF_EVENT, 9999, false);
 }

@@ -101,7 +101,7 @@ fn statistics_of_programs_that_are_accepted() {
         assert_eq!(found.processed_instructions, Some(processed), "{insns}");
         assert_eq!(loaded.info.verified_instructions, processed as u32, "{insns}");
         assert_eq!(found.stack_depths, stack_depths, "{insns}");
-        assert_eq!(found.stack_depth(), stack_depths.iter().sum(), "{insns}");
+        assert_eq!(found.stack_depth(), stack_depths.iter().sum::<u32>(), "{insns}");
         assert!(found.verification_time_us.is_some(), "{insns}");
         let states = [found.total_states, found.peak_states, found.max_states_per_instruction];
         assert!(states.iter().all(Option::is_some), "{insns}: {states:?}");

@@ -293,22 +293,6 @@ fn tables_that_find_no_room_are_reported_if_it_matters() {
         assert_eq!(texts.join("\n"), expected);
     };
     check(None, 0, 0, "");
-    check(
-        None,
-        99,
-        0,
-        "this kernel cannot walk stacks by unwind tables: it lacks bpf_loop: all stacks were copied \
-         instead, which costs time; use Linux 5.17 or later, or --unwind frame-pointer for programs that \
-         keep frame pointers",
-    );
-    check(
-        None,
-        99,
-        2,
-        "this kernel cannot walk stacks by unwind tables: it lacks bpf_loop: all stacks were copied \
-         instead, which costs time, and 2 are cut where their copy ends; use Linux 5.17 or later, or \
-         --unwind frame-pointer for programs that keep frame pointers",
-    );
     check(Some((1, 0, 0)), 99, 0, "");
     check(Some((1, 1, 1)), 4, 0, "");
     check(

@@ -39,7 +39,6 @@ impl ProfileWarning {
             Self::Truncated { .. } => "stacks-truncated",
             Self::TablesTight { .. } => "unwind-memory-full",
             Self::CopiesCut { .. } => "stacks-copied-in-part",
-            Self::NoLoop { .. } => "kernel-walk-missing",
             Self::NamesRefused { .. } => "names-refused",
             Self::NamesMissing { .. } => "names-missing",
             Self::DebugInfoMissing { .. } => "debug-info-missing",
@@ -107,9 +106,6 @@ impl ProfileWarning {
                 tables_tight(*limit_bytes, *refused, *evicted)
             }
             Self::CopiesCut { cut, samples } => copies_cut(*cut, *samples),
-            Self::NoLoop { .. } => {
-                "this kernel cannot walk stacks by unwind tables: it lacks bpf_loop".to_owned()
-            }
             Self::NamesRefused { file, others } => file.cause(*others),
             Self::NamesMissing { process, others } => process.cause(*others),
             Self::DebugInfoMissing { file, error, others } => not_downloaded(file, error, *others),
@@ -140,10 +136,6 @@ impl ProfileWarning {
                 let part = share::part(*copied, *samples);
                 let text = format!("{part} of the stacks were copied instead, which costs time");
                 return and_cut(text, *cut);
-            }
-            Self::NoLoop { cut } => {
-                let text = "all stacks were copied instead, which costs time";
-                return and_cut(text.to_owned(), *cut);
             }
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
             Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
@@ -185,10 +177,6 @@ impl ProfileWarning {
             Self::CopiesCut { .. } => {
                 "use a larger --buffer-size, such as 64M, or record for longer: tables stay once they \
                  are built"
-            }
-            Self::NoLoop { .. } => {
-                "use Linux 5.17 or later, or --unwind frame-pointer for programs that keep frame \
-                 pointers"
             }
             Self::NamesRefused { .. } => {
                 "make it a regular file that belongs to the user of the process"

@@ -8,7 +8,6 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     btf::{BtfError, KernelTypes},
-    helpers,
     loader::{
         self, Attached, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, LoaderOptions,
         RingReader, RunInput,
@@ -52,20 +51,12 @@ pub(super) struct Settings {
     pub blocks: Option<Blocks>,
     pub unwind: Unwind,
     pub unwind_bytes: u64,
-    /// Without `bpf_loop`, a walk by tables is more than the verifier follows: stacks are copied, and
-    /// walked in user space.
-    pub has_bpf_loop: bool,
 }
 
 impl Settings {
     fn has_tables(&self) -> bool {
-        self.has_bpf_loop && self.unwind != Unwind::FramePointer
+        self.unwind != Unwind::FramePointer
     }
-}
-
-/// Does this kernel have the helper `bpf_loop` (since 5.17)?
-pub(super) fn has_bpf_loop() -> bool {
-    helpers::may_call(ProgramType::PERF_EVENT, helpers::LOOP)
 }
 
 /// How time off the CPU is watched.
@@ -398,7 +389,6 @@ fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str,
         (global::TASK_PID, of_task("pid")?),
         (global::TASK_TGID, of_task("tgid")?),
         (global::TASK_RUNTIME, runtime),
-        (global::HAS_BPF_LOOP, u32::from(settings.has_bpf_loop)),
         (global::WALK, settings.unwind.code()),
         // Three quarters full: samples without copies are better than none.
         (global::COPIES_UNTIL_BYTES, settings.buffer_bytes / 4 * 3),
@@ -444,10 +434,28 @@ pub(super) fn missing(name: &str) -> RecordError {
 mod tests {
     use wingbeat_bpf::{
         Verb,
+        code::op,
         probe::{can, findings},
     };
 
     use super::*;
+
+    /// README.md promises Linux 5.15.
+    #[test]
+    fn no_helper_is_newer_than_the_oldest_kernel() {
+        const TASK_PT_REGS: i32 = 175; // The last that 5.15 has (include/uapi/linux/bpf.h).
+        let spec = Spec::parse("the kernel half", OBJECT).expect("the embedded object");
+        for linked in spec.link(None).expect("programs") {
+            let calls =
+                linked.code.insns.iter().filter(|it| it.opcode == op::CALL && it.src() == 0);
+            let newest = calls.map(|call| call.immediate).max();
+            assert!(
+                newest.is_some_and(|it| it <= TASK_PT_REGS),
+                "{newest:?} in {:?}",
+                linked.program
+            );
+        }
+    }
 
     #[test]
     fn all_walks_pass_the_verifier() {
@@ -457,7 +465,7 @@ mod tests {
             return;
         }
         let blocks = Some(Blocks { min_block_ns: 1_000, wakers: true });
-        let settings = |unwind, namespaced, has_bpf_loop| Settings {
+        let settings = |unwind, namespaced| Settings {
             all: false,
             inherit: true,
             namespaced,
@@ -466,7 +474,6 @@ mod tests {
             blocks,
             unwind,
             unwind_bytes: 1 << 20,
-            has_bpf_loop,
         };
         let check = |settings: Settings, back_end| {
             let loaded = KernelHalf::load_for(settings, back_end);
@@ -476,13 +483,11 @@ mod tests {
             let fell_back = half.as_ref().and_then(|half| half.fell_back.clone());
             assert_eq!(half.map(|half| half.back_end), Some(back_end), "{what}: {fell_back:?}");
         };
-        for has_bpf_loop in [true, false] {
-            for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
-                for unwind in Unwind::ALL {
-                    check(settings(unwind, false, has_bpf_loop), back_end);
-                }
-                check(settings(Unwind::Auto, true, has_bpf_loop), back_end);
+        for back_end in [BackEnd::TpBtf, BackEnd::RawTracepoint] {
+            for unwind in Unwind::ALL {
+                check(settings(unwind, false), back_end);
             }
+            check(settings(Unwind::Auto, true), back_end);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod descriptors;
 mod kernel;
 mod memory;
+mod ring;
 mod run;
 mod sideband;
 mod switch;
@@ -15,11 +16,7 @@ pub use wingbeat_bpf::command::Ended;
 use wingbeat_bpf::rights::Rights;
 use wingbeat_profile_common::{counter, walk};
 
-use self::{
-    kernel::{KernelHalf, has_bpf_loop},
-    run::Session,
-    sideband::Sideband,
-};
+use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
 use crate::{
     counts::{Switches, Ticks},
     error::RecordError,
@@ -177,7 +174,7 @@ pub fn record(
         Rights::current().map_err(RecordError::system("read the rights of this process"))?;
     rights.check_for_profile()?;
     memory::return_large_blocks();
-    let mut session = Session::set_up(options, rights.is_in_pid_namespace(), has_bpf_loop())?;
+    let mut session = Session::set_up(options, rights.is_in_pid_namespace())?;
     session.start(options)?;
     session.run(options, stop, progress)?;
     session.finish(options)

@@ -23,6 +23,7 @@ use super::{
     CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwind, Unwinding,
     descriptors::raise_limit,
     kernel::{BackEnd, Blocks, KernelHalf, Settings},
+    ring::{Batch, buffer_bytes},
     sideband::Sideband,
     tables::Tables,
 };
@@ -44,27 +45,10 @@ const REST: Duration = Duration::from_millis(1);
 /// Samples may reach the ring buffer this much later than their time says.
 const SETTLE_NS: u64 = 1_000_000;
 
-/// Blocks come in floods: two threads that hand a token to each other make half a million a second.
-const BLOCKS_BUFFER_BYTES: u32 = 4 << 20;
-
-/// Stacks are copied until the tables of their files are there, which takes a tenth of a second for a large
-/// file. A compiler has stacks of half a megabyte.
-const COPIES_BUFFER_BYTES: u32 = 16 << 20;
-/// Programs begin at any time, several at once.
-const ALL_BUFFER_BYTES: u32 = 32 << 20;
-
 /// `CLOCK_MONOTONIC`, which is what `bpf_ktime_get_ns` reads.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// Ring buffer for about three seconds of all CPUs with 40-frame stacks: user space drains it ten times a
-/// second, and is woken when it is a quarter full. Copies of stacks take most of it, 1 MiB each at most.
-/// A power of two, as the kernel wants.
-fn buffer_bytes(frequency_hz: u64, cpus: usize) -> u32 {
-    let wanted = frequency_hz * cpus as u64 * 384 * 3;
-    wanted.next_power_of_two().clamp(4 << 20, 64 << 20) as u32
 }
 
 fn launch(words: &[OsString]) -> Result<Launched, RecordError> {
@@ -93,6 +77,7 @@ pub(super) struct Session {
     /// Unless stacks are walked along frame pointers.
     tables: Option<Tables>,
     sideband: Sideband,
+    batch: Batch,
     recorder: Recorder,
     cpus: Vec<u32>,
     command: Option<Launched>,
@@ -124,37 +109,21 @@ struct Wakeup {
 }
 
 impl Session {
-    pub(super) fn set_up(
-        options: &Options,
-        namespaced: bool,
-        has_bpf_loop: bool,
-    ) -> Result<Self, RecordError> {
+    pub(super) fn set_up(options: &Options, namespaced: bool) -> Result<Self, RecordError> {
         let cpus = cpus::online().map_err(RecordError::system("list the CPUs"))?;
-        let mut default_bytes = buffer_bytes(options.frequency_hz, cpus.len());
-        if options.mode.blocks() {
-            default_bytes = default_bytes.max(BLOCKS_BUFFER_BYTES);
-        }
-        if options.unwind != Unwind::FramePointer {
-            let bytes = match options.targets {
-                Targets::All => ALL_BUFFER_BYTES,
-                _ => COPIES_BUFFER_BYTES,
-            };
-            default_bytes = default_bytes.max(bytes);
-        }
         let is_command = matches!(options.targets, Targets::Command(_));
         let settings = Settings {
             all: options.targets == Targets::All,
             inherit: options.inherit,
             namespaced,
             launcher: is_command.then(std::process::id),
-            buffer_bytes: options.buffer_bytes.unwrap_or(default_bytes),
+            buffer_bytes: options.buffer_bytes.unwrap_or_else(|| buffer_bytes(options, cpus.len())),
             blocks: options
                 .mode
                 .blocks()
                 .then_some(Blocks { min_block_ns: options.min_block_ns, wakers: options.wakers }),
             unwind: options.unwind,
             unwind_bytes: options.unwind_bytes,
-            has_bpf_loop,
         };
         let mut kernel_half = KernelHalf::load(settings)?;
         let tables = kernel_half.tables.take();
@@ -173,6 +142,7 @@ impl Session {
             kernel_half,
             tables,
             sideband,
+            batch: Batch::default(),
             recorder,
             cpus,
             command: None,
@@ -334,28 +304,15 @@ impl Session {
     /// written by the time that these are read; events after them wait, unless this is the end.
     fn drain(&mut self, is_last: bool) -> Result<(), RecordError> {
         let until_ns = now_ns() - SETTLE_NS;
-        let mut bytes = Vec::new();
-        let mut records = Vec::new();
-        self.kernel_half.drain(|record| {
-            let start = bytes.len();
-            bytes.extend_from_slice(record);
-            records.push(start..bytes.len());
-        });
+        self.batch.read(&mut self.kernel_half);
         self.sideband.drain(&mut self.events);
         self.events.sort_by_key(|event| event.time_ns);
         // What the compiler wrote about code before that ran is there by now.
         self.recorder.read_jitdumps();
-        let mut decoded: Vec<_> = records
-            .iter()
-            .filter_map(|range| wire::decode(bytes.get(range.clone())?).ok())
-            .collect();
-        self.undecoded += (records.len() - decoded.len()) as u64;
-        decoded.sort_by_key(|record| record.time_ns());
-        let last_ns = decoded.last().map_or(0, |record| record.time_ns());
-        let until_ns = if is_last { u64::MAX } else { until_ns.max(last_ns) };
+        let until_ns = if is_last { u64::MAX } else { until_ns.max(self.batch.last_ns()) };
         let due = self.events.partition_point(|event| event.time_ns <= until_ns);
         let mut events = self.events.drain(..due).peekable();
-        for record in decoded {
+        for record in self.batch.records() {
             while let Some(event) = events.next_if(|event| event.time_ns <= record.time_ns()) {
                 self.recorder.event(event);
             }
@@ -364,6 +321,7 @@ impl Session {
             self.recorder.record(record);
         }
         events.for_each(|event| self.recorder.event(event));
+        self.undecoded += self.batch.undecoded;
         self.recorder.jit.advance(until_ns);
         match &mut self.tables {
             Some(tables) if !is_last => tables.update(&mut self.recorder, until_ns),
@@ -490,6 +448,3 @@ fn system() -> String {
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine()))
 }
-
-#[cfg(test)]
-mod tests;
