@@ -56,16 +56,30 @@ pub struct ProcessRecords {
     ring: Mapping,
     /// Bytes for records.
     size: usize,
+    counts_lost: bool,
 }
 
 impl ProcessRecords {
     /// Opens a buffer of so many pages, a power of two; records flow from now on. Fails with
     /// `PermissionDenied` without `CAP_PERFMON`.
     pub fn open(cpu: u32, pages: usize) -> io::Result<Self> {
-        let event = sys::open_process_records(number(cpu)?)?;
+        let open = |counts_lost| sys::open_process_records(number(cpu)?, counts_lost);
+        let (event, counts_lost) = match open(true) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => (open(false)?, false),
+            event => (event?, true),
+        };
         let size = pages * page_size();
         let ring = Mapping::of(&event, 0, page_size() + size, true)?;
-        Ok(Self { event, ring, size })
+        Ok(Self { event, ring, size, counts_lost })
+    }
+
+    /// How many records found no room so far. `None` before Linux 6.0, where only the next record that finds room
+    /// says how many did not.
+    pub fn lost(&self) -> Option<u64> {
+        let mut values = [0; 16];
+        let len = self.counts_lost.then(|| rustix::io::read(&self.event, &mut values))?.ok()?;
+        let (_count, lost) = values.split_last_chunk().filter(|_| len == values.len())?;
+        Some(u64::from_ne_bytes(*lost))
     }
 
     /// Appends all waiting records to `bytes`, as the kernel wrote them: each begins with a

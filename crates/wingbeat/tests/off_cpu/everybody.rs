@@ -32,6 +32,40 @@ fn cpu_times_ns(processes: &[Background]) -> BTreeMap<u64, u64> {
     processes.iter().map(of).collect()
 }
 
+/// How long each thread of the machine has waited for a CPU by the scheduler's account, nanoseconds, by TID. It
+/// grows when a wait is over.
+fn waits_ns() -> BTreeMap<String, u64> {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let threads =
+        entries("/proc".as_ref()).flat_map(|process| entries(&process.path().join("task")));
+    let wait = |path: &Path| {
+        let text = fs::read_to_string(path.join("schedstat")).ok()?;
+        text.split(' ').nth(1)?.parse().ok()
+    };
+    let named = |thread: fs::DirEntry| {
+        Some((thread.file_name().into_string().ok()?, wait(&thread.path())?))
+    };
+    threads.filter_map(named).collect()
+}
+
+/// Waits until the scheduler says that some thread waited as long as `longest_ns` since `before`.
+fn expect_wait(longest_ns: u64, before: &BTreeMap<String, u64>) -> Result<(), u64> {
+    let since = |(tid, wait_ns): (String, u64)| {
+        wait_ns.saturating_sub(before.get(&tid).copied().unwrap_or(0))
+    };
+    let begun = Instant::now();
+    loop {
+        let most_ns = waits_ns().into_iter().map(since).max().unwrap_or(0);
+        if most_ns >= longest_ns {
+            return Ok(());
+        }
+        if begun.elapsed() > Duration::from_secs(10) {
+            return Err(most_ns);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 fn cpus() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -109,6 +143,7 @@ fn processes_that_come_and_go() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let _shells = bustle(folder.path());
     thread::sleep(Duration::from_millis(100));
+    let waited_before = waits_ns();
     let run = profile(folder.path(), "wall", &["--all", "--wakers", "-d", "1s"], &[]).ended_with(0);
     assert!(run.number("/off_cpu/switches/born") > 50, "{}", run.stderr);
     assert!(run.number("/off_cpu/switches/ended") > 50, "{}", run.stderr);
@@ -118,15 +153,21 @@ fn processes_that_come_and_go() {
         let number = |key: &str| thread[key].as_u64().expect("a number");
         assert!(number("on_cpu_ns") <= number("elapsed_ns") + 1_000, "{thread}");
     }
-    // Nobody is thought to wait for a CPU from before the recording to its end.
+    // Nobody is thought to wait for a CPU from before the recording to its end, unless it did: on a busy machine
+    // threads of the kernel get no CPU for seconds.
     let longest_ns = run.blocks("", "preempted").max_ns;
-    assert!(longest_ns < run.number("/duration_ns") / 2, "{longest_ns}: {}", run.stderr);
-    // Whoever was there had a name, and who was born has one too.
+    if longest_ns > run.number("/duration_ns") / 10 * 9 {
+        let waited = expect_wait(longest_ns / 10 * 9, &waited_before);
+        assert_eq!(waited, Ok(()), "{longest_ns}: {}", run.stderr);
+    }
+    // Whoever was there had a name, and who was born has one too, unless the kernel's word of it was lost: where
+    // wingbeat itself gets no CPU for a second.
     let unnamed: Vec<&str> = run
         .folded
         .iter()
         .map(|(stack, _)| stack.as_str())
         .filter(|stack| stack.starts_with("PID"))
         .collect();
-    assert!(unnamed.is_empty(), "{unnamed:#?}");
+    let is_told = run.number("/events_lost") == 0;
+    assert!(unnamed.is_empty() || !is_told, "{unnamed:#?}\n{}", run.stderr);
 }

@@ -78,15 +78,18 @@ pub(crate) fn open_clock(cpu: libc::c_int, frequency_hz: u64) -> io::Result<Owne
 
 /// Opens an event on `cpu` that does not count, but writes a record of each executable mapping, name,
 /// `fork` and exit, and of code that the kernel adds or removes. Each record ends with its time
-/// (`CLOCK_MONOTONIC`), and is told at once.
-pub(crate) fn open_process_records(cpu: libc::c_int) -> io::Result<OwnedFd> {
+/// (`CLOCK_MONOTONIC`), and is told at once. With `counts_lost`, a read gives the count, which is 0, and then how many
+/// records found no room; kernels before 6.0 refuse that as invalid.
+pub(crate) fn open_process_records(cpu: libc::c_int, counts_lost: bool) -> io::Result<OwnedFd> {
     const PERF_SAMPLE_TIME: u64 = 1 << 2;
+    const PERF_FORMAT_LOST: u64 = 1 << 4;
     const PROCESSES: u64 = MMAP | MMAP2 | COMM | COMM_EXEC | TASK;
     const KERNEL_CODE: u64 = KSYMBOL | BPF_EVENT;
     let attr = PerfEventAttr {
         r#type: SOFTWARE,
         config: DUMMY,
         sample_type: PERF_SAMPLE_TIME,
+        read_format: if counts_lost { PERF_FORMAT_LOST } else { 0 },
         flags: PROCESSES | KERNEL_CODE | SAMPLE_ID_ALL | WATERMARK | USE_CLOCKID,
         wakeup_events: 1,
         clockid: libc::CLOCK_MONOTONIC,

@@ -1,14 +1,16 @@
 //! Maps and ring buffers as user space reads them.
 
 use std::{
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wingbeat_bpf::{
-    ProgramType,
+    ProgramType, cpus,
     loader::{LoadedMaps, RingReader},
+    perf::ProcessRecords,
     spec::{MapSpec, MapType},
 };
 
@@ -109,4 +111,23 @@ fn keys_and_sums() {
     assert_eq!(keys, [5_u32, 7].map(|key| key.to_ne_bytes().to_vec()));
     let sum = |key: u32| map.sum(&key.to_ne_bytes()).expect("a sum");
     assert_eq!([5, 7, 9].map(sum), [5 * cpus as u64, 7 * cpus as u64, 0]);
+}
+
+#[test]
+fn records_of_processes_that_find_no_room_are_counted() {
+    let Some(()) = can_load() else { return };
+    let cpus = cpus::online().expect("CPUs");
+    let open = |&cpu| ProcessRecords::open(cpu, 1).expect("a buffer of a page");
+    let mut buffers: Vec<_> = cpus.iter().map(open).collect();
+    let lost = |buffers: &[ProcessRecords]| buffers.iter().map(ProcessRecords::lost).sum();
+    let Some(before) = lost(&buffers) else { return }; // Linux before 6.0.
+    // A process makes at least a fork, a name, a mapping and an exit, of some 400 bytes together.
+    for _ in 0..20 * cpus.len() {
+        Command::new("true").status().expect("run true");
+    }
+    let after: Option<u64> = lost(&buffers);
+    assert!(after > Some(before), "{after:?}");
+    let mut bytes = Vec::new();
+    buffers.iter_mut().for_each(|buffer| buffer.take(&mut bytes));
+    assert!(!bytes.is_empty());
 }

@@ -129,8 +129,12 @@ impl Recorder {
 
     /// Learns the names of all processes that exist.
     pub(crate) fn name_all(&mut self) {
-        for pid in proc::pids() {
-            self.threads.adopt(pid);
+        // Twice: a process may fork and end between the list and the look at its name, and its child, which has
+        // that name, was not in the list.
+        for _ in 0..2 {
+            for pid in proc::pids() {
+                self.threads.adopt(pid);
+            }
         }
     }
 

@@ -63,9 +63,10 @@ impl Sideband {
         self.buffers.iter().map(|buffer| buffer.as_fd())
     }
 
-    /// Nothing is read any more.
+    /// Nothing is read any more. What was lost last has not been told by a record.
     pub(super) fn close(&mut self) {
-        self.buffers.clear();
+        let lost = self.buffers.drain(..).filter_map(|buffer| buffer.lost()).sum();
+        self.lost = self.lost.max(lost);
     }
 
     /// Appends all waiting events.
