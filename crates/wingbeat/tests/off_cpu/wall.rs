@@ -72,7 +72,8 @@ fn check_threads(run: &Run) {
     let brief = run.threads("brief");
     assert_eq!(brief.len(), 6, "{}", run.all());
     let of_briefs = brief.iter().map(|thread| thread["on_cpu_ns"].as_u64().expect("a number"));
-    assert!(of_briefs.clone().all(|on_cpu_ns| on_cpu_ns >= 10_000_000), "{}", run.all());
+    // Each works for 10 ms by its own clock, of which 3 % may be missing as above.
+    assert!(of_briefs.clone().all(|on_cpu_ns| on_cpu_ns >= 9_700_000), "{}", run.all());
     // They say it before they end, which takes time, too.
     near(run, of_briefs.sum(), run.said("brief_cpu"), 10.0, 6_000_000);
 }
@@ -89,9 +90,10 @@ fn on_and_off_make_up_the_time_that_went_by() {
         near(&run, run.time_ns(&["rests", "[sleeping]"]), rested_ns, 3.0, 0);
         let off = ["[preempted]", "[sleeping]", "[uninterruptible]", "[waiting for I/O]"];
         let off_ns: u64 = off.iter().map(|state| run.time_ns(&["works", state])).sum();
-        let worked_ns = run.time_ns(&["works"]) - off_ns;
+        // On a busy machine a thread may have been on the CPU without a sample.
+        let worked_ns = run.time_ns(&["works"]) - off_ns + run.time_ns(&["[running]"]);
         let threads = ["first.cpu", "second.cpu", "third.cpu", "brief_cpu"];
-        near(&run, worked_ns, threads.iter().map(|who| run.said(who)).sum(), 3.0, 0);
+        near(&run, worked_ns, threads.iter().map(|who| run.said(who)).sum(), 3.0, 5_000_000);
         assert!(run.number("/ticks/sampled") > 50, "{}", run.all());
     }
 }
