@@ -46,13 +46,20 @@ pub fn send(part: u32, stack: &StackHeader) {
         (*copying).end = regs::stack_end(sp);
         (*copying).is_sent = 0;
     }
-    for index in 0..COPIED_PAGES as u32 {
-        if send_page(part, index) == END {
-            break;
-        }
-    }
+    send_pages(part);
     // SAFETY: as above.
     count(counter::COPIED, unsafe { (*copying).is_sent });
+}
+
+/// Sends page after page. The verifier checks this once, as the next, and not for each copy and each page.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn send_pages(part: u32) -> u32 {
+    let mut index = 0;
+    while index < COPIED_PAGES as u32 && send_page(part, index) == GO_ON {
+        index += 1;
+    }
+    0
 }
 
 /// What [`send_page`] gives to go on, and at the end of the copy.
@@ -61,7 +68,7 @@ const END: u32 = 1;
 
 /// Sends what of a page belongs to the stack. What lies behind the end of a stack cannot be read, and
 /// neither can its first pages, if the thread has not come there yet: what a frame has in them is not
-/// needed for its caller. The verifier checks it once, for any arguments.
+/// needed for its caller.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn send_page(part: u32, index: u32) -> u32 {
@@ -80,7 +87,12 @@ extern "C" fn send_page(part: u32, index: u32) -> u32 {
         let skipped = header.address / 8 & (PAGE_WORDS as u64 - 1);
         // The verifier sees that it is no more than a page.
         let words = black_box(left.min(PAGE_WORDS as u64 - skipped)).min(PAGE_WORDS as u64);
-        if bpf_probe_read_user(page.as_mut_ptr().cast(), words as u32 * 8, header.address as *const _) != 0 {
+        if bpf_probe_read_user(
+            page.as_mut_ptr().cast(),
+            words as u32 * 8,
+            header.address as *const _,
+        ) != 0
+        {
             header.address += words as u64 * 8;
             let may_go_on = *is_sent == 0 && index < UNREAD_PAGES_MAX as u32;
             return if may_go_on { GO_ON } else { END };

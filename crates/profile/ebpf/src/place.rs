@@ -15,7 +15,8 @@ use aya_ebpf::helpers::generated::{
 use wingbeat_profile_common::{
     KERNEL_FRAMES_MAX, RecordKind, counter,
     off_cpu::{
-        BlockState, CHECK, NEW_THREAD, NO_PLACE, PLACES, REUSES_PER_CHECK, StackPlace, Thread,
+        BlockState, CHECK, HalfHeader, NEW_THREAD, NO_PLACE, PLACES, REUSES_PER_CHECK, StackPlace,
+        Thread,
     },
 };
 
@@ -179,7 +180,7 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
     record.set_place(index as u8, flags);
     let is_sent = taken.is_ok() && record.send();
     let place = &mut thread.kernels[index & (PLACES - 1)];
-    if is_sent && let Some(offsets) = words.find(record) {
+    if is_sent && let Some(offsets) = words.find() {
         place.offsets = offsets;
         place.key = words.key_at(offsets);
     }
@@ -206,31 +207,13 @@ impl KernelWords {
     }
 
     /// Where the first return addresses of a stack lie, a byte each, the last in the lowest; if they are
-    /// fewer, the first of them again in the others. `None` if there is none.
+    /// fewer, the first of them again in the others. `None` if there is none. The stack is in the record under
+    /// construction.
     #[inline(always)]
-    fn find(self, record: HalfRecord) -> Option<u64> {
-        // Behind the words, where the verifier does not know their values: it would follow each way on which
-        // some are found.
+    fn find(self) -> Option<u64> {
+        let found = find_returns(scratch::RECORD);
         // SAFETY: the scratch memory is larger.
-        let (offsets, found) = unsafe { (self.0.add(KERNEL_WORDS), self.0.add(KERNEL_WORDS + 1)) };
-        // SAFETY: as above.
-        unsafe {
-            offsets.write_volatile(0);
-            found.write_volatile(0);
-            for index in 0..KERNEL_WORDS {
-                let before = found.read_volatile();
-                let word = self.0.add(index).read_volatile();
-                if before < RETURNS && word == record.first_frame(before as usize) {
-                    let index = index as u64;
-                    offsets.write_volatile(match before {
-                        0 => index * 0x0101_0101_0101_0101,
-                        _ => offsets.read_volatile() << 8 | index,
-                    });
-                    found.write_volatile(before + 1);
-                }
-            }
-            (found.read_volatile() != 0).then(|| offsets.read_volatile())
-        }
+        (found != 0).then(|| unsafe { self.0.add(KERNEL_WORDS).read_volatile() })
     }
 
     /// A hash of the words at some places.
@@ -243,6 +226,41 @@ impl KernelWords {
             key = mix(key, unsafe { self.0.add(offset).read_volatile() });
         }
         key | 1
+    }
+}
+
+/// Finds the return addresses of the record in a part of the scratch memory among the words of the kernel's stack, and
+/// gives how many there are. Where they lie is noted behind the words. A function that other objects can see: the
+/// verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_returns(part: u32) -> u64 {
+    let (Some(words), Some(record)) =
+        (SCRATCH.get_ptr_mut(scratch::WORDS), SCRATCH.get_ptr_mut(part))
+    else {
+        return 0;
+    };
+    let words: *mut u64 = words.cast();
+    // SAFETY: the scratch memory is larger than a header and some frames, and than the words.
+    unsafe {
+        let frames: *const u64 = record.cast::<HalfHeader>().add(1).cast();
+        // In memory, where the verifier does not know their values: it would follow each way on which some are found.
+        let (offsets, found) = (words.add(KERNEL_WORDS), words.add(KERNEL_WORDS + 1));
+        offsets.write_volatile(0);
+        found.write_volatile(0);
+        for index in 0..KERNEL_WORDS {
+            let before = found.read_volatile();
+            let word = words.add(index).read_volatile();
+            if before < RETURNS && word == frames.add(before as usize & 7).read_volatile() {
+                let index = index as u64;
+                offsets.write_volatile(match before {
+                    0 => index * 0x0101_0101_0101_0101,
+                    _ => offsets.read_volatile() << 8 | index,
+                });
+                found.write_volatile(before + 1);
+            }
+        }
+        found.read_volatile()
     }
 }
 

@@ -121,8 +121,7 @@ impl<Header> StackRecord<Header> {
     /// Walks the user stack of the current thread, of which all registers may be known.
     #[inline(always)]
     pub fn walk_user(self, user: UserRegs, registers: Option<&pt_regs>) {
-        // SAFETY: header and frames lie in the scratch memory.
-        unsafe { stack::walk(self.part, self.stack(), self.frames, user, registers) };
+        stack::walk::<Header>(self.part, user, registers);
     }
 
     /// Did the walk meet code without a table?
@@ -182,13 +181,6 @@ impl<Header> StackRecord<Header> {
             hash = mix(hash, unsafe { self.frames.add(index).read_volatile() });
         }
         hash
-    }
-
-    /// A frame near the innermost one.
-    #[inline(always)]
-    pub fn first_frame(self, index: usize) -> u64 {
-        // SAFETY: the scratch memory has room for eight frames.
-        unsafe { self.frames.add(index & 7).read_volatile() }
     }
 
     /// Sends the record; false if the ring buffer is full.

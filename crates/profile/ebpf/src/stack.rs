@@ -11,7 +11,7 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::setting,
+    maps::{SCRATCH, scratch, setting},
     regs::{self, UserRegs},
     table,
     window::Window,
@@ -33,27 +33,21 @@ pub struct Walk {
 
 /// One for each kind of program: a tick may come upon another.
 #[map]
-static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(crate::maps::scratch::COUNT, 0);
+static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(scratch::COUNT, 0);
 
-/// Walks a stack of a process and writes into `header` how many user frames there are, where and why it
-/// ended. `part` is that of the scratch memory.
-///
-/// # Safety
-///
-/// `frames` points to room for [`USER_FRAMES_MAX`] words.
+/// Walks a stack of a process into the record in this part of the scratch memory, behind its header of type
+/// `Header`, and notes how many user frames there are, where and why it ended.
 #[inline(always)]
-pub unsafe fn walk(
-    part: u32,
-    header: *mut StackHeader,
-    frames: *mut u64,
-    user: UserRegs,
-    registers: Option<&pt_regs>,
-) {
-    let Some(walk) = WALKS.get_ptr_mut(part) else { return };
+pub fn walk<Header>(part: u32, user: UserRegs, registers: Option<&pt_regs>) {
+    let (Some(walk), Some(record)) = (WALKS.get_ptr_mut(part), SCRATCH.get_ptr_mut(part)) else {
+        return;
+    };
+    let header: *mut StackHeader = record.cast();
     let by_tables = setting!(WALK) != walk::FRAME_POINTERS;
-    // SAFETY: a live element of a per-CPU array, and the caller's.
+    // SAFETY: live elements of per-CPU arrays, which nobody else uses meanwhile; the scratch memory holds the
+    // largest record.
     unsafe {
-        *frames = user.ip;
+        *record.cast::<Header>().add(1).cast() = user.ip;
         (*header).user_frames = 1;
         (*walk).stop = Stop::Depth as u32;
         (*walk).frame.begin(user.ip, user.sp, user.bp);
@@ -69,15 +63,7 @@ pub unsafe fn walk(
             table::enter(walk, (*header).pid);
         }
     }
-    let mut depth = 1;
-    while depth < USER_FRAMES_MAX && climb(part) == FOUND {
-        // SAFETY: as above, and the caller's.
-        unsafe {
-            *frames.add(depth) = (*walk).frame.return_address();
-            depth += 1;
-            (*header).user_frames = depth as u16;
-        }
-    }
+    climb(part, size_of::<Header>() as u32 / 8);
     // SAFETY: as above.
     unsafe {
         (*header).stop = (*walk).stop as u8;
@@ -95,15 +81,41 @@ pub unsafe fn walk(
     }
 }
 
-/// What [`climb`] gives for a caller that it found, and for the end of the walk.
+/// Goes from caller to caller, and adds each to the record in this part of the scratch memory, behind a header of so
+/// many words.
+///
+/// A function that other objects can see, as the next: the verifier checks them once, for any arguments, and not again
+/// for each walk and each frame. (From Linux 5.17 on `bpf_loop` would do that for frames.)
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn climb(part: u32, header_words: u32) -> u32 {
+    let (Some(walk), Some(record)) = (WALKS.get_ptr_mut(part), SCRATCH.get_ptr_mut(part)) else {
+        return 0;
+    };
+    let header: *mut StackHeader = record.cast();
+    // The verifier sees that it is a few.
+    let frames = header_words as usize & 7;
+    let mut depth = 1;
+    while depth < USER_FRAMES_MAX && go_up(part) == FOUND {
+        // SAFETY: live elements of per-CPU arrays, which nobody else uses meanwhile; a record has room for
+        // USER_FRAMES_MAX words behind each header.
+        unsafe {
+            *record.cast::<u64>().add(frames + depth) = (*walk).frame.return_address();
+            depth += 1;
+            (*header).user_frames = depth as u16;
+        }
+    }
+    0
+}
+
+/// What [`go_up`] gives for a caller that it found, and for the end of the walk.
 const FOUND: u32 = 0;
 const NONE: u32 = 1;
 
-/// Goes from the frame of a walk to its caller. A function that other objects can see, so that the verifier
-/// checks it once, for any argument, and not again for each frame. (`bpf_loop` does the same from Linux 5.17 on.)
+/// Goes from the frame of a walk to its caller.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn climb(part: u32) -> u32 {
+extern "C" fn go_up(part: u32) -> u32 {
     let Some(walk) = WALKS.get_ptr_mut(part) else { return NONE };
     // SAFETY: a live element of a per-CPU array, which nobody else uses meanwhile.
     let walk = unsafe { &mut *walk };
