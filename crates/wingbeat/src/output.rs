@@ -132,7 +132,11 @@ fn draft_beside(path: &Path) -> io::Result<NamedTempFile> {
         // As any new file: what the umask leaves of it.
         .permissions(fs::Permissions::from_mode(0o666))
         .tempfile_in(folder)
-        .map_err(|error| error.kind().into())
+        .map_err(|error| match error.kind() {
+            // The folder is there: a file system of the kernel's own says so.
+            io::ErrorKind::NotFound => io::Error::other("no files can be created there"),
+            kind => kind.into(),
+        })
 }
 
 struct Counting<W> {

@@ -25,7 +25,7 @@ pub(crate) struct ProfileArgs {
     /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 avoids running in step with
     /// timers
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_parser = frequency)]
     pub frequency: u64,
     /// Recording time: 10s, 500ms, 2m. A launched command then gets SIGTERM
     /// [default: until Ctrl-C, or until the targets end]
@@ -145,6 +145,13 @@ fn output(text: &str) -> Result<PathBuf, UnknownFormat> {
 
 fn duration_or_zero(text: &str) -> Result<Duration, String> {
     if text.parse() == Ok(0.0) { Ok(Duration::ZERO) } else { duration(text) }
+}
+
+fn frequency(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("the frequency must be a whole number of Hz, at least 1".to_owned()),
+        Ok(frequency_hz) => Ok(frequency_hz),
+    }
 }
 
 fn buffer_bytes(text: &str) -> Result<u32, String> {

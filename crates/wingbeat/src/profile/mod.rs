@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
     let summary_file = args.summary_json.as_deref().map(pending).transpose()?;
-    refuse_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file))?;
+    refuse_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file));
 
     let mut cost = OwnCost::start();
     let (recording, debug_files) = interruptible_by_socket(|stop| -> anyhow::Result<_> {
@@ -178,14 +178,15 @@ fn pending(path: &Path) -> anyhow::Result<PendingFile> {
 }
 
 /// Two outputs in one file would leave the second only.
-fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> anyhow::Result<()> {
+fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) {
     let mut paths = HashSet::new();
     for file in files {
         if file.is_regular() && !paths.insert(file.path()) {
-            bail!("{} is given twice: each output needs its own file", file.path().display());
+            let path = file.path().display();
+            let text = format!("{path} is given twice: each output needs its own file");
+            wrong_usage(ErrorKind::ArgumentConflict, text);
         }
     }
-    Ok(())
 }
 
 /// Records until the end, showing how it goes if somebody watches.

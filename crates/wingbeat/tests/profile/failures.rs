@@ -43,7 +43,7 @@ fn two_outputs_in_one_file_are_refused() {
     let folder = folder();
     let (path, other) = (folder.path().join("a.json"), folder.path().join("./a.json"));
     let (path, other) = (path.to_str().expect("UTF-8"), other.to_str().expect("UTF-8"));
-    check(&["-o", path, "-o", other, "--", "true"], 1, &["given twice"]);
+    check(&["-o", path, "-o", other, "--", "true"], 2, &["given twice"]);
 }
 
 #[test]

@@ -279,6 +279,10 @@ int main(void) {
         "{nested} of {handled}: {:?}",
         run.folded
     );
+    // Where libc has names of its own functions, so has the way back from a handler.
+    if run.samples_with(";__libc_start_call_main;") > 0 {
+        assert_eq!(run.samples_with(";__restore_rt;handler"), run.samples_with(";handler"));
+    }
 }
 
 #[test]

@@ -289,12 +289,11 @@ fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
 }
 
 fn tables_tight(limit_bytes: u64, refused: u64, evicted: u64) -> String {
-    format!(
-        "the unwind tables did not fit into {}M: {} found no room, and tables made room for others {}",
-        limit_bytes >> 20,
-        plural(refused, "file"),
-        plural(evicted, "time")
-    )
+    let files = (refused > 0).then(|| format!("{} found no room", plural(refused, "file")));
+    let times = plural(evicted, "time");
+    let tables = (evicted > 0).then(|| format!("tables made room for others {times}"));
+    let both: Vec<String> = files.into_iter().chain(tables).collect();
+    format!("the unwind tables did not fit into {}M: {}", limit_bytes >> 20, both.join(", and "))
 }
 
 fn copies_cut(cut: u64, samples: u64) -> String {

@@ -158,14 +158,17 @@ impl Lookup<'_> {
     ) -> Vec<Named> {
         let binary = self.tables.file(id, self.binaries);
         let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
-        for source in sources(self.binaries, self.debug_files, id) {
+        let sources = sources(self.binaries, self.debug_files, id);
+        // A signal handler returns to the first byte of a function, and what lies before is of none.
+        for (source, beyond) in sources.iter().flat_map(|source| [(source, 0), (source, 1)]) {
             let nameless = |index: &usize| names[*index].is_none();
             let open: Vec<usize> = (0..places.len()).filter(nameless).collect();
             if open.is_empty() {
                 break;
             }
-            let asked: Vec<u64> = open.iter().map(|&index| places[index].address).collect();
-            let symbols = symbols(symbolizer, &source, Input::VirtOffset(&asked));
+            let asked: Vec<u64> =
+                open.iter().map(|&index| places[index].address + beyond).collect();
+            let symbols = symbols(symbolizer, source, Input::VirtOffset(&asked));
             for (index, symbol) in open.into_iter().zip(symbols.unwrap_or_default()) {
                 names[index] = symbol.as_sym().map(|symbol| Named {
                     binary: Some(binary),
