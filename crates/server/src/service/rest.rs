@@ -1,11 +1,12 @@
-//! Closes connections to the databases once nobody asks anything any more: each keeps some megabytes of pages.
+//! What is done once nobody asks anything any more: connections to the databases are closed, each of which keeps
+//! some megabytes of pages, and the system gets back what the answers took.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
-use tokio::time;
+use tokio::{task, time};
 
 use crate::App;
 
@@ -38,4 +39,16 @@ async fn watch(app: App) {
     // An answer that comes from now on has a watch of its own.
     app.rest.is_watched.store(false, Ordering::Release);
     app.storage.close_idle();
+    // An error means that the server stops.
+    let _ = task::spawn_blocking(return_memory).await;
+}
+
+/// Gives the system all pages that nothing lies in. Left alone, glibc keeps those between what is in use: after large
+/// answers, hundreds of megabytes.
+fn return_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: may be called by any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }

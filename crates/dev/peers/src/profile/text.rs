@@ -51,7 +51,7 @@ pub(super) fn full(record: &Record, mode: Mode) -> String {
     joined(parts)
 }
 
-/// One table and the goals, for the README.
+/// One table, for the README. What was missed stands beside the details.
 pub(super) fn summary(record: &Record) -> String {
     let mut parts = vec![origin(record)];
     if let Some((low, high)) = record.growth_pair() {
@@ -62,8 +62,6 @@ pub(super) fn summary(record: &Record) -> String {
         ));
         parts.push(main_figures(record, SUMMARY_WORKLOAD, (low, high)));
     }
-    parts.push("What wingbeat is to reach, and the worst figure of all workloads:\n".to_owned());
-    parts.push(goals(record, Mode::OnCpu));
     parts.join("\n")
 }
 
