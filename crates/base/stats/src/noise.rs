@@ -59,20 +59,33 @@ impl Noise {
         let bins = tables::bins(past.errors.iter().map(|error| (size(error), error.weight)));
         let count: f64 = past.errors.iter().map(|error| error.weight).sum();
         let scale_prior = scale_prior(past, expected);
+        let of_scale: [f64; SCALES] =
+            std::array::from_fn(|at| scale_prior[at] - count * scale(at).ln());
         let mut logs = Vec::with_capacity(KINDS);
         let mut largest = f64::NEG_INFINITY;
         for (kind, prior) in kinds.0.iter().enumerate() {
-            let densities = &TABLES.log_density[kind];
-            let row: [f64; SCALES] = std::array::from_fn(|at| {
-                let shift = tables::shift(at);
-                let seen = bins.iter().map(|&(bin, count)| count * densities[bin + shift]);
-                prior.ln() + scale_prior[at] - count * scale(at).ln() + seen.sum::<f64>()
-            });
+            let seen = tables::log_likelihood(&TABLES.log_density[kind], &bins);
+            let prior = prior.ln();
+            let row: [f64; SCALES] = std::array::from_fn(|at| prior + of_scale[at] + seen[at]);
             largest = row.iter().copied().fold(largest, f64::max);
             logs.push(row);
         }
-        let mut weights: Vec<[f64; SCALES]> =
-            logs.into_iter().map(|row| row.map(|log| (log - largest).exp())).collect();
+        let weights = logs.into_iter().map(|row| row.map(|log| (log - largest).exp())).collect();
+        let seen = past.errors.iter().filter(|error| error.is_spike).map(|error| error.size);
+        Self::from_weights(weights, seen.collect())
+    }
+
+    /// The same noise with other prior probabilities than those that it was made with.
+    #[must_use]
+    pub fn with_kinds(&self, from: &Kinds, to: &Kinds) -> Self {
+        let ratios = to.0.iter().zip(&from.0).map(|(to, from)| to / from);
+        let weights = self.weights.iter().zip(ratios);
+        let weights = weights.map(|(row, ratio)| row.map(|weight| weight * ratio)).collect();
+        Self::from_weights(weights, self.seen.clone())
+    }
+
+    /// From probabilities up to a common factor.
+    fn from_weights(mut weights: Vec<[f64; SCALES]>, seen: Vec<f64>) -> Self {
         let sum: f64 = weights.iter().flatten().sum();
         let mut usual = [[0.0; SCALES]; TAILS.len()];
         let mut spike = [[0.0; SCALES]; SIZES.len()];
@@ -84,8 +97,7 @@ impl Noise {
                 spike[kind.size][at] += *weight * kind.share;
             }
         }
-        let seen = past.errors.iter().filter(|error| error.is_spike).map(|error| error.size);
-        Self { weights, usual, spike, seen: seen.collect() }
+        Self { weights, usual, spike, seen }
     }
 
     /// The probabilities of the kinds.

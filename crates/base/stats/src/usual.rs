@@ -69,6 +69,7 @@ impl Usual {
         let mut spread = first_spread(distances(&levels)).max(least);
         let mut limit = f64::INFINITY;
         for _ in 0..ROUNDS {
+            let before = (levels.clone(), spread);
             limit = match most {
                 0 => f64::INFINITY,
                 // Only the farthest, if there are too many.
@@ -87,6 +88,10 @@ impl Usual {
                 }
             }
             spread = usual_spread(&distances(&levels), limit, pieces.len()).max(least);
+            // Another round would find the same.
+            if (&levels, spread) == (&before.0, before.1) {
+                break;
+            }
         }
         let mut errors = Vec::with_capacity(count);
         let (mut spikes, mut values) = (0, 0);

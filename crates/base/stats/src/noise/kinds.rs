@@ -82,8 +82,9 @@ impl Common {
         let mut common = Self { kinds: before.clone(), count: series.len() };
         for _ in 0..ROUNDS {
             let mut sum = before.0;
+            let factors = common.factors();
             for one in series {
-                let one = common.of_one(one);
+                let one = of_one(&factors, one);
                 sum.iter_mut().zip(&one.0).for_each(|(sum, chance)| *sum += chance);
             }
             common.kinds = Kinds(sum.map(|chance| chance / (series.len() as f64 + 1.0)));
@@ -100,7 +101,7 @@ impl Common {
     /// The kinds expected of one of the series, given all others.
     #[must_use]
     pub fn without(&self, one: &Kinds) -> Kinds {
-        let (own, before) = (self.of_one(one), Kinds::default());
+        let (own, before) = (of_one(&self.factors(), one), Kinds::default());
         let all = self.count as f64 + 1.0;
         let others = self.count.max(1) as f64;
         Kinds(std::array::from_fn(|at| {
@@ -109,12 +110,16 @@ impl Common {
         }))
     }
 
-    /// The kinds of one of the series, given its own values and all others.
-    fn of_one(&self, one: &Kinds) -> Kinds {
+    /// How much likelier each kind is by all series than before.
+    fn factors(&self) -> [f64; KINDS] {
         let before = Kinds::default();
-        let seen: [f64; KINDS] =
-            std::array::from_fn(|at| self.kinds.0[at] * one.0[at] / before.0[at]);
-        let sum: f64 = seen.iter().sum();
-        Kinds(seen.map(|chance| chance / sum))
+        std::array::from_fn(|at| self.kinds.0[at] / before.0[at])
     }
+}
+
+/// The kinds of one of the series, given its own values and all others.
+fn of_one(factors: &[f64; KINDS], one: &Kinds) -> Kinds {
+    let seen: [f64; KINDS] = std::array::from_fn(|at| factors[at] * one.0[at]);
+    let sum: f64 = seen.iter().sum();
+    Kinds(seen.map(|chance| chance / sum))
 }

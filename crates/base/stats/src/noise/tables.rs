@@ -96,6 +96,18 @@ pub(super) fn shift(at: usize) -> usize {
     (SCALES - 1 - at) * STEP
 }
 
+/// The logarithm of how well a density explains weighted classes of sizes, by scale, but for the part that depends on
+/// the scale alone.
+pub(super) fn log_likelihood(densities: &Table, bins: &[(usize, f64)]) -> [f64; SCALES] {
+    let mut sums = [0.0; SCALES];
+    for &(bin, weight) in bins {
+        for (at, sum) in sums.iter_mut().enumerate() {
+            *sum += weight * densities[bin + shift(at)];
+        }
+    }
+    sums
+}
+
 /// Where a size lies among the classes.
 pub(super) fn place(size: f64) -> f64 {
     let place = (size.log2() - LEAST) * PER_DOUBLING as f64;

@@ -110,6 +110,11 @@ fn many_short_histories_are_a_long_one() {
     let clean = Usual::of(&[&values(12, 0.0, 11)], 0.0).expect("values");
     let alone = Noise::of(&clean, &Kinds::default(), None);
     let among = Noise::of(&clean, &Common::of(&series).without(&kinds[0]), None);
+    let again = alone.with_kinds(&Kinds::default(), &Common::of(&series).without(&kinds[0]));
+    for size in [0.5, 2.0, 8.0, 100.0] {
+        let chances = [&among, &again].map(|noise| noise.chance_of_usual(size));
+        assert!((chances[0] / chances[1] - 1.0).abs() < 1e-9, "{chances:?}");
+    }
     let (alone, among) = (alone.chance_of_spikes(8.0, 3), among.chance_of_spikes(8.0, 3));
     assert!(among > 4.0 * alone, "{alone} {among}");
 }

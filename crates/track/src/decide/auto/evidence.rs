@@ -51,9 +51,8 @@ pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence
     let share_of_level = |usual: &Usual| (usual.spread / usual.level, usual.errors.len());
     let expected = Expected::from_shares(firsts().map(share_of_level));
     // Each by itself at first, then as one of the others.
-    let noise = |usual: &Option<Usual>| {
-        Some(Noise::of(usual.as_ref()?, &Kinds::default(), expected.as_ref()))
-    };
+    let prior = Kinds::default();
+    let noise = |usual: &Option<Usual>| Some(Noise::of(usual.as_ref()?, &prior, expected.as_ref()));
     let alone: Vec<Option<Noise>> = in_threads(&usual, &|part| part.iter().map(noise).collect());
     let own: Vec<Option<Kinds>> = alone.iter().map(|noise| Some(noise.as_ref()?.kinds())).collect();
     let kinds = cases.iter().zip(&own).filter(|(case, _)| case.is_first);
@@ -68,7 +67,8 @@ pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence
     let places: Vec<usize> = (0..cases.len()).collect();
     let one = |&at: &usize| {
         let (usual, own, alone) = (usual[at].clone()?, own[at].as_ref()?, alone[at].as_ref()?);
-        let shared = (others.common.count() >= 2).then(|| others.noise(&usual, own));
+        let is_one_of_many = others.common.count() >= 2;
+        let shared = is_one_of_many.then(|| alone.with_kinds(&prior, &others.common.without(own)));
         Some(of_one(&cases[at], usual, shared.as_ref().unwrap_or(alone), own, &others, share))
     };
     in_threads(&places, &|part| part.iter().map(one).collect())
