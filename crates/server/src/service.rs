@@ -1,5 +1,6 @@
 //! Listens, answers, and stops in order: requests under way are finished, new ones are refused.
 
+mod memory;
 mod observe;
 mod plain_errors;
 mod rest;

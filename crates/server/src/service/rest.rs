@@ -8,10 +8,11 @@ use std::{
 
 use tokio::{task, time};
 
+use super::memory;
 use crate::App;
 
 /// A server that was asked nothing for this long is at rest.
-const QUIET: Duration = Duration::from_millis(800);
+const QUIET: Duration = Duration::from_millis(400);
 
 /// Whether somebody waits for the end of what is asked.
 #[derive(Debug, Default)]
@@ -40,15 +41,5 @@ async fn watch(app: App) {
     app.rest.is_watched.store(false, Ordering::Release);
     app.storage.close_idle();
     // An error means that the server stops.
-    let _ = task::spawn_blocking(return_memory).await;
-}
-
-/// Gives the system all pages that nothing lies in. Left alone, glibc keeps those between what is in use: after large
-/// answers, hundreds of megabytes.
-fn return_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: may be called by any thread at any time.
-    unsafe {
-        libc::malloc_trim(0);
-    }
+    let _ = task::spawn_blocking(memory::give_back).await;
 }

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tracing_subscriber::EnvFilter;
 
-use super::serve;
+use super::{memory, serve};
 use crate::{
     App,
     access::{INVITE_LIFETIME, NoRandomness, digest, random_text},
@@ -63,6 +63,7 @@ pub fn log_to_stderr() {
 
 /// Serves until SIGTERM or SIGINT. `announce` gets the link that makes the first admin, if there is no user.
 pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
+    memory::stay_small();
     let _claim = Claim::of(&settings.data)?;
     let storage = Storage::open(&settings.data)?;
     let registry = crate::storage::open_registry(&settings.data)?;
