@@ -23,7 +23,6 @@ pub(crate) mod failure;
 mod keys;
 mod layout;
 mod links;
-mod names;
 mod parts;
 mod pins;
 mod plot;

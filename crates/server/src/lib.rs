@@ -23,6 +23,7 @@ mod app;
 pub mod console;
 mod error;
 pub mod metrics;
+mod names;
 pub mod registry;
 mod request_id;
 pub mod series;

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     ApiError, App,
+    names::Names,
     registry::{Kind, Project, Thing},
     storage::Databases,
     stream,
@@ -109,9 +110,10 @@ pub(super) async fn image(
 ) -> Result<impl IntoResponse, ApiError> {
     let read = move |databases: &Databases| {
         let view = View::of(databases, &project);
-        let wanted = query.wanted(databases, &project)?;
+        let mut plot = view.plot(&query.wanted(databases, &project)?)?;
+        Names::read(databases, &project)?.put_into(&mut plot);
         let title = image.title.unwrap_or_else(|| project.name.clone());
-        Ok::<_, ApiError>((view.with_present_names(view.plot(&wanted)?)?, title))
+        Ok::<_, ApiError>((plot, title))
     };
     let (found, title) = app.storage.read(read).await?;
     let svg = plot::svg(&Chart::new(title, &found));

@@ -14,11 +14,10 @@ use wingbeat_track::{
 use super::{
     data::{choice::Choice, series},
     links::Params,
-    names::Names,
     parts::Tone,
     visit::Visit,
 };
-use crate::{ApiError, registry::Kind};
+use crate::{ApiError, names::Names, registry::Kind};
 
 /// Alerts that are counted at most.
 const ALERTS_MAX: usize = 1000;

@@ -19,13 +19,12 @@ use super::{
     },
     layout::{Page, Tab},
     links::{Params, encoded},
-    names::Names,
     parts::{
         Part, Tone, commit, kept, moment, name, outcome, percent, select, shortened, sortable,
     },
     visit::Visit,
 };
-use crate::{ApiError, registry::Kind};
+use crate::{ApiError, names::Names, registry::Kind};
 
 /// Rows of a page.
 const ROWS: usize = 500;

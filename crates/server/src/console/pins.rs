@@ -10,13 +10,13 @@ use super::{
     data::choice::Choice,
     layout::{Page, Tab},
     links::Params,
-    names::Names,
     parts::{day, name},
     visit::Visit,
 };
 use crate::{
     ApiError,
     access::Right,
+    names::Names,
     registry::{Kind, PinnedPlot, PlotFilter, PlotSettings, Project, Registry, Thing},
     storage::{Databases, StorageError},
 };

@@ -12,13 +12,12 @@ use super::{
     },
     layout::{Page, Tab},
     links::{Params, encoded},
-    names::Names,
     parts::{Part, Tone, commit, day, kept, percent, sortable},
     pins,
     spark::spark,
     visit::Visit,
 };
-use crate::{ApiError, registry::Kind};
+use crate::{ApiError, names::Names, registry::Kind};
 
 /// Rows of a page.
 const ROWS: usize = 200;

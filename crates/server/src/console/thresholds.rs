@@ -11,13 +11,13 @@ use wingbeat_track::model::{ThresholdModel, threshold::Test};
 use super::{
     layout::{Page, Tab},
     links::Params,
-    names::Names,
     parts::{moment, name, select},
     visit::Visit,
 };
 use crate::{
     ApiError,
     access::Right,
+    names::Names,
     registry::{
         Kind, Model, Registry, RegistryError, Thing, ThingFilter, Threshold, ThresholdFilter,
     },

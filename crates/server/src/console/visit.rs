@@ -15,12 +15,12 @@ use wingbeat_track::{
 
 use super::{
     links::encoded,
-    names::Names,
     parts::{name, select},
 };
 use crate::{
     ApiError, App,
     access::{Caller, Right},
+    names::Names,
     registry::{Kind, Project},
     storage::{Databases, StorageError},
 };

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     access::{KeyText, Role},
+    api::shapes::whole,
     registry::{Key, User},
 };
 
@@ -62,7 +63,8 @@ pub(super) struct JsonKeyCreated {
 pub(super) struct JsonNewKey {
     pub(super) name: String,
     /// Seconds until it expires; some 136 years otherwise.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
+    #[schema(value_type = Option<u32>)]
     pub(super) ttl: Option<u32>,
 }
 

@@ -21,6 +21,7 @@ pub struct JsonNewRun {
     pub project: Option<String>,
     /// It becomes the UUID of the report, so that the same request twice is one report.
     #[serde(default)]
+    #[schema(min_length = 32)]
     pub idempotency_key: Option<Uuid>,
     #[serde(default)]
     pub branch: Option<String>,
@@ -52,6 +53,7 @@ pub struct JsonNewRun {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonNewReport {
     #[serde(default)]
+    #[schema(min_length = 32)]
     pub idempotency_key: Option<Uuid>,
     pub branch: String,
     #[serde(default)]
@@ -114,6 +116,7 @@ pub struct JsonNewProject {
     #[serde(default)]
     pub slug: Option<String>,
     #[serde(default)]
+    #[schema(pattern = "^https?://[!-~]+$", max_length = 1024)]
     pub url: Option<String>,
     #[serde(default)]
     pub visibility: Option<JsonVisibility>,
@@ -127,7 +130,7 @@ pub struct JsonUpdateProject {
     pub slug: Option<String>,
     /// Null removes it.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, pattern = "^https?://[!-~]+$", max_length = 1024)]
     pub url: Option<Option<String>>,
     #[serde(default)]
     pub visibility: Option<JsonVisibility>,

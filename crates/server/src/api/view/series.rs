@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{AlertStatus, BenchmarkName, BranchName, Limit, Slug, TestbedName},
+    model::{AlertStatus, BenchmarkName, Limit, Slug},
     store::{AlertFilter, Plot, PlotPoint, PlotQuery, PlotSeries, ReportFilter, StoredAlert},
 };
 
 use super::{Judges, View, answer::PerfAnswer, branch_name, damaged, testbed_name};
 use crate::{
     ApiError,
-    registry::{Kind, MetricUuids, ReportRow, Thing},
+    registry::{MetricUuids, ReportRow, Thing},
 };
 
 /// What the client's server answers at most.
@@ -60,21 +60,6 @@ impl View<'_> {
             || query.benchmarks.is_empty()
             || query.measures.is_empty();
         if is_empty { Ok(Plot::default()) } else { Ok(self.databases.results.plot(&query)?) }
-    }
-
-    /// The same plot under the names that things have now.
-    pub(in crate::api) fn with_present_names(&self, mut plot: Plot) -> Result<Plot, ApiError> {
-        let name = |kind, stored: &str| Ok::<_, ApiError>(self.named(kind, stored)?.name.clone());
-        for series in &mut plot.series {
-            let branch = name(Kind::Branch, series.branch.as_str())?;
-            let testbed = name(Kind::Testbed, series.testbed.as_str())?;
-            let benchmark = name(Kind::Benchmark, series.benchmark.as_str())?;
-            series.branch = BranchName::new(branch).map_err(damaged)?;
-            series.testbed = TestbedName::new(testbed).map_err(damaged)?;
-            series.benchmark = BenchmarkName::new(benchmark).map_err(damaged)?;
-            series.measure.name = name(Kind::Measure, series.measure.slug.as_str())?.into();
-        }
-        Ok(plot)
     }
 
     /// The series, in the order in which they were asked for.

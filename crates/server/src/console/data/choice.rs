@@ -8,7 +8,8 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    console::{links::Params, names::Names},
+    console::links::Params,
+    names::Names,
     registry::{Kind, Project},
     storage::{Databases, StorageError},
 };

@@ -81,7 +81,7 @@ pub(crate) fn compare(
         match first.get(&(&benchmark.name, &measure.slug)) {
             Some((other, value)) if other.units == measure.units => {
                 let change = (metric.value - value) / value.abs();
-                agree(&mut verdict, change);
+                agree(&mut verdict, *value, metric.value);
                 rows.push(CompareRow {
                     benchmark: benchmark.name.clone(),
                     measure: measure.clone(),
@@ -105,15 +105,24 @@ pub(crate) fn compare(
     Ok(Comparison { before, after, rows, only_before, only_after, measures, environment })
 }
 
-/// The verdict is about the history that ends with the first report. Where that one has the new level
-/// already, nothing changed between both.
-fn agree(verdict: &mut Verdict, change: f64) {
-    let is_agreed = match verdict.limit {
-        Some(Limit::Upper) => change > 0.0,
-        Some(Limit::Lower) => change < 0.0,
-        None => true,
+/// The verdict is about the history that ends with the first report. Where that one lies beyond the same
+/// limit, the level changed before it, and what counts is how far the second lies from it: one value
+/// compared with another varies by √2 times what the limit allows from the mean of many.
+fn agree(verdict: &mut Verdict, before: f64, after: f64) {
+    let Some(limit) = verdict.limit else { return };
+    let boundary = verdict.boundary.unwrap_or_default();
+    let (bound, sign) = match limit {
+        Limit::Upper => (boundary.upper_limit, 1.0),
+        Limit::Lower => (boundary.lower_limit, -1.0),
     };
-    if !is_agreed {
+    let is_new_level = bound.is_some_and(|bound| (before - bound) * sign > 0.0);
+    let allowed = match (bound, boundary.baseline) {
+        (Some(bound), Some(baseline)) if is_new_level && baseline != 0.0 => {
+            ((bound - baseline) / baseline * before * std::f64::consts::SQRT_2).abs()
+        }
+        _ => 0.0,
+    };
+    if (after - before) * sign <= allowed {
         verdict.outcome = Outcome::NoChange;
         verdict.limit = None;
         "the first report has this level already".clone_into(&mut verdict.reason);
@@ -187,4 +196,37 @@ fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {
         MeasureSummary { mean: mean.is_finite().then_some(mean), ..summary }
     };
     all.into_iter().map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wingbeat_track::model::Boundary;
+
+    use super::*;
+
+    /// What is left of a verdict by a history around 100, whose limits are 5 away.
+    fn check(limit: Limit, before: f64, after: f64, expected: Outcome) {
+        let benchmark = BenchmarkName::new("parse").expect("a name");
+        let measure = Slug::new("latency").expect("a slug");
+        let mut verdict = Verdict::new(0, benchmark, measure);
+        verdict.boundary = Some(Boundary::around(100.0, 95.0, 105.0));
+        verdict.limit = Some(limit);
+        verdict.outcome = Outcome::Worse;
+        agree(&mut verdict, before, after);
+        assert_eq!(verdict.outcome, expected, "{before} → {after}");
+    }
+
+    #[test]
+    fn a_change_before_the_first_report_is_none_between_both() {
+        check(Limit::Upper, 100.0, 120.0, Outcome::Worse);
+        check(Limit::Upper, 104.9, 120.0, Outcome::Worse);
+        check(Limit::Upper, 120.0, 120.4, Outcome::NoChange);
+        check(Limit::Upper, 120.0, 119.0, Outcome::NoChange);
+        // On top of the new level: 8.5 more are what two values may differ by.
+        check(Limit::Upper, 120.0, 128.0, Outcome::NoChange);
+        check(Limit::Upper, 120.0, 129.0, Outcome::Worse);
+        check(Limit::Lower, 80.0, 79.0, Outcome::NoChange);
+        check(Limit::Lower, 80.0, 70.0, Outcome::Worse);
+        check(Limit::Lower, 100.0, 80.0, Outcome::Worse);
+    }
 }

@@ -8,7 +8,7 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    console::names::Names,
+    names::Names,
     registry::{Kind, Project},
     storage::Databases,
 };
