@@ -24,7 +24,7 @@ mod words;
 
 pub use input::{Decision, Look, ReportInput, Series, Settings};
 
-use self::history::History;
+use self::history::{Environments, History};
 use crate::model::{
     MeasureKind, Notice, NoticeKind, NoticeText, Outcome, Verdict, threshold::Test,
 };
@@ -38,18 +38,19 @@ fn empty(series: &Series<'_>) -> Verdict {
 /// Judges all metrics of a report. The verdicts are in the order of the series.
 pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let mut verdicts: Vec<Verdict> = report.series.iter().map(empty).collect();
+    let environments = Environments::of(report);
     let mut noisy = Vec::new();
-    let mut news = Vec::new();
+    let mut news: &[String] = &[];
     let levels = report.series.iter().filter(|series| level::is_asked(series)).count();
     for (index, (series, verdict)) in report.series.iter().zip(&mut verdicts).enumerate() {
         let Some(model) = series.model else {
             "no threshold is set for this measure".clone_into(&mut verdict.reason);
             continue;
         };
-        let history = History::pick(report, index, model);
+        let history = History::pick(&environments, index, model);
         verdict.points = history.points.len();
         if news.is_empty() {
-            news.clone_from(&history.news);
+            news = history.news;
         }
         match (model.test, series.measure.kind) {
             (Test::Auto | Test::ChangePoint, MeasureKind::Exact) => {
@@ -66,7 +67,8 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     if !news.is_empty() {
         let cause = format!("the environment is not that of the last report: {}", news.join(", "));
         let text = NoticeText { cause, ..NoticeText::default() };
-        notices.push(Notice { kind: NoticeKind::EnvironmentChanged { changes: news }, text });
+        notices
+            .push(Notice { kind: NoticeKind::EnvironmentChanged { changes: news.to_vec() }, text });
     }
     let (noisy, short): (Vec<_>, Vec<_>) =
         noisy.into_iter().partition(|history| history.suffices_in_reports(history::REPORTS_MIN));

@@ -1,5 +1,7 @@
 //! `/v0/projects/{project}/perf` and `/metrics`: series, their picture, and single metrics.
 
+use std::{sync::Arc, thread};
+
 use axum::{
     Extension, Json,
     extract::{Path, State},
@@ -7,9 +9,13 @@ use axum::{
     response::IntoResponse,
 };
 use serde::Deserialize;
+use tokio::task::JoinSet;
 use utoipa::IntoParams;
 use uuid::Uuid;
-use wingbeat_track::plot::{self, Chart};
+use wingbeat_track::{
+    plot::{self, Chart},
+    store::Plot,
+};
 
 use super::{
     reports::time_of_ms,
@@ -24,6 +30,12 @@ use crate::{
     storage::Databases,
     stream,
 };
+
+/// Connections that read one answer at most.
+const READERS_MAX: usize = 4;
+
+/// Benchmarks for which another connection pays.
+const BENCHMARKS_MIN: usize = 16;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -93,12 +105,45 @@ pub(super) async fn perf(
     Extension(project): Extension<Project>,
     Asked(query): Asked<Query>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let read = move |databases: &Databases| {
-        let view = View::of(databases, &project);
-        view.series(&query.wanted(databases, &project)?)
-    };
+    let project = Arc::new(project);
+    let of = Arc::clone(&project);
+    let wanted = app.storage.read(move |databases| query.wanted(databases, &of)).await?;
+    let plot = plot_in_parts(&app, &project, &wanted).await?;
+    let read = move |databases: &Databases| View::of(databases, &project).series(&wanted, plot);
     let answer = app.storage.read(read).await?;
     Ok(stream::json(move |to| answer.write(to)))
+}
+
+/// The series of many benchmarks, read by several connections at a time.
+async fn plot_in_parts(
+    app: &App,
+    project: &Arc<Project>,
+    wanted: &Wanted,
+) -> Result<Plot, ApiError> {
+    let read = |wanted: Wanted| {
+        let (app, project) = (app.clone(), Arc::clone(project));
+        async move {
+            app.storage.read(move |databases| View::of(databases, &project).plot(&wanted)).await
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(READERS_MAX);
+    let part = wanted.benchmarks.len().div_ceil(threads).max(BENCHMARKS_MIN);
+    let mut reading = JoinSet::new();
+    for benchmarks in wanted.benchmarks.chunks(part) {
+        reading.spawn(read(Wanted { benchmarks: benchmarks.to_vec(), ..wanted.clone() }));
+    }
+    let mut whole = Plot::default();
+    for (done, part) in reading.join_all().await.into_iter().enumerate() {
+        let mut part = part?;
+        if done == 0 {
+            whole.reports = part.reports;
+        } else if whole.reports != part.reports {
+            // Somebody stored or withdrew a report in between.
+            return read(wanted.clone()).await;
+        }
+        whole.series.append(&mut part.series);
+    }
+    Ok(whole)
 }
 
 /// The series as a picture, for pages that show it as one.

@@ -5,8 +5,9 @@ mod ask;
 use axum::extract::Path;
 use maud::{Markup, html};
 use wingbeat_text::{grouped, plural, share};
-use wingbeat_track::model::{
-    BenchmarkName, Report, Slug, TestbedName, short_hash, threshold::matches_glob,
+use wingbeat_track::{
+    model::{BenchmarkName, Report, Slug, TestbedName, short_hash, threshold::matches_glob},
+    store::ReportSummary,
 };
 
 pub(super) use self::ask::ask;
@@ -14,7 +15,7 @@ use self::ask::form;
 use super::{
     assets::Asset,
     data::{
-        compare::{CompareRow, Comparison, MeasureSummary, compare},
+        compare::{CompareRow, Comparison, MeasureSummary, compare, past_up_to},
         reference::find,
     },
     layout::{Page, Tab},
@@ -58,12 +59,10 @@ pub(super) async fn show(
             let same = side(&first, Some(&after.testbed));
             before = same.ok().filter(|it| it.testbed == after.testbed).unwrap_or(before);
         }
-        let gone = || ApiError::not_found("one of both reports was deleted meanwhile");
-        let before = results.report(before.uuid)?.ok_or_else(gone)?;
-        let after = results.report(after.uuid)?.ok_or_else(gone)?;
-        Ok((results.known(&project.stored)?, compare(results, before, after)?))
+        Ok((results.known(&project.stored)?, before, after))
     });
-    let (known, comparison) = read.await?;
+    let (known, first, second) = read.await?;
+    let comparison = comparison(&visit, first, second).await?;
     let title = format!("{before}..{after}");
     let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
     let content = html! {
@@ -79,6 +78,24 @@ pub(super) async fn show(
         }
     };
     Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Table], &content))
+}
+
+/// Reads both sides and their history at the same time.
+async fn comparison(
+    visit: &Visit,
+    before: ReportSummary,
+    after: ReportSummary,
+) -> Result<Comparison, ApiError> {
+    let report = |uuid| {
+        visit.read(move |databases, _| {
+            let gone = || ApiError::not_found("one of both reports was deleted meanwhile");
+            databases.results.report(uuid)?.ok_or_else(gone)
+        })
+    };
+    let (first, second) = (before.uuid, after.uuid);
+    let past = visit.read(move |databases, _| past_up_to(&databases.results, &before, second));
+    let (past, before, after) = tokio::try_join!(past, report(first), report(second))?;
+    visit.read(move |_, _| Ok(compare(&past, before, after))).await
 }
 
 /// A side as a heading shows it.

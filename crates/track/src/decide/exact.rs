@@ -32,5 +32,5 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
     let scale = series.measure.scale(before, Some(value));
     let [last, difference] = [before, value - before].map(|number| scale.with_unit(number));
     let reason = format!("an exact measure that was {last}{commit} differs by {difference}");
-    verdict.reason = words::with_news(reason, &history.news);
+    verdict.reason = words::with_news(reason, history.news);
 }

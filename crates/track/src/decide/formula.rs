@@ -58,7 +58,7 @@ pub(super) fn judge(history: &History<'_>, verdict: &mut Verdict) {
             let scale = series.measure.scale(value, number);
             let number = number.map(|number| format!(" of {}", scale.with_unit(number)));
             let number = number.unwrap_or_default();
-            words::with_news(format!("{words}{number}"), &history.news)
+            words::with_news(format!("{words}{number}"), history.news)
         }
         None => "within the limits".to_owned(),
     };

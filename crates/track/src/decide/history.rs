@@ -1,5 +1,7 @@
 //! Which points of a history count.
 
+use std::sync::OnceLock;
+
 use time::Duration;
 use wingbeat_stats::sample::median;
 
@@ -13,6 +15,27 @@ const AROUND: usize = 5;
 
 pub(super) const REPORTS_MIN: usize = 5;
 
+/// The environments of the past reports beside the report's own, each compared once for all series.
+pub(super) struct Environments<'a> {
+    report: &'a ReportInput<'a>,
+    is_same_machine: Vec<bool>,
+    /// What changed since each of them, where somebody asked.
+    news: Vec<OnceLock<Vec<String>>>,
+}
+
+impl<'a> Environments<'a> {
+    pub(super) fn of(report: &'a ReportInput<'a>) -> Self {
+        let is_same = |past: &PastReport| is_same_machine(report.environment, &past.environment);
+        let is_same_machine = report.past.iter().map(is_same).collect();
+        Self { report, is_same_machine, news: vec![OnceLock::new(); report.past.len()] }
+    }
+
+    fn news_since(&self, past: usize) -> &[String] {
+        let changes = || self.report.environment.changes_since(&self.report.past[past].environment);
+        self.news[past].get_or_init(changes)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct History<'a> {
     /// Index of the metric's series in the report, and of its verdict.
@@ -22,20 +45,22 @@ pub(super) struct History<'a> {
     past: &'a [PastReport],
     pub(super) points: Vec<&'a PastPoint>,
     /// Environment changes since the newest of all points, used or not.
-    pub(super) news: Vec<String>,
+    pub(super) news: &'a [String],
     /// Points that were left out because they come from another machine.
     pub(super) of_other_machines: usize,
     least: usize,
 }
 
 impl<'a> History<'a> {
-    pub(super) fn pick(report: &'a ReportInput<'a>, index: usize, model: ThresholdModel) -> Self {
+    pub(super) fn pick(
+        environments: &'a Environments<'a>,
+        index: usize,
+        model: ThresholdModel,
+    ) -> Self {
+        let report = environments.report;
         let series = &report.series[index];
-        let of = |point: &PastPoint| &report.past[point.report];
-        let news = series
-            .history
-            .last()
-            .map(|newest| report.environment.changes_since(&of(newest).environment));
+        let newest = series.history.last();
+        let news = newest.map_or(&[][..], |newest| environments.news_since(newest.report));
         let oldest = model
             .window
             .and_then(|window| report.start_time.checked_sub(Duration::seconds(i64::from(window))));
@@ -43,24 +68,15 @@ impl<'a> History<'a> {
             && series.measure.kind == MeasureKind::Noisy;
         let most = model.max_sample_size.map_or(usize::MAX, |most| most as usize);
         let mut of_other_machines = 0;
-        // Several points may be of the same report.
-        let mut known: Option<(usize, bool)> = None;
-        let mut is_same_machine = |point: &PastPoint| match known {
-            Some((report, is_same)) if report == point.report => is_same,
-            _ => {
-                let is_same = is_same_machine(report.environment, &of(point).environment);
-                known = Some((point.report, is_same));
-                is_same
-            }
-        };
+        let start_time = |point: &PastPoint| report.past[point.report].start_time;
         let mut points: Vec<&PastPoint> = series
             .history
             .iter()
             .rev()
-            .take_while(|point| oldest.is_none_or(|oldest| of(point).start_time >= oldest))
+            .take_while(|point| oldest.is_none_or(|oldest| start_time(point) >= oldest))
             .filter(|point| point.value.is_finite())
             .filter(|point| {
-                let counts = !is_machine_asked || is_same_machine(point);
+                let counts = !is_machine_asked || environments.is_same_machine[point.report];
                 of_other_machines += usize::from(!counts);
                 counts
             })
@@ -68,7 +84,6 @@ impl<'a> History<'a> {
             .collect();
         points.reverse();
         let least = model.min_sample_size.map_or(0, |least| least as usize);
-        let news = news.unwrap_or_default();
         let past = report.past;
         Self { index, series, model, past, points, news, of_other_machines, least }
     }

@@ -82,5 +82,5 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     verdict.p = Some(change.p_value);
     let (length, p) = (values.len() - change.index, chance(change.p_value));
     let reason = format!("a new level since {length} points, this one included ({p})");
-    verdict.reason = words::with_news(reason, &history.news);
+    verdict.reason = words::with_news(reason, history.news);
 }

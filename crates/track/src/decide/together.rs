@@ -29,7 +29,7 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
         let members: Vec<&&Moved<'_>> =
             members.into_iter().filter(|one| one.is_like(middle)).collect();
         let Some(first) = members.first() else { continue };
-        let news = &first.history.news;
+        let news = first.history.news;
         let change = middle.exp_m1();
         let moved = group.iter().filter(|one| one.has_moved(middle)).count();
         let known = match news.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn gather(moves: &[Moved<'_>], settings: &Settings, decision: &mut De
             benchmarks: moved,
             judged: all,
             change,
-            environment: news.clone(),
+            environment: news.to_vec(),
         };
         decision.notices.push(Notice { kind, text });
     }

@@ -19,6 +19,7 @@ use crate::{
 const PERMUTATIONS_MAX: usize = 255;
 
 /// The things whose series are asked for, each list in its order.
+#[derive(Debug, Clone)]
 pub(in crate::api) struct Wanted {
     pub(in crate::api) branches: Vec<Thing>,
     pub(in crate::api) testbeds: Vec<Thing>,
@@ -62,9 +63,12 @@ impl View<'_> {
         if is_empty { Ok(Plot::default()) } else { Ok(self.databases.results.plot(&query)?) }
     }
 
-    /// The series, in the order in which they were asked for.
-    pub(in crate::api) fn series(&self, wanted: &Wanted) -> Result<PerfAnswer, ApiError> {
-        let plot = self.plot(wanted)?;
+    /// The series of the plot, in the order in which they were asked for.
+    pub(in crate::api) fn series(
+        &self,
+        wanted: &Wanted,
+        plot: Plot,
+    ) -> Result<PerfAnswer, ApiError> {
         let mut found: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, one) in plot.series.iter().enumerate() {
             found.entry(names_of(one)).or_default().push(at);

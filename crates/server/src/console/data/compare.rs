@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use time::Duration;
+use uuid::Uuid;
 use wingbeat_track::{
     decide::{self, ReportInput, Series},
     model::{
         BenchmarkName, Limit, Measure, Outcome, Past, Report, Slug, ThresholdModel, Verdict,
         threshold::Test,
     },
-    store::{HistoryLimits, Store},
+    store::{HistoryLimits, ReportSummary, Store},
 };
 
 use crate::ApiError;
@@ -64,13 +65,9 @@ impl CompareRow {
     }
 }
 
-pub(crate) fn compare(
-    results: &Store,
-    before: Report,
-    after: Report,
-) -> Result<Comparison, ApiError> {
-    let past = past_up_to(results, &before, &after)?;
-    let verdicts = judged(&past, &before, &after);
+/// Compares two reports, by what [`past_up_to`] the first was found.
+pub(crate) fn compare(past: &Past, before: Report, after: Report) -> Comparison {
+    let verdicts = judged(past, &before, &after);
     let first = first_values(&before);
     let mut rows = Vec::new();
     let mut only_after = Vec::new();
@@ -102,7 +99,7 @@ pub(crate) fn compare(
     let environment = after.environment.changes_since(&before.environment);
     let measures = measures(&rows);
     drop((first, second));
-    Ok(Comparison { before, after, rows, only_before, only_after, measures, environment })
+    Comparison { before, after, rows, only_before, only_after, measures, environment }
 }
 
 /// The verdict is about the history that ends with the first report. Where that one lies beyond the same
@@ -140,9 +137,13 @@ fn first_values(report: &Report) -> HashMap<(&BenchmarkName, &Slug), (&Measure, 
 }
 
 /// What the first report and those before it found: the second one's history as if it came next.
-fn past_up_to(results: &Store, before: &Report, after: &Report) -> Result<Past, ApiError> {
+pub(crate) fn past_up_to(
+    results: &Store,
+    before: &ReportSummary,
+    after: Uuid,
+) -> Result<Past, ApiError> {
     let mut next = Report::new(
-        after.uuid,
+        after,
         before.project.clone(),
         before.branch.clone(),
         before.testbed.clone(),

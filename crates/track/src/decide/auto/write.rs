@@ -47,7 +47,7 @@ pub(super) fn write(
 
     let reason = judge(case, evidence, share, p, &bound, verdict);
     verdict.reason = match verdict.limit {
-        Some(_) => with_news(reason, &history.news),
+        Some(_) => with_news(reason, history.news),
         None => reason,
     };
 }
