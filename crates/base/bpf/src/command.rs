@@ -7,7 +7,7 @@ use std::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::process::ExitStatusExt as _,
     },
-    process::{Child, Command, ExitStatus},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -36,11 +36,34 @@ pub struct Launched {
     pidfd: OwnedFd,
 }
 
+/// What becomes of what a command prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Printing {
+    /// It goes where ours goes.
+    #[default]
+    Shown,
+    /// Nobody reads it.
+    Dropped,
+}
+
 impl Launched {
     /// Starts a command, which inherits our standard streams.
     pub fn start(program: &OsString, arguments: &[OsString]) -> Result<Self, LaunchError> {
-        let child = Command::new(program).args(arguments).spawn();
-        let mut child = child.map_err(LaunchError::Start)?;
+        Self::start_with(program, arguments, Printing::Shown)
+    }
+
+    /// Starts a command, which inherits our stdin.
+    pub fn start_with(
+        program: &OsString,
+        arguments: &[OsString],
+        printing: Printing,
+    ) -> Result<Self, LaunchError> {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if printing == Printing::Dropped {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        let mut child = command.spawn().map_err(LaunchError::Start)?;
         let open = |child: &Child| {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             Ok(pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::empty())?)

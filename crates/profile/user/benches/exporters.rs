@@ -68,7 +68,13 @@ fn profile(samples: u64, stacks: u32) -> Profile {
         binaries: vec![binary()],
         frames: (0..2 * FUNCTIONS).map(frame).collect(),
         stacks: (0..stacks).map(|_| stack(&mut random)).collect(),
-        processes: vec![Process { pid: 1, name: "bench".into(), start_ns: 0, end_ns: None }],
+        processes: vec![Process {
+            pid: 1,
+            parent: None,
+            name: "bench".into(),
+            start_ns: 0,
+            end_ns: None,
+        }],
         threads: (0..THREADS)
             .map(|tid| Thread {
                 process: 0,

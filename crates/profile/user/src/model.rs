@@ -3,6 +3,7 @@
 //! Plain data without behaviour that touches the machine. Ids are indices into the tables of
 //! [`Profile`]; they are given out densely, in order of first appearance.
 
+mod benchmark;
 mod durations;
 mod off_cpu;
 
@@ -219,6 +220,8 @@ pub struct Stack {
 pub struct Process {
     /// PID. A PID that was used again (or that called `exec`) has several entries.
     pub pid: u32,
+    /// PID of the process that it came from, if it was born since the start of recording.
+    pub parent: Option<u32>,
     /// Name (`comm`) at its last sample.
     pub name: String,
     /// Nanoseconds since the start of recording; 0 when it was there before.

@@ -35,9 +35,6 @@ use crate::{
     values,
 };
 
-/// Blocks below this are shorter than what it costs to look at them.
-const MIN_BLOCK_NS: u64 = 1_000;
-
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     check_flags(args);
     let debuginfod = download::client(&args.debuginfod);
@@ -143,12 +140,12 @@ fn options(args: &ProfileArgs) -> Options {
     } else {
         Targets::Command(args.command.clone())
     };
+    let standard = Options::new(targets);
     Options {
-        targets,
         mode: args.mode.into(),
-        min_block_ns: args
-            .min_block
-            .map_or(MIN_BLOCK_NS, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
+        min_block_ns: args.min_block.map_or(standard.min_block_ns, |time| {
+            u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+        }),
         wakers: args.wakers,
         frequency_hz: args.frequency,
         duration: args.duration,
@@ -156,6 +153,7 @@ fn options(args: &ProfileArgs) -> Options {
         buffer_bytes: args.buffer_size,
         unwind: args.unwind.into(),
         unwind_bytes: args.unwind_memory,
+        ..standard
     }
 }
 

@@ -43,7 +43,13 @@ fn profile(stacks: &[&[&str]]) -> Profile {
         binaries: KINDS.map(binary).into(),
         frames: Vec::new(),
         stacks: Vec::new(),
-        processes: vec![Process { pid: 1, name: "a".to_owned(), start_ns: 0, end_ns: None }],
+        processes: vec![Process {
+            pid: 1,
+            parent: None,
+            name: "a".to_owned(),
+            start_ns: 0,
+            end_ns: None,
+        }],
         threads: vec![Thread {
             process: 0,
             tid: 1,

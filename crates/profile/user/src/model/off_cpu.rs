@@ -251,28 +251,34 @@ impl Profile {
     /// were.
     pub fn without_idle(&self) -> (Self, u64) {
         let mut shown = self.clone();
-        shown.blocked.clear();
         let mut hidden = HashSet::new();
-        let ids: Vec<Option<u32>> = self
-            .blocked
-            .iter()
-            .map(|blocked| {
-                if blocked.state == State::Idle {
-                    hidden.insert(blocked.thread);
-                    return None;
-                }
-                shown.blocked.push(blocked.clone());
-                Some(shown.blocked.len() as u32 - 1)
-            })
-            .collect();
-        shown.intervals.retain_mut(|interval| match ids.get(interval.blocked as usize) {
+        shown.retain_blocked(|blocked| {
+            let is_idle = blocked.state == State::Idle;
+            if is_idle {
+                hidden.insert(blocked.thread);
+            }
+            !is_idle
+        });
+        (shown, hidden.len() as u64)
+    }
+
+    /// Keeps some entries of [`Profile::blocked`], and the intervals that are theirs.
+    pub(crate) fn retain_blocked(&mut self, mut keep: impl FnMut(&Blocked) -> bool) {
+        let mut kept = 0;
+        let mut ids = Vec::with_capacity(self.blocked.len());
+        self.blocked.retain(|blocked| {
+            let is_kept = keep(blocked);
+            ids.push(is_kept.then_some(kept));
+            kept += u32::from(is_kept);
+            is_kept
+        });
+        self.intervals.retain_mut(|interval| match ids.get(interval.blocked as usize) {
             Some(&Some(id)) => {
                 interval.blocked = id;
                 true
             }
             _ => false,
         });
-        (shown, hidden.len() as u64)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -77,7 +77,6 @@ pub(crate) struct Recorder {
     pub blocks: Blocks,
     /// Code that came and went in the kernel, oldest first.
     pub kernel_code: Vec<KernelCode>,
-    parents: FxHashMap<u32, u32>,
     /// Code that walks of the kernel half met and had no table for: process and address.
     pub wanted: Vec<(u32, u64)>,
     /// Rules of code that is in no file.
@@ -101,7 +100,6 @@ impl Recorder {
             samples: Vec::new(),
             blocks: Blocks::default(),
             kernel_code: Vec::new(),
-            parents: FxHashMap::default(),
             wanted: Vec::new(),
             jit: JitRules::default(),
             rules: FxHashMap::default(),
@@ -222,7 +220,7 @@ impl Recorder {
             }
         }
         if !is_thread {
-            self.parents.insert(pid, parent);
+            self.threads.forked(pid, parent);
             self.spaces.fork(parent, pid);
             self.jit.fork(parent, pid);
         }
@@ -230,7 +228,7 @@ impl Recorder {
     }
 
     fn map(&mut self, pid: u32, file: &MappedFile) {
-        let parent = self.parents.get(&pid).copied();
+        let parent = self.threads.parent(pid);
         let binary = self.binaries.find_or_open(pid, parent, file);
         let MappedFile { start, end, offset, .. } = *file;
         self.spaces.map(pid, Mapping { start, end, offset, binary });

@@ -17,6 +17,8 @@ pub(crate) struct Threads {
     /// What is known of threads without samples: name, and birth after the start of recording.
     names: FxHashMap<u32, String>,
     births_ns: FxHashMap<u32, u64>,
+    /// Of each process that was born meanwhile, the one that it came from.
+    parents: FxHashMap<u32, u32>,
 }
 
 impl Threads {
@@ -35,7 +37,8 @@ impl Threads {
                 let id = self.processes.len() as ProcessId;
                 let name = self.name(pid, pid);
                 let start_ns = self.births_ns.get(&pid).copied().unwrap_or(0);
-                self.processes.push(Process { pid, name, start_ns, end_ns: None });
+                let parent = self.parent(pid);
+                self.processes.push(Process { pid, parent, name, start_ns, end_ns: None });
                 self.live_processes.insert(pid, id);
                 id
             }
@@ -58,7 +61,8 @@ impl Threads {
     ) -> ThreadId {
         let process = self.processes.len() as ProcessId;
         let end_ns = Some(end_ns);
-        self.processes.push(Process { pid, name: name.clone(), start_ns, end_ns });
+        let parent = self.parent(pid);
+        self.processes.push(Process { pid, parent, name: name.clone(), start_ns, end_ns });
         self.threads.push(Thread { process, tid, name, start_ns, end_ns, on_cpu_ns: None });
         self.threads.len() as ThreadId - 1
     }
@@ -93,6 +97,16 @@ impl Threads {
                 self.names.insert(tid, name);
             }
         }
+    }
+
+    /// A process was born of another.
+    pub(crate) fn forked(&mut self, pid: u32, parent: u32) {
+        self.parents.insert(pid, parent);
+    }
+
+    /// The process that this one came from, if it was born since the start of recording.
+    pub(crate) fn parent(&self, pid: u32) -> Option<u32> {
+        self.parents.get(&pid).copied()
     }
 
     /// A thread was born at `time_ns` since the start of recording.

@@ -12,7 +12,7 @@ mod tables;
 use std::{fs, os::fd::BorrowedFd, time::Duration};
 
 pub use tables::TableCounts;
-pub use wingbeat_bpf::command::Ended;
+pub use wingbeat_bpf::command::{Ended, Printing};
 use wingbeat_bpf::rights::Rights;
 use wingbeat_profile_common::{counter, walk};
 
@@ -42,6 +42,28 @@ pub struct Options {
     pub unwind: Unwind,
     /// Memory of the kernel for unwind tables, at most 64 MiB.
     pub unwind_bytes: u64,
+    /// What becomes of what the command prints, if there is one.
+    pub printing: Printing,
+}
+
+impl Options {
+    /// What `wingbeat profile` does without flags.
+    pub fn new(targets: Targets) -> Self {
+        Self {
+            targets,
+            mode: Mode::OnCpu,
+            // Shorter ones take less time than looking at them.
+            min_block_ns: 1_000,
+            wakers: false,
+            frequency_hz: 99,
+            duration: None,
+            inherit: true,
+            buffer_bytes: None,
+            unwind: Unwind::Auto,
+            unwind_bytes: 64 << 20,
+            printing: Printing::Shown,
+        }
+    }
 }
 
 /// How user stacks are walked.

@@ -79,23 +79,11 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Mode;
 
     #[test]
     fn the_ring_buffer_is_a_power_of_two_within_bounds() {
         let check = |frequency_hz, cpus, unwind, targets, expected_mib: u32| {
-            let options = Options {
-                targets,
-                mode: Mode::OnCpu,
-                min_block_ns: 1_000,
-                wakers: false,
-                frequency_hz,
-                duration: None,
-                inherit: true,
-                buffer_bytes: None,
-                unwind,
-                unwind_bytes: 1 << 20,
-            };
+            let options = Options { frequency_hz, unwind, ..Options::new(targets) };
             assert_eq!(buffer_bytes(&options, cpus), expected_mib << 20, "{options:?} on {cpus}");
         };
         let command = || Targets::Command(Vec::new());

@@ -14,7 +14,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use wingbeat_bpf::{
-    command::{LaunchError, Launched},
+    command::{LaunchError, Launched, Printing},
     cpus,
 };
 use wingbeat_profile_common::counter;
@@ -51,9 +51,9 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn launch(words: &[OsString]) -> Result<Launched, RecordError> {
+fn launch(words: &[OsString], printing: Printing) -> Result<Launched, RecordError> {
     let (program, arguments) = words.split_first().ok_or(TargetError::EmptyCommand)?;
-    Launched::start(program, arguments).map_err(|error| match error {
+    Launched::start_with(program, arguments, printing).map_err(|error| match error {
         LaunchError::Start(source) => {
             RecordError::Launch { program: program.to_string_lossy().into_owned(), source }
         }
@@ -190,7 +190,7 @@ impl Session {
             self.kernel_half.start(&self.cpus, options.frequency_hz)?;
         }
         if let Targets::Command(words) = &options.targets {
-            let command = launch(words)?;
+            let command = launch(words, options.printing)?;
             raise_limit();
             self.recorder.follow(command.pid());
             self.command = Some(command);

@@ -117,8 +117,9 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         (name(), any::<bool>()).prop_map(|(name, is_symbol)| Function { name, is_symbol });
     let stack = vec(any::<u32>(), 0..6)
         .prop_map(|frames| Stack { frames, completeness: Completeness::Complete });
-    let process = (0..5_u32, name(), any::<u64>(), option::of(any::<u64>()))
-        .prop_map(|(pid, name, start_ns, end_ns)| Process { pid, name, start_ns, end_ns });
+    let process = (0..5_u32, name(), any::<u64>(), option::of(any::<u64>())).prop_map(
+        |(pid, name, start_ns, end_ns)| Process { pid, parent: None, name, start_ns, end_ns },
+    );
     let on_cpu_ns = option::of(time_ns());
     let end_ns = option::of(any::<u64>());
     let thread = (any::<u32>(), 0..5_u32, name(), any::<u64>(), end_ns, on_cpu_ns).prop_map(

@@ -24,9 +24,10 @@ pub(crate) fn small() -> Profile {
         frames: frames(),
         stacks: stacks(),
         processes: vec![
-            Process { pid: 100, name: "amicable".into(), start_ns: 0, end_ns: None },
+            Process { pid: 100, parent: None, name: "amicable".into(), start_ns: 0, end_ns: None },
             Process {
                 pid: 200,
+                parent: Some(100),
                 name: "sh; <odd> 1".into(),
                 start_ns: 5_000_000,
                 end_ns: Some(90_000_000),
