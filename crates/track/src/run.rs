@@ -7,6 +7,7 @@
 
 mod confirm;
 mod criterion;
+mod filter;
 mod fold;
 mod gather;
 pub mod host;

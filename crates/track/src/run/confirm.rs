@@ -1,12 +1,11 @@
 //! Measures again what looks bad: only what recurs is an alert.
 
-use std::{collections::BTreeSet, ffi::OsString};
+use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{Benchmark, CommandError, Echo, Finding, Request, RunError, fold::Fold, measure};
+use super::{CommandError, Echo, Finding, Request, RunError, filter::only, fold::Fold, measure};
 use crate::{
-    adapter::Adapter,
     judge::{self, Background, Repeat},
     model::{BenchmarkName, Report},
 };
@@ -121,62 +120,4 @@ fn values(report: &Report) -> Vec<Repeat> {
         }
     }
     repeats
-}
-
-/// The command for those benchmarks only, where the harness takes a filter; else as it is.
-pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
-    let regex = || {
-        let escaped: Vec<String> = names.iter().map(|name| escape(name.as_str())).collect();
-        format!("^({})$", escaped.join("|"))
-    };
-    let takes_regex = matches!(adapter, Adapter::Magic | Adapter::RustCriterion);
-    match command {
-        Benchmark::Exec(mut words) if takes_regex && is_criterion(&words) => {
-            words.extend([OsString::from("--"), regex().into()]);
-            Benchmark::Exec(words)
-        }
-        other => other,
-    }
-}
-
-/// `cargo bench` of certain benches, without arguments of its own for them: all of them take a filter.
-/// Criterion's reads a regular expression; libtest's would look for the text, and find nothing.
-fn is_criterion(words: &[OsString]) -> bool {
-    let is = |at: usize, text: &str| words.get(at).is_some_and(|word| word == text);
-    let has = |text: &str| words.iter().any(|word| word == text);
-    is(0, "cargo") && is(1, "bench") && has("--bench") && !has("--")
-}
-
-/// The name as a regular expression that matches it alone.
-fn escape(name: &str) -> String {
-    let mut escaped = String::with_capacity(name.len());
-    for c in name.chars() {
-        if "\\.+*?()|[]{}^$#&-~".contains(c) {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn filters_where_the_harness_takes_one() {
-        let names = [BenchmarkName::new("a/b (1)").expect("a name")];
-        let check = |words: &[&str], adapter, expected: &[&str]| {
-            let exec = |words: &[&str]| Benchmark::Exec(words.iter().map(OsString::from).collect());
-            assert_eq!(only(exec(words), adapter, &names), exec(expected));
-        };
-        let criterion = ["cargo", "bench", "--bench", "x"];
-        let filtered = ["cargo", "bench", "--bench", "x", "--", "^(a/b \\(1\\))$"];
-        check(&criterion, Adapter::RustCriterion, &filtered);
-        check(&criterion, Adapter::RustBench, &criterion);
-        check(&["cargo", "bench"], Adapter::Magic, &["cargo", "bench"]);
-        check(&["make", "bench"], Adapter::Magic, &["make", "bench"]);
-        let own = ["cargo", "bench", "--bench", "x", "--", "b"];
-        check(&own, Adapter::RustCriterion, &own);
-    }
 }

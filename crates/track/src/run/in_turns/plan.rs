@@ -10,7 +10,7 @@ use crate::{
     judge::Background,
     model::{BenchmarkName, Report},
     output::short_hash,
-    run::{Benchmark, Request, confirm},
+    run::{Benchmark, Request, filter},
 };
 
 /// The comparison of the report's commit with that of the nearest report, or why there is none.
@@ -28,7 +28,7 @@ pub(super) fn plan(
                     (print them: `… && cat FILE`)"
             .to_owned());
     }
-    let command = words(confirm::only(command.clone(), request.adapter, benchmarks));
+    let command = words(filter::only(command.clone(), request.adapter, benchmarks));
     let [base, head] = commits(request, report, benchmarks, background)?;
     if let Some(word) = word_in_working_tree(&command, &request.directory) {
         return Err(format!(

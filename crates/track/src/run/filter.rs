@@ -1,0 +1,282 @@
+//! A command for some of its benchmarks only, where the harness takes a filter.
+
+use std::{borrow::Cow, ffi::OsString};
+
+use crate::{adapter::Adapter, command::Benchmark, model::BenchmarkName};
+
+/// Seconds that Criterion runs a benchmark for, without judging it, while it is profiled.
+const CRITERION_PROFILE_S: &str = "3";
+
+/// The command for those benchmarks only, where the harness takes a filter; else as it is.
+pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
+    let regex = || {
+        let escaped: Vec<String> = names.iter().map(|name| escape(name.as_str())).collect();
+        format!("^({})$", escaped.join("|"))
+    };
+    let takes_regex = matches!(adapter, Adapter::Magic | Adapter::RustCriterion);
+    match command {
+        Benchmark::Exec(mut words) if takes_regex && is_criterion(&words) => {
+            words.extend([OsString::from("--"), regex().into()]);
+            Benchmark::Exec(words)
+        }
+        other => other,
+    }
+}
+
+/// `cargo bench` of certain benches, without arguments of its own for them: all of them take a filter.
+/// Criterion's reads a regular expression; libtest's would look for the text, and find nothing.
+fn is_criterion(words: &[OsString]) -> bool {
+    let is = |at: usize, text: &str| words.get(at).is_some_and(|word| word == text);
+    let has = |text: &str| words.iter().any(|word| word == text);
+    is(0, "cargo") && is(1, "bench") && has("--bench") && !has("--")
+}
+
+/// The name as a regular expression that matches it alone.
+fn escape(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for c in name.chars() {
+        if "\\.+*?()|[]{}^$#&-~".contains(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// The command for one benchmark alone. `None` where the harness takes no filter that is known here.
+pub(super) fn one(
+    command: &Benchmark,
+    adapter: Adapter,
+    name: &BenchmarkName,
+) -> Option<Benchmark> {
+    let words = as_words(command)?;
+    let text: Vec<Cow<'_, str>> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let text: Vec<&str> = text.iter().map(AsRef::as_ref).collect();
+    let is = |known: &[Adapter]| adapter == Adapter::Magic || known.contains(&adapter);
+    let found = match text[..] {
+        ["cargo", "bench", ref rest @ ..]
+            if is(&[Adapter::RustBench, Adapter::RustCriterion, Adapter::RustDivan]) =>
+        {
+            cargo_bench(rest, adapter, name.as_str())
+        }
+        ["go", "test", ref rest @ ..] if is(&[Adapter::GoBench]) => go_test(rest, name.as_str())?,
+        [program, ref rest @ ..] if adapter == Adapter::CppGoogle => {
+            let is_harness = rest.iter().all(|word| word.starts_with("--benchmark"));
+            let filter = format!("--benchmark_filter=^{}$", escape(name.as_str()));
+            is_harness.then(|| strings(&[&[program], rest, &[&filter]].concat()))?
+        }
+        // It names benchmarks by their commands.
+        ["hyperfine", ref rest @ ..] if is(&[Adapter::ShellHyperfine]) => {
+            let is_named = rest.iter().any(|word| matches!(*word, "-n" | "--command-name"));
+            let line = Benchmark::Shell {
+                shell: "/bin/sh".into(),
+                flag: "-c".into(),
+                line: name.as_str().into(),
+            };
+            let known = rest.contains(&name.as_str()) && !is_named;
+            return known.then(|| as_words(&line).map_or(line, Benchmark::Exec));
+        }
+        _ => return None,
+    };
+    Some(Benchmark::Exec(found.into_iter().map(OsString::from).collect()))
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+/// libtest, Criterion and Divan take `--exact NAME`.
+fn cargo_bench(rest: &[&str], adapter: Adapter, name: &str) -> Vec<String> {
+    let split = rest.iter().position(|word| *word == "--");
+    let (cargo, own) = rest.split_at(split.unwrap_or(rest.len()));
+    let own = own.get(1..).unwrap_or_default();
+    let mut words = strings(&[&["cargo", "bench"], cargo, &["--"]].concat());
+    words.extend(
+        own.iter()
+            .enumerate()
+            .filter(|(at, _)| !is_filter(own, *at))
+            .map(|(_, word)| (*word).to_owned()),
+    );
+    // Other harnesses refuse it, that of a library's own tests among them, unless something excludes that.
+    let excludes_others = cargo.contains(&"--bench")
+        || own.iter().any(|word| CRITERION_ONLY.iter().any(|flag| word.starts_with(flag)));
+    if adapter == Adapter::RustCriterion && excludes_others {
+        words.extend(strings(&["--profile-time", CRITERION_PROFILE_S]));
+    }
+    words.extend(strings(&["--exact", name]));
+    words
+}
+
+/// Flags that no other harness takes.
+const CRITERION_ONLY: [&str; 4] =
+    ["--sample-size", "--measurement-time", "--warm-up-time", "--nresamples"];
+
+/// Flags of harnesses without a value.
+const SWITCHES: [&str; 12] = [
+    "--bench",
+    "--discard-baseline",
+    "--exact",
+    "--ignored",
+    "--include-ignored",
+    "--list",
+    "--nocapture",
+    "--noplot",
+    "--quick",
+    "--quiet",
+    "--test",
+    "--verbose",
+];
+
+/// Does a word choose benchmarks, rather than being a flag or the value of one?
+fn is_filter(words: &[&str], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|before| words.get(before));
+    let is_value = before.is_some_and(|before| {
+        before.starts_with("--") && !before.contains('=') && !SWITCHES.contains(before)
+    });
+    words.get(at).is_some_and(|word| !word.starts_with('-') || *word == "--exact") && !is_value
+}
+
+/// The value of `-bench` is a regular expression for each part of a name. `None` without that flag.
+fn go_test(rest: &[&str], name: &str) -> Option<Vec<String>> {
+    let name = name.rsplit_once('-').filter(|(_, cpus)| is_number(cpus)).map_or(name, |it| it.0);
+    let parts: Vec<_> = name.split('/').map(|part| format!("^{}$", escape(part))).collect();
+    let filter = parts.join("/");
+    let mut words = strings(&["go", "test", "-run=^$"]);
+    let mut has_filter = false;
+    let mut rest = rest.iter();
+    while let Some(word) = rest.next() {
+        match word.strip_prefix("-bench").or_else(|| word.strip_prefix("--bench")) {
+            Some("") => {
+                rest.next();
+                words.extend([(*word).to_owned(), filter.clone()]);
+                has_filter = true;
+            }
+            Some(value) if value.starts_with('=') => {
+                words.push(format!("-bench={filter}"));
+                has_filter = true;
+            }
+            _ if word.starts_with("-run=") => {}
+            _ => words.push((*word).to_owned()),
+        }
+    }
+    has_filter.then_some(words)
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The words of a command that a shell would not change.
+fn as_words(command: &Benchmark) -> Option<Vec<OsString>> {
+    let line = match command {
+        Benchmark::Exec(words) => return Some(words.clone()),
+        Benchmark::Shell { line, .. } => line.to_str()?,
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " -_./:,@+^".contains(c) || !c.is_ascii();
+    let words: Vec<OsString> =
+        line.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
+    (line.chars().all(|c| is_plain(c) || c == '=') && !words.is_empty())
+        .then_some(words)
+        // What stands before a program with a sign of equality is a variable.
+        .filter(|words| words.first().is_some_and(|word| !word.to_string_lossy().contains('=')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Benchmark {
+        Benchmark::Exec(words.iter().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn filters_where_the_harness_takes_one() {
+        let names = [BenchmarkName::new("a/b (1)").expect("a name")];
+        let check = |words: &[&str], adapter, expected: &[&str]| {
+            let exec = |words: &[&str]| Benchmark::Exec(words.iter().map(OsString::from).collect());
+            assert_eq!(only(exec(words), adapter, &names), exec(expected));
+        };
+        let criterion = ["cargo", "bench", "--bench", "x"];
+        let filtered = ["cargo", "bench", "--bench", "x", "--", "^(a/b \\(1\\))$"];
+        check(&criterion, Adapter::RustCriterion, &filtered);
+        check(&criterion, Adapter::RustBench, &criterion);
+        check(&["cargo", "bench"], Adapter::Magic, &["cargo", "bench"]);
+        check(&["make", "bench"], Adapter::Magic, &["make", "bench"]);
+        let own = ["cargo", "bench", "--bench", "x", "--", "b"];
+        check(&own, Adapter::RustCriterion, &own);
+    }
+
+    #[test]
+    fn one_benchmark_by_its_name() {
+        let check = |adapter, name: &str, given: &[&str], expected: Option<&[&str]>| {
+            let name = BenchmarkName::new(name).expect("a name");
+            assert_eq!(one(&words(given), adapter, &name), expected.map(words), "{given:?}");
+        };
+        let magic = Adapter::Magic;
+        check(magic, "a/b", &["cargo", "bench"], Some(&["cargo", "bench", "--", "--exact", "a/b"]));
+        check(
+            Adapter::RustCriterion,
+            "sum",
+            &["cargo", "bench", "-p", "x", "--", "--sample-size", "20"],
+            Some(&[
+                "cargo",
+                "bench",
+                "-p",
+                "x",
+                "--",
+                "--sample-size",
+                "20",
+                "--profile-time",
+                "3",
+                "--exact",
+                "sum",
+            ]),
+        );
+        // Another filter is a wider one.
+        check(
+            Adapter::RustBench,
+            "m::parse_long",
+            &["cargo", "bench", "--", "--quick", "parse"],
+            Some(&["cargo", "bench", "--", "--quick", "--exact", "m::parse_long"]),
+        );
+        check(
+            Adapter::GoBench,
+            "BenchmarkJoin/10%-8",
+            &["go", "test", "-bench=.", "./..."],
+            Some(&["go", "test", "-run=^$", "-bench=^BenchmarkJoin$/^10%$", "./..."]),
+        );
+        check(
+            Adapter::GoBench,
+            "BenchmarkJoin",
+            &["go", "test", "-bench", ".", "-count=5"],
+            Some(&["go", "test", "-run=^$", "-bench", "^BenchmarkJoin$", "-count=5"]),
+        );
+        check(Adapter::GoBench, "BenchmarkJoin", &["go", "test"], None);
+        check(
+            Adapter::CppGoogle,
+            "BM_Copy/8",
+            &["./bench", "--benchmark_format=json"],
+            Some(&["./bench", "--benchmark_format=json", "--benchmark_filter=^BM_Copy/8$"]),
+        );
+        check(Adapter::ShellHyperfine, "sleep 1", &["hyperfine", "sleep 1"], Some(&["sleep", "1"]));
+        check(magic, "a", &["make", "bench"], None);
+        check(Adapter::RustGungraun, "a", &["cargo", "bench"], None);
+    }
+
+    #[test]
+    fn simple_lines_are_words() {
+        let check = |line: &str, expected: Option<&[&str]>| {
+            let shell =
+                Benchmark::Shell { shell: "/bin/sh".into(), flag: "-c".into(), line: line.into() };
+            assert_eq!(
+                as_words(&shell),
+                expected.map(|it| it.iter().map(OsString::from).collect())
+            );
+        };
+        check("cargo  bench -p x", Some(&["cargo", "bench", "-p", "x"]));
+        check("cargo build && cargo bench", None);
+        check("X=1 cargo bench", None);
+        check("echo \"a b\"", None);
+        check("", None);
+    }
+}
