@@ -55,6 +55,14 @@ impl Benchmark {
         }
     }
 
+    /// What is executed: a program with its arguments.
+    pub(crate) fn words(&self) -> Vec<OsString> {
+        match self {
+            Self::Exec(words) => words.clone(),
+            Self::Shell { shell, flag, line } => vec![shell.clone(), flag.clone(), line.clone()],
+        }
+    }
+
     /// Runs it to its end. Its stderr is the user's.
     pub(crate) fn run(
         &self,
@@ -98,20 +106,11 @@ impl Benchmark {
     }
 
     pub(crate) fn command(&self) -> Command {
-        match self {
-            Self::Exec(words) => {
-                let mut words = words.iter();
-                // An empty command cannot be found, which is what the user then reads.
-                let mut command = Command::new(words.next().cloned().unwrap_or_default());
-                command.args(words);
-                command
-            }
-            Self::Shell { shell, flag, line } => {
-                let mut command = Command::new(shell);
-                command.arg(flag).arg(line);
-                command
-            }
-        }
+        let mut words = self.words().into_iter();
+        // An empty command cannot be found, which is what the user then reads.
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words);
+        command
     }
 }
 

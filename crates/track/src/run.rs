@@ -2,7 +2,7 @@
 //!
 //! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
 //! several, [`judge`] finds its history and decides, `confirm` measures again what looks bad, `in_turns` what
-//! looks worse than a history that is too short. [`git`](crate::git) and [`host`] tell where all of this
+//! looks worse than a history that is too short, and `profiles` runs all of it once more under a [`Sampler`]. [`git`](crate::git) and [`host`] tell where all of this
 //! happens, and an [`Interrupt`] ends it.
 
 mod confirm;
@@ -12,6 +12,7 @@ mod fold;
 mod gather;
 pub mod host;
 mod in_turns;
+mod profiles;
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
@@ -23,10 +24,10 @@ use crate::{
     decide::Look,
     judge::{self, Background, Judged},
     model::{
-        Average, BranchName, Environment, Notice, ProjectName, Report, Results, TestbedName,
-        ThresholdModel,
+        Average, BranchName, Environment, Notice, Profile, ProjectName, Report, Results,
+        TestbedName, ThresholdModel,
     },
-    store::{Store, StoreError},
+    store::{Retention, Store, StoreError},
 };
 pub use crate::{
     command::{Benchmark, CommandError, Echo},
@@ -35,6 +36,7 @@ pub use crate::{
 };
 pub use fold::Fold;
 pub use gather::{GatherError, Source};
+pub use profiles::{Sampled, Sampler};
 
 /// Years that a store has times for, in nanoseconds since 1970.
 const YEARS: RangeInclusive<i32> = 1678..=2261;
@@ -75,6 +77,8 @@ pub struct Finding {
     pub confirmations: Vec<Report>,
     pub thresholds: Vec<Option<ThresholdModel>>,
     pub notices: Vec<Notice>,
+    /// Of the benchmarks of the report, if they were asked for.
+    pub profiles: Vec<Profile>,
     /// Verdicts that history is too short for, and that look changed.
     pub looks: Vec<Look>,
     pub remarks: Vec<String>,
@@ -111,15 +115,16 @@ pub(crate) struct Measured {
 impl Finding {
     fn of(judged: Judged, remarks: Vec<String>) -> Self {
         let Judged { report, thresholds, notices, looks, compared_with } = judged;
-        let confirmations = Vec::new();
-        Self { report, confirmations, thresholds, notices, looks, remarks, compared_with }
+        let (confirmations, profiles) = (Vec::new(), Vec::new());
+        Self { report, confirmations, thresholds, notices, profiles, looks, remarks, compared_with }
     }
 }
 
-/// Measures, and compares with the history in the store. Nothing is stored.
+/// Measures, compares with the history in the store, and profiles if there is a sampler. Nothing is stored.
 pub fn run(
     request: &Request,
     store: Option<&Store>,
+    sampler: Option<&dyn Sampler>,
     echo: &mut Echo<'_>,
 ) -> Result<Finding, RunError> {
     if let Some(time) = request.backdate.filter(|time| !YEARS.contains(&time.year())) {
@@ -147,6 +152,9 @@ pub fn run(
         confirm::confirm(&mut finding, request, &past, echo)?;
     }
     in_turns::settle(&mut finding, request, &past, echo);
+    if let Some(sampler) = sampler {
+        profiles::take(&mut finding, request, sampler, echo);
+    }
     Ok(finding)
 }
 
@@ -154,6 +162,10 @@ pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     store.insert(&finding.report)?;
     for report in &finding.confirmations {
         store.insert(report)?;
+    }
+    if !finding.profiles.is_empty() {
+        store.insert_profiles(&finding.profiles)?;
+        store.tidy_profiles(&finding.report.project, Retention::default())?;
     }
     Ok(())
 }

@@ -27,8 +27,10 @@ mod past;
 mod place;
 #[cfg(test)]
 mod plans;
+mod profiles;
 mod read;
 mod replaced;
+mod retention;
 mod rows;
 mod series;
 mod serving;
@@ -74,6 +76,7 @@ pub use insert::Insertion;
 pub use log::{BranchHead, Known, ReportFilter, ReportSummary};
 pub use migrations::VERSION;
 pub use place::default_path;
+pub use retention::Retention;
 pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
 pub use serving::{IterationCount, Stretch, Use};
 pub use withdrawals::Withdrawal;

@@ -71,7 +71,7 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         error!("{report}{what}");
     }
     if !quiet {
-        let written = counts(done.reports, done.alert_changes, done.withdrawals);
+        let written = counts([done.reports, done.alert_changes, done.withdrawals, done.profiles]);
         let known = match is_file || name == "-" {
             true => String::new(),
             false => format!("; {} already there", were(done.already_there)),
@@ -108,7 +108,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
         warning!("{} was skipped: {}", skipped.path.display(), skipped.reason);
     }
     if !quiet {
-        let taken = counts(done.reports, done.alert_changes, done.withdrawals);
+        let taken = counts([done.reports, done.alert_changes, done.withdrawals, done.profiles]);
         let known = were(done.already_there);
         let path = store.path().display();
         let skipped = match done.skipped.len() {
@@ -121,18 +121,21 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     Ok(if done.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn counts(reports: usize, changes: usize, withdrawals: usize) -> String {
-    let reports = plural(reports, "report");
-    let changes = match changes {
+/// Reports, changes of alerts, withdrawals and profiles in words; what there is none of is left out, except for
+/// reports.
+fn counts([reports, changes, withdrawals, profiles]: [usize; 4]) -> String {
+    let mut parts = vec![plural(reports, "report")];
+    parts.extend(match changes {
         0 => None,
         1 => Some("1 change of an alert".to_owned()),
         _ => Some(format!("{changes} changes of alerts")),
-    };
-    let withdrawals = (withdrawals > 0).then(|| plural(withdrawals, "withdrawal"));
-    match (changes, withdrawals) {
-        (None, None) => reports,
-        (Some(changes), Some(withdrawals)) => format!("{reports}, {changes} and {withdrawals}"),
-        (one, other) => format!("{reports} and {}", one.or(other).unwrap_or_default()),
+    });
+    for (count, word) in [(withdrawals, "withdrawal"), (profiles, "profile")] {
+        parts.extend((count > 0).then(|| plural(count, word)));
+    }
+    match &parts[..] {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => parts.concat(),
     }
 }
 
@@ -146,13 +149,12 @@ mod tests {
 
     #[test]
     fn counts_in_words() {
-        let check = |reports, changes, withdrawals, expected| {
-            assert_eq!(counts(reports, changes, withdrawals), expected);
-        };
-        check(0, 0, 0, "0 reports");
-        check(1, 1, 0, "1 report and 1 change of an alert");
-        check(2, 3, 0, "2 reports and 3 changes of alerts");
-        check(2, 0, 1, "2 reports and 1 withdrawal");
-        check(2, 1, 2, "2 reports, 1 change of an alert and 2 withdrawals");
+        let check = |found, expected| assert_eq!(counts(found), expected);
+        check([0, 0, 0, 0], "0 reports");
+        check([1, 1, 0, 0], "1 report and 1 change of an alert");
+        check([2, 3, 0, 0], "2 reports and 3 changes of alerts");
+        check([2, 0, 1, 0], "2 reports and 1 withdrawal");
+        check([2, 1, 2, 0], "2 reports, 1 change of an alert and 2 withdrawals");
+        check([2, 0, 1, 1], "2 reports, 1 withdrawal and 1 profile");
     }
 }

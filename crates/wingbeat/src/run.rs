@@ -6,6 +6,7 @@ mod github;
 mod interrupt;
 mod remote;
 mod request;
+mod sampler;
 mod thresholds;
 
 use std::{
@@ -17,7 +18,7 @@ use wingbeat_text::plural;
 use wingbeat_track::{
     github::Message,
     output::{self, Page, Style},
-    run::{self, Finding},
+    run::{self, Finding, Sampler},
     store::Store,
 };
 
@@ -44,13 +45,14 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
             let _ = io::stderr().write_all(line);
         }
     };
+    let sampler = args.profile.as_ref().map(|kind| kind as &dyn Sampler);
     if let Some(host) = remote::host(args)? {
-        let finding = interrupt::or_die(run::run(&request, None, &mut echo))?;
+        let finding = interrupt::or_die(run::run(&request, None, sampler, &mut echo))?;
         return remote::send(args, &host, &finding, verbose, quiet);
     }
     // Before the command: it may take an hour, and the store be of no use.
     let mut store = open(args)?;
-    let finding = interrupt::or_die(run::run(&request, store.as_ref(), &mut echo))?;
+    let finding = interrupt::or_die(run::run(&request, store.as_ref(), sampler, &mut echo))?;
     // If this fails, what was measured is told all the same.
     let stored = match store.as_mut().filter(|_| !args.dry_run) {
         Some(store) => run::store(&finding, store),

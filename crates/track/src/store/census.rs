@@ -9,8 +9,8 @@ use super::prelude::*;
 
 use super::{
     checksum::{
-        ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table, WITHDRAWAL,
-        damage,
+        ALERT_CHANGE, BRANCH, ENVIRONMENT, MEASURE, PROFILE, PROJECT, REPORT, TESTBED, Table,
+        WITHDRAWAL, damage,
     },
     sums::{Count, Total},
 };
@@ -48,8 +48,17 @@ fn take(db: &Connection) -> SqlResult<()> {
     compare("reports", reports, total.reports)?;
     compare("changes of alerts", count(&view, ALERT_CHANGE)?, total.alert_changes)?;
     compare("withdrawals", count(&view, WITHDRAWAL)?, total.withdrawals)?;
-    for table in ["report", "alert_change", "withdrawal", "project", "branch", "testbed", "measure"]
-    {
+    compare("profiles", count(&view, PROFILE)?, total.profiles)?;
+    for table in [
+        "report",
+        "alert_change",
+        "withdrawal",
+        "profile",
+        "project",
+        "branch",
+        "testbed",
+        "measure",
+    ] {
         check_indexes(&view, table)?;
     }
     Ok(())

@@ -3,14 +3,17 @@
 use super::prelude::*;
 use serde::Serialize;
 
+use crate::model::ProfileInfo;
+
 use super::{
     AlertChange, Withdrawal, alerts,
     census::compare,
     checksum::{
-        ALERT_CHANGE, BENCHMARK, BRANCH, ENVIRONMENT, MEASURE, PROJECT, REPORT, TESTBED, Table,
-        WITHDRAWAL,
+        ALERT_CHANGE, BENCHMARK, BRANCH, ENVIRONMENT, MEASURE, PROFILE, PROJECT, REPORT, TESTBED,
+        Table, WITHDRAWAL,
     },
     error::detail,
+    profiles,
     sums::{Count, DamagedPlace, Sums, Total, verify_report},
     withdrawals,
 };
@@ -25,6 +28,7 @@ pub struct Check {
     pub metrics: u64,
     pub alert_changes: usize,
     pub withdrawals: usize,
+    pub profiles: usize,
     pub damaged: Vec<Damaged>,
 }
 
@@ -58,11 +62,15 @@ fn check(db: &Connection) -> SqlResult<Check> {
         let each = |row: &Row<'_>| table.verify(row, 0).map(drop);
         rows(&view, &table.select(), &mut found.damaged, each)?;
     }
-    let Listing { reports, changes, withdrawals, damaged } = list_all(&view)?;
+    let Listing { reports, changes, withdrawals, profiles, damaged } = list_all(&view)?;
     found.damaged.extend(damaged);
     found.reports = reports.len();
     found.alert_changes = changes.len();
     found.withdrawals = withdrawals.len();
+    found.profiles = profiles.len();
+    for about in profiles {
+        note(profiles::whole(&view, about).map(drop), &mut found.damaged)?;
+    }
     for report in reports {
         if let Some(metrics) = metrics_if_whole(&view, &report, &mut found.damaged)? {
             found.whole_reports += 1;
@@ -153,11 +161,12 @@ pub(super) struct Listing {
     pub(super) reports: Vec<Listed>,
     pub(super) changes: Vec<AlertChange>,
     pub(super) withdrawals: Vec<Withdrawal>,
+    pub(super) profiles: Vec<ProfileInfo>,
     /// What is in neither list, or missing.
     pub(super) damaged: Vec<Damaged>,
 }
 
-/// Lists reports, changes of alerts and withdrawals in the order of time. Whole tables are read, since an index may
+/// Lists reports, changes of alerts, withdrawals and profiles in the order of time. Whole tables are read, since an index may
 /// have lost a row, and compared with the counts and sums of what was stored.
 pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
     let mut listing = Listing::default();
@@ -185,15 +194,24 @@ pub(super) fn list_all(db: &Connection) -> SqlResult<Listing> {
         listing.withdrawals.push(withdrawals::withdrawal(row)?);
         Ok(())
     })?;
+    let mut profiles = Count::default();
+    rows(db, &PROFILE.select(), damaged, |row| {
+        let (about, checksum) = profiles::verified(row)?;
+        profiles.add(checksum);
+        listing.profiles.push(about);
+        Ok(())
+    })?;
     let compared = Total::read(db).and_then(|total| {
         compare("whole reports", reports, total.reports)?;
         compare("whole changes of alerts", changes, total.alert_changes)?;
-        compare("whole withdrawals", withdrawals, total.withdrawals)
+        compare("whole withdrawals", withdrawals, total.withdrawals)?;
+        compare("whole profiles", profiles, total.profiles)
     });
     note(compared, damaged)?;
     listing.reports.sort_by_key(|report| (report.time, report.uuid));
     listing.changes.sort_by_key(|change| (change.time, change.uuid));
     listing.withdrawals.sort_by_key(|one| (one.time, one.uuid));
+    listing.profiles.sort_by_key(|one| (one.time, one.uuid));
     Ok(listing)
 }
 

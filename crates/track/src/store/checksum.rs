@@ -60,6 +60,8 @@ pub(super) const ALERT: Table = Table::new(
 pub(super) const ALERT_CHANGE: Table =
     Table::new("alert_change", 1, "uuid alert time_ns status reason");
 pub(super) const WITHDRAWAL: Table = Table::new("withdrawal", 1, "uuid report time_ns reason");
+pub(super) const PROFILE: Table =
+    Table::new("profile", 1, "uuid report benchmark kind tool time_ns samples hash bytes");
 
 const NAMED: &str = "id project name";
 

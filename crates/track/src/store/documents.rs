@@ -1,35 +1,42 @@
 //! The documents of a project one page after the other, as a server hands them out and takes them in: lines
 //! of the export format, in an order in which new ones come last.
 
-use std::{fmt, str::FromStr};
+use std::{cmp::Ordering, fmt, str::FromStr};
 
 use super::prelude::*;
 
 use super::{
     AlertChange, InvalidReport, Withdrawal, alerts,
-    checksum::{ALERT_CHANGE, WITHDRAWAL},
+    checksum::{ALERT_CHANGE, PROFILE, WITHDRAWAL},
     exchange::is_contradiction,
-    files::{ChangeContent, Content, Document as Form, ReportContent, WithdrawalContent},
+    files::{
+        ChangeContent, Content, Document as Form, ProfileContent, ReportContent, WithdrawalContent,
+    },
+    profiles,
     read::{Alerts, read},
     stream::of_line,
     withdrawals,
 };
 
-/// A report, a change of an alert or a withdrawal, as it stands in a line of an export.
+use crate::model::Profile;
+
+/// A report, a change of an alert, a withdrawal or a profile, as it stands in a line of an export.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Document {
     Report(Box<Report>),
     AlertChange(AlertChange),
     Withdrawal(Withdrawal),
+    Profile(Box<Profile>),
 }
 
 /// A place in the documents of a project, from which a reader goes on. Reports come first, in the order in
-/// which the store got them; then what was said of alerts, then withdrawals, by their times.
+/// which the store got them; then what was said of alerts, then withdrawals, then profiles, by their times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cursor {
     Report(i64),
     AlertChange(i64, Uuid),
     Withdrawal(i64, Uuid),
+    Profile(i64, Uuid),
 }
 
 /// Some documents of a project, as lines.
@@ -62,6 +69,7 @@ impl Document {
             Content::Report(report) => Self::Report(report),
             Content::AlertChange(change) => Self::AlertChange(change),
             Content::Withdrawal(withdrawal) => Self::Withdrawal(withdrawal),
+            Content::Profile(profile) => Self::Profile(profile),
         })
     }
 
@@ -77,6 +85,9 @@ impl Document {
             Self::Withdrawal(withdrawal) => {
                 serde_json::to_string(&Form::new(WithdrawalContent { withdrawal }))
             }
+            Self::Profile(profile) => {
+                serde_json::to_string(&Form::new(ProfileContent { profile: *profile }))
+            }
         }
     }
 
@@ -85,6 +96,7 @@ impl Document {
             Self::Report(report) => report.uuid,
             Self::AlertChange(change) => change.uuid,
             Self::Withdrawal(withdrawal) => withdrawal.uuid,
+            Self::Profile(profile) => profile.about.uuid,
         }
     }
 }
@@ -98,6 +110,7 @@ impl Store {
             Document::Report(report) => Content::Report(report),
             Document::AlertChange(change) => Content::AlertChange(change),
             Document::Withdrawal(withdrawal) => Content::Withdrawal(withdrawal),
+            Document::Profile(profile) => Content::Profile(profile),
         };
         content.validate()?;
         let store = || {
@@ -204,36 +217,91 @@ fn entries(
             found.push(entry?);
         }
     }
-    // People made these, so they are few.
-    let changes = "SELECT c.time_ns, c.uuid FROM alert_change c
-                   CROSS JOIN alert a ON a.uuid = c.alert JOIN report r ON r.id = a.report
-                   WHERE r.project = ?1 AND (c.time_ns, c.uuid) > (?2, ?3)
-                   ORDER BY c.time_ns, c.uuid LIMIT ?4";
-    let withdrawals = "SELECT taken.time_ns, taken.uuid FROM withdrawal taken
-                   CROSS JOIN report r ON r.uuid = taken.report
-                   WHERE r.project = ?1 AND (taken.time_ns, taken.uuid) > (?2, ?3)
-                   ORDER BY taken.time_ns, taken.uuid LIMIT ?4";
-    for (sql, is_change) in [(changes, true), (withdrawals, false)] {
-        let (time_ns, uuid) = match after {
-            Some(Cursor::Withdrawal(..)) if is_change => continue,
-            Some(Cursor::AlertChange(time_ns, uuid)) if is_change => (time_ns, uuid),
-            Some(Cursor::Withdrawal(time_ns, uuid)) => (time_ns, uuid),
-            _ => (i64::MIN, Uuid::nil()),
-        };
-        let entry = |row: &Row<'_>| {
-            let (time_ns, uuid) = (row.get(0)?, row.get::<_, Id>(1)?.0);
-            let at = match is_change {
-                true => Cursor::AlertChange(time_ns, uuid),
-                false => Cursor::Withdrawal(time_ns, uuid),
-            };
-            Ok(Entry { at, uuid })
+    for rest in Rest::ALL {
+        let (time_ns, uuid) = match after.map(|after| (rest.of(after), after)) {
+            Some((Ordering::Less, _)) => continue,
+            Some((Ordering::Equal, after)) => after.time_and_uuid().unwrap_or(BEGIN),
+            _ => BEGIN,
         };
         let values = params![project, time_ns, Id(uuid), left(&found)];
-        for entry in prepare(db, sql)?.query_map(values, entry)? {
+        let entry = |row: &Row<'_>| {
+            let (time_ns, uuid) = (row.get(0)?, row.get::<_, Id>(1)?.0);
+            Ok(Entry { at: rest.cursor(time_ns, uuid), uuid })
+        };
+        for entry in prepare(db, rest.sql())?.query_map(values, entry)? {
             found.push(entry?);
         }
     }
     Ok(found)
+}
+
+/// Before all times.
+const BEGIN: (i64, Uuid) = (i64::MIN, Uuid::nil());
+
+/// The documents behind the reports, in the order of a list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rest {
+    AlertChange,
+    Withdrawal,
+    Profile,
+}
+
+impl Rest {
+    const ALL: [Self; 3] = [Self::AlertChange, Self::Withdrawal, Self::Profile];
+
+    /// How this kind stands to the place of a cursor: [`Ordering::Less`] is before it.
+    fn of(self, cursor: Cursor) -> Ordering {
+        match cursor {
+            Cursor::Report(_) => Ordering::Greater,
+            Cursor::AlertChange(..) => self.cmp(&Self::AlertChange),
+            Cursor::Withdrawal(..) => self.cmp(&Self::Withdrawal),
+            Cursor::Profile(..) => self.cmp(&Self::Profile),
+        }
+    }
+
+    fn cursor(self, time_ns: i64, uuid: Uuid) -> Cursor {
+        match self {
+            Self::AlertChange => Cursor::AlertChange(time_ns, uuid),
+            Self::Withdrawal => Cursor::Withdrawal(time_ns, uuid),
+            Self::Profile => Cursor::Profile(time_ns, uuid),
+        }
+    }
+
+    /// Time and UUID of those of a project behind a time and a UUID.
+    fn sql(self) -> &'static str {
+        match self {
+            // People made these, so they are few.
+            Self::AlertChange => {
+                "SELECT c.time_ns, c.uuid FROM alert_change c
+                 CROSS JOIN alert a ON a.uuid = c.alert JOIN report r ON r.id = a.report
+                 WHERE r.project = ?1 AND (c.time_ns, c.uuid) > (?2, ?3)
+                 ORDER BY c.time_ns, c.uuid LIMIT ?4"
+            }
+            Self::Withdrawal => {
+                "SELECT taken.time_ns, taken.uuid FROM withdrawal taken
+                 CROSS JOIN report r ON r.uuid = taken.report
+                 WHERE r.project = ?1 AND (taken.time_ns, taken.uuid) > (?2, ?3)
+                 ORDER BY taken.time_ns, taken.uuid LIMIT ?4"
+            }
+            Self::Profile => {
+                "SELECT pr.time_ns, pr.uuid FROM profile pr
+                 CROSS JOIN report r ON r.uuid = pr.report
+                 WHERE r.project = ?1 AND (pr.time_ns, pr.uuid) > (?2, ?3)
+                 ORDER BY pr.time_ns, pr.uuid LIMIT ?4"
+            }
+        }
+    }
+}
+
+impl Cursor {
+    fn time_and_uuid(self) -> Option<(i64, Uuid)> {
+        match self {
+            Self::Report(_) => None,
+            Self::AlertChange(time_ns, uuid)
+            | Self::Withdrawal(time_ns, uuid)
+            | Self::Profile(time_ns, uuid) => Some((time_ns, uuid)),
+        }
+    }
 }
 
 fn line(db: &Connection, entry: Entry) -> SqlResult<String> {
@@ -255,6 +323,11 @@ fn line(db: &Connection, entry: Entry) -> SqlResult<String> {
             };
             Document::Withdrawal(prepare(db, &sql)?.query_row([Id(entry.uuid)], withdrawal)?)
         }
+        Cursor::Profile(..) => {
+            let sql = format!("{} WHERE uuid = ?1", PROFILE.select());
+            let (about, _) = prepare(db, &sql)?.query_row([Id(entry.uuid)], profiles::verified)?;
+            Document::Profile(Box::new(profiles::whole(db, about)?))
+        }
     };
     document.line().map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
@@ -265,6 +338,7 @@ impl fmt::Display for Cursor {
             Self::Report(row) => write!(f, "r{row}"),
             Self::AlertChange(time_ns, uuid) => write!(f, "a{time_ns}.{}", uuid.simple()),
             Self::Withdrawal(time_ns, uuid) => write!(f, "w{time_ns}.{}", uuid.simple()),
+            Self::Profile(time_ns, uuid) => write!(f, "p{time_ns}.{}", uuid.simple()),
         }
     }
 }
@@ -281,6 +355,7 @@ impl FromStr for Cursor {
             (Some("r"), Some(rest)) => rest.parse().ok().map(Self::Report),
             (Some("a"), Some(rest)) => of(rest).map(|(time, uuid)| Self::AlertChange(time, uuid)),
             (Some("w"), Some(rest)) => of(rest).map(|(time, uuid)| Self::Withdrawal(time, uuid)),
+            (Some("p"), Some(rest)) => of(rest).map(|(time, uuid)| Self::Profile(time, uuid)),
             _ => None,
         };
         parsed.ok_or_else(|| InvalidCursor(text.to_owned()))
@@ -294,9 +369,12 @@ mod tests {
     #[test]
     fn cursors_are_texts() {
         let uuid = Uuid::from_u128(7);
-        for cursor in
-            [Cursor::Report(17), Cursor::AlertChange(-3, uuid), Cursor::Withdrawal(9, uuid)]
-        {
+        for cursor in [
+            Cursor::Report(17),
+            Cursor::AlertChange(-3, uuid),
+            Cursor::Withdrawal(9, uuid),
+            Cursor::Profile(10, uuid),
+        ] {
             assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
         for text in ["", "r", "rx", "a1", "a1.x", "ö7", "x1.00"] {

@@ -16,7 +16,11 @@ use serde::Serialize;
 use super::{
     AlertChange, Damaged, Withdrawal,
     check::{Listed, Listing, list_all},
-    files::{self, ChangeContent, Content, Document, FileKind, ReportContent, WithdrawalContent},
+    files::{
+        self, ChangeContent, Content, Document, FileKind, ProfileContent, ReportContent,
+        WithdrawalContent,
+    },
+    profiles,
     read::{Alerts, read},
 };
 
@@ -42,7 +46,8 @@ pub struct Exported {
     pub reports: usize,
     pub alert_changes: usize,
     pub withdrawals: usize,
-    /// Reports, changes and withdrawals that had a file.
+    pub profiles: usize,
+    /// Reports, changes, withdrawals and profiles that had a file.
     pub already_there: usize,
     /// What is damaged and was left out.
     pub damaged: Vec<Damaged>,
@@ -53,6 +58,7 @@ pub struct Imported {
     pub reports: usize,
     pub alert_changes: usize,
     pub withdrawals: usize,
+    pub profiles: usize,
     /// Files whose content was in the store.
     pub already_there: usize,
     pub skipped: Vec<Skipped>,
@@ -71,6 +77,7 @@ impl Imported {
             Content::Report(_) => &mut self.reports,
             Content::AlertChange(_) => &mut self.alert_changes,
             Content::Withdrawal(_) => &mut self.withdrawals,
+            Content::Profile(_) => &mut self.profiles,
         } += 1;
     }
 }
@@ -87,7 +94,8 @@ impl Store {
         let wrap = self.error("reading it for export");
         // One view of the store, also if somebody writes meanwhile.
         let view = self.connection.unchecked_transaction().map_err(&wrap)?;
-        let Listing { reports, changes, withdrawals, damaged } = list_all(&view).map_err(&wrap)?;
+        let Listing { reports, changes, withdrawals, profiles, damaged } =
+            list_all(&view).map_err(&wrap)?;
         exported.damaged = damaged;
         for Listed { row, uuid, time } in reports {
             let name = files::name(FileKind::Report, time, uuid);
@@ -119,6 +127,21 @@ impl Store {
                 && write(folder, &name, WithdrawalContent { withdrawal })?;
             let count =
                 if is_new { &mut exported.withdrawals } else { &mut exported.already_there };
+            *count += 1;
+        }
+        for about in profiles {
+            let (uuid, report) = (about.uuid, about.report);
+            let name = files::name(FileKind::Profile, about.time, uuid);
+            let is_new = !known.contains(&(FileKind::Profile, uuid))
+                && match profiles::whole(&view, about) {
+                    Ok(profile) => write(folder, &name, ProfileContent { profile })?,
+                    Err(error) if is_damage(&error) => {
+                        exported.damaged.push(Damaged::report(report, &error));
+                        continue;
+                    }
+                    Err(error) => return Err(wrap(error).into()),
+                };
+            let count = if is_new { &mut exported.profiles } else { &mut exported.already_there };
             *count += 1;
         }
         // The names are to be on the disk as well.
@@ -194,6 +217,7 @@ fn take_in(
     imported.reports += done.reports;
     imported.alert_changes += done.alert_changes;
     imported.withdrawals += done.withdrawals;
+    imported.profiles += done.profiles;
     imported.already_there += done.already_there;
     imported.skipped.append(&mut done.skipped);
     Ok(())
@@ -209,6 +233,7 @@ fn is_known(db: &Connection, kind: FileKind, uuid: Uuid) -> SqlResult<bool> {
         FileKind::Report => "report",
         FileKind::AlertChange => "alert_change",
         FileKind::Withdrawal => "withdrawal",
+        FileKind::Profile => "profile",
     };
     prepare(db, &format!("SELECT 1 FROM {table} WHERE uuid = ?1"))?.exists([Id(uuid)])
 }

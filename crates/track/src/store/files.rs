@@ -18,18 +18,24 @@ use super::{
     AlertChange, Insertion, InvalidReport, SqlResult, Withdrawal,
     alerts::{insert_change, validate_change},
     insert::{insert, validate},
+    profiles::{insert_profile, validate_profile},
     withdrawals::{insert_withdrawal, validate_withdrawal},
 };
-use crate::model::Report;
+use crate::model::{Profile, Report};
 
 /// The format of the files. One that is newer is not read.
 pub(super) const FORMAT: u32 = 1;
+
+/// What a metric takes in memory, about.
+const METRIC_BYTES: usize = 256;
 
 const REPORT_END: &str = ".json";
 
 const CHANGE_END: &str = ".alert.json";
 
 const WITHDRAWAL_END: &str = ".withdrawal.json";
+
+const PROFILE_END: &str = ".profile.json";
 
 const UNFINISHED: &str = ".unfinished-";
 
@@ -39,6 +45,7 @@ pub(super) enum FileKind {
     Report,
     AlertChange,
     Withdrawal,
+    Profile,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,12 +70,18 @@ pub(super) struct WithdrawalContent {
     pub(super) withdrawal: Withdrawal,
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ProfileContent {
+    pub(super) profile: Profile,
+}
+
 /// What a file claims to hold, of whatever format.
 #[derive(Deserialize)]
 struct Claim {
     format: u32,
     alert_change: Option<IgnoredAny>,
     withdrawal: Option<IgnoredAny>,
+    profile: Option<IgnoredAny>,
 }
 
 #[derive(Debug)]
@@ -76,6 +89,7 @@ pub(super) enum Content {
     Report(Box<Report>),
     AlertChange(AlertChange),
     Withdrawal(Withdrawal),
+    Profile(Box<Profile>),
 }
 
 impl Content {
@@ -84,6 +98,7 @@ impl Content {
             Self::Report(report) => validate(report),
             Self::AlertChange(change) => validate_change(change),
             Self::Withdrawal(withdrawal) => validate_withdrawal(withdrawal),
+            Self::Profile(profile) => validate_profile(profile),
         }
     }
 
@@ -93,13 +108,16 @@ impl Content {
             Self::Report(report) => Ok(insert(db, report)? == Insertion::Stored),
             Self::AlertChange(change) => insert_change(db, change),
             Self::Withdrawal(withdrawal) => insert_withdrawal(db, withdrawal),
+            Self::Profile(profile) => insert_profile(db, profile),
         }
     }
 
+    /// What it takes in memory, in metrics.
     pub(super) fn metrics(&self) -> usize {
         match self {
             Self::Report(report) => report.metrics().count(),
             Self::AlertChange(_) | Self::Withdrawal(_) => 0,
+            Self::Profile(profile) => profile.pprof.as_ref().map_or(0, Vec::len) / METRIC_BYTES,
         }
     }
 }
@@ -118,6 +136,7 @@ pub(super) fn name(kind: FileKind, time: OffsetDateTime, uuid: Uuid) -> String {
         FileKind::Report => REPORT_END,
         FileKind::AlertChange => CHANGE_END,
         FileKind::Withdrawal => WITHDRAWAL_END,
+        FileKind::Profile => PROFILE_END,
     };
     let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
     let (hour, minute, second) = time.to_hms();
@@ -130,6 +149,8 @@ pub(super) fn parse_name(name: &str) -> Option<(FileKind, Uuid)> {
         (FileKind::AlertChange, rest)
     } else if let Some(rest) = name.strip_suffix(WITHDRAWAL_END) {
         (FileKind::Withdrawal, rest)
+    } else if let Some(rest) = name.strip_suffix(PROFILE_END) {
+        (FileKind::Profile, rest)
     } else {
         (FileKind::Report, name.strip_suffix(REPORT_END)?)
     };
@@ -196,6 +217,10 @@ pub(super) fn read(path: &Path) -> Result<Content, String> {
         let content: WithdrawalContent = serde_json::from_reader(text()?).map_err(broken)?;
         return Ok(Content::Withdrawal(content.withdrawal));
     }
+    if claim.profile.is_some() {
+        let content: ProfileContent = serde_json::from_reader(text()?).map_err(broken)?;
+        return Ok(Content::Profile(Box::new(content.profile)));
+    }
     let content: ReportContent = serde_json::from_reader(text()?).map_err(broken)?;
     Ok(Content::Report(Box::new(content.report)))
 }
@@ -228,6 +253,7 @@ mod tests {
         check(FileKind::Report, &format!("2026-11-21T22-04-32Z-{text}.json"));
         check(FileKind::AlertChange, &format!("2026-11-21T22-04-32Z-{text}.alert.json"));
         check(FileKind::Withdrawal, &format!("2026-11-21T22-04-32Z-{text}.withdrawal.json"));
+        check(FileKind::Profile, &format!("2026-11-21T22-04-32Z-{text}.profile.json"));
         for other in
             ["", "a.json", ".json", "README.md", "ö00000000-0000-0000-0000-0000000000a.json"]
         {

@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("schema/1.sql"), then: |_| Ok(()) },
     Migration { sql: include_str!("schema/2.sql"), then: add_checksums },
     Migration { sql: include_str!("schema/3.sql"), then: |_| Ok(()) },
+    Migration { sql: include_str!("schema/4.sql"), then: |_| Ok(()) },
 ];
 
 #[derive(Clone, Copy)]

@@ -7,7 +7,8 @@ use super::prelude::*;
 use rusqlite::StatementStatus;
 use time::Duration;
 
-use super::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, Use};
+use super::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, Retention, Use};
+use crate::model::{Profile, ProfileKind};
 
 thread_local! {
     static STATEMENTS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
@@ -17,7 +18,7 @@ pub(super) fn note(sql: &str) {
     STATEMENTS.with_borrow_mut(|statements| statements.insert(sql.to_owned()));
 }
 
-const LARGE: [(&str, &str); 8] = [
+const LARGE: [(&str, &str); 9] = [
     ("report", "r"),
     ("metric", "m"),
     ("verdict", "v"),
@@ -26,6 +27,7 @@ const LARGE: [(&str, &str); 8] = [
     ("alert", "a"),
     ("withdrawal", "w"),
     ("benchmark", "n"),
+    ("profile", "pr"),
 ];
 
 /// Statements that list all reports, along an index and with a limit or for their names only.
@@ -117,6 +119,7 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     }
     store.withdraw(feature.uuid, None).expect("withdrawn").expect("a withdrawal");
     use_documents(store, project, &feature, alert);
+    use_profiles(store, &main);
     store.export(folder).expect("exported");
     let mut other = Store::open(folder.join("other.db")).expect("a store");
     assert_eq!(other.import(folder).expect("imported").reports, 2);
@@ -129,6 +132,18 @@ fn use_documents(store: &Store, project: &ProjectName, report: &Report, alert: U
     assert_eq!(store.entries(project, None, 9).expect("entries").len(), 4);
     assert!(store.project_of_report(report.uuid).expect("read").is_some());
     assert!(store.project_of_alert(alert).expect("read").is_some());
+}
+
+fn use_profiles(store: &mut Store, main: &Report) {
+    let name = BenchmarkName::new("a").expect("a name");
+    let profile = Profile::new(main.uuid, Some(name.clone()), ProfileKind::Wall, 1, vec![1]);
+    store.insert_profiles(std::slice::from_ref(&profile)).expect("stored");
+    assert_eq!(store.profiles(main.uuid).expect("a list").len(), 1);
+    store.profile_content(profile.about.sha256).expect("read").expect("a content");
+    store.profile_before(main, Some(&name), ProfileKind::Wall).expect("read");
+    assert_eq!(store.entries(&main.project, None, 9).expect("entries").len(), 5);
+    let retention = Retention { newest: 0, ..Retention::default() };
+    store.tidy_profiles(&main.project, retention).expect("tidied");
 }
 
 /// What only a server asks for.

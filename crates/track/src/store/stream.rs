@@ -13,13 +13,17 @@ use super::prelude::*;
 use flate2::{Compression, write::GzEncoder};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
+use crate::model::Profile;
+
 use super::{
     AlertChange, Damaged, ExchangeError, Exported, Imported, Withdrawal,
     check::{Listing, list_all},
     exchange::{io_error, is_contradiction},
     files::{
-        ChangeContent, Content, Document, FORMAT, ReportContent, WithdrawalContent, newer, unpacked,
+        ChangeContent, Content, Document, FORMAT, ProfileContent, ReportContent, WithdrawalContent,
+        newer, unpacked,
     },
+    profiles,
     read::{Alerts, read},
 };
 
@@ -35,6 +39,8 @@ struct Counts {
     alert_changes: usize,
     #[serde(default)]
     withdrawals: usize,
+    #[serde(default)]
+    profiles: usize,
 }
 
 /// Any line, or the content of a file of a folder.
@@ -48,6 +54,7 @@ struct Line {
     report: Option<Box<Report>>,
     alert_change: Option<AlertChange>,
     withdrawal: Option<Withdrawal>,
+    profile: Option<Box<Profile>>,
 }
 
 /// It stands first, so that nothing of a newer format is read before it is refused.
@@ -103,7 +110,8 @@ impl Store {
         let wrap = self.error("reading it for export");
         // One view of the store, so that the counts are right.
         let view = self.connection.unchecked_transaction().map_err(&wrap)?;
-        let Listing { reports, changes, withdrawals, damaged } = list_all(&view).map_err(&wrap)?;
+        let Listing { reports, changes, withdrawals, profiles, damaged } =
+            list_all(&view).map_err(&wrap)?;
         let mut exported = Exported { damaged, ..Exported::default() };
         let wingbeat = env!("CARGO_PKG_VERSION").to_owned();
         line(to, BTreeMap::from([("export", Origin { wingbeat })]))?;
@@ -126,8 +134,21 @@ impl Store {
             line(to, WithdrawalContent { withdrawal })?;
             exported.withdrawals += 1;
         }
-        let Exported { reports, alert_changes, withdrawals, .. } = exported;
-        line(to, BTreeMap::from([("end", Counts { reports, alert_changes, withdrawals })]))?;
+        for about in profiles {
+            let report = about.report;
+            match profiles::whole(&view, about) {
+                Ok(profile) => line(to, ProfileContent { profile })?,
+                Err(error) if is_damage(&error) => {
+                    exported.damaged.push(Damaged::report(report, &error));
+                    continue;
+                }
+                Err(error) => return Err(wrap(error).into()),
+            }
+            exported.profiles += 1;
+        }
+        let Exported { reports, alert_changes, withdrawals, profiles, .. } = exported;
+        let counts = Counts { reports, alert_changes, withdrawals, profiles };
+        line(to, BTreeMap::from([("end", counts)]))?;
         Ok(exported)
     }
 
@@ -156,6 +177,8 @@ impl Store {
     }
 }
 
+const UNKNOWN: &str = "it is no report, no change of an alert, no withdrawal and no profile";
+
 /// The content of one line that is neither the first nor the last.
 pub(super) fn of_line(line: &[u8]) -> Result<Content, String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
@@ -163,7 +186,8 @@ pub(super) fn of_line(line: &[u8]) -> Result<Content, String> {
         Line { report: Some(report), .. } => Ok(Content::Report(report)),
         Line { alert_change: Some(change), .. } => Ok(Content::AlertChange(change)),
         Line { withdrawal: Some(withdrawal), .. } => Ok(Content::Withdrawal(withdrawal)),
-        Line { .. } => Err("it is no report, no change of an alert and no withdrawal".to_owned()),
+        Line { profile: Some(profile), .. } => Ok(Content::Profile(profile)),
+        Line { .. } => Err(UNKNOWN.to_owned()),
     }
 }
 
@@ -217,10 +241,11 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
                 continue;
             }
             Line { end: Some(told), .. } => return refuse(contradiction(counts, told)),
-            Line { .. } => {
-                let what = "is no report, no change of an alert and no withdrawal";
-                return refuse(format!("document {documents} {what}"));
+            Line { profile: Some(profile), .. } => {
+                counts.profiles += 1;
+                Content::Profile(profile)
             }
+            Line { .. } => return refuse(format!("document {documents}: {UNKNOWN}")),
         };
         content.validate().map_err(|error| Refusal::File(error.to_string()))?;
         match (content.insert(db), &content) {
@@ -246,14 +271,16 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
 
 fn contradiction(found: Counts, told: Counts) -> String {
     format!(
-        "it ends after {} reports, {} changes of alerts and {} withdrawals, and should have {}, {} and {}: \
-         lines are missing or duplicated",
+        "it ends after {} reports, {} changes of alerts, {} withdrawals and {} profiles, and should have {}, \
+         {}, {} and {}: lines are missing or duplicated",
         found.reports,
         found.alert_changes,
         found.withdrawals,
+        found.profiles,
         told.reports,
         told.alert_changes,
-        told.withdrawals
+        told.withdrawals,
+        told.profiles
     )
 }
 

@@ -215,18 +215,20 @@ pub(super) struct Total {
     pub(super) reports: Count,
     pub(super) alert_changes: Count,
     pub(super) withdrawals: Count,
+    pub(super) profiles: Count,
 }
 
 impl Total {
     pub(super) fn read(db: &Connection) -> SqlResult<Self> {
         let sql = "SELECT reports, reports_checksum, alert_changes, alert_changes_checksum,
-                       withdrawals, withdrawals_checksum
+                       withdrawals, withdrawals_checksum, profiles, profiles_checksum
                    FROM total WHERE id = 1";
         prepare(db, sql)?.query_row([], |row| {
             let count = |first: usize| -> SqlResult<Count> {
                 Ok(Count { rows: row.get(first)?, sum: Checksum::stored(row.get(first + 1)?) })
             };
-            Ok(Self { reports: count(0)?, alert_changes: count(2)?, withdrawals: count(4)? })
+            let (reports, alert_changes) = (count(0)?, count(2)?);
+            Ok(Self { reports, alert_changes, withdrawals: count(4)?, profiles: count(6)? })
         })
     }
 
@@ -243,8 +245,9 @@ impl Total {
     pub(super) fn write(&self, db: &Connection) -> SqlResult<()> {
         let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,
                        alert_changes = ?3, alert_changes_checksum = ?4,
-                       withdrawals = ?5, withdrawals_checksum = ?6 WHERE id = 1";
-        let Self { reports, alert_changes, withdrawals } = self;
+                       withdrawals = ?5, withdrawals_checksum = ?6,
+                       profiles = ?7, profiles_checksum = ?8 WHERE id = 1";
+        let Self { reports, alert_changes, withdrawals, profiles } = self;
         prepare(db, sql)?.execute([
             reports.rows,
             reports.sum.whole(),
@@ -252,6 +255,8 @@ impl Total {
             alert_changes.sum.whole(),
             withdrawals.rows,
             withdrawals.sum.whole(),
+            profiles.rows,
+            profiles.sum.whole(),
         ])?;
         Ok(())
     }

@@ -19,12 +19,12 @@ fn fixtures() -> PathBuf {
 #[test]
 fn every_version_is_read_and_written() {
     for version in 1..=VERSION {
-        check(&format!("version-{version}"), usize::from(version >= 3));
+        check(&format!("version-{version}"), usize::from(version >= 3), usize::from(version >= 4));
     }
 }
 
 /// Of `withdrawn` reports nothing but their files is there.
-fn check(version: &str, withdrawn: usize) {
+fn check(version: &str, withdrawn: usize, profiles: usize) {
     let temporary = temporary();
     let path = temporary.folder.path().join("older.db");
     fs::copy(fixtures().join(version).with_added_extension("db"), &path).expect("the fixture");
@@ -33,6 +33,8 @@ fn check(version: &str, withdrawn: usize) {
     let files = imported.import(fixtures().join(version)).expect("imported");
     let found = (files.reports, files.alert_changes, files.withdrawals, files.skipped.len());
     assert_eq!(found, (4 + withdrawn, 1, withdrawn, 0));
+    assert_eq!(files.profiles, profiles);
+    assert_eq!(store.profiles(rich(3, 0).uuid).expect("a list").len(), profiles);
     assert_eq!(content(&store), content(&imported));
     let reports = store.reports(&ReportFilter::default(), 100).expect("a list");
     let epochs: Vec<_> =
@@ -45,8 +47,8 @@ fn check(version: &str, withdrawn: usize) {
     assert_eq!(feature.start_point, Some(start_point("main", Some(at(2)), 255)));
     store.insert(&rich(9, 3)).expect("stored");
     let check = store.check().expect("checked");
-    let found = (check.whole_reports, check.alert_changes, check.withdrawals);
-    assert_eq!(found, (5 + withdrawn, 1, withdrawn), "{check:?}");
+    let found = (check.whole_reports, check.alert_changes, check.withdrawals, check.profiles);
+    assert_eq!(found, (5 + withdrawn, 1, withdrawn, profiles), "{check:?}");
     assert_eq!(check.damaged, []);
 }
 
@@ -93,5 +95,9 @@ fn make_the_fixture() {
     store.insert(&withdrawn).expect("stored");
     let reason = Some("a broken machine".to_owned());
     store.withdraw(withdrawn.uuid, reason).expect("written").expect("withdrawn");
+    let name = rich(3, 0).iterations[0].benchmarks[0].name.clone();
+    let pprof = b"\x1f\x8bnot really pprof".to_vec();
+    let profile = Profile::new(rich(3, 0).uuid, Some(name), ProfileKind::Wall, 9, pprof);
+    store.insert_profiles(&[profile]).expect("stored");
     store.export(folder.join(format!("version-{VERSION}"))).expect("exported");
 }

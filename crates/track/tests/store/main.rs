@@ -11,6 +11,7 @@ mod killed;
 mod log;
 mod mounts;
 mod opening;
+mod profiles;
 mod properties;
 mod round_trip;
 mod support;

@@ -43,11 +43,12 @@ fn list(damaged: &[Damaged]) -> String {
 }
 
 fn summary(check: &Check, path: &str) -> String {
-    let Check { reports, whole_reports, metrics, alert_changes, withdrawals, damaged } = check;
+    let Check { reports, whole_reports, metrics, alert_changes, withdrawals, profiles, damaged } =
+        check;
     if damaged.is_empty() {
         return format!(
-            "{path} is whole: {reports} reports with {metrics} metrics, {alert_changes} changes of alerts \
-             and {withdrawals} withdrawals match their checksums"
+            "{path} is whole: {reports} reports with {metrics} metrics, {alert_changes} changes of alerts, \
+             {withdrawals} withdrawals and {profiles} profiles match their checksums"
         );
     }
     format!(

@@ -94,6 +94,11 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub confirm: Option<u32>,
 
+    /// Run each benchmark once more under the profiler, and keep the profiles beside the report
+    #[arg(long, value_name = "KIND", value_enum, num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "wall", help_heading = "Results")]
+    pub profile: Option<ProfileArg>,
+
     #[command(flatten)]
     pub store: StoreArgs,
     #[command(flatten)]
@@ -254,6 +259,17 @@ pub(crate) enum Format {
     Markdown,
     /// The same for pages
     Html,
+}
+
+/// What the profiler counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileArg {
+    /// Time on the CPU
+    Cpu,
+    /// Time off the CPU: sleeping, waiting for locks and devices
+    OffCpu,
+    /// Both: time that passes
+    Wall,
 }
 
 /// How one result is made of several.

@@ -191,11 +191,11 @@ async fn store(
     Ok(outcome)
 }
 
-/// Stores what somebody said of an alert, or that a report was withdrawn.
+/// Stores what somebody said of an alert, that a report was withdrawn, or a profile of one.
 async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome, ApiError> {
     let right = match &document {
         Document::Withdrawal(_) => Right::Manage,
-        Document::AlertChange(_) | Document::Report(_) => Right::Write,
+        Document::AlertChange(_) | Document::Profile(_) | Document::Report(_) => Right::Write,
     };
     let about = document.clone();
     let find = move |databases: &Databases| {
@@ -203,6 +203,9 @@ async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome,
             Document::Report(report) => Some(report.project),
             Document::AlertChange(change) => databases.results.project_of_alert(change.alert)?,
             Document::Withdrawal(taken) => databases.results.project_of_report(taken.report)?,
+            Document::Profile(profile) => {
+                databases.results.project_of_report(profile.about.report)?
+            }
         };
         let Some(name) = name else { return Ok(None) };
         Ok::<_, ApiError>(databases.registry.project_stored(&name)?)

@@ -1,0 +1,222 @@
+//! Profiles of benchmarks beside the reports that they explain. A profile is a fact of its own that is only ever
+//! added, as a withdrawal; its content goes when [retention](super::Retention) says so.
+
+use super::prelude::*;
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+
+use super::{
+    InvalidReport,
+    checksum::{Checksum, PROFILE, damage},
+    from_row::time,
+    sums::Total,
+    withdrawals::STANDS,
+};
+use crate::model::{PROFILE_BYTES_MAX, Profile, ProfileHash, ProfileInfo, ProfileKind};
+
+impl rusqlite::ToSql for ProfileHash {
+    fn to_sql(&self) -> SqlResult<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(ValueRef::Blob(&self.0)))
+    }
+}
+
+impl FromSql for ProfileHash {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_blob()?.try_into().map(Self).map_err(FromSqlError::other)
+    }
+}
+
+impl Store {
+    /// Stores profiles, all of them or none. How many are new to the store.
+    pub fn insert_profiles(&mut self, profiles: &[Profile]) -> Result<usize, StoreError> {
+        for profile in profiles {
+            validate_profile(profile)?;
+        }
+        let insert = || {
+            let transaction = writing(&self.connection)?;
+            let mut new = 0;
+            for profile in profiles {
+                new += usize::from(insert_profile(&transaction, profile)?);
+            }
+            transaction.commit()?;
+            Ok(new)
+        };
+        insert().map_err(self.error("storing profiles"))
+    }
+
+    /// The profiles of a report, by benchmark and kind, those of the whole command first.
+    pub fn profiles(&self, report: Uuid) -> Result<Vec<ProfileInfo>, StoreError> {
+        profiles(&self.connection, report).map_err(self.error("listing profiles"))
+    }
+
+    /// The content of a profile: gzip'd pprof. `None` if there is none, or retention has removed it.
+    pub fn profile_content(&self, hash: ProfileHash) -> Result<Option<Vec<u8>>, StoreError> {
+        content(&self.connection, hash).map_err(self.error("reading a profile"))
+    }
+
+    /// The newest profile of a benchmark and a kind that stands before a report in its history, and the report
+    /// that it belongs to: on its branch and testbed, or on those of its start point. One with an alert about
+    /// the benchmark is passed over, since it shows what is to be explained; so is one whose content is gone.
+    pub fn profile_before(
+        &self,
+        report: &Report,
+        benchmark: Option<&BenchmarkName>,
+        kind: ProfileKind,
+    ) -> Result<Option<ProfileInfo>, StoreError> {
+        before(&self.connection, report, benchmark, kind)
+            .map_err(self.error("looking for an earlier profile"))
+    }
+}
+
+pub(super) fn validate_profile(profile: &Profile) -> Result<(), InvalidReport> {
+    let about = &profile.about;
+    let invalid = |reason: String| Err(InvalidReport { report: about.uuid, reason });
+    if time_ns(about.time).is_none() {
+        return invalid(format!("its time {} is not between the years 1677 and 2262", about.time));
+    }
+    if about.bytes > PROFILE_BYTES_MAX as u64 {
+        return invalid(format!(
+            "the profile has {} bytes, and {PROFILE_BYTES_MAX} are the limit",
+            about.bytes
+        ));
+    }
+    if i64::try_from(about.samples).is_err() {
+        return invalid(format!("the profile counts {} samples", about.samples));
+    }
+    match &profile.pprof {
+        Some(pprof)
+            if ProfileHash::of(pprof) != about.sha256 || pprof.len() as u64 != about.bytes =>
+        {
+            invalid("the profile is not the one that its hash and its size say".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Stores a profile. Whether it is new to the store.
+pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bool> {
+    let Profile { about, pprof } = profile;
+    let known = "SELECT 1 FROM profile WHERE uuid = ?1";
+    if prepare(db, known)?.exists([Id(about.uuid)])? {
+        return Ok(false);
+    }
+    let ProfileInfo { uuid, report, benchmark, kind, tool, time, samples, sha256, bytes } = about;
+    let benchmark = benchmark.as_ref().map(BenchmarkName::as_str);
+    // Both were checked to fit.
+    let [samples, bytes] =
+        [*samples, *bytes].map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+    let values = params![
+        Id(*uuid),
+        Id(*report),
+        benchmark,
+        Word(*kind),
+        tool,
+        Time(*time),
+        samples,
+        sha256,
+        bytes
+    ];
+    let checksum = PROFILE.inserter(db)?.insert(values)?;
+    let mut total = Total::read(db)?;
+    total.profiles.add(checksum);
+    total.write(db)?;
+    if let Some(pprof) = pprof {
+        let sql =
+            "INSERT INTO profile_content (hash, pprof) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+        prepare(db, sql)?.execute(params![sha256, pprof])?;
+    }
+    Ok(true)
+}
+
+/// A profile of columns named as in the table.
+pub(super) fn info(row: &Row<'_>) -> SqlResult<ProfileInfo> {
+    let number = |name| row.get::<_, i64>(name).map(i64::unsigned_abs);
+    Ok(ProfileInfo {
+        uuid: row.get::<_, Id>("uuid")?.0,
+        report: row.get::<_, Id>("report")?.0,
+        benchmark: row.get::<_, Option<Text<_>>>("benchmark")?.map(|name| name.0),
+        kind: row.get::<_, Word<_>>("kind")?.0,
+        tool: row.get("tool")?,
+        time: time(row, "time_ns")?,
+        samples: number("samples")?,
+        sha256: row.get("hash")?,
+        bytes: number("bytes")?,
+    })
+}
+
+/// A row of [`PROFILE`]'s columns, verified.
+pub(super) fn verified(row: &Row<'_>) -> SqlResult<(ProfileInfo, Checksum)> {
+    let checksum = PROFILE.verify(row, 0)?;
+    Ok((info(row)?, checksum))
+}
+
+/// A profile with its content, if that is there.
+pub(super) fn whole(db: &Connection, about: ProfileInfo) -> SqlResult<Profile> {
+    let pprof = content(db, about.sha256)?;
+    Ok(Profile { about, pprof })
+}
+
+fn content(db: &Connection, hash: ProfileHash) -> SqlResult<Option<Vec<u8>>> {
+    let sql = "SELECT pprof FROM profile_content WHERE hash = ?1";
+    let found: Option<Vec<u8>> =
+        prepare(db, sql)?.query_row([hash], |row| row.get(0)).optional()?;
+    match found {
+        Some(pprof) if ProfileHash::of(&pprof) != hash => {
+            Err(damage(format!("the content of the profile {hash} is not the one that was stored")))
+        }
+        found => Ok(found),
+    }
+}
+
+fn profiles(db: &Connection, report: Uuid) -> SqlResult<Vec<ProfileInfo>> {
+    let sql = format!("{} WHERE report = ?1 ORDER BY benchmark, kind, uuid", PROFILE.select());
+    let mut statement = prepare(db, &sql)?;
+    statement.query_map([Id(report)], |row| Ok(verified(row)?.0))?.collect()
+}
+
+fn before(
+    db: &Connection,
+    report: &Report,
+    benchmark: Option<&BenchmarkName>,
+    kind: ProfileKind,
+) -> SqlResult<Option<ProfileInfo>> {
+    let Some(project) = project_row(db, &report.project)? else { return Ok(None) };
+    let Some(testbed) = name_row(db, "testbed", project, report.testbed.as_str())? else {
+        return Ok(None);
+    };
+    let row = |name: &BranchName| name_row(db, "branch", project, name.as_str());
+    let branch = row(&report.branch)?;
+    let start = report.start_point.as_ref();
+    let start_branch = start.map(|start| row(&start.branch)).transpose()?.flatten();
+    let until = start.and_then(|start| start.until).map_or(i64::MAX, limit_ns);
+    let columns: Vec<_> =
+        PROFILE.columns().chain(["checksum"]).map(|it| format!("pr.{it}")).collect();
+    // An alert's benchmark is a row of names.
+    let sql = format!(
+        "SELECT {} FROM report r
+         CROSS JOIN profile pr ON pr.report = r.uuid
+         WHERE r.project = ?1 AND r.testbed = ?2 AND r.confirms IS NULL AND r.uuid <> ?3
+           AND r.start_time_ns <= ?4
+           AND (r.branch = ?5 AND r.epoch = ?6 OR r.branch = ?7 AND r.start_time_ns <= ?8)
+           AND pr.kind = ?9 AND pr.benchmark IS ?10
+           AND EXISTS (SELECT 1 FROM profile_content c WHERE c.hash = pr.hash)
+           AND NOT EXISTS (
+               SELECT 1 FROM alert a JOIN benchmark b ON b.id = a.benchmark
+               WHERE a.report = r.id AND (?10 IS NULL OR b.name = ?10))
+           AND {STANDS}
+         ORDER BY r.branch = ?5 DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1",
+        columns.join(", ")
+    );
+    let values = params![
+        project,
+        testbed,
+        Id(report.uuid),
+        limit_ns(report.start_time),
+        branch,
+        report.epoch,
+        start_branch,
+        until,
+        Word(kind),
+        benchmark.map(BenchmarkName::as_str)
+    ];
+    prepare(db, &sql)?.query_row(values, |row| Ok(verified(row)?.0)).optional()
+}

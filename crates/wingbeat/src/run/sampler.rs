@@ -1,0 +1,63 @@
+//! `wingbeat run --profile`: a command that `wingbeat profile` samples, as far as it is the benchmark.
+
+use std::{ffi::OsString, os::fd::AsFd as _, time::Duration};
+
+use wingbeat_profile::{
+    debuginfod::DebugFiles,
+    export::{self, Format},
+    model::Mode,
+    session::{self, Options, Printing},
+    symbolize::{Symbolized, symbolize},
+    targets::Targets,
+};
+use wingbeat_track::{
+    model::ProfileKind,
+    run::{Sampled, Sampler},
+};
+
+use super::args::ProfileArg;
+use crate::shell::{ENDING, signal_socket};
+
+/// Of a benchmark of three seconds, some three thousand samples.
+const FREQUENCY_HZ: u64 = 999;
+
+/// A benchmark that runs longer is ended: its samples are enough.
+const LIMIT: Duration = Duration::from_mins(1);
+
+impl Sampler for ProfileArg {
+    fn kind(&self) -> ProfileKind {
+        match self {
+            Self::Cpu => ProfileKind::Cpu,
+            Self::OffCpu => ProfileKind::OffCpu,
+            Self::Wall => ProfileKind::Wall,
+        }
+    }
+
+    fn sample(&self, words: &[OsString]) -> Result<Sampled, String> {
+        let options = Options {
+            mode: match self {
+                Self::Cpu => Mode::OnCpu,
+                Self::OffCpu => Mode::OffCpu,
+                Self::Wall => Mode::Wall,
+            },
+            frequency_hz: FREQUENCY_HZ,
+            duration: Some(LIMIT),
+            printing: Printing::Dropped,
+            ..Options::new(Targets::Command(words.to_vec()))
+        };
+        let stop = signal_socket(&ENDING).map_err(|error| error.to_string())?;
+        let recording = session::record(&options, stop.as_fd(), &mut |_| {})
+            .map_err(|error| error.to_string())?;
+        if let Some(ended) = recording.ended.filter(|ended| ended.by_itself && ended.code() != 0) {
+            return Err(format!("its run failed with status {}", ended.code()));
+        }
+        let Symbolized { mut profile, .. } =
+            symbolize(&recording, &DebugFiles::default(), &mut |_, _| {});
+        profile.retain_benchmark();
+        let samples = profile.samples.len() as u64
+            + profile.blocked.iter().map(|blocked| blocked.count).sum::<u64>();
+        let mut pprof = Vec::new();
+        export::write(&profile, Format::Pprof, &mut pprof).map_err(|error| error.to_string())?;
+        Ok(Sampled { pprof, samples })
+    }
+}
