@@ -12,6 +12,7 @@
 //! - [`store`]: reports in an embedded database, or in files that merge.
 //! - [`decide`]: a report and its history in, a verdict for each metric out. Pure.
 //! - [`judge`]: finds the history of a report in a store, and puts both before the decision.
+//! - [`explain`]: the profiles behind an alert, before and after, and the functions that explain the change.
 //! - [`plot`]: series as pictures. Pure.
 //! - [`output`]: what was found, as text for people and JSON for machines. Pure.
 //! - [`github`], [`remote`]: the same told to GitHub Actions, and sent to a Bencher server.
@@ -25,6 +26,7 @@ mod command;
 pub mod compare;
 pub mod config;
 pub mod decide;
+pub mod explain;
 pub mod git;
 pub mod github;
 mod interrupt;

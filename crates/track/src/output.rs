@@ -13,7 +13,10 @@ mod verdict;
 
 use std::path::Path;
 
-use crate::model::{Notice, Report, ThresholdModel};
+use crate::{
+    explain::Explained,
+    model::{Notice, Report, ThresholdModel},
+};
 
 pub use crate::model::{short_hash, short_id};
 pub use cells::outcome_word;
@@ -46,6 +49,8 @@ pub struct Page<'a> {
     pub notices: &'a [Notice],
     /// What the user should know besides: which version stands in for a missing one, what was left out.
     pub remarks: &'a [String],
+    /// Why there are alerts, where profiles tell.
+    pub explained: &'a [Explained],
     /// Where the report was stored; `None` if it was not (`--dry-run`, `--host`).
     pub store: Option<&'a Path>,
 }
@@ -61,6 +66,7 @@ impl<'a> Page<'a> {
             start_point_hash: None,
             notices: &[],
             remarks: &[],
+            explained: &[],
             store: None,
         }
     }

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use owo_colors::OwoColorize as _;
 use wingbeat_text::{Paint, Side, rows};
 use wingbeat_track::{
+    explain,
     model::{BranchName, ProjectName, StartPoint},
     store::{ReportFilter, ReportSummary, Store},
 };
@@ -84,7 +85,11 @@ fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Resu
     })?;
     match format {
         Format::Human if quiet => Ok(()),
-        Format::Human => print(&report::text(&report, row_width())),
+        Format::Human => {
+            let profiles = store.profiles(uuid)?;
+            let explained = explain::of_report(store, &report)?;
+            print(&report::text(&report, &profiles, &explained, row_width()))
+        }
         Format::Json => print_json(json::SCHEMA_VERSION, &report),
     }
 }

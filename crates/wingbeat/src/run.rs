@@ -16,6 +16,7 @@ use std::{
 
 use wingbeat_text::plural;
 use wingbeat_track::{
+    explain,
     github::Message,
     output::{self, Page, Style},
     run::{self, Finding, Sampler},
@@ -62,6 +63,11 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         (Some(store), Some(report)) => store.version_number(report),
         _ => Ok(None),
     };
+    let explained = match store.as_ref().filter(|_| stored.is_ok() && !finding.profiles.is_empty())
+    {
+        Some(store) => explain::of_report(store, &finding.report)?,
+        None => Vec::new(),
+    };
     let compared = finding.compared_with.as_ref().filter(|_| finding.report.start_point.is_some());
     let page = Page {
         report: &finding.report,
@@ -71,6 +77,7 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
         start_point_hash: compared.and_then(|report| report.hash.as_deref()),
         notices: &finding.notices,
         remarks: &finding.remarks,
+        explained: &explained,
         store: store.as_ref().filter(|_| !args.dry_run && stored.is_ok()).map(Store::path),
     };
     if args.format.get() != Format::Human || !quiet {

@@ -11,7 +11,10 @@ use super::{
     short_hash,
     verdict::verdict,
 };
-use crate::model::{BranchName, Report};
+use crate::{
+    explain::Explained,
+    model::{BranchName, Report},
+};
 
 /// What GitHub takes of a check run's summary, in characters; of a comment it takes one more. We count bytes,
 /// which are never fewer.
@@ -76,6 +79,7 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
         if !reasons.is_empty() {
             blocks.push(Block::List(reasons));
         }
+        blocks.extend(causes(page.explained, limit));
     }
     if !rows.is_empty() && limit > 0 {
         let cells = rows.iter().map(|row| metric(page, row)).collect();
@@ -98,6 +102,26 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
         blocks.push(Block::Details { summary: "Environment".to_owned(), blocks: vec![table] });
     }
     blocks
+}
+
+/// The functions that explain alerts, and those of at most `limit` of them.
+pub(crate) fn causes(explained: &[Explained], limit: usize) -> Option<Block> {
+    let of_one = |it: &Explained| {
+        let (benchmark, measure) = (it.benchmark.clone(), it.measure.clone());
+        let line = move |sentence: &String| {
+            vec![
+                Span::Strong("Cause".to_owned()),
+                Span::text(" of "),
+                Span::code(&benchmark),
+                Span::text(" "),
+                Span::code(&measure),
+                Span::text(format!(": {}", glued(sentence))),
+            ]
+        };
+        it.sentences.iter().map(line).collect::<Vec<Line>>()
+    };
+    let lines: Vec<Line> = explained.iter().take(limit).flat_map(of_one).collect();
+    (!lines.is_empty()).then_some(Block::List(lines))
 }
 
 /// What was measured where.

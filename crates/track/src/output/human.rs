@@ -38,6 +38,7 @@ pub fn human(page: &Page<'_>, style: Style) -> String {
             Sentence::Failure(text) => (0, labelled(paint.bad("failed"), &text)),
             Sentence::Notice(text) => (1, labelled(paint.warning("notice"), &text)),
             Sentence::Alert(AlertStatus::Active, text) => (2, labelled(paint.bad("alert "), &text)),
+            Sentence::Cause(text) => (2, labelled(paint.bold("cause "), &text)),
             Sentence::Doubt(outcome, text) => {
                 let label = if outcome.is_suspect() { "spike?" } else { "noisy " };
                 (3, labelled(paint.warning(label), &text))

@@ -151,6 +151,7 @@ fn report_additions(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Value {
         "failures": failures.collect::<Vec<_>>(),
         "notices": page.notices,
         "remarks": page.remarks,
+        "explained": page.explained,
         "confirms": report.confirms,
         "store": page.store,
     })

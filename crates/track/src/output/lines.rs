@@ -1,7 +1,10 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
 use super::{Page, row::ReportRow};
-use crate::model::{AlertStatus, Outcome};
+use crate::{
+    explain::Explained,
+    model::{AlertStatus, Outcome},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sentence {
@@ -10,6 +13,8 @@ pub enum Sentence {
     /// A metric that may be a spike, or whose history is too noisy to judge it.
     Doubt(Outcome, String),
     Notice(String),
+    /// A function that explains an alert.
+    Cause(String),
 }
 
 /// All that there is to tell besides the figures, alerts first.
@@ -30,7 +35,14 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
     });
     let notices = page.notices.iter().map(|it| Sentence::Notice(it.text.to_string()));
-    alerts.chain(doubts).chain(failures).chain(notices).collect()
+    let causes = page.explained.iter().flat_map(causes).map(Sentence::Cause);
+    alerts.chain(causes).chain(doubts).chain(failures).chain(notices).collect()
+}
+
+/// `parse latency: scan (parser/scan.rs:12) adds 3 µs of 4 µs`.
+fn causes(explained: &Explained) -> impl Iterator<Item = String> {
+    let Explained { benchmark, measure, sentences } = explained;
+    sentences.iter().map(move |sentence| format!("{benchmark} {measure}: {sentence}"))
 }
 
 /// Whether a number stands in a reason, and not as a part of another one.

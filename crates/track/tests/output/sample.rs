@@ -136,6 +136,7 @@ impl Sample {
             start_point_hash: Some("89abcdef0123456789abcdef0123456789abcdef"),
             notices: &self.notices,
             remarks: &self.remarks,
+            explained: &[],
             store: None,
         }
     }

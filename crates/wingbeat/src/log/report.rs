@@ -3,16 +3,22 @@
 use std::collections::HashMap;
 
 use owo_colors::OwoColorize as _;
-use wingbeat_text::{Column, GivesWay, Paint, Table, paragraph, share};
+use wingbeat_text::{Column, GivesWay, Paint, Table, bytes, grouped, paragraph, share};
 use wingbeat_track::{
-    model::{Alert, AlertStatus, BenchmarkName, Outcome, Report, Slug, Verdict},
+    explain::Explained,
+    model::{Alert, AlertStatus, BenchmarkName, Outcome, ProfileInfo, Report, Slug, Verdict},
     output::outcome_word,
 };
 
 use crate::store::{id::short, minute};
 
 /// The report, no line of its tables wider than `width`.
-pub(super) fn text(report: &Report, width: usize) -> String {
+pub(super) fn text(
+    report: &Report,
+    profiles: &[ProfileInfo],
+    explained: &[Explained],
+    width: usize,
+) -> String {
     let paint = Paint { has_colours: true };
     let mut blocks = vec![head(report, width), metrics(report, width)];
     if !report.alerts.is_empty() {
@@ -36,8 +42,17 @@ pub(super) fn text(report: &Report, width: usize) -> String {
         let word = outcome_word(verdict.outcome);
         told += &labelled(paint.bold(word), word.len(), &text);
     }
+    for Explained { benchmark, measure, sentences } in explained {
+        for sentence in sentences {
+            let text = format!("{benchmark} {measure}: {sentence}");
+            told += &labelled(paint.bold("cause"), 5, &text);
+        }
+    }
     if !told.is_empty() {
         blocks.push(told);
+    }
+    if !profiles.is_empty() {
+        blocks.push(self::profiles(profiles, width));
     }
     blocks.join("\n")
 }
@@ -156,6 +171,24 @@ fn metrics(report: &Report, width: usize) -> String {
             _ => line.to_owned(),
         }
     })
+}
+
+fn profiles(all: &[ProfileInfo], width: usize) -> String {
+    let cells = |cell: fn(&ProfileInfo) -> String| all.iter().map(cell).collect();
+    let columns = vec![
+        Column::words("kind", cells(|profile| profile.kind.to_string())),
+        Column::numbers("samples", cells(|profile| grouped(profile.samples))),
+        Column::numbers("size", cells(|profile| bytes(profile.bytes))),
+    ];
+    let names = cells(|profile| {
+        profile
+            .benchmark
+            .as_ref()
+            .map_or_else(|| "the whole command".to_owned(), ToString::to_string)
+    });
+    let paint = Paint { has_colours: true };
+    let table = Table { names_heading: "profile of", names, columns };
+    table.write(width, paint, &|_, line| line.to_owned())
 }
 
 fn alerts(report: &Report, width: usize) -> String {

@@ -6,7 +6,9 @@ use prost::Message;
 use rustc_hash::FxHashMap;
 
 use super::{DiffError, Unit};
-use crate::export::pprof::{NANOSECONDS, PROCESS_LABEL, Value, proto};
+use wingbeat_difference::proto;
+
+use crate::export::pprof::{NANOSECONDS, PROCESS_LABEL, Value};
 use crate::export::{KERNEL_SUFFIX, sanitized};
 
 /// The sample type that counts samples; without it, the first type is taken.

@@ -4,8 +4,6 @@
 //! `-tagfocus thread=worker` and `-tagroot process` work. What the values of a sample are depends on
 //! what was measured: see [`Value`].
 
-pub(crate) mod proto;
-
 use std::io::Write;
 use std::time::UNIX_EPOCH;
 
@@ -13,6 +11,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 use rustc_hash::FxHashMap;
+use wingbeat_difference::proto;
 
 use super::ExportError;
 use super::checked::Checked;

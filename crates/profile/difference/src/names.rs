@@ -1,0 +1,127 @@
+//! Names of functions, made comparable: what compilers append to them differs from build to build.
+
+use std::borrow::Cow;
+
+/// Why two names that differ are taken for the same function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Rule {
+    /// Hashes and clone suffixes of compilers.
+    Suffix,
+    /// Other generic arguments, where nothing else under the same caller fits.
+    Generics,
+}
+
+impl Rule {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Suffix => "compiler suffixes ignored",
+            Self::Generics => "generic arguments ignored",
+        }
+    }
+}
+
+/// What GCC and LLVM append to copies of a function; some with a number behind them.
+const CLONES: [&str; 6] = [".cold", ".part", ".isra", ".constprop", ".llvm", ".lto_priv"];
+
+/// The name without what differs from build to build.
+pub(crate) fn plain(name: &str) -> Cow<'_, str> {
+    let mut end = name.len();
+    while let Some(shorter) = without_suffix(&name[..end]) {
+        end = shorter;
+    }
+    without_disambiguators(&name[..end])
+}
+
+fn without_suffix(name: &str) -> Option<usize> {
+    // `::h` and 16 hexadecimal digits: rustc's older mangling.
+    if let Some((front, hash)) = name.rsplit_once("::h")
+        && hash.len() == 16
+        && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
+    {
+        return Some(front.len());
+    }
+    let (front, last) = name.rsplit_once('.')?;
+    if last.is_empty() || front.is_empty() {
+        return None;
+    }
+    if CLONES.iter().any(|clone| &clone[1..] == last) {
+        return Some(front.len());
+    }
+    let is_number = last.bytes().all(|digit| digit.is_ascii_digit());
+    let is_clone = CLONES.iter().any(|clone| front.ends_with(clone));
+    (is_number && is_clone).then_some(front.len())
+}
+
+/// Without the hashes of crates, `crate[0123456789abcdef]::name`.
+fn without_disambiguators(name: &str) -> Cow<'_, str> {
+    let mut rest = name;
+    let mut plain = String::new();
+    while let Some((front, behind)) = rest.split_once('[') {
+        let hash = behind.split_once(']').filter(|(hash, _)| {
+            hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
+        });
+        plain.push_str(front);
+        match hash {
+            Some((_, behind)) => rest = behind,
+            None => {
+                plain.push('[');
+                rest = behind;
+            }
+        }
+    }
+    if plain.is_empty() {
+        return Cow::Borrowed(rest);
+    }
+    plain.push_str(rest);
+    if plain == name { Cow::Borrowed(name) } else { Cow::Owned(plain) }
+}
+
+/// The name without generic arguments: `f::<u8>` is `f`, `<Vec<T> as Extend>::x` is `<as>::x`.
+pub(crate) fn without_generics(name: &str) -> String {
+    let mut plain = String::with_capacity(name.len());
+    let mut depth = 0_u32;
+    let mut previous = ' ';
+    for character in name.chars() {
+        match character {
+            '<' => depth += 1,
+            // An arrow is no bracket.
+            '>' if previous != '-' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => plain.push(character),
+            _ => {}
+        }
+        previous = character;
+    }
+    while plain.ends_with("::") {
+        plain.truncate(plain.len() - 2);
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_of_compilers_go() {
+        let check = |name: &str, expected: &str| assert_eq!(plain(name), expected);
+        check("alloc::vec::push::h0123456789abcdef", "alloc::vec::push");
+        check("parse.cold", "parse");
+        check("parse.part.0.isra.12", "parse");
+        check("parse.llvm.1234567890", "parse");
+        check("core[0123456789abcdef]::fmt::f[89abcdef01234567]", "core::fmt::f");
+        check("main.main.func1", "main.main.func1");
+        check("a::h", "a::h");
+        check("f[3]", "f[3]");
+        check("", "");
+        check(".cold", ".cold");
+    }
+
+    #[test]
+    fn generic_arguments_go() {
+        let check = |name: &str, expected: &str| assert_eq!(without_generics(name), expected);
+        check("f::<u8>", "f");
+        check("map::<fn(u8) -> u16, Vec<u8>>::next", "map::::next");
+        check("sum", "sum");
+        check("a > b", "a  b");
+    }
+}

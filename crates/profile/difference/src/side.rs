@@ -1,0 +1,418 @@
+//! One of the two profiles: pprof, as stacks of functions with lines.
+
+use std::io::{self, Read};
+
+use flate2::read::MultiGzDecoder;
+use prost::Message as _;
+use rustc_hash::FxHashMap;
+
+use crate::{names, proto};
+
+/// Largest profile that is read, in bytes after decompression.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// Why a profile cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("the {side} profile cannot be unpacked: {source}")]
+    Gzip { side: &'static str, source: io::Error },
+    #[error("the {side} profile unpacks to more than {BYTES_MAX} bytes, more than a real one has")]
+    TooLarge { side: &'static str },
+    #[error("the {side} profile is no pprof profile: {source}")]
+    Pprof { side: &'static str, source: prost::DecodeError },
+    #[error("the {side} profile is damaged: it refers to {table} {id}, which is missing")]
+    Dangling { side: &'static str, table: &'static str, id: i128 },
+    #[error("the {side} profile has no samples")]
+    NoSamples { side: &'static str },
+    #[error(
+        "the profiles count different things, {before} and {after}: only two of the same kind can be compared"
+    )]
+    Kinds { before: String, after: String },
+    #[error("the profiles have no function in common: they are of different programs")]
+    Programs,
+}
+
+/// Who wrote the code of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Whoever wrote the benchmark, as far as it is known.
+    Own,
+    /// A dependency, a standard library, a runtime, a harness.
+    Library,
+    Kernel,
+    /// No code: why a thread does not run.
+    State,
+}
+
+/// A function with a line of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// As the profile has it.
+    pub name: String,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub origin: Origin,
+}
+
+/// A stack, outermost frame first, as indices into [`Side::frames`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stack {
+    pub(crate) frames: Vec<u32>,
+    pub(crate) weight: f64,
+    /// Of how many samples and blocks it is.
+    pub(crate) count: f64,
+}
+
+/// A profile that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Side {
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) stacks: Vec<Stack>,
+    /// Sum of the weights.
+    pub(crate) total: f64,
+    /// What the weights are, and their unit: `wall nanoseconds`.
+    pub(crate) kind: String,
+    /// Counted, not sampled: the weights have no error.
+    pub(crate) is_exact: bool,
+}
+
+/// Sample types whose counts are exact.
+const EXACT: [&str; 1] = ["instructions"];
+
+impl Side {
+    /// Reads pprof, gzip'd or not. `side` is `earlier` or `later`, for errors.
+    pub fn read(side: &'static str, bytes: &[u8]) -> Result<Self, ReadError> {
+        let unpacked = unpacked(side, bytes)?;
+        let message = proto::Profile::decode(unpacked.as_slice())
+            .map_err(|source| ReadError::Pprof { side, source })?;
+        let reader = Reader::new(side, &message)?;
+        reader.side()
+    }
+
+    /// Samples, or runs of exact counts.
+    pub fn samples(&self) -> f64 {
+        self.stacks.iter().map(|stack| stack.count).sum()
+    }
+
+    pub(crate) fn check_comparable(&self, other: &Self) -> Result<(), ReadError> {
+        if self.kind != other.kind {
+            let (before, after) = (self.kind.clone(), other.kind.clone());
+            return Err(ReadError::Kinds { before, after });
+        }
+        let known: std::collections::HashSet<_> = self.own().collect();
+        let has_none = known.is_empty() || other.own().next().is_none();
+        match has_none || other.own().any(|name| known.contains(&name)) {
+            true => Ok(()),
+            false => Err(ReadError::Programs),
+        }
+    }
+
+    fn own(&self) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+        let own = self.frames.iter().filter(|frame| frame.origin == Origin::Own);
+        own.map(|frame| names::plain(&frame.name))
+    }
+}
+
+fn unpacked(side: &'static str, bytes: &[u8]) -> Result<Vec<u8>, ReadError> {
+    if !bytes.starts_with(&[0x1f, 0x8b]) {
+        return Ok(bytes.to_vec());
+    }
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(bytes)
+        .take(BYTES_MAX + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(|source| ReadError::Gzip { side, source })?;
+    if unpacked.len() as u64 > BYTES_MAX {
+        return Err(ReadError::TooLarge { side });
+    }
+    Ok(unpacked)
+}
+
+/// The message's tables by id.
+struct Reader<'a> {
+    side: &'static str,
+    message: &'a proto::Profile,
+    functions: FxHashMap<u64, &'a proto::Function>,
+    files: FxHashMap<u64, &'a str>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(side: &'static str, message: &'a proto::Profile) -> Result<Self, ReadError> {
+        let functions = message.function.iter().map(|it| (it.id, it)).collect();
+        let mut reader = Self { side, message, functions, files: FxHashMap::default() };
+        for mapping in &message.mapping {
+            reader.files.insert(mapping.id, reader.string(mapping.filename)?);
+        }
+        Ok(reader)
+    }
+
+    fn dangling(&self, table: &'static str, id: impl Into<i128>) -> ReadError {
+        ReadError::Dangling { side: self.side, table, id: id.into() }
+    }
+
+    fn string(&self, index: i64) -> Result<&'a str, ReadError> {
+        let found = usize::try_from(index).ok().and_then(|at| self.message.string_table.get(at));
+        found.map(String::as_str).ok_or_else(|| self.dangling("string", index))
+    }
+
+    fn side(&self) -> Result<Side, ReadError> {
+        let (weight, counts, kind) = self.values()?;
+        let mut table = FrameTable::default();
+        let mut of_location = FxHashMap::default();
+        for location in &self.message.location {
+            of_location.insert(location.id, self.frames(location, &mut table)?);
+        }
+        let mut stacks = Vec::with_capacity(self.message.sample.len());
+        for sample in &self.message.sample {
+            let value = |at: usize| sample.value.get(at).copied().unwrap_or(0).max(0) as f64;
+            let weight = value(weight);
+            if weight <= 0.0 {
+                continue;
+            }
+            let count = counts.iter().map(|at| value(*at)).sum::<f64>().max(1.0);
+            let mut frames = Vec::new();
+            for id in sample.location_id.iter().rev() {
+                let found = of_location.get(id).ok_or_else(|| self.dangling("location", *id))?;
+                frames.extend_from_slice(found);
+            }
+            stacks.push(Stack { frames, weight, count });
+        }
+        let total: f64 = stacks.iter().map(|stack| stack.weight).sum();
+        if total <= 0.0 {
+            return Err(ReadError::NoSamples { side: self.side });
+        }
+        let is_exact = EXACT.iter().any(|exact| kind.starts_with(exact));
+        Ok(Side { frames: table.frames, stacks, total, kind, is_exact })
+    }
+
+    /// Which value is the weight (the one that tools show first, or else the last), which ones count, and what the
+    /// weight is.
+    fn values(&self) -> Result<(usize, Vec<usize>, String), ReadError> {
+        let types = &self.message.sample_type;
+        let shown = types.iter().position(|it| it.r#type == self.message.default_sample_type);
+        let weight = match shown.filter(|_| self.message.default_sample_type != 0) {
+            Some(shown) => shown,
+            None => types.len().checked_sub(1).ok_or(ReadError::NoSamples { side: self.side })?,
+        };
+        let mut counts = Vec::new();
+        for (at, known) in types.iter().enumerate() {
+            if self.string(known.unit)? == "count" && at != weight {
+                counts.push(at);
+            }
+        }
+        if counts.is_empty() {
+            counts.push(weight);
+        }
+        let (name, unit) = (types[weight].r#type, types[weight].unit);
+        Ok((weight, counts, format!("{} {}", self.string(name)?, self.string(unit)?)))
+    }
+
+    /// The frames of a location, outermost first.
+    fn frames(
+        &self,
+        location: &proto::Location,
+        table: &mut FrameTable,
+    ) -> Result<Vec<u32>, ReadError> {
+        let image = match location.mapping_id {
+            0 => "",
+            id => self.files.get(&id).copied().ok_or_else(|| self.dangling("mapping", id))?,
+        };
+        if location.line.is_empty() {
+            let image_name = image.rsplit('/').next().unwrap_or(image);
+            let name = format!("{image_name}+{:#x}", location.address);
+            let origin = origin(image, &name, "");
+            return Ok(vec![table.id(Frame { name, file: None, line: None, origin })]);
+        }
+        let mut frames = Vec::with_capacity(location.line.len());
+        for line in location.line.iter().rev() {
+            let id = line.function_id;
+            let function = self.functions.get(&id).ok_or_else(|| self.dangling("function", id))?;
+            let (name, file) = (self.string(function.name)?, self.string(function.filename)?);
+            frames.push(table.id(Frame {
+                name: name.to_owned(),
+                file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
+                line: u32::try_from(line.line).ok().filter(|line| *line > 0),
+                origin: origin(image, name, file),
+            }));
+        }
+        Ok(frames)
+    }
+}
+
+#[derive(Default)]
+struct FrameTable {
+    frames: Vec<Frame>,
+    ids: FxHashMap<Frame, u32>,
+}
+
+impl FrameTable {
+    fn id(&mut self, frame: Frame) -> u32 {
+        if let Some(known) = self.ids.get(&frame) {
+            return *known;
+        }
+        // A profile of 1 GiB has fewer frames.
+        let id = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
+        self.frames.push(frame.clone());
+        self.ids.insert(frame, id);
+        id
+    }
+}
+
+/// Folders of source files that are not the user's own: the standard library, crates from a registry or from
+/// git, Go's own packages and modules, and what Debian was built from.
+const LIBRARY_FILES: [&str; 12] = [
+    "/rustc/",
+    "/library/std/",
+    "/library/core/",
+    "/library/alloc/",
+    "/.cargo/registry/",
+    "/.cargo/git/",
+    "/usr/lib/go",
+    "/usr/local/go/",
+    "/pkg/mod/",
+    "/usr/include/",
+    "/usr/src/",
+    "/sysdeps/",
+];
+
+/// Beginnings of names of functions that are not the user's own, where files are not known.
+const LIBRARY_NAMES: [&str; 24] = [
+    "std::",
+    "core::",
+    "alloc::",
+    "criterion::",
+    "divan::",
+    "test::",
+    "tokio::",
+    "rayon::",
+    "rayon_core::",
+    "hashbrown::",
+    "<alloc::",
+    "<core::",
+    "<std::",
+    "<&",
+    "<criterion::",
+    "runtime.",
+    "testing.",
+    "_int_",
+    "__",
+    "_dl_",
+    "_start",
+    "main::main",
+    "benchmark::",
+    "std__",
+];
+
+/// Who wrote the code, by the file that is mapped, the name and the source file.
+fn origin(image: &str, name: &str, file: &str) -> Origin {
+    let is_state =
+        image == "[state]" || (name.starts_with('[') && name.ends_with(']') && file.is_empty());
+    if image.starts_with("[kernel") || image.ends_with(".ko") {
+        return Origin::Kernel;
+    }
+    if is_state && image != "[bpf]" {
+        return Origin::State;
+    }
+    let image_name = image.rsplit('/').next().unwrap_or(image);
+    let is_library = image_name.contains(".so") || image == "[vdso]";
+    let is_file =
+        LIBRARY_FILES.iter().any(|folder| file.contains(folder)) || file.starts_with("./");
+    let is_name = LIBRARY_NAMES.iter().any(|begin| name.starts_with(begin));
+    match is_library || is_file || (is_name && (file.is_empty() || name.starts_with('_'))) {
+        true => Origin::Library,
+        false => Origin::Own,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A side of stacks as `own;lib:f;[kernel]:g count`, each sample weighing 1 ms.
+    pub(crate) fn side(stacks: &str) -> Side {
+        let mut table = FrameTable::default();
+        let mut found = Vec::new();
+        for line in stacks.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (stack, count) = line.rsplit_once(' ').expect("a count");
+            let count: f64 = count.parse().expect("a number");
+            let frames = stack.split(';').map(|text| {
+                let (origin, text) = match text.split_once(':') {
+                    Some(("lib", text)) => (Origin::Library, text),
+                    Some(("kernel", text)) => (Origin::Kernel, text),
+                    Some(("state", text)) => (Origin::State, text),
+                    _ => (Origin::Own, text),
+                };
+                let (name, line) = text.split_once('@').unwrap_or((text, ""));
+                let line = line.parse().ok();
+                let file = line.map(|_: u32| "src/lib.rs".to_owned());
+                table.id(Frame { name: name.to_owned(), file, line, origin })
+            });
+            found.push(Stack { frames: frames.collect(), weight: count * 1e6, count });
+        }
+        let total = found.iter().map(|stack| stack.weight).sum();
+        let kind = "wall nanoseconds".to_owned();
+        Side { frames: table.frames, stacks: found, total, kind, is_exact: false }
+    }
+
+    #[test]
+    fn who_wrote_it() {
+        let check = |image, name, file, expected| assert_eq!(origin(image, name, file), expected);
+        check("/t/bench-1", "guilty::step", "/home/a/guilty/src/lib.rs", Origin::Own);
+        check("/t/bench-1", "guilty::step", "", Origin::Own);
+        check(
+            "/t/bench-1",
+            "<usize>::unchecked_add",
+            "/rustc/59/library/core/src/num/mod.rs",
+            Origin::Library,
+        );
+        check(
+            "/t/bench-1",
+            "criterion::x",
+            "/root/.cargo/registry/src/i/criterion-0.8/src/a.rs",
+            Origin::Library,
+        );
+        check("/t/bench-1", "core::fmt::x", "", Origin::Library);
+        check(
+            "/usr/lib/x86_64-linux-gnu/libc.so.6",
+            "malloc",
+            "./malloc/malloc.c",
+            Origin::Library,
+        );
+        check("[kernel]", "do_syscall_64", "", Origin::Kernel);
+        check("[state]", "[sleeping]", "", Origin::State);
+        check("[bpf]", "fun_xdp", "/home/a/src/main.rs", Origin::Own);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let check = |bytes: &[u8], expected: &str| {
+            let error = Side::read("earlier", bytes).expect_err("it is no profile").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(b"", "no samples");
+        check(b"no pprof", "no pprof profile");
+        check(&[0x1f, 0x8b, 8], "cannot be unpacked");
+        let mut message = proto::Profile {
+            sample_type: vec![proto::ValueType { r#type: 1, unit: 2 }],
+            string_table: vec![String::new(), "samples".into(), "count".into()],
+            sample: vec![proto::Sample { location_id: vec![7], value: vec![1], label: Vec::new() }],
+            ..proto::Profile::default()
+        };
+        check(&message.encode_to_vec(), "location 7, which is missing");
+        message.sample[0].location_id.clear();
+        Side::read("earlier", &message.encode_to_vec()).expect("a stack may be empty");
+        message.sample_type[0].unit = 9;
+        check(&message.encode_to_vec(), "string 9, which is missing");
+    }
+
+    #[test]
+    fn profiles_that_cannot_be_compared() {
+        let [one, other] = [side("a;b 1"), side("c;d 1")];
+        let error = one.check_comparable(&other).expect_err("nothing in common").to_string();
+        assert!(error.contains("different programs"), "{error}");
+        let cpu = Side { kind: "cpu nanoseconds".into(), ..side("a;b 1") };
+        let error = one.check_comparable(&cpu).expect_err("other kinds").to_string();
+        assert!(error.contains("wall nanoseconds and cpu nanoseconds"), "{error}");
+        one.check_comparable(&side("a;x 3")).expect("a is in both");
+    }
+}

@@ -1,0 +1,149 @@
+//! Why there is an alert: the profile of the report beside the last one before it.
+
+use serde::{Deserialize, Serialize};
+use wingbeat_difference::{Explanation, Metric, Side, compare, sentences};
+
+use crate::{
+    model::{
+        Alert, BenchmarkName, Measure, MeasureKind, ProfileInfo, ProfileKind, Report, Slug, Verdict,
+    },
+    store::{Store, StoreError},
+};
+
+/// Relative standard deviation of a metric whose spread is not known.
+const SD_UNKNOWN: f64 = 0.01;
+
+/// Standard deviations from one end of a 95 % interval to the other.
+const INTERVAL_SDS: f64 = 2.0 * 1.96;
+
+/// What was found out about an alert.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explained {
+    pub benchmark: BenchmarkName,
+    pub measure: Slug,
+    /// The functions that explain the change, the largest part first, or why none is named.
+    pub sentences: Vec<String>,
+}
+
+/// Two profiles that explain an alert.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    pub before: ProfileInfo,
+    pub after: ProfileInfo,
+    pub measure: Measure,
+    pub explanation: Explanation,
+}
+
+/// Why a report's alert has no pair of profiles, or what is wrong with them.
+#[derive(Debug, thiserror::Error)]
+pub enum Unexplained {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the report has no profile of it; `wingbeat run --profile` takes one")]
+    NoProfile,
+    #[error("its profile was removed to save space")]
+    Removed,
+    #[error(
+        "no report before it has a profile of it; the next alert will have one to compare with"
+    )]
+    NoBaseline,
+    #[error("no profile is about this measure: time and instructions can be explained")]
+    Measure,
+    #[error("{0}")]
+    Profiles(String),
+}
+
+/// Explains the alerts of a report, as far as it has profiles.
+pub fn of_report(store: &Store, report: &Report) -> Result<Vec<Explained>, StoreError> {
+    let mut all = Vec::new();
+    for alert in &report.alerts {
+        let sentences = match of_alert(store, report, alert) {
+            Ok(pair) => pair.sentences(),
+            // Most reports have no profile, and most measures none that is about them.
+            Err(Unexplained::NoProfile | Unexplained::Measure) => continue,
+            Err(Unexplained::Store(error)) => return Err(error),
+            Err(reason) => vec![reason.to_string()],
+        };
+        let (benchmark, measure) = (alert.benchmark.clone(), alert.measure.clone());
+        all.push(Explained { benchmark, measure, sentences });
+    }
+    Ok(all)
+}
+
+/// Compares the profile of an alert's benchmark with the last one before it.
+pub fn of_alert(store: &Store, report: &Report, alert: &Alert) -> Result<Pair, Unexplained> {
+    let (measure, metric) = metric(report, alert).ok_or(Unexplained::Measure)?;
+    let kinds = kinds(&measure);
+    if kinds.is_empty() {
+        return Err(Unexplained::Measure);
+    }
+    let of_benchmark = |profile: &&ProfileInfo| {
+        kinds.contains(&profile.kind)
+            && profile.benchmark.as_ref().is_none_or(|name| *name == alert.benchmark)
+    };
+    let profiles = store.profiles(report.uuid)?;
+    // One of the benchmark alone is better than one of all.
+    let mut candidates: Vec<&ProfileInfo> = profiles.iter().filter(of_benchmark).collect();
+    candidates.sort_by_key(|profile| {
+        (profile.benchmark.is_none(), kinds.iter().position(|kind| *kind == profile.kind))
+    });
+    let after = candidates.first().ok_or(Unexplained::NoProfile)?;
+    let before = store
+        .profile_before(report, after.benchmark.as_ref(), after.kind)?
+        .ok_or(Unexplained::NoBaseline)?;
+    let read = |side, profile: &ProfileInfo| {
+        let pprof = store.profile_content(profile.sha256)?.ok_or(Unexplained::Removed)?;
+        Side::read(side, &pprof).map_err(|error| Unexplained::Profiles(error.to_string()))
+    };
+    let explanation = compare(&read("earlier", &before)?, &read("later", after)?, metric)
+        .map_err(|error| Unexplained::Profiles(error.to_string()))?;
+    Ok(Pair { before, after: (*after).clone(), measure, explanation })
+}
+
+impl Pair {
+    pub fn sentences(&self) -> Vec<String> {
+        sentences(&self.explanation, &|value| written(&self.measure, value))
+    }
+}
+
+/// A value with its unit, or else the measure's name.
+pub fn written(measure: &Measure, value: f64) -> String {
+    let ladder = measure.ladder();
+    match ladder.own().1 {
+        "" => format!("{} {}", ladder.format(value), measure.slug),
+        _ => ladder.format(value),
+    }
+}
+
+/// The profiles that a measure can be explained by, the best first.
+fn kinds(measure: &Measure) -> &'static [ProfileKind] {
+    match (measure.slug.as_str(), measure.ladder().own().1) {
+        ("instructions", _) => &[ProfileKind::Instructions],
+        (_, "ns" | "µs" | "ms" | "s") => {
+            &[ProfileKind::Wall, ProfileKind::Cpu, ProfileKind::OffCpu, ProfileKind::Instructions]
+        }
+        _ => &[],
+    }
+}
+
+/// The measure of an alert, and its metric before and after. `None` where the baseline is not known.
+fn metric(report: &Report, alert: &Alert) -> Option<(Measure, Metric)> {
+    let is_it = |iteration: u32, benchmark: &BenchmarkName, measure: &Slug| {
+        (iteration, benchmark, measure) == (alert.iteration, &alert.benchmark, &alert.measure)
+    };
+    let (.., measure, metric) = report
+        .metrics()
+        .find(|(iteration, results, measure, _)| is_it(*iteration, &results.name, &measure.slug))?;
+    let of_alert = |it: &&Verdict| is_it(it.iteration, &it.benchmark, &it.measure);
+    let before = report.verdicts.iter().find(of_alert)?.boundary?.baseline?;
+    let after = metric.value;
+    let share = match (measure.kind, metric.lower_value, metric.upper_value) {
+        (MeasureKind::Exact, ..) => 0.0,
+        (_, Some(lower), Some(upper)) if after != 0.0 => {
+            ((upper - lower) / INTERVAL_SDS / after).abs().max(SD_UNKNOWN)
+        }
+        _ => SD_UNKNOWN,
+    };
+    let [before_sd, after_sd] = [before, after].map(|value| (value * share).abs());
+    Some((measure.clone(), Metric { before, after, before_sd, after_sd }))
+}
