@@ -1,36 +1,27 @@
-//! Which functions explain a change.
-//!
-//! From the outermost function on, the largest gain is followed as long as one callee has most of it. What is
-//! named is the last function on that way that is the user's own: the memory allocator is not guilty, whoever
-//! calls it more often is. What the function gained is taken out, and the rest is looked at in the same way.
+//! Which functions explain a change: those that are to blame for more of it than chance explains.
 
 use serde::Serialize;
 
 use crate::{
-    side::Origin,
+    blame::Blame,
     tree::{Change, FunctionChange, Matched, Metric, Node, Tree},
 };
 
 /// Functions that are named at most.
 const NAMED_MAX: usize = 3;
 
-/// The way goes on to the largest callee if it, or all that are larger than chance together, have this part of
-/// the gain.
-const FOLLOWED_MIN: f64 = 0.6;
-
 /// What explains less of the change is not named.
 const SHARE_MIN: f64 = 0.1;
 
-/// A difference of fewer standard deviations may be chance: a chance of 1 in 1,000, divided by the nodes that are
-/// looked at, of which some thirty matter.
+/// A difference of fewer standard deviations may be chance: a chance of 1 in 1,000, divided by the functions that
+/// are looked at, of which some thirty matter.
 const DEVIATIONS_MIN: f64 = 4.0;
 
 /// A change of the metric of fewer standard deviations is not explained: there may be none.
 const METRIC_DEVIATIONS_MIN: f64 = 3.0;
 
-/// A callee that gains more than this many times what its caller gains has got code of the caller: it was inlined
-/// before.
-const MOVED_MIN: f64 = 1.2;
+/// A callee or a line is told if it has this part of what a function gained.
+const MOST: f64 = 0.5;
 
 /// A function that explains a part of the change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,14 +29,16 @@ pub struct Guilty {
     pub function: String,
     /// Source file and line, where they are known: that with the largest gain.
     pub place: Option<(String, u32)>,
-    /// Of the function with all that it calls, on this way.
+    /// Of the function, with what it calls of others.
     pub change: Change,
     /// Its part of the change of the metric, 1 for all of it.
     pub share: f64,
-    /// The callee that has most of it, if the function itself has not: `malloc`, `[sleeping]`.
+    /// The function of others that has most of it, if it is none of its own: `malloc`, `[sleeping]`.
     pub through: Option<String>,
-    /// The functions from the outermost to this one.
-    pub path: Vec<String>,
+    /// The user's own function that calls it.
+    pub caller: Option<String>,
+    /// Whether the code was the caller's before: it was inlined there.
+    pub was_inlined: bool,
     /// Whether anybody's own code was found there.
     pub is_own: bool,
 }
@@ -69,20 +62,14 @@ pub struct Explanation {
 /// Names what explains the change between two profiles.
 pub fn explain(tree: &Tree) -> Explanation {
     let change = tree.change();
-    let search = Search { direction: if change < 0.0 { -1.0 } else { 1.0 }, change };
-    let changed =
-        change.abs() >= METRIC_DEVIATIONS_MIN * tree.metric.before_sd.hypot(tree.metric.after_sd);
-    let mut root = tree.root.clone();
-    let mut guilty = Vec::new();
-    while changed && guilty.len() < NAMED_MAX {
-        let Some(found) = search.next(&root) else { break };
-        take_out(&mut root, &found.path, found.change);
-        guilty.push(found);
-    }
-    // Of the half of a profile that is least certain.
+    let metric_sd = tree.metric.before_sd.hypot(tree.metric.after_sd);
+    let has_changed = change.abs() >= METRIC_DEVIATIONS_MIN * metric_sd && change != 0.0;
+    let search = Search { direction: change.signum(), change, blame: &tree.blame };
+    let mut guilty = if has_changed { search.guilty() } else { Vec::new() };
+    guilty.truncate(NAMED_MAX);
     let smallest_visible = match tree.is_exact {
         true => 1.0,
-        false => (DEVIATIONS_MIN * half_sd(tree)).max(SHARE_MIN * change.abs()),
+        false => (DEVIATIONS_MIN * typical_sd(tree)).max(SHARE_MIN * change.abs()),
     };
     Explanation {
         metric: tree.metric,
@@ -97,107 +84,82 @@ pub fn explain(tree: &Tree) -> Explanation {
 }
 
 /// Standard deviation of the difference of a function that takes a tenth of the time.
-fn half_sd(tree: &Tree) -> f64 {
+fn typical_sd(tree: &Tree) -> f64 {
     let (before, after) = (tree.samples.0.max(1.0), tree.samples.1.max(1.0));
     let share: f64 = 0.1;
     let of = |metric: f64, samples: f64| metric * (share * (1.0 - share) / samples).sqrt();
     of(tree.metric.before, before).hypot(of(tree.metric.after, after))
 }
 
-/// What a walk looks for.
+/// What is looked for.
 #[derive(Clone, Copy)]
-struct Search {
+struct Search<'t> {
     /// 1 for what became slower, -1 for what became faster.
     direction: f64,
     /// The change of the metric.
     change: f64,
+    blame: &'t [Blame],
 }
 
-impl Search {
-    fn gain(self, node: &Node) -> f64 {
-        self.direction * node.total.difference()
+impl Search<'_> {
+    fn gain(self, change: Change) -> f64 {
+        self.direction * change.difference()
     }
 
-    fn is_significant(self, node: &Node) -> bool {
-        self.direction * node.total.deviations() >= DEVIATIONS_MIN
-            && self.gain(node) >= SHARE_MIN * self.change.abs()
-            && self.gain(node) > 0.0
+    fn guilty(self) -> Vec<Guilty> {
+        let significant = |blame: &&Blame| {
+            self.direction * blame.change.deviations() >= DEVIATIONS_MIN
+                && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
+        };
+        let mut guilty: Vec<Guilty> =
+            self.blame.iter().filter(significant).map(|blame| self.named(blame)).collect();
+        // Own code first: what others do by themselves is seldom what somebody changed.
+        guilty.sort_by(|a, b| b.is_own.cmp(&a.is_own).then(b.share.total_cmp(&a.share)));
+        guilty
     }
 
-    /// The gain of a function in itself and in code that is nobody's own, as far as this is called directly.
-    fn own_gain(self, node: &Node) -> f64 {
-        let foreign = node.children.iter().filter(|child| child.origin != Origin::Own);
-        self.direction * node.own.difference()
-            + foreign.map(|child| self.own_gain(child)).sum::<f64>()
+    fn named(self, blame: &Blame) -> Guilty {
+        let gain = self.gain(blame.change);
+        let place = self.most(&blame.places, 0.0).map(|(place, _)| place);
+        let leaf = self.most(&blame.leaves, MOST * gain).map(|(leaf, _)| leaf);
+        let caller = self.most(&blame.callers, MOST * gain).map(|(caller, _)| caller);
+        let mut found = Guilty {
+            function: blame.function.clone(),
+            place,
+            change: blame.change,
+            share: blame.change.difference() / self.change,
+            through: leaf.filter(|leaf| *leaf != blame.function),
+            caller,
+            was_inlined: false,
+            is_own: blame.is_own,
+        };
+        self.add_what_was_inlined(&mut found);
+        found
     }
 
-    /// The callee to go on with, and whether the function itself only moved into it.
-    fn callee(self, at: &Node) -> (Option<&Node>, bool) {
-        let largest = at.children.iter().max_by(|a, b| self.gain(a).total_cmp(&self.gain(b)));
-        let Some(child) = largest else { return (None, false) };
-        if self.is_significant(child) && self.gain(child) > MOVED_MIN * self.gain(at) {
-            return (None, true);
-        }
-        let significant = at.children.iter().filter(|child| self.is_significant(child));
-        let explained: f64 = significant.map(|child| self.gain(child)).sum();
-        let is_followed = self.gain(child).max(explained) >= FOLLOWED_MIN * self.gain(at);
-        (is_followed.then_some(child), false)
-    }
-
-    /// Walks along the largest gain.
-    fn next(self, root: &Node) -> Option<Guilty> {
-        let mut path: Vec<&Node> = Vec::new();
-        let mut has_moved = false;
-        let mut at = root;
-        while !has_moved {
-            let (callee, moved) = self.callee(at);
-            // A root has nothing that could move.
-            has_moved = moved && !path.is_empty();
-            let Some(child) = callee else { break };
-            path.push(child);
-            at = child;
-        }
-        let own = path.iter().rposition(|node| node.origin == Origin::Own);
-        let found = own.or_else(|| path.iter().rposition(|node| node.origin == Origin::Library))?;
-        let node = path[found];
-        // All of a program became slower, and nothing in it more than the rest.
-        let is_place = has_moved || self.own_gain(node) >= 0.5 * self.gain(node);
-        if !is_place || !self.is_significant(node) {
-            return None;
-        }
-        let has_itself = self.direction * node.own.difference() >= 0.5 * self.gain(node);
-        let leaf = path.last().filter(|leaf| !has_itself && leaf.name != node.name);
-        let share = if self.change == 0.0 { 0.0 } else { node.total.difference() / self.change };
-        Some(Guilty {
-            function: node.name.clone(),
-            place: place(node, self.direction),
-            change: node.total,
-            share,
-            through: leaf.map(|leaf| leaf.name.clone()),
-            path: path[..=found].iter().map(|node| node.name.clone()).collect(),
-            is_own: own.is_some(),
-        })
-    }
-}
-
-/// The line of a function with the largest gain.
-fn place(node: &Node, direction: f64) -> Option<(String, u32)> {
-    let gain = |change: &Change| direction * change.difference();
-    let best = node.places.iter().max_by(|a, b| gain(a.1).total_cmp(&gain(b.1)))?;
-    Some(best.0.clone())
-}
-
-/// Takes the gain of a function out of its callers, and what it calls out of the tree.
-fn take_out(root: &mut Node, path: &[String], change: Change) {
-    let mut at = root;
-    for (depth, name) in path.iter().enumerate() {
-        at.total.after -= change.difference();
-        let Some(child) = at.children.iter().position(|child| child.name == *name) else { return };
-        if depth + 1 == path.len() {
-            at.children.remove(child);
+    /// A function that was not there before may have been a part of its caller, which lost that much. Then both are
+    /// one.
+    fn add_what_was_inlined(self, found: &mut Guilty) {
+        let is_new = found.change.before == 0.0 || found.change.after == 0.0;
+        let caller = found.caller.as_ref().filter(|_| is_new);
+        let caller = caller.and_then(|name| self.blame.iter().find(|it| it.function == *name));
+        let Some(caller) = caller else { return };
+        let lost = -self.gain(caller.change);
+        if lost < SHARE_MIN * self.gain(found.change) {
             return;
         }
-        at = &mut at.children[child];
+        found.change.before += caller.change.before;
+        found.change.after += caller.change.after;
+        found.change.sd = found.change.sd.hypot(caller.change.sd);
+        found.share = found.change.difference() / self.change;
+        found.was_inlined = true;
+    }
+
+    /// What gained most, if it is at least that much.
+    fn most<K: Clone>(self, changes: &[(K, Change)], least: f64) -> Option<(K, f64)> {
+        let gains = changes.iter().map(|(key, change)| (key, self.gain(*change)));
+        let (key, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (gain > 0.0 && gain >= least).then(|| (key.clone(), gain))
     }
 }
 
@@ -251,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn lost_inlining_is_the_caller() {
+    fn lost_inlining_counts_what_the_caller_lost() {
         // What was the caller's own is a callee's now, and a little more.
         check(
             "bench;outer 8000\nbench;rest 2000",
             "bench;outer 1000\nbench;outer;step 11000\nbench;rest 2000",
             140.0,
-            &["outer"],
+            &["step"],
         );
     }
 
@@ -266,6 +228,23 @@ mod tests {
         let before = "bench;a 2000\nbench;b 2000\nbench;c 6000";
         let after = "bench;a 6000\nbench;b 5000\nbench;c 6000";
         check(before, after, 170.0, &["a", "b"]);
+    }
+
+    #[test]
+    fn a_function_on_two_ways_is_named_once() {
+        let before = "bench;lib:fold;work 2000\nbench;lib:count;work 2000\nbench;c 6000";
+        let after = "bench;lib:fold;work 6000\nbench;lib:count;work 5000\nbench;c 6000";
+        check(before, after, 170.0, &["work"]);
+    }
+
+    #[test]
+    fn ways_through_a_harness_do_not_divide_a_function() {
+        // Few and long: each way alone would be chance.
+        let before = "lib:warm_up;bench;run 1500\nlib:measure;bench;run 1500";
+        let sleep = "bench;run;_oops;lib:sleep;state:[sleeping]";
+        let after =
+            format!("lib:warm_up;bench;run 2\nlib:warm_up;{sleep} 700\nlib:measure;{sleep} 300");
+        check(before, &after, 100_000.0, &["_oops"]);
     }
 
     #[test]

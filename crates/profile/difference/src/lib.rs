@@ -4,6 +4,7 @@
 //! profiles ([`Side`]) → one [`Tree`] with both, scaled to the metric → [`explain`] → [`words`]. Bytes in, data and
 //! text out: nothing here touches the machine.
 
+mod blame;
 mod explain;
 mod names;
 #[doc(hidden)]

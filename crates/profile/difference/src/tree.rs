@@ -1,16 +1,17 @@
 //! Two profiles as one tree of calls, each node with what it takes before and after, in units of the metric.
 //!
 //! A node's value is its share of the profile times the metric, so that the differences of all nodes in
-//! themselves add up to the change of the metric.
+//! themselves add up to the change of the metric. Of code that is not the user's own the tree has what the user's own
+//! code calls, and not what stands between two functions of it: harnesses and runtimes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::{
+    blame::{Blame, frames},
     names::{Rule, plain, without_generics},
-    side::{Origin, Side, Stack},
+    side::{Frame, Origin, Side, Stack},
 };
 
 /// Frames of a stack that are looked at, from the outermost on. No real stack has more.
@@ -58,8 +59,6 @@ pub struct Node {
     pub own: Change,
     /// The largest gain first.
     pub children: Vec<Node>,
-    /// By source file and line of the function, with all that is called there.
-    pub(crate) places: BTreeMap<(String, u32), Change>,
 }
 
 /// A function, wherever it was called.
@@ -77,6 +76,7 @@ pub struct Tree {
     pub root: Node,
     pub metric: Metric,
     pub functions: Vec<FunctionChange>,
+    pub(crate) blame: Vec<Blame>,
     pub matched: Vec<Matched>,
     /// Samples before and after.
     pub samples: (f64, f64),
@@ -99,13 +99,13 @@ impl Change {
 
 /// Weight, and the variance of its sum.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sum {
+pub(crate) struct Sum {
     weight: f64,
     variance: f64,
 }
 
 impl Sum {
-    fn add(&mut self, stack: &Stack) {
+    pub(crate) fn add(&mut self, stack: &Stack) {
         self.weight += stack.weight;
         // A count that varies as its own size does, each of the same mean weight.
         self.variance += stack.weight * stack.weight / stack.count;
@@ -146,7 +146,6 @@ struct Calls {
     total: Sum,
     own: Sum,
     children: BTreeMap<String, Calls>,
-    places: FxHashMap<(String, u32), Sum>,
 }
 
 impl Calls {
@@ -155,22 +154,29 @@ impl Calls {
         for stack in &side.stacks {
             root.total.add(stack);
             let mut at = &mut root;
-            for frame in stack.frames.iter().take(DEPTH_MAX) {
-                let Some(frame) = side.frames.get(*frame as usize) else { continue };
+            for frame in shown(side, stack).take(DEPTH_MAX) {
                 at = at.children.entry(plain(&frame.name).into_owned()).or_default();
                 if at.origin.is_none() {
                     at.raw.clone_from(&frame.name);
                     at.origin = Some(frame.origin);
                 }
                 at.total.add(stack);
-                if let (Some(file), Some(line)) = (&frame.file, frame.line) {
-                    at.places.entry((file.clone(), line)).or_default().add(stack);
-                }
             }
             at.own.add(stack);
         }
         root
     }
+}
+
+/// The frames of a stack that make its way: all of the user's own, and what the last of them calls. What a harness or
+/// a runtime does in between takes many ways to the same function. Without any own frame, all.
+fn shown<'s>(side: &'s Side, stack: &Stack) -> impl Iterator<Item = &'s Frame> {
+    let frames = frames(side, stack);
+    let last = frames.iter().rposition(|frame| frame.origin == Origin::Own);
+    frames.into_iter().enumerate().filter_map(move |(at, frame)| {
+        let is_between = last.is_some_and(|last| at < last) && frame.origin != Origin::Own;
+        (!is_between).then_some(frame)
+    })
 }
 
 impl Tree {
@@ -183,11 +189,12 @@ impl Tree {
         let (calls_before, calls_after) = (Calls::of(before), Calls::of(after));
         let root = merge.node(String::new(), Some(&calls_before), Some(&calls_after));
         let functions = merge.functions(before, after);
+        let blame = merge.blame(before, after);
         let mut matched = merge.matched;
         let mut known = HashSet::new();
         matched.retain(|it| known.insert((it.before.clone(), it.after.clone())));
         let samples = (before.samples(), after.samples());
-        Self { root, metric, functions, matched, samples, is_exact: before.is_exact }
+        Self { root, metric, functions, blame, matched, samples, is_exact: before.is_exact }
     }
 
     /// By how much the metric changed.
@@ -204,14 +211,19 @@ impl Scale {
     }
 }
 
-struct Merge {
+pub(crate) struct Merge {
     before: Scale,
     after: Scale,
     matched: Vec<Matched>,
 }
 
 impl Merge {
-    fn change(&self, before: Option<Sum>, after: Option<Sum>) -> Change {
+    pub(crate) fn note_generics(&mut self, before: &str, after: &str) {
+        let (before, after) = (before.to_owned(), after.to_owned());
+        self.matched.push(Matched { before, after, rule: Rule::Generics.words() });
+    }
+
+    pub(crate) fn change(&self, before: Option<Sum>, after: Option<Sum>) -> Change {
         let (before, before_variance) = self.before.value(before.unwrap_or_default());
         let (after, after_variance) = self.after.value(after.unwrap_or_default());
         Change { before, after, sd: (before_variance + after_variance).sqrt() }
@@ -229,20 +241,13 @@ impl Merge {
             let (before, after) = (before.raw.clone(), after.raw.clone());
             self.matched.push(Matched { before, after, rule: rule.words() });
         }
-        let mut places: BTreeMap<(String, u32), Change> = BTreeMap::new();
-        let known = both.iter().flatten().flat_map(|calls| calls.places.keys());
-        for place in known.cloned().collect::<HashSet<_>>() {
-            let of = |calls: Option<&Calls>| calls.and_then(|it| it.places.get(&place)).copied();
-            let change = self.change(of(before), of(after));
-            places.insert(place, change);
-        }
         let pairs = pairs(before, after);
         let mut children: Vec<Node> =
             pairs.into_iter().map(|(name, before, after)| self.node(name, before, after)).collect();
         children.sort_by(|a, b| b.total.difference().total_cmp(&a.total.difference()));
         let total = self.change(before.map(|it| it.total), after.map(|it| it.total));
         let own = self.change(before.map(|it| it.own), after.map(|it| it.own));
-        Node { name, origin, total, own, children, places }
+        Node { name, origin, total, own, children }
     }
 
     fn functions(&self, before: &Side, after: &Side) -> Vec<FunctionChange> {
@@ -386,8 +391,6 @@ mod tests {
         let tree = Tree::of(&exact("f@3 10"), &exact("f@3 10\nf@4 5"), METRIC);
         let f = find(&tree.root, "f");
         assert_eq!((f.total.sd, f.total.deviations()), (0.0, f64::INFINITY));
-        let place = f.places.get(&("src/lib.rs".to_owned(), 4)).expect("a line");
-        assert!((place.difference() - 50.0).abs() < 1e-9, "{place:?}");
     }
 
     fn stacks() -> impl Strategy<Value = String> {

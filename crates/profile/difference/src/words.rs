@@ -1,5 +1,7 @@
 //! What explains a change, in sentences.
 
+use std::collections::HashSet;
+
 use wingbeat_text::{grouped, share};
 
 use crate::explain::{Explanation, Guilty};
@@ -12,8 +14,7 @@ pub fn sentences(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> Ve
     if sentences.is_empty() {
         sentences.push(nothing(explanation, write));
     }
-    let named = explanation.guilty.iter().flat_map(|guilty| &guilty.path);
-    let named: std::collections::HashSet<_> = named.collect();
+    let named: HashSet<&String> = explanation.guilty.iter().map(|it| &it.function).collect();
     for matched in &explanation.matched {
         if matched.rule.starts_with("generic") && named.contains(&matched.after) {
             let (before, after, rule) = (&matched.before, &matched.after, matched.rule);
@@ -29,11 +30,19 @@ pub fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> S
     let all = explanation.metric.after - explanation.metric.before;
     let verb = if difference < 0.0 { "saves" } else { "adds" };
     let place = guilty.place.as_ref().map(|(file, line)| format!(" ({}:{line})", short(file)));
+    let caller = guilty.caller.as_ref().map(|caller| without_closures(caller));
+    // A closure's caller is the function that it is called by.
+    let caller = caller.filter(|caller| *caller != without_closures(&guilty.function));
+    let caller = caller.map(|caller| match guilty.was_inlined {
+        true => format!(", inlined into {caller} on one side,"),
+        false => format!(", called by {caller},"),
+    });
     let through = guilty.through.as_ref().map(|leaf| format!(", most of it in {leaf}"));
     format!(
-        "{}{} {verb} {} of {}{}",
-        guilty.function,
+        "{}{}{} {verb} {} of {}{}",
+        without_closures(&guilty.function),
         place.unwrap_or_default(),
+        caller.unwrap_or_default(),
         write(difference.abs()),
         write(all.abs()),
         through.unwrap_or_default()
@@ -59,11 +68,72 @@ fn nothing(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
     )
 }
 
+/// A closure is called as the function that it stands in; the line tells which one it is.
+fn without_closures(name: &str) -> &str {
+    let mut name = name;
+    while let Some((front, last)) = name.rsplit_once("::") {
+        if !last.starts_with("{closure") && last != "{{closure}}" {
+            break;
+        }
+        name = front;
+    }
+    name
+}
+
 /// The last two parts of a path, which is what tells files apart.
 fn short(file: &str) -> &str {
     let mut parts = file.rmatch_indices('/').map(|(at, _)| at);
     match (parts.next(), parts.next()) {
         (Some(_), Some(second)) => &file[second + 1..],
         _ => file.trim_start_matches('/'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Metric, compare, side::tests::side};
+
+    fn check(before: &str, after: &str, metric: (f64, f64), expected: &[&str]) {
+        let (before_sd, after_sd) = (metric.0 / 100.0, metric.1 / 100.0);
+        let metric = Metric { before: metric.0, after: metric.1, before_sd, after_sd };
+        let found = compare(&side(before), &side(after), metric).expect("comparable");
+        assert_eq!(sentences(&found, &|value| format!("{value:.0} ns")), expected);
+    }
+
+    #[test]
+    fn what_is_said() {
+        check(
+            "bench;run@3 1000",
+            "bench;run@3 1000\nbench;run;_oops::{{closure}}@19;lib:sleep;state:[sleeping] 9000",
+            (50.0, 500.0),
+            &[
+                "_oops (src/lib.rs:19), called by run, adds 450 ns of 450 ns, most of it in [sleeping]",
+            ],
+        );
+        check(
+            "bench;a 5000\nbench;b 5000",
+            "bench;a 5000",
+            (100.0, 50.0),
+            &["b, called by bench, saves 50 ns of 50 ns"],
+        );
+        check(
+            "bench;f::<u8> 1000\nbench;a 1000",
+            "bench;f::<u16> 3000\nbench;a 1000",
+            (100.0, 200.0),
+            &[
+                "f::<u16>, called by bench, adds 100 ns of 100 ns",
+                "f::<u8> and f::<u16> are taken for one function (generic arguments ignored)",
+            ],
+        );
+        let nothing = "no function explains the change of 10 ns: 100 and 100 samples show changes of 18 ns (16.2 %) or more";
+        check("bench;a 50\nbench;b 50", "bench;a 52\nbench;b 48", (100.0, 110.0), &[nothing]);
+    }
+
+    #[test]
+    fn files_by_their_last_two_parts() {
+        assert_eq!(short("/home/a/parser/src/lib.rs"), "src/lib.rs");
+        assert_eq!(short("src/lib.rs"), "src/lib.rs");
+        assert_eq!(short("/lib.rs"), "lib.rs");
     }
 }

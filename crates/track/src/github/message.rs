@@ -43,10 +43,11 @@ impl Message {
         let failures = report
             .failures()
             .map(|(_, it)| Sentence::Failure(format!("{}: {}", it.name, it.reason)));
+        let causes = answer.explained.iter().flat_map(output::explanations).map(Sentence::Cause);
         Self {
             verdict: words::verdict(answer),
             markdown: remote::markdown(answer, report, id),
-            sentences: answer.alerts.iter().map(alert).chain(failures).collect(),
+            sentences: answer.alerts.iter().map(alert).chain(causes).chain(failures).collect(),
             alerts: answer.alerts_total,
             has_threshold: answer.judged > 0,
             ..Self::of_report(report, id)

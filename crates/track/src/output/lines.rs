@@ -35,12 +35,12 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
     });
     let notices = page.notices.iter().map(|it| Sentence::Notice(it.text.to_string()));
-    let causes = page.explained.iter().flat_map(causes).map(Sentence::Cause);
+    let causes = page.explained.iter().flat_map(explanations).map(Sentence::Cause);
     alerts.chain(causes).chain(doubts).chain(failures).chain(notices).collect()
 }
 
 /// `parse latency: scan (parser/scan.rs:12) adds 3 µs of 4 µs`.
-fn causes(explained: &Explained) -> impl Iterator<Item = String> {
+pub(crate) fn explanations(explained: &Explained) -> impl Iterator<Item = String> {
     let Explained { benchmark, measure, sentences } = explained;
     sentences.iter().map(move |sentence| format!("{benchmark} {measure}: {sentence}"))
 }

@@ -5,7 +5,10 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::model::{AlertStatus, Boundary, Limit, Metric};
+use crate::{
+    explain::Explained,
+    model::{AlertStatus, Boundary, Limit, Metric},
+};
 
 /// What links show before the report, as Bencher's client has it.
 const LINK_DAYS: i64 = 30;
@@ -30,6 +33,8 @@ pub struct Answer {
     pub plots: Vec<(String, String)>,
     pub claim_url: Option<String>,
     pub warnings: Vec<String>,
+    /// Why there are alerts, once the profiles were sent.
+    pub explained: Vec<Explained>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

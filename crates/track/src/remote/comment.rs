@@ -60,6 +60,7 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
         let rows = answer.alerts.iter().map(alert).collect();
         blocks.extend(output::limited_table(head, rows, limit, "alert"));
     }
+    blocks.extend(output::causes(&answer.explained, limit));
     if !answer.plots.is_empty() && limit > 0 {
         let rows = answer.plots.iter().map(|(name, url)| vec![vec![link(name, url)]]).collect();
         let table = output::limited_table(Heading::row(&["plot"]), rows, limit, "plot");

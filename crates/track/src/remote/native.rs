@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::model::{Report, Threshold};
+use crate::{
+    explain::Explained,
+    model::{Report, Threshold},
+};
 
 /// How a report without verdicts is to be judged: the member `run` beside `report` in its line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -33,6 +36,9 @@ pub struct Taken {
     /// Of a single report the report as it is stored, with verdicts and alerts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged: Option<Box<Report>>,
+    /// Of profiles why their reports have alerts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explained: Vec<Explained>,
 }
 
 /// A document that the server did not store.

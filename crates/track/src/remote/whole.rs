@@ -8,7 +8,11 @@ use super::{
     Answer, Host, Instructions, Patience, RemoteError, Retry, Submission, Taken,
     http::{Call, Response, excerpt},
 };
-use crate::model::Report;
+use crate::{
+    explain::Explained,
+    model::{Profile, Report},
+    store::Document,
+};
 
 /// What is asked before the first report is sent.
 const PROBE_ATTEMPTS: u32 = 3;
@@ -60,6 +64,32 @@ impl Host {
             )),
         }
         Ok((answer, taken.judged))
+    }
+
+    /// Sends the profiles of a report that the server has; what they explain of its alerts.
+    pub fn send_profiles(
+        &self,
+        profiles: &[Profile],
+        on_retry: OnRetry<'_>,
+    ) -> Result<Vec<Explained>, RemoteError> {
+        let url = format!("{}/v1/reports", self.root()?);
+        let mut explained = Vec::new();
+        for profile in profiles {
+            let document = Document::Profile(Box::new(profile.clone()));
+            let line = document
+                .line()
+                .map_err(|error| not_a_report(&url, &error.to_string(), "the profile"))?;
+            let taken = taken(&url, &self.post(&url, &line, on_retry)?)?;
+            if let Some(refused) = taken.refused.into_iter().next() {
+                let (url, said) = (url.clone(), refused.reason);
+                return Err(RemoteError::Refused { url, status: 200, said });
+            }
+            // The last one is compared with the most.
+            if !taken.explained.is_empty() {
+                explained = taken.explained;
+            }
+        }
+        Ok(explained)
     }
 
     pub(super) fn get(&self, url: &str, on_retry: OnRetry<'_>) -> Result<Response, RemoteError> {

@@ -61,10 +61,22 @@ pub(super) fn send(
         return Ok(ExitCode::SUCCESS);
     }
     let mut on_retry = |retry: &Retry| tell_retry(retry, quiet);
-    let (answer, judged) = match host.is_wingbeat() {
+    let (mut answer, judged) = match host.is_wingbeat() {
         true => host.send_whole(&submission, &mut on_retry)?,
         false => (host.send(&submission, &mut on_retry)?, None),
     };
+    if !finding.profiles.is_empty() {
+        let sent = match judged.is_some() {
+            true => {
+                host.send_profiles(&finding.profiles, &mut on_retry).map_err(|it| it.to_string())
+            }
+            false => Err("Bencher's server takes none".to_owned()),
+        };
+        match sent {
+            Ok(explained) => answer.explained = explained,
+            Err(why) => answer.warnings.push(format!("the server has no profiles: {why}")),
+        }
+    }
     if !quiet && judged.is_none() {
         for remark in &finding.remarks {
             message!("note: {remark}");
@@ -76,7 +88,8 @@ pub(super) fn send(
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
     let text = match args.format.get() {
         Format::Human if let Some(judged) = &judged => {
-            let page = Page { remarks: &finding.remarks, ..Page::of(judged, &[]) };
+            let explained = &answer.explained;
+            let page = Page { remarks: &finding.remarks, explained, ..Page::of(judged, &[]) };
             let style = style(verbose);
             format!("{}{}", output::human(&page, style), remote::links(&answer, style))
         }

@@ -77,6 +77,8 @@ fn run(shape: &Shape, number: u32) -> Value {
         "start_time": time(begin), "end_time": time(begin + 60),
         "results": [Value::Object(results).to_string()],
         "settings": { "adapter": "json" },
+        // Bencher names a project that it makes by it, also where the request names one.
+        "context": { "bencher.dev/v0/repo/name": "as-bencher-run" },
     })
 }
 

@@ -1,16 +1,17 @@
 //! `POST /v1/reports`: documents come in, one a line. Each is stored by itself, so that whoever was cut off
 //! sends all of them again, and those that are there change nothing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use axum::{Extension, Json, body::Bytes, extract::State};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
+    explain::{self, Explained},
     model::{ProjectName, Report, Slug, ThresholdModel, threshold::Test},
     remote::{Instructions, RefusedDocument, Taken},
-    store::{Document, StoreError},
+    store::{Document, Retention, StoreError},
 };
 
 use super::naming::name_all;
@@ -54,6 +55,7 @@ pub(super) async fn take_in(
     let mut taken = Taken::default();
     let mut projects = HashMap::new();
     let is_single = lines.len() == 1;
+    let mut profiled = BTreeSet::new();
     for Line { document, instructions } in lines {
         let uuid = document.uuid();
         let outcome = match document {
@@ -65,6 +67,10 @@ pub(super) async fn take_in(
                 }
                 outcome
             }
+            Document::Profile(profile) => {
+                profiled.insert(profile.about.report);
+                note(&app, &caller, Document::Profile(profile)).await?
+            }
             other => note(&app, &caller, other).await?,
         };
         match outcome {
@@ -73,7 +79,35 @@ pub(super) async fn take_in(
             Outcome::Refused(reason) => taken.refused.push(RefusedDocument { uuid, reason }),
         }
     }
+    if !profiled.is_empty() {
+        taken.explained = explain(&app, profiled).await?;
+    }
     Ok(Json(taken))
+}
+
+/// Removes what the profiles that came in make superfluous; what they explain.
+async fn explain(app: &App, reports: BTreeSet<Uuid>) -> Result<Vec<Explained>, ApiError> {
+    let projects = reports.clone();
+    let tidy = move |databases: &mut Databases| {
+        let results = &mut databases.results;
+        let named = projects.iter().map(|report| results.project_of_report(*report));
+        let named = named.collect::<Result<Vec<_>, _>>()?;
+        for project in named.into_iter().flatten().collect::<BTreeSet<_>>() {
+            results.tidy_profiles(&project, Retention::default())?;
+        }
+        Ok::<_, ApiError>(())
+    };
+    app.storage.write(tidy).await?;
+    let read = move |databases: &Databases| {
+        let mut explained = Vec::new();
+        for report in reports {
+            if let Some(report) = databases.results.report(report)? {
+                explained.extend(explain::of_report(&databases.results, &report)?);
+            }
+        }
+        Ok::<_, ApiError>(explained)
+    };
+    app.storage.read(read).await
 }
 
 fn parse(body: &[u8]) -> Result<Vec<Line>, ApiError> {
