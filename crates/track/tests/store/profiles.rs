@@ -103,7 +103,8 @@ fn they_are_files_and_lines_that_merge() {
             };
             assert_eq!(imported.expect("imported").skipped, []);
         }
-        assert_eq!(to.store.profiles(report.uuid).expect("a list"), [profile.about.clone()]);
+        let listed = to.store.profiles(report.uuid).expect("a list");
+        assert_eq!(listed, std::slice::from_ref(&profile.about));
         assert!(has(&to.store, &profile));
         assert_eq!(content(&to.store), content(&from.store));
     }
