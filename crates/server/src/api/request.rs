@@ -30,6 +30,9 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             ));
         }
         let bytes = Bytes::from_request(request, app).await.map_err(|rejection| {
+            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                return ApiError::too_large();
+            }
             let reason = rejection.body_text();
             let message = format!("the body of the request cannot be read: {reason}");
             ApiError::new(rejection.status(), message)

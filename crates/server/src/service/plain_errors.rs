@@ -32,16 +32,15 @@ pub(super) async fn explain(request: Request, next: Next) -> Response {
     // An extractor knows the bound only where nothing stands between, as unpacking does.
     let is_too_large = text.ends_with(TOO_LARGE);
     let status = if is_too_large { StatusCode::PAYLOAD_TOO_LARGE } else { status };
-    let message = match status {
-        StatusCode::METHOD_NOT_ALLOWED => format!("there is no {method} at this address"),
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            "the request is larger than this server takes: send less at once, or raise `body_bytes_max` there"
-                .to_owned()
+    let error = match status {
+        StatusCode::METHOD_NOT_ALLOWED => {
+            ApiError::new(status, format!("there is no {method} at this address"))
         }
-        _ if text.is_empty() => status.to_string(),
-        _ => text,
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+        _ if text.is_empty() => ApiError::new(status, status.to_string()),
+        _ => ApiError::new(status, text),
     };
-    let mut response = ApiError::new(status, message).into_response();
+    let mut response = error.into_response();
     if let Some(allow) = allow {
         response.headers_mut().insert(header::ALLOW, allow);
     }

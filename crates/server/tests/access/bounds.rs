@@ -67,6 +67,13 @@ async fn bodies_are_bounded_packed_and_unpacked() {
         if expected.is_client_error() {
             assert!(!answer.message().is_empty());
         }
+        if expected == StatusCode::PAYLOAD_TOO_LARGE {
+            assert!(
+                answer.message().contains("`body_bytes_max`"),
+                "{encoding:?}: {}",
+                answer.message()
+            );
+        }
     };
     check(body(9_000), None, StatusCode::CREATED).await;
     check(body(11_000), None, StatusCode::PAYLOAD_TOO_LARGE).await;

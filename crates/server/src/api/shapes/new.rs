@@ -18,6 +18,7 @@ use super::{JsonAlertStatus, JsonModelSettings, JsonVisibility};
 pub struct JsonNewRun {
     /// Slug or UUID. A slug that there is none of becomes a project.
     #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub project: Option<String>,
     /// It becomes the UUID of the report, so that the same request twice is one report.
     #[serde(default)]
@@ -112,8 +113,13 @@ pub struct JsonReportSettings {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonNewProject {
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
     pub name: String,
     #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
     #[serde(default)]
     #[schema(pattern = "^https?://[!-~]+$", max_length = 1024)]
@@ -125,8 +131,13 @@ pub struct JsonNewProject {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdateProject {
     #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
     pub name: Option<String>,
     #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
     /// Null removes it.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
