@@ -90,7 +90,11 @@ fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Resu
             let explained = explain::of_report(store, &report)?;
             print(&report::text(&report, &profiles, &explained, row_width()))
         }
-        Format::Json => print_json(json::SCHEMA_VERSION, &report),
+        Format::Json => {
+            let profiles = store.profiles(uuid)?;
+            let explained = explain::of_report(store, &report)?;
+            print_json(json::SCHEMA_VERSION, &json::Whole { report: &report, profiles, explained })
+        }
     }
 }
 

@@ -17,8 +17,8 @@ use wingbeat_server::{
 };
 use wingbeat_track::{
     model::{
-        Alert, AlertStatus, BenchmarkName, Limit, Measure, Metric, Outcome, Report, Results, Slug,
-        Threshold, ThresholdModel, Verdict, threshold::Test,
+        Alert, AlertStatus, BenchmarkName, Limit, Measure, Metric, Outcome, Profile, ProfileKind,
+        Report, Results, Slug, Threshold, ThresholdModel, Verdict, threshold::Test,
     },
     remote::{Exchanged, Host, Key, Patience, Submission},
     store::{ReportFilter, Store},
@@ -228,6 +228,41 @@ fn a_store_goes_there_and_comes_back() {
     assert_eq!((done.new, done.already_there), (1, 452));
     assert_eq!(content(&there), content(&server.results()));
     assert_eq!(server.host.projects(&mut |_| {}).expect("a list"), ["project"]);
+}
+
+#[test]
+fn profiles_go_there_with_a_report_and_come_back_with_a_store() {
+    let server = Server::start(Role::Member);
+    let report = report(1, 1.0);
+    let profile = |content: &str| {
+        let name = Some(benchmark("a"));
+        Profile::new(report.uuid, name, ProfileKind::Wall, 9, content.as_bytes().to_vec())
+    };
+    let profiles = [profile("one"), profile("two")];
+    server.host.send_whole(&Submission::of(&report), &mut |_| {}).expect("sent");
+    for _ in 0..2 {
+        let explained = server.host.send_profiles(&profiles, &mut |_| {}).expect("sent");
+        assert_eq!(explained, [], "there is no alert");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut here = store(&folder, "here.db");
+    assert_eq!(server.pull(&mut here).new, 3);
+    for profile in &profiles {
+        let content = here.profile_content(profile.about.sha256).expect("read");
+        assert_eq!(content, profile.pprof);
+    }
+    assert_eq!(content(&here), content(&server.results()));
+    let other = Server::start(Role::Member);
+    assert_eq!(other.push(&here).new, 3);
+    assert_eq!(other.results().profiles(report.uuid).expect("a list").len(), 2);
+
+    let mut wrong = profile("three");
+    wrong.pprof = Some(b"four".to_vec());
+    let refused = server.host.send_profiles(&[wrong], &mut |_| {}).expect_err("refused");
+    assert!(refused.to_string().contains("not the one that its hash"), "{refused}");
+    let reader = Server::start(Role::Reader);
+    let refused = reader.host.send_profiles(&profiles, &mut |_| {}).expect_err("refused");
+    assert!(refused.to_string().contains("status 403"), "{refused}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod alerts;
 mod child;
 mod concurrency;
 mod exchange;
+mod explain;
 mod fixture;
 mod flips;
 mod history;

@@ -1,12 +1,26 @@
 //! The list as JSON. docs/formats.md describes the fields.
 
 use serde::Serialize;
-use wingbeat_track::model::{Environment, StartPoint};
+use wingbeat_track::{
+    explain::Explained,
+    model::{Environment, ProfileInfo, Report, StartPoint},
+};
 
 use crate::{shell::print_json, store::rfc3339};
 
 /// Of the list, of a report, and of a check. Changes when a field is renamed or removed.
 pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// A report, with what is stored beside it.
+#[derive(Serialize)]
+pub(super) struct Whole<'a> {
+    #[serde(flatten)]
+    pub(super) report: &'a Report,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) profiles: Vec<ProfileInfo>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) explained: Vec<Explained>,
+}
 
 #[derive(Serialize)]
 struct List<'a> {

@@ -1,0 +1,82 @@
+//! From an alert to the function: reports with profiles in a store.
+
+use prost::Message as _;
+use wingbeat_difference::proto;
+use wingbeat_track::explain::{self, Explained};
+
+use crate::support::*;
+
+/// pprof with stacks of the functions, outermost first, and how often each was met.
+fn pprof(stacks: &[(&str, i64)]) -> Vec<u8> {
+    let mut strings = vec![String::new(), "wall".into(), "nanoseconds".into(), "src/lib.rs".into()];
+    let mut message = proto::Profile {
+        sample_type: vec![proto::ValueType { r#type: 1, unit: 2 }],
+        ..proto::Profile::default()
+    };
+    for (stack, count) in stacks {
+        let mut location_id = Vec::new();
+        for name in stack.split(';').rev() {
+            let id = message.function.len() as u64 + 1;
+            strings.push(name.to_owned());
+            let name = strings.len() as i64 - 1;
+            message.function.push(proto::Function { id, name, system_name: 0, filename: 3 });
+            let line = vec![proto::Line { function_id: id, line: 12 }];
+            message.location.push(proto::Location { id, mapping_id: 0, address: id, line });
+            location_id.push(id);
+        }
+        message.sample.push(proto::Sample { location_id, value: vec![*count], label: Vec::new() });
+    }
+    message.string_table = strings;
+    message.encode_to_vec()
+}
+
+/// A report of 2 ns instead of 1, with an alert.
+fn slow(second: i64) -> Report {
+    let mut report = with_alert(report("main", second, 2.0));
+    report.verdicts[0].boundary =
+        Some(Boundary { baseline: Some(1.0), lower_limit: None, upper_limit: Some(1.5) });
+    report
+}
+
+fn explained(store: &Store, report: &Report) -> Vec<Explained> {
+    explain::of_report(store, report).expect("read")
+}
+
+#[test]
+fn an_alert_names_the_function() {
+    let mut temporary = temporary();
+    let (before, after) = (report("main", 1, 1.0), slow(2));
+    temporary.insert([&before, &after]);
+    let store = &mut temporary.store;
+    assert_eq!(explained(store, &after), [], "nothing was profiled");
+    let profile = |report: &Report, pprof| {
+        Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, pprof)
+    };
+    let new = profile(&after, pprof(&[("main;parse", 5000), ("main;print", 15000)]));
+    store.insert_profiles(std::slice::from_ref(&new)).expect("stored");
+    let [alone] = &explained(store, &after)[..] else { panic!("one alert") };
+    assert!(alone.sentences[0].contains("no report before it has a profile"), "{alone:?}");
+
+    let old = profile(&before, pprof(&[("main;parse", 5000), ("main;print", 5000)]));
+    store.insert_profiles(std::slice::from_ref(&old)).expect("stored");
+    let [found] = &explained(store, &after)[..] else { panic!("one alert") };
+    assert_eq!((found.benchmark.as_str(), found.measure.as_str()), ("a", "latency"));
+    let expected = "print (src/lib.rs:12), called by main, adds 1.000 ns of 1.000 ns";
+    assert_eq!(found.sentences, [expected]);
+}
+
+#[test]
+fn what_cannot_be_compared_is_a_sentence() {
+    let mut temporary = temporary();
+    let (before, after) = (report("main", 1, 1.0), slow(2));
+    temporary.insert([&before, &after]);
+    let store = &mut temporary.store;
+    let profile = |report: &Report, pprof| {
+        Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, pprof)
+    };
+    let profiles =
+        [profile(&before, b"no pprof".to_vec()), profile(&after, pprof(&[("main;parse", 1)]))];
+    store.insert_profiles(&profiles).expect("stored");
+    let [found] = &explained(store, &after)[..] else { panic!("one alert") };
+    assert!(found.sentences[0].contains("the earlier profile is no pprof"), "{found:?}");
+}
