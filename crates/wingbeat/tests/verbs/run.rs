@@ -10,6 +10,7 @@ mod history_branch;
 mod in_turns;
 mod interrupt;
 mod mock;
+mod profiles;
 mod recorded;
 mod settings;
 mod sources;
