@@ -55,9 +55,11 @@ pub(super) struct Query {
     measures: String,
     /// Milliseconds since 1970.
     #[serde(default)]
+    #[param(minimum = -62167219200000_i64, maximum = 253402300799999_i64)]
     start_time: Option<i64>,
     /// Milliseconds since 1970.
     #[serde(default)]
+    #[param(minimum = -62167219200000_i64, maximum = 253402300799999_i64)]
     end_time: Option<i64>,
 }
 

@@ -41,8 +41,10 @@ pub(super) struct Query {
     /// UUID, slug or name.
     testbed: Option<String>,
     /// Milliseconds since 1970.
+    #[param(minimum = -62167219200000_i64, maximum = 253402300799999_i64)]
     start_time: Option<i64>,
     /// Milliseconds since 1970.
+    #[param(minimum = -62167219200000_i64, maximum = 253402300799999_i64)]
     end_time: Option<i64>,
     /// Reports are never archived: `true` lists none.
     archived: Option<bool>,
@@ -50,9 +52,11 @@ pub(super) struct Query {
     expand: Option<bool>,
 }
 
-/// The time of a number in an address.
+/// The time of a number in an address. Answers repeat it, so it has to be one that RFC 3339 can write: in the
+/// years 0 to 9999.
 pub(super) fn time_of_ms(ms: i64) -> Result<OffsetDateTime, ApiError> {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).map_err(|_| {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).ok();
+    time.filter(|time| time.year() >= 0).ok_or_else(|| {
         ApiError::bad_request(format!("{ms} ms since 1970 is no time that a report can have"))
     })
 }

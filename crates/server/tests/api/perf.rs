@@ -78,6 +78,7 @@ async fn times_narrow_series() {
     };
     check("", &[0.0, 1.0, 2.0]).await;
     check(&format!("&start_time={}", day(1)), &[1.0, 2.0]).await;
+    check("&start_time=-62167219200000&end_time=253402300799999", &[0.0, 1.0, 2.0]).await;
     check(&format!("&start_time={}&end_time={}", day(1), day(1)), &[1.0]).await;
 }
 
@@ -132,4 +133,6 @@ async fn what_is_refused() {
     check("").await;
     check(&query(&[&main], &[0]).replacen("branches=", "branches=main,", 1)).await;
     check(&format!("{}&start_time=now", query(&[&main], &[0]))).await;
+    // A millisecond before the year 0, which an answer could not repeat.
+    check(&format!("{}&end_time=-62167219200001", query(&[&main], &[0]))).await;
 }

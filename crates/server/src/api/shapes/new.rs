@@ -39,6 +39,7 @@ pub struct JsonNewRun {
     #[serde(with = "rfc3339")]
     pub end_time: OffsetDateTime,
     /// What the benchmark tool printed, by iteration.
+    #[schema(min_items = 1)]
     pub results: Vec<String>,
     #[serde(default)]
     pub settings: Option<JsonReportSettings>,
@@ -68,6 +69,7 @@ pub struct JsonNewReport {
     pub start_time: OffsetDateTime,
     #[serde(with = "rfc3339")]
     pub end_time: OffsetDateTime,
+    #[schema(min_items = 1)]
     pub results: Vec<String>,
     #[serde(default)]
     pub settings: Option<JsonReportSettings>,
@@ -161,11 +163,19 @@ pub struct JsonNewStartPoint {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JsonNewThing {
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
+    )]
     pub name: String,
     #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
     /// Of measures, which must have it.
     #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
     pub units: Option<String>,
     /// Of branches.
     #[serde(default)]
@@ -175,11 +185,19 @@ pub struct JsonNewThing {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdateThing {
     #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$"
+    )]
     pub name: Option<String>,
     #[serde(default)]
+    #[schema(pattern = "^[a-z0-9]+(-[a-z0-9]+)*$", max_length = 64)]
     pub slug: Option<String>,
     /// Of measures.
     #[serde(default)]
+    #[schema(
+        pattern = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$",
+        max_length = 64
+    )]
     pub units: Option<String>,
     /// Of branches.
     #[serde(default)]

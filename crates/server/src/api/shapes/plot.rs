@@ -50,8 +50,10 @@ pub struct JsonPlot {
 pub struct JsonNewPlot {
     /// Its place among the plots; the last one if it is not there.
     #[serde(default)]
+    #[schema(maximum = 255)]
     pub index: Option<u8>,
     #[serde(default)]
+    #[schema(pattern = r"\S", max_length = 64)]
     pub title: Option<String>,
     pub lower_value: bool,
     pub upper_value: bool,
@@ -70,10 +72,11 @@ pub struct JsonNewPlot {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct JsonUpdatePlot {
     #[serde(default)]
+    #[schema(maximum = 255)]
     pub index: Option<u8>,
     /// Null removes it.
     #[serde(default, deserialize_with = "super::present", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, pattern = r"\S", max_length = 64)]
     pub title: Option<Option<String>>,
     #[serde(default)]
     pub window: Option<u32>,
