@@ -17,6 +17,7 @@ mod alert;
 mod alerts;
 mod assets;
 mod badge;
+mod cause;
 mod compare;
 mod data;
 pub(crate) mod failure;

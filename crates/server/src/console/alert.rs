@@ -13,6 +13,7 @@ use wingbeat_track::{
 use super::{
     alerts::{ALERTS_MAX, change, limit, side, status_tag, table},
     assets::Asset,
+    cause,
     layout::{Page, Tab},
     links::Params,
     parts::{Tone, commit, moment, percent},
@@ -40,12 +41,14 @@ pub(super) async fn show(
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
     let found = find(&visit, uuid).await?;
     let stored = &found.alert;
+    let why = cause::find(&visit, stored.report, uuid).await?;
     let benchmark = visit.names.shown(Kind::Benchmark, stored.alert.benchmark.as_str());
     let title = format!("{benchmark} {}", visit.names.measure(&stored.measure));
     let content = html! {
         h1 { (headline(&visit, stored)) }
         @if !found.reason.is_empty() { p { (found.reason) } }
         (facts(&visit, &found))
+        @if let Some(why) = &why { (cause::section(&visit, uuid, why)) }
         (settling(&visit, stored))
         h2 { "Around it" }
         (figures(&found.chart)?)

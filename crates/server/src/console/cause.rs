@@ -1,0 +1,99 @@
+//! Why there is an alert: what the profiles before and after say, on the page of the alert.
+
+use maud::{Markup, html};
+use uuid::Uuid;
+use wingbeat_text::grouped;
+use wingbeat_track::{
+    explain::{self, Pair, Unexplained, written},
+    model::{Measure, ProfileInfo, short_id},
+};
+
+use super::{parts::name, visit::Visit};
+use crate::ApiError;
+
+/// Functions of the table.
+const FUNCTIONS_MAX: usize = 25;
+
+/// Of the metric: what changed less is not in the table.
+const SHARE_MIN: f64 = 0.001;
+
+/// The pair of profiles that belongs to an alert, or why there is none.
+pub(super) async fn find(
+    visit: &Visit,
+    report: Uuid,
+    alert: Uuid,
+) -> Result<Option<Result<Pair, String>>, ApiError> {
+    let read = visit.read(move |databases, _| {
+        let results = &databases.results;
+        let report = results.report(report)?;
+        let found = report.as_ref().and_then(|report| {
+            let alert = report.alerts.iter().find(|it| it.uuid == alert)?;
+            Some(explain::of_alert(results, report, alert))
+        });
+        match found {
+            None | Some(Err(Unexplained::NoProfile | Unexplained::Measure)) => Ok(None),
+            Some(Err(Unexplained::Store(error))) => Err(error.into()),
+            Some(Err(reason)) => Ok(Some(Err(reason.to_string()))),
+            Some(Ok(pair)) => Ok(Some(Ok(pair))),
+        }
+    });
+    read.await
+}
+
+pub(super) fn section(visit: &Visit, alert: Uuid, found: &Result<Pair, String>) -> Markup {
+    html! {
+        h2 id="cause" { "Cause" }
+        @match found {
+            Err(reason) => p class="quiet" { "Not known: " (reason) "." },
+            Ok(pair) => {
+                ul class="causes" { @for sentence in pair.sentences() { li { bdi { (sentence) } } } }
+                details {
+                    summary { "Functions by change" }
+                    (functions(pair))
+                    p class="quiet" {
+                        "Each function by itself, without what it calls; ± is twice the standard deviation. The profile \
+                         of this report has " (samples(&pair.after)) ", the one before it (report "
+                        a href={ (visit.at("reports/")) (pair.before.report) } { (short_id(pair.before.report)) }
+                        ") has " (samples(&pair.before)) "."
+                    }
+                    p class="quiet" { "As a picture, on your machine:" }
+                    pre { "wingbeat import --host " (visit.app.settings.public_url) " --project " (visit.project.slug) "\n"
+                        "wingbeat diff --alert " (alert) " -o cause.svg" }
+                }
+            }
+        }
+    }
+}
+
+fn samples(profile: &ProfileInfo) -> String {
+    format!("{} {} samples", grouped(profile.samples), profile.kind)
+}
+
+fn functions(pair: &Pair) -> Markup {
+    let Pair { measure, explanation, .. } = pair;
+    let least = SHARE_MIN * explanation.metric.after.abs().max(explanation.metric.before.abs());
+    let changed = explanation.functions.iter().filter(|it| it.own.difference().abs() >= least);
+    html! {
+        table {
+            thead { tr { th { "Function" } th class="number" { "Before" } th class="number" { "After" }
+                th class="number" { "Difference" } } }
+            tbody { @for function in changed.take(FUNCTIONS_MAX) {
+                tr {
+                    td { (name(&wingbeat_text::shortened(&function.name, 80))) }
+                    td class="number" { (written(measure, function.own.before)) }
+                    td class="number" { (written(measure, function.own.after)) }
+                    td class="number" { (difference(measure, function.own.difference(), function.own.sd)) }
+                }
+            } }
+        }
+    }
+}
+
+fn difference(measure: &Measure, difference: f64, sd: f64) -> String {
+    let sign = if difference < 0.0 { "−" } else { "+" };
+    let value = written(measure, difference.abs());
+    match sd > 0.0 {
+        true => format!("{sign}{value} ± {}", written(measure, 2.0 * sd)),
+        false => format!("{sign}{value}"),
+    }
+}
