@@ -51,6 +51,8 @@ pub struct Explanation {
     pub guilty: Vec<Guilty>,
     /// All functions, those that changed most in themselves first.
     pub functions: Vec<FunctionChange>,
+    /// What each function is to blame for: itself, and what it calls of others. The largest difference first.
+    pub blame: Vec<(String, Change)>,
     pub matched: Vec<Matched>,
     pub samples: (f64, f64),
     pub is_exact: bool,
@@ -67,6 +69,9 @@ pub fn explain(tree: &Tree) -> Explanation {
     let search = Search { direction: change.signum(), change, blame: &tree.blame };
     let mut guilty = if has_changed { search.guilty() } else { Vec::new() };
     guilty.truncate(NAMED_MAX);
+    let mut blame: Vec<(String, Change)> =
+        tree.blame.iter().map(|it| (it.function.clone(), it.change)).collect();
+    blame.sort_by(|a, b| b.1.difference().abs().total_cmp(&a.1.difference().abs()));
     let smallest_visible = match tree.is_exact {
         true => 1.0,
         false => (DEVIATIONS_MIN * typical_sd(tree)).max(SHARE_MIN * change.abs()),
@@ -75,6 +80,7 @@ pub fn explain(tree: &Tree) -> Explanation {
         metric: tree.metric,
         guilty,
         functions: tree.functions.clone(),
+        blame,
         matched: tree.matched.clone(),
         samples: tree.samples,
         is_exact: tree.is_exact,

@@ -51,8 +51,8 @@ pub(super) fn section(visit: &Visit, alert: Uuid, found: &Result<Pair, String>) 
                     summary { "Functions by change" }
                     (functions(pair))
                     p class="quiet" {
-                        "Each function by itself, without what it calls; ± is twice the standard deviation. The profile \
-                         of this report has " (samples(&pair.after)) ", the one before it (report "
+                        "Each of your functions with what it calls of others: the differences add up to the change. \
+                         ± is twice the standard deviation. The profile of this report has " (samples(&pair.after)) ", the one before it (report "
                         a href={ (visit.at("reports/")) (pair.before.report) } { (short_id(pair.before.report)) }
                         ") has " (samples(&pair.before)) "."
                     }
@@ -72,17 +72,17 @@ fn samples(profile: &ProfileInfo) -> String {
 fn functions(pair: &Pair) -> Markup {
     let Pair { measure, explanation, .. } = pair;
     let least = SHARE_MIN * explanation.metric.after.abs().max(explanation.metric.before.abs());
-    let changed = explanation.functions.iter().filter(|it| it.own.difference().abs() >= least);
+    let changed = explanation.blame.iter().filter(|(_, change)| change.difference().abs() >= least);
     html! {
         table {
             thead { tr { th { "Function" } th class="number" { "Before" } th class="number" { "After" }
                 th class="number" { "Difference" } } }
-            tbody { @for function in changed.take(FUNCTIONS_MAX) {
+            tbody { @for (function, change) in changed.take(FUNCTIONS_MAX) {
                 tr {
-                    td { (name(&wingbeat_text::shortened(&function.name, 80))) }
-                    td class="number" { (written(measure, function.own.before)) }
-                    td class="number" { (written(measure, function.own.after)) }
-                    td class="number" { (difference(measure, function.own.difference(), function.own.sd)) }
+                    td { (name(&wingbeat_text::shortened(function, 80))) }
+                    td class="number" { (written(measure, change.before)) }
+                    td class="number" { (written(measure, change.after)) }
+                    td class="number" { (difference(measure, change.difference(), change.sd)) }
                 }
             } }
         }
