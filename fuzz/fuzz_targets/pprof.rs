@@ -2,9 +2,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use wingbeat_difference::{Metric, Side, compare};
 use wingbeat_profile::diff::read_stacks;
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Ok(side) = Side::read("earlier", bytes) {
+        let metric = Metric { before: 10.0, after: 20.0, before_sd: 0.1, after_sd: 0.1 };
+        let found = compare(&side, &side, metric).expect("a profile is comparable with itself");
+        let sum: f64 = found.blame.iter().map(|(_, change)| change.difference()).sum();
+        assert!(sum <= 10.0 + 1e-6);
+    }
     let Ok(stacks) = read_stacks("fuzz.pb.gz", bytes) else { return };
     assert_eq!(stacks.counts.values().sum::<u64>(), stacks.total);
     assert!(stacks.total > 0);
