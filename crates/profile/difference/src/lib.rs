@@ -1,7 +1,7 @@
 //! From an alert to the guilty line: two profiles of a benchmark, before and after a change, and what became
 //! slower in between.
 //!
-//! profiles ([`Side`]) → one [`Tree`] with both, scaled to the metric → [`explain`] → [`words`]. Bytes in, data and
+//! profiles ([`Side`]) → one [`Tree`] with both, scaled to the metric → [`explain()`] → [`sentences`]. Bytes in, data and
 //! text out: nothing here touches the machine.
 
 mod blame;
