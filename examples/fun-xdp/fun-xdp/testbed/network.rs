@@ -6,6 +6,7 @@
 //! process in it has ended, be it by a panic, by Ctrl-C or by a `kill -9`.
 
 use std::{
+    fs,
     io::Write,
     net::{Ipv4Addr, SocketAddrV4},
     os::fd::OwnedFd,
@@ -50,6 +51,9 @@ impl Network {
             Errno::EPERM => anyhow!("not permitted to make a network namespace: run this as root"),
             errno => anyhow!(errno).context("cannot make a network namespace"),
         })?;
+        // Where the host forwards, as one with containers does, packets would go round and round here. A host that
+        // does not let this be written does not forward either, as a rule.
+        let _ = fs::write("/proc/sys/net/ipv4/ip_forward", "0");
         ip(SET_UP)?;
         let raw = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW))
             .context("cannot open a raw socket")?;
