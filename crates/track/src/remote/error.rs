@@ -62,7 +62,7 @@ fn arrived(may_have_arrived: bool) -> &'static str {
 
 fn hint(status: u16) -> &'static str {
     match status {
-        401 => "; give a key with --key or BENCHER_API_KEY",
+        401 => "; give a key with --key, WINGBEAT_API_KEY or BENCHER_API_KEY",
         403 => "; the key is not one for this project",
         404 => "; is --host the root of the API?",
         429 => "; wait a while, or send fewer reports",

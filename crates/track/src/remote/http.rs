@@ -58,6 +58,9 @@ struct Miss {
     may_have_arrived: bool,
 }
 
+/// What servers take of a request, ours and Bencher's, unless they are set up otherwise.
+const BODY_USUAL_MAX: usize = 4 << 20;
+
 impl<'a> Call<'a> {
     /// A request for JSON, without a key and a body, that may be repeated.
     pub(crate) fn new(method: Method, url: &'a str) -> Self {
@@ -142,13 +145,33 @@ impl<'a> Call<'a> {
                 request.body(()).map_err(Error::from).and_then(|request| agent.run(request))
             }
         };
-        let mut answer = answer.map_err(|error| Miss::of(&error))?;
+        let mut answer = answer.map_err(|error| self.miss(&error))?;
         let location = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let location = location.map(str::to_owned);
         let status = answer.status().as_u16();
         let body = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string();
         let body = body.map_err(|error| Miss { may_have_arrived: true, ..Miss::of(&error) })?;
         Ok(Response { status, body, location, attempts: 1 })
+    }
+
+    /// A large request that is cut off is one that the server does not want: it has answered, which cannot be read
+    /// any more, and the next attempt would end like this one.
+    fn miss(&self, error: &Error) -> Miss {
+        let bytes =
+            self.text.map_or(0, str::len).max(self.body.map_or(0, |it| it.to_string().len()));
+        let is_cut = |kind| matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+        match error {
+            Error::Io(error) if is_cut(error.kind()) && bytes > BODY_USUAL_MAX => Miss {
+                reason: format!(
+                    "it closed the connection while {} were sent, which is more than servers usually take \
+                     (4 MiB; `body_bytes_max` of wingbeat serve)",
+                    wingbeat_text::bytes(bytes as u64)
+                ),
+                is_passing: false,
+                may_have_arrived: false,
+            },
+            error => Miss::of(error),
+        }
     }
 }
 

@@ -61,11 +61,19 @@ fn what_is_no_chance_has_no_quantile() {
     assert_eq!((cdf(f64::NEG_INFINITY, 3.0), cdf(f64::INFINITY, 3.0)), (0.0, 1.0));
 }
 
+/// Where statrs 0.19 is off by 1.4e-11. The value is mpmath's, with 40 digits.
+#[test]
+fn near_zero_with_many_degrees() {
+    let found = cdf(-0.001_783_902_057_319_216_2, 1_683.000_309_043_217_4);
+    assert!((found - 0.499_288_432_130_077_5).abs() < 1e-15, "{found}");
+}
+
 proptest! {
+    // Closer than the oracle itself comes to the truth it cannot be.
     #[test]
     fn agrees_with_statrs(t in -40.0..40.0, degrees in 0.5..2000.0) {
         let oracle = StudentsT::new(0.0, 1.0, degrees).expect("degrees above 0");
-        prop_assert!((cdf(t, degrees) - oracle.cdf(t)).abs() < 1e-11);
+        prop_assert!((cdf(t, degrees) - oracle.cdf(t)).abs() < 5e-11);
     }
 
     #[test]
