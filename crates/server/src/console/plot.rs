@@ -60,7 +60,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
             (pins::form(&visit, &params))
         }
     };
-    Ok(Page::of(&visit, Tab::Plot, "Plot", &[Asset::Plot], &content).into_response())
+    Ok(Page::of(&visit, Tab::Plot, "Plot", script(&chart), &content).into_response())
 }
 
 /// The charts alone, for other sites.
@@ -75,7 +75,12 @@ pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiE
         h1 { a href=(address) target="_blank" rel="noopener" { bdi { (visit.project.name) } } }
         (figures(&chart)?)
     };
-    Ok(Page::embedded(&visit.project.name, &[Asset::Plot], &content).into_response())
+    Ok(Page::embedded(&visit.project.name, script(&chart), &content).into_response())
+}
+
+/// Without a chart there is nothing to zoom into.
+fn script(chart: &Chart) -> &'static [Asset] {
+    if chart.panels.is_empty() { &[] } else { &[Asset::Plot] }
 }
 
 /// The chart of a query, or the readable query that it stands for.
