@@ -55,7 +55,7 @@ const pages = {
   projects: "/", login: "/auth/login", series: article, console: "/console/projects/fun-xdp",
   changed: `${article}?changed=yes&sort=change&direction=desc`,
   plot: `${article}/plot?benchmark=fun_xdp_v3&benchmark=table/rebuild&measure=latency`,
-  "plot-all": `${article}/plot`, embed: `${article}/embed?benchmark=fun_xdp_v3&measure=latency`,
+  "plot-all": `${article}/plot`, "plot-empty": `${article}/plot?benchmark=none*`, embed: `${article}/embed?benchmark=fun_xdp_v3&measure=latency`,
   reports: `${article}/reports`, report, "compare-form": `${article}/compare`,
   compare: `${article}/compare/main..tidy-fibonacci`, "compare-all": `${article}/compare/main..tidy-fibonacci?show=all`,
   alerts: `${article}/alerts?status=all`, alert, benchmarks: `${article}/benchmarks`, branches: `${article}/branches`,
