@@ -1,13 +1,22 @@
 //! Who is to blame for the time of a stack: the innermost function in it that is the user's own. The memory
 //! allocator is not guilty, whoever calls it is; nor is a harness, which calls everything.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
 
 use crate::{
     names::{plain, without_generics},
+    scale::{Change, Scales, Sum},
     side::{Frame, Origin, Side, Stack},
-    tree::{Change, Merge, Sum},
 };
+
+/// Two functions that were taken for one: their names differ in generic arguments only, and each side has exactly one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Matched {
+    pub before: String,
+    pub after: String,
+}
 
 /// What a function is to blame for, before and after.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +41,9 @@ struct Sums {
     callers: BTreeMap<String, Sum>,
 }
 
+/// What a sample without any frame is counted under.
+const NO_STACK: &str = "[no stack]";
+
 /// Adds up what each function of a profile is to blame for.
 fn by_blame(side: &Side) -> BTreeMap<String, Sums> {
     let mut all: BTreeMap<String, Sums> = BTreeMap::new();
@@ -39,8 +51,11 @@ fn by_blame(side: &Side) -> BTreeMap<String, Sums> {
         let frames = frames(side, stack);
         let own = frames.iter().rposition(|frame| frame.origin == Origin::Own);
         let library = || frames.iter().rposition(|frame| frame.origin == Origin::Library);
-        let Some(at) = own.or_else(library) else { continue };
-        let (Some(blamed), Some(leaf)) = (frames.get(at), frames.last()) else { continue };
+        let at = own.or_else(library).unwrap_or(frames.len().saturating_sub(1));
+        let (Some(blamed), Some(leaf)) = (frames.get(at), frames.last()) else {
+            all.entry(NO_STACK.to_owned()).or_default().all.add(stack);
+            continue;
+        };
         let sums = all.entry(plain(&blamed.name).into_owned()).or_default();
         sums.is_own |= own.is_some();
         sums.all.add(stack);
@@ -60,67 +75,144 @@ fn by_blame(side: &Side) -> BTreeMap<String, Sums> {
     all
 }
 
-pub(crate) fn frames<'s>(side: &'s Side, stack: &Stack) -> Vec<&'s Frame> {
+fn frames<'s>(side: &'s Side, stack: &Stack) -> Vec<&'s Frame> {
     stack.frames.iter().filter_map(|frame| side.frames.get(*frame as usize)).collect()
 }
 
-impl Merge {
-    /// What functions are to blame for. Functions whose names differ in generic arguments only are one, if
-    /// there is exactly one of them on each side.
-    pub(crate) fn blame(&mut self, before: &Side, after: &Side) -> Vec<Blame> {
-        let (before, mut after) = (by_blame(before), by_blame(after));
-        let mut pairs: Vec<(String, Option<Sums>, Option<Sums>)> = Vec::new();
-        let mut alone: BTreeMap<String, Vec<(String, Sums)>> = BTreeMap::new();
-        for (name, sums) in before {
-            match after.remove(&name) {
-                Some(other) => pairs.push((name, Some(sums), Some(other))),
-                None => alone.entry(without_generics(&name)).or_default().push((name, sums)),
-            }
+/// What functions are to blame for, which adds up to the metric, and which of them were taken for one.
+pub(crate) fn blame(before: &Side, after: &Side, scales: Scales) -> (Vec<Blame>, Vec<Matched>) {
+    let (before, mut after) = (by_blame(before), by_blame(after));
+    let (mut blame, mut matched) = (Vec::new(), Vec::new());
+    let mut alone: BTreeMap<String, [Vec<(String, Sums)>; 2]> = BTreeMap::new();
+    for (name, sums) in before {
+        match after.remove(&name) {
+            Some(other) => blame.push(Blame::of(scales, name, sums, other)),
+            None => alone.entry(without_generics(&name)).or_default()[0].push((name, sums)),
         }
-        let mut left: BTreeMap<String, Vec<(String, Sums)>> = BTreeMap::new();
-        for (name, sums) in after {
-            left.entry(without_generics(&name)).or_default().push((name, sums));
-        }
-        for (key, mut olds) in alone {
-            let mut news = left.remove(&key).unwrap_or_default();
-            if olds.len() == 1 && news.len() == 1 && !key.is_empty() {
-                let ((old_name, old), (name, new)) = (olds.remove(0), news.remove(0));
-                self.note_generics(&old_name, &name);
-                pairs.push((name, Some(old), Some(new)));
-            }
-            pairs.extend(olds.into_iter().map(|(name, sums)| (name, Some(sums), None)));
-            pairs.extend(news.into_iter().map(|(name, sums)| (name, None, Some(sums))));
-        }
-        let news = left.into_values().flatten();
-        pairs.extend(news.map(|(name, sums)| (name, None, Some(sums))));
-        pairs.into_iter().map(|(name, old, new)| self.blamed(name, old, new)).collect()
     }
+    for (name, sums) in after {
+        alone.entry(without_generics(&name)).or_default()[1].push((name, sums));
+    }
+    for (key, [mut before, mut after]) in alone {
+        if before.len() == 1 && after.len() == 1 && !key.is_empty() {
+            let ((old_name, old), (name, new)) = (before.remove(0), after.remove(0));
+            matched.push(Matched { before: old_name, after: name.clone() });
+            blame.push(Blame::of(scales, name, old, new));
+        }
+        let none = Sums::default;
+        blame.extend(before.into_iter().map(|(name, it)| Blame::of(scales, name, it, none())));
+        blame.extend(after.into_iter().map(|(name, it)| Blame::of(scales, name, none(), it)));
+    }
+    (blame, matched)
+}
 
-    fn blamed(&self, function: String, before: Option<Sums>, after: Option<Sums>) -> Blame {
-        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-        Blame {
+impl Blame {
+    fn of(scales: Scales, function: String, before: Sums, after: Sums) -> Self {
+        Self {
             function,
             is_own: before.is_own || after.is_own,
-            change: self.change(Some(before.all), Some(after.all)),
-            places: self.changes(&before.places, &after.places),
-            leaves: self.changes(&before.leaves, &after.leaves),
-            callers: self.changes(&before.callers, &after.callers),
+            change: scales.change(before.all, after.all),
+            places: changes(scales, &before.places, &after.places),
+            leaves: changes(scales, &before.leaves, &after.leaves),
+            callers: changes(scales, &before.callers, &after.callers),
         }
     }
+}
 
-    fn changes<K: Ord + Clone + std::hash::Hash>(
-        &self,
-        before: &BTreeMap<K, Sum>,
-        after: &BTreeMap<K, Sum>,
-    ) -> Vec<(K, Change)> {
-        let keys: HashSet<&K> = before.keys().chain(after.keys()).collect();
-        let mut changes: Vec<(K, Change)> = keys
-            .into_iter()
-            .map(|key| {
-                (key.clone(), self.change(before.get(key).copied(), after.get(key).copied()))
-            })
-            .collect();
-        changes.sort_by(|a, b| a.0.cmp(&b.0));
-        changes
+fn changes<K: Ord + Clone>(
+    scales: Scales,
+    before: &BTreeMap<K, Sum>,
+    after: &BTreeMap<K, Sum>,
+) -> Vec<(K, Change)> {
+    let keys: BTreeSet<&K> = before.keys().chain(after.keys()).collect();
+    let of = |sums: &BTreeMap<K, Sum>, key: &K| sums.get(key).copied().unwrap_or_default();
+    let change = |key: &K| (key.clone(), scales.change(of(before, key), of(after, key)));
+    keys.into_iter().map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Metric, side::tests::side};
+
+    const METRIC: Metric = Metric { before: 100.0, after: 150.0, before_sd: 1.0, after_sd: 1.0 };
+
+    fn blamed(before: &Side, after: &Side) -> (Vec<Blame>, Vec<Matched>) {
+        blame(before, after, Scales::of(before, after, METRIC))
+    }
+
+    fn find<'b>(blame: &'b [Blame], name: &str) -> &'b Blame {
+        blame.iter().find(|it| it.function == name).expect("it is to blame")
+    }
+
+    #[test]
+    fn values_are_shares_of_the_metric() {
+        let (before, after) = (side("main;a 50\nmain;b 50"), side("main;a 50\nmain;b 100"));
+        let (found, _) = blamed(&before, &after);
+        assert!(find(&found, "a").change.difference().abs() < 1e-9);
+        let b = find(&found, "b").change;
+        assert_eq!((b.before, b.after), (50.0, 100.0));
+    }
+
+    #[test]
+    fn the_innermost_own_function_is_to_blame() {
+        let check = |stack: &str, expected: &str| {
+            let one = side(&format!("{stack} 1"));
+            let (found, _) = blamed(&one, &one);
+            let names: Vec<_> = found.iter().map(|it| it.function.as_str()).collect();
+            assert_eq!(names, [expected], "{stack}");
+        };
+        check("lib:main;a;lib:harness;b;lib:malloc;kernel:fault", "b");
+        check("f;f;f", "f");
+        check("lib:main;lib:x;kernel:fault", "x");
+        check("kernel:fault;state:[sleeping]", "[sleeping]");
+    }
+
+    #[test]
+    fn renamed_functions_are_matched_and_said() {
+        let before = side("main;f::<u8> 10\nmain;g::h0123456789abcdef 10");
+        let after = side("main;f::<u16> 10\nmain;g::hfedcba9876543210 10");
+        let (found, matched) = blamed(&before, &after);
+        assert_eq!(found.len(), 2);
+        let renamed = Matched { before: "f::<u8>".to_owned(), after: "f::<u16>".to_owned() };
+        assert_eq!(matched, [renamed]);
+        // Two that might be meant are none.
+        let (found, matched) = blamed(&before, &side("main;f::<u16> 10\nmain;f::<u32> 10"));
+        assert_eq!((found.len(), matched.len()), (4, 0));
+    }
+
+    #[test]
+    fn exact_counts_have_no_error() {
+        let exact = |text| Side { is_exact: true, ..side(text) };
+        let (found, _) = blamed(&exact("f@3 10"), &exact("f@3 10\nf@4 5"));
+        let f = find(&found, "f");
+        assert_eq!((f.change.sd, f.change.deviations()), (0.0, f64::INFINITY));
+        let line = f.places.iter().find(|(place, _)| place.1 == 4).expect("a line");
+        assert!((line.1.difference() - 50.0).abs() < 1e-9, "{line:?}");
+    }
+
+    fn stacks() -> impl Strategy<Value = String> {
+        let frames = vec!["a", "b", "lib:c", "kernel:d", "state:[e]", "f::<u8>", "f::<u16>"];
+        let stack = (prop::collection::vec(prop::sample::select(frames), 1..6), 1..1000_u32)
+            .prop_map(|(frames, count)| format!("{} {count}\n", frames.join(";")));
+        prop::collection::vec(stack, 1..20).prop_map(|stacks| stacks.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn differences_add_up_to_the_change(
+            before in stacks(),
+            after in stacks(),
+            values in (0.001..1e9_f64, 0.001..1e9_f64),
+        ) {
+            let (before, after) = (side(&before), side(&after));
+            let metric = Metric { before: values.0, after: values.1, before_sd: 0.0, after_sd: 0.0 };
+            let (found, _) = blame(&before, &after, Scales::of(&before, &after, metric));
+            let sum: f64 = found.iter().map(|it| it.change.difference()).sum();
+            let scale = values.0.max(values.1);
+            prop_assert!((sum - (values.1 - values.0)).abs() < 1e-9 * scale, "{sum}");
+        }
     }
 }

@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use crate::{
-    blame::Blame,
-    tree::{Change, FunctionChange, Matched, Metric, Node, Tree},
+    blame::{Blame, Matched, blame},
+    scale::{Change, Metric, RUN_TO_RUN, Scales},
+    side::{ReadError, Side},
 };
 
 /// Functions that are named at most.
@@ -49,8 +50,6 @@ pub struct Explanation {
     pub metric: Metric,
     /// The largest part first; empty if nothing is larger than chance.
     pub guilty: Vec<Guilty>,
-    /// All functions, those that changed most in themselves first.
-    pub functions: Vec<FunctionChange>,
     /// What each function is to blame for: itself, and what it calls of others. The largest difference first.
     pub blame: Vec<(String, Change)>,
     pub matched: Vec<Matched>,
@@ -58,43 +57,37 @@ pub struct Explanation {
     pub is_exact: bool,
     /// The smallest change of a function that would have been named, in units of the metric.
     pub smallest_visible: f64,
-    pub root: Node,
 }
 
-/// Names what explains the change between two profiles.
-pub fn explain(tree: &Tree) -> Explanation {
-    let change = tree.change();
-    let metric_sd = tree.metric.before_sd.hypot(tree.metric.after_sd);
+/// Names what explains the change between two profiles of a benchmark, given the metric of each run.
+///
+/// # Errors
+///
+/// Profiles that count different things, or of programs that have nothing in common.
+pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanation, ReadError> {
+    before.check_comparable(after)?;
+    let (all, matched) = blame(before, after, Scales::of(before, after, metric));
+    let change = metric.after - metric.before;
+    let metric_sd = metric.before_sd.hypot(metric.after_sd);
     let has_changed = change.abs() >= METRIC_DEVIATIONS_MIN * metric_sd && change != 0.0;
-    let search = Search { direction: change.signum(), change, blame: &tree.blame };
+    let search = Search { direction: change.signum(), change, blame: &all };
     let mut guilty = if has_changed { search.guilty() } else { Vec::new() };
     guilty.truncate(NAMED_MAX);
-    let mut blame: Vec<(String, Change)> =
-        tree.blame.iter().map(|it| (it.function.clone(), it.change)).collect();
+    let (samples, is_exact) = ((before.samples(), after.samples()), before.is_exact);
+    let noise = if is_exact { 0.0 } else { DEVIATIONS_MIN * typical_sd(metric, samples) };
+    let smallest_visible = noise.max(SHARE_MIN * change.abs());
+    let mut blame: Vec<_> = all.into_iter().map(|it| (it.function, it.change)).collect();
     blame.sort_by(|a, b| b.1.difference().abs().total_cmp(&a.1.difference().abs()));
-    let smallest_visible = match tree.is_exact {
-        true => 1.0,
-        false => (DEVIATIONS_MIN * typical_sd(tree)).max(SHARE_MIN * change.abs()),
-    };
-    Explanation {
-        metric: tree.metric,
-        guilty,
-        functions: tree.functions.clone(),
-        blame,
-        matched: tree.matched.clone(),
-        samples: tree.samples,
-        is_exact: tree.is_exact,
-        smallest_visible,
-        root: tree.root.clone(),
-    }
+    Ok(Explanation { metric, guilty, blame, matched, samples, is_exact, smallest_visible })
 }
 
 /// Standard deviation of the difference of a function that takes a tenth of the time.
-fn typical_sd(tree: &Tree) -> f64 {
-    let (before, after) = (tree.samples.0.max(1.0), tree.samples.1.max(1.0));
+fn typical_sd(metric: Metric, samples: (f64, f64)) -> f64 {
     let share: f64 = 0.1;
-    let of = |metric: f64, samples: f64| metric * (share * (1.0 - share) / samples).sqrt();
-    of(tree.metric.before, before).hypot(of(tree.metric.after, after))
+    let of = |metric: f64, samples: f64| {
+        metric * (share * (1.0 - share) * (samples.max(1.0).recip() + RUN_TO_RUN.powi(2))).sqrt()
+    };
+    of(metric.before, samples.0).hypot(of(metric.after, samples.1))
 }
 
 /// What is looked for.
@@ -177,8 +170,8 @@ mod tests {
     /// The functions that are named when a metric of 100 becomes `after`.
     fn named(before: &str, after: &str, metric_after: f64) -> Vec<String> {
         let metric = Metric { before: 100.0, after: metric_after, before_sd: 1.0, after_sd: 1.0 };
-        let tree = Tree::of(&side(before), &side(after), metric);
-        explain(&tree).guilty.into_iter().map(|guilty| guilty.function).collect()
+        let found = compare(&side(before), &side(after), metric).expect("comparable");
+        found.guilty.into_iter().map(|guilty| guilty.function).collect()
     }
 
     fn check(before: &str, after: &str, metric_after: f64, expected: &[&str]) {
@@ -200,7 +193,7 @@ mod tests {
         let after = "bench;parse 5000\nbench;parse;lib:malloc 5000\nbench;print;lib:malloc 1000\nbench;print 4000";
         check(before, after, 150.0, &["parse"]);
         let metric = Metric { before: 100.0, after: 150.0, before_sd: 1.0, after_sd: 1.0 };
-        let found = explain(&Tree::of(&side(before), &side(after), metric));
+        let found = compare(&side(before), &side(after), metric).expect("comparable");
         assert_eq!(found.guilty[0].through.as_deref(), Some("malloc"));
         assert!((found.guilty[0].share - 1.0).abs() < 0.01, "{found:?}");
     }
@@ -273,10 +266,10 @@ mod tests {
 
     #[test]
     fn lines_of_exact_counts() {
-        let exact = |text| crate::Side { is_exact: true, ..side(text) };
+        let exact = |text| Side { is_exact: true, ..side(text) };
         let metric = Metric { before: 59.0, after: 153.0, before_sd: 0.0, after_sd: 0.0 };
-        let tree = Tree::of(&exact("xdp@3 59"), &exact("xdp@3 59\nxdp;fibonacci@9 94"), metric);
-        let found = explain(&tree);
+        let (before, after) = (exact("xdp@3 59"), exact("xdp@3 59\nxdp;fibonacci@9 94"));
+        let found = compare(&before, &after, metric).expect("comparable");
         assert_eq!(found.guilty[0].function, "fibonacci");
         assert_eq!(found.guilty[0].place, Some(("src/lib.rs".to_owned(), 9)));
         assert!((found.guilty[0].change.difference() - 94.0).abs() < 1e-9);

@@ -2,24 +2,6 @@
 
 use std::borrow::Cow;
 
-/// Why two names that differ are taken for the same function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Rule {
-    /// Hashes and clone suffixes of compilers.
-    Suffix,
-    /// Other generic arguments, where nothing else under the same caller fits.
-    Generics,
-}
-
-impl Rule {
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Suffix => "compiler suffixes ignored",
-            Self::Generics => "generic arguments ignored",
-        }
-    }
-}
-
 /// What GCC and LLVM append to copies of a function; some with a number behind them.
 const CLONES: [&str; 6] = [".cold", ".part", ".isra", ".constprop", ".llvm", ".lto_priv"];
 

@@ -1,27 +1,25 @@
 //! One of the two profiles: pprof, as stacks of functions with lines.
 
-use std::io::{self, Read};
+use std::{borrow::Cow, collections::HashSet};
 
-use flate2::read::MultiGzDecoder;
 use prost::Message as _;
 use rustc_hash::FxHashMap;
 
-use crate::{names, proto};
-
-/// Largest profile that is read, in bytes after decompression.
-const BYTES_MAX: u64 = 1 << 30;
+use crate::{
+    names,
+    pprof::{Dangling, Tables, UnpackError, unpacked},
+    proto,
+};
 
 /// Why a profile cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("the {side} profile cannot be unpacked: {source}")]
-    Gzip { side: &'static str, source: io::Error },
-    #[error("the {side} profile unpacks to more than {BYTES_MAX} bytes, more than a real one has")]
-    TooLarge { side: &'static str },
+    #[error("the {side} profile: {source}")]
+    Unpack { side: &'static str, source: UnpackError },
     #[error("the {side} profile is no pprof profile: {source}")]
     Pprof { side: &'static str, source: prost::DecodeError },
-    #[error("the {side} profile is damaged: it refers to {table} {id}, which is missing")]
-    Dangling { side: &'static str, table: &'static str, id: i128 },
+    #[error("the {side} profile is damaged: {source}")]
+    Dangling { side: &'static str, source: Dangling },
     #[error("the {side} profile has no samples")]
     NoSamples { side: &'static str },
     #[error(
@@ -34,7 +32,7 @@ pub enum ReadError {
 
 /// Who wrote the code of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// Whoever wrote the benchmark, as far as it is known.
     Own,
     /// A dependency, a standard library, a runtime, a harness.
@@ -46,12 +44,12 @@ pub enum Origin {
 
 /// A function with a line of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// As the profile has it.
-    pub name: String,
-    pub file: Option<String>,
-    pub line: Option<u32>,
-    pub origin: Origin,
+    pub(crate) name: String,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u32>,
+    pub(crate) origin: Origin,
 }
 
 /// A stack, outermost frame first, as indices into [`Side::frames`].
@@ -82,15 +80,16 @@ const EXACT: [&str; 1] = ["instructions"];
 impl Side {
     /// Reads pprof, gzip'd or not. `side` is `earlier` or `later`, for errors.
     pub fn read(side: &'static str, bytes: &[u8]) -> Result<Self, ReadError> {
-        let unpacked = unpacked(side, bytes)?;
-        let message = proto::Profile::decode(unpacked.as_slice())
+        let unpacked = unpacked(bytes).map_err(|source| ReadError::Unpack { side, source })?;
+        let message = proto::Profile::decode(&*unpacked)
             .map_err(|source| ReadError::Pprof { side, source })?;
-        let reader = Reader::new(side, &message)?;
-        reader.side()
+        let read = Reader { tables: Tables::new(&message) }.side();
+        let read = read.map_err(|source| ReadError::Dangling { side, source })?;
+        read.filter(|read| read.total > 0.0).ok_or(ReadError::NoSamples { side })
     }
 
     /// Samples, or runs of exact counts.
-    pub fn samples(&self) -> f64 {
+    pub(crate) fn samples(&self) -> f64 {
         self.stacks.iter().map(|stack| stack.count).sum()
     }
 
@@ -99,7 +98,7 @@ impl Side {
             let (before, after) = (self.kind.clone(), other.kind.clone());
             return Err(ReadError::Kinds { before, after });
         }
-        let known: std::collections::HashSet<_> = self.own().collect();
+        let known: HashSet<_> = self.own().collect();
         let has_none = known.is_empty() || other.own().next().is_none();
         match has_none || other.own().any(|name| known.contains(&name)) {
             true => Ok(()),
@@ -107,63 +106,28 @@ impl Side {
         }
     }
 
-    fn own(&self) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
+    fn own(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let own = self.frames.iter().filter(|frame| frame.origin == Origin::Own);
         own.map(|frame| names::plain(&frame.name))
     }
 }
 
-fn unpacked(side: &'static str, bytes: &[u8]) -> Result<Vec<u8>, ReadError> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(bytes.to_vec());
-    }
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(bytes)
-        .take(BYTES_MAX + 1)
-        .read_to_end(&mut unpacked)
-        .map_err(|source| ReadError::Gzip { side, source })?;
-    if unpacked.len() as u64 > BYTES_MAX {
-        return Err(ReadError::TooLarge { side });
-    }
-    Ok(unpacked)
-}
-
-/// The message's tables by id.
 struct Reader<'a> {
-    side: &'static str,
-    message: &'a proto::Profile,
-    functions: FxHashMap<u64, &'a proto::Function>,
-    files: FxHashMap<u64, &'a str>,
+    tables: Tables<'a>,
 }
 
-impl<'a> Reader<'a> {
-    fn new(side: &'static str, message: &'a proto::Profile) -> Result<Self, ReadError> {
-        let functions = message.function.iter().map(|it| (it.id, it)).collect();
-        let mut reader = Self { side, message, functions, files: FxHashMap::default() };
-        for mapping in &message.mapping {
-            reader.files.insert(mapping.id, reader.string(mapping.filename)?);
-        }
-        Ok(reader)
-    }
-
-    fn dangling(&self, table: &'static str, id: impl Into<i128>) -> ReadError {
-        ReadError::Dangling { side: self.side, table, id: id.into() }
-    }
-
-    fn string(&self, index: i64) -> Result<&'a str, ReadError> {
-        let found = usize::try_from(index).ok().and_then(|at| self.message.string_table.get(at));
-        found.map(String::as_str).ok_or_else(|| self.dangling("string", index))
-    }
-
-    fn side(&self) -> Result<Side, ReadError> {
-        let (weight, counts, kind) = self.values()?;
+impl Reader<'_> {
+    /// `None` if it counts nothing.
+    fn side(&self) -> Result<Option<Side>, Dangling> {
+        let Some((weight, counts, kind)) = self.values()? else { return Ok(None) };
+        let message = self.tables.message;
         let mut table = FrameTable::default();
         let mut of_location = FxHashMap::default();
-        for location in &self.message.location {
+        for location in &message.location {
             of_location.insert(location.id, self.frames(location, &mut table)?);
         }
-        let mut stacks = Vec::with_capacity(self.message.sample.len());
-        for sample in &self.message.sample {
+        let mut stacks = Vec::with_capacity(message.sample.len());
+        for sample in &message.sample {
             let value = |at: usize| sample.value.get(at).copied().unwrap_or(0).max(0) as f64;
             let weight = value(weight);
             if weight <= 0.0 {
@@ -172,31 +136,27 @@ impl<'a> Reader<'a> {
             let count = counts.iter().map(|at| value(*at)).sum::<f64>().max(1.0);
             let mut frames = Vec::new();
             for id in sample.location_id.iter().rev() {
-                let found = of_location.get(id).ok_or_else(|| self.dangling("location", *id))?;
+                let missing = Dangling { table: "location", id: (*id).into() };
+                let found = of_location.get(id).ok_or(missing)?;
                 frames.extend_from_slice(found);
             }
             stacks.push(Stack { frames, weight, count });
         }
-        let total: f64 = stacks.iter().map(|stack| stack.weight).sum();
-        if total <= 0.0 {
-            return Err(ReadError::NoSamples { side: self.side });
-        }
+        let total = stacks.iter().map(|stack| stack.weight).sum();
         let is_exact = EXACT.iter().any(|exact| kind.starts_with(exact));
-        Ok(Side { frames: table.frames, stacks, total, kind, is_exact })
+        Ok(Some(Side { frames: table.frames, stacks, total, kind, is_exact }))
     }
 
     /// Which value is the weight (the one that tools show first, or else the last), which ones count, and what the
     /// weight is.
-    fn values(&self) -> Result<(usize, Vec<usize>, String), ReadError> {
-        let types = &self.message.sample_type;
-        let shown = types.iter().position(|it| it.r#type == self.message.default_sample_type);
-        let weight = match shown.filter(|_| self.message.default_sample_type != 0) {
-            Some(shown) => shown,
-            None => types.len().checked_sub(1).ok_or(ReadError::NoSamples { side: self.side })?,
-        };
+    fn values(&self) -> Result<Option<(usize, Vec<usize>, String)>, Dangling> {
+        let message = self.tables.message;
+        let (types, default) = (&message.sample_type, message.default_sample_type);
+        let shown = types.iter().position(|it| default != 0 && it.r#type == default);
+        let Some(weight) = shown.or(types.len().checked_sub(1)) else { return Ok(None) };
         let mut counts = Vec::new();
         for (at, known) in types.iter().enumerate() {
-            if self.string(known.unit)? == "count" && at != weight {
+            if self.tables.string(known.unit)? == "count" && at != weight {
                 counts.push(at);
             }
         }
@@ -204,7 +164,8 @@ impl<'a> Reader<'a> {
             counts.push(weight);
         }
         let (name, unit) = (types[weight].r#type, types[weight].unit);
-        Ok((weight, counts, format!("{} {}", self.string(name)?, self.string(unit)?)))
+        let kind = format!("{} {}", self.tables.string(name)?, self.tables.string(unit)?);
+        Ok(Some((weight, counts, kind)))
     }
 
     /// The frames of a location, outermost first.
@@ -212,11 +173,9 @@ impl<'a> Reader<'a> {
         &self,
         location: &proto::Location,
         table: &mut FrameTable,
-    ) -> Result<Vec<u32>, ReadError> {
-        let image = match location.mapping_id {
-            0 => "",
-            id => self.files.get(&id).copied().ok_or_else(|| self.dangling("mapping", id))?,
-        };
+    ) -> Result<Vec<u32>, Dangling> {
+        let tables = &self.tables;
+        let image = tables.file(location.mapping_id)?;
         if location.line.is_empty() {
             let image_name = image.rsplit('/').next().unwrap_or(image);
             let name = format!("{image_name}+{:#x}", location.address);
@@ -225,9 +184,8 @@ impl<'a> Reader<'a> {
         }
         let mut frames = Vec::with_capacity(location.line.len());
         for line in location.line.iter().rev() {
-            let id = line.function_id;
-            let function = self.functions.get(&id).ok_or_else(|| self.dangling("function", id))?;
-            let (name, file) = (self.string(function.name)?, self.string(function.filename)?);
+            let function = tables.function(line.function_id)?;
+            let (name, file) = (tables.string(function.name)?, tables.string(function.filename)?);
             frames.push(table.id(Frame {
                 name: name.to_owned(),
                 file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
@@ -368,7 +326,7 @@ pub(crate) mod tests {
         check(
             "/t/bench-1",
             "criterion::x",
-            "/root/.cargo/registry/src/i/criterion-0.8/src/a.rs",
+            "/home/a/.cargo/registry/src/i/criterion-0.8/src/a.rs",
             Origin::Library,
         );
         check("/t/bench-1", "core::fmt::x", "", Origin::Library);
@@ -391,7 +349,7 @@ pub(crate) mod tests {
         };
         check(b"", "no samples");
         check(b"no pprof", "no pprof profile");
-        check(&[0x1f, 0x8b, 8], "cannot be unpacked");
+        check(&[0x1f, 0x8b, 8], "unpacking failed");
         let mut message = proto::Profile {
             sample_type: vec![proto::ValueType { r#type: 1, unit: 2 }],
             string_table: vec![String::new(), "samples".into(), "count".into()],

@@ -9,20 +9,16 @@ mod pprof;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 
-use flate2::read::MultiGzDecoder;
 use inferno::flamegraph::{self, Options};
+use wingbeat_difference::pprof::{Dangling, UnpackError, unpacked};
 use wingbeat_text::{duration, grouped};
 
 use crate::export::title;
 
-/// Largest file that is read, in bytes after decompression.
-const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Largest sum of counts; up to here inferno's arithmetic is exact.
 const TOTAL_MAX: u64 = 1 << 53;
-/// The first bytes of gzip'd data.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Counted stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,16 +64,14 @@ pub enum Scaling {
 /// Why two profiles could not be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
-    #[error("{name}: unpacking failed: {source}")]
-    Gzip { name: String, source: io::Error },
-    #[error("{name}: unpacks to more than {FILE_BYTES_MAX} bytes, more than a real profile has")]
-    TooLarge { name: String },
+    #[error("{name}: {source}")]
+    Unpack { name: String, source: UnpackError },
     #[error("{name}:{line}: expected `frame;frame;frame count`, found {text:?}")]
     Line { name: String, line: usize, text: String },
     #[error("{name}: neither collapsed stacks nor a pprof profile: {source}")]
     Pprof { name: String, source: prost::DecodeError },
-    #[error("{name}: the pprof profile refers to {table} {id}, which is missing")]
-    Dangling { name: String, table: &'static str, id: i128 },
+    #[error("{name}: {source}")]
+    Dangling { name: String, source: Dangling },
     #[error(
         "{name}: holds no samples, so there is nothing to compare; profile it again for longer"
     )]
@@ -92,13 +86,9 @@ pub enum DiffError {
 ///
 /// What the bytes are is found out from them; only a `name` that ends in `.folded` is believed.
 pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
-    let unpacked;
-    let bytes = if bytes.starts_with(&GZIP_MAGIC) {
-        unpacked = unpack(name, bytes)?;
-        &unpacked
-    } else {
-        bytes
-    };
+    let bytes = unpacked(bytes);
+    let bytes = bytes.map_err(|source| DiffError::Unpack { name: name.to_owned(), source })?;
+    let bytes = &*bytes;
     let (counts, unit) = if name.ends_with(".folded") || is_text(bytes) {
         let counts = folded::read(name, bytes)?;
         let unit = folded::unit(&counts);
@@ -116,18 +106,6 @@ pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
         }
         _ => Err(DiffError::Overflow { name: name.to_owned() }),
     }
-}
-
-fn unpack(name: &str, bytes: &[u8]) -> Result<Vec<u8>, DiffError> {
-    let mut unpacked = Vec::new();
-    MultiGzDecoder::new(bytes)
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_end(&mut unpacked)
-        .map_err(|source| DiffError::Gzip { name: name.to_owned(), source })?;
-    if unpacked.len() as u64 > FILE_BYTES_MAX {
-        return Err(DiffError::TooLarge { name: name.to_owned() });
-    }
-    Ok(unpacked)
 }
 
 /// Protobuf's tags and lengths are control characters, which text does not have.

@@ -6,7 +6,10 @@ use prost::Message;
 use rustc_hash::FxHashMap;
 
 use super::{DiffError, Unit};
-use wingbeat_difference::proto;
+use wingbeat_difference::{
+    pprof::{Dangling, Tables},
+    proto,
+};
 
 use crate::export::pprof::{NANOSECONDS, PROCESS_LABEL, Value};
 use crate::export::{KERNEL_SUFFIX, sanitized};
@@ -20,7 +23,11 @@ const TIME_TYPES: [Value; 2] = [Value::OffCpu, Value::Wall];
 pub(super) fn read(name: &str, bytes: &[u8]) -> Result<(BTreeMap<String, u64>, Unit), DiffError> {
     let message = proto::Profile::decode(bytes)
         .map_err(|source| DiffError::Pprof { name: name.to_owned(), source })?;
-    let reader = Reader::new(name, &message)?;
+    read_message(&message).map_err(|source| DiffError::Dangling { name: name.to_owned(), source })
+}
+
+fn read_message(message: &proto::Profile) -> Result<(BTreeMap<String, u64>, Unit), Dangling> {
+    let reader = Reader::new(message)?;
     let (value, unit) = reader.counting_value()?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for sample in &message.sample {
@@ -33,71 +40,44 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> Result<(BTreeMap<String, u64>, U
     Ok((counts, unit))
 }
 
-/// The message's tables by id.
 struct Reader<'a> {
-    name: &'a str,
-    message: &'a proto::Profile,
+    tables: Tables<'a>,
     /// The names of each location, outermost function first, joined.
     locations: FxHashMap<u64, String>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(name: &'a str, message: &'a proto::Profile) -> Result<Self, DiffError> {
-        let mut reader = Self { name, message, locations: FxHashMap::default() };
-        let functions = message.function.iter().map(|it| (it.id, it)).collect();
-        let mappings = message.mapping.iter().map(|it| (it.id, it)).collect();
+    fn new(message: &'a proto::Profile) -> Result<Self, Dangling> {
+        let mut reader = Self { tables: Tables::new(message), locations: FxHashMap::default() };
         for location in &message.location {
-            let text = reader.location(location, &functions, &mappings)?;
+            let text = reader.location(location)?;
             reader.locations.insert(location.id, text);
         }
         Ok(reader)
     }
 
-    fn dangling(&self, table: &'static str, id: impl Into<i128>) -> DiffError {
-        DiffError::Dangling { name: self.name.to_owned(), table, id: id.into() }
-    }
-
-    fn string(&self, index: i64) -> Result<&'a str, DiffError> {
-        usize::try_from(index)
-            .ok()
-            .and_then(|index| self.message.string_table.get(index))
-            .map(String::as_str)
-            .ok_or_else(|| self.dangling("string", index))
-    }
-
     /// Which of a sample's values counts samples, or the time that the profile is about.
-    fn counting_value(&self) -> Result<(usize, Unit), DiffError> {
-        let types = &self.message.sample_type;
-        let shown_first = self.message.default_sample_type;
+    fn counting_value(&self) -> Result<(usize, Unit), Dangling> {
+        let types = &self.tables.message.sample_type;
+        let shown_first = self.tables.message.default_sample_type;
         for (position, sample_type) in types.iter().enumerate() {
-            let name = self.string(sample_type.r#type)?;
-            let is_time = self.string(sample_type.unit)? == NANOSECONDS
+            let name = self.tables.string(sample_type.r#type)?;
+            let is_time = self.tables.string(sample_type.unit)? == NANOSECONDS
                 && TIME_TYPES.iter().any(|value| value.name() == name);
             if is_time && sample_type.r#type == shown_first {
                 return Ok((position, Unit::Nanoseconds));
             }
         }
         for (position, sample_type) in types.iter().enumerate() {
-            if self.string(sample_type.r#type)? == COUNTING_TYPE {
+            if self.tables.string(sample_type.r#type)? == COUNTING_TYPE {
                 return Ok((position, Unit::Samples));
             }
         }
         Ok((0, Unit::Samples))
     }
 
-    fn location(
-        &self,
-        location: &proto::Location,
-        functions: &FxHashMap<u64, &proto::Function>,
-        mappings: &FxHashMap<u64, &proto::Mapping>,
-    ) -> Result<String, DiffError> {
-        let file = match location.mapping_id {
-            0 => "",
-            id => {
-                let mapping = mappings.get(&id).ok_or_else(|| self.dangling("mapping", id))?;
-                self.string(mapping.filename)?
-            }
-        };
+    fn location(&self, location: &proto::Location) -> Result<String, Dangling> {
+        let file = self.tables.file(location.mapping_id)?;
         let suffix = if is_kernel(file) { KERNEL_SUFFIX } else { "" };
         if location.line.is_empty() && location.address != 0 {
             let file = file.rsplit('/').next().unwrap_or(file);
@@ -105,24 +85,24 @@ impl<'a> Reader<'a> {
         }
         let mut text = String::new();
         for line in location.line.iter().rev() {
-            let id = line.function_id;
-            let function = functions.get(&id).ok_or_else(|| self.dangling("function", id))?;
-            push_frame(&mut text, &sanitized(self.string(function.name)?));
+            let function = self.tables.function(line.function_id)?;
+            push_frame(&mut text, &sanitized(self.tables.string(function.name)?));
             text.push_str(suffix);
         }
         Ok(text)
     }
 
     /// The stack, under the name of its process if the profile tells.
-    fn stack(&self, sample: &proto::Sample) -> Result<String, DiffError> {
+    fn stack(&self, sample: &proto::Sample) -> Result<String, Dangling> {
         let mut stack = String::new();
         for label in &sample.label {
-            if label.num == 0 && self.string(label.key)? == PROCESS_LABEL {
-                push_frame(&mut stack, &sanitized(self.string(label.str)?));
+            if label.num == 0 && self.tables.string(label.key)? == PROCESS_LABEL {
+                push_frame(&mut stack, &sanitized(self.tables.string(label.str)?));
             }
         }
         for &id in sample.location_id.iter().rev() {
-            let text = self.locations.get(&id).ok_or_else(|| self.dangling("location", id))?;
+            let text =
+                self.locations.get(&id).ok_or(Dangling { table: "location", id: id.into() })?;
             push_frame(&mut stack, text);
         }
         if stack.is_empty() {

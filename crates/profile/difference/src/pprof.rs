@@ -1,0 +1,86 @@
+//! What every reader of pprof needs: bytes unpacked within a bound, and the tables that a message refers to by numbers.
+
+use std::{
+    borrow::Cow,
+    io::{self, Read},
+};
+
+use flate2::read::MultiGzDecoder;
+use rustc_hash::FxHashMap;
+
+use crate::proto::{Function, Mapping, Profile};
+
+/// Largest profile that is read, in bytes after decompression.
+pub const BYTES_MAX: u64 = 1 << 30;
+
+/// The first bytes of gzip'd data.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Why bytes cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    #[error("unpacking failed: {0}")]
+    Gzip(io::Error),
+    #[error("unpacks to more than {BYTES_MAX} bytes, more than a real profile has")]
+    TooLarge,
+}
+
+/// A message that refers to what it does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the pprof profile refers to {table} {id}, which is missing")]
+pub struct Dangling {
+    pub table: &'static str,
+    pub id: i128,
+}
+
+/// What gzip has packed, unpacked; anything else as it is.
+pub fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, UnpackError> {
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(bytes)
+        .take(BYTES_MAX + 1)
+        .read_to_end(&mut unpacked)
+        .map_err(UnpackError::Gzip)?;
+    match unpacked.len() as u64 > BYTES_MAX {
+        true => Err(UnpackError::TooLarge),
+        false => Ok(Cow::Owned(unpacked)),
+    }
+}
+
+/// The tables of a message, by their numbers.
+#[derive(Debug)]
+pub struct Tables<'a> {
+    pub message: &'a Profile,
+    functions: FxHashMap<u64, &'a Function>,
+    mappings: FxHashMap<u64, &'a Mapping>,
+}
+
+impl<'a> Tables<'a> {
+    pub fn new(message: &'a Profile) -> Self {
+        let functions = message.function.iter().map(|it| (it.id, it)).collect();
+        let mappings = message.mapping.iter().map(|it| (it.id, it)).collect();
+        Self { message, functions, mappings }
+    }
+
+    pub fn string(&self, index: i64) -> Result<&'a str, Dangling> {
+        let found = usize::try_from(index).ok().and_then(|at| self.message.string_table.get(at));
+        found.map(String::as_str).ok_or(Dangling { table: "string", id: index.into() })
+    }
+
+    pub fn function(&self, id: u64) -> Result<&'a Function, Dangling> {
+        self.functions.get(&id).copied().ok_or(Dangling { table: "function", id: id.into() })
+    }
+
+    /// The file of a mapping; 0 is none.
+    pub fn file(&self, mapping: u64) -> Result<&'a str, Dangling> {
+        match mapping {
+            0 => Ok(""),
+            id => {
+                let missing = Dangling { table: "mapping", id: id.into() };
+                self.string(self.mappings.get(&id).ok_or(missing)?.filename)
+            }
+        }
+    }
+}

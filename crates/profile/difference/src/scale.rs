@@ -1,0 +1,113 @@
+//! Weights of a profile in units of the metric: a share of the profile times the metric, so that the differences of all
+//! parts add up to the change of the metric.
+
+use serde::Serialize;
+
+use crate::side::{Side, Stack};
+
+/// Shares differ from run to run by more than samples explain: code and data lie elsewhere. As a part of the
+/// standard deviation of a single sample; an estimate.
+pub(crate) const RUN_TO_RUN: f64 = 0.03;
+
+/// The metric that the profiles are of, before and after, with the standard deviation of each.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metric {
+    pub before: f64,
+    pub after: f64,
+    pub before_sd: f64,
+    pub after_sd: f64,
+}
+
+/// A value before and after, in units of the metric.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Change {
+    pub before: f64,
+    pub after: f64,
+    /// Standard deviation of the difference; 0 for exact counts.
+    pub sd: f64,
+}
+
+impl Change {
+    pub fn difference(self) -> f64 {
+        self.after - self.before
+    }
+
+    /// How many standard deviations the difference is from none. Infinite for an exact one.
+    pub fn deviations(self) -> f64 {
+        match self.difference() {
+            0.0 => 0.0,
+            difference => difference / self.sd,
+        }
+    }
+}
+
+/// Weight, and the variance of its sum.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    weight: f64,
+    variance: f64,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, stack: &Stack) {
+        self.weight += stack.weight;
+        // A count that varies as its own size does, each of the same mean weight.
+        self.variance += stack.weight * stack.weight / stack.count;
+    }
+}
+
+/// What turns weights of a profile into the metric.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    whole: Sum,
+    metric: f64,
+    metric_sd: f64,
+    is_exact: bool,
+}
+
+impl Scale {
+    /// The value of a part of the profile, and its variance.
+    fn value(self, part: Sum) -> (f64, f64) {
+        let share = part.weight / self.whole.weight;
+        if self.is_exact {
+            return (share * self.metric, 0.0);
+        }
+        let rest = (self.whole.variance - part.variance).max(0.0);
+        let sampling = ((1.0 - share).powi(2) * part.variance + share.powi(2) * rest)
+            / self.whole.weight.powi(2);
+        let run_to_run = RUN_TO_RUN.powi(2) * share * (1.0 - share);
+        let variance =
+            self.metric.powi(2) * (sampling + run_to_run) + (share * self.metric_sd).powi(2);
+        (share * self.metric, variance)
+    }
+}
+
+impl Scale {
+    fn of(side: &Side, metric: f64, metric_sd: f64) -> Self {
+        let mut whole = Sum::default();
+        side.stacks.iter().for_each(|stack| whole.add(stack));
+        Self { whole, metric, metric_sd, is_exact: side.is_exact }
+    }
+}
+
+/// Both profiles, each with its scale.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scales {
+    before: Scale,
+    after: Scale,
+}
+
+impl Scales {
+    pub(crate) fn of(before: &Side, after: &Side, metric: Metric) -> Self {
+        Self {
+            before: Scale::of(before, metric.before, metric.before_sd),
+            after: Scale::of(after, metric.after, metric.after_sd),
+        }
+    }
+
+    pub(crate) fn change(&self, before: Sum, after: Sum) -> Change {
+        let (before, before_variance) = self.before.value(before);
+        let (after, after_variance) = self.after.value(after);
+        Change { before, after, sd: (before_variance + after_variance).sqrt() }
+    }
+}
