@@ -1,13 +1,15 @@
 //! Why there is an alert: the profile of the report beside the last one before it.
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use wingbeat_difference::{Explanation, Metric, Side, compare, sentences};
 
 use crate::{
     model::{
-        Alert, BenchmarkName, Measure, MeasureKind, ProfileInfo, ProfileKind, Report, Slug, Verdict,
+        Alert, BenchmarkName, Limit, Measure, MeasureKind, ProfileInfo, ProfileKind, Report, Slug,
+        Verdict,
     },
-    store::{Store, StoreError},
+    store::{HistoryLimits, Store, StoreError},
 };
 
 /// Relative standard deviation of a metric whose spread is not known.
@@ -15,6 +17,9 @@ const SD_UNKNOWN: f64 = 0.01;
 
 /// Standard deviations from one end of a 95 % interval to the other.
 const INTERVAL_SDS: f64 = 2.0 * 1.96;
+
+/// Reports among which the last one within the limit is looked for.
+const REPORTS_MAX: usize = 100;
 
 /// What was found out about an alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,8 +93,9 @@ pub fn of_alert(store: &Store, report: &Report, alert: &Alert) -> Result<Pair, U
         (profile.benchmark.is_none(), kinds.iter().position(|kind| *kind == profile.kind))
     });
     let after = candidates.first().ok_or(Unexplained::NoProfile)?;
+    let until = last_within(store, report, alert, &measure)?;
     let before = store
-        .profile_before(report, after.benchmark.as_ref(), after.kind)?
+        .profile_before(report, after.benchmark.as_ref(), after.kind, until)?
         .ok_or(Unexplained::NoBaseline)?;
     let read = |side, profile: &ProfileInfo| {
         let pprof = store.profile_content(profile.sha256)?.ok_or(Unexplained::Removed)?;
@@ -98,6 +104,35 @@ pub fn of_alert(store: &Store, report: &Report, alert: &Alert) -> Result<Pair, U
     let explanation = compare(&read("earlier", &before)?, &read("later", after)?, metric)
         .map_err(|error| Unexplained::Profiles(error.to_string()))?;
     Ok(Pair { before, after: (*after).clone(), measure, explanation })
+}
+
+/// When the last report within the alert's limit began: reports behind it show what is to be explained, also those
+/// that raised no alert yet.
+fn last_within(
+    store: &Store,
+    report: &Report,
+    alert: &Alert,
+    measure: &Measure,
+) -> Result<OffsetDateTime, StoreError> {
+    let boundary = verdict(report, alert).and_then(|verdict| verdict.boundary);
+    let limit = boundary.and_then(|boundary| match alert.limit {
+        Limit::Upper => boundary.upper_limit,
+        Limit::Lower => boundary.lower_limit,
+    });
+    let limits = HistoryLimits { reports: REPORTS_MAX, sampled_reports: 0 };
+    let past = store.history(report, limits)?;
+    let found = past.find(&alert.benchmark, measure).zip(limit).and_then(|(series, limit)| {
+        let (within, _) = series.split_at_limit(alert.limit, limit);
+        past.reports.get(within.last()?.report)
+    });
+    Ok(found.map_or(report.start_time, |last| last.start_time))
+}
+
+fn verdict<'r>(report: &'r Report, alert: &Alert) -> Option<&'r Verdict> {
+    report.verdicts.iter().find(|verdict| {
+        (verdict.iteration, &verdict.benchmark, &verdict.measure)
+            == (alert.iteration, &alert.benchmark, &alert.measure)
+    })
 }
 
 impl Pair {
@@ -134,8 +169,7 @@ fn metric(report: &Report, alert: &Alert) -> Option<(Measure, Metric)> {
     let (.., measure, metric) = report
         .metrics()
         .find(|(iteration, results, measure, _)| is_it(*iteration, &results.name, &measure.slug))?;
-    let of_alert = |it: &&Verdict| is_it(it.iteration, &it.benchmark, &it.measure);
-    let before = report.verdicts.iter().find(of_alert)?.boundary?.baseline?;
+    let before = verdict(report, alert)?.boundary?.baseline?;
     let after = metric.value;
     let share = match (measure.kind, metric.lower_value, metric.upper_value) {
         (MeasureKind::Exact, ..) => 0.0,

@@ -4,8 +4,7 @@ use axum::extract::Path;
 use maud::{Markup, html};
 use uuid::Uuid;
 use wingbeat_track::{
-    model::AlertStatus,
-    model::PastReport,
+    model::{AlertStatus, Past, PastPoint, PastReport},
     plot::Chart,
     store::{AlertFilter, HistoryLimits, PlotQuery, ReportFilter, StoredAlert},
 };
@@ -27,12 +26,18 @@ const REPORTS_MAX: usize = 120;
 
 /// An alert with what belongs to it.
 pub(super) struct Found {
-    alert: StoredAlert,
+    pub(super) alert: StoredAlert,
     reason: String,
     others: Vec<StoredAlert>,
+    /// The last report that was not beyond the limit.
     before: Option<PastReport>,
+    /// The commit of the first one that was: the level may have changed before the alert was raised.
+    first_hash: Option<String>,
     chart: Chart,
 }
+
+/// Reports before the alert among which the first one beyond the limit is looked for.
+const LEVEL_REPORTS_MAX: usize = 100;
 
 pub(super) async fn show(
     visit: Visit,
@@ -79,8 +84,8 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
         let mut others = results.alerts(&of_report, ALERTS_MAX)?;
         others.retain(|it| it.report == alert.report && it.alert.uuid != uuid);
         let report = results.report(alert.report)?.ok_or_else(absent)?;
-        let last = HistoryLimits { reports: 1, sampled_reports: 0 };
-        let before = results.history(&report, last)?.reports.pop();
+        let limits = HistoryLimits { reports: LEVEL_REPORTS_MAX, sampled_reports: 0 };
+        let (before, first_hash) = turn(&results.history(&report, limits)?, &alert);
         let is_its = |verdict: &&wingbeat_track::model::Verdict| {
             verdict.benchmark == alert.alert.benchmark
                 && verdict.measure == alert.alert.measure
@@ -102,9 +107,21 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
         names.put_into(&mut plot);
         let chart = Chart::new(project.name.clone(), &plot);
         let reason = reason.unwrap_or_default();
-        Ok(Found { alert, reason, others, before, chart })
+        Ok(Found { alert, reason, others, before, first_hash, chart })
     });
     read.await
+}
+
+/// The last report within the limit, and the commit of the first one beyond.
+fn turn(past: &Past, stored: &StoredAlert) -> (Option<PastReport>, Option<String>) {
+    let series = past.find(&stored.alert.benchmark, &stored.measure);
+    let Some((series, limit)) = series.zip(limit(stored)) else {
+        return (past.reports.last().cloned(), stored.hash.clone());
+    };
+    let (within, beyond) = series.split_at_limit(stored.alert.limit, limit);
+    let report = |point: Option<&PastPoint>| past.reports.get(point?.report);
+    let first_hash = report(beyond.first()).map_or(&stored.hash, |first| &first.hash).clone();
+    (report(within.last()).cloned(), first_hash)
 }
 
 fn headline(visit: &Visit, stored: &StoredAlert) -> Markup {
@@ -141,16 +158,16 @@ fn facts(visit: &Visit, found: &Found) -> Markup {
             } }
             div { dt { "Branch" } dd { (visit.branch(&stored.branch)) } }
             div { dt { "Testbed" } dd { (visit.testbed(&stored.testbed)) } }
-            div { dt { "Commits" } dd { (commits(visit, stored, before.as_ref())) } }
+            div { dt { "Commits" } dd { (commits(visit, found)) } }
             @if let Some(before) = before {
                 div { dt { "Compare" } dd {
                     a href={ (visit.at("compare/")) (before.uuid) ".." (stored.report) } {
-                        "with the report before"
+                        "with the last report within the limit"
                     }
                 } }
             }
             div { dt { "History" } dd { a href=(plot) { "plot of the series" } } }
-            @if let Some((range, address)) = range_link(forge, stored, before.as_ref()) {
+            @if let Some((range, address)) = range_link(forge, found) {
                 div { dt { "Changes" } dd { a href=(address) rel="noreferrer" { code { (range) } } } }
             }
         }
@@ -158,23 +175,19 @@ fn facts(visit: &Visit, found: &Found) -> Markup {
 }
 
 /// After which commit, and at which one.
-fn commits(visit: &Visit, stored: &StoredAlert, before: Option<&PastReport>) -> Markup {
+fn commits(visit: &Visit, found: &Found) -> Markup {
     let forge = visit.project.url.as_deref();
     html! {
-        @if let Some(before) = before { "after " (commit(before.hash.as_deref(), forge)) ", at " }
-        (commit(stored.hash.as_deref(), forge))
+        @if let Some(before) = &found.before { "after " (commit(before.hash.as_deref(), forge)) ", at " }
+        (commit(found.first_hash.as_deref(), forge))
     }
 }
 
 /// What was changed between both commits, as the forge shows it.
-fn range_link(
-    forge: Option<&str>,
-    stored: &StoredAlert,
-    before: Option<&PastReport>,
-) -> Option<(String, String)> {
+fn range_link(forge: Option<&str>, found: &Found) -> Option<(String, String)> {
     let is_hash = |hash: &&str| hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let first = before?.hash.as_deref().filter(is_hash)?;
-    let last = stored.hash.as_deref().filter(is_hash)?;
+    let first = found.before.as_ref()?.hash.as_deref().filter(is_hash)?;
+    let last = found.first_hash.as_deref().filter(is_hash)?;
     let forge = forge?.trim_end_matches('/').trim_end_matches(".git");
     let is_web = forge.starts_with("https://") || forge.starts_with("http://");
     let short = |hash: &str| wingbeat_track::model::short_hash(hash).to_owned();

@@ -85,6 +85,12 @@ async fn bodies_are_bounded_packed_and_unpacked() {
     let bomb = packed(&body(8_000_000));
     assert!(bomb.len() < 10_000, "{}", bomb.len());
     check(bomb, Some("gzip"), StatusCode::PAYLOAD_TOO_LARGE).await;
+    // A route that reads its body by itself says the same.
+    let ask = Ask::json(Method::PATCH, "/v0/projects/own", "").key(key.as_str());
+    let answer =
+        server.ask(ask.header("content-encoding", "gzip").body(packed(&body(8_000_000)))).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{}", answer.body);
+    assert!(answer.message().contains("`body_bytes_max`"), "{}", answer.message());
     check(body(10), Some("br"), StatusCode::UNSUPPORTED_MEDIA_TYPE).await;
     check(body(10), Some("gzip"), StatusCode::BAD_REQUEST).await;
     check(b"{\"name\": 1}".to_vec(), None, StatusCode::UNPROCESSABLE_ENTITY).await;

@@ -72,10 +72,46 @@ impl Past {
     }
 }
 
+impl PastSeries {
+    /// The points up to the last one within a limit, and those behind it, which are all beyond. Where an alert was
+    /// raised, the level may have changed some reports before.
+    pub fn split_at_limit(&self, crossed: Limit, limit: f64) -> (&[PastPoint], &[PastPoint]) {
+        let is_beyond = |point: &&PastPoint| match crossed {
+            Limit::Upper => point.value > limit,
+            Limit::Lower => point.value < limit,
+        };
+        let beyond = self.points.iter().rev().take_while(is_beyond).count();
+        self.points.split_at(self.points.len() - beyond)
+    }
+}
+
 impl PastPoint {
     /// A value of the first iteration of a report, which raised no alert.
     pub fn new(report: usize, value: f64) -> Self {
         let (repeats, samples) = (Vec::new(), Vec::new());
         Self { report, iteration: 0, value, repeats, samples, alert: None, outcome: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_may_have_changed_before_an_alert() {
+        let check = |values: &[f64], crossed, expected: usize| {
+            let points = values.iter().enumerate();
+            let series = PastSeries {
+                benchmark: BenchmarkName::new("a").expect("a name"),
+                measure: Measure::latency(),
+                points: points.map(|(at, &value)| PastPoint::new(at, value)).collect(),
+            };
+            assert_eq!(series.split_at_limit(crossed, 2.0).1.len(), expected, "{values:?}");
+        };
+        check(&[1.0, 1.0, 3.0, 3.0], Limit::Upper, 2);
+        check(&[3.0, 1.0, 3.0], Limit::Upper, 1);
+        check(&[1.0, 1.0], Limit::Upper, 0);
+        check(&[3.0, 1.0], Limit::Lower, 1);
+        check(&[], Limit::Upper, 0);
     }
 }

@@ -181,6 +181,13 @@ impl Response {
         let json: Option<Value> = serde_json::from_str(&self.body).ok();
         let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
         let text = message.unwrap_or(&self.body);
+        // A page of a proxy, or of something else that is no API.
+        if text.trim_start().starts_with('<') {
+            return format!(
+                "status {} and a page of HTML, which a proxy may have made",
+                self.status
+            );
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         match excerpt(&words.join(" ")) {
             text if text.is_empty() => format!("status {}", self.status),
@@ -257,7 +264,7 @@ mod tests {
             assert_eq!(response.said(), expected);
         };
         check(r#"{"request_id": "1", "message": "no\nkey"}"#, "status 401: no key");
-        check("<html>oops</html>", "status 401: <html>oops</html>");
+        check(" <html>oops</html>", "status 401 and a page of HTML, which a proxy may have made");
         check("", "status 401");
         check(&"x".repeat(400), &format!("status 401: {}…", "x".repeat(300)));
     }

@@ -55,14 +55,16 @@ impl Store {
 
     /// The newest profile of a benchmark and a kind that stands before a report in its history, and the report
     /// that it belongs to: on its branch and testbed, or on those of its start point. One with an alert about
-    /// the benchmark is passed over, since it shows what is to be explained; so is one whose content is gone.
+    /// the benchmark is passed over, since it shows what is to be explained; so is one whose content is gone, or whose
+    /// report began after `until`.
     pub fn profile_before(
         &self,
         report: &Report,
         benchmark: Option<&BenchmarkName>,
         kind: ProfileKind,
+        until: OffsetDateTime,
     ) -> Result<Option<ProfileInfo>, StoreError> {
-        before(&self.connection, report, benchmark, kind)
+        before(&self.connection, report, benchmark, kind, until)
             .map_err(self.error("looking for an earlier profile"))
     }
 }
@@ -178,6 +180,7 @@ fn before(
     report: &Report,
     benchmark: Option<&BenchmarkName>,
     kind: ProfileKind,
+    latest: OffsetDateTime,
 ) -> SqlResult<Option<ProfileInfo>> {
     let Some(project) = project_row(db, &report.project)? else { return Ok(None) };
     let Some(testbed) = name_row(db, "testbed", project, report.testbed.as_str())? else {
@@ -210,7 +213,7 @@ fn before(
         project,
         testbed,
         Id(report.uuid),
-        limit_ns(report.start_time),
+        limit_ns(latest.min(report.start_time)),
         branch,
         report.epoch,
         start_branch,

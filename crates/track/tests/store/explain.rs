@@ -66,6 +66,23 @@ fn an_alert_names_the_function() {
 }
 
 #[test]
+fn the_profile_before_is_one_of_the_level_before() {
+    let mut temporary = temporary();
+    // The second is as slow as the third, and raised no alert yet.
+    let reports = [report("main", 1, 1.0), report("main", 2, 2.0), slow(3)];
+    temporary.insert(&reports);
+    let store = &mut temporary.store;
+    let profiles = reports.each_ref().map(|report| {
+        let print = if report.uuid == reports[0].uuid { 5000 } else { 15000 };
+        let pprof = pprof(&[("main;parse", 5000), ("main;print", print)]);
+        Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, pprof)
+    });
+    store.insert_profiles(&profiles).expect("stored");
+    let [found] = &explained(store, &reports[2])[..] else { panic!("one alert") };
+    assert!(found.sentences[0].starts_with("print (src/lib.rs:12)"), "{found:?}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_a_sentence() {
     let mut temporary = temporary();
     let (before, after) = (report("main", 1, 1.0), slow(2));

@@ -61,6 +61,10 @@ pub(super) struct JsonKeyCreated {
 /// A key that is wanted.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 pub(super) struct JsonNewKey {
+    #[schema(
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+        max_length = 64
+    )]
     pub(super) name: String,
     /// Seconds until it expires; some 136 years otherwise.
     #[serde(default, deserialize_with = "whole")]
