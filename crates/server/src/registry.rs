@@ -28,7 +28,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 pub use self::{
     invites::Invite,
-    keys::{Key, KeyHolder, KeyOwner, NewKey, key_name_fault},
+    keys::{Key, KeyHolder, KeyOwner, NO_END, NewKey, key_name_fault},
     plots::{PinnedPlot, PlotFilter, PlotSettings},
     projects::{NewProject, Project, ProjectChange, Visibility},
     reports::{MetricUuids, ReportRow, Sender},

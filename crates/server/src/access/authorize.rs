@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use axum::{
     extract::{Path, Request, State},
-    http::{Method, StatusCode, Uri, header},
+    http::{Method, Uri, header},
     middleware::Next,
     response::{IntoResponse, Redirect, Response},
 };
 use time::OffsetDateTime;
 
 use super::{
-    Caller, Right, Route,
+    Caller, Digest, Right, Route,
     credentials::{self, Presented, Resolved, SESSION_IDLE},
     origin,
 };
@@ -75,9 +75,26 @@ pub(super) async fn authorize(
         return refuse(&check, &caller, project.as_ref(), request.uri(), request.method());
     }
     request.extensions_mut().insert(caller);
-    if let Some(project) = project {
+    if let Some(project) = project.clone() {
         request.extensions_mut().insert(project);
     }
+    let mut response = run(&check, renewal, request, next).await;
+    // For the page that says what went wrong.
+    if response.status().is_client_error()
+        && let Some(project) = project
+    {
+        response.extensions_mut().insert(project);
+    }
+    response
+}
+
+/// Runs the handler, and extends the session of who asks.
+async fn run(
+    check: &Check,
+    renewal: Option<(Digest, OffsetDateTime)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let Some((hash, expires)) = renewal else { return next.run(request).await };
     let extend = move |databases: &mut Databases| {
         databases.registry.extend_session(&hash, expires).map_err(StorageError::from)
@@ -159,9 +176,23 @@ fn refuse(
             "this needs a key: send one as `Authorization: Bearer KEY` (`bencher run --key`); members of the \
              project make keys on its page",
         ),
-        _ => ApiError::new(StatusCode::FORBIDDEN, "this key or user may not do that"),
+        _ => ApiError::forbidden(too_little(check.right, caller)),
     };
     error.into_response()
+}
+
+/// Who may do what was asked for.
+fn too_little(right: Right, caller: &Caller) -> String {
+    let who = match right {
+        Right::Admin => "an admin of the server",
+        Right::Write if !matches!(caller, Caller::ProjectKey { .. }) => {
+            "a member of the server, or a key of the project"
+        }
+        Right::Write => "a key of this project, not of another one",
+        Right::Manage => "a member of the server, not a key of the project",
+        Right::Open | Right::Read | Right::SignedIn | Right::Handler => "a user of the server",
+    };
+    format!("this needs {who}")
 }
 
 fn to_sign_in(uri: &Uri, method: &Method) -> Response {

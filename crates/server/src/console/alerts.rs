@@ -7,7 +7,7 @@ use uuid::Uuid;
 use wingbeat_text::grouped;
 use wingbeat_track::{
     model::{AlertStatus, BranchName, Limit},
-    store::{AlertFilter, Known, ReportFilter, StoredAlert},
+    store::{AlertFilter, Known, ReportFilter, Store, StoreError, StoredAlert},
 };
 
 use super::{
@@ -224,13 +224,36 @@ pub(super) async fn settle(
 ) -> Result<Redirect, ApiError> {
     let reason: String = form.reason.trim().chars().take(REASON_MAX).collect();
     // An alert is one of the project's, or none.
-    super::alert::find(&visit, id).await?;
+    let series = super::alert::find(&visit, id).await?.alert;
     visit
         .write(move |databases| {
             let reason = (!reason.is_empty()).then_some(reason);
-            let changed = databases.results.set_alert_status(id, form.status, reason);
-            changed.map(drop).map_err(StorageError::from)
+            databases.results.set_alert_status(id, form.status, reason.clone())?;
+            let others = match form.status {
+                AlertStatus::Silenced => active_of_series(&databases.results, &series)?,
+                _ => Vec::new(),
+            };
+            for other in others {
+                databases.results.set_alert_status(other, form.status, reason.clone())?;
+            }
+            Ok::<_, StorageError>(())
         })
         .await?;
     Ok(Redirect::to(&visit.at(format_args!("alerts/{id}"))))
+}
+
+/// Alerts of the same series that are active.
+fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, StoreError> {
+    let reports = ReportFilter {
+        project: Some(one.project.clone()),
+        branch: Some(one.branch.clone()),
+        testbed: Some(one.testbed.clone()),
+        ..ReportFilter::default()
+    };
+    let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+    let is_same = |other: &StoredAlert| {
+        other.alert.benchmark == one.alert.benchmark && other.measure.slug == one.measure.slug
+    };
+    let found = results.alerts(&active, ALERTS_MAX)?;
+    Ok(found.iter().filter(|it| is_same(it)).map(|it| it.alert.uuid).collect())
 }

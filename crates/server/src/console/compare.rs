@@ -92,10 +92,17 @@ async fn comparison(
             databases.results.report(uuid)?.ok_or_else(gone)
         })
     };
+    // A history that holds the change already says nothing of it: the older side goes first.
+    let is_mirrored = before.branch == after.branch
+        && before.testbed == after.testbed
+        && after.start_time < before.start_time;
+    let (before, after) = if is_mirrored { (after, before) } else { (before, after) };
     let (first, second) = (before.uuid, after.uuid);
     let past = visit.read(move |databases, _| past_up_to(&databases.results, &before, second));
     let (past, before, after) = tokio::try_join!(past, report(first), report(second))?;
-    visit.read(move |_, _| Ok(compare(&past, before, after))).await
+    let judge = visit.read(move |_, _| Ok(compare(&past, before, after)));
+    let comparison = judge.await?;
+    Ok(if is_mirrored { comparison.mirrored() } else { comparison })
 }
 
 /// A side as a heading shows it.
@@ -154,18 +161,41 @@ fn summary(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) 
                 table class="summary stacked" {
                     thead { tr {
                         th { "Measure" } th class="number" { "Worse" } th class="number" { "Better" }
-                        th class="number" { "Other" } th class="number" { "Unchanged" }
+                        th class="number" title="Perhaps a change, one without a better direction, or one that most metrics share" { "Perhaps" }
+                        th class="number" { "Unchanged" }
+                        th class="number" title="With too little history, or too noisy" { "Unknown" }
                         th class="number" title="Geometric mean of after ÷ before over all metrics" { "Mean" }
                     } }
                     tbody { @for measure in &comparison.measures { (summary_row(visit, path, params, measure)) } }
                 }
+            }
+            (evidence(comparison))
+        }
+    }
+}
+
+/// What the verdicts rest on.
+fn evidence(comparison: &Comparison) -> Markup {
+    let Comparison { before, after, judged_by, is_mirrored, .. } = comparison;
+    let older = if *is_mirrored { after } else { before };
+    let unknown: usize = comparison.measures.iter().map(|it| it.unknown).sum();
+    html! {
+        p class="quiet" {
+            "Judged by the " (plural(*judged_by, "report")) " up to the one of " (moment(older.start_time)) "."
+            @if *is_mirrored { " The second side is the older one: the change from it to the first was judged, and is shown the other way round." }
+        }
+        @if unknown > 0 {
+            p class="note" {
+                "Of " (plural(unknown, "metric")) " nothing can be told: their history is shorter than five reports, or too noisy. "
+                code { "wingbeat compare" } " measures both commits by turns, and needs no history."
             }
         }
     }
 }
 
 fn summary_row(visit: &Visit, path: &str, params: &Params, summary: &MeasureSummary) -> Markup {
-    let MeasureSummary { measure, metrics, worse, better, other, mean } = summary;
+    let MeasureSummary { measure, metrics, worse, better, perhaps, unknown, mean } = summary;
+    let unchanged = metrics - worse - better - perhaps - unknown;
     let count = |number: usize, class: &'static str| {
         let class = if number == 0 { "quiet" } else { class };
         html! { td class="number" { span class=(class) { (grouped(number)) } } }
@@ -178,8 +208,8 @@ fn summary_row(visit: &Visit, path: &str, params: &Params, summary: &MeasureSumm
     html! {
         tr {
             th scope="row" { a href=(of_measure) { (visit.measure(measure)) } }
-            (count(*worse, "bad")) (count(*better, "good")) (count(*other, ""))
-            (count(metrics - worse - better - other, ""))
+            (count(*worse, "bad")) (count(*better, "good")) (count(*perhaps, ""))
+            (count(unchanged, "")) (count(*unknown, ""))
             td class="number" { (percent(*mean, tone)) }
         }
     }
@@ -208,7 +238,7 @@ fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> 
         @if !comparison.rows.is_empty() {
             (row_filter(visit, path, params, comparison))
             p class="quiet" {
-                @if rows.is_empty() && relevant == 0 { "No metric changed by more than its noise. " }
+                @if rows.is_empty() && relevant == 0 { "No metric is known to have changed. " }
                 @else { (plural(rows.len(), "metric")) " shown of " (grouped(comparison.rows.len())) ". " }
                 @if shows_all { a href=(params.with("show", "").at(path)) { "Only what changed" } }
                 @else { a href=(params.with("show", "all").at(path)) { "Show all" } }

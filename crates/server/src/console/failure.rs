@@ -8,8 +8,12 @@ use axum::{
 };
 use maud::html;
 
-use super::layout::Page;
-use crate::ApiError;
+use super::{
+    layout::Page,
+    links::encoded,
+    parts::{name, shortened},
+};
+use crate::{ApiError, registry::Project};
 
 /// What begins so is for programs.
 const MACHINES: [&str; 4] = ["/v0/", "/v1/", "/healthz", "/metrics"];
@@ -36,7 +40,15 @@ pub(crate) async fn as_pages(request: Request, next: Next) -> Response {
         article class="failure" {
             h1 { (title) }
             p { (sentence(&message)) }
-            p class="actions" { a class="button" href="/" { "To the projects" } }
+            p class="actions" {
+                @if let Some(project) = response.extensions().get::<Project>() {
+                    a class="button" href={ "/perf/" (encoded(project.slug.as_str())) } {
+                        "To " (name(&shortened(&project.name)))
+                    }
+                    " "
+                }
+                a class="button" href="/" { "To the projects" }
+            }
         }
     };
     let mut page = Page::of_failure(title, &content).status(status).into_response();

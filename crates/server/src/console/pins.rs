@@ -260,7 +260,7 @@ fn rows(
     names: &Names,
 ) -> Result<Vec<i64>, ApiError> {
     let choice = Choice::of(databases, project, params, names)?;
-    if choice.is_void {
+    if choice.missing.is_some() {
         return Err(ApiError::bad_request("no series fits that, so there is nothing to pin"));
     }
     if choice.benchmarks.len() > BENCHMARKS_MAX {

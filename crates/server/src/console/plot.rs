@@ -49,13 +49,14 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
         (pins::links(&visit, &pinned))
         (filter(&visit, &params, &choice))
         @if chart.panels.is_empty() {
-            p { "No series fits that. " a href=(visit.at("plot")) { "Plot the main branch" } }
+            p { (choice.nothing()) " " a href=(visit.at("plot")) { "Plot the main branch" } }
         } @else {
             (figures(&chart)?)
             (reports(&visit, &chart))
             details class="share" {
                 summary { "Show it elsewhere" }
-                p { "A page for an " code { "iframe" } ": " a href=(embed) { (embed) } }
+                p { a href=(embed) { "The charts alone" } ", for a page of yours:" }
+                pre { code { (frame(&visit, &embed)) } }
             }
             (pins::form(&visit, &params))
         }
@@ -65,7 +66,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
 
 /// The charts alone, for other sites.
 pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiError> {
-    let (_, chart) = match read(&visit, &params).await? {
+    let (choice, chart) = match read(&visit, &params).await? {
         Ok(found) => found,
         Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("embed"))).into_response()),
     };
@@ -73,9 +74,17 @@ pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiE
         format!("{}{}", visit.app.settings.public_url, params.only(&OWN).at(&visit.at("plot")));
     let content = html! {
         h1 { a href=(address) target="_blank" rel="noopener" { bdi { (visit.project.name) } } }
-        (figures(&chart)?)
+        @if chart.panels.is_empty() { p { (choice.nothing()) } } @else { (figures(&chart)?) }
     };
     Ok(Page::embedded(&visit.project.name, script(&chart), &content).into_response())
+}
+
+/// HTML to copy.
+fn frame(visit: &Visit, embed: &str) -> String {
+    let address = format!("{}{embed}", visit.app.settings.public_url);
+    let iframe =
+        html! { iframe src=(address) width="100%" height="420" title=(visit.project.name) {} };
+    iframe.into_string()
 }
 
 /// Without a chart there is nothing to zoom into.
@@ -132,7 +141,7 @@ impl Range {
         project: &Project,
         choice: &Choice,
     ) -> Result<Plot, ApiError> {
-        if choice.is_void {
+        if choice.missing.is_some() {
             return Ok(Plot::default());
         }
         let query = PlotQuery {

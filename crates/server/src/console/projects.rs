@@ -69,8 +69,12 @@ fn empty(app: &App, caller: &Caller) -> Markup {
             p { "There is no project that everybody may see. " a href="/auth/login" { "Sign in" }
                 " to see the others." }
         } @else {
-            p { "There is no project yet. The first results make one:" }
-            pre { code { "bencher run --host " (url) " --project NAME --key KEY 'cargo bench'" } }
+            p { "There is no project yet. The first results make one, by a "
+                a href="/console/account" { "key of yours" } ":" }
+            pre { code {
+                "wingbeat run --host " (url) " --project NAME --key KEY cargo bench\n"
+                "bencher run --host " (url) " --project NAME --key KEY 'cargo bench'"
+            } }
         }
     }
 }

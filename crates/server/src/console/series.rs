@@ -2,13 +2,14 @@
 
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
+use uuid::Uuid;
 use wingbeat_text::{grouped, plural};
 
 use super::{
     assets::Asset,
     data::{
         choice::{Choice, readable},
-        series::{self, SeriesRow},
+        series::{self, Alerts, SeriesRow},
     },
     layout::{Page, Tab},
     links::{Params, encoded},
@@ -32,9 +33,10 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
         }
         let choice = Choice::of(databases, project, &asked, &names)?;
         let rows = series::rows(databases, project, &choice)?;
-        Ok(Ok((choice, rows, pins::first(databases, project)?)))
+        let alerts = Alerts::read(databases, project)?;
+        Ok(Ok((choice, rows, alerts, pins::first(databases, project)?)))
     });
-    let (choice, mut rows, pinned) = match read.await? {
+    let (choice, mut rows, alerts, pinned) = match read.await? {
         Ok(found) => found,
         Err(readable) => return Ok(Redirect::to(&readable.at(&visit.at("plot"))).into_response()),
     };
@@ -47,8 +49,8 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
         h1 { "Series" }
         (pins::links(&visit, &pinned))
         (filter(&visit, &params, &choice))
-        @if rows.is_empty() { (empty(&visit, &params, total)) }
-        @else { (table(&visit, &params, &rows, (sorted.0.as_str(), sorted.1))) }
+        @if rows.is_empty() { (empty(&visit, &params, &choice, total)) }
+        @else { (table(&visit, &params, (&rows, &alerts), (sorted.0.as_str(), sorted.1))) }
     };
     Ok(Page::of(&visit, Tab::Series, "Series", &[Asset::Table], &content).into_response())
 }
@@ -100,12 +102,12 @@ fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
     }
 }
 
-fn empty(visit: &Visit, params: &Params, total: usize) -> Markup {
+fn empty(visit: &Visit, params: &Params, choice: &Choice, total: usize) -> Markup {
     html! {
         @if params.get("changed").is_some() && total > 0 {
             p { "None of the " (plural(total, "series")) " changed its level in the last 30 days." }
         } @else if params.iter().next().is_some() {
-            p { "No series fits that. " a href=(visit.base) { "Show all" } }
+            p { (choice.nothing()) " " a href=(visit.base) { "Show all" } }
         } @else {
             p { "There are no results yet. They come with " code { "bencher run" } " or "
                 code { "wingbeat run --host" } "." }
@@ -113,7 +115,12 @@ fn empty(visit: &Visit, params: &Params, total: usize) -> Markup {
     }
 }
 
-fn table(visit: &Visit, params: &Params, rows: &[SeriesRow], sorted: (&str, bool)) -> Markup {
+fn table(
+    visit: &Visit,
+    params: &Params,
+    (rows, alerts): (&[SeriesRow], &Alerts),
+    sorted: (&str, bool),
+) -> Markup {
     let has_testbeds = rows.iter().any(|row| row.testbed != rows[0].testbed);
     let part = Part::of(params, rows.len(), ROWS);
     let head = |text, key, is_number| sortable(text, key, (params, &visit.base), sorted, is_number);
@@ -132,14 +139,14 @@ fn table(visit: &Visit, params: &Params, rows: &[SeriesRow], sorted: (&str, bool
                     th { "Trend" }
                     (head("Last change of level", "step", true))
                 } }
-                tbody { @for row in part.take(rows) { (line(visit, row, has_testbeds)) } }
+                tbody { @for row in part.take(rows) { (line(visit, row, alerts.of(row), has_testbeds)) } }
             }
         }
         (part.links(params, &visit.base))
     }
 }
 
-fn line(visit: &Visit, row: &SeriesRow, has_testbeds: bool) -> Markup {
+fn line(visit: &Visit, row: &SeriesRow, alert: Option<Uuid>, has_testbeds: bool) -> Markup {
     let SeriesRow { benchmark, measure, newest, .. } = row;
     let plot = Params::default()
         .and("branch", row.branch.as_str())
@@ -154,7 +161,12 @@ fn line(visit: &Visit, row: &SeriesRow, has_testbeds: bool) -> Markup {
     let forge = visit.project.url.as_deref();
     html! {
         tr {
-            th scope="row" { a href=(plot) { (visit.benchmark(benchmark)) } }
+            th scope="row" {
+                a href=(plot) { (visit.benchmark(benchmark)) }
+                @if let Some(alert) = alert {
+                    " " a class="tag bad" href={ (visit.at("alerts/")) (alert) } { "alert" }
+                }
+            }
             td { (visit.measure(measure)) }
             @if has_testbeds { td { (visit.testbed(&row.testbed)) } }
             td class="number" data-value=(newest.value) {

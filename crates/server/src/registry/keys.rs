@@ -1,7 +1,7 @@
 //! Keys of users and of projects. Only the SHA-256 of a key is kept.
 
 use rusqlite::{OptionalExtension as _, Row, params};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{
@@ -29,6 +29,16 @@ pub struct Key {
     pub expires: OffsetDateTime,
     pub revoked: Option<OffsetDateTime>,
 }
+
+impl Key {
+    /// When it ends; `None` where nobody asked for an end.
+    pub fn end(&self) -> Option<OffsetDateTime> {
+        (self.expires - self.created < NO_END / 2).then_some(self.expires)
+    }
+}
+
+/// How long keys live that have no end: as long as `bencher` lets them.
+pub const NO_END: Duration = Duration::seconds(u32::MAX as i64);
 
 /// A key that is to be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +210,6 @@ fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
 
 #[cfg(test)]
 mod tests {
-    use time::Duration;
 
     use super::*;
     use crate::registry::{NewUser, Role};

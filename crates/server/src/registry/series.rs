@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params, types::Type};
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{BenchmarkName, BranchName, Measure, TestbedName},
+    model::{BenchmarkName, BranchName, Measure, Slug, TestbedName},
     store::Stretch,
 };
 
@@ -87,6 +87,17 @@ impl Registry {
             Ok(found)
         };
         list().map_err(self.error("listing series"))
+    }
+
+    /// Measures of which the project has series.
+    pub fn series_measures(&self, project: i64) -> Result<Vec<Slug>, RegistryError> {
+        let list = || {
+            let sql = "SELECT DISTINCT slug FROM series WHERE project = ?1";
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let rows = statement.query_map([project], |row| parsed(row, "slug"))?;
+            rows.collect::<rusqlite::Result<_>>()
+        };
+        list().map_err(self.error("listing measures"))
     }
 
     /// Puts rows in the place of those that a branch and a testbed had. Without any, nothing is left of them.

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_server::{
     access::{KeyKind, KeyText},
-    registry::{Key, KeyOwner, NewKey, NewProject, Registry, Visibility, key_name_fault},
+    registry::{Key, KeyOwner, NO_END, NewKey, NewProject, Registry, Visibility, key_name_fault},
 };
 use wingbeat_text::{Column, Paint, Table};
 use wingbeat_track::model::ProjectName;
@@ -50,7 +50,7 @@ struct CreateArgs {
     #[arg(long)]
     name: String,
     /// Time until the key expires, as 90d; never otherwise
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_ttl)]
     ttl: Option<std::time::Duration>,
     /// Make the project, internal, if there is none
     #[arg(long, requires = "project")]
@@ -78,6 +78,11 @@ struct RevokeArgs {
     key: Uuid,
     #[command(flatten)]
     place: PlaceArgs,
+}
+
+fn parse_ttl(text: &str) -> Result<std::time::Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write it as 90d, 12h or 1year"))
 }
 
 pub(super) fn run(args: &KeyArgs, quiet: bool) -> anyhow::Result<()> {
@@ -111,10 +116,9 @@ fn create(args: &CreateArgs, quiet: bool) -> anyhow::Result<()> {
         KeyOwner::Project(_) => KeyKind::Project,
     };
     let text = KeyText::random(kind)?;
-    // As long as `bencher` lets keys live that have no end.
     let lifetime = match args.ttl {
         Some(ttl) => time::Duration::try_from(ttl)?,
-        None => time::Duration::seconds(u32::MAX.into()),
+        None => NO_END,
     };
     let expires = now.checked_add(lifetime).filter(|it| it.year() < 2200);
     let expires = expires.ok_or_else(|| anyhow::anyhow!("--ttl is too long: leave it out"))?;
@@ -123,12 +127,20 @@ fn create(args: &CreateArgs, quiet: bool) -> anyhow::Result<()> {
     let key = registry.create_key(&new, now)?;
     registry.note("command line", &format!("made the key {}", key.uuid), now)?;
     if !quiet {
-        message!("key {} until {}; it is not shown again:", key.uuid, key.expires.date());
+        let end = match key.end() {
+            Some(end) => format!("until {}", end.date()),
+            None => "that never expires".to_owned(),
+        };
+        message!("key {} {end}; it is not shown again:", key.uuid);
     }
     match args.token {
         true => print(&format!("{}\n", text.token())),
         false => print(&format!("{}\n", text.as_str())),
     }
+}
+
+fn end(key: &Key) -> String {
+    key.end().map_or_else(|| "never".to_owned(), |end| end.date().to_string())
 }
 
 fn list(args: &ListArgs) -> anyhow::Result<()> {
@@ -138,7 +150,7 @@ fn list(args: &ListArgs) -> anyhow::Result<()> {
     let columns = vec![
         Column::words("key", cells(&|key| key.uuid.to_string())),
         Column::words("made", cells(&|key| key.created.date().to_string())),
-        Column::words("expires", cells(&|key| key.expires.date().to_string())),
+        Column::words("expires", cells(&end)),
         Column::words(
             "revoked",
             cells(&|key| key.revoked.map(|at| at.date().to_string()).unwrap_or_default()),

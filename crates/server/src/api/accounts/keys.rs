@@ -17,7 +17,7 @@ use super::{
 use crate::{
     ApiError, App,
     access::{Caller, KeyKind, KeyText, Means},
-    registry::{Key, KeyOwner, NewKey, Project, Registry, User, key_name_fault},
+    registry::{Key, KeyOwner, NO_END, NewKey, Project, Registry, User, key_name_fault},
     storage::StorageError,
 };
 
@@ -197,7 +197,7 @@ async fn create(
     };
     let text = KeyText::random(kind)?;
     let now = OffsetDateTime::now_utc();
-    let expires = now + Duration::seconds(new.ttl.unwrap_or(u32::MAX).into());
+    let expires = now + new.ttl.map_or(NO_END, |ttl| Duration::seconds(ttl.into()));
     let new = NewKey { owner, name: new.name, hash: text.digest(), creator, expires };
     let key = app.storage.write(move |databases| {
         databases.registry.create_key(&new, now).map_err(StorageError::from)

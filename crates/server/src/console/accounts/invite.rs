@@ -65,8 +65,7 @@ pub(super) async fn accept(
         None => Err(used_up()),
         Some(Err(refusal)) => Ok(refuse(&refusal.to_string())),
         Some(Ok(user)) => {
-            begin_session(&app, user.id, app.access.cookies.session(&headers), "/console/account")
-                .await
+            begin_session(&app, user.id, app.access.cookies.session(&headers), "/").await
         }
     }
 }

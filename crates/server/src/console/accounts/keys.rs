@@ -157,7 +157,12 @@ fn row(key: &Key, place: &str, now: OffsetDateTime) -> Markup {
         tr {
             td { (key.name) }
             td { (key.created.date()) }
-            td { (key.expires.date()) @if is_over { ", so it works no more" } }
+            td {
+                @match key.end() {
+                    Some(end) => { (end.date()) @if is_over { ", so it works no more" } }
+                    None => "never",
+                }
+            }
             td {
                 @match key.revoked {
                     Some(at) => { "revoked " (at.date()) }

@@ -8,7 +8,7 @@ use wingbeat_track::{
 
 use crate::{
     ApiError,
-    console::links::Params,
+    console::{links::Params, parts::shortened},
     names::Names,
     registry::{Kind, Project},
     storage::{Databases, StorageError},
@@ -37,8 +37,8 @@ pub(crate) struct Choice {
     /// Globs as they were written.
     pub(crate) globs: Vec<String>,
     pub(crate) benchmarks: Vec<BenchmarkName>,
-    /// Whether something was asked for that is not there, so that nothing is to be shown.
-    pub(crate) is_void: bool,
+    /// What was asked for that is not there, so that nothing is to be shown.
+    pub(crate) missing: Option<(Kind, String)>,
 }
 
 impl Choice {
@@ -64,17 +64,37 @@ impl Choice {
                 Kind::Benchmark,
             ),
             globs,
-            is_void: false,
+            missing: None,
             known,
         };
-        choice.is_void = (!branches.is_empty() && choice.branches.is_empty())
-            || (!testbeds.is_empty() && choice.testbeds.is_empty())
-            || (!measures.is_empty() && choice.measures.is_empty())
-            || (!choice.globs.is_empty() && choice.benchmarks.is_empty());
+        let found = [
+            (Kind::Branch, &branches, choice.branches.is_empty()),
+            (Kind::Testbed, &testbeds, choice.testbeds.is_empty()),
+            (Kind::Measure, &measures, choice.measures.is_empty()),
+            (Kind::Benchmark, &choice.globs, choice.benchmarks.is_empty()),
+        ];
+        choice.missing = found.into_iter().find_map(|(kind, asked, is_absent)| {
+            let asked = asked.first().filter(|_| is_absent)?;
+            Some((kind, asked.clone()))
+        });
+        // Other projects have other measures.
+        let measures = databases.registry.series_measures(project.id)?;
+        choice.known.measures.retain(|slug| measures.is_empty() || measures.contains(slug));
         if branches.is_empty() {
             choice.branches = main_branch(databases, project, &choice.known)?.into_iter().collect();
         }
         Ok(choice)
+    }
+
+    /// Why there is nothing to show.
+    pub(crate) fn nothing(&self) -> String {
+        match &self.missing {
+            Some((kind, asked)) => {
+                let asked = shortened(asked);
+                format!("This project has no {} “\u{2068}{asked}\u{2069}”.", kind.word())
+            }
+            None => "No series fits that.".to_owned(),
+        }
     }
 }
 

@@ -32,6 +32,10 @@ pub(crate) struct Comparison {
     pub(crate) measures: Vec<MeasureSummary>,
     /// What differs in the environment, in words.
     pub(crate) environment: Vec<String>,
+    /// Reports that the second one is judged by, the first among them.
+    pub(crate) judged_by: usize,
+    /// Whether the second is the older one, so that the first was judged and the verdicts turned.
+    pub(crate) is_mirrored: bool,
 }
 
 /// A metric that both have.
@@ -52,8 +56,10 @@ pub(crate) struct MeasureSummary {
     pub(crate) metrics: usize,
     pub(crate) worse: usize,
     pub(crate) better: usize,
-    /// Changed in neither direction, or perhaps.
-    pub(crate) other: usize,
+    /// Changed perhaps, in no direction that is better or worse, or as most others did.
+    pub(crate) perhaps: usize,
+    /// With too few reports to tell.
+    pub(crate) unknown: usize,
     /// Geometric mean of the ratios, less one; `None` if a value is not above 0.
     pub(crate) mean: Option<f64>,
 }
@@ -63,6 +69,29 @@ impl CompareRow {
     pub(crate) fn is_relevant(&self) -> bool {
         self.verdict.outcome.stands_out()
     }
+
+    fn mirrored(self) -> Self {
+        let (before, after) = (self.after, self.before);
+        let outcome = match self.verdict.outcome {
+            Outcome::Worse => Outcome::Better,
+            Outcome::Better => Outcome::Worse,
+            Outcome::MaybeWorse => Outcome::MaybeBetter,
+            Outcome::MaybeBetter => Outcome::MaybeWorse,
+            other => other,
+        };
+        Self {
+            before,
+            after,
+            change: change(before, after),
+            verdict: Verdict { outcome, ..self.verdict },
+            ..self
+        }
+    }
+}
+
+/// As a share of the value before; `None` if that was 0.
+fn change(before: f64, after: f64) -> Option<f64> {
+    Some((after - before) / before.abs()).filter(|change| change.is_finite())
 }
 
 /// Compares two reports, by what [`past_up_to`] the first was found.
@@ -77,14 +106,13 @@ pub(crate) fn compare(past: &Past, before: Report, after: Report) -> Comparison 
         }
         match first.get(&(&benchmark.name, &measure.slug)) {
             Some((other, value)) if other.units == measure.units => {
-                let change = (metric.value - value) / value.abs();
                 agree(&mut verdict, *value, metric.value);
                 rows.push(CompareRow {
                     benchmark: benchmark.name.clone(),
                     measure: measure.clone(),
                     before: *value,
                     after: metric.value,
-                    change: change.is_finite().then_some(change),
+                    change: change(*value, metric.value),
                     verdict,
                 });
             }
@@ -99,15 +127,49 @@ pub(crate) fn compare(past: &Past, before: Report, after: Report) -> Comparison 
     let environment = after.environment.changes_since(&before.environment);
     let measures = measures(&rows);
     drop((first, second));
-    Comparison { before, after, rows, only_before, only_after, measures, environment }
+    let judged_by = past.reports.len();
+    Comparison {
+        before,
+        after,
+        rows,
+        only_before,
+        only_after,
+        measures,
+        environment,
+        judged_by,
+        is_mirrored: false,
+    }
+}
+
+impl Comparison {
+    /// The same with both sides exchanged: what is worse one way is better the other way.
+    pub(crate) fn mirrored(self) -> Self {
+        let rows: Vec<CompareRow> = self.rows.into_iter().map(CompareRow::mirrored).collect();
+        Self {
+            environment: self.before.environment.changes_since(&self.after.environment),
+            measures: measures(&rows),
+            rows,
+            before: self.after,
+            after: self.before,
+            only_before: self.only_after,
+            only_after: self.only_before,
+            judged_by: self.judged_by,
+            is_mirrored: true,
+        }
+    }
 }
 
 /// The verdict is about the history that ends with the first report. Where that one lies beyond the same
 /// limit, the level changed before it, and what counts is how far the second lies from it: one value
 /// compared with another varies by √2 times what the limit allows from the mean of many.
 fn agree(verdict: &mut Verdict, before: f64, after: f64) {
-    let Some(limit) = verdict.limit else { return };
+    if !verdict.outcome.stands_out() {
+        return;
+    }
     let boundary = verdict.boundary.unwrap_or_default();
+    let is_above = boundary.baseline.is_none_or(|baseline| after >= baseline);
+    // What is perhaps a change has crossed no limit yet.
+    let limit = verdict.limit.unwrap_or(if is_above { Limit::Upper } else { Limit::Lower });
     let (bound, sign) = match limit {
         Limit::Upper => (boundary.upper_limit, 1.0),
         Limit::Lower => (boundary.lower_limit, -1.0),
@@ -175,9 +237,15 @@ fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {
     for row in rows {
         let known = all.iter().position(|(it, _)| it.measure.slug == row.measure.slug);
         let place = known.unwrap_or_else(|| {
-            let (metrics, worse, better, other) = (0, 0, 0, 0);
-            let measure = row.measure.clone();
-            let empty = MeasureSummary { measure, metrics, worse, better, other, mean: None };
+            let empty = MeasureSummary {
+                measure: row.measure.clone(),
+                metrics: 0,
+                worse: 0,
+                better: 0,
+                perhaps: 0,
+                unknown: 0,
+                mean: None,
+            };
             all.push((empty, 0.0));
             all.len() - 1
         });
@@ -186,7 +254,8 @@ fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {
         match row.verdict.outcome {
             Outcome::Worse => summary.worse += 1,
             Outcome::Better => summary.better += 1,
-            outcome if outcome.stands_out() => summary.other += 1,
+            Outcome::TooLittleHistory | Outcome::TooNoisy => summary.unknown += 1,
+            outcome if outcome.stands_out() => summary.perhaps += 1,
             _ => {}
         }
         // Not a number, where one is not above 0, and so is the sum.
@@ -215,6 +284,21 @@ mod tests {
         verdict.outcome = Outcome::Worse;
         agree(&mut verdict, before, after);
         assert_eq!(verdict.outcome, expected, "{before} → {after}");
+    }
+
+    #[test]
+    fn what_is_perhaps_a_change_may_be_older_too() {
+        let benchmark = BenchmarkName::new("parse").expect("a name");
+        let measure = Slug::new("latency").expect("a slug");
+        let check = |before: f64, after: f64, expected: Outcome| {
+            let mut verdict = Verdict::new(0, benchmark.clone(), measure.clone());
+            verdict.boundary = Some(Boundary::around(100.0, 95.0, 105.0));
+            verdict.outcome = Outcome::MaybeWorse;
+            agree(&mut verdict, before, after);
+            assert_eq!(verdict.outcome, expected, "{before} → {after}");
+        };
+        check(100.0, 120.0, Outcome::MaybeWorse);
+        check(120.0, 120.4, Outcome::NoChange);
     }
 
     #[test]

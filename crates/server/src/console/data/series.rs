@@ -1,8 +1,12 @@
 //! Series in one line each, of a choice.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use wingbeat_track::store::PlotQuery;
+use uuid::Uuid;
+use wingbeat_track::{
+    model::{AlertStatus, BenchmarkName, BranchName, Slug, TestbedName},
+    store::{AlertFilter, PlotQuery, ReportFilter},
+};
 
 use super::choice::Choice;
 pub(crate) use crate::series::SeriesRow;
@@ -22,7 +26,7 @@ pub(crate) fn rows(
     project: &Project,
     choice: &Choice,
 ) -> Result<Vec<SeriesRow>, ApiError> {
-    if choice.is_void {
+    if choice.missing.is_some() {
         return Ok(Vec::new());
     }
     if let Some(mut rows) = kept(databases, project, &choice.branches)? {
@@ -45,4 +49,31 @@ pub(crate) fn rows(
     };
     let plot = databases.results.plot(&query)?;
     Ok(plot.series.iter().filter_map(|series| row(&plot, series)).collect())
+}
+
+/// The newest active alert of each series that has one.
+#[derive(Debug, Default)]
+pub(crate) struct Alerts(HashMap<(BranchName, TestbedName, BenchmarkName, Slug), Uuid>);
+
+/// Alerts that are read at most.
+const ALERTS_MAX: usize = 1000;
+
+impl Alerts {
+    pub(crate) fn read(databases: &Databases, project: &Project) -> Result<Self, ApiError> {
+        let reports =
+            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
+        // The newest come first, and the last one that is put in stays.
+        let alerts = databases.results.alerts(&active, ALERTS_MAX)?.into_iter().rev();
+        let by_series = alerts.map(|it| {
+            ((it.branch, it.testbed, it.alert.benchmark, it.measure.slug), it.alert.uuid)
+        });
+        Ok(Self(by_series.collect()))
+    }
+
+    pub(crate) fn of(&self, row: &SeriesRow) -> Option<Uuid> {
+        let SeriesRow { branch, testbed, benchmark, measure, .. } = row;
+        let key = (branch.clone(), testbed.clone(), benchmark.clone(), measure.slug.clone());
+        self.0.get(&key).copied()
+    }
 }
