@@ -5,16 +5,17 @@ use std::{sync::Arc, thread};
 use axum::{
     Extension, Json,
     extract::{Path, State},
-    http::header,
+    http::{StatusCode, header},
     response::IntoResponse,
 };
 use serde::Deserialize;
-use tokio::task::JoinSet;
+use time::Duration;
+use tokio::task::JoinError;
 use utoipa::IntoParams;
 use uuid::Uuid;
 use wingbeat_track::{
     plot::{self, Chart},
-    store::Plot,
+    store::{Plot, PlotQuery},
 };
 
 use super::{
@@ -34,8 +35,8 @@ use crate::{
 /// Connections that read one answer at most.
 const READERS_MAX: usize = 4;
 
-/// Benchmarks for which another connection pays.
-const BENCHMARKS_MIN: usize = 16;
+/// Reports for which another connection pays.
+const REPORTS_MIN: usize = 32;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -116,34 +117,39 @@ pub(super) async fn perf(
     Ok(stream::json(move |to| answer.write(to)))
 }
 
-/// The series of many benchmarks, read by several connections at a time.
+/// The series of many reports, read by several connections at a time.
 async fn plot_in_parts(
     app: &App,
     project: &Arc<Project>,
     wanted: &Wanted,
 ) -> Result<Plot, ApiError> {
-    let read = |wanted: Wanted| {
-        let (app, project) = (app.clone(), Arc::clone(project));
-        async move {
-            app.storage.read(move |databases| View::of(databases, &project).plot(&wanted)).await
-        }
-    };
+    let (of, asked) = (Arc::clone(project), wanted.clone());
+    let find = app.storage.read(move |databases| {
+        let Some(query) = View::of(databases, &of).plot_query(&asked)? else { return Ok(None) };
+        let times = databases.results.plot_times(&query)?;
+        Ok::<_, ApiError>(Some((query, times)))
+    });
+    let Some((query, times)) = find.await? else { return Ok(Plot::default()) };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(READERS_MAX);
-    let part = wanted.benchmarks.len().div_ceil(threads).max(BENCHMARKS_MIN);
-    let mut reading = JoinSet::new();
-    for benchmarks in wanted.benchmarks.chunks(part) {
-        reading.spawn(read(Wanted { benchmarks: benchmarks.to_vec(), ..wanted.clone() }));
+    let part = times.len().div_ceil(threads).max(REPORTS_MIN);
+    // A part begins with the first report of some time, and ends before the next one begins.
+    let mut begins: Vec<_> = times.chunks(part).skip(1).filter_map(|it| it.first()).collect();
+    begins.dedup();
+    let mut reading = Vec::new();
+    let mut since = query.since;
+    for until in begins.into_iter().map(Some).chain([None]) {
+        let end = until.map(|until| *until - Duration::NANOSECOND);
+        let query = PlotQuery { since, until: end.or(query.until), ..query.clone() };
+        let read = move |databases: &Databases| Ok::<_, ApiError>(databases.results.plot(&query)?);
+        let app = app.clone();
+        reading.push(tokio::spawn(async move { app.storage.read(read).await }));
+        since = until.copied();
     }
     let mut whole = Plot::default();
-    for (done, part) in reading.join_all().await.into_iter().enumerate() {
-        let mut part = part?;
-        if done == 0 {
-            whole.reports = part.reports;
-        } else if whole.reports != part.reports {
-            // Somebody stored or withdrew a report in between.
-            return read(wanted.clone()).await;
-        }
-        whole.series.append(&mut part.series);
+    for part in reading {
+        let failed =
+            |error: JoinError| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+        whole.append(part.await.map_err(failed)??);
     }
     Ok(whole)
 }
@@ -156,8 +162,10 @@ pub(super) async fn image(
     Asked(image): Asked<ImageQuery>,
 ) -> Result<impl IntoResponse, ApiError> {
     let read = move |databases: &Databases| {
-        let view = View::of(databases, &project);
-        let mut plot = view.plot(&query.wanted(databases, &project)?)?;
+        let wanted = query.wanted(databases, &project)?;
+        let asked = View::of(databases, &project).plot_query(&wanted)?;
+        let plot = asked.map(|asked| databases.results.plot(&asked)).transpose()?;
+        let mut plot = plot.unwrap_or_default();
         Names::read(databases, &project)?.put_into(&mut plot);
         let title = image.title.unwrap_or_else(|| project.name.clone());
         Ok::<_, ApiError>((plot, title))

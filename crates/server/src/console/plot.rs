@@ -150,18 +150,11 @@ impl Range {
             benchmarks: choice.benchmarks.clone(),
             measures: choice.measures.clone(),
             since: self.from,
+            until: self.to,
             reports_max: REPORTS_MAX,
             ..PlotQuery::of(project.stored.clone())
         };
-        let mut plot = databases.results.plot(&query)?;
-        if let Some(to) = self.to {
-            let kept = plot.reports.partition_point(|report| report.start_time <= to);
-            plot.reports.truncate(kept);
-            for series in &mut plot.series {
-                series.points.retain(|point| point.report < kept);
-            }
-        }
-        Ok(plot)
+        Ok(databases.results.plot(&query)?)
     }
 }
 

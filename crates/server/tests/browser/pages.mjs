@@ -187,7 +187,7 @@ async function sign() {
   await page.locator("[name=email]").fill("ada@example.org");
   for (const field of ["new", "again"]) await page.locator(`[name=${field}]`).fill("correct horse battery staple");
   await page.getByRole("button").first().click();
-  await page.waitForURL("**/console/account");
+  await page.waitForURL(`${base}/`);
   signedIn = await page.context().storageState();
   await close();
 }

@@ -4,12 +4,13 @@ use std::collections::hash_map::Entry;
 
 use super::prelude::*;
 use rusqlite::CachedStatement;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Serialize, Serializer};
 
 use super::{
     census::check_indexes,
     checksum::{BENCHMARK, Checksum, METRIC, Table, VERDICT},
+    from_row::time,
     lookup::Names,
     past::{MetricRow, SUMS, StoredReport, marks, metric_key, past_report},
     rows::{Conditions, is_one_of, newest},
@@ -24,6 +25,7 @@ pub struct PlotQuery {
     pub benchmarks: Vec<BenchmarkName>,
     pub measures: Vec<Slug>,
     pub since: Option<OffsetDateTime>,
+    pub until: Option<OffsetDateTime>,
     /// Newest reports that count at most, of all branches and testbeds together.
     pub reports_max: usize,
 }
@@ -91,6 +93,7 @@ impl PlotQuery {
             benchmarks: Vec::new(),
             measures: Vec::new(),
             since: None,
+            until: None,
             reports_max: usize::MAX,
         }
     }
@@ -101,6 +104,26 @@ impl Store {
     pub fn plot(&self, query: &PlotQuery) -> Result<Plot, StoreError> {
         plot(&self.connection, query).map_err(self.error("reading series"))
     }
+
+    /// When the reports of a query began, oldest first: several connections may read a part each.
+    pub fn plot_times(&self, query: &PlotQuery) -> Result<Vec<OffsetDateTime>, StoreError> {
+        plot_times(&self.connection, query).map_err(self.error("reading times of reports"))
+    }
+}
+
+impl Plot {
+    /// Appends a plot of the same series, all of whose reports are later.
+    pub fn append(&mut self, later: Self) {
+        let first = self.reports.len();
+        self.reports.extend(later.reports);
+        for mut series in later.series {
+            series.points.iter_mut().for_each(|point| point.report += first);
+            match self.series.binary_search_by(|known| key(known).cmp(&key(&series))) {
+                Ok(at) => self.series[at].points.append(&mut series.points),
+                Err(at) => self.series.insert(at, series),
+            }
+        }
+    }
 }
 
 /// A report with the rows that its series depend on.
@@ -109,32 +132,59 @@ struct Source {
     branch: i64,
     testbed: i64,
     testbed_name: TestbedName,
+    metrics: i64,
+}
+
+/// Rows of a report that are scanned in the time that looking for one takes.
+const SCANNED_MIN: i64 = 4;
+
+fn plot_times(db: &Connection, query: &PlotQuery) -> SqlResult<Vec<OffsetDateTime>> {
+    let view = db.unchecked_transaction()?;
+    let Some(conditions) = conditions(&view, query)? else { return Ok(Vec::new()) };
+    let mut times =
+        newest(&view, "r.id", conditions, query.reports_max, |row| time(row, "start_time_ns"))?;
+    times.reverse();
+    Ok(times)
+}
+
+/// `None`: the store does not know the project.
+fn conditions(db: &Connection, query: &PlotQuery) -> SqlResult<Option<Conditions>> {
+    let Some(project) = project_row(db, &query.project)? else { return Ok(None) };
+    let rows = |table, names: Vec<&str>| rows_of(db, table, project, &names);
+    let branches = rows("branch", query.branches.iter().map(BranchName::as_str).collect())?;
+    let testbeds = rows("testbed", query.testbeds.iter().map(TestbedName::as_str).collect())?;
+    let mut conditions = Conditions::default();
+    conditions.add("r.project =", Some(project));
+    conditions.among("r.branch", branches.as_deref());
+    conditions.among("r.testbed", testbeds.as_deref());
+    conditions.add("r.start_time_ns >=", query.since.map(limit_ns));
+    conditions.add("r.start_time_ns <=", query.until.map(limit_ns));
+    conditions.require("r.confirms IS NULL");
+    Ok(Some(conditions))
 }
 
 fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
     // One view of the store, also if somebody writes meanwhile.
     let view = db.unchecked_transaction()?;
     let Some(project) = project_row(&view, &query.project)? else { return Ok(Plot::default()) };
-    let rows = |table, names: Vec<&str>| rows_of(&view, table, project, &names);
-    let branches = rows("branch", query.branches.iter().map(BranchName::as_str).collect())?;
-    let testbeds = rows("testbed", query.testbeds.iter().map(TestbedName::as_str).collect())?;
-    let benchmarks =
-        rows("benchmark", query.benchmarks.iter().map(BenchmarkName::as_str).collect())?;
+    let Some(conditions) = conditions(&view, query)? else { return Ok(Plot::default()) };
+    let names: Vec<_> = query.benchmarks.iter().map(BenchmarkName::as_str).collect();
+    let benchmarks = rows_of(&view, "benchmark", project, &names)?;
     if benchmarks.is_some() {
         // A benchmark that the index has lost would be missing from the plot without a word.
         check_indexes(&view, BENCHMARK.name)?;
     }
     let measures = measure_rows(&view, &query.measures)?;
-    let mut conditions = Conditions::default();
-    conditions.add("r.project =", Some(project));
-    conditions.among("r.branch", branches.as_deref());
-    conditions.among("r.testbed", testbeds.as_deref());
-    conditions.add("r.start_time_ns >=", query.since.map(limit_ns));
-    conditions.require("r.confirms IS NULL");
-    let columns = format!("r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row, {SUMS}");
+    let columns =
+        format!("r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row, r.metrics, {SUMS}");
     let mut sources = newest(&view, &columns, conditions, query.reports_max, source)?;
     sources.reverse();
-    let mut metrics = Metrics::prepare(&view, benchmarks.as_deref(), measures.as_deref())?;
+    let stored = sources.iter().map(|source| source.metrics).sum();
+    let mut metrics = Metrics::prepare(
+        &view,
+        (benchmarks.as_deref(), measures.as_deref()),
+        (sources.len(), stored),
+    )?;
     let mut plot = Plot::default();
     let mut index = FxHashMap::default();
     let mut names = Names::prepare(&view)?;
@@ -175,6 +225,7 @@ fn source(row: &Row<'_>) -> SqlResult<Source> {
         branch: row.get("branch_row")?,
         testbed: row.get("testbed_row")?,
         testbed_name: row.get::<_, Text<_>>("testbed")?.0,
+        metrics: row.get("metrics")?,
     })
 }
 
@@ -186,24 +237,34 @@ struct Metrics<'c> {
     db: &'c Connection,
     metrics: CachedStatement<'c>,
     boundaries: CachedStatement<'c>,
+    /// Benchmarks of which rows count, where whole reports are read.
+    wanted: Option<FxHashSet<i64>>,
     is_all: bool,
 }
 
 impl<'c> Metrics<'c> {
-    /// `None` is all benchmarks, or all measures.
+    /// `None` is all benchmarks, or all measures. So many reports have so many metrics in all.
     fn prepare(
         db: &'c Connection,
-        benchmarks: Option<&[i64]>,
-        measures: Option<&[i64]>,
+        (benchmarks, measures): (Option<&[i64]>, Option<&[i64]>),
+        (reports, stored): (usize, i64),
     ) -> SqlResult<Self> {
+        let is_all = benchmarks.or(measures).is_none();
+        let searches = |rows: &[i64]| i64::try_from(rows.len() * reports).unwrap_or(i64::MAX);
+        let scans = |rows: &[i64]| searches(rows).saturating_mul(SCANNED_MIN) > stored;
+        let (scanned, searched) = match benchmarks {
+            Some(rows) if scans(rows) => (Some(rows), None),
+            rows => (None, rows),
+        };
+        let wanted = scanned.map(|rows| rows.iter().copied().collect());
         let mut among = String::new();
-        for (column, rows) in [("benchmark", benchmarks), ("measure", measures)] {
+        for (column, rows) in [("benchmark", searched), ("measure", measures)] {
             among.extend(rows.map(|rows| format!(" AND {}", is_one_of(column, rows))));
         }
         let of_report =
             |table: Table| prepare(db, &format!("{} WHERE report = ?1 {among}", table.select()));
         let (metrics, boundaries) = (of_report(METRIC)?, of_report(VERDICT)?);
-        Ok(Self { db, metrics, boundaries, is_all: among.is_empty() })
+        Ok(Self { db, metrics, boundaries, wanted, is_all })
     }
 
     /// Hands on each metric of a report, which is that many in the plot, by rows of benchmark and measure.
@@ -218,6 +279,9 @@ impl<'c> Metrics<'c> {
         let boundaries = self.boundaries(report.row)?;
         let mut rows = self.metrics.query([report.row])?;
         while let Some(row) = rows.next()? {
+            if is_left_out(self.wanted.as_ref(), row)? {
+                continue;
+            }
             METRIC.verify(row, 0)?;
             let key = metric_key(row, 1)?;
             let value = row.get(6)?;
@@ -246,6 +310,9 @@ impl<'c> Metrics<'c> {
         let mut boundaries = FxHashMap::default();
         let mut rows = self.boundaries.query([report])?;
         while let Some(row) = rows.next()? {
+            if is_left_out(self.wanted.as_ref(), row)? {
+                continue;
+            }
             VERDICT.verify(row, 0)?;
             if !row.get::<_, bool>(7)? {
                 continue;
@@ -260,6 +327,12 @@ impl<'c> Metrics<'c> {
         }
         Ok(boundaries)
     }
+}
+
+/// Whether a row, whose second column is a benchmark, is of another one than is wanted.
+fn is_left_out(wanted: Option<&FxHashSet<i64>>, row: &Row<'_>) -> SqlResult<bool> {
+    let Some(wanted) = wanted else { return Ok(false) };
+    Ok(!wanted.contains(&row.get(1)?))
 }
 
 /// The rows of names. `None`: there was no name, and everything is meant.

@@ -1,6 +1,7 @@
 //! Lists of reports, series to draw, versions and the state of branches.
 
 use crate::support::*;
+use time::Duration;
 use uuid::Uuid;
 
 #[test]
@@ -128,6 +129,26 @@ fn series_are_drawn_with_boundaries_and_alerts() {
     assert_eq!(first.alert, Some((Limit::Upper, AlertStatus::Active)));
     assert_eq!((second.upper_limit, second.outcome, second.alert), (None, None, None));
     assert_eq!(plot.reports[second.report].uuid, reports[1].uuid);
+}
+
+#[test]
+fn a_plot_in_parts_is_the_whole_plot() {
+    let mut temporary = temporary();
+    temporary.insert((1..=9).map(|number| rich(number, 2)));
+    let store = &temporary.store;
+    // Searched for in reports, and looked for in whole ones.
+    for names in [vec![], vec![benchmark("a")], vec![benchmark("a"), benchmark("benchmark 1")]] {
+        let query = PlotQuery { benchmarks: names, ..PlotQuery::of(project()) };
+        let times = store.plot_times(&query).expect("times");
+        assert!(times.is_sorted() && times.len() == 9, "{times:?}");
+        let (since, until) = (Some(times[4]), Some(times[4] - Duration::NANOSECOND));
+        let early = PlotQuery { until, ..query.clone() };
+        let late = PlotQuery { since, ..query.clone() };
+        let mut parts = store.plot(&early).expect("a plot");
+        parts.append(store.plot(&late).expect("a plot"));
+        assert_eq!(parts, store.plot(&query).expect("a plot"));
+        assert_eq!(parts.reports.len(), 9);
+    }
 }
 
 #[test]

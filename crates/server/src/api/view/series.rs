@@ -37,8 +37,11 @@ pub(super) struct Source {
 }
 
 impl View<'_> {
-    /// The plot that has all that is wanted.
-    pub(in crate::api) fn plot(&self, wanted: &Wanted) -> Result<Plot, ApiError> {
+    /// What is asked of the results; `None` if nothing is.
+    pub(in crate::api) fn plot_query(
+        &self,
+        wanted: &Wanted,
+    ) -> Result<Option<PlotQuery>, ApiError> {
         fn all<T>(
             things: &[Thing],
             of: impl Fn(&Thing) -> Result<T, ApiError>,
@@ -53,6 +56,7 @@ impl View<'_> {
             })?,
             measures: all(&wanted.measures, |thing| Slug::new(&thing.stored).map_err(damaged))?,
             since: wanted.since,
+            until: wanted.until,
             ..PlotQuery::of(self.project.stored.clone())
         };
         // An empty list would be everything.
@@ -60,7 +64,7 @@ impl View<'_> {
             || query.testbeds.is_empty()
             || query.benchmarks.is_empty()
             || query.measures.is_empty();
-        if is_empty { Ok(Plot::default()) } else { Ok(self.databases.results.plot(&query)?) }
+        Ok((!is_empty).then_some(query))
     }
 
     /// The series of the plot, in the order in which they were asked for.
@@ -73,7 +77,7 @@ impl View<'_> {
         for (at, one) in plot.series.iter().enumerate() {
             found.entry(names_of(one)).or_default().push(at);
         }
-        let sources = self.sources(wanted, &plot)?;
+        let sources = self.sources(&plot)?;
         let mut answer = PerfAnswer::new(self, wanted, plot, sources);
         for branch in &wanted.branches {
             let numbers = self
@@ -103,17 +107,12 @@ impl View<'_> {
         Ok(answer)
     }
 
-    /// The rows of the reports of a plot. One without a row came by another way, and has no metrics here, as one
-    /// that is too late.
-    fn sources(&self, wanted: &Wanted, plot: &Plot) -> Result<Vec<Option<Source>>, ApiError> {
+    /// The rows of the reports of a plot. One without a row came by another way, and has no metrics here.
+    fn sources(&self, plot: &Plot) -> Result<Vec<Option<Source>>, ApiError> {
         let ends = self.databases.results.end_times(&self.project.stored)?;
         let mut sources = Vec::with_capacity(plot.reports.len());
         for report in &plot.reports {
-            let is_late = wanted.until.is_some_and(|until| report.start_time > until);
-            let row = match is_late {
-                true => None,
-                false => self.databases.registry.report(report.uuid)?,
-            };
+            let row = self.databases.registry.report(report.uuid)?;
             let end_time = ends.get(&report.uuid).copied().unwrap_or(report.start_time);
             sources.push(row.map(|row| Source { metrics: MetricUuids::of(&row), row, end_time }));
         }
