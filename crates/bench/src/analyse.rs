@@ -116,6 +116,8 @@ pub struct RawCase {
     pub tail_calls: TailCalls,
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,
+    /// What each line executed in the first run, as gzip'd pprof.
+    pub profile: Option<Vec<u8>>,
     pub verifier: Verifier,
     pub size: Size,
     /// Why there is no clock around it.
@@ -224,6 +226,7 @@ fn analysed(
         tail_calls: case.tail_calls.clone(),
         verifier: case.verifier.clone(),
         size: case.size.clone(),
+        profile: case.profile.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ mod human;
 mod lcov;
 mod model;
 mod path;
+pub(crate) mod profile;
 #[cfg(test)]
 mod tests;
 
@@ -53,20 +54,24 @@ pub enum Form {
     FlameGraph,
     /// Coverage, as `genhtml` and editors read it.
     Lcov,
+    /// A profile of functions and lines, for pprof's tools.
+    Pprof,
 }
 
 /// No form of an annotation has this suffix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot determine the format of {0:?} from its suffix: .svg flame graph, .folded collapsed \
-     stacks, .lcov or .info coverage, .json everything, .txt text"
+     stacks, .pb.gz pprof, .lcov or .info coverage, .json everything, .txt text"
 )]
 pub struct UnknownSuffix(pub String);
 
 impl Form {
     /// The form that a file's suffix means. Fails when it means none.
     pub fn from_path(path: &Path) -> Result<Self, UnknownSuffix> {
+        let is_pprof = path.to_str().is_some_and(|path| path.ends_with(".pb.gz"));
         match path.extension().and_then(|suffix| suffix.to_str()) {
+            _ if is_pprof => Ok(Self::Pprof),
             Some("svg") => Ok(Self::FlameGraph),
             Some("folded") => Ok(Self::Folded),
             Some("lcov" | "info") => Ok(Self::Lcov),
@@ -85,6 +90,7 @@ impl fmt::Display for Form {
             Self::Folded => "collapsed stacks",
             Self::FlameGraph => "flame graph",
             Self::Lcov => "coverage",
+            Self::Pprof => "pprof",
         })
     }
 }
@@ -106,5 +112,6 @@ pub fn write(
         Form::Folded => writer.write_all(folded::text(found).as_bytes()),
         Form::FlameGraph => folded::flame_graph(found, writer),
         Form::Lcov => writer.write_all(lcov::text(found).as_bytes()),
+        Form::Pprof => writer.write_all(&profile::of_annotation(found)?),
     }
 }

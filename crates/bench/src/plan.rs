@@ -33,6 +33,8 @@ pub struct Plan {
     /// slow.
     pub allow_statistics: bool,
     pub seed: u64,
+    /// Whether the counts of each case are kept by line, as a [profile](crate::result::Case::profile).
+    pub profiles: bool,
 }
 
 /// Time that each case gets unless told otherwise, and the bounds for all of them.
@@ -55,6 +57,7 @@ impl Default for Plan {
             expect: None,
             allow_statistics: false,
             seed: 1,
+            profiles: false,
         }
     }
 }

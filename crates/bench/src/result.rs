@@ -144,6 +144,9 @@ pub struct Case {
     pub tail_calls: TailCalls,
     pub verifier: Verifier,
     pub size: Size,
+    /// What each line executed in the first run, as gzip'd pprof, if it was asked for and is known.
+    #[serde(skip)]
+    pub profile: Option<Vec<u8>>,
 }
 
 /// What a run came to.

@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     io::{self, BufRead as _, BufReader},
     os::unix::process::ExitStatusExt as _,
+    path::Path,
     process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -63,14 +64,16 @@ impl Benchmark {
         }
     }
 
-    /// Runs it to its end. Its stderr is the user's.
+    /// Runs it to its end, with this variable if there is one. Its stderr is the user's.
     pub(crate) fn run(
         &self,
+        variable: Option<(&str, &Path)>,
         interrupt: &Interrupt,
         echo: &mut Echo<'_>,
     ) -> Result<Printed, CommandError> {
         let begun = Instant::now();
         let mut command = self.command();
+        command.envs(variable);
         let program = command.get_program().to_string_lossy().into_owned();
         let interrupted = || CommandError::Interrupted { command: self.display() };
         let mut running = interrupt
@@ -136,7 +139,7 @@ mod tests {
     fn lines_are_shown_and_kept() {
         let mut shown = Vec::new();
         let printed = shell("printf 'a\\nb'")
-            .run(&Interrupt::default(), &mut |line| shown.push(line.to_vec()));
+            .run(None, &Interrupt::default(), &mut |line| shown.push(line.to_vec()));
         assert_eq!(printed.expect("it runs").stdout, b"a\nb");
         // The last line is shown as a whole one, so that what is said next begins its own.
         assert_eq!(shown, [b"a\n".to_vec(), b"b".to_vec(), b"\n".to_vec()]);
@@ -146,7 +149,7 @@ mod tests {
     fn bad_ends() {
         let check = |benchmark: Benchmark, expected: &str| {
             let error = benchmark
-                .run(&Interrupt::default(), &mut |_| {})
+                .run(None, &Interrupt::default(), &mut |_| {})
                 .expect_err("it fails")
                 .to_string();
             assert!(error.contains(expected), "{error}");

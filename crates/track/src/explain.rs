@@ -1,8 +1,12 @@
 //! Why there is an alert: the profile of the report beside the last one before it.
 
+mod moves;
+mod quote;
+
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use wingbeat_difference::{Explanation, Metric, Side, compare, sentences};
+use wingbeat_text::printable;
 
 use crate::{
     model::{
@@ -11,6 +15,9 @@ use crate::{
     },
     store::{HistoryLimits, Store, StoreError},
 };
+
+use quote::Files;
+pub use quote::{NoSources, Quote, QuotedLine, Sources};
 
 /// Relative standard deviation of a metric whose spread is not known.
 const SD_UNKNOWN: f64 = 0.01;
@@ -28,6 +35,19 @@ pub struct Explained {
     pub measure: Slug,
     /// The functions that explain the change, the largest part first, or why none is named.
     pub sentences: Vec<String>,
+    /// The source that sentences are about, as far as it is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotes: Vec<Quote>,
+}
+
+impl Explained {
+    /// The source lines of the sentence at that index: which line, and its text as a terminal may show it.
+    pub fn source_of(&self, sentence: usize) -> impl Iterator<Item = (String, String)> {
+        let quotes = self.quotes.iter().filter(move |quote| quote.sentence == sentence);
+        quotes
+            .flat_map(Quote::lines)
+            .map(|(what, text)| (what, printable(&text.replace('\t', " "))))
+    }
 }
 
 /// Two profiles that explain an alert.
@@ -37,6 +57,8 @@ pub struct Pair {
     pub after: ProfileInfo,
     pub measure: Measure,
     pub explanation: Explanation,
+    /// The source of functions that are named.
+    pub quotes: Vec<Quote>,
 }
 
 /// Why a report's alert has no pair of profiles, or what is wrong with them.
@@ -59,24 +81,33 @@ pub enum Unexplained {
 }
 
 /// Explains the alerts of a report, as far as it has profiles.
-pub fn of_report(store: &Store, report: &Report) -> Result<Vec<Explained>, StoreError> {
+pub fn of_report(
+    store: &Store,
+    report: &Report,
+    sources: &dyn Sources,
+) -> Result<Vec<Explained>, StoreError> {
     let mut all = Vec::new();
     for alert in &report.alerts {
-        let sentences = match of_alert(store, report, alert) {
-            Ok(pair) => pair.sentences(),
+        let (sentences, quotes) = match of_alert(store, report, alert, sources) {
+            Ok(pair) => (pair.sentences(), pair.quotes),
             // Most reports have no profile, and most measures none that is about them.
             Err(Unexplained::NoProfile | Unexplained::Measure) => continue,
             Err(Unexplained::Store(error)) => return Err(error),
-            Err(reason) => vec![reason.to_string()],
+            Err(reason) => (vec![reason.to_string()], Vec::new()),
         };
         let (benchmark, measure) = (alert.benchmark.clone(), alert.measure.clone());
-        all.push(Explained { benchmark, measure, sentences });
+        all.push(Explained { benchmark, measure, sentences, quotes });
     }
     Ok(all)
 }
 
 /// Compares the profile of an alert's benchmark with the last one before it.
-pub fn of_alert(store: &Store, report: &Report, alert: &Alert) -> Result<Pair, Unexplained> {
+pub fn of_alert(
+    store: &Store,
+    report: &Report,
+    alert: &Alert,
+    sources: &dyn Sources,
+) -> Result<Pair, Unexplained> {
     let (measure, metric) = metric(report, alert).ok_or(Unexplained::Measure)?;
     let kinds = kinds(&measure);
     if kinds.is_empty() {
@@ -101,9 +132,20 @@ pub fn of_alert(store: &Store, report: &Report, alert: &Alert) -> Result<Pair, U
         let pprof = store.profile_content(profile.sha256)?.ok_or(Unexplained::Removed)?;
         Side::read(side, &pprof).map_err(|error| Unexplained::Profiles(error.to_string()))
     };
-    let explanation = compare(&read("earlier", &before)?, &read("later", after)?, metric)
+    let (earlier, later) = (read("earlier", &before)?, read("later", after)?);
+    let earlier_report = if later.is_exact() { store.report(before.report)? } else { None };
+    let files = Files::of(sources, earlier_report.as_ref(), report, &later);
+    let earlier = files.renumber(earlier);
+    // What was counted is the metric itself.
+    let metric = match measure.slug.as_str() {
+        INSTRUCTIONS if later.is_exact() => Metric::of_counts(&earlier, &later),
+        _ => metric,
+    };
+    let explanation = compare(&earlier, &later, metric)
         .map_err(|error| Unexplained::Profiles(error.to_string()))?;
-    Ok(Pair { before, after: (*after).clone(), measure, explanation })
+    let places = explanation.guilty.iter().map(|guilty| guilty.place.as_ref());
+    let quotes = places.enumerate().filter_map(|(at, place)| files.quote(at, &place?.0)).collect();
+    Ok(Pair { before, after: (*after).clone(), measure, explanation, quotes })
 }
 
 /// When the last report within the alert's limit began: reports behind it show what is to be explained, also those
@@ -150,10 +192,13 @@ pub fn written(measure: &Measure, value: f64) -> String {
     }
 }
 
+/// The measure that exact profiles are of.
+const INSTRUCTIONS: &str = "instructions";
+
 /// The profiles that a measure can be explained by, the best first.
 fn kinds(measure: &Measure) -> &'static [ProfileKind] {
     match (measure.slug.as_str(), measure.ladder().own().1) {
-        ("instructions", _) => &[ProfileKind::Instructions],
+        (INSTRUCTIONS, _) => &[ProfileKind::Instructions],
         (_, "ns" | "µs" | "ms" | "s") => {
             &[ProfileKind::Wall, ProfileKind::Cpu, ProfileKind::OffCpu, ProfileKind::Instructions]
         }

@@ -4,7 +4,15 @@
 //! repositories too. They keep the variables by which git tells its hooks which repository they run for:
 //! a hook that measures is about that one. Who works in another worktree takes `forget_hook`.
 
-use std::{io, path::Path, process::Command};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::explain::Sources;
 
 /// Ancestors that are looked at for a nearest version.
 const ANCESTORS_MAX: usize = 1_000;
@@ -60,6 +68,52 @@ pub fn ancestors(directory: &Path, hash: &str) -> Vec<String> {
     run(directory, &arguments)
         .map(|told| told.lines().map(str::to_owned).collect())
         .unwrap_or_default()
+}
+
+/// The files of past commits of the repository that a folder is in.
+#[derive(Debug)]
+pub struct History {
+    directory: PathBuf,
+    /// Paths of all files by commit.
+    files: RefCell<HashMap<String, Vec<String>>>,
+}
+
+impl History {
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory, files: RefCell::default() }
+    }
+}
+
+impl Sources for History {
+    fn text(&self, commit: &str, path: &str) -> Option<String> {
+        // Reports come from elsewhere, too: what they call a commit may be anything.
+        if commit.is_empty() || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let mut all = self.files.borrow_mut();
+        let files = all.entry(commit.to_owned()).or_insert_with(|| {
+            let arguments = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit];
+            let told = run(&self.directory, &arguments).unwrap_or_default();
+            told.split_terminator('\0').map(str::to_owned).collect()
+        });
+        let file = recorded_as(files, path)?;
+        run(&self.directory, &["cat-file", "blob", &format!("{commit}:{file}")])
+    }
+}
+
+/// The file of a repository that a compiler recorded by this path: relative to some folder of it, or below a folder
+/// where the repository lay. `None` if there is none, or more than one might be meant.
+fn recorded_as<'f>(files: &'f [String], path: &str) -> Option<&'f str> {
+    let path = path.trim_start_matches("./");
+    let ends = |whole: &str, end: &str| {
+        whole.strip_suffix(end).is_some_and(|front| front.is_empty() || front.ends_with('/'))
+    };
+    let above = files.iter().filter(|file| ends(path, file)).max_by_key(|file| file.len());
+    if let Some(file) = above {
+        return Some(file);
+    }
+    let mut below = files.iter().filter(|file| ends(file, path));
+    below.next().filter(|_| below.next().is_none()).map(String::as_str)
 }
 
 fn ask(directory: &Path, arguments: &[&str]) -> Option<String> {
@@ -162,6 +216,46 @@ mod tests {
         check("side~1", "side~3", "side~1");
         check("side~2", "side~2", "side~2");
         check("side~2", "", "side~2");
+    }
+
+    #[test]
+    fn files_by_what_compilers_call_them() {
+        let files = ["src/main.rs", "xdp/src/lib.rs", "lib/src/lib.rs", "lib/src/a.rs"];
+        let files = files.map(str::to_owned);
+        let check = |path, expected| assert_eq!(recorded_as(&files, path), expected, "{path}");
+        check("src/main.rs", Some("src/main.rs"));
+        check("./src/main.rs", Some("src/main.rs"));
+        check("/home/a/project/src/main.rs", Some("src/main.rs"));
+        check("/home/a/xdp/src/lib.rs", Some("xdp/src/lib.rs"));
+        check("src/a.rs", Some("lib/src/a.rs"));
+        check("src/lib.rs", None);
+        check("main.rs", Some("src/main.rs"));
+        check("ain.rs", None);
+        check("", None);
+    }
+
+    #[test]
+    fn texts_of_past_commits() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = folder.path();
+        git(directory, &["init", "-q", "-b", "main"]);
+        let commit = |text: &str| {
+            std::fs::write(directory.join("a.rs"), text).expect("written");
+            git(directory, &["add", "a.rs"]);
+            git(directory, &["commit", "-q", "-m", text]);
+            head(directory).expect("a commit")
+        };
+        let (one, two) = (commit("one\n"), commit("two\n"));
+        let history = History::new(directory.to_owned());
+        let check = |commit: &str, path, expected| {
+            assert_eq!(history.text(commit, path).as_deref(), expected, "{commit} {path}");
+        };
+        check(&one, "/build/a.rs", Some("one"));
+        check(&two, "a.rs", Some("two"));
+        check(&two, "b.rs", None);
+        check(&"0".repeat(40), "a.rs", None);
+        check("main", "a.rs", None);
+        check("--help", "a.rs", None);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! `command` runs and echoes, `gather` makes results of what was printed, `fold` makes one iteration of
 //! several, [`judge`] finds its history and decides, `confirm` measures again what looks bad, `in_turns` what
-//! looks worse than a history that is too short, and `profiles` runs all of it once more under a [`Sampler`]. [`git`](crate::git) and [`host`] tell where all of this
-//! happens, and an [`Interrupt`] ends it.
+//! looks worse than a history that is too short. `profiles` takes the exact profiles that the command
+//! [left](left_profiles), or runs all of it once more under a [`Sampler`]. [`git`](crate::git) and [`host`] tell where
+//! all of this happens, and an [`Interrupt`] ends it.
 
 mod confirm;
 mod criterion;
@@ -12,9 +13,13 @@ mod fold;
 mod gather;
 pub mod host;
 mod in_turns;
+pub mod left_profiles;
 mod profiles;
 
-use std::{ops::RangeInclusive, path::PathBuf};
+use std::{
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -36,7 +41,7 @@ pub use crate::{
 };
 pub use fold::Fold;
 pub use gather::{GatherError, Source};
-pub use profiles::{Sampled, Sampler};
+pub use profiles::{Profiling, Sampled, Sampler};
 
 /// Years that a store has times for, in nanoseconds since 1970.
 const YEARS: RangeInclusive<i32> = 1678..=2261;
@@ -120,17 +125,18 @@ impl Finding {
     }
 }
 
-/// Measures, compares with the history in the store, and profiles if there is a sampler. Nothing is stored.
+/// Measures, compares with the history in the store, and takes the profiles that are wanted. Nothing is stored.
 pub fn run(
     request: &Request,
     store: Option<&Store>,
-    sampler: Option<&dyn Sampler>,
+    profiling: Profiling<'_>,
     echo: &mut Echo<'_>,
 ) -> Result<Finding, RunError> {
     if let Some(time) = request.backdate.filter(|time| !YEARS.contains(&time.year())) {
         return Err(RunError::Time(time));
     }
-    let measured = measure(request, echo)?;
+    let folder = profiling.folder();
+    let measured = measure(request, folder.path(), echo)?;
     let Request { project, branch, testbed, hash, adapter, .. } = request.clone();
     let uuid = Uuid::now_v7();
     let mut report = Report {
@@ -152,9 +158,7 @@ pub fn run(
         confirm::confirm(&mut finding, request, &past, echo)?;
     }
     in_turns::settle(&mut finding, request, &past, echo);
-    if let Some(sampler) = sampler {
-        profiles::take(&mut finding, request, sampler, echo);
-    }
+    profiles::take(&mut finding, request, (profiling, &folder), echo);
     Ok(finding)
 }
 
@@ -170,12 +174,17 @@ pub fn store(finding: &Finding, store: &mut Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn measure(request: &Request, echo: &mut Echo<'_>) -> Result<Measured, RunError> {
+/// `profiles` is where the command may leave some.
+fn measure(
+    request: &Request,
+    profiles: Option<&Path>,
+    echo: &mut Echo<'_>,
+) -> Result<Measured, RunError> {
     let before = host::Moment::now();
     let questions = host::Questions::ask(&request.directory);
     let began = OffsetDateTime::now_utc();
     let mut remarks = Vec::new();
-    let gathered = gather::gather(request, echo, &mut remarks)?;
+    let gathered = gather::gather(request, profiles, echo, &mut remarks)?;
     let took = OffsetDateTime::now_utc() - began;
     let start_time = request.backdate.unwrap_or(began);
     let end_time = start_time.checked_add(took).ok_or(RunError::Time(start_time))?;

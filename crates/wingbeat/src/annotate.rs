@@ -37,7 +37,7 @@ pub(crate) struct AnnotateArgs {
     #[command(flatten)]
     format: FormatArgs<Format>,
     /// Write to FILE; repeatable. The suffix sets the format: .svg flame graph of functions and lines,
-    /// .folded collapsed stacks, .lcov or .info coverage, .json all data, .txt text
+    /// .folded collapsed stacks, .pb.gz pprof, .lcov or .info coverage, .json all data, .txt text
     #[arg(short, long, value_name = "FILE", value_parser = output)]
     output: Vec<PathBuf>,
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use wingbeat_profile::diff::{Scaling, Stacks, differential_svg, read_stacks};
 
 use wingbeat_track::{
-    explain,
+    explain::{self, NoSources},
     model::ProfileInfo,
     store::{AlertFilter, Store, StoredAlert},
 };
@@ -81,7 +81,7 @@ fn of_alert(store: &Store, part: &Part) -> anyhow::Result<([Stacks; 2], Vec<Stri
     let found = all.into_iter().find(|one| one.alert.uuid == uuid);
     let found = found.with_context(|| format!("there is no alert {uuid}"))?;
     let report = store.report(found.report)?.context("the report of the alert was deleted")?;
-    let pair = explain::of_alert(store, &report, &found.alert)
+    let pair = explain::of_alert(store, &report, &found.alert, &NoSources)
         .map_err(|why| anyhow::anyhow!("the alert {uuid} cannot be explained: {why}"))?;
     let stacks = |profile: &ProfileInfo| {
         let pprof = store.profile_content(profile.sha256)?.context("its profile was removed")?;

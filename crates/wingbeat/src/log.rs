@@ -6,13 +6,14 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, process::ExitCode};
+use std::{collections::HashMap, env, process::ExitCode};
 
 use anyhow::Context as _;
 use owo_colors::OwoColorize as _;
 use wingbeat_text::{Paint, Side, rows};
 use wingbeat_track::{
     explain,
+    git::History,
     model::{BranchName, ProjectName, StartPoint},
     store::{ReportFilter, ReportSummary, Store},
 };
@@ -83,16 +84,17 @@ fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Resu
         let path = store.path().display();
         format!("there is no report {uuid} in the store {path}; `wingbeat log` lists them")
     })?;
+    let sources = History::new(env::current_dir().context("cannot determine the current folder")?);
     match format {
         Format::Human if quiet => Ok(()),
         Format::Human => {
             let profiles = store.profiles(uuid)?;
-            let explained = explain::of_report(store, &report)?;
+            let explained = explain::of_report(store, &report, &sources)?;
             print(&report::text(&report, &profiles, &explained, row_width()))
         }
         Format::Json => {
             let profiles = store.profiles(uuid)?;
-            let explained = explain::of_report(store, &report)?;
+            let explained = explain::of_report(store, &report, &sources)?;
             print_json(json::SCHEMA_VERSION, &json::Whole { report: &report, profiles, explained })
         }
     }

@@ -17,13 +17,14 @@ use std::{
 use wingbeat_text::plural;
 use wingbeat_track::{
     explain,
+    git::History,
     github::Message,
     output::{self, Page, Style},
-    run::{self, Finding, Sampler},
+    run::{self, Finding, Profiling, Sampler},
     store::Store,
 };
 
-use self::args::Format;
+use self::args::{Format, ProfileArg};
 pub(crate) use self::{
     args::{MockArgs, RunArgs},
     remote::tell_retry,
@@ -46,14 +47,18 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
             let _ = io::stderr().write_all(line);
         }
     };
-    let sampler = args.profile.as_ref().map(|kind| kind as &dyn Sampler);
+    let profiler = args.profile.and_then(ProfileArg::profiler);
+    let profiling = Profiling {
+        takes_exact: args.profile.is_some_and(ProfileArg::takes_exact),
+        sampler: profiler.as_ref().map(|it| it as &dyn Sampler),
+    };
     if let Some(host) = remote::host(args)? {
-        let finding = interrupt::or_die(run::run(&request, None, sampler, &mut echo))?;
+        let finding = interrupt::or_die(run::run(&request, None, profiling, &mut echo))?;
         return remote::send(args, &host, &finding, verbose, quiet);
     }
     // Before the command: it may take an hour, and the store be of no use.
     let mut store = open(args)?;
-    let finding = interrupt::or_die(run::run(&request, store.as_ref(), sampler, &mut echo))?;
+    let finding = interrupt::or_die(run::run(&request, store.as_ref(), profiling, &mut echo))?;
     // If this fails, what was measured is told all the same.
     let stored = match store.as_mut().filter(|_| !args.dry_run) {
         Some(store) => run::store(&finding, store),
@@ -65,7 +70,10 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
     };
     let explained = match store.as_ref().filter(|_| stored.is_ok() && !finding.profiles.is_empty())
     {
-        Some(store) => explain::of_report(store, &finding.report)?,
+        Some(store) => {
+            let sources = History::new(request.directory.clone());
+            explain::of_report(store, &finding.report, &sources)?
+        }
         None => Vec::new(),
     };
     let compared = finding.compared_with.as_ref().filter(|_| finding.report.start_point.is_some());

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use serde::Serialize;
 use wingbeat_bpf::{
-    code::{Code, disassemble::Listing, op},
+    code::{Code, LineInfo, disassemble::Listing, op},
     spec::ObjectTypes,
 };
 
@@ -129,7 +129,7 @@ impl Annotation {
 }
 
 /// Name and instructions of each function.
-fn ranges(code: &Code) -> Vec<(String, Range<usize>)> {
+pub(super) fn ranges(code: &Code) -> Vec<(String, Range<usize>)> {
     let starts: Vec<usize> = code.functions.iter().map(|it| it.insn_index as usize).collect();
     let ends = starts.iter().skip(1).copied().chain([code.insns.len()]);
     code.functions
@@ -137,6 +137,17 @@ fn ranges(code: &Code) -> Vec<(String, Range<usize>)> {
         .zip(starts.iter().zip(ends))
         .map(|(function, (&start, end))| (function.name.clone(), start..end.max(start)))
         .collect()
+}
+
+/// The line of an instruction of a function: the last record at or before it, if it is one of this function.
+pub(super) fn line_of<'c>(
+    code: &'c Code,
+    function: &Range<usize>,
+    index: usize,
+) -> Option<&'c LineInfo> {
+    let after = code.lines.partition_point(|line| line.insn_index as usize <= index);
+    let record = after.checked_sub(1).and_then(|last| code.lines.get(last))?;
+    (record.line() > 0 && record.insn_index as usize >= function.start).then_some(record)
 }
 
 fn lines(
@@ -155,10 +166,7 @@ fn lines(
             continue;
         }
         is_second_half = insn.is_ldimm64();
-        // The last record at or before the instruction, if it is one of this function.
-        let after = code.lines.partition_point(|line| line.insn_index as usize <= index);
-        let record = after.checked_sub(1).and_then(|last| code.lines.get(last));
-        let record = record.filter(|it| it.line() > 0 && it.insn_index as usize >= insns.start);
+        let record = line_of(code, &insns, index);
         let (file, line) = record.map_or((String::new(), 0), |record| {
             (types.string(record.file_offset).unwrap_or_default().into_owned(), record.line())
         });

@@ -5,9 +5,10 @@ use wingbeat_bpf::{
     code::{Code, FunctionInfo, Insn, LineInfo, op},
     spec::ObjectTypes,
 };
+use wingbeat_difference::Side;
 
 use super::*;
-use crate::counts::Counts;
+use crate::counts::{Counts, TailCalled};
 
 /// ```text
 /// 0: r1 = 3        line 1
@@ -171,8 +172,40 @@ fn suffixes() {
     check("a.info", Some(Form::Lcov));
     check("a.lcov", Some(Form::Lcov));
     check("a.json", Some(Form::Json));
+    check("a.pb.gz", Some(Form::Pprof));
+    check("a.gz", None);
     check("a.png", None);
     check("a", None);
+}
+
+#[test]
+fn a_profile_has_what_the_lines_executed() {
+    let counts = Counts {
+        runs: 1,
+        executed: LOOPED.to_vec(),
+        tail_called: vec![TailCalled {
+            program: "next".to_owned(),
+            entries: 1,
+            instructions: 5,
+            calls: Vec::new(),
+        }],
+        ..Counts::default()
+    };
+    let read = |bytes: io::Result<Vec<u8>>| {
+        Side::read("later", &bytes.expect("bytes")).expect("a profile")
+    };
+    let found = read(profile::of_counts(&code(), &ObjectTypes::default(), &counts));
+    assert_eq!((found.total(), found.is_exact()), (15.0, true));
+    let annotation = Annotation::new(
+        "a.o",
+        "main",
+        Vec::new(),
+        &code(),
+        &ObjectTypes::default(),
+        &counts,
+        &mut |_, _| None,
+    );
+    assert_eq!(read(profile::of_annotation(&annotation)), found);
 }
 
 proptest! {

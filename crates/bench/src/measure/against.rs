@@ -75,7 +75,7 @@ pub fn against(
     let verified = report.verified.iter().map(|program| program.name.clone());
     programs.extend(verified.filter(|name| old.program(name).is_ok()));
     let time = Some(budget.left_until(Instant::now(), OTHER_UNTIL));
-    let old_plan = Plan { samples: Some(0), time, programs, ..plan.clone() };
+    let old_plan = Plan { samples: Some(0), time, programs, profiles: false, ..plan.clone() };
     let before = match old_plan.programs.as_slice() {
         [] => None,
         _ => Some(bench(old, &old_plan, watcher)?),

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     analyse::{RawCase, RawRun},
     input::Input,
+    plan::Plan,
     result::{Failure, Verified},
 };
 
@@ -169,7 +170,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             let given = (&plan.inputs[turn.input], subject.context(&plan.context));
             case.instructions = match session.why_over("its instructions were counted") {
                 Some(reason) => Err(reason),
-                None => count(subject, given, case, plan.inputs.len(), turn.run_ns)
+                None => count(subject, given, case, plan, turn.run_ns)
                     .unwrap_or_else(|error| Err(error.to_string())),
             };
         }
@@ -304,6 +305,7 @@ fn begin<'a>(
         calls: Vec::new(),
         tail_calls: subject.tail_calls(None),
         settled_instructions: None,
+        profile: None,
         verifier: facts.verifier,
         size: facts.size,
         no_clock: None,
@@ -318,7 +320,7 @@ fn count<'a>(
     subject: &mut impl Subject<'a>,
     given: Given<'_>,
     case: &mut RawCase,
-    inputs: usize,
+    plan: &Plan,
     run_ns: f64,
 ) -> Result<Result<u64, String>, BenchError> {
     if let Some(reason) = subject.missing(Form::Counted) {
@@ -334,7 +336,7 @@ fn count<'a>(
             run.return_value, case.first.return_value
         )));
     }
-    if inputs <= SETTLED_INPUTS_MAX {
+    if plan.inputs.len() <= SETTLED_INPUTS_MAX {
         let settled = subject.settled_counts(given, run_ns)?;
         case.settled_instructions = settled.map(|counts| counts.instructions());
     }
@@ -342,7 +344,10 @@ fn count<'a>(
     let kfunc = |index| linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
     case.calls = counts.calls(&linked.code, kfunc);
     case.tail_calls = subject.tail_calls(Some(&counts));
-    Ok(counts.exact().map(|counts| counts.instructions()))
+    let counts = counts.exact();
+    case.profile =
+        counts.as_ref().ok().filter(|_| plan.profiles).and_then(|it| subject.profile(it));
+    Ok(counts.map(|counts| counts.instructions()))
 }
 
 /// What a program sees of a packet at most, in bytes, about; `None` if all of it. The kernel shows an

@@ -251,6 +251,10 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
         TailCalls::default()
     }
 
+    fn profile(&self, _: &Counts) -> Option<Vec<u8>> {
+        None
+    }
+
     fn reset(&mut self) -> Result<(), BenchError> {
         Ok(())
     }

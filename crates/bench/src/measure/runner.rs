@@ -113,6 +113,9 @@ pub(super) trait Subject<'a> {
     /// What is known of tail calls, with the counts of a run if there are any.
     fn tail_calls(&self, counts: Option<&Counts>) -> TailCalls;
 
+    /// Counts by line, as gzip'd pprof; `None` where no lines can be told.
+    fn profile(&self, counts: &Counts) -> Option<Vec<u8>>;
+
     /// Puts the maps back to what they were before the first run.
     fn reset(&mut self) -> Result<(), BenchError>;
 

@@ -27,6 +27,7 @@ use super::{
     tail_calls::PlainTargets,
 };
 use crate::{
+    annotate::profile,
     counts::{Counts, TailCalls},
     instrument::wrapper::{self, Recorded, histogram::VALUE_SIZE_BYTES, read_histogram},
 };
@@ -227,6 +228,11 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
             failed: counts.map(|it| it.failed_tail_calls.clone()).unwrap_or_default(),
             missing: self.state.targets.missing.clone(),
         }
+    }
+
+    fn profile(&self, counts: &Counts) -> Option<Vec<u8>> {
+        let Origin { linked, loader, .. } = self.origin;
+        profile::of_counts(&linked.code, loader.types(), counts).ok()
     }
 
     /// In place where that is possible, else by creating the maps anew and loading the program again.

@@ -104,6 +104,7 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
             jited_bytes: 1_431,
             map_memory_bytes: Some(8_384),
         },
+        profile: None,
     }
 }
 

@@ -18,6 +18,15 @@ pub struct Matched {
     pub after: String,
 }
 
+/// A line of a source file, as the later version of the file numbers it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Place {
+    pub file: String,
+    pub line: u32,
+    /// Whether the later version does not have it: the number is that of the earlier one.
+    pub is_gone: bool,
+}
+
 /// What a function is to blame for, before and after.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Blame {
@@ -25,7 +34,7 @@ pub(crate) struct Blame {
     pub(crate) is_own: bool,
     pub(crate) change: Change,
     /// By file and line of the function.
-    pub(crate) places: Vec<((String, u32), Change)>,
+    pub(crate) places: Vec<(Place, Change)>,
     /// By the innermost function that it calls.
     pub(crate) leaves: Vec<(String, Change)>,
     /// By the user's own function that calls it.
@@ -36,7 +45,7 @@ pub(crate) struct Blame {
 struct Sums {
     is_own: bool,
     all: Sum,
-    places: BTreeMap<(String, u32), Sum>,
+    places: BTreeMap<Place, Sum>,
     leaves: BTreeMap<String, Sum>,
     callers: BTreeMap<String, Sum>,
 }
@@ -60,7 +69,8 @@ fn by_blame(side: &Side) -> BTreeMap<String, Sums> {
         sums.is_own |= own.is_some();
         sums.all.add(stack);
         if let (Some(file), Some(line)) = (&blamed.file, blamed.line) {
-            sums.places.entry((file.clone(), line)).or_default().add(stack);
+            let place = Place { file: file.clone(), line, is_gone: blamed.is_gone };
+            sums.places.entry(place).or_default().add(stack);
         }
         sums.leaves.entry(plain(&leaf.name).into_owned()).or_default().add(stack);
         // A closure is called by the function that it stands in, through code of others.
@@ -189,7 +199,7 @@ mod tests {
         let (found, _) = blamed(&exact("f@3 10"), &exact("f@3 10\nf@4 5"));
         let f = find(&found, "f");
         assert_eq!((f.change.sd, f.change.deviations()), (0.0, f64::INFINITY));
-        let line = f.places.iter().find(|(place, _)| place.1 == 4).expect("a line");
+        let line = f.places.iter().find(|(place, _)| place.line == 4).expect("a line");
         assert!((line.1.difference() - 50.0).abs() < 1e-9, "{line:?}");
     }
 

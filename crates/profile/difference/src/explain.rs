@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    blame::{Blame, Matched, blame},
+    blame::{Blame, Matched, Place, blame},
     scale::{Change, Metric, RUN_TO_RUN, Scales},
     side::{ReadError, Side},
 };
@@ -28,8 +28,8 @@ const MOST: f64 = 0.5;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Guilty {
     pub function: String,
-    /// Source file and line, where they are known: that with the largest gain.
-    pub place: Option<(String, u32)>,
+    /// Source file and line, where they are known: that with the largest gain, and what it is to blame for.
+    pub place: Option<(Place, Change)>,
     /// Of the function, with what it calls of others.
     pub change: Change,
     /// Its part of the change of the metric, 1 for all of it.
@@ -119,7 +119,7 @@ impl Search<'_> {
 
     fn named(self, blame: &Blame) -> Guilty {
         let gain = self.gain(blame.change);
-        let place = self.most(&blame.places, 0.0).map(|(place, _)| place);
+        let place = self.most(&blame.places, 0.0);
         let leaf = self.most(&blame.leaves, MOST * gain).map(|(leaf, _)| leaf);
         let caller = self.most(&blame.callers, MOST * gain).map(|(caller, _)| caller);
         let mut found = Guilty {
@@ -155,10 +155,12 @@ impl Search<'_> {
     }
 
     /// What gained most, if it is at least that much.
-    fn most<K: Clone>(self, changes: &[(K, Change)], least: f64) -> Option<(K, f64)> {
-        let gains = changes.iter().map(|(key, change)| (key, self.gain(*change)));
-        let (key, gain) = gains.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        (gain > 0.0 && gain >= least).then(|| (key.clone(), gain))
+    fn most<K: Clone>(self, changes: &[(K, Change)], least: f64) -> Option<(K, Change)> {
+        let by_gain =
+            |a: &&(K, Change), b: &&(K, Change)| self.gain(a.1).total_cmp(&self.gain(b.1));
+        let found = changes.iter().max_by(by_gain)?;
+        let gain = self.gain(found.1);
+        (gain > 0.0 && gain >= least).then(|| found.clone())
     }
 }
 
@@ -271,7 +273,29 @@ mod tests {
         let (before, after) = (exact("xdp@3 59"), exact("xdp@3 59\nxdp;fibonacci@9 94"));
         let found = compare(&before, &after, metric).expect("comparable");
         assert_eq!(found.guilty[0].function, "fibonacci");
-        assert_eq!(found.guilty[0].place, Some(("src/lib.rs".to_owned(), 9)));
+        let (place, change) = found.guilty[0].place.clone().expect("a place");
+        assert_eq!((place.file.as_str(), place.line), ("src/lib.rs", 9));
+        assert_eq!((change.before, change.after), (0.0, 94.0));
         assert!((found.guilty[0].change.difference() - 94.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn lines_that_moved_are_the_same_lines() {
+        let exact = |text| Side { is_exact: true, ..side(text) };
+        let (before, after) = (exact("xdp@3 50\nxdp@4 9"), exact("xdp@5 50\nxdp@3 9\nxdp@7 20"));
+        let place = |before: &Side| {
+            let metric = Metric::of_counts(before, &after);
+            let found = compare(before, &after, metric).expect("comparable");
+            found.guilty[0].place.clone().expect("a place").0.line
+        };
+        assert_eq!(place(&before), 5, "by their numbers alone");
+        let moved = |_: &str, line: u32| Some((line == 3).then_some(5));
+        let before = before.renumbered(&moved);
+        assert_eq!(place(&before), 7);
+        let after = exact("xdp@5 50");
+        let metric = Metric::of_counts(&before, &after);
+        let found = compare(&before, &after, metric).expect("comparable");
+        let (place, _) = found.guilty[0].place.clone().expect("a place");
+        assert_eq!((place.line, place.is_gone), (4, true));
     }
 }

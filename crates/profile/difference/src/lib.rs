@@ -2,9 +2,11 @@
 //! slower in between.
 //!
 //! profiles ([`Side`]) → blame by function, scaled to the metric → [`compare`] → [`sentences`]. Bytes in, data and
-//! text out: nothing here touches the machine.
+//! text out: nothing here touches the machine. [`exact`] makes profiles of counts, and [`write`](mod@write) has what all writers of
+//! pprof share.
 
 mod blame;
+pub mod exact;
 mod explain;
 mod names;
 pub mod pprof;
@@ -12,8 +14,9 @@ pub mod proto;
 mod scale;
 mod side;
 mod words;
+pub mod write;
 
-pub use blame::Matched;
+pub use blame::{Matched, Place};
 pub use explain::{Explanation, Guilty, compare};
 pub use scale::{Change, Metric};
 pub use side::{ReadError, Side};

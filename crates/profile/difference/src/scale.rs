@@ -18,6 +18,13 @@ pub struct Metric {
     pub after_sd: f64,
 }
 
+impl Metric {
+    /// Counts that two exact profiles add up to.
+    pub fn of_counts(before: &Side, after: &Side) -> Self {
+        Self { before: before.total(), after: after.total(), before_sd: 0.0, after_sd: 0.0 }
+    }
+}
+
 /// A value before and after, in units of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Change {
@@ -70,7 +77,9 @@ impl Scale {
     fn value(self, part: Sum) -> (f64, f64) {
         let share = part.weight / self.whole.weight;
         if self.is_exact {
-            return (share * self.metric, 0.0);
+            // Counts stay whole where they are the metric.
+            let is_metric = self.whole.weight == self.metric;
+            return (if is_metric { part.weight } else { share * self.metric }, 0.0);
         }
         let rest = (self.whole.variance - part.variance).max(0.0);
         let sampling = ((1.0 - share).powi(2) * part.variance + share.powi(2) * rest)

@@ -1,6 +1,9 @@
 //! One of the two profiles: pprof, as stacks of functions with lines.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+};
 
 use prost::Message as _;
 use rustc_hash::FxHashMap;
@@ -49,6 +52,8 @@ pub(crate) struct Frame {
     pub(crate) name: String,
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
+    /// Whether the line is not in the later version of the file.
+    pub(crate) is_gone: bool,
     pub(crate) origin: Origin,
 }
 
@@ -86,6 +91,36 @@ impl Side {
         let read = Reader { tables: Tables::new(&message) }.side();
         let read = read.map_err(|source| ReadError::Dangling { side, source })?;
         read.filter(|read| read.total > 0.0).ok_or(ReadError::NoSamples { side })
+    }
+
+    /// Whether it was counted, not sampled.
+    pub fn is_exact(&self) -> bool {
+        self.is_exact
+    }
+
+    /// Sum of what it counts.
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// Source files of the user's own code.
+    pub fn own_files(&self) -> BTreeSet<&str> {
+        let own = self.frames.iter().filter(|frame| frame.origin == Origin::Own);
+        own.filter_map(|frame| frame.file.as_deref()).collect()
+    }
+
+    /// The same with its lines as a later version of their files numbers them. `line` tells of a line of a file which
+    /// one it is later: `Some(None)` if it is gone, and `None` if nothing is known of the file.
+    pub fn renumbered(mut self, line: &dyn Fn(&str, u32) -> Option<Option<u32>>) -> Self {
+        for frame in &mut self.frames {
+            let (Some(file), Some(old)) = (&frame.file, frame.line) else { continue };
+            match line(file, old) {
+                Some(Some(new)) => frame.line = Some(new),
+                Some(None) => frame.is_gone = true,
+                None => {}
+            }
+        }
+        self
     }
 
     /// Samples, or runs of exact counts.
@@ -180,7 +215,13 @@ impl Reader<'_> {
             let image_name = image.rsplit('/').next().unwrap_or(image);
             let name = format!("{image_name}+{:#x}", location.address);
             let origin = origin(image, &name, "");
-            return Ok(vec![table.id(Frame { name, file: None, line: None, origin })]);
+            return Ok(vec![table.id(Frame {
+                name,
+                file: None,
+                line: None,
+                is_gone: false,
+                origin,
+            })]);
         }
         let mut frames = Vec::with_capacity(location.line.len());
         for line in location.line.iter().rev() {
@@ -190,6 +231,7 @@ impl Reader<'_> {
                 name: name.to_owned(),
                 file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
                 line: u32::try_from(line.line).ok().filter(|line| *line > 0),
+                is_gone: false,
                 origin: origin(image, name, file),
             }));
         }
@@ -303,7 +345,7 @@ pub(crate) mod tests {
                 let (name, line) = text.split_once('@').unwrap_or((text, ""));
                 let line = line.parse().ok();
                 let file = line.map(|_: u32| "src/lib.rs".to_owned());
-                table.id(Frame { name: name.to_owned(), file, line, origin })
+                table.id(Frame { name: name.to_owned(), file, line, is_gone: false, origin })
             });
             found.push(Stack { frames: frames.collect(), weight: count * 1e6, count });
         }

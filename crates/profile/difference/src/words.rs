@@ -25,12 +25,16 @@ pub fn sentences(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> Ve
     sentences
 }
 
-/// `profiler::_oops (oops.rs:19) adds 460 ms of 460 ms, most of it in [sleeping]`.
+/// `profiler::_oops (oops.rs:19) adds 460 ms of 460 ms, most of it in [sleeping]`, and of exact counts
+/// `fibonacci (main.rs:42) adds 94 of 94 instructions; line 42: 0 before, 80 now`.
 fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
     let difference = guilty.change.difference();
     let all = explanation.metric.after - explanation.metric.before;
     let verb = if difference < 0.0 { "saves" } else { "adds" };
-    let place = guilty.place.as_ref().map(|(file, line)| format!(" ({}:{line})", short(file)));
+    let place = guilty.place.as_ref().map(|(place, _)| match place.is_gone {
+        true => format!(" ({}:{}, which is gone)", short(&place.file), place.line),
+        false => format!(" ({}:{})", short(&place.file), place.line),
+    });
     let caller = guilty.caller.as_ref().map(|caller| without_closures(caller));
     // A closure's caller is the function that it is called by.
     let caller = caller.filter(|caller| *caller != without_closures(&guilty.function));
@@ -39,20 +43,46 @@ fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> Strin
         false => format!(", called by {caller},"),
     });
     let through = guilty.through.as_ref().map(|leaf| format!(", most of it in {leaf}"));
+    let of_all = write(all.abs());
+    let (difference, by_line) = match explanation.is_exact {
+        true => (without_unit(&write(difference.abs()), &of_all), by_line(guilty, write)),
+        false => (write(difference.abs()), None),
+    };
     format!(
-        "{}{}{} {verb} {} of {}{}",
+        "{}{}{} {verb} {difference} of {of_all}{}{}",
         without_closures(&guilty.function),
         place.unwrap_or_default(),
         caller.unwrap_or_default(),
-        write(difference.abs()),
-        write(all.abs()),
-        through.unwrap_or_default()
+        through.unwrap_or_default(),
+        by_line.unwrap_or_default()
     )
+}
+
+/// `; line 42: 0 before, 80 now`.
+fn by_line(guilty: &Guilty, write: &dyn Fn(f64) -> String) -> Option<String> {
+    let (place, change) = guilty.place.as_ref()?;
+    let [before, after] = [change.before, change.after].map(write);
+    let (before, after) = (without_unit(&before, &after), without_unit(&after, &before));
+    Some(format!("; line {}: {before} before, {after} now", place.line))
+}
+
+/// `94` of `94 instructions`, if the other one has that unit, too.
+fn without_unit(value: &str, other: &str) -> String {
+    match (value.rsplit_once(' '), other.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
+        _ => value.to_owned(),
+    }
 }
 
 fn nothing(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
     let (before, after) = explanation.samples;
     let all = explanation.metric.after - explanation.metric.before;
+    if explanation.is_exact {
+        return match all == 0.0 {
+            true => format!("both profiles have {}", write(explanation.metric.after)),
+            false => format!("no function has a tenth of the change of {}", write(all.abs())),
+        };
+    }
     let visible = write(explanation.smallest_visible);
     let of = match explanation.metric.after.abs() > 0.0 {
         true => format!(

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use uuid::Uuid;
 use wingbeat_text::grouped;
 use wingbeat_track::{
-    explain::{self, Pair, Unexplained, written},
+    explain::{self, NoSources, Pair, Unexplained, written},
     model::{Measure, ProfileInfo, short_id},
 };
 
@@ -28,7 +28,7 @@ pub(super) async fn find(
         let report = results.report(report)?;
         let found = report.as_ref().and_then(|report| {
             let alert = report.alerts.iter().find(|it| it.uuid == alert)?;
-            Some(explain::of_alert(results, report, alert))
+            Some(explain::of_alert(results, report, alert, &NoSources))
         });
         match found {
             None | Some(Err(Unexplained::NoProfile | Unexplained::Measure)) => Ok(None),

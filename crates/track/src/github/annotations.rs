@@ -16,7 +16,7 @@ pub fn annotations(message: &Message, is_strict: bool) -> String {
         match sentence {
             Sentence::Alert(AlertStatus::Active, text) if is_strict => errors.push(("alert", text)),
             Sentence::Alert(AlertStatus::Active, text) => warnings.push(("alert", text)),
-            Sentence::Alert(..) => {}
+            Sentence::Alert(..) | Sentence::Source(..) => {}
             Sentence::Cause(text) => warnings.push(("cause", text)),
             Sentence::Doubt(outcome, text) if outcome.is_suspect() => {
                 warnings.push(("may be a spike", text));

@@ -43,7 +43,7 @@ impl Message {
         let failures = report
             .failures()
             .map(|(_, it)| Sentence::Failure(format!("{}: {}", it.name, it.reason)));
-        let causes = answer.explained.iter().flat_map(output::explanations).map(Sentence::Cause);
+        let causes = answer.explained.iter().flat_map(output::explanations);
         Self {
             verdict: words::verdict(answer),
             markdown: remote::markdown(answer, report, id),

@@ -108,17 +108,21 @@ fn blocks(page: &Page<'_>, verdict: &str, rows: &[ReportRow<'_>], limit: usize) 
 pub(crate) fn causes(explained: &[Explained], limit: usize) -> Option<Block> {
     let of_one = |it: &Explained| {
         let (benchmark, measure) = (it.benchmark.clone(), it.measure.clone());
-        let line = move |sentence: &String| {
-            vec![
+        let line = move |(at, sentence): (usize, &String)| {
+            let cause = vec![
                 Span::Strong("Cause".to_owned()),
                 Span::text(" of "),
                 Span::code(&benchmark),
                 Span::text(" "),
                 Span::code(&measure),
                 Span::text(format!(": {}", glued(sentence))),
-            ]
+            ];
+            let source = it.source_of(at);
+            let source =
+                source.map(|(what, text)| vec![Span::text(format!("{what}: ")), Span::code(text)]);
+            [cause].into_iter().chain(source).collect::<Vec<Line>>()
         };
-        it.sentences.iter().map(line).collect::<Vec<Line>>()
+        it.sentences.iter().enumerate().flat_map(line).collect::<Vec<Line>>()
     };
     let lines: Vec<Line> = explained.iter().take(limit).flat_map(of_one).collect();
     (!lines.is_empty()).then_some(Block::List(lines))

@@ -1,6 +1,6 @@
 //! The report for a terminal: a table, what stands out, and a last line that says it all.
 
-use wingbeat_text::{Column, GivesWay, Paint, Style, Table, grouped, paragraph};
+use wingbeat_text::{Column, GivesWay, Paint, Style, Table, cut, grouped, paragraph};
 
 use super::{
     Page,
@@ -39,6 +39,10 @@ pub fn human(page: &Page<'_>, style: Style) -> String {
             Sentence::Notice(text) => (1, labelled(paint.warning("notice"), &text)),
             Sentence::Alert(AlertStatus::Active, text) => (2, labelled(paint.bad("alert "), &text)),
             Sentence::Cause(text) => (2, labelled(paint.bold("cause "), &text)),
+            Sentence::Source(what, text) => {
+                let line = cut(&format!("{what}: {text}"), style.width.saturating_sub(LABEL + 2));
+                (2, format!("{:indent$}{}\n", "", paint.dim(&line), indent = LABEL + 2))
+            }
             Sentence::Doubt(outcome, text) => {
                 let label = if outcome.is_suspect() { "spike?" } else { "noisy " };
                 (3, labelled(paint.warning(label), &text))

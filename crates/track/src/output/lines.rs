@@ -15,6 +15,8 @@ pub enum Sentence {
     Notice(String),
     /// A function that explains an alert.
     Cause(String),
+    /// The source of the cause before it: which line, and its text.
+    Source(String, String),
 }
 
 /// All that there is to tell besides the figures, alerts first.
@@ -35,14 +37,18 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
     });
     let notices = page.notices.iter().map(|it| Sentence::Notice(it.text.to_string()));
-    let causes = page.explained.iter().flat_map(explanations).map(Sentence::Cause);
+    let causes = page.explained.iter().flat_map(explanations);
     alerts.chain(causes).chain(doubts).chain(failures).chain(notices).collect()
 }
 
-/// `parse latency: scan (parser/scan.rs:12) adds 3 µs of 4 µs`.
-pub(crate) fn explanations(explained: &Explained) -> impl Iterator<Item = String> {
-    let Explained { benchmark, measure, sentences } = explained;
-    sentences.iter().map(move |sentence| format!("{benchmark} {measure}: {sentence}"))
+/// `parse latency: scan (parser/scan.rs:12) adds 3 µs of 4 µs`, each with its source.
+pub(crate) fn explanations(explained: &Explained) -> impl Iterator<Item = Sentence> {
+    let Explained { benchmark, measure, sentences, .. } = explained;
+    sentences.iter().enumerate().flat_map(move |(at, sentence)| {
+        let source = |(what, text)| Sentence::Source(what, text);
+        let cause = Sentence::Cause(format!("{benchmark} {measure}: {sentence}"));
+        [cause].into_iter().chain(explained.source_of(at).map(source))
+    })
 }
 
 /// Whether a number stands in a reason, and not as a part of another one.

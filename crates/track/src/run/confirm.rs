@@ -39,7 +39,7 @@ pub(super) fn confirm(
     // What was measured before is to be stored all the same.
     request.interrupt.keep_results();
     for _ in 0..request.confirm {
-        let measured = match measure(&again, echo) {
+        let measured = match measure(&again, None, echo) {
             Ok(measured) => measured,
             // What was found stands. It is only not known whether it recurs.
             Err(error) => {

@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use super::{Benchmark, CommandError, Echo, Request, RunError, criterion};
+use super::{Benchmark, CommandError, Echo, Request, RunError, criterion, left_profiles};
 use crate::{
     adapter::AdapterError,
     model::{AddError, BenchmarkName, InvalidName, Measure, Metric, Results},
@@ -57,9 +57,10 @@ pub enum GatherError {
     },
 }
 
-/// One `Results` for each iteration.
+/// One `Results` for each iteration. The command may leave exact profiles in the folder `profiles`.
 pub(super) fn gather(
     request: &Request,
+    profiles: Option<&Path>,
     echo: &mut Echo<'_>,
     remarks: &mut Vec<String>,
 ) -> Result<Vec<Results>, RunError> {
@@ -69,12 +70,13 @@ pub(super) fn gather(
         return Err(GatherError::TooManyFiles(count).into());
     }
     let Some(command) = &source.command else { return Ok(without_command(request)?) };
+    let variable = profiles.map(|folder| (left_profiles::VARIABLE, folder));
     let mut iterations = Vec::new();
     let mut last_failure = String::new();
     for _ in 0..request.iterations.max(1) {
         let started = SystemTime::now();
         let before = source.files.iter().map(|path| state(path)).collect::<Vec<_>>();
-        let printed = match command.run(&request.interrupt, echo) {
+        let printed = match command.run(variable, &request.interrupt, echo) {
             Ok(printed) => printed,
             Err(CommandError::Failed { command, how }) if request.allow_failure => {
                 remarks.push(format!("`{command}` {how}; the iteration was left out"));

@@ -1,19 +1,59 @@
-//! Profiles of what was measured. Each benchmark runs once more, alone, while a sampler watches: the run that
-//! counts stays undisturbed, and samples of one benchmark are not those of another.
+//! Profiles of what was measured. Exact ones are those that the command left. For others each benchmark runs once
+//! more, alone, while a sampler watches: the run that counts stays undisturbed, and samples of one benchmark are not
+//! those of another.
 
 use std::{
     collections::BTreeSet,
     ffi::OsString,
+    fmt, io,
+    path::Path,
     time::{Duration, Instant},
 };
 
+use tempfile::TempDir;
 use wingbeat_text::{first_few, plural};
 
-use super::{Benchmark, Echo, Finding, Request, filter};
+use super::{
+    Benchmark, Echo, Finding, Request, filter,
+    left_profiles::{self, VARIABLE},
+};
 use crate::{
     adapter::Adapter,
     model::{BenchmarkName, PROFILE_BYTES_MAX, Profile, ProfileKind},
 };
+
+/// Which profiles are wanted.
+#[derive(Clone, Copy, Default)]
+pub struct Profiling<'s> {
+    /// Exact ones, as far as the command leaves some.
+    pub takes_exact: bool,
+    /// Takes others, unless there are exact ones.
+    pub sampler: Option<&'s dyn Sampler>,
+}
+
+impl fmt::Debug for Profiling<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.sampler.map(Sampler::kind);
+        f.debug_struct("Profiling").field("exact", &self.takes_exact).field("kind", &kind).finish()
+    }
+}
+
+/// Where the command may leave exact profiles; gone with this value.
+#[derive(Debug)]
+pub(super) struct Folder(Option<io::Result<TempDir>>);
+
+impl Profiling<'_> {
+    pub(super) fn folder(&self) -> Folder {
+        let make = || tempfile::Builder::new().prefix("wingbeat-profiles-").tempdir();
+        Folder(self.takes_exact.then(make))
+    }
+}
+
+impl Folder {
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.0.as_ref()?.as_ref().ok().map(TempDir::path)
+    }
+}
 
 /// Runs commands while it samples them.
 pub trait Sampler {
@@ -34,8 +74,41 @@ pub struct Sampled {
 /// No benchmark is begun once all of them took so long.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// Profiles what was measured: suspects first, while there is time. What cannot be profiled is a remark.
+/// Takes the profiles that are wanted, as far as there are any. What has none is a remark.
 pub(super) fn take(
+    finding: &mut Finding,
+    request: &Request,
+    (profiling, folder): (Profiling<'_>, &Folder),
+    echo: &mut Echo<'_>,
+) {
+    if let Folder(Some(folder)) = folder {
+        take_exact(finding, folder, profiling.sampler.is_none());
+    }
+    // Who counts exactly spends its time elsewhere: `wingbeat bench` in the kernel, another tool under valgrind.
+    if let Some(sampler) = profiling.sampler.filter(|_| finding.profiles.is_empty()) {
+        sample_all(finding, request, sampler, echo);
+    }
+}
+
+/// Takes the exact profiles that the command left. Where there are none, that is said if no others are wanted.
+fn take_exact(finding: &mut Finding, folder: &io::Result<TempDir>, is_all: bool) {
+    let Finding { report, profiles, remarks, .. } = finding;
+    let found = match folder {
+        Ok(folder) => left_profiles::read(folder.path(), report, remarks),
+        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    };
+    match found {
+        Ok(found) if found.is_empty() && is_all => remarks.push(format!(
+            "no instructions profile: the command left none in the folder that the variable {VARIABLE} names; \
+             `wingbeat bench` does, and under sudo needs --preserve-env={VARIABLE}"
+        )),
+        Ok(found) => profiles.extend(found),
+        Err(error) => remarks.push(format!("no instructions profile: a folder for it: {error}")),
+    }
+}
+
+/// Profiles what was measured: suspects first, while there is time. What cannot be profiled is a remark.
+fn sample_all(
     finding: &mut Finding,
     request: &Request,
     sampler: &dyn Sampler,

@@ -1,8 +1,9 @@
 //! From an alert to the function: reports with profiles in a store.
 
 use prost::Message as _;
+use wingbeat_difference::exact::{Counted, CountedFrame, instructions};
 use wingbeat_difference::proto;
-use wingbeat_track::explain::{self, Explained};
+use wingbeat_track::explain::{self, Explained, NoSources, Quote, QuotedLine, Sources};
 
 use crate::support::*;
 
@@ -39,7 +40,7 @@ fn slow(second: i64) -> Report {
 }
 
 fn explained(store: &Store, report: &Report) -> Vec<Explained> {
-    explain::of_report(store, report).expect("read")
+    explain::of_report(store, report, &NoSources).expect("read")
 }
 
 #[test]
@@ -96,4 +97,60 @@ fn what_cannot_be_compared_is_a_sentence() {
     store.insert_profiles(&profiles).expect("stored");
     let [found] = &explained(store, &after)[..] else { panic!("one alert") };
     assert!(found.sentences[0].contains("the earlier profile is no pprof"), "{found:?}");
+}
+
+/// `src/lib.rs` of two commits, as git would tell.
+struct TwoCommits;
+
+impl Sources for TwoCommits {
+    fn text(&self, commit: &str, path: &str) -> Option<String> {
+        let text = match commit {
+            "aa" => "fn f() {\n    short();\n}\n",
+            "bb" => "// New.\nfn f() {\n    long();\n}\n",
+            other => panic!("no commit {other}"),
+        };
+        (path == "src/lib.rs").then(|| text.to_owned())
+    }
+}
+
+#[test]
+fn exact_counts_name_the_line_with_both_sources() {
+    let mut temporary = temporary();
+    let (mut before, mut after) = (report("main", 1, 60.0), slow(2));
+    for (report, commit, value) in [(&mut before, "aa", 60.0), (&mut after, "bb", 153.0)] {
+        report.hash = Some(commit.to_owned());
+        report.environment.git_hash = None;
+        report.environment.is_dirty = Some(false);
+        let [(measure, metric)] = &mut report.iterations[0].benchmarks[0].metrics[..] else {
+            panic!("one metric")
+        };
+        (*measure, metric.value) = (Measure::named("instructions"), value);
+    }
+    after.alerts[0].measure = Measure::named("instructions").slug;
+    after.verdicts[0].measure = Measure::named("instructions").slug;
+    temporary.insert([&before, &after]);
+    let store = &mut temporary.store;
+    let profile = |report: &Report, lines: &[(u32, u64)]| {
+        let counted = lines.iter().map(|&(line, count)| {
+            let frame = CountedFrame { function: "f".into(), file: "src/lib.rs".into(), line };
+            Counted { frames: vec![frame], count }
+        });
+        let pprof = instructions("[bpf]", &counted.collect::<Vec<_>>()).expect("bytes");
+        Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Instructions, 1, pprof)
+    };
+    // By numbers alone, the function's first line would have gained 50.
+    let profiles = [profile(&before, &[(1, 50), (2, 10)]), profile(&after, &[(2, 50), (3, 103)])];
+    store.insert_profiles(&profiles).expect("stored");
+    let explained = explain::of_report(store, &after, &TwoCommits).expect("read");
+    let [found] = &explained[..] else { panic!("one alert") };
+    let expected = "f (src/lib.rs:3) adds 93 of 93 instructions; line 3: 0 before, 103 now";
+    assert_eq!(found.sentences, [expected]);
+    let quoted = |line, text: &str| Some(QuotedLine { line, text: text.to_owned() });
+    let expected = Quote {
+        sentence: 0,
+        file: "src/lib.rs".to_owned(),
+        before: quoted(2, "short();"),
+        after: quoted(3, "long();"),
+    };
+    assert_eq!(found.quotes, [expected]);
 }

@@ -87,6 +87,10 @@ pub(crate) struct BenchArgs {
     /// Write the result to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Write a profile (pprof) of the executed instructions of each case to DIR, by function and line
+    /// [env: WINGBEAT_PROFILES]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) profiles: Option<PathBuf>,
     /// Seed for the order of batches and for resampling
     #[arg(long, value_name = "N", default_value_t = 230)]
     pub(crate) seed: u64,

@@ -1,6 +1,7 @@
 //! `wingbeat bench`: flags in, calls, text out.
 
 mod args;
+mod profiles;
 
 use std::{io, path::Path, process::ExitCode, time::Duration};
 
@@ -35,7 +36,8 @@ const ALL_OF_THE_LOG: &str = "-v prints all of the verifier's log";
 pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let spec = args.inputs.spec(&args.object)?;
-    let (plan, warnings) = plan(args)?;
+    let folder = profiles::folder(args)?;
+    let (plan, warnings) = plan(args, folder.is_some())?;
     let style = style(args.output.is_some(), verbose);
     let done = match &args.against {
         None => {
@@ -71,6 +73,9 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         Some(text) => text,
         None => report::write(args.format(), &done.report, style)?,
     };
+    if let Some(folder) = folder {
+        profiles::write(&folder, &done.report.cases)?;
+    }
     // A table without a row says nothing that the errors do not say.
     let is_empty = done.report.cases.is_empty() && done.report.verified.is_empty();
     let is_human = args.format() == report::Format::Human;
@@ -145,7 +150,7 @@ fn against_veristat(
 }
 
 /// The plan that the flags mean, and what there is to say about the inputs.
-fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
+fn plan(args: &BenchArgs, profiles: bool) -> anyhow::Result<(Plan, Vec<String>)> {
     let (inputs, warnings) = args.inputs.load()?;
     let plan = Plan {
         programs: args.programs.clone(),
@@ -159,6 +164,7 @@ fn plan(args: &BenchArgs) -> anyhow::Result<(Plan, Vec<String>)> {
         expect: args.expect,
         allow_statistics: args.allow_stats,
         seed: args.seed,
+        profiles,
     };
     Ok((plan, warnings))
 }

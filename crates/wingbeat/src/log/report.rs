@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use owo_colors::OwoColorize as _;
-use wingbeat_text::{Column, GivesWay, Paint, Table, bytes, grouped, paragraph, share};
+use wingbeat_text::{Column, GivesWay, Paint, Table, bytes, cut, grouped, paragraph, share};
 use wingbeat_track::{
     explain::Explained,
     model::{Alert, AlertStatus, BenchmarkName, Outcome, ProfileInfo, Report, Slug, Verdict},
@@ -42,10 +42,15 @@ pub(super) fn text(
         let word = outcome_word(verdict.outcome);
         told += &labelled(paint.bold(word), word.len(), &text);
     }
-    for Explained { benchmark, measure, sentences } in explained {
-        for sentence in sentences {
+    for found in explained {
+        let Explained { benchmark, measure, sentences, .. } = found;
+        for (at, sentence) in sentences.iter().enumerate() {
             let text = format!("{benchmark} {measure}: {sentence}");
             told += &labelled(paint.bold("cause"), 5, &text);
+            for (what, text) in found.source_of(at) {
+                let line = cut(&format!("{what}: {text}"), width.saturating_sub(7));
+                told += &format!("{:7}{}\n", "", paint.dim(&line));
+            }
         }
     }
     if !told.is_empty() {

@@ -94,9 +94,10 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub confirm: Option<u32>,
 
-    /// Run each benchmark once more under the profiler, and keep the profiles beside the report
+    /// Keep profiles beside the report, which explain its alerts: exact counts where the tool leaves some, else
+    /// run each benchmark once more under the profiler
     #[arg(long, value_name = "KIND", value_enum, num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "wall", help_heading = "Results")]
+    #[arg(default_missing_value = "auto", help_heading = "Results")]
     pub profile: Option<ProfileArg>,
 
     #[command(flatten)]
@@ -261,9 +262,13 @@ pub(crate) enum Format {
     Html,
 }
 
-/// What the profiler counts.
+/// What a profile counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileArg {
+    /// Instructions if the tool counts them, else wall
+    Auto,
+    /// Executed instructions by line, exactly, as `wingbeat bench` counts them; nothing runs again
+    Instructions,
     /// Time on the CPU
     Cpu,
     /// Time off the CPU: sleeping, waiting for locks and devices

@@ -24,22 +24,38 @@ const FREQUENCY_HZ: u64 = 999;
 /// A benchmark that runs longer is ended: its samples are enough.
 const LIMIT: Duration = Duration::from_mins(1);
 
-impl Sampler for ProfileArg {
-    fn kind(&self) -> ProfileKind {
+/// The profiler, as a sampler of benchmarks.
+pub(super) struct Profiler(Mode);
+
+impl ProfileArg {
+    /// What samples; `None` where nothing does.
+    pub(super) fn profiler(self) -> Option<Profiler> {
         match self {
-            Self::Cpu => ProfileKind::Cpu,
-            Self::OffCpu => ProfileKind::OffCpu,
-            Self::Wall => ProfileKind::Wall,
+            Self::Cpu => Some(Profiler(Mode::OnCpu)),
+            Self::OffCpu => Some(Profiler(Mode::OffCpu)),
+            Self::Auto | Self::Wall => Some(Profiler(Mode::Wall)),
+            Self::Instructions => None,
+        }
+    }
+
+    /// Whether exact profiles are kept that the command leaves.
+    pub(super) fn takes_exact(self) -> bool {
+        matches!(self, Self::Auto | Self::Instructions)
+    }
+}
+
+impl Sampler for Profiler {
+    fn kind(&self) -> ProfileKind {
+        match self.0 {
+            Mode::OnCpu => ProfileKind::Cpu,
+            Mode::OffCpu => ProfileKind::OffCpu,
+            Mode::Wall => ProfileKind::Wall,
         }
     }
 
     fn sample(&self, words: &[OsString]) -> Result<Sampled, String> {
         let options = Options {
-            mode: match self {
-                Self::Cpu => Mode::OnCpu,
-                Self::OffCpu => Mode::OffCpu,
-                Self::Wall => Mode::Wall,
-            },
+            mode: self.0,
             frequency_hz: FREQUENCY_HZ,
             duration: Some(LIMIT),
             printing: Printing::Dropped,

@@ -4,6 +4,7 @@
 mod absorbed;
 mod ci;
 mod confirm;
+mod exact;
 mod failures;
 mod github;
 mod history_branch;

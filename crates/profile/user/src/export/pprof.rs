@@ -7,11 +7,9 @@
 use std::io::Write;
 use std::time::UNIX_EPOCH;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use prost::Message;
 use rustc_hash::FxHashMap;
 use wingbeat_difference::proto;
+use wingbeat_difference::write::{Strings, pack};
 
 use super::ExportError;
 use super::checked::Checked;
@@ -82,18 +80,14 @@ pub(crate) const NANOSECONDS: &str = "nanoseconds";
 type Key = (StackId, ThreadId, Option<State>);
 
 pub(super) fn write(profile: Checked<'_>, writer: &mut dyn Write) -> Result<(), ExportError> {
-    let message = Builder::new(profile.profile()).build();
-    let mut gzip = GzEncoder::new(writer, Compression::fast());
-    gzip.write_all(&message.encode_to_vec())?;
-    gzip.finish()?.flush()?;
-    Ok(())
+    Ok(pack(&Builder::new(profile.profile()).build(), writer)?)
 }
 
 /// The message under construction, and what has an id already.
 struct Builder<'a> {
     profile: &'a Profile,
     message: proto::Profile,
-    strings: FxHashMap<&'a str, i64>,
+    strings: Strings<'a>,
     mappings: FxHashMap<BinaryId, u64>,
     locations: FxHashMap<FrameId, u64>,
     functions: FxHashMap<(FunctionId, Option<&'a str>), u64>,
@@ -101,17 +95,14 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     fn new(profile: &'a Profile) -> Self {
-        let mut builder = Self {
+        Self {
             profile,
             message: proto::Profile::default(),
-            strings: FxHashMap::default(),
+            strings: Strings::default(),
             mappings: FxHashMap::default(),
             locations: FxHashMap::default(),
             functions: FxHashMap::default(),
-        };
-        // The schema reserves the first entry for the empty text.
-        builder.string("");
-        builder
+        }
     }
 
     fn build(mut self) -> proto::Profile {
@@ -132,6 +123,7 @@ impl<'a> Builder<'a> {
             let sample = self.sample(key, weight);
             self.message.sample.push(sample);
         }
+        self.message.string_table = self.strings.into_table();
         self.message
     }
 
@@ -141,7 +133,8 @@ impl<'a> Builder<'a> {
         let values = Value::of(meta.mode);
         let types = values.iter().map(|&value| self.value_type(value)).collect();
         self.message.sample_type = types;
-        self.message.default_sample_type = values.last().map_or(0, |last| self.string(last.name()));
+        self.message.default_sample_type =
+            values.last().map_or(0, |last| self.strings.number(last.name()));
         let (period_of, period) = match meta.mode {
             Mode::OnCpu | Mode::Wall => (Value::Cpu, clamped(meta.period_ns.into())),
             // Every block is there, to the nanosecond.
@@ -154,12 +147,16 @@ impl<'a> Builder<'a> {
             Err(before) => -clamped(before.duration().as_nanos()),
         };
         self.message.duration_nanos = clamped(meta.duration_ns.into());
-        let tool = self.string(concat!("wingbeat ", env!("CARGO_PKG_VERSION")));
-        self.message.comment = vec![tool, self.string(&meta.target), self.string(&meta.system)];
+        let tool = self.strings.number(concat!("wingbeat ", env!("CARGO_PKG_VERSION")));
+        self.message.comment =
+            vec![tool, self.strings.number(&meta.target), self.strings.number(&meta.system)];
     }
 
     fn value_type(&mut self, value: Value) -> proto::ValueType {
-        proto::ValueType { r#type: self.string(value.name()), unit: self.string(value.unit()) }
+        proto::ValueType {
+            r#type: self.strings.number(value.name()),
+            unit: self.strings.number(value.unit()),
+        }
     }
 
     fn sample(&mut self, (stack, thread, state): Key, weight: Weight) -> proto::Sample {
@@ -182,11 +179,15 @@ impl<'a> Builder<'a> {
     }
 
     fn text_label(&mut self, key: &'static str, text: &'a str) -> proto::Label {
-        proto::Label { key: self.string(key), str: self.string(text), ..Default::default() }
+        proto::Label {
+            key: self.strings.number(key),
+            str: self.strings.number(text),
+            ..Default::default()
+        }
     }
 
     fn number_label(&mut self, key: &'static str, number: u32) -> proto::Label {
-        let key = self.string(key);
+        let key = self.strings.number(key);
         // Without a unit, pprof takes numbers for bytes; with the key as its unit it prints them plain.
         proto::Label { key, num: number.into(), num_unit: key, ..Default::default() }
     }
@@ -229,8 +230,8 @@ impl<'a> Builder<'a> {
             memory_start: binary.text.0,
             memory_limit: binary.text.1,
             file_offset: binary.text_offset,
-            filename: self.string(&binary.path),
-            build_id: self.owned_string(build_id),
+            filename: self.strings.number(&binary.path),
+            build_id: self.strings.number_of_own(build_id),
             ..Default::default()
         };
         self.message.mapping.push(mapping);
@@ -253,8 +254,8 @@ impl<'a> Builder<'a> {
         if let Some(&function) = self.functions.get(&(id, file)) {
             return function;
         }
-        let name = self.string(&self.profile.functions[id as usize].name);
-        let filename = self.string(file.unwrap_or(""));
+        let name = self.strings.number(&self.profile.functions[id as usize].name);
+        let filename = self.strings.number(file.unwrap_or(""));
         let id_given = self.message.function.len() as u64 + 1;
         // Were the name its own system name, pprof would take it for mangled and simplify
         // `<T as Trait>::next` to `::next`.
@@ -262,22 +263,6 @@ impl<'a> Builder<'a> {
         self.message.function.push(function);
         self.functions.insert((id, file), id_given);
         id_given
-    }
-
-    fn string(&mut self, text: &'a str) -> i64 {
-        *self.strings.entry(text).or_insert_with(|| {
-            self.message.string_table.push(text.to_owned());
-            self.message.string_table.len() as i64 - 1
-        })
-    }
-
-    /// A text that the profile does not hold; it is not looked up again.
-    fn owned_string(&mut self, text: String) -> i64 {
-        if text.is_empty() {
-            return 0;
-        }
-        self.message.string_table.push(text);
-        self.message.string_table.len() as i64 - 1
     }
 }
 

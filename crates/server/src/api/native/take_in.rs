@@ -102,7 +102,11 @@ async fn explain(app: &App, reports: BTreeSet<Uuid>) -> Result<Vec<Explained>, A
         let mut explained = Vec::new();
         for report in reports {
             if let Some(report) = databases.results.report(report)? {
-                explained.extend(explain::of_report(&databases.results, &report)?);
+                explained.extend(explain::of_report(
+                    &databases.results,
+                    &report,
+                    &explain::NoSources,
+                )?);
             }
         }
         Ok::<_, ApiError>(explained)

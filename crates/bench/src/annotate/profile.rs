@@ -1,0 +1,58 @@
+//! Exact counts as pprof: what `go tool pprof` reads, and what explains an alert.
+
+use std::{collections::BTreeMap, io};
+
+use wingbeat_bpf::{code::Code, spec::ObjectTypes};
+use wingbeat_difference::exact::{Counted, CountedFrame, instructions};
+
+use super::{
+    Annotation,
+    model::{line_of, ranges},
+};
+use crate::counts::{Counts, TailCalled};
+
+/// What code is said to be in that no file is mapped for.
+const IMAGE: &str = "[bpf]";
+
+/// What the lines of an annotation executed, gzip'd.
+pub(super) fn of_annotation(found: &Annotation) -> io::Result<Vec<u8>> {
+    let mut counted = tail_called(&found.tail_called);
+    for function in &found.functions {
+        let lines = function.lines.iter();
+        counted.extend(lines.map(|it| line(&function.name, &it.file, it.line, it.instructions)));
+    }
+    instructions(IMAGE, &counted)
+}
+
+/// What the lines of a program executed, gzip'd: without what only people read, such as texts of lines.
+pub(crate) fn of_counts(code: &Code, types: &ObjectTypes, counts: &Counts) -> io::Result<Vec<u8>> {
+    let mut counted = tail_called(&counts.tail_called);
+    for (name, insns) in ranges(code) {
+        let mut lines: BTreeMap<(Option<u32>, u32), u64> = BTreeMap::new();
+        for index in insns.clone() {
+            let Some(executed) = counts.executed.get(index).filter(|count| **count > 0) else {
+                continue;
+            };
+            let record = line_of(code, &insns, index);
+            let key = record.map_or((None, 0), |record| (Some(record.file_offset), record.line()));
+            let sum = lines.entry(key).or_default();
+            *sum = sum.saturating_add(*executed);
+        }
+        counted.extend(lines.into_iter().map(|((file, number), count)| {
+            let file = file.and_then(|offset| types.string(offset)).unwrap_or_default();
+            line(&name, &file, number, count)
+        }));
+    }
+    instructions(IMAGE, &counted)
+}
+
+fn line(function: &str, file: &str, line: u32, count: u64) -> Counted {
+    // Without its hash, which differs from build to build.
+    let function = format!("{:#}", rustc_demangle::demangle(function));
+    Counted { frames: vec![CountedFrame { function, file: file.to_owned(), line }], count }
+}
+
+/// Of these programs only the sums are known.
+fn tail_called(programs: &[TailCalled]) -> Vec<Counted> {
+    programs.iter().map(|it| line(&it.program, "", 0, it.instructions)).collect()
+}

@@ -1,0 +1,101 @@
+//! Where the lines of a file went from one version of it to the next: what was counted by line is compared by line,
+//! also where lines were added above it.
+
+use std::time::Duration;
+
+use similar::{DiffOp, TextDiff};
+
+/// Two versions of a large file that have little in common are compared roughly after this time.
+const TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Lines of two versions of a file, side by side.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    /// For each line of the earlier version its number in the later one, if it is there.
+    later: Vec<Option<u32>>,
+    /// For each line of the later version its number in the earlier one, or that of the line that it replaced.
+    earlier: Vec<Option<u32>>,
+}
+
+impl Moves {
+    pub(super) fn between(earlier: &str, later: &str) -> Self {
+        let (earlier, later): (Vec<_>, Vec<_>) =
+            (earlier.lines().collect(), later.lines().collect());
+        let mut moves = Self { later: vec![None; earlier.len()], earlier: vec![None; later.len()] };
+        let difference = TextDiff::configure().timeout(TIME_MAX).diff_slices(&earlier, &later);
+        for part in difference.ops() {
+            match *part {
+                DiffOp::Equal { old_index, new_index, len } => {
+                    for at in 0..len {
+                        moves.set_later(old_index + at, new_index + at);
+                        moves.set_earlier(new_index + at, old_index + at);
+                    }
+                }
+                DiffOp::Replace { old_index, old_len, new_index, new_len } => {
+                    for at in 0..new_len {
+                        moves.set_earlier(new_index + at, old_index + at.min(old_len - 1));
+                    }
+                }
+                DiffOp::Delete { .. } | DiffOp::Insert { .. } => {}
+            }
+        }
+        moves
+    }
+
+    fn set_later(&mut self, from: usize, to: usize) {
+        if let Some(place) = self.later.get_mut(from) {
+            *place = number(to);
+        }
+    }
+
+    fn set_earlier(&mut self, from: usize, to: usize) {
+        if let Some(place) = self.earlier.get_mut(from) {
+            *place = number(to);
+        }
+    }
+
+    /// The later number of a line; `None` if it is gone.
+    pub(super) fn later(&self, line: u32) -> Option<u32> {
+        at(&self.later, line)
+    }
+
+    /// The earlier number of a line, or that of the line that it replaced; `None` if it is an addition.
+    pub(super) fn earlier(&self, line: u32) -> Option<u32> {
+        at(&self.earlier, line)
+    }
+}
+
+fn at(lines: &[Option<u32>], line: u32) -> Option<u32> {
+    *lines.get(usize::try_from(line).ok()?.checked_sub(1)?)?
+}
+
+fn number(index: usize) -> Option<u32> {
+    u32::try_from(index + 1).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_go_where_they_went() {
+        let check = |earlier: &str, later: &str, expected: &[Option<u32>], back: &[Option<u32>]| {
+            let moves = Moves::between(earlier, later);
+            let lines = (1..).take(expected.len());
+            assert_eq!(lines.map(|line| moves.later(line)).collect::<Vec<_>>(), expected);
+            let lines = (1..).take(back.len());
+            assert_eq!(lines.map(|line| moves.earlier(line)).collect::<Vec<_>>(), back);
+        };
+        check("a\nb\n", "a\nb\n", &[Some(1), Some(2), None], &[Some(1), Some(2), None]);
+        check("a\nb", "x\na\ny\nb\n", &[Some(2), Some(4)], &[None, Some(1), None, Some(2)]);
+        check("a\nb\nc\n", "a\nc\n", &[Some(1), None, Some(2)], &[Some(1), Some(3)]);
+        check(
+            "a\nb\nc\n",
+            "a\nx\ny\nc\n",
+            &[Some(1), None, Some(4)],
+            &[Some(1), Some(2), Some(2), Some(3)],
+        );
+        check("", "a\n", &[None], &[None]);
+        assert_eq!(Moves::between("a", "a").later(0), None);
+    }
+}

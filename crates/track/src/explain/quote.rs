@@ -1,0 +1,168 @@
+//! The source of the line that is to blame, before and after, where it is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use wingbeat_difference::{Place, Side};
+
+use super::moves::Moves;
+use crate::model::Report;
+
+/// Files that are looked for at most: those of a program, not all that it is linked with.
+const FILES_MAX: usize = 64;
+
+/// Larger files are not the work of people.
+const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// Finds the text of source files in the commits that were measured.
+pub trait Sources {
+    /// The text of a file, by the path that debug information has for it.
+    fn text(&self, commit: &str, path: &str) -> Option<String>;
+}
+
+/// No sources are at hand.
+#[derive(Debug, Clone, Copy)]
+pub struct NoSources;
+
+impl Sources for NoSources {
+    fn text(&self, _: &str, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// A line in the source, of a cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quote {
+    /// Index of the sentence that it belongs to.
+    pub sentence: usize,
+    pub file: String,
+    /// Before the change: the same line, or the one that was replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<QuotedLine>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<QuotedLine>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotedLine {
+    pub line: u32,
+    /// Without white space around it.
+    pub text: String,
+}
+
+impl Quote {
+    /// Each text, with what it is: `line 42 before`, `line 43 now`; one where both are the same.
+    pub fn lines(&self) -> Vec<(String, &str)> {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) if before.text == after.text => {
+                let what = match before.line == after.line {
+                    true => format!("line {}", after.line),
+                    false => format!("line {}, {} before", after.line, before.line),
+                };
+                vec![(what, &after.text)]
+            }
+            (before, after) => {
+                let before =
+                    before.iter().map(|it| (format!("line {} before", it.line), &*it.text));
+                before
+                    .chain(after.iter().map(|it| (format!("line {} now", it.line), &*it.text)))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// The files of two profiles, as far as both commits are known and have them.
+pub(super) struct Files<'s> {
+    sources: &'s dyn Sources,
+    commits: [Option<&'s str>; 2],
+    /// Those of the user's own code: a dependency may have a file of the same name.
+    own: BTreeSet<String>,
+    moves: BTreeMap<String, Moves>,
+}
+
+impl<'s> Files<'s> {
+    /// Those of two reports and the later profile.
+    pub(super) fn of(
+        sources: &'s dyn Sources,
+        before: Option<&'s Report>,
+        after: &'s Report,
+        profile: &Side,
+    ) -> Self {
+        let commits = [before.and_then(commit), commit(after)];
+        let own = profile.own_files().into_iter().take(FILES_MAX).map(str::to_owned).collect();
+        let mut files = Self { sources, commits, own, moves: BTreeMap::new() };
+        if let [Some(earlier), Some(later)] = commits {
+            for path in &files.own {
+                let text = |commit| files.text(commit, path);
+                if let Some((earlier, later)) = text(earlier).zip(text(later)) {
+                    files.moves.insert(path.clone(), Moves::between(&earlier, &later));
+                }
+            }
+        }
+        files
+    }
+
+    /// The earlier profile, with lines as the later versions of their files number them.
+    pub(super) fn renumber(&self, earlier: Side) -> Side {
+        earlier.renumbered(&|file, line| Some(self.moves.get(file)?.later(line)))
+    }
+
+    fn text(&self, commit: &str, path: &str) -> Option<String> {
+        self.sources.text(commit, path).filter(|text| text.len() <= FILE_BYTES_MAX)
+    }
+
+    /// The source of a place, for the sentence at that index; `None` if nothing of it is known.
+    pub(super) fn quote(&self, sentence: usize, place: &Place) -> Option<Quote> {
+        if !self.own.contains(&place.file) {
+            return None;
+        }
+        let moves = self.moves.get(&place.file);
+        let [before, after] = match (moves, place.is_gone) {
+            (_, true) => [Some(place.line), None],
+            (Some(moves), false) => [moves.earlier(place.line), Some(place.line)],
+            (None, false) => [None, Some(place.line)],
+        };
+        let [before_commit, after_commit] = self.commits;
+        let line = |commit: Option<&str>, line: Option<u32>| {
+            let (commit, line) = commit.zip(line)?;
+            let text = self.text(commit, &place.file)?;
+            let index = usize::try_from(line).ok()?.checked_sub(1)?;
+            let text = text.lines().nth(index)?.trim().to_owned();
+            Some(QuotedLine { line, text })
+        };
+        let (before, after) = (line(before_commit, before), line(after_commit, after));
+        let file = place.file.clone();
+        (before.is_some() || after.is_some()).then_some(Quote { sentence, file, before, after })
+    }
+}
+
+/// The commit that was measured; `None` if files differed from it.
+fn commit(report: &Report) -> Option<&str> {
+    let environment = &report.environment;
+    let commit = environment.git_hash.as_deref().or(report.hash.as_deref());
+    commit.filter(|_| environment.is_dirty != Some(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_beside_a_line() {
+        let quoted = |(line, text): (u32, &str)| QuotedLine { line, text: text.to_owned() };
+        let check = |before: Option<(u32, &str)>, after: Option<(u32, &str)>, expected: &[&str]| {
+            let (before, after) = (before.map(quoted), after.map(quoted));
+            let quote = Quote { sentence: 0, file: "a.rs".to_owned(), before, after };
+            let lines = quote.lines();
+            let lines: Vec<_> =
+                lines.iter().map(|(what, text)| format!("{what}: {text}")).collect();
+            assert_eq!(lines, expected);
+        };
+        check(Some((3, "f();")), Some((3, "f();")), &["line 3: f();"]);
+        check(Some((3, "f();")), Some((5, "f();")), &["line 5, 3 before: f();"]);
+        check(Some((3, "f();")), Some((3, "g();")), &["line 3 before: f();", "line 3 now: g();"]);
+        check(None, Some((3, "g();")), &["line 3 now: g();"]);
+        check(Some((3, "f();")), None, &["line 3 before: f();"]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Exact profiles that a command leaves beside its results: a tool that counts needs no sampler, nor another run.
+//!
+//! The command finds a folder in the variable [`VARIABLE`], and puts a file into it for each benchmark, as
+//! [`file_name`] has it: gzip'd pprof whose values are instructions.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    path::Path,
+};
+
+use wingbeat_difference::Side;
+use wingbeat_text::first_few;
+
+use crate::model::{BenchmarkName, PROFILE_BYTES_MAX, Profile, ProfileKind, Report};
+
+/// The variable that names the folder.
+pub const VARIABLE: &str = "WINGBEAT_PROFILES";
+
+const SUFFIX: &str = ".pb.gz";
+
+/// Bytes of a file's name that every file system takes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The name of the file for a benchmark's profile: that of the benchmark, with `%` and two hexadecimal digits for each
+/// byte that is no ASCII letter, digit, hyphen, underscore or point. `None` if that is too long.
+pub fn file_name(benchmark: &str) -> Option<String> {
+    let mut name = String::new();
+    for byte in benchmark.bytes() {
+        match byte {
+            b'-' | b'_' | b'.' => name.push(byte.into()),
+            _ if byte.is_ascii_alphanumeric() => name.push(byte.into()),
+            _ => name += &format!("%{byte:02X}"),
+        }
+    }
+    name += SUFFIX;
+    (name.len() <= NAME_BYTES_MAX).then_some(name)
+}
+
+/// The benchmark that a file is about.
+fn benchmark(file_name: &str) -> Option<BenchmarkName> {
+    let mut rest = file_name.strip_suffix(SUFFIX)?;
+    let mut name = Vec::new();
+    while let Some((plain, behind)) = rest.split_once('%') {
+        name.extend_from_slice(plain.as_bytes());
+        name.push(u8::from_str_radix(behind.get(..2)?, 16).ok()?);
+        rest = &behind[2..];
+    }
+    name.extend_from_slice(rest.as_bytes());
+    BenchmarkName::new(String::from_utf8(name).ok()?).ok()
+}
+
+/// The profiles of a report's benchmarks in a folder, by name. What cannot be used is a remark.
+pub(super) fn read(
+    folder: &Path,
+    report: &Report,
+    remarks: &mut Vec<String>,
+) -> io::Result<Vec<Profile>> {
+    let files = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+    let mut files = files.collect::<io::Result<Vec<_>>>()?;
+    files.sort();
+    let (mut profiles, mut failed) = (Vec::new(), Vec::new());
+    for file in files {
+        let known = file.to_str().and_then(benchmark);
+        let known = known.filter(|name| report.metrics().any(|(_, it, ..)| it.name == *name));
+        let Some(name) = known else {
+            failed.push(format!("{}: the report has no such benchmark", file.display()));
+            continue;
+        };
+        match exact(&folder.join(&file)) {
+            Ok(pprof) => {
+                let (uuid, kind) = (report.uuid, ProfileKind::Instructions);
+                profiles.push(Profile::new(uuid, Some(name), kind, 1, pprof));
+            }
+            Err(why) => failed.push(format!("{name}: {why}")),
+        }
+    }
+    if !failed.is_empty() {
+        let kind = ProfileKind::Instructions;
+        remarks.push(format!("no {kind} profile of {}", first_few(failed.into_iter())));
+    }
+    Ok(profiles)
+}
+
+/// The profile in a file, if it is one of exact counts.
+fn exact(path: &Path) -> Result<Vec<u8>, String> {
+    let mut pprof = Vec::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(PROFILE_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut pprof)
+        .map_err(|error| error.to_string())?;
+    if pprof.len() > PROFILE_BYTES_MAX {
+        return Err(format!("its profile has more than {PROFILE_BYTES_MAX} bytes"));
+    }
+    match Side::read("new", &pprof) {
+        Ok(side) if side.is_exact() => Ok(pprof),
+        Ok(_) => Err("its profile does not count instructions".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use uuid::Uuid;
+    use wingbeat_difference::exact::{Counted, CountedFrame, instructions};
+
+    use super::*;
+    use crate::model::{BranchName, Measure, Metric, ProjectName, Results, TestbedName};
+
+    #[test]
+    fn names_of_files() {
+        let check = |name: &str, expected: &str| {
+            assert_eq!(file_name(name).as_deref(), Some(expected));
+            assert_eq!(benchmark(expected).expect("a name").as_str(), name);
+        };
+        check("fun_xdp_v3", "fun_xdp_v3.pb.gz");
+        check("v3/dns.pcap:1", "v3%2Fdns.pcap%3A1.pb.gz");
+        check("a%b é", "a%25b%20%C3%A9.pb.gz");
+        assert_eq!(file_name(&"é".repeat(50)), None);
+        for wrong in
+            ["", "a", ".pb.gz", "%.pb.gz", "%2.pb.gz", "%zz.pb.gz", "%C3.pb.gz", "%é.pb.gz"]
+        {
+            assert_eq!(benchmark(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_left() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut results = Results::default();
+        for name in ["a/b", "broken"] {
+            let name = BenchmarkName::new(name).expect("a name");
+            let metric = Metric::new(9.0);
+            results.add(name, Measure::named("instructions"), metric).expect("added");
+        }
+        let report = Report {
+            iterations: vec![results],
+            ..Report::new(
+                Uuid::from_u128(1),
+                ProjectName::new("p").expect("a name"),
+                BranchName::new("main").expect("a name"),
+                TestbedName::new("Linux").expect("a name"),
+                OffsetDateTime::UNIX_EPOCH,
+            )
+        };
+        let frame = CountedFrame { function: "f".into(), file: "f.c".into(), line: 3 };
+        let pprof = instructions("[bpf]", &[Counted { frames: vec![frame], count: 9 }]);
+        let pprof = pprof.expect("bytes");
+        let files = [("a%2Fb.pb.gz", &pprof[..]), ("broken.pb.gz", b"x"), ("other.pb.gz", &pprof)];
+        for (name, content) in files {
+            fs::write(folder.path().join(name), content).expect("written");
+        }
+        let mut remarks = Vec::new();
+        let found = read(folder.path(), &report, &mut remarks).expect("read");
+        let [profile] = &found[..] else { panic!("one profile: {found:?}") };
+        assert_eq!(profile.about.benchmark.as_ref().map(BenchmarkName::as_str), Some("a/b"));
+        assert_eq!((profile.about.kind, profile.about.samples), (ProfileKind::Instructions, 1));
+        assert_eq!(profile.pprof.as_deref(), Some(&pprof[..]));
+        let expected = "no instructions profile of broken: the new profile is no pprof profile";
+        assert!(remarks[0].starts_with(expected), "{remarks:?}");
+        assert!(
+            remarks[0].contains("other.pb.gz: the report has no such benchmark"),
+            "{remarks:?}"
+        );
+    }
+}
