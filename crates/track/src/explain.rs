@@ -6,8 +6,8 @@ use wingbeat_difference::{Explanation, Metric, Side, compare, sentences};
 
 use crate::{
     model::{
-        Alert, BenchmarkName, Limit, Measure, MeasureKind, ProfileInfo, ProfileKind, Report, Slug,
-        Verdict,
+        self, Alert, BenchmarkName, Limit, Measure, MeasureKind, ProfileInfo, ProfileKind, Report,
+        Slug, Verdict,
     },
     store::{HistoryLimits, Store, StoreError},
 };
@@ -171,13 +171,18 @@ fn metric(report: &Report, alert: &Alert) -> Option<(Measure, Metric)> {
         .find(|(iteration, results, measure, _)| is_it(*iteration, &results.name, &measure.slug))?;
     let before = verdict(report, alert)?.boundary?.baseline?;
     let after = metric.value;
-    let share = match (measure.kind, metric.lower_value, metric.upper_value) {
-        (MeasureKind::Exact, ..) => 0.0,
-        (_, Some(lower), Some(upper)) if after != 0.0 => {
-            ((upper - lower) / INTERVAL_SDS / after).abs().max(SD_UNKNOWN)
-        }
-        _ => SD_UNKNOWN,
-    };
+    let share = relative_sd(measure, metric);
     let [before_sd, after_sd] = [before, after].map(|value| (value * share).abs());
     Some((measure.clone(), Metric { before, after, before_sd, after_sd }))
+}
+
+/// The standard deviation of a metric, as a part of it.
+pub fn relative_sd(measure: &Measure, metric: &model::Metric) -> f64 {
+    match (measure.kind, metric.lower_value, metric.upper_value) {
+        (MeasureKind::Exact, ..) => 0.0,
+        (_, Some(lower), Some(upper)) if metric.value != 0.0 => {
+            ((upper - lower) / INTERVAL_SDS / metric.value).abs().max(SD_UNKNOWN)
+        }
+        _ => SD_UNKNOWN,
+    }
 }

@@ -15,6 +15,6 @@ mod words;
 
 pub use blame::Matched;
 pub use explain::{Explanation, Guilty, compare};
-pub use scale::{Change, Metric};
+pub use scale::{Change, Metric, RUN_TO_RUN};
 pub use side::{ReadError, Side};
 pub use words::sentences;

@@ -7,7 +7,7 @@ use crate::side::{Side, Stack};
 
 /// Shares differ from run to run by more than samples explain: code and data lie elsewhere. As a part of the
 /// standard deviation of a single sample; an estimate.
-pub(crate) const RUN_TO_RUN: f64 = 0.03;
+pub const RUN_TO_RUN: f64 = 0.03;
 
 /// The metric that the profiles are of, before and after, with the standard deviation of each.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,0 +1,83 @@
+//! A benchmark of the harness measured by `wingbeat run --profile`, as a user would do it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context as _;
+use serde_json::Value;
+use wingbeat_steps::command::{display, without_package};
+
+use super::{cases::Benchmark, said::Said, scratch::Scratch};
+
+/// Flags of `wingbeat run`. What looks bad is measured again, since a single report may be a spike.
+const RUN: [&str; 15] = [
+    "run",
+    "--quiet",
+    "--format",
+    "json",
+    "--adapter",
+    "rust_criterion",
+    "--project",
+    "guilty",
+    "--branch",
+    "main",
+    "--testbed",
+    "here",
+    "--confirm",
+    "1",
+    "--profile",
+];
+
+/// Two seconds of a benchmark, and three that are profiled.
+const CRITERION: [&str; 9] = [
+    "--noplot",
+    "--sample-size",
+    "20",
+    "--nresamples",
+    "1001",
+    "--warm-up-time",
+    "0.3",
+    "--measurement-time",
+    "1",
+];
+
+/// Measures what lies in the scratch folder now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bench<'a> {
+    pub(super) wingbeat: &'a Path,
+    pub(super) scratch: &'a Scratch,
+}
+
+impl Bench<'_> {
+    /// Builds and measures a benchmark, and stores the report with its profile.
+    pub(super) fn report(&self, benchmark: Benchmark, store: &Path) -> anyhow::Result<Said> {
+        let Benchmark { target, name } = benchmark;
+        let mut command = Command::new(self.wingbeat);
+        without_package(&mut command);
+        command
+            .current_dir(self.scratch.harness())
+            .env("CARGO_TARGET_DIR", &self.scratch.target)
+            // The harness is no part of the repository that it lies in.
+            .env("GIT_CEILING_DIRECTORIES", self.scratch.folder())
+            .args(RUN)
+            .arg("--store")
+            .arg(file(store))
+            .args(["--", "cargo", "bench", "--quiet", "--bench", target, "--"])
+            .args(CRITERION)
+            .args(["--exact", name]);
+        let said =
+            command.output().with_context(|| format!("cannot run `{}`", display(&command)))?;
+        let report: Option<Value> = serde_json::from_slice(&said.stdout).ok();
+        report.as_ref().and_then(Said::of).with_context(|| {
+            let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
+            format!("`{}` gave no report of this benchmark: {stderr}", display(&command))
+        })
+    }
+}
+
+/// The store in a folder.
+pub(super) fn file(store: &Path) -> PathBuf {
+    store.join("results.db")
+}
