@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use wingbeat_difference::{Explanation, Metric, Side, compare, sentences};
+use wingbeat_stats::Sample;
 
 use crate::{
     model::{
@@ -17,6 +18,12 @@ const SD_UNKNOWN: f64 = 0.01;
 
 /// Standard deviations from one end of a 95 % interval to the other.
 const INTERVAL_SDS: f64 = 2.0 * 1.96;
+
+/// Values of which a spread is taken at least.
+const SPREAD_MIN: usize = 5;
+
+/// Of normal values, the standard deviation in median absolute deviations.
+const MAD_TO_SD: f64 = 1.4826;
 
 /// Reports among which the last one within the limit is looked for.
 const REPORTS_MAX: usize = 100;
@@ -93,7 +100,13 @@ pub fn of_alert(store: &Store, report: &Report, alert: &Alert) -> Result<Pair, U
         (profile.benchmark.is_none(), kinds.iter().position(|kind| *kind == profile.kind))
     });
     let after = candidates.first().ok_or(Unexplained::NoProfile)?;
-    let until = last_within(store, report, alert, &measure)?;
+    let Level { until, spread } = level(store, report, alert, &measure)?;
+    let least = |sd: f64, value: f64| sd.max(value.abs() * spread);
+    let metric = Metric {
+        before_sd: least(metric.before_sd, metric.before),
+        after_sd: least(metric.after_sd, metric.after),
+        ..metric
+    };
     let before = store
         .profile_before(report, after.benchmark.as_ref(), after.kind, until)?
         .ok_or(Unexplained::NoBaseline)?;
@@ -106,14 +119,21 @@ pub fn of_alert(store: &Store, report: &Report, alert: &Alert) -> Result<Pair, U
     Ok(Pair { before, after: (*after).clone(), measure, explanation })
 }
 
-/// When the last report within the alert's limit began: reports behind it show what is to be explained, also those
-/// that raised no alert yet.
-fn last_within(
+/// What the metric was before the change that an alert is about.
+struct Level {
+    /// When the last report within the alert's limit began: reports behind it show what is to be explained, also
+    /// those that raised no alert yet.
+    until: OffsetDateTime,
+    /// The standard deviation from report to report, as a part of the value; 0 where it is not known.
+    spread: f64,
+}
+
+fn level(
     store: &Store,
     report: &Report,
     alert: &Alert,
     measure: &Measure,
-) -> Result<OffsetDateTime, StoreError> {
+) -> Result<Level, StoreError> {
     let boundary = verdict(report, alert).and_then(|verdict| verdict.boundary);
     let limit = boundary.and_then(|boundary| match alert.limit {
         Limit::Upper => boundary.upper_limit,
@@ -123,9 +143,19 @@ fn last_within(
     let past = store.history(report, limits)?;
     let found = past.find(&alert.benchmark, measure).zip(limit).and_then(|(series, limit)| {
         let (within, _) = series.split_at_limit(alert.limit, limit);
-        past.reports.get(within.last()?.report)
+        let until = past.reports.get(within.last()?.report)?.start_time;
+        let values = within.iter().map(|point| point.value);
+        Some(Level { until, spread: spread(values.collect()).unwrap_or(0.0) })
     });
-    Ok(found.map_or(report.start_time, |last| last.start_time))
+    Ok(found.unwrap_or(Level { until: report.start_time, spread: 0.0 }))
+}
+
+/// The relative standard deviation of values, by their median absolute deviation: a history may have spikes and other
+/// levels. `None` of too few.
+pub fn spread(values: Vec<f64>) -> Option<f64> {
+    let sample = Sample::new(values).ok().filter(|sample| sample.len() >= SPREAD_MIN)?;
+    let median = sample.median();
+    (median != 0.0).then(|| (MAD_TO_SD * sample.mad() / median).abs())
 }
 
 fn verdict<'r>(report: &'r Report, alert: &Alert) -> Option<&'r Verdict> {

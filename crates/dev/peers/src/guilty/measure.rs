@@ -11,8 +11,9 @@ use wingbeat_steps::command::{display, without_package};
 
 use super::{cases::Benchmark, said::Said, scratch::Scratch};
 
-/// Flags of `wingbeat run`. What looks bad is measured again, since a single report may be a spike.
-const RUN: [&str; 15] = [
+/// Flags of `wingbeat run`. The threshold is fixed, so that a machine that others use does not hide a change: what is
+/// put to the test is the cause, not the alert. What looks bad is measured again, since a single report may be a spike.
+const RUN: &[&str] = &[
     "run",
     "--quiet",
     "--format",
@@ -25,6 +26,12 @@ const RUN: [&str; 15] = [
     "main",
     "--testbed",
     "here",
+    "--threshold-measure",
+    "latency",
+    "--threshold-test",
+    "percentage",
+    "--threshold-upper-boundary",
+    "0.1",
     "--confirm",
     "1",
     "--profile",

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use wingbeat_difference::{Metric, RUN_TO_RUN, Side, compare};
 use wingbeat_track::{
-    explain::relative_sd,
+    explain::{relative_sd, spread},
     model::Report,
     store::{ReportFilter, Store},
 };
@@ -67,6 +67,11 @@ pub(super) fn of_store(file: &Path) -> anyhow::Result<Vec<Pair>> {
             let pprof = store.profile_content(profile.sha256)?.context("a profile vanished")?;
             runs.push(run(&report, Side::read("later", &pprof)?)?);
         }
+    }
+    // As for an alert: what the machine does from report to report is no change.
+    let spread = spread(runs.iter().map(|run| run.value).collect()).unwrap_or(0.0);
+    for run in &mut runs {
+        run.sd = run.sd.max(run.value.abs() * spread);
     }
     runs.as_chunks().0.iter().map(pair).collect()
 }
