@@ -19,8 +19,8 @@ const SD_UNKNOWN: f64 = 0.01;
 /// Standard deviations from one end of a 95 % interval to the other.
 const INTERVAL_SDS: f64 = 2.0 * 1.96;
 
-/// Values of which a spread is taken at least.
-const SPREAD_MIN: usize = 5;
+/// Values of which a median absolute deviation is worth something.
+const MAD_MIN: usize = 5;
 
 /// Of normal values, the standard deviation in median absolute deviations.
 const MAD_TO_SD: f64 = 1.4826;
@@ -150,12 +150,16 @@ fn level(
     Ok(found.unwrap_or(Level { until: report.start_time, spread: 0.0 }))
 }
 
-/// The relative standard deviation of values, by their median absolute deviation: a history may have spikes and other
-/// levels. `None` of too few.
+/// The relative standard deviation of values: by their median absolute deviation, since a history may have spikes and
+/// other levels, unless they are too few for that. `None` of fewer than two.
 pub fn spread(values: Vec<f64>) -> Option<f64> {
-    let sample = Sample::new(values).ok().filter(|sample| sample.len() >= SPREAD_MIN)?;
+    let sample = Sample::new(values).ok()?;
+    let sd = match sample.len() >= MAD_MIN {
+        true => MAD_TO_SD * sample.mad(),
+        false => sample.std_dev()?,
+    };
     let median = sample.median();
-    (median != 0.0).then(|| (MAD_TO_SD * sample.mad() / median).abs())
+    (median != 0.0).then(|| (sd / median).abs())
 }
 
 fn verdict<'r>(report: &'r Report, alert: &Alert) -> Option<&'r Verdict> {
@@ -214,5 +218,22 @@ pub fn relative_sd(measure: &Measure, metric: &model::Metric) -> f64 {
             ((upper - lower) / INTERVAL_SDS / metric.value).abs().max(SD_UNKNOWN)
         }
         _ => SD_UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spikes_are_no_spread() {
+        let check = |values: &[f64], expected: Option<f64>| {
+            let found = spread(values.to_vec()).map(|it| (it * 1e4).round() / 1e4);
+            assert_eq!(found, expected, "{values:?}");
+        };
+        check(&[100.0, 101.0, 99.0, 102.0, 500.0], Some(0.0147));
+        check(&[100.0, 110.0], Some(0.0673));
+        check(&[100.0], None);
+        check(&[0.0, 0.0], None);
     }
 }

@@ -12,20 +12,21 @@ mod said;
 mod scratch;
 mod text;
 
-use std::{path::Path, process::ExitCode};
+use std::{fs, path::Path, process::ExitCode};
 
+use anyhow::Context as _;
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::{
-    cases::{Benchmark, CASES, Case},
+    cases::{Benchmark, CASES, Case, Expected, Tool},
     inject::Injected,
     measure::{Bench, file},
     pairs::Pair,
     said::{Said, plain},
     scratch::{Scratch, copy},
 };
-use crate::comparison::{Common, Origin, Stop, chosen, need_root};
+use crate::comparison::{Common, Origin, Stop, chosen, kept, need_root, out};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -37,11 +38,20 @@ pub(crate) struct GuiltyArgs {
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u32).range(3..=100))]
     pairs: u32,
+    /// Put the results beside those of earlier runs, in place of those of the same names
+    #[arg(long)]
+    add: bool,
     #[command(flatten)]
     common: Common,
 }
 
-#[derive(Debug, Default, Serialize)]
+/// Reports of history that an alert of noisy measures needs where no threshold is given.
+const HISTORY_MIN: usize = 5;
+
+/// Reports of unchanged code where the result is a count.
+const COUNTS: u32 = 2;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Record {
     origin: Origin,
     cases: Vec<Found>,
@@ -49,16 +59,16 @@ struct Record {
 }
 
 /// What came of a case.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Found {
-    name: &'static str,
-    what: &'static str,
+    name: String,
+    what: String,
     said: Said,
     is_right: bool,
 }
 
 /// A benchmark of code that did not change.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Unchanged {
     benchmark: String,
     pairs: Vec<Pair>,
@@ -69,11 +79,18 @@ struct Unchanged {
     alerts: usize,
 }
 
+/// The figures of this command.
+const NAME: &str = "guilty";
+
 pub(crate) fn run(args: &GuiltyArgs) -> anyhow::Result<ExitCode> {
     let cases = chosen(CASES, "case", |case| case.name, &args.only)?;
-    need_root("a profile needs", "guilty")?;
+    need_root("a profile needs", NAME)?;
     let stop = Stop::on_signals()?;
-    let mut record = Record { origin: Origin::now(), ..Record::default() };
+    let origin = Origin::now();
+    let mut record: Record = match args.add {
+        true => kept(&out("")?.join(format!("{NAME}.json")))?,
+        false => Record { origin, ..Record::default() },
+    };
     let wingbeat = args.common.wingbeat()?;
     let scratch = Scratch::new()?;
     let bench = Bench { wingbeat: &wingbeat, scratch: &scratch };
@@ -87,7 +104,9 @@ pub(crate) fn run(args: &GuiltyArgs) -> anyhow::Result<ExitCode> {
             break;
         }
     }
-    args.common.finish("guilty", &record, &text::text(&record), &stop)
+    let place = |found: &Found| CASES.iter().position(|case| case.name == found.name);
+    record.cases.sort_by_key(place);
+    args.common.finish(NAME, &record, &text::text(&record), &stop)
 }
 
 /// Measures a benchmark without a change, and with each of its cases.
@@ -99,27 +118,33 @@ fn benchmark(
     stop: &Stop,
     record: &mut Record,
 ) -> anyhow::Result<()> {
-    let name = format!("{}: {}", benchmark.target, benchmark.name);
+    let name = match benchmark.tool {
+        Tool::Criterion(target) => format!("{target}: {}", benchmark.name),
+        Tool::Bench => benchmark.name.to_owned(),
+    };
+    // Counts are the same each time: no pair of them tells anything.
+    let is_counted = benchmark.tool == Tool::Bench;
     let store = bench.scratch.store("unchanged")?;
     let mut reports = Vec::new();
-    for number in 1..=2 * pairs {
+    for number in 1..=if is_counted { COUNTS } else { 2 * pairs } {
         let said = bench.report(benchmark, &store)?;
-        eprintln!("{name}, unchanged {number}: {:.2} ns", said.value);
+        eprintln!("{name}, unchanged {number}: {:.2}", said.value);
         reports.push(said);
         if stop.is_asked() {
             return Ok(());
         }
     }
-    record.unchanged.push(unchanged(name, &reports, &store)?);
+    if !is_counted {
+        record.unchanged.retain(|it| it.benchmark != name);
+        record.unchanged.push(unchanged(name, &reports, &store)?);
+    }
     for case in cases {
         let found = self::case(bench, case, &store)?;
         let Said { value, sentence, .. } = &found.said;
-        let (is_right, sentence) = (found.is_right, sentence.as_deref().unwrap_or("no alert"));
-        eprintln!(
-            "{}: {value:.2} ns, {sentence}: {}",
-            case.name,
-            if is_right { "right" } else { "WRONG" }
-        );
+        let sentence = sentence.as_deref().unwrap_or("no alert");
+        let right = if found.is_right { "right" } else { "WRONG" };
+        eprintln!("{}: {value:.2}, {sentence}: {right}", case.name);
+        record.cases.retain(|it| it.name != found.name);
         record.cases.push(found);
         if stop.is_asked() {
             return Ok(());
@@ -129,13 +154,14 @@ fn benchmark(
 }
 
 fn unchanged(benchmark: String, reports: &[Said], store: &Path) -> anyhow::Result<Unchanged> {
-    let named = reports.iter().filter_map(|said| Some(said.named()?.function));
+    let judged = reports.get(HISTORY_MIN..).unwrap_or_default();
+    let named = judged.iter().filter_map(|said| Some(said.named()?.function));
     Ok(Unchanged {
         benchmark,
         pairs: pairs::of_store(&file(store))?,
-        judged: reports.iter().filter(|said| said.baseline.is_some()).count(),
+        judged: judged.len(),
         named: named.collect(),
-        alerts: reports.iter().filter(|said| said.has_alert).count(),
+        alerts: judged.iter().filter(|said| said.has_alert).count(),
     })
 }
 
@@ -146,8 +172,35 @@ fn case(bench: &Bench<'_>, case: &Case, history: &Path) -> anyhow::Result<Found>
     let projects = bench.scratch.projects();
     let injected = Injected::new(&projects, case.edits)?;
     let said = bench.report(case.benchmark, &store)?;
+    let is_right = match said.named() {
+        Some(named) => {
+            let line = line(&projects, case.expected, named.place.as_deref())?;
+            case.expected.is_met(&plain(&named.function), line.as_deref())
+        }
+        None => false,
+    };
     drop(injected);
-    let named = said.named().map(|named| plain(&named.function));
-    let is_right = named.is_some_and(|name| case.expected.contains(&name.as_str()));
-    Ok(Found { name: case.name, what: case.what, said, is_right })
+    let (name, what) = (case.name.to_owned(), case.what.to_owned());
+    Ok(Found { name, what, said, is_right })
+}
+
+/// The text of the line that was named, where lines are expected.
+fn line(
+    projects: &Path,
+    expected: Expected,
+    place: Option<&str>,
+) -> anyhow::Result<Option<String>> {
+    let (Expected::Lines(file, _), Some((at, number))) =
+        (expected, place.and_then(|place| place.rsplit_once(':')))
+    else {
+        return Ok(None);
+    };
+    if !file.ends_with(at) {
+        return Ok(None);
+    }
+    let file = projects.join(file);
+    let text =
+        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let number: usize = number.parse().unwrap_or(0);
+    Ok(number.checked_sub(1).and_then(|at| text.lines().nth(at)).map(str::to_owned))
 }

@@ -1,14 +1,31 @@
 //! The regressions, as data: what is built in, where, and which function is guilty of it.
 
+use self::Expected::{Functions, Lines};
 use super::inject::Edit;
 
-/// A benchmark of the harness.
+/// What measures a benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tool {
+    /// Criterion, in this file of `benches`: time, and a sampled profile.
+    Criterion(&'static str),
+    /// `wingbeat bench`: instructions of an eBPF program, and exact counts by line.
+    Bench,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Benchmark {
-    /// The file in `benches`, which is also the project.
-    pub(super) target: &'static str,
-    /// What Criterion calls it.
+    pub(super) tool: Tool,
+    /// What the tool calls it.
     pub(super) name: &'static str,
+}
+
+/// What has to be named first.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Expected {
+    /// The guilty function or its caller, without generic arguments.
+    Functions(&'static [&'static str]),
+    /// One of these lines of this file: a program of eBPF is a single function.
+    Lines(&'static str, &'static [&'static str]),
 }
 
 /// A regression of known place.
@@ -19,24 +36,26 @@ pub(super) struct Case {
     pub(super) what: &'static str,
     pub(super) benchmark: Benchmark,
     pub(super) edits: &'static [Edit],
-    /// The guilty function and its callers, without generic arguments.
-    pub(super) expected: &'static [&'static str],
+    pub(super) expected: Expected,
 }
 
-const PAIRS: Benchmark = Benchmark { target: "amicable", name: "pairs" };
-const COMPUTED: Benchmark = Benchmark { target: "fun_xdp", name: "SourceAddr::new_v3" };
-const LOOKED_UP: Benchmark = Benchmark { target: "fun_xdp", name: "SourceAddr::new_v4" };
-const SAMPLE: Benchmark = Benchmark { target: "profiler", name: "process_sample" };
-const CHUNKS: Benchmark = Benchmark { target: "httparse", name: "chunks" };
-const REQUEST: Benchmark = Benchmark { target: "httparse", name: "request" };
-const REQUIREMENTS: Benchmark = Benchmark { target: "semver", name: "requirements" };
-const SORT: Benchmark = Benchmark { target: "semver", name: "sort" };
-const VERSIONS: Benchmark = Benchmark { target: "semver", name: "versions" };
+const PAIRS: Benchmark = Benchmark { tool: Tool::Criterion("amicable"), name: "pairs" };
+const COMPUTED: Benchmark =
+    Benchmark { tool: Tool::Criterion("fun_xdp"), name: "SourceAddr::new_v3" };
+/// FizzBuzz for packets, looked up.
+const PACKET: Benchmark = Benchmark { tool: Tool::Bench, name: "fun_xdp_v4" };
+const SAMPLE: Benchmark = Benchmark { tool: Tool::Criterion("profiler"), name: "process_sample" };
+const CHUNKS: Benchmark = Benchmark { tool: Tool::Criterion("httparse"), name: "chunks" };
+const REQUEST: Benchmark = Benchmark { tool: Tool::Criterion("httparse"), name: "request" };
+const REQUIREMENTS: Benchmark = Benchmark { tool: Tool::Criterion("semver"), name: "requirements" };
+const SORT: Benchmark = Benchmark { tool: Tool::Criterion("semver"), name: "sort" };
+const VERSIONS: Benchmark = Benchmark { tool: Tool::Criterion("semver"), name: "versions" };
 
 const AMICABLE: &str = "amicable/src/lib.rs";
 const FUN_XDP: &str = "fun-xdp-common/src/lib.rs";
 const HTTPARSE: &str = "httparse/src/lib.rs";
 const PROFILER: &str = "profiler/src/lib.rs";
+const PROGRAMS: &str = "fun-xdp-ebpf/src/programs.rs";
 const SEMVER: &str = "semver/src/parse.rs";
 
 const fn edit(file: &'static str, old: &'static str, new: &'static str) -> Edit {
@@ -49,7 +68,7 @@ pub(super) const CASES: &[Case] = &[
         what: "slower function: tries twice as many divisors",
         benchmark: PAIRS,
         edits: &[edit(AMICABLE, "while divisor <= number / 2 {", "while divisor < number {")],
-        expected: &["amicable::divisor_sum", "amicable::larger_partner"],
+        expected: Functions(&["amicable::divisor_sum", "amicable::larger_partner"]),
     },
     Case {
         name: "amicable-heap",
@@ -60,7 +79,7 @@ pub(super) const CASES: &[Case] = &[
             "if number.is_multiple_of(divisor) {",
             "if number.is_multiple_of(*std::hint::black_box(Box::new(divisor))) {",
         )],
-        expected: &["amicable::divisor_sum", "amicable::larger_partner"],
+        expected: Functions(&["amicable::divisor_sum", "amicable::larger_partner"]),
     },
     Case {
         name: "amicable-syscall",
@@ -72,7 +91,7 @@ pub(super) const CASES: &[Case] = &[
             "let _ = std::fs::metadata(\"/\");\n        \
              if let Some(larger) = larger_partner(smaller, limit) {",
         )],
-        expected: &["amicable::print_pairs"],
+        expected: Functions(&["amicable::print_pairs"]),
     },
     Case {
         name: "profiler-sleep",
@@ -83,7 +102,7 @@ pub(super) const CASES: &[Case] = &[
             edit(PROFILER, "#[cfg(feature = \"oops\")]\nmod oops;", "mod oops;"),
             edit(PROFILER, "    #[cfg(feature = \"oops\")]\n    oops::", "    oops::"),
         ],
-        expected: &["profiler::oops::_oops", "profiler::process_sample"],
+        expected: Functions(&["profiler::oops::_oops", "profiler::process_sample"]),
     },
     Case {
         name: "profiler-heap",
@@ -95,7 +114,7 @@ pub(super) const CASES: &[Case] = &[
             "let stack: Vec<u64> = stack;\n        \
              Ok(Self { header, stack: std::hint::black_box(&stack).clone() })",
         )],
-        expected: &["profiler::sample::Sample::decode", "profiler::process_sample"],
+        expected: Functions(&["profiler::sample::Sample::decode", "profiler::process_sample"]),
     },
     Case {
         name: "profiler-slow",
@@ -106,14 +125,18 @@ pub(super) const CASES: &[Case] = &[
             "log::info!(\"{sample}\");",
             "let line = std::hint::black_box(sample.to_string());\n    log::info!(\"{line}\");",
         )],
-        expected: &["profiler::sample::Sample::fmt", "profiler::process_sample"],
+        expected: Functions(&["profiler::sample::Sample::fmt", "profiler::process_sample"]),
     },
     Case {
-        name: "fun-xdp-inline",
-        what: "lost inlining of FizzBuzz",
-        benchmark: LOOKED_UP,
-        edits: &[edit(FUN_XDP, "pub fn new_v2(", "#[inline(never)]\n    pub fn new_v2(")],
-        expected: &["fun_xdp_common::SourceAddr::new_v2", "fun_xdp_common::SourceAddr::new_v4"],
+        name: "profiler-inline",
+        what: "lost inlining of the fields' decoder",
+        benchmark: SAMPLE,
+        edits: &[edit("profiler/src/sample.rs", "fn take<", "#[inline(never)]\nfn take<")],
+        expected: Functions(&[
+            "profiler::sample::take",
+            "profiler::sample::decode_header",
+            "profiler::sample::Sample::decode",
+        ]),
     },
     Case {
         name: "fun-xdp-slow",
@@ -127,11 +150,11 @@ pub(super) const CASES: &[Case] = &[
              if at < 2 { at } else { number(at - 1) + number(at - 2) }\n    }\n    \
              (0..).map(number).find(|it| *it >= octet) == Some(octet)\n",
         )],
-        expected: &[
+        expected: Functions(&[
             "fun_xdp_common::is_fibonacci::number",
             "fun_xdp_common::is_fibonacci",
             "fun_xdp_common::SourceAddr::new_v3",
-        ],
+        ]),
     },
     Case {
         name: "httparse-slow",
@@ -144,10 +167,10 @@ pub(super) const CASES: &[Case] = &[
              .filter(|(_, b)| **b != b' ' && **b != b'\\t' && **b != b'\\r' && **b != b'\\n')\n            \
              .map(|(at, _)| at)\n            .last()",
         )],
-        expected: &[
+        expected: Functions(&[
             "httparse::parse_headers_iter_uninit",
             "httparse::Request::parse_with_config_and_uninit_headers",
-        ],
+        ]),
     },
     Case {
         name: "httparse-inline",
@@ -158,7 +181,7 @@ pub(super) const CASES: &[Case] = &[
             "    #[inline]\n    fn next(&mut self) -> Option<u8> {",
             "    #[inline(never)]\n    fn next(&mut self) -> Option<u8> {",
         )],
-        expected: &["httparse::iter::Bytes::next", "httparse::parse_chunk_size"],
+        expected: Functions(&["httparse::iter::Bytes::next", "httparse::parse_chunk_size"]),
     },
     Case {
         name: "httparse-heap",
@@ -170,7 +193,7 @@ pub(super) const CASES: &[Case] = &[
             "const RADIX: u64 = 16;\n    let copy = std::hint::black_box(buf).to_vec();\n    \
              let mut bytes = Bytes::new(std::hint::black_box(&copy));",
         )],
-        expected: &["httparse::parse_chunk_size"],
+        expected: Functions(&["httparse::parse_chunk_size"]),
     },
     Case {
         name: "httparse-lock",
@@ -183,10 +206,10 @@ pub(super) const CASES: &[Case] = &[
              static PARSED: std::sync::Mutex<u64> = std::sync::Mutex::new(0);\n        \
              *PARSED.lock().unwrap() += 1;\n",
         )],
-        expected: &[
+        expected: Functions(&[
             "httparse::parse_headers_iter_uninit",
             "httparse::Request::parse_with_config_and_uninit_headers",
-        ],
+        ]),
     },
     Case {
         name: "httparse-syscall",
@@ -198,10 +221,10 @@ pub(super) const CASES: &[Case] = &[
             "        autoshrink.num_headers += 1;\n        \
              std::hint::black_box(std::os::unix::process::parent_id());\n",
         )],
-        expected: &[
+        expected: Functions(&[
             "httparse::parse_headers_iter_uninit",
             "httparse::Request::parse_with_config_and_uninit_headers",
-        ],
+        ]),
     },
     Case {
         name: "semver-slow",
@@ -212,7 +235,7 @@ pub(super) const CASES: &[Case] = &[
             "while let Some(&digit) = input.as_bytes().get(len) {",
             "while let Some(digit) = input.chars().nth(len).map(|digit| digit as u8) {",
         )],
-        expected: &["semver::parse::numeric_identifier", "semver::Version::from_str"],
+        expected: Functions(&["semver::parse::numeric_identifier", "semver::Version::from_str"]),
     },
     Case {
         name: "semver-heap",
@@ -224,7 +247,7 @@ pub(super) const CASES: &[Case] = &[
             "            false => {}\n        }\n\n        \
                  let lhs = self.as_str().split('.').collect::<Vec<_>>();",
         )],
-        expected: &["semver::Prerelease::cmp", "semver::Version::cmp"],
+        expected: Functions(&["semver::Prerelease::cmp", "semver::Version::cmp"]),
     },
     Case {
         name: "semver-inline",
@@ -235,11 +258,11 @@ pub(super) const CASES: &[Case] = &[
             "    pub(crate) fn is_empty(&self) -> bool {",
             "    #[inline(never)]\n    pub(crate) fn is_empty(&self) -> bool {",
         )],
-        expected: &[
+        expected: Functions(&[
             "semver::identifier::Identifier::is_empty",
             "semver::Prerelease::cmp",
             "semver::Version::cmp",
-        ],
+        ]),
     },
     Case {
         name: "semver-lock",
@@ -251,7 +274,7 @@ pub(super) const CASES: &[Case] = &[
             "    static PARSED: std::sync::Mutex<u64> = std::sync::Mutex::new(0);\n    \
              *PARSED.lock().unwrap() += 1;\n    let (mut op, text) = op(input);\n",
         )],
-        expected: &["semver::parse::comparator", "semver::parse::version_req"],
+        expected: Functions(&["semver::parse::comparator", "semver::parse::version_req"]),
     },
     Case {
         name: "semver-sleep",
@@ -263,6 +286,83 @@ pub(super) const CASES: &[Case] = &[
             "        std::thread::sleep(std::time::Duration::from_micros(100));\n        \
              let depth = 0;\n",
         )],
-        expected: &["semver::VersionReq::from_str"],
+        expected: Functions(&["semver::VersionReq::from_str"]),
+    },
+    Case {
+        name: "bpf-loop",
+        what: "eBPF: a loop instead of a table",
+        benchmark: PACKET,
+        edits: &[edit(
+            PROGRAMS,
+            "filter(&ctx, SourceAddr::new_v4)",
+            "filter(&ctx, SourceAddr::new_v3)",
+        )],
+        expected: Lines(
+            FUN_XDP,
+            &["while current < octet {", "(current, next) = (next, current + next);"],
+        ),
+    },
+    Case {
+        name: "bpf-lookup",
+        what: "eBPF: a map lookup for each packet",
+        benchmark: PACKET,
+        edits: &[
+            edit(PROGRAMS, "btf_maps::Queue,", "btf_maps::{Array, Queue},"),
+            edit(
+                PROGRAMS,
+                "= Queue::new();\n",
+                "= Queue::new();\n\n#[btf_map]\nstatic SEEN: Array<u32, 16> = Array::new();\n",
+            ),
+            edit(
+                PROGRAMS,
+                "    if let Some(class) = classify(address)",
+                "    if SEEN.get(address & 15).is_some_and(|seen| *seen > 0) {\n        \
+                 return XDP_PASS;\n    }\n    if let Some(class) = classify(address)",
+            ),
+        ],
+        expected: Lines(
+            PROGRAMS,
+            &["if SEEN.get(address & 15).is_some_and(|seen| *seen > 0) {", "return XDP_PASS;"],
+        ),
+    },
+    Case {
+        name: "bpf-copy",
+        what: "eBPF: a bigger copy, of a header",
+        benchmark: PACKET,
+        edits: &[edit(
+            PROGRAMS,
+            "let ipv4: &[u8; IPV4_BYTES] = header(ctx, ETHERNET_BYTES)?;",
+            "let ipv4: [u8; IPV4_BYTES] = core::hint::black_box(*header(ctx, ETHERNET_BYTES)?);",
+        )],
+        expected: Lines(
+            PROGRAMS,
+            &["let ipv4: [u8; IPV4_BYTES] = core::hint::black_box(*header(ctx, ETHERNET_BYTES)?);"],
+        ),
     },
 ];
+
+impl Expected {
+    /// Whether a function, or a line with this text, is the right one.
+    pub(super) fn is_met(self, function: &str, line: Option<&str>) -> bool {
+        match self {
+            Functions(functions) => functions.contains(&function),
+            Lines(_, lines) => line.is_some_and(|line| lines.contains(&line.trim())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_or_a_line() {
+        let check = |expected: Expected, function: &str, line, is_met| {
+            assert_eq!(expected.is_met(function, line), is_met, "{expected:?}");
+        };
+        check(Functions(&["a", "b"]), "b", None, true);
+        check(Functions(&["a", "b"]), "c", Some("a"), false);
+        check(Lines("a.rs", &["x += 1;"]), "main", Some("    x += 1;"), true);
+        check(Lines("a.rs", &["x += 1;"]), "main", None, false);
+    }
+}

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wingbeat_difference::{Metric, RUN_TO_RUN, Side, compare};
 use wingbeat_track::{
     explain::{relative_sd, spread},
@@ -13,7 +13,7 @@ use wingbeat_track::{
 };
 
 /// Two runs of the same code, one after the other.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pair {
     /// Of the metric, as a share.
     pub(super) change: f64,
@@ -25,7 +25,7 @@ pub(super) struct Pair {
 }
 
 /// What shares differ by beyond what the number of samples explains.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Excess {
     /// Squares of differences, less the variance of sampling.
     squares: f64,

@@ -1,13 +1,13 @@
 //! What `wingbeat run` said about a report: by how much the benchmark changed, and who is guilty.
 
 use regex_lite::Regex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a report says of its only benchmark.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Said {
-    /// In nanoseconds.
+    /// In nanoseconds, or instructions.
     pub(super) value: f64,
     /// What the value is compared with, if there is enough history.
     pub(super) baseline: Option<f64>,
@@ -27,14 +27,16 @@ pub(super) struct Named {
 }
 
 impl Said {
-    /// `None` if the report has no result, or is of another form.
-    pub(super) fn of(report: &Value) -> Option<Self> {
-        let measure = &report["results"][0][0]["measures"][0];
-        let explained = report["wingbeat"]["explained"].as_array()?.first();
+    /// `None` if the report has no result of the measure, or is of another form.
+    pub(super) fn of(report: &Value, measure: &str) -> Option<Self> {
+        let mut measures = report["results"][0][0]["measures"].as_array()?.iter();
+        let found = measures.find(|it| it["measure"]["slug"] == measure)?;
+        let mut explained = report["wingbeat"]["explained"].as_array()?.iter();
+        let explained = explained.find(|it| it["measure"] == measure);
         let sentence = explained.and_then(|it| it["sentences"][0].as_str());
         Some(Self {
-            value: measure["metric"]["value"].as_f64()?,
-            baseline: measure["boundary"]["baseline"].as_f64(),
+            value: found["metric"]["value"].as_f64()?,
+            baseline: found["boundary"]["baseline"].as_f64(),
             has_alert: report["counts"]["alerts"]["active"].as_u64()? > 0,
             sentence: sentence.map(str::to_owned),
         })
@@ -52,7 +54,7 @@ impl Said {
 
 /// Takes a sentence apart; `None` if it names nobody.
 fn named(sentence: &str) -> Option<Named> {
-    let pattern = r"^(.+?)(?: \(([^()]+:\d+)\))?(?:, (?:called by|inlined into) .+,)? (?:adds|saves) (.+? of [^,]+)";
+    let pattern = r"^(.+?)(?: \(([^()]+:\d+)\))?(?:, (?:called by|inlined into) .+,)? (?:adds|saves) (.+? of [^,;]+)";
     let found = Regex::new(pattern).ok()?.captures(sentence)?;
     let part = |at: usize| found.get(at).map(|it| it.as_str().to_owned());
     Some(Named { function: part(1)?, place: part(2), amount: part(3)? })
@@ -62,6 +64,12 @@ fn named(sentence: &str) -> Option<Named> {
 pub(super) fn plain(name: &str) -> String {
     let mut plain = String::new();
     let mut depth = 0_u32;
+    // `module::<impl Trait for Type>::function`, in another module than the type's.
+    let impls = name.split_once("<impl ").and_then(|(_, rest)| split_at_end(rest));
+    if let Some((owner, function)) = impls {
+        let owner = owner.rsplit_once(" for ").map_or(owner, |(_, owner)| owner);
+        return format!("{}{}", self::plain(owner), self::plain(function));
+    }
     let mut rest = name;
     // `<Type as Trait>::function`: the type counts.
     if let Some((owner, function)) = name.strip_prefix('<').and_then(split_at_end) {
@@ -120,6 +128,10 @@ mod tests {
             "<a::B<u8> as c::D>::e, inlined into a::f on one side, adds 1 ns of 2 ns",
             Some(["<a::B<u8> as c::D>::e", "", "1 ns of 2 ns"]),
         );
+        check(
+            "xdp_v4 (src/lib.rs:96) adds 98 of 98 instructions; line 96: 0 before, 85 now",
+            Some(["xdp_v4", "src/lib.rs:96", "98 of 98 instructions"]),
+        );
         check("a::f saves 12.4 µs of 13 µs", Some(["a::f", "", "12.4 µs of 13 µs"]));
         check(
             "no function explains the change of 10 ns: 100 and 100 samples show changes of 19 ns (16.9 %) or more",
@@ -135,6 +147,8 @@ mod tests {
         check("<a::B>::f", "a::B::f");
         check("<a::B<'_> as core::cmp::Ord>::cmp", "a::B::cmp");
         check("<&mut a::B as c::D<u8>>::f::<u8>", "a::B::f");
+        check("a::m::<impl core::cmp::Ord for a::B<u8>>::cmp", "a::B::cmp");
+        check("a::m::<impl a::B>::f::<u8>", "a::B::f");
         check("<a::B", "a::B");
     }
 
@@ -142,18 +156,21 @@ mod tests {
     fn reports_are_understood() {
         let report = |explained: Value| {
             json!({
-                "results": [[{"measures": [{
-                    "metric": {"value": 150.0}, "boundary": {"baseline": 100.0},
+                "results": [[{"measures": [{"measure": {"slug": "jited-size"}}, {
+                    "measure": {"slug": "latency"}, "metric": {"value": 150.0}, "boundary": {"baseline": 100.0},
                 }]}]],
                 "counts": {"alerts": {"total": 1, "active": 1}},
                 "wingbeat": {"explained": explained},
             })
         };
-        let said = Said::of(&report(json!([{"sentences": ["a adds 50 ns of 50 ns"]}])));
+        let said = Said::of(
+            &report(json!([{"measure": "latency", "sentences": ["a adds 50 ns of 50 ns"]}])),
+            "latency",
+        );
         let said = said.expect("a report");
         assert_eq!((said.change(), said.has_alert), (Some(0.5), true));
         assert_eq!(said.named().map(|it| it.function).as_deref(), Some("a"));
-        assert_eq!(Said::of(&report(json!([]))).expect("a report").sentence, None);
-        assert_eq!(Said::of(&json!({})), None);
+        assert_eq!(Said::of(&report(json!([])), "latency").expect("a report").sentence, None);
+        assert_eq!(Said::of(&json!({}), "latency"), None);
     }
 }

@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use wingbeat_ebpf_build::{KernelHalf, Toolchain};
 use wingbeat_steps::{
     command::{cargo, repository},
     folders,
@@ -21,9 +22,10 @@ use crate::comparison::{fresh, out, output};
 const HARNESS: &str = "crates/dev/peers/harness";
 
 /// Files and folders of the examples, and where they come to lie. Benchmarks of the examples serve as they are.
-const COPIED: [(&str, &str); 8] = [
+const COPIED: [(&str, &str); 9] = [
     ("examples/amicable/src/main.rs", "projects/amicable/src/lib.rs"),
     ("examples/fun-xdp/fun-xdp-common/src", "projects/fun-xdp-common/src"),
+    ("examples/fun-xdp/fun-xdp-ebpf", "projects/fun-xdp-ebpf"),
     ("examples/fun-xdp/fun-xdp/benches/source_addr.rs", "harness/benches/fun_xdp.rs"),
     ("examples/profiler/profiler/src/lib.rs", "projects/profiler/src/lib.rs"),
     ("examples/profiler/profiler/src/oops.rs", "projects/profiler/src/oops.rs"),
@@ -98,6 +100,17 @@ impl Scratch {
         self.folder.join("projects")
     }
 
+    /// Builds the eBPF programs.
+    pub(super) fn kernel_half(&self) -> anyhow::Result<PathBuf> {
+        let folder = self.projects().join("fun-xdp-ebpf");
+        let dir = folder.to_str().context("the repository's path is no text")?;
+        let half = KernelHalf { dir, binary: "fun-xdp", features: &[], shared: &[] };
+        let toolchain = Toolchain::recorded();
+        let toolchain = toolchain.map_err(|it| anyhow!("{it}: run `cargo xtask setup`"))?;
+        let built = wingbeat_ebpf_build::build(half, &toolchain, &self.target.join("ebpf"));
+        Ok(built.map_err(|error| anyhow!(error))?.object)
+    }
+
     /// A folder for a store.
     pub(super) fn store(&self, name: &str) -> anyhow::Result<PathBuf> {
         let folder = self.folder.join("stores").join(name);
@@ -139,7 +152,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 /// The manifest of a package that belongs to no workspace.
 fn manifest(name: &str, dependencies: &str) -> String {
     format!(
-        "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[features]\noops = []\n\n[workspace]\n\n\
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[features]\noops = []\n\n[workspace]\n\n\
          [dependencies]\n{dependencies}\n"
     )
 }

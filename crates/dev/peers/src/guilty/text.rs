@@ -35,8 +35,8 @@ fn cases(all: &[Found]) -> String {
         move |found: &&Found| found.said.named().map_or_else(|| NONE.to_owned(), of)
     };
     let columns = [
-        column("case", |found: &&Found| found.name),
-        column("what is built in", |found: &&Found| found.what),
+        column("case", |found: &&Found| found.name.clone()),
+        column("what is built in", |found: &&Found| found.what.clone()),
         column("change", |found: &&Found| {
             found.said.change().map_or_else(|| NONE.to_owned(), percent)
         }),
