@@ -6,12 +6,13 @@ mod quote;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use wingbeat_difference::{Explanation, Metric, Side, compare, sentences};
+use wingbeat_stats::Sample;
 use wingbeat_text::printable;
 
 use crate::{
     model::{
-        Alert, BenchmarkName, Limit, Measure, MeasureKind, ProfileInfo, ProfileKind, Report, Slug,
-        Verdict,
+        self, Alert, BenchmarkName, Limit, Measure, MeasureKind, ProfileInfo, ProfileKind, Report,
+        Slug, Verdict,
     },
     store::{HistoryLimits, Store, StoreError},
 };
@@ -24,6 +25,12 @@ const SD_UNKNOWN: f64 = 0.01;
 
 /// Standard deviations from one end of a 95 % interval to the other.
 const INTERVAL_SDS: f64 = 2.0 * 1.96;
+
+/// Values of which a median absolute deviation is worth something.
+const MAD_MIN: usize = 5;
+
+/// Of normal values, the standard deviation in median absolute deviations.
+const MAD_TO_SD: f64 = 1.4826;
 
 /// Reports among which the last one within the limit is looked for.
 const REPORTS_MAX: usize = 100;
@@ -124,7 +131,13 @@ pub fn of_alert(
         (profile.benchmark.is_none(), kinds.iter().position(|kind| *kind == profile.kind))
     });
     let after = candidates.first().ok_or(Unexplained::NoProfile)?;
-    let until = last_within(store, report, alert, &measure)?;
+    let Level { until, spread } = level(store, report, alert, &measure)?;
+    let least = |sd: f64, value: f64| sd.max(value.abs() * spread);
+    let metric = Metric {
+        before_sd: least(metric.before_sd, metric.before),
+        after_sd: least(metric.after_sd, metric.after),
+        ..metric
+    };
     let before = store
         .profile_before(report, after.benchmark.as_ref(), after.kind, until)?
         .ok_or(Unexplained::NoBaseline)?;
@@ -148,14 +161,21 @@ pub fn of_alert(
     Ok(Pair { before, after: (*after).clone(), measure, explanation, quotes })
 }
 
-/// When the last report within the alert's limit began: reports behind it show what is to be explained, also those
-/// that raised no alert yet.
-fn last_within(
+/// What the metric was before the change that an alert is about.
+struct Level {
+    /// When the last report within the alert's limit began: reports behind it show what is to be explained, also
+    /// those that raised no alert yet.
+    until: OffsetDateTime,
+    /// The standard deviation from report to report, as a part of the value; 0 where it is not known.
+    spread: f64,
+}
+
+fn level(
     store: &Store,
     report: &Report,
     alert: &Alert,
     measure: &Measure,
-) -> Result<OffsetDateTime, StoreError> {
+) -> Result<Level, StoreError> {
     let boundary = verdict(report, alert).and_then(|verdict| verdict.boundary);
     let limit = boundary.and_then(|boundary| match alert.limit {
         Limit::Upper => boundary.upper_limit,
@@ -165,9 +185,23 @@ fn last_within(
     let past = store.history(report, limits)?;
     let found = past.find(&alert.benchmark, measure).zip(limit).and_then(|(series, limit)| {
         let (within, _) = series.split_at_limit(alert.limit, limit);
-        past.reports.get(within.last()?.report)
+        let until = past.reports.get(within.last()?.report)?.start_time;
+        let values = within.iter().map(|point| point.value);
+        Some(Level { until, spread: spread(values.collect()).unwrap_or(0.0) })
     });
-    Ok(found.map_or(report.start_time, |last| last.start_time))
+    Ok(found.unwrap_or(Level { until: report.start_time, spread: 0.0 }))
+}
+
+/// The relative standard deviation of values: by their median absolute deviation, since a history may have spikes and
+/// other levels, unless they are too few for that. `None` of fewer than two.
+pub fn spread(values: Vec<f64>) -> Option<f64> {
+    let sample = Sample::new(values).ok()?;
+    let sd = match sample.len() >= MAD_MIN {
+        true => MAD_TO_SD * sample.mad(),
+        false => sample.std_dev()?,
+    };
+    let median = sample.median();
+    (median != 0.0).then(|| (sd / median).abs())
 }
 
 fn verdict<'r>(report: &'r Report, alert: &Alert) -> Option<&'r Verdict> {
@@ -216,13 +250,35 @@ fn metric(report: &Report, alert: &Alert) -> Option<(Measure, Metric)> {
         .find(|(iteration, results, measure, _)| is_it(*iteration, &results.name, &measure.slug))?;
     let before = verdict(report, alert)?.boundary?.baseline?;
     let after = metric.value;
-    let share = match (measure.kind, metric.lower_value, metric.upper_value) {
-        (MeasureKind::Exact, ..) => 0.0,
-        (_, Some(lower), Some(upper)) if after != 0.0 => {
-            ((upper - lower) / INTERVAL_SDS / after).abs().max(SD_UNKNOWN)
-        }
-        _ => SD_UNKNOWN,
-    };
+    let share = relative_sd(measure, metric);
     let [before_sd, after_sd] = [before, after].map(|value| (value * share).abs());
     Some((measure.clone(), Metric { before, after, before_sd, after_sd }))
+}
+
+/// The standard deviation of a metric, as a part of it.
+pub fn relative_sd(measure: &Measure, metric: &model::Metric) -> f64 {
+    match (measure.kind, metric.lower_value, metric.upper_value) {
+        (MeasureKind::Exact, ..) => 0.0,
+        (_, Some(lower), Some(upper)) if metric.value != 0.0 => {
+            ((upper - lower) / INTERVAL_SDS / metric.value).abs().max(SD_UNKNOWN)
+        }
+        _ => SD_UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spikes_are_no_spread() {
+        let check = |values: &[f64], expected: Option<f64>| {
+            let found = spread(values.to_vec()).map(|it| (it * 1e4).round() / 1e4);
+            assert_eq!(found, expected, "{values:?}");
+        };
+        check(&[100.0, 101.0, 99.0, 102.0, 500.0], Some(0.0147));
+        check(&[100.0, 110.0], Some(0.0673));
+        check(&[100.0], None);
+        check(&[0.0, 0.0], None);
+    }
 }

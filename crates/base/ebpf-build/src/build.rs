@@ -42,7 +42,7 @@ pub fn build_or_exit(half: KernelHalf<'_>) {
             exit(0);
         }
     };
-    match build(half, &toolchain) {
+    match build_out(half, &toolchain) {
         Ok(warnings) => {
             for warning in warnings {
                 println!("cargo::warning={}: {warning}", half.dir);
@@ -56,10 +56,28 @@ pub fn build_or_exit(half: KernelHalf<'_>) {
 }
 
 /// The compiler's warnings, or what went wrong.
-fn build(half: KernelHalf<'_>, toolchain: &Toolchain) -> Result<Vec<String>, String> {
+fn build_out(half: KernelHalf<'_>, toolchain: &Toolchain) -> Result<Vec<String>, String> {
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let target_dir = shared_target_dir(&out_dir);
-    let output = command(toolchain, half, &target_dir)
+    let Built { object, warnings } = build(half, toolchain, &shared_target_dir(&out_dir))?;
+    fs::copy(&object, out_dir.join(half.binary))
+        .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
+    Ok(warnings)
+}
+
+/// An object file that was built.
+#[derive(Debug, Clone)]
+pub struct Built {
+    pub object: PathBuf,
+    pub warnings: Vec<String>,
+}
+
+/// Builds the kernel half below a target folder; or else says what went wrong.
+pub fn build(
+    half: KernelHalf<'_>,
+    toolchain: &Toolchain,
+    target_dir: &Path,
+) -> Result<Built, String> {
+    let output = command(toolchain, half, target_dir)
         .output()
         .map_err(|error| format!("cannot run {}: {error}", toolchain.cargo.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -72,9 +90,7 @@ fn build(half: KernelHalf<'_>, toolchain: &Toolchain) -> Result<Vec<String>, Str
         ));
     }
     let object = target_dir.join("bpfel-unknown-none/release").join(half.binary);
-    fs::copy(&object, out_dir.join(half.binary))
-        .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
-    Ok(warnings(&said))
+    Ok(Built { object, warnings: warnings(&said) })
 }
 
 /// Each warning with its place: "unused variable: `a` (src/main.rs:3:9)".

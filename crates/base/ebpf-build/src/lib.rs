@@ -9,5 +9,5 @@
 mod build;
 mod toolchain;
 
-pub use build::{KernelHalf, build_or_exit};
+pub use build::{Built, KernelHalf, build, build_or_exit};
 pub use toolchain::{LLVM_MAJORS, Missing, Toolchain, llvm_major};

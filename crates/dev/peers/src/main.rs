@@ -4,6 +4,7 @@
 mod bench;
 mod changes;
 mod comparison;
+mod guilty;
 mod numbers;
 mod profile;
 mod run;
@@ -36,6 +37,8 @@ enum Peers {
     Run(run::Run),
     /// What `wingbeat changes` finds in made series, beside Apache Otava
     Changes(changes::ChangesArgs),
+    /// Whether `wingbeat run --profile` names the function that made a benchmark slower
+    Guilty(guilty::GuiltyArgs),
     /// How fast `wingbeat serve` answers with a large history
     Serve(serve::ServeArgs),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Peers::Bench(which) => bench::run(&which),
         Peers::Run(run::Run::Aa(args)) => run::aa(&args),
         Peers::Changes(args) => changes::run(&args),
+        Peers::Guilty(args) => guilty::run(&args),
         Peers::Serve(args) => serve::run(&args),
     };
     code.unwrap_or_else(|error| {

@@ -18,8 +18,12 @@ const SHARE_MIN: f64 = 0.1;
 /// are looked at, of which some thirty matter.
 const DEVIATIONS_MIN: f64 = 4.0;
 
-/// A change of the metric of fewer standard deviations is not explained: there may be none.
+/// A change of the metric of fewer standard deviations may be the machine's, which makes all functions slower alike.
+/// Then only what takes another share than before is named.
 const METRIC_DEVIATIONS_MIN: f64 = 3.0;
+
+/// A change of the metric of fewer standard deviations is not explained at all: there is none to be seen.
+const METRIC_CHANGED_MIN: f64 = 1.0;
 
 /// A callee or a line is told if it has this part of what a function gained.
 const MOST: f64 = 0.5;
@@ -69,9 +73,10 @@ pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanatio
     let (all, matched) = blame(before, after, Scales::of(before, after, metric));
     let change = metric.after - metric.before;
     let metric_sd = metric.before_sd.hypot(metric.after_sd);
-    let has_changed = change.abs() >= METRIC_DEVIATIONS_MIN * metric_sd && change != 0.0;
-    let search = Search { direction: change.signum(), change, blame: &all };
-    let mut guilty = if has_changed { search.guilty() } else { Vec::new() };
+    let is_beyond = |deviations| change.abs() >= deviations * metric_sd && change != 0.0;
+    let is_certain = is_beyond(METRIC_DEVIATIONS_MIN);
+    let search = Search { direction: change.signum(), change, is_certain, blame: &all };
+    let mut guilty = if is_beyond(METRIC_CHANGED_MIN) { search.guilty() } else { Vec::new() };
     guilty.truncate(NAMED_MAX);
     let (samples, is_exact) = ((before.samples(), after.samples()), before.is_exact);
     let noise = if is_exact { 0.0 } else { DEVIATIONS_MIN * typical_sd(metric, samples) };
@@ -97,6 +102,8 @@ struct Search<'t> {
     direction: f64,
     /// The change of the metric.
     change: f64,
+    /// Whether the metric changed by more than a machine does.
+    is_certain: bool,
     blame: &'t [Blame],
 }
 
@@ -107,8 +114,10 @@ impl Search<'_> {
 
     fn guilty(self) -> Vec<Guilty> {
         let significant = |blame: &&Blame| {
-            self.direction * blame.change.deviations() >= DEVIATIONS_MIN
-                && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
+            let takes_longer =
+                self.is_certain && self.direction * blame.change.deviations() >= DEVIATIONS_MIN;
+            let takes_more = self.direction * blame.shift >= DEVIATIONS_MIN;
+            (takes_longer || takes_more) && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
         };
         let mut guilty: Vec<Guilty> =
             self.blame.iter().filter(significant).map(|blame| self.named(blame)).collect();
@@ -254,6 +263,24 @@ mod tests {
         check(before, "bench;a 5060\nbench;b 4950", 100.0, &[]);
         check(before, "bench;a 5060\nbench;b 4950", 101.0, &[]);
         check("bench;a 5\nbench;b 5", "bench;a 7\nbench;b 4", 110.0, &[]);
+    }
+
+    #[test]
+    fn a_noisy_metric_leaves_the_shares() {
+        let check = |after: &str, sd: f64, expected: &[&str]| {
+            let metric = Metric { before: 100.0, after: 150.0, before_sd: sd, after_sd: sd };
+            let before = side("bench;a 4000\nbench;b 4000\nbench;lock 400");
+            let found = compare(&before, &side(after), metric).expect("comparable");
+            let names: Vec<_> = found.guilty.iter().map(|it| it.function.as_str()).collect();
+            assert_eq!(names, expected, "{after}, {sd}");
+        };
+        let slower = "bench;a 4000\nbench;b 4000\nbench;lock 4600";
+        check(slower, 1.0, &["lock"]);
+        check(slower, 20.0, &["lock"]);
+        check(slower, 40.0, &[]);
+        // The machine makes all of it slower.
+        let alike = "bench;a 6000\nbench;b 6000\nbench;lock 600";
+        check(alike, 20.0, &[]);
     }
 
     #[test]

@@ -18,6 +18,6 @@ pub mod write;
 
 pub use blame::{Matched, Place};
 pub use explain::{Explanation, Guilty, compare};
-pub use scale::{Change, Metric};
+pub use scale::{Change, Metric, RUN_TO_RUN};
 pub use side::{ReadError, Side};
 pub use words::sentences;

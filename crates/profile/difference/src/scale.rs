@@ -7,7 +7,7 @@ use crate::side::{Side, Stack};
 
 /// Shares differ from run to run by more than samples explain: code and data lie elsewhere. As a part of the
 /// standard deviation of a single sample; an estimate.
-pub(crate) const RUN_TO_RUN: f64 = 0.03;
+pub const RUN_TO_RUN: f64 = 0.03;
 
 /// The metric that the profiles are of, before and after, with the standard deviation of each.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -112,6 +112,17 @@ impl Scales {
             before: Scale::of(before, metric.before, metric.before_sd),
             after: Scale::of(after, metric.after, metric.after_sd),
         }
+    }
+
+    /// The difference of the shares, in standard deviations.
+    pub(crate) fn shift(&self, before: Sum, after: Sum) -> f64 {
+        self.shares().change(before, after).deviations()
+    }
+
+    /// The same profiles of a metric that is 1 for certain: what is left are shares.
+    fn shares(self) -> Self {
+        let share = |scale| Scale { metric: 1.0, metric_sd: 0.0, ..scale };
+        Self { before: share(self.before), after: share(self.after) }
     }
 
     pub(crate) fn change(&self, before: Sum, after: Sum) -> Change {
