@@ -40,6 +40,9 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 /// One of each form of a name.
 const NAMES: &[u8] = b"<a::B<C<D>> as e::F<G>>::h::{{closure}}{{vtable.shim}}\na::b::<fn() -> D>::{closure#1}::h0123456789abcdef\nf@@G_2\n";
 
+/// Numbered names, positions by address, a call, a jump, and code from another file.
+const CALLGRIND: &[u8] = b"positions: instr line\nevents: Ir Dr\nob=(1) /x\nfl=(1) a.c\nfn=(1) f\n0x10 3 2 1\n+4 * 1\ncfi=(2) b.c\ncfn=(2) g'2\ncalls=1 0x40 9\n* * 7\njcnd=1/2 +4 -1\n* *\nfi=(2)\n* +1 4\nfe=(1)\n* -1\n";
+
 fn main() -> Result<()> {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let save = |target: &str, name: &str, bytes: &[u8]| -> Result<()> {
@@ -70,6 +73,7 @@ fn main() -> Result<()> {
             save("pprof", "plain", &unpack(&seeds.join("pprof/packed"))?)?;
         }
     }
+    save("callgrind", "calls", CALLGRIND)?;
     save("btf", "types", &kernel_types())?;
     save("object_file", "sample", &sample::Sample::new().bytes())?;
     save("object_file", "legacy", &legacy_object())?;

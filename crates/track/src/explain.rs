@@ -146,7 +146,7 @@ pub fn of_alert(
         Side::read(side, &pprof).map_err(|error| Unexplained::Profiles(error.to_string()))
     };
     let (earlier, later) = (read("earlier", &before)?, read("later", after)?);
-    let earlier_report = if later.is_exact() { store.report(before.report)? } else { None };
+    let earlier_report = store.report(before.report)?;
     let files = Files::of(sources, earlier_report.as_ref(), report, &later);
     let earlier = files.renumber(earlier);
     // What was counted is the metric itself.

@@ -76,11 +76,24 @@ pub struct History {
     directory: PathBuf,
     /// Paths of all files by commit.
     files: RefCell<HashMap<String, Vec<String>>>,
+    /// What was asked for before, by commit and path: several alerts may be about one file.
+    texts: RefCell<HashMap<(String, String), Option<String>>>,
 }
 
 impl History {
     pub fn new(directory: PathBuf) -> Self {
-        Self { directory, files: RefCell::default() }
+        Self { directory, files: RefCell::default(), texts: RefCell::default() }
+    }
+
+    fn read(&self, commit: &str, path: &str) -> Option<String> {
+        let mut all = self.files.borrow_mut();
+        let files = all.entry(commit.to_owned()).or_insert_with(|| {
+            let arguments = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit];
+            let told = run(&self.directory, &arguments).unwrap_or_default();
+            told.split_terminator('\0').map(str::to_owned).collect()
+        });
+        let file = recorded_as(files, path)?;
+        run(&self.directory, &["cat-file", "blob", &format!("{commit}:{file}")])
     }
 }
 
@@ -90,14 +103,8 @@ impl Sources for History {
         if commit.is_empty() || !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
-        let mut all = self.files.borrow_mut();
-        let files = all.entry(commit.to_owned()).or_insert_with(|| {
-            let arguments = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit];
-            let told = run(&self.directory, &arguments).unwrap_or_default();
-            told.split_terminator('\0').map(str::to_owned).collect()
-        });
-        let file = recorded_as(files, path)?;
-        run(&self.directory, &["cat-file", "blob", &format!("{commit}:{file}")])
+        let key = (commit.to_owned(), path.to_owned());
+        self.texts.borrow_mut().entry(key).or_insert_with(|| self.read(commit, path)).clone()
     }
 }
 

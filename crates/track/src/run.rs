@@ -11,6 +11,7 @@ mod criterion;
 mod filter;
 mod fold;
 mod gather;
+mod gungraun;
 pub mod host;
 mod in_turns;
 pub mod left_profiles;

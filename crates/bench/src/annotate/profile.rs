@@ -21,7 +21,7 @@ pub(super) fn of_annotation(found: &Annotation) -> io::Result<Vec<u8>> {
         let lines = function.lines.iter();
         counted.extend(lines.map(|it| line(&function.name, &it.file, it.line, it.instructions)));
     }
-    instructions(IMAGE, &counted)
+    instructions(&counted)
 }
 
 /// What the lines of a program executed, gzip'd: without what only people read, such as texts of lines.
@@ -43,13 +43,14 @@ pub(crate) fn of_counts(code: &Code, types: &ObjectTypes, counts: &Counts) -> io
             line(&name, &file, number, count)
         }));
     }
-    instructions(IMAGE, &counted)
+    instructions(&counted)
 }
 
 fn line(function: &str, file: &str, line: u32, count: u64) -> Counted {
     // Without its hash, which differs from build to build.
     let function = format!("{:#}", rustc_demangle::demangle(function));
-    Counted { frames: vec![CountedFrame { function, file: file.to_owned(), line }], count }
+    let frames = vec![CountedFrame { function, file: file.to_owned(), line }];
+    Counted { image: IMAGE.to_owned(), frames, count }
 }
 
 /// Of these programs only the sums are known.

@@ -12,6 +12,8 @@ use crate::{
 /// What a place in the code executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
+    /// The file that the code is from, `[bpf]` for programs in the kernel, or empty.
+    pub image: String,
     /// The function, and behind it those that it was inlined into; not empty.
     pub frames: Vec<CountedFrame>,
     pub count: u64,
@@ -27,28 +29,33 @@ pub struct CountedFrame {
     pub line: u32,
 }
 
-/// Instructions that were executed, as gzip'd pprof. `image` is the file that the code is from, or `[bpf]`.
-/// What executed nothing is left out. The same counts give the same bytes.
-pub fn instructions(image: &str, counted: &[Counted]) -> io::Result<Vec<u8>> {
+/// Instructions that were executed, as gzip'd pprof. What executed nothing is left out. The same counts give the same
+/// bytes.
+pub fn instructions(counted: &[Counted]) -> io::Result<Vec<u8>> {
     let mut strings = Strings::default();
     let (kind, unit) = (strings.number("instructions"), strings.number("count"));
     let mut message = proto::Profile {
         sample_type: vec![proto::ValueType { r#type: kind, unit }],
         default_sample_type: kind,
-        mapping: vec![proto::Mapping {
-            id: 1,
-            filename: strings.number(image),
-            has_functions: true,
-            has_filenames: true,
-            has_line_numbers: true,
-            has_inline_frames: true,
-            ..proto::Mapping::default()
-        }],
         comment: vec![strings.number(concat!("wingbeat ", env!("CARGO_PKG_VERSION")))],
         ..proto::Profile::default()
     };
     let mut functions: FxHashMap<(&str, &str), u64> = FxHashMap::default();
-    for Counted { frames, count } in counted.iter().filter(|it| it.count > 0) {
+    let mut mappings: FxHashMap<&str, u64> = FxHashMap::default();
+    for Counted { image, frames, count } in counted.iter().filter(|it| it.count > 0) {
+        let next = mappings.len() as u64 + 1;
+        let mapping_id = *mappings.entry(image).or_insert(next);
+        if mapping_id == next {
+            message.mapping.push(proto::Mapping {
+                id: next,
+                filename: strings.number(image),
+                has_functions: true,
+                has_filenames: true,
+                has_line_numbers: true,
+                has_inline_frames: true,
+                ..proto::Mapping::default()
+            });
+        }
         let mut line = Vec::with_capacity(frames.len());
         for frame in frames {
             let next = functions.len() as u64 + 1;
@@ -62,7 +69,7 @@ pub fn instructions(image: &str, counted: &[Counted]) -> io::Result<Vec<u8>> {
         }
         let id = message.location.len() as u64 + 1;
         // Without addresses, tools would take all locations for one.
-        message.location.push(proto::Location { id, mapping_id: 1, address: id, line });
+        message.location.push(proto::Location { id, mapping_id, address: id, line });
         let value = vec![i64::try_from(*count).unwrap_or(i64::MAX)];
         message.sample.push(proto::Sample { location_id: vec![id], value, label: Vec::new() });
     }
@@ -83,13 +90,14 @@ mod tests {
             file: "src/main.rs".to_owned(),
             line,
         };
-        Counted { frames: frames.iter().map(frame).collect(), count }
+        let image = "[bpf]".to_owned();
+        Counted { image, frames: frames.iter().map(frame).collect(), count }
     }
 
     #[test]
     fn what_was_written_is_read_and_explained() {
         let read = |side, counted: &[Counted]| {
-            Side::read(side, &instructions("[bpf]", counted).expect("bytes")).expect("a profile")
+            Side::read(side, &instructions(counted).expect("bytes")).expect("a profile")
         };
         let before = read("earlier", &[counted(&[("xdp", 7)], 59), counted(&[("xdp", 8)], 0)]);
         let after = [
@@ -110,7 +118,7 @@ mod tests {
     #[test]
     fn the_same_counts_give_the_same_bytes() {
         let counted = [counted(&[("a", 1)], 1), counted(&[("b", 2), ("a", 3)], 4)];
-        let [one, other] = [(); 2].map(|()| instructions("x", &counted).expect("bytes"));
+        let [one, other] = [(); 2].map(|()| instructions(&counted).expect("bytes"));
         assert_eq!(one, other);
     }
 }

@@ -2,10 +2,11 @@
 //! slower in between.
 //!
 //! profiles ([`Side`]) → blame by function, scaled to the metric → [`compare`] → [`sentences`]. Bytes in, data and
-//! text out: nothing here touches the machine. [`exact`] makes profiles of counts, and [`write`](mod@write) has what all writers of
+//! text out: nothing here touches the machine. [`exact`] makes profiles of counts, as [`callgrind`] reads some, and [`write`](mod@write) has what all writers of
 //! pprof share.
 
 mod blame;
+pub mod callgrind;
 pub mod exact;
 mod explain;
 mod names;

@@ -34,6 +34,10 @@ impl Moves {
                 DiffOp::Replace { old_index, old_len, new_index, new_len } => {
                     for at in 0..new_len {
                         moves.set_earlier(new_index + at, old_index + at.min(old_len - 1));
+                        // As many lines as before are the same ones, edited.
+                        if old_len == new_len {
+                            moves.set_later(old_index + at, new_index + at);
+                        }
                     }
                 }
                 DiffOp::Delete { .. } | DiffOp::Insert { .. } => {}
@@ -54,7 +58,7 @@ impl Moves {
         }
     }
 
-    /// The later number of a line; `None` if it is gone.
+    /// The later number of a line, also of one that was edited; `None` if it is gone.
     pub(super) fn later(&self, line: u32) -> Option<u32> {
         at(&self.later, line)
     }
@@ -95,6 +99,7 @@ mod tests {
             &[Some(1), None, Some(4)],
             &[Some(1), Some(2), Some(2), Some(3)],
         );
+        check("a\nb\n", "x\na\nc\n", &[Some(2), Some(3)], &[None, Some(1), Some(2)]);
         check("", "a\n", &[None], &[None]);
         assert_eq!(Moves::between("a", "a").later(0), None);
     }

@@ -34,7 +34,8 @@ fn roots(directory: &Path) -> Vec<PathBuf> {
     chosen.or_else(found).into_iter().collect()
 }
 
-fn list(folder: &Path, depth: usize, listing: &mut Vec<(PathBuf, SystemTime)>) {
+/// All files below a folder, with the time when each was last written.
+pub(super) fn list(folder: &Path, depth: usize, listing: &mut Vec<(PathBuf, SystemTime)>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let Ok(metadata) = entry.metadata() else { continue };

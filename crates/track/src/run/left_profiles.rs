@@ -67,36 +67,47 @@ pub(super) fn read(
             failed.push(format!("{}: the report has no such benchmark", file.display()));
             continue;
         };
-        match exact(&folder.join(&file)) {
-            Ok(pprof) => {
-                let (uuid, kind) = (report.uuid, ProfileKind::Instructions);
-                profiles.push(Profile::new(uuid, Some(name), kind, 1, pprof));
-            }
+        let pprof = content(&folder.join(&file)).map_err(|error| error.to_string());
+        match pprof.and_then(|pprof| checked(report, &name, pprof)) {
+            Ok(profile) => profiles.push(profile),
             Err(why) => failed.push(format!("{name}: {why}")),
         }
     }
-    if !failed.is_empty() {
-        let kind = ProfileKind::Instructions;
-        remarks.push(format!("no {kind} profile of {}", first_few(failed.into_iter())));
-    }
+    remarks.extend(self::failed(failed));
     Ok(profiles)
 }
 
-/// The profile in a file, if it is one of exact counts.
-fn exact(path: &Path) -> Result<Vec<u8>, String> {
-    let mut pprof = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(PROFILE_BYTES_MAX as u64 + 1)
-        .read_to_end(&mut pprof)
-        .map_err(|error| error.to_string())?;
+/// A remark about benchmarks that have no exact profile, each with the reason.
+pub(super) fn failed(failed: Vec<String>) -> Option<String> {
+    let kind = ProfileKind::Instructions;
+    let is_any = !failed.is_empty();
+    is_any.then(|| format!("no {kind} profile of {}", first_few(failed.into_iter())))
+}
+
+/// The profile of a benchmark, if it is one of exact counts and can be stored.
+pub(super) fn checked(
+    report: &Report,
+    name: &BenchmarkName,
+    pprof: Vec<u8>,
+) -> Result<Profile, String> {
     if pprof.len() > PROFILE_BYTES_MAX {
         return Err(format!("its profile has more than {PROFILE_BYTES_MAX} bytes"));
     }
     match Side::read("new", &pprof) {
-        Ok(side) if side.is_exact() => Ok(pprof),
+        Ok(side) if side.is_exact() => {
+            let kind = ProfileKind::Instructions;
+            Ok(Profile::new(report.uuid, Some(name.clone()), kind, 1, pprof))
+        }
         Ok(_) => Err("its profile does not count instructions".to_owned()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The content of a file, as far as that can be stored and a byte more.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(PROFILE_BYTES_MAX as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 #[cfg(test)]
@@ -145,7 +156,8 @@ mod tests {
             )
         };
         let frame = CountedFrame { function: "f".into(), file: "f.c".into(), line: 3 };
-        let pprof = instructions("[bpf]", &[Counted { frames: vec![frame], count: 9 }]);
+        let pprof =
+            instructions(&[Counted { image: String::new(), frames: vec![frame], count: 9 }]);
         let pprof = pprof.expect("bytes");
         let files = [("a%2Fb.pb.gz", &pprof[..]), ("broken.pb.gz", b"x"), ("other.pb.gz", &pprof)];
         for (name, content) in files {

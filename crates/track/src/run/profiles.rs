@@ -7,16 +7,13 @@ use std::{
     ffi::OsString,
     fmt, io,
     path::Path,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use tempfile::TempDir;
 use wingbeat_text::{first_few, plural};
 
-use super::{
-    Benchmark, Echo, Finding, Request, filter,
-    left_profiles::{self, VARIABLE},
-};
+use super::{Benchmark, Echo, Finding, Request, filter, gungraun, left_profiles};
 use crate::{
     adapter::Adapter,
     model::{BenchmarkName, PROFILE_BYTES_MAX, Profile, ProfileKind},
@@ -38,20 +35,20 @@ impl fmt::Debug for Profiling<'_> {
     }
 }
 
-/// Where the command may leave exact profiles; gone with this value.
+/// Where the command may leave exact profiles, since it began; gone with this value.
 #[derive(Debug)]
-pub(super) struct Folder(Option<io::Result<TempDir>>);
+pub(super) struct Folder(Option<(io::Result<TempDir>, SystemTime)>);
 
 impl Profiling<'_> {
     pub(super) fn folder(&self) -> Folder {
         let make = || tempfile::Builder::new().prefix("wingbeat-profiles-").tempdir();
-        Folder(self.takes_exact.then(make))
+        Folder(self.takes_exact.then(|| (make(), SystemTime::now())))
     }
 }
 
 impl Folder {
     pub(super) fn path(&self) -> Option<&Path> {
-        self.0.as_ref()?.as_ref().ok().map(TempDir::path)
+        self.0.as_ref()?.0.as_ref().ok().map(TempDir::path)
     }
 }
 
@@ -81,30 +78,47 @@ pub(super) fn take(
     (profiling, folder): (Profiling<'_>, &Folder),
     echo: &mut Echo<'_>,
 ) {
-    if let Folder(Some(folder)) = folder {
-        take_exact(finding, folder, profiling.sampler.is_none());
+    if let Folder(Some((folder, started))) = folder {
+        take_exact(finding, request, (folder, *started));
+        let has_none = finding.profiles.is_empty() && profiling.sampler.is_none();
+        if has_none && request.source.command.is_some() {
+            finding.remarks.push(NO_EXACT.to_owned());
+        }
     }
-    // Who counts exactly spends its time elsewhere: `wingbeat bench` in the kernel, another tool under valgrind.
-    if let Some(sampler) = profiling.sampler.filter(|_| finding.profiles.is_empty()) {
+    if let Some(sampler) = profiling.sampler {
         sample_all(finding, request, sampler, echo);
     }
 }
 
-/// Takes the exact profiles that the command left. Where there are none, that is said if no others are wanted.
-fn take_exact(finding: &mut Finding, folder: &io::Result<TempDir>, is_all: bool) {
+/// What to do where only exact profiles are wanted, and there are none.
+const NO_EXACT: &str = "no instructions profile: the command left none in the folder that the variable WINGBEAT_PROFILES names, \
+                        nor files of Callgrind in target/gungraun; `wingbeat bench` does the former, and under sudo needs \
+                        --preserve-env=WINGBEAT_PROFILES";
+
+/// Takes the exact profiles that the command left since it began.
+fn take_exact(
+    finding: &mut Finding,
+    request: &Request,
+    (folder, started): (&io::Result<TempDir>, SystemTime),
+) {
     let Finding { report, profiles, remarks, .. } = finding;
-    let found = match folder {
-        Ok(folder) => left_profiles::read(folder.path(), report, remarks),
-        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
-    };
-    match found {
-        Ok(found) if found.is_empty() && is_all => remarks.push(format!(
-            "no instructions profile: the command left none in the folder that the variable {VARIABLE} names; \
-             `wingbeat bench` does, and under sudo needs --preserve-env={VARIABLE}"
-        )),
-        Ok(found) => profiles.extend(found),
-        Err(error) => remarks.push(format!("no instructions profile: a folder for it: {error}")),
+    match folder {
+        Ok(folder) => match left_profiles::read(folder.path(), report, remarks) {
+            Ok(found) => profiles.extend(found),
+            Err(error) => {
+                remarks.push(format!("cannot read the profiles that the command left: {error}"))
+            }
+        },
+        Err(error) => remarks.push(format!("cannot make a folder for exact profiles: {error}")),
     }
+    let mut failed = Vec::new();
+    for (name, found) in gungraun::profiles(report, &request.directory, started) {
+        match found.and_then(|pprof| left_profiles::checked(report, &name, pprof)) {
+            Ok(profile) => profiles.push(profile),
+            Err(why) => failed.push(format!("{name}: {why}")),
+        }
+    }
+    remarks.extend(left_profiles::failed(failed));
 }
 
 /// Profiles what was measured: suspects first, while there is time. What cannot be profiled is a remark.
@@ -121,7 +135,7 @@ fn sample_all(
     };
     // What was measured before is to be stored all the same.
     request.interrupt.keep_results();
-    let runs = plan(command, adapter(finding, request), &benchmarks(finding));
+    let runs = plan(command, adapter(finding, request), &benchmarks(finding), &finding.profiles);
     let begun = Instant::now();
     let (mut failed, mut late) = (Vec::new(), Vec::new());
     for (at, (benchmark, command)) in runs.iter().enumerate() {
@@ -176,18 +190,26 @@ fn adapter(finding: &Finding, request: &Request) -> Adapter {
     }
 }
 
-/// What to run: each benchmark alone, or all of them where they cannot be told apart.
+/// What to run: each benchmark alone that has no profile yet, or all of them where they cannot be told apart.
 fn plan(
     command: &Benchmark,
     adapter: Adapter,
     benchmarks: &[BenchmarkName],
+    profiles: &[Profile],
 ) -> Vec<(Option<BenchmarkName>, Benchmark)> {
+    let alone =
+        |name: &BenchmarkName| Some((Some(name.clone()), filter::one(command, adapter, name)?));
+    if !profiles.is_empty() {
+        // A tool that counts spends its time elsewhere: in the kernel, or under valgrind.
+        let is_counted = |name: &&BenchmarkName| {
+            profiles.iter().any(|profile| profile.about.benchmark.as_ref() == Some(*name))
+        };
+        return benchmarks.iter().filter(|name| !is_counted(name)).filter_map(alone).collect();
+    }
     if let [only] = benchmarks {
         let alone = filter::one(command, adapter, only).unwrap_or_else(|| command.clone());
         return vec![(Some(only.clone()), alone)];
     }
-    let alone =
-        |name: &BenchmarkName| Some((Some(name.clone()), filter::one(command, adapter, name)?));
     let each: Option<Vec<_>> = benchmarks.iter().map(alone).collect();
     each.unwrap_or_else(|| vec![(None, command.clone())])
 }
@@ -226,6 +248,8 @@ fn summary(
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn command(words: &[&str]) -> Benchmark {
@@ -237,7 +261,7 @@ mod tests {
         let check = |words: &[&str], names: &[&str], expected: &[(Option<&str>, &[&str])]| {
             let names: Vec<_> =
                 names.iter().map(|name| BenchmarkName::new(*name).expect("a name")).collect();
-            let planned = plan(&command(words), Adapter::Magic, &names);
+            let planned = plan(&command(words), Adapter::Magic, &names, &[]);
             let planned: Vec<_> = planned
                 .iter()
                 .map(|(name, run)| (name.as_ref().map(BenchmarkName::as_str), run.clone()))
@@ -257,6 +281,20 @@ mod tests {
         );
         check(&["make"], &["a"], &[(Some("a"), &["make"])]);
         check(&["make"], &["a", "b"], &[(None, &["make"])]);
+    }
+
+    #[test]
+    fn what_was_counted_does_not_run_again() {
+        let names = ["a", "b"].map(|name| BenchmarkName::new(name).expect("a name"));
+        let kind = ProfileKind::Instructions;
+        let counted = Profile::new(Uuid::nil(), Some(names[0].clone()), kind, 1, Vec::new());
+        let planned = |words: &[&str], names: &[BenchmarkName]| {
+            plan(&command(words), Adapter::Magic, names, std::slice::from_ref(&counted))
+        };
+        let alone = command(&["cargo", "bench", "--", "--exact", "b"]);
+        assert_eq!(planned(&["cargo", "bench"], &names), [(Some(names[1].clone()), alone)]);
+        assert_eq!(planned(&["cargo", "bench"], &names[..1]), []);
+        assert_eq!(planned(&["wingbeat", "bench", "x.o"], &names), []);
     }
 
     #[test]

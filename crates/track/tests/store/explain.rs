@@ -133,9 +133,9 @@ fn exact_counts_name_the_line_with_both_sources() {
     let profile = |report: &Report, lines: &[(u32, u64)]| {
         let counted = lines.iter().map(|&(line, count)| {
             let frame = CountedFrame { function: "f".into(), file: "src/lib.rs".into(), line };
-            Counted { frames: vec![frame], count }
+            Counted { image: String::new(), frames: vec![frame], count }
         });
-        let pprof = instructions("[bpf]", &counted.collect::<Vec<_>>()).expect("bytes");
+        let pprof = instructions(&counted.collect::<Vec<_>>()).expect("bytes");
         Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Instructions, 1, pprof)
     };
     // By numbers alone, the function's first line would have gained 50.
@@ -143,7 +143,7 @@ fn exact_counts_name_the_line_with_both_sources() {
     store.insert_profiles(&profiles).expect("stored");
     let explained = explain::of_report(store, &after, &TwoCommits).expect("read");
     let [found] = &explained[..] else { panic!("one alert") };
-    let expected = "f (src/lib.rs:3) adds 93 of 93 instructions; line 3: 0 before, 103 now";
+    let expected = "f (src/lib.rs:3) adds 93 of 93 instructions; line 3: 10 before, 103 now";
     assert_eq!(found.sentences, [expected]);
     let quoted = |line, text: &str| Some(QuotedLine { line, text: text.to_owned() });
     let expected = Quote {

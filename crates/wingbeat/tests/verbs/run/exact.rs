@@ -1,4 +1,4 @@
-//! `--profile` with a tool that counts: its profiles are kept beside the report, and an alert names the line.
+//! `--profile` with tools that count: their profiles are kept beside the report, and an alert names the line.
 
 use std::{fs, path::Path};
 
@@ -105,4 +105,39 @@ fn a_command_that_leaves_no_counts_is_told_so() {
     let ran = repository.run(&["--project", "p", "--profile=instructions", &line]).ended_with(0);
     assert!(ran.stdout.contains("no instructions profile of a: the new profile"), "{ran}");
     assert_eq!(repository.reports().len(), 2);
+}
+
+/// What a benchmark of Gungraun leaves, with this many instructions in line 2 of `src/lib.rs`.
+fn gungraun(count: u64) -> String {
+    let total = count + 7;
+    format!(
+        "folder=target/gungraun/package/benches/group/sort.short; mkdir -p $folder
+printf 'positions: line\nevents: Ir\nob=bench\nfl=/build/src/lib.rs\nfn=package::sort\n1 7\n2 {count}\n' \
+    > $folder/callgrind.sort.short.out
+cp $folder/callgrind.sort.short.out $folder/callgrind.sort.short.out.old
+printf 'benches::group::sort short:3\n  Instructions: {total}|N/A (*********)\n'"
+    )
+}
+
+#[test]
+fn an_alert_of_gungraun_names_the_line() {
+    let repository = Repository::new();
+    let run = |text: &str, count: u64, code: i32| {
+        repository.write("src/lib.rs", text);
+        repository.commit_all();
+        repository.run(&[&FLAGS[..], &[&gungraun(count)]].concat()).ended_with(code)
+    };
+    run("fn sort() {\n    quick();\n}\n", 93, 0);
+    let slow = run("fn sort() {\n    bubble();\n}\n", 193, 1);
+    let one_line = slow.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        "sort short:3 instructions: package::sort (src/lib.rs:2) adds 100 of 100 instructions; line 2: 93 before, 193 now",
+        "line 2 before: quick(); line 2 now: bubble();",
+    ] {
+        assert!(one_line.contains(expected), "{expected}: {slow}");
+    }
+    // Files of an earlier run are not those of this one.
+    let old = "printf 'benches::group::sort short:3\n  Instructions: 9|N/A (*********)\n'";
+    let profile = ["--project", "p", "--profile=instructions", old];
+    repository.run(&profile).ended_with(0).prints("no instructions profile: the command left none");
 }

@@ -1,0 +1,305 @@
+//! What Callgrind counted, by function and line: its files, as valgrind's manual has them ("Callgrind Format
+//! Specification"). Text in, counts out.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::exact::{Counted, CountedFrame};
+
+/// Largest file that is read, in bytes. That of a benchmark has some hundred thousand.
+pub const CALLGRIND_BYTES_MAX: u64 = 64 << 20;
+
+/// What instructions are called among the events.
+const INSTRUCTIONS: &str = "Ir";
+
+/// Why a file has no counts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallgrindError {
+    #[error("it is no file of Callgrind: no line `events:` stands before its costs")]
+    NoEvents,
+    #[error("it counts {0:?}, and not {INSTRUCTIONS}, the instructions")]
+    NoInstructions(String),
+    #[error("line {line} of it is broken: {reason}")]
+    Line { line: usize, reason: &'static str },
+}
+
+/// The instructions that each line executed itself, without those of functions that it calls.
+pub fn instructions(text: &str) -> Result<Vec<Counted>, CallgrindError> {
+    let mut reader = Reader::default();
+    for (line, content) in (1..).zip(text.lines()) {
+        reader.read(content).map_err(|broken| match broken {
+            Broken::File(error) => error,
+            Broken::Line(reason) => CallgrindError::Line { line, reason },
+        })?;
+    }
+    match reader.instructions {
+        Some(_) => Ok(reader.counted()),
+        None => Err(CallgrindError::NoEvents),
+    }
+}
+
+enum Broken {
+    File(CallgrindError),
+    Line(&'static str),
+}
+
+/// Object, function, file and line.
+type Key = (usize, usize, usize, u32);
+
+#[derive(Default)]
+struct Reader {
+    /// Which of the costs in a line are instructions.
+    instructions: Option<usize>,
+    positions: Positions,
+    objects: Names,
+    functions: Names,
+    files: Names,
+    /// Where the costs are that come now.
+    object: usize,
+    function: usize,
+    file: usize,
+    /// Whether the next costs are those of a call, which the called function has, too.
+    is_call: bool,
+    counts: BTreeMap<Key, u64>,
+}
+
+impl Reader {
+    fn read(&mut self, line: &str) -> Result<(), Broken> {
+        let line = line.trim_end();
+        if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
+            return self.costs(line);
+        }
+        let Some((key, value)) = line.split_once('=') else {
+            return match line.split_once(':') {
+                Some((key, value)) => self.header(key, value.trim()),
+                None => Ok(()),
+            };
+        };
+        match key {
+            "ob" => self.object = self.objects.number(value)?,
+            "fn" => self.function = self.functions.number(value)?,
+            "fl" | "fi" | "fe" => self.file = self.files.number(value)?,
+            "cob" => drop(self.objects.number(value)?),
+            "cfn" => drop(self.functions.number(value)?),
+            "cfi" | "cfl" => drop(self.files.number(value)?),
+            "calls" => self.is_call = true,
+            // A header whose value has such a sign, such as `cmd: x --a=b`; or a jump, which costs nothing.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, key: &str, value: &str) -> Result<(), Broken> {
+        match key {
+            "positions" => self.positions = Positions::of(value),
+            "events" => {
+                let found = value.split_whitespace().position(|event| event == INSTRUCTIONS);
+                let none = || CallgrindError::NoInstructions(value.to_owned());
+                self.instructions = Some(found.ok_or_else(none).map_err(Broken::File)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn costs(&mut self, line: &str) -> Result<(), Broken> {
+        let Some(instructions) = self.instructions else {
+            return Err(Broken::File(CallgrindError::NoEvents));
+        };
+        let mut words = line.split_whitespace();
+        let number = self.positions.read(&mut words).ok_or(Broken::Line("its position is none"))?;
+        if std::mem::take(&mut self.is_call) {
+            return Ok(());
+        }
+        // Costs of 0 at the end of a line are left out.
+        let Some(cost) = words.nth(instructions) else { return Ok(()) };
+        let cost: u64 = cost.parse().map_err(|_| Broken::Line("a cost is no number"))?;
+        let key = (self.object, self.function, self.file, number);
+        let sum = self.counts.entry(key).or_default();
+        *sum = sum.saturating_add(cost);
+        Ok(())
+    }
+
+    fn counted(self) -> Vec<Counted> {
+        let counts = self.counts.iter().filter(|(_, count)| **count > 0);
+        let counted = counts.map(|(&(object, function, file, line), &count)| {
+            let function = without_recursion(self.functions.name(function)).to_owned();
+            let file = self.files.name(file);
+            let file = if file == UNKNOWN { "" } else { file }.to_owned();
+            let image = self.objects.name(object).to_owned();
+            Counted { image, frames: vec![CountedFrame { function, file, line }], count }
+        });
+        counted.collect()
+    }
+}
+
+/// How Callgrind calls a file that it does not know.
+const UNKNOWN: &str = "???";
+
+/// `parse` of `parse'2`: a function that was called while it ran.
+fn without_recursion(name: &str) -> &str {
+    match name.rsplit_once('\'') {
+        Some((front, depth))
+            if !depth.is_empty() && depth.bytes().all(|it| it.is_ascii_digit()) =>
+        {
+            front
+        }
+        _ => name,
+    }
+}
+
+/// Names that have a number the first time that they come, and only that from then on: `(3) main`, `(3)`.
+struct Names {
+    names: Vec<String>,
+    numbers: HashMap<u64, usize>,
+    known: HashMap<String, usize>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            names: vec![String::new()],
+            numbers: HashMap::new(),
+            known: HashMap::from([(String::new(), 0)]),
+        }
+    }
+}
+
+impl Names {
+    fn number(&mut self, value: &str) -> Result<usize, Broken> {
+        let value = value.trim();
+        let numbered = value.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        // `(below main)` is a name.
+        let Some((number, name)) =
+            numbered.and_then(|(number, name)| Some((number.parse().ok()?, name.trim())))
+        else {
+            return Ok(self.known(value));
+        };
+        if name.is_empty() {
+            return self.numbers.get(&number).copied().ok_or(Broken::Line("its name is missing"));
+        }
+        let known = self.known(name);
+        self.numbers.insert(number, known);
+        Ok(known)
+    }
+
+    fn known(&mut self, name: &str) -> usize {
+        if let Some(known) = self.known.get(name) {
+            return *known;
+        }
+        self.names.push(name.to_owned());
+        self.known.insert(name.to_owned(), self.names.len() - 1);
+        self.names.len() - 1
+    }
+
+    fn name(&self, number: usize) -> &str {
+        self.names.get(number).map_or("", String::as_str)
+    }
+}
+
+/// The columns in front of costs, each absolute or relative to that of the line before.
+struct Positions {
+    last: Vec<u64>,
+    /// Which of them is the source line.
+    line: Option<usize>,
+}
+
+impl Default for Positions {
+    fn default() -> Self {
+        Self::of("line")
+    }
+}
+
+impl Positions {
+    fn of(names: &str) -> Self {
+        let names: Vec<_> = names.split_whitespace().collect();
+        let line = names.iter().position(|name| *name == "line");
+        Self { last: vec![0; names.len()], line }
+    }
+
+    /// The source line, 0 if it is not known. `None` if a position is broken.
+    fn read<'w>(&mut self, words: &mut impl Iterator<Item = &'w str>) -> Option<u32> {
+        for last in &mut self.last {
+            let word = words.next()?;
+            *last = match (word, word.strip_prefix('+'), word.strip_prefix('-')) {
+                ("*", ..) => *last,
+                (_, Some(more), _) => last.checked_add(number(more)?)?,
+                (_, _, Some(less)) => last.checked_sub(number(less)?)?,
+                _ => number(word)?,
+            };
+        }
+        let line = self.line.and_then(|at| self.last.get(at)).copied().unwrap_or(0);
+        Some(u32::try_from(line).unwrap_or(0))
+    }
+}
+
+fn number(word: &str) -> Option<u64> {
+    match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "# callgrind format\nversion: 1\ncmd: bench --a=b\npositions: line\n\
+                        events: Ir Dr\nsummary: 9 1\n\n";
+
+    /// `image function file:line count` of each.
+    fn told(text: &str) -> Result<Vec<String>, CallgrindError> {
+        let told = |it: Counted| {
+            let CountedFrame { function, file, line } = &it.frames[0];
+            format!("{} {function} {file}:{line} {}", it.image, it.count)
+        };
+        Ok(instructions(text)?.into_iter().map(told).collect())
+    }
+
+    #[test]
+    fn costs_of_lines() {
+        let check = |body: &str, expected: &[&str]| {
+            assert_eq!(told(&format!("{HEAD}{body}")).expect(body), expected);
+        };
+        check("fl=a.c\nfn=f\n3 5 1\n+1 2\n4 1\n", &[" f a.c:3 5", " f a.c:4 3"]);
+        check(
+            "ob=(1) /bin/x\nfl=(1) a.c\nfn=(1) f\n3 5\n\nfn=(2) g\nfl=(1)\n* 2\n-1 1\n",
+            &["/bin/x f a.c:3 5", "/bin/x g a.c:2 1", "/bin/x g a.c:3 2"],
+        );
+        // What was inlined from another file, and the way back.
+        check(
+            "fl=a.c\nfn=f\n3 1\nfi=b.h\n9 2\nfe=a.c\n4 3\n",
+            &[" f a.c:3 1", " f a.c:4 3", " f b.h:9 2"],
+        );
+        // A call's costs are those of the callee, which may be defined here.
+        check(
+            "fl=(1) a.c\nfn=(1) f\n3 1\ncfi=(2) b.c\ncfn=(2) g\ncalls=2 9\n3 40\nfl=(2)\nfn=(2)\n9 40\n",
+            &[" f a.c:3 1", " g b.c:9 40"],
+        );
+        check("fl=???\nfn=(below main)\n0 7\njcnd=1/2 +3\n*\n", &[" (below main) :0 7"]);
+        check("fl=a.c\nfn=f'2\n3 1\nfn=f\n3 2\n", &[" f a.c:3 1", " f a.c:3 2"]);
+    }
+
+    #[test]
+    fn positions_by_address_too() {
+        let text = "positions: instr line\nevents: Ir\nfl=a.c\nfn=f\n0x10 3 2\n+4 * 1\n+4 +1 4\n";
+        assert_eq!(told(text), Ok(vec![" f a.c:3 3".to_owned(), " f a.c:4 4".to_owned()]));
+    }
+
+    #[test]
+    fn what_cannot_be_read() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(told(text).expect_err(text).to_string(), expected);
+        };
+        let no_events = "it is no file of Callgrind: no line `events:` stands before its costs";
+        check("", no_events);
+        check("3 4\n", no_events);
+        check("events: Dr Dw\n", "it counts \"Dr Dw\", and not Ir, the instructions");
+        check("events: Ir\n3 x\n", "line 2 of it is broken: a cost is no number");
+        check("events: Ir\n-3 1\n", "line 2 of it is broken: its position is none");
+        check(
+            "events: Ir\n99999999999999999999 1\n",
+            "line 2 of it is broken: its position is none",
+        );
+        check("events: Ir\nfn=(7)\n", "line 2 of it is broken: its name is missing");
+    }
+}
