@@ -76,8 +76,11 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!("/reports/{report}"), report::show);
     read(&mut routes, both!("/compare"), compare::ask);
     read(&mut routes, both!("/compare/{sides}"), compare::show);
+    read(&mut routes, both!("/compare/{sides}/cause"), compare::cause);
+    read(&mut routes, both!("/compare/{sides}/cause/{picture}"), compare::picture);
     read(&mut routes, both!("/alerts"), alerts::list);
     read(&mut routes, both!("/alerts/{alert}"), alert::show);
+    read(&mut routes, both!("/alerts/{alert}/cause/{picture}"), alert::picture);
     read(&mut routes, both!("/benchmarks"), things::benchmarks);
     read(&mut routes, both!("/benchmarks/{name}"), things::benchmark);
     read(&mut routes, both!("/measures"), things::measures);

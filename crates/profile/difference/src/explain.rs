@@ -25,6 +25,9 @@ const METRIC_DEVIATIONS_MIN: f64 = 3.0;
 /// A change of the metric of fewer standard deviations is not explained at all: there is none to be seen.
 const METRIC_CHANGED_MIN: f64 = 1.0;
 
+/// Of the metric: a function that changed less is not listed.
+const LISTED_MIN: f64 = 0.001;
+
 /// A callee or a line is told if it has this part of what a function gained.
 const MOST: f64 = 0.5;
 
@@ -61,6 +64,26 @@ pub struct Explanation {
     pub is_exact: bool,
     /// The smallest change of a function that would have been named, in units of the metric.
     pub smallest_visible: f64,
+}
+
+impl Explanation {
+    /// The change of the metric.
+    pub fn whole(&self) -> Change {
+        let Metric { before, after, before_sd, after_sd } = self.metric;
+        Change { before, after, sd: before_sd.hypot(after_sd) }
+    }
+
+    /// What each function is to blame for that is worth a line, the largest difference first, with its part of the
+    /// change of the metric if that changed.
+    pub fn listed(&self) -> impl Iterator<Item = (&str, Change, Option<f64>)> {
+        let least = LISTED_MIN * self.metric.after.abs().max(self.metric.before.abs());
+        let whole = self.whole().difference();
+        let changed = self.blame.iter().filter(move |(_, it)| it.difference().abs() >= least);
+        changed.map(move |(function, change)| {
+            let share = change.difference() / whole;
+            (function.as_str(), *change, Some(share).filter(|share| share.is_finite()))
+        })
+    }
 }
 
 /// Names what explains the change between two profiles of a benchmark, given the metric of each run.

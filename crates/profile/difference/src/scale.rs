@@ -51,7 +51,7 @@ impl Change {
 /// Weight, and the variance of its sum.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sum {
-    weight: f64,
+    pub(crate) weight: f64,
     variance: f64,
 }
 

@@ -4,7 +4,10 @@ use std::collections::HashSet;
 
 use wingbeat_text::{grouped, share};
 
-use crate::explain::{Explanation, Guilty};
+use crate::{
+    explain::{Explanation, Guilty},
+    scale::Change,
+};
 
 /// At most a sentence for each function that explains the change, or one that says why none is named. `write` writes
 /// values of the metric, with their unit.
@@ -23,6 +26,21 @@ pub fn sentences(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> Ve
         }
     }
     sentences
+}
+
+/// `1 ms → 3 ms, +2 ms ± 0.1 ms`: before, after, and [the difference](signed).
+pub fn step(change: Change, write: &dyn Fn(f64) -> String) -> String {
+    format!("{} → {}, {}", write(change.before), write(change.after), signed(change, write))
+}
+
+/// `+2 ms ± 0.1 ms`: the difference with twice its standard deviation, where it has one.
+pub fn signed(change: Change, write: &dyn Fn(f64) -> String) -> String {
+    let sign = if change.difference() < 0.0 { "−" } else { "+" };
+    let value = write(change.difference().abs());
+    match change.sd > 0.0 {
+        true => format!("{sign}{value} ± {}", write(2.0 * change.sd)),
+        false => format!("{sign}{value}"),
+    }
 }
 
 /// `profiler::_oops (oops.rs:19) adds 460 ms of 460 ms, most of it in [sleeping]`, and of exact counts

@@ -1,6 +1,6 @@
 //! One alert: what crossed which limit, since when, what came with it, and what is to become of it.
 
-use axum::extract::Path;
+use axum::{extract::Path, response::Response};
 use maud::{Markup, html};
 use uuid::Uuid;
 use wingbeat_track::{
@@ -12,7 +12,7 @@ use wingbeat_track::{
 use super::{
     alerts::{ALERTS_MAX, change, limit, side, status_tag, table},
     assets::Asset,
-    cause,
+    cause::{self, Of},
     layout::{Page, Tab},
     links::Params,
     parts::{Tone, commit, moment, percent},
@@ -42,18 +42,21 @@ const LEVEL_REPORTS_MAX: usize = 100;
 pub(super) async fn show(
     visit: Visit,
     Path((_, id)): Path<(String, String)>,
+    params: Params,
 ) -> Result<Page, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
     let found = find(&visit, uuid).await?;
     let stored = &found.alert;
-    let why = cause::find(&visit, stored.report, uuid).await?;
+    let of = Of::Alert(uuid);
+    let why = cause::find(&visit, of.clone(), &params).await?;
+    let path = visit.at(format_args!("alerts/{uuid}"));
     let benchmark = visit.names.shown(Kind::Benchmark, stored.alert.benchmark.as_str());
     let title = format!("{benchmark} {}", visit.names.measure(&stored.measure));
     let content = html! {
         h1 { (headline(&visit, stored)) }
         @if !found.reason.is_empty() { p { (found.reason) } }
         (facts(&visit, &found))
-        @if let Some(why) = &why { (cause::section(&visit, uuid, why)) }
+        @if let Some(why) = &why { (cause::section(&visit, &of, (&path, &params), why)) }
         (settling(&visit, stored))
         h2 { "Around it" }
         (figures(&found.chart)?)
@@ -62,7 +65,17 @@ pub(super) async fn show(
             (table(&visit, &found.others.iter().collect::<Vec<_>>()))
         }
     };
-    Ok(Page::of(&visit, Tab::Alerts, &title, &[Asset::Plot], &content))
+    Ok(Page::of(&visit, Tab::Alerts, &title, &[Asset::Plot, Asset::Flame], &content))
+}
+
+/// A picture of the cause, alone.
+pub(super) async fn picture(
+    visit: Visit,
+    Path((_, id, picture)): Path<(String, String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
+    cause::file(&visit, Of::Alert(uuid), &picture, &params).await
 }
 
 fn absent() -> ApiError {

@@ -14,6 +14,7 @@ use crate::ApiError;
 
 const PAGE_STYLE: &str = include_str!("assets/console.css");
 const TABLE: &str = include_str!("assets/table.js");
+const FLAME: &str = include_str!("assets/flame.js");
 const RANGE: &str = include_str!("assets/range.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
@@ -26,6 +27,8 @@ pub(super) enum Asset {
     Plot,
     /// Sorts tables without asking the server.
     Table,
+    /// Looks closer at flame graphs.
+    Flame,
 }
 
 struct File {
@@ -35,7 +38,7 @@ struct File {
 }
 
 /// In the order of [`Asset`].
-static FILES: LazyLock<[File; 4]> = LazyLock::new(|| {
+static FILES: LazyLock<[File; 5]> = LazyLock::new(|| {
     let file = |name: &str, ending: &str, kind, content: String| {
         let digest = Sha256::digest(content.as_bytes());
         let digits: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -49,6 +52,7 @@ static FILES: LazyLock<[File; 4]> = LazyLock::new(|| {
         // The range is told to a hook of the script before it.
         file("plot", "js", script, format!("{SCRIPT}{RANGE}")),
         file("table", "js", script, TABLE.to_owned()),
+        file("flame", "js", script, FLAME.to_owned()),
     ]
 });
 

@@ -1,67 +1,231 @@
-//! Why there is an alert: what the profiles before and after say, on the page of the alert.
+//! Why a metric changed: what the profiles before and after say, for the page of an alert and for two reports.
 
-use maud::{Markup, html};
+use axum::{
+    http::{HeaderValue, header},
+    response::{IntoResponse as _, Response},
+};
+use maud::{Markup, PreEscaped, html};
 use uuid::Uuid;
-use wingbeat_text::grouped;
+use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
-    explain::{self, NoSources, Pair, Unexplained, written},
-    model::{Measure, ProfileInfo, short_id},
+    explain::{self, Medium, NoSources, Pair, Picture, Request, Unexplained, View, written},
+    model::{BenchmarkName, ProfileInfo, Slug, short_id},
+    store::{AlertFilter, ReportFilter},
 };
 
-use super::{parts::name, visit::Visit};
-use crate::ApiError;
+use super::{
+    links::Params,
+    parts::{kept, name},
+    visit::Visit,
+};
+use crate::{ApiError, names::Names, registry::Kind, storage::Databases};
 
 /// Functions of the table.
 const FUNCTIONS_MAX: usize = 25;
 
-/// Of the metric: what changed less is not in the table.
-const SHARE_MIN: f64 = 0.001;
+/// Letters that are looked for at most.
+const SEARCH_CHARS_MAX: usize = 200;
 
-/// The pair of profiles that belongs to an alert, or why there is none.
+/// Parameters that say how the picture is looked at; `frame` is the script's.
+const LOOK: [&str; 3] = ["view", "search", "frame"];
+
+/// What is to be explained.
+#[derive(Debug, Clone)]
+pub(super) enum Of {
+    Alert(Uuid),
+    Reports { before: Uuid, after: Uuid, benchmark: BenchmarkName, measure: Slug },
+}
+
+/// What was found.
+pub(super) struct Cause {
+    pair: Pair,
+    picture: Picture,
+    view: View,
+}
+
+/// A benchmark, and both profiles of it.
+type Explained = (BenchmarkName, Result<Pair, Unexplained>);
+
+/// Both profiles with a picture of them, or why there is none; `None` where nobody expects any.
 pub(super) async fn find(
     visit: &Visit,
-    report: Uuid,
-    alert: Uuid,
-) -> Result<Option<Result<Pair, String>>, ApiError> {
-    let read = visit.read(move |databases, _| {
-        let results = &databases.results;
-        let report = results.report(report)?;
-        let found = report.as_ref().and_then(|report| {
-            let alert = report.alerts.iter().find(|it| it.uuid == alert)?;
-            Some(explain::of_alert(results, report, alert, &NoSources))
-        });
-        match found {
-            None | Some(Err(Unexplained::NoProfile | Unexplained::Measure)) => Ok(None),
-            Some(Err(Unexplained::Store(error))) => Err(error.into()),
-            Some(Err(reason)) => Ok(Some(Err(reason.to_string()))),
-            Some(Ok(pair)) => Ok(Some(Ok(pair))),
+    of: Of,
+    params: &Params,
+) -> Result<Option<Result<Cause, String>>, ApiError> {
+    // The profiles alone are pictures of their own.
+    let view = match params.get("view").and_then(View::named) {
+        Some(View::Vanished) => View::Vanished,
+        _ => View::Difference,
+    };
+    draw(visit, of, view, Medium::Page, search(params)).await
+}
+
+/// A picture alone: `difference.svg`, `vanished.svg`, `before.svg` or `after.svg`.
+pub(super) async fn file(
+    visit: &Visit,
+    of: Of,
+    picture: &str,
+    params: &Params,
+) -> Result<Response, ApiError> {
+    let view = picture.strip_suffix(".svg").and_then(View::named).ok_or_else(|| {
+        ApiError::not_found(
+            "there is no such picture: they are difference.svg, vanished.svg, before.svg and after.svg",
+        )
+    })?;
+    let missing = |why: &str| ApiError::not_found(format!("there is no picture: {why}"));
+    let cause = draw(visit, of, view, Medium::File, search(params)).await?;
+    let cause = cause.ok_or_else(|| missing("nothing was profiled"))?;
+    let mut response = cause.map_err(|why| missing(&why))?.picture.svg.into_response();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "image/svg+xml"),
+        // It has no script, and if it had one, it would not run.
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+fn search(params: &Params) -> Option<String> {
+    params.get("search").map(|text| text.chars().take(SEARCH_CHARS_MAX).collect())
+}
+
+/// Reads, compares and draws, beside the threads that answer.
+async fn draw(
+    visit: &Visit,
+    of: Of,
+    view: View,
+    medium: Medium,
+    search: Option<String>,
+) -> Result<Option<Result<Cause, String>>, ApiError> {
+    let names = visit.names.clone();
+    let read = visit.read(move |databases, project| {
+        let of_project =
+            ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+        match explained(databases, of_project, &of)? {
+            None | Some((_, Err(Unexplained::NoProfile | Unexplained::Measure))) => Ok(None),
+            Some((_, Err(Unexplained::Store(error)))) => Err(error.into()),
+            Some((_, Err(reason))) => Ok(Some(Err(reason.to_string()))),
+            Some((benchmark, Ok(pair))) => {
+                let title = title(&names, &benchmark, &pair);
+                let request = Request { view, medium, title: &title, search: search.as_deref() };
+                let picture = pair.picture(request);
+                Ok(Some(Ok(Cause { pair, picture, view })))
+            }
         }
     });
     read.await
 }
 
-pub(super) fn section(visit: &Visit, alert: Uuid, found: &Result<Pair, String>) -> Markup {
+/// The benchmark, and both profiles of it. `None` if the project has no such alert or report.
+fn explained(
+    databases: &Databases,
+    of_project: ReportFilter,
+    of: &Of,
+) -> Result<Option<Explained>, ApiError> {
+    let results = &databases.results;
+    match of {
+        Of::Alert(uuid) => {
+            let filter = AlertFilter { reports: of_project, status: None, uuid: Some(*uuid) };
+            let Some(stored) = results.alerts(&filter, 1)?.pop() else { return Ok(None) };
+            let Some(report) = results.report(stored.report)? else { return Ok(None) };
+            let pair = explain::of_alert(results, &report, &stored.alert, &NoSources);
+            Ok(Some((stored.alert.benchmark, pair)))
+        }
+        Of::Reports { before, after, benchmark, measure } => {
+            let (before, after) = (results.report(*before)?, results.report(*after)?);
+            let Some((before, after)) = before.zip(after) else { return Ok(None) };
+            let pair =
+                explain::of_reports(results, [&before, &after], (benchmark, measure), &NoSources);
+            Ok(Some((benchmark.clone(), pair)))
+        }
+    }
+}
+
+fn title(names: &Names, benchmark: &BenchmarkName, pair: &Pair) -> String {
+    let benchmark = names.shown(Kind::Benchmark, benchmark.as_str());
+    format!("{benchmark}: {}", names.measure(&pair.measure))
+}
+
+/// The section of a page at that path.
+pub(super) fn section(
+    visit: &Visit,
+    of: &Of,
+    (path, params): (&str, &Params),
+    found: &Result<Cause, String>,
+) -> Markup {
+    let is_looked_at = params.iter().any(|(name, _)| LOOK.contains(&name));
+    let is_open = is_looked_at || matches!(of, Of::Reports { .. });
     html! {
         h2 id="cause" { "Cause" }
         @match found {
             Err(reason) => p class="quiet" { "Not known: " (reason) "." },
-            Ok(pair) => {
-                ul class="causes" { @for sentence in pair.sentences() { li { bdi { (sentence) } } } }
-                details {
+            Ok(cause) => {
+                ul class="causes" { @for sentence in cause.pair.sentences() { li { bdi { (sentence) } } } }
+                details open[is_open] {
+                    summary { "Flame graph of the difference" }
+                    (picture(path, params, cause))
+                }
+                details open[matches!(of, Of::Reports { .. })] {
                     summary { "Functions by change" }
-                    (functions(pair))
-                    p class="quiet" {
-                        "Each of your functions with what it calls of others: the differences add up to the change. \
-                         ± is twice the standard deviation. The profile of this report has " (samples(&pair.after)) ", the one before it (report "
-                        a href={ (visit.at("reports/")) (pair.before.report) } { (short_id(pair.before.report)) }
-                        ") has " (samples(&pair.before)) "."
-                    }
-                    p class="quiet" { "As a picture, on your machine:" }
-                    pre { "wingbeat import --host " (visit.app.settings.public_url) " --project " (visit.project.slug) "\n"
-                        "wingbeat diff --alert " (alert) " -o cause.svg" }
+                    (functions(visit, &cause.pair))
+                    @if let Of::Alert(alert) = of { (command(visit, *alert)) }
                 }
             }
         }
+    }
+}
+
+/// The commands that do the same on the reader's machine.
+fn command(visit: &Visit, alert: Uuid) -> Markup {
+    html! {
+        p class="quiet" { "The same on your machine, as a table and as a picture:" }
+        pre { "wingbeat import --host " (visit.app.settings.public_url) " --project " (visit.project.slug) "\n"
+            "wingbeat diff --alert " (alert) "\n"
+            "wingbeat diff --alert " (alert) " -o cause.svg" }
+    }
+}
+
+fn picture(path: &str, params: &Params, cause: &Cause) -> Markup {
+    let pictures = if path.ends_with("/cause") { path.to_owned() } else { format!("{path}/cause") };
+    let here = |query: Params| format!("{}#cause", query.at(path));
+    let view = |view: View, words: &str| {
+        // The usual one needs no word in the address.
+        let value = if view == View::Difference { "" } else { view.name() };
+        let current = (cause.view == view).then_some("true");
+        html! { a href=(here(params.with("view", value).with("frame", ""))) aria-current=[current] { (words) } }
+    };
+    let file = |view: View| {
+        let address = params
+            .with("view", "")
+            .with("frame", "")
+            .at(&format!("{pictures}/{}.svg", view.name()));
+        html! { a href=(address) { (view.name()) } }
+    };
+    let found = cause.picture.found.map(|(count, part)| {
+        format!("{} found, {} of the width", plural(count, "frame"), share::size(part))
+    });
+    html! {
+        div class="flame-tools" {
+            nav class="choice" aria-label="Widths" {
+                (view(View::Difference, "As it is now")) (view(View::Vanished, "What vanished"))
+            }
+            form class="filter" method="get" action={ (path) "#cause" } role="search" {
+                label { span { "Search" }
+                    input type="search" name="search" value=[params.get("search")] maxlength=(SEARCH_CHARS_MAX)
+                        autocomplete="off" spellcheck="false" placeholder="part of a function's name";
+                }
+                (kept(params, &["search", "frame"]))
+                button { "Search" }
+                button type="button" data-whole hidden { "Show all" }
+            }
+            output data-found { (found.unwrap_or_default()) }
+        }
+        (PreEscaped(&cause.picture.svg))
+        p class="flame-words" data-words hidden {}
+        p class="quiet" { (cause.picture.legend) }
+        p class="quiet" { "The pictures alone: "
+            (file(View::Before)) ", " (file(View::After)) ", " (file(View::Difference)) ", " (file(View::Vanished)) "." }
     }
 }
 
@@ -69,31 +233,31 @@ fn samples(profile: &ProfileInfo) -> String {
     format!("{} {} samples", grouped(profile.samples), profile.kind)
 }
 
-fn functions(pair: &Pair) -> Markup {
-    let Pair { measure, explanation, .. } = pair;
-    let least = SHARE_MIN * explanation.metric.after.abs().max(explanation.metric.before.abs());
-    let changed = explanation.blame.iter().filter(|(_, change)| change.difference().abs() >= least);
+fn functions(visit: &Visit, pair: &Pair) -> Markup {
+    let Pair { measure, explanation, before, after, .. } = pair;
+    let report = |profile: &ProfileInfo| {
+        html! { a href={ (visit.at("reports/")) (profile.report) } { (short_id(profile.report)) } }
+    };
     html! {
-        table {
-            thead { tr { th { "Function" } th class="number" { "Before" } th class="number" { "After" }
-                th class="number" { "Difference" } } }
-            tbody { @for (function, change) in changed.take(FUNCTIONS_MAX) {
-                tr {
-                    td { (name(&wingbeat_text::shortened(function, 80))) }
-                    td class="number" { (written(measure, change.before)) }
-                    td class="number" { (written(measure, change.after)) }
-                    td class="number" { (difference(measure, change.difference(), change.sd)) }
-                }
-            } }
+        div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
+            table {
+                thead { tr { th { "Function" } th class="number" { "Before" } th class="number" { "After" }
+                    th class="number" { "Difference" } th class="number" { "Of the change" } } }
+                tbody { @for (function, change, part) in explanation.listed().take(FUNCTIONS_MAX) {
+                    tr {
+                        td { (name(&wingbeat_text::shortened(function, 80))) }
+                        td class="number" { (written(measure, change.before)) }
+                        td class="number" { (written(measure, change.after)) }
+                        td class="number" { (explain::signed(change, measure)) }
+                        td class="number" { (wingbeat_text::or_dash(part, share::change)) }
+                    }
+                } }
+            }
         }
-    }
-}
-
-fn difference(measure: &Measure, difference: f64, sd: f64) -> String {
-    let sign = if difference < 0.0 { "−" } else { "+" };
-    let value = written(measure, difference.abs());
-    match sd > 0.0 {
-        true => format!("{sign}{value} ± {}", written(measure, 2.0 * sd)),
-        false => format!("{sign}{value}"),
+        p class="quiet" {
+            "Each of your functions with what it calls of others: the differences add up to the change. \
+             ± is twice the standard deviation. The profile after (report " (report(after)) ") has " (samples(after))
+            ", the one before (report " (report(before)) ") has " (samples(before)) "."
+        }
     }
 }

@@ -1,17 +1,25 @@
 //! Any two reports beside each other. `ask` is the form that asks for them.
 
 mod ask;
+mod cause;
 
 use axum::extract::Path;
 use maud::{Markup, html};
+use uuid::Uuid;
 use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
-    model::{BenchmarkName, Report, Slug, TestbedName, short_hash, threshold::matches_glob},
-    store::ReportSummary,
+    explain,
+    model::{
+        BenchmarkName, ProfileInfo, Report, Slug, TestbedName, short_hash, threshold::matches_glob,
+    },
+    store::{Known, ReportSummary},
 };
 
-pub(super) use self::ask::ask;
 use self::ask::form;
+pub(super) use self::{
+    ask::ask,
+    cause::{picture, show as cause},
+};
 use super::{
     assets::Asset,
     data::{
@@ -35,13 +43,42 @@ pub(super) async fn show(
     Path((_, sides)): Path<(String, String)>,
     params: Params,
 ) -> Result<Page, ApiError> {
-    let Some((before, after)) =
-        sides.split_once("..").filter(|(a, b)| !a.is_empty() && !b.is_empty())
-    else {
-        return Err(ApiError::bad_request(
-            "this address names no two sides: it ends with BEFORE..AFTER, each a branch, a commit or a report",
-        ));
+    let (before, after) = split(&sides)?;
+    let (known, first, second) = reports_of(&visit, (before, after), &params).await?;
+    let profiles = profiles(&visit, [first.uuid, second.uuid]).await?;
+    let comparison = comparison(&visit, first, second).await?;
+    let title = format!("{before}..{after}");
+    let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
+    let content = html! {
+        h1 { "Compare " (name(&shown(&visit, before))) " with " (name(&shown(&visit, after))) }
+        (sides_of(&visit, &comparison))
+        (warnings(&comparison))
+        (summary(&visit, &path, &params, &comparison))
+        (rows(&visit, (&path, &params), &comparison, &profiles))
+        (missing(&visit, &comparison))
+        details class="again" {
+            summary { "Compare something else" }
+            (form(&visit, &params, (Some(before), Some(after)), &known, &[]))
+        }
     };
+    Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Table], &content))
+}
+
+/// Both sides, as the address names them.
+fn split(sides: &str) -> Result<(&str, &str), ApiError> {
+    sides.split_once("..").filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
+        ApiError::bad_request(
+            "this address names no two sides: it ends with BEFORE..AFTER, each a branch, a commit or a report",
+        )
+    })
+}
+
+/// The reports that both sides mean, and the names that the project knows.
+async fn reports_of(
+    visit: &Visit,
+    (before, after): (&str, &str),
+    params: &Params,
+) -> Result<(Known, ReportSummary, ReportSummary), ApiError> {
     let testbed = params.get("testbed").and_then(|name| TestbedName::new(name).ok());
     let (first, second) = (before.to_owned(), after.to_owned());
     let names = visit.names.clone();
@@ -61,23 +98,16 @@ pub(super) async fn show(
         }
         Ok((results.known(&project.stored)?, before, after))
     });
-    let (known, first, second) = read.await?;
-    let comparison = comparison(&visit, first, second).await?;
-    let title = format!("{before}..{after}");
-    let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
-    let content = html! {
-        h1 { "Compare " (name(&shown(&visit, before))) " with " (name(&shown(&visit, after))) }
-        (sides_of(&visit, &comparison))
-        (warnings(&comparison))
-        (summary(&visit, &path, &params, &comparison))
-        (rows(&visit, &path, &params, &comparison))
-        (missing(&visit, &comparison))
-        details class="again" {
-            summary { "Compare something else" }
-            (form(&visit, &params, (Some(before), Some(after)), &known, &[]))
-        }
-    };
-    Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Table], &content))
+    read.await
+}
+
+/// The profiles of two reports.
+async fn profiles(visit: &Visit, reports: [Uuid; 2]) -> Result<[Vec<ProfileInfo>; 2], ApiError> {
+    let read = visit.read(move |databases, _| {
+        let [before, after] = reports.map(|report| databases.results.profiles(report));
+        Ok([before?, after?])
+    });
+    read.await
 }
 
 /// Reads both sides and their history at the same time.
@@ -215,7 +245,12 @@ fn summary_row(visit: &Visit, path: &str, params: &Params, summary: &MeasureSumm
     }
 }
 
-fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> Markup {
+fn rows(
+    visit: &Visit,
+    (path, params): (&str, &Params),
+    comparison: &Comparison,
+    profiles: &[Vec<ProfileInfo>; 2],
+) -> Markup {
     let shows_all = params.get("show") == Some("all");
     let measure = params.get("measure");
     let glob = params.get("benchmark");
@@ -253,7 +288,7 @@ fn rows(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) -> 
                         (head("Change", "change", true))
                         th { "Significance" }
                     } }
-                    tbody { @for row in part.take(rows) { (line(visit, comparison, row)) } }
+                    tbody { @for row in part.take(rows) { (line(visit, comparison, row, profiles)) } }
                 }
             }
             (part.links(params, path))
@@ -305,7 +340,12 @@ fn sort(rows: &mut [&CompareRow], params: &Params, names: &Names) -> (String, bo
     (key.to_owned(), is_descending)
 }
 
-fn line(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> Markup {
+fn line(
+    visit: &Visit,
+    comparison: &Comparison,
+    row: &CompareRow,
+    profiles: &[Vec<ProfileInfo>; 2],
+) -> Markup {
     let CompareRow { benchmark, measure, before, after, change, verdict } = row;
     let scale = measure.scale(*before, Some(*after));
     let tone = match change {
@@ -318,6 +358,8 @@ fn line(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> Markup {
         .and("benchmark", benchmark.as_str())
         .and("measure", measure.slug.as_str())
         .at(&visit.at("plot"));
+    let [first, second] = profiles;
+    let is_explained = explain::comparable([first, second], benchmark, measure).is_some();
     let visible = verdict.smallest_visible.filter(|visible| *visible > 0.0);
     html! {
         tr {
@@ -331,6 +373,9 @@ fn line(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> Markup {
                 @if row.is_relevant() { div class="reason" { (verdict.reason) } }
                 @else if let Some(visible) = visible {
                     span class="quiet" { "; visible from " (share::size(visible)) }
+                }
+                @if is_explained {
+                    div { a href=(cause::address(visit, comparison, row)) { "Functions by change" } }
                 }
             }
         }

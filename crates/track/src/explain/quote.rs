@@ -85,11 +85,10 @@ impl<'s> Files<'s> {
     /// Those of two reports and the later profile.
     pub(super) fn of(
         sources: &'s dyn Sources,
-        before: Option<&'s Report>,
-        after: &'s Report,
+        reports: [Option<&'s Report>; 2],
         profile: &Side,
     ) -> Self {
-        let commits = [before.and_then(commit), commit(after)];
+        let commits = reports.map(|report| report.and_then(commit));
         let own = profile.own_files().into_iter().take(FILES_MAX).map(str::to_owned).collect();
         let mut files = Self { sources, commits, own, moves: BTreeMap::new() };
         if let [Some(earlier), Some(later)] = commits {

@@ -1,0 +1,143 @@
+//! Where frames stand: a frame is as wide as its part of the profile, above the one that called it.
+
+use super::{View, tree::Tree};
+
+/// Least part of the width that is drawn.
+const WIDTH_MIN: f64 = 0.0005;
+
+/// Frames that are drawn at most; the narrowest are left out.
+const DRAWN_MAX: usize = 3000;
+
+/// A frame in its place, in parts of the whole width.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Placed {
+    /// Its place in the tree.
+    pub(super) frame: usize,
+    /// 0 for the outermost.
+    pub(super) depth: usize,
+    pub(super) left: f64,
+    pub(super) width: f64,
+}
+
+/// All frames in their places.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Layout {
+    /// A frame stands behind the one that called it.
+    pub(super) placed: Vec<Placed>,
+    /// Frames that were left out, and the width that would have been enough.
+    pub(super) hidden: usize,
+    pub(super) width_min: f64,
+}
+
+impl Layout {
+    pub(super) fn of(tree: &Tree, view: View) -> Self {
+        let is_before = view.has_widths_of_before();
+        let weight = |frame: usize| tree.frames[frame].weight(is_before);
+        let whole = weight(0);
+        let mut all = Vec::new();
+        let mut open = vec![Placed { frame: 0, depth: 0, left: 0.0, width: 1.0 }];
+        while let Some(placed) = open.pop() {
+            all.push(placed);
+            let mut left = placed.left;
+            let begin = open.len();
+            for child in &tree.frames[placed.frame].children {
+                let frame = *child as usize;
+                let width = weight(frame) / whole;
+                if width > 0.0 {
+                    open.push(Placed { frame, depth: placed.depth + 1, left, width });
+                    left += width;
+                }
+            }
+            // The first one is to be popped first.
+            open[begin..].reverse();
+        }
+        Self::of_wide(all)
+    }
+
+    /// No frame is wider than the one that called it, so what is left out leaves no gap below others.
+    fn of_wide(mut placed: Vec<Placed>) -> Self {
+        let count = placed.len();
+        let mut widths: Vec<f64> = placed.iter().map(|it| it.width).collect();
+        widths.sort_by(|a, b| b.total_cmp(a));
+        let mut width_min = WIDTH_MIN;
+        if let Some(first_out) = widths.get(DRAWN_MAX).filter(|width| **width >= WIDTH_MIN) {
+            // Those as wide as the first one out go, too, so that no order decides.
+            width_min = first_out.next_up();
+        }
+        placed.retain(|it| it.width >= width_min || it.depth == 0);
+        Self { hidden: count - placed.len(), placed, width_min }
+    }
+
+    /// Rows that are drawn.
+    pub(super) fn rows(&self) -> usize {
+        self.placed.iter().map(|it| it.depth + 1).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Metric, compare, side::tests::side};
+
+    const METRIC: Metric = Metric { before: 100.0, after: 150.0, before_sd: 1.0, after_sd: 1.0 };
+
+    fn tree(before: &str, after: &str) -> Tree {
+        let (before, after) = (side(before), side(after));
+        let explanation = compare(&before, &after, METRIC).expect("comparable");
+        Tree::of(&before, &after, &explanation)
+    }
+
+    fn check(view: View, expected: &str) {
+        let tree = tree(
+            "main;b 50\nmain;gone;x 50\nf::<u8> 100",
+            "main;b 25\nmain;a 50\nmain 25\nf::<u16> 100",
+        );
+        let layout = Layout::of(&tree, view);
+        let line = |it: &Placed| {
+            let name = tree.name(&tree.frames[it.frame]);
+            format!("{}{name} {:.3} {:.3}", " ".repeat(it.depth), it.left, it.width)
+        };
+        let lines: Vec<String> = layout.placed.iter().map(line).collect();
+        assert_eq!(lines.join("\n"), expected, "{view:?}");
+        assert_eq!(
+            (layout.hidden, layout.rows()),
+            (0, expected.lines().count().min(layout.rows()))
+        );
+    }
+
+    #[test]
+    fn each_view_has_its_widths() {
+        check(
+            View::Difference,
+            "all 0.000 1.000\n f::<u16> 0.000 0.500\n main 0.500 0.500\n  a 0.500 0.250\n  b 0.750 0.125",
+        );
+        let before = "all 0.000 1.000\n f::<u16> 0.000 0.500\n main 0.500 0.500\n  b 0.500 0.250\n  gone 0.750 0.250\n   x 0.750 0.250";
+        check(View::Vanished, before);
+        check(View::Before, before);
+    }
+
+    #[test]
+    fn very_many_frames_are_bounded() {
+        let many: String = (0..20_000).map(|at| format!("main;f{at:05} 1\n")).collect();
+        let check = |stacks: &str, drawn: usize, hidden: usize| {
+            let layout = Layout::of(&tree(stacks, stacks), View::Difference);
+            assert_eq!((layout.placed.len(), layout.hidden), (drawn, hidden));
+        };
+        check(&many, 2, 20_000);
+        let deep = format!("{} 1\n", vec!["f"; 5000].join(";"));
+        check(&deep, 513, 0);
+        // Each of 1,000 columns has 10 rows.
+        let column = |at: usize| format!("{};g{at}{} 1\n", "f", ";h".repeat(9));
+        let grid: String = (0..1000).map(column).collect();
+        check(&grid, 2, 10_000);
+    }
+
+    #[test]
+    fn stacks_without_frames_are_the_whole() {
+        let mut empty = side("main 1");
+        empty.stacks[0].frames.clear();
+        let explanation = compare(&empty, &empty, METRIC).expect("comparable");
+        let layout = Layout::of(&Tree::of(&empty, &empty, &explanation), View::After);
+        assert_eq!(layout.placed.len(), 1);
+    }
+}

@@ -1,0 +1,148 @@
+//! The stacks of both sides as one tree: a frame is the same on both if all frames below it are.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    Explanation,
+    names::plain,
+    scale::{Change, Scales, Sum},
+    side::{Origin, Side},
+};
+
+/// Frames of a stack that are told apart; what is further in counts for the last of them.
+const DEPTH_MAX: usize = 512;
+
+/// Frames of the tree; what is found when it is full counts for the frame that called it.
+const FRAMES_MAX: usize = 1 << 20;
+
+/// Both profiles, from the frame that stands for all of them.
+#[derive(Debug, Clone)]
+pub(super) struct Tree {
+    pub(super) frames: Vec<Frame>,
+    names: Vec<(String, Origin)>,
+    scales: Scales,
+}
+
+/// A frame with what it calls.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Frame {
+    name: u32,
+    /// By their places in the tree, in the order of their names.
+    pub(super) children: Vec<u32>,
+    sums: [Sum; 2],
+    own_sums: [Sum; 2],
+}
+
+impl Tree {
+    pub(super) fn of(before: &Side, after: &Side, explanation: &Explanation) -> Self {
+        let scales = Scales::of(before, after, explanation.metric);
+        let root = Frame::default();
+        let names = vec![("all".to_owned(), Origin::Library)];
+        let mut builder = Builder {
+            tree: Self { frames: vec![root], names, scales },
+            known_names: FxHashMap::default(),
+            known: FxHashMap::default(),
+        };
+        let renamed = explanation.matched.iter();
+        let renamed = renamed.map(|it| (it.before.as_str(), it.after.as_str())).collect();
+        builder.add(before, 0, &renamed);
+        builder.add(after, 1, &HashMap::new());
+        builder.sorted()
+    }
+
+    pub(super) fn name(&self, frame: &Frame) -> &str {
+        self.names.get(frame.name as usize).map_or("", |(name, _)| name)
+    }
+
+    pub(super) fn origin(&self, frame: &Frame) -> Origin {
+        self.names.get(frame.name as usize).map_or(Origin::Library, |(_, origin)| *origin)
+    }
+
+    /// Of the frame with what it calls.
+    pub(super) fn change(&self, frame: &Frame) -> Change {
+        self.scales.change(frame.sums[0], frame.sums[1])
+    }
+
+    /// Of the frame without what it calls.
+    pub(super) fn own_change(&self, frame: &Frame) -> Change {
+        self.scales.change(frame.own_sums[0], frame.own_sums[1])
+    }
+}
+
+impl Frame {
+    /// Weight on the side that gives the widths.
+    pub(super) fn weight(&self, is_before: bool) -> f64 {
+        self.sums[usize::from(!is_before)].weight
+    }
+}
+
+struct Builder {
+    tree: Tree,
+    known_names: FxHashMap<String, u32>,
+    /// By caller and name.
+    known: FxHashMap<(u32, u32), u32>,
+}
+
+impl Builder {
+    fn add(&mut self, side: &Side, at: usize, renamed: &HashMap<&str, &str>) {
+        let names: Vec<u32> = side
+            .frames
+            .iter()
+            .map(|frame| {
+                let name = plain(&frame.name);
+                let name = renamed.get(&*name).map_or(name, |after| Cow::Borrowed(*after));
+                self.name(&name, frame.origin)
+            })
+            .collect();
+        for stack in &side.stacks {
+            let mut place = 0;
+            self.tree.frames[0].sums[at].add(stack);
+            for frame in stack.frames.iter().take(DEPTH_MAX) {
+                let Some(name) = names.get(*frame as usize) else { break };
+                let Some(child) = self.child(place, *name) else { break };
+                place = child;
+                self.tree.frames[place as usize].sums[at].add(stack);
+            }
+            self.tree.frames[place as usize].own_sums[at].add(stack);
+        }
+    }
+
+    fn name(&mut self, name: &str, origin: Origin) -> u32 {
+        if let Some(known) = self.known_names.get(name) {
+            return *known;
+        }
+        // There are fewer names than bytes of a profile.
+        let id = u32::try_from(self.tree.names.len()).unwrap_or(u32::MAX);
+        self.tree.names.push((name.to_owned(), origin));
+        self.known_names.insert(name.to_owned(), id);
+        id
+    }
+
+    /// The frame of that name that a frame calls, unless there is no more room.
+    fn child(&mut self, parent: u32, name: u32) -> Option<u32> {
+        if let Some(known) = self.known.get(&(parent, name)) {
+            return Some(*known);
+        }
+        let place = u32::try_from(self.tree.frames.len()).ok()?;
+        if place as usize >= FRAMES_MAX {
+            return None;
+        }
+        self.tree.frames.push(Frame { name, ..Frame::default() });
+        self.tree.frames[parent as usize].children.push(place);
+        self.known.insert((parent, name), place);
+        Some(place)
+    }
+
+    /// The tree, in an order that does not depend on that of the stacks.
+    fn sorted(mut self) -> Tree {
+        for place in 0..self.tree.frames.len() {
+            let mut children = std::mem::take(&mut self.tree.frames[place].children);
+            let tree = &self.tree;
+            children.sort_by_key(|child| tree.name(&tree.frames[*child as usize]));
+            self.tree.frames[place].children = children;
+        }
+        self.tree
+    }
+}

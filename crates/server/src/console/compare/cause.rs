@@ -1,0 +1,83 @@
+//! Why a metric differs between two reports: the section that an alert has, on a page of its own.
+
+use axum::{extract::Path, response::Response};
+use maud::html;
+use wingbeat_track::model::{BenchmarkName, Slug};
+
+use super::{reports_of, shown, split};
+use crate::{
+    ApiError,
+    console::{
+        assets::Asset,
+        cause::{self, Of},
+        data::compare::{CompareRow, Comparison},
+        layout::{Page, Tab},
+        links::{Params, encoded},
+        parts::name,
+        visit::Visit,
+    },
+    registry::Kind,
+};
+
+/// Where a row is explained: by its reports, so that the page stays the same.
+pub(super) fn address(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> String {
+    let sides = format!("compare/{}..{}/cause", comparison.before.uuid, comparison.after.uuid);
+    let query = Params::default()
+        .and("benchmark", row.benchmark.as_str())
+        .and("measure", row.measure.slug.as_str());
+    query.at(&visit.at(sides))
+}
+
+pub(in crate::console) async fn show(
+    visit: Visit,
+    Path((_, sides)): Path<(String, String)>,
+    params: Params,
+) -> Result<Page, ApiError> {
+    let (before, after) = split(&sides)?;
+    let (benchmark, measure) = metric(&params)?;
+    let of = of(&visit, &sides, &params).await?;
+    let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
+    let why = cause::find(&visit, of.clone(), &params).await?;
+    let why = why.unwrap_or_else(|| {
+        Err("no profile is about this measure: time and instructions can be explained".to_owned())
+    });
+    let benchmark = visit.names.shown(Kind::Benchmark, benchmark.as_str());
+    let measure = visit.names.shown(Kind::Measure, measure.as_str());
+    let title = format!("{benchmark} {measure}");
+    let here = format!("{path}/cause");
+    let content = html! {
+        h1 { (name(&benchmark)) ": " (name(&measure)) }
+        p { a href=(path) {
+            (name(&shown(&visit, before))) " compared with " (name(&shown(&visit, after)))
+        } }
+        (cause::section(&visit, &of, (&here, &params), &why))
+    };
+    Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Flame], &content))
+}
+
+/// A picture of it, alone.
+pub(in crate::console) async fn picture(
+    visit: Visit,
+    Path((_, sides, picture)): Path<(String, String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let of = of(&visit, &sides, &params).await?;
+    cause::file(&visit, of, &picture, &params).await
+}
+
+async fn of(visit: &Visit, sides: &str, params: &Params) -> Result<Of, ApiError> {
+    let (benchmark, measure) = metric(params)?;
+    let (_, before, after) = reports_of(visit, split(sides)?, params).await?;
+    Ok(Of::Reports { before: before.uuid, after: after.uuid, benchmark, measure })
+}
+
+/// What is to be explained.
+fn metric(params: &Params) -> Result<(BenchmarkName, Slug), ApiError> {
+    let benchmark = params.get("benchmark").and_then(|name| BenchmarkName::new(name).ok());
+    let measure = params.get("measure").and_then(|slug| Slug::new(slug).ok());
+    benchmark.zip(measure).ok_or_else(|| {
+        ApiError::bad_request(
+            "this address does not say what is to be explained: it ends with ?benchmark=NAME&measure=SLUG",
+        )
+    })
+}

@@ -1,0 +1,160 @@
+//! The metric that profiles are of: before and after, and how far it scatters without a change.
+
+use time::OffsetDateTime;
+use wingbeat_difference::Metric;
+use wingbeat_stats::Sample;
+
+use crate::{
+    model::{
+        Alert, BenchmarkName, BenchmarkResults, Limit, Measure, MeasureKind, Metric as Measured,
+        ProfileKind, Report, Slug, Verdict,
+    },
+    store::{HistoryLimits, Store, StoreError},
+};
+
+/// Relative standard deviation of a metric whose spread is not known.
+const SD_UNKNOWN: f64 = 0.01;
+
+/// Standard deviations from one end of a 95 % interval to the other.
+const INTERVAL_SDS: f64 = 2.0 * 1.96;
+
+/// Values of which a median absolute deviation is worth something.
+const MAD_MIN: usize = 5;
+
+/// Of normal values, the standard deviation in median absolute deviations.
+const MAD_TO_SD: f64 = 1.4826;
+
+/// Reports among which the last one within the limit is looked for.
+const REPORTS_MAX: usize = 100;
+
+/// The measure that exact profiles are of.
+pub(super) const INSTRUCTIONS: &str = "instructions";
+
+/// The profiles that a measure can be explained by, the best first.
+pub(super) fn kinds(measure: &Measure) -> &'static [ProfileKind] {
+    match (measure.slug.as_str(), measure.ladder().own().1) {
+        (INSTRUCTIONS, _) => &[ProfileKind::Instructions],
+        (_, "ns" | "µs" | "ms" | "s") => {
+            &[ProfileKind::Wall, ProfileKind::Cpu, ProfileKind::OffCpu, ProfileKind::Instructions]
+        }
+        _ => &[],
+    }
+}
+
+/// The measure of an alert, and its metric before and after. `None` where the baseline is not known.
+pub(super) fn metric_of(report: &Report, alert: &Alert) -> Option<(Measure, Metric)> {
+    let is_it = |iteration: u32, benchmark: &BenchmarkName, measure: &Slug| {
+        (iteration, benchmark, measure) == (alert.iteration, &alert.benchmark, &alert.measure)
+    };
+    let (.., measure, metric) = report
+        .metrics()
+        .find(|(iteration, results, measure, _)| is_it(*iteration, &results.name, &measure.slug))?;
+    let before = verdict(report, alert)?.boundary?.baseline?;
+    let after = metric.value;
+    let share = relative_sd(measure, metric);
+    let [before_sd, after_sd] = [before, after].map(|value| (value * share).abs());
+    Some((measure.clone(), Metric { before, after, before_sd, after_sd }))
+}
+
+/// The standard deviation of a metric, as a part of it.
+pub fn relative_sd(measure: &Measure, metric: &Measured) -> f64 {
+    match (measure.kind, metric.lower_value, metric.upper_value) {
+        (MeasureKind::Exact, ..) => 0.0,
+        (_, Some(lower), Some(upper)) if metric.value != 0.0 => {
+            ((upper - lower) / INTERVAL_SDS / metric.value).abs().max(SD_UNKNOWN)
+        }
+        _ => SD_UNKNOWN,
+    }
+}
+
+/// The metric of a report's first iteration, with its measure.
+pub(super) fn first_metric<'r>(
+    report: &'r Report,
+    benchmark: &BenchmarkName,
+    measure: &Slug,
+) -> Option<(&'r Measure, &'r Measured)> {
+    let mut metrics = report.metrics();
+    let is_it = |(iteration, results, known, _): &(u32, &BenchmarkResults, &Measure, &Measured)| {
+        (*iteration, &results.name, &known.slug) == (0, benchmark, measure)
+    };
+    metrics.find(is_it).map(|(.., measure, metric)| (measure, metric))
+}
+
+/// What the metric was before the change that an alert is about.
+pub(super) struct Level {
+    /// When the last report within the alert's limit began: reports behind it show what is to be explained, also
+    /// those that raised no alert yet.
+    pub(super) until: OffsetDateTime,
+    /// The standard deviation from report to report, as a part of the value; 0 where it is not known.
+    spread: f64,
+}
+
+impl Level {
+    /// The metric, which scatters at least as its history does.
+    pub(super) fn widen(&self, metric: Metric) -> Metric {
+        let least = |sd: f64, value: f64| sd.max(value.abs() * self.spread);
+        Metric {
+            before_sd: least(metric.before_sd, metric.before),
+            after_sd: least(metric.after_sd, metric.after),
+            ..metric
+        }
+    }
+}
+
+pub(super) fn level(
+    store: &Store,
+    report: &Report,
+    alert: &Alert,
+    measure: &Measure,
+) -> Result<Level, StoreError> {
+    let boundary = verdict(report, alert).and_then(|verdict| verdict.boundary);
+    let limit = boundary.and_then(|boundary| match alert.limit {
+        Limit::Upper => boundary.upper_limit,
+        Limit::Lower => boundary.lower_limit,
+    });
+    let limits = HistoryLimits { reports: REPORTS_MAX, sampled_reports: 0 };
+    let past = store.history(report, limits)?;
+    let found = past.find(&alert.benchmark, measure).zip(limit).and_then(|(series, limit)| {
+        let (within, _) = series.split_at_limit(alert.limit, limit);
+        let until = past.reports.get(within.last()?.report)?.start_time;
+        let values = within.iter().map(|point| point.value);
+        Some(Level { until, spread: spread(values.collect()).unwrap_or(0.0) })
+    });
+    Ok(found.unwrap_or(Level { until: report.start_time, spread: 0.0 }))
+}
+
+/// The relative standard deviation of values: by their median absolute deviation, since a history may have spikes and
+/// other levels, unless they are too few for that. `None` of fewer than two.
+pub fn spread(values: Vec<f64>) -> Option<f64> {
+    let sample = Sample::new(values).ok()?;
+    let sd = match sample.len() >= MAD_MIN {
+        true => MAD_TO_SD * sample.mad(),
+        false => sample.std_dev()?,
+    };
+    let median = sample.median();
+    (median != 0.0).then(|| (sd / median).abs())
+}
+
+fn verdict<'r>(report: &'r Report, alert: &Alert) -> Option<&'r Verdict> {
+    report.verdicts.iter().find(|verdict| {
+        (verdict.iteration, &verdict.benchmark, &verdict.measure)
+            == (alert.iteration, &alert.benchmark, &alert.measure)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spikes_are_no_spread() {
+        let check = |values: &[f64], expected: Option<f64>| {
+            let found = spread(values.to_vec()).map(|it| (it * 1e4).round() / 1e4);
+            assert_eq!(found, expected, "{values:?}");
+        };
+        check(&[100.0, 101.0, 99.0, 102.0, 500.0], Some(0.0147));
+        check(&[100.0, 110.0], Some(0.0673));
+        check(&[100.0], None);
+        check(&[0.0, 0.0], None);
+    }
+}
