@@ -27,7 +27,7 @@ pub(super) fn profiles(
     started: SystemTime,
 ) -> BTreeMap<BenchmarkName, Result<Vec<u8>, String>> {
     let mut listing = Vec::new();
-    for root in root(directory) {
+    if let Some(root) = root(directory) {
         list(&root, DEPTH_MAX, &mut listing);
     }
     listing.retain(|(path, modified)| *modified >= started && is_callgrind(path));

@@ -106,7 +106,7 @@ fn take_exact(
         Ok(folder) => match left_profiles::read(folder.path(), report, remarks) {
             Ok(found) => profiles.extend(found),
             Err(error) => {
-                remarks.push(format!("cannot read the profiles that the command left: {error}"))
+                remarks.push(format!("cannot read the profiles that the command left: {error}"));
             }
         },
         Err(error) => remarks.push(format!("cannot make a folder for exact profiles: {error}")),
