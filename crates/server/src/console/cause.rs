@@ -5,7 +5,7 @@ use uuid::Uuid;
 use wingbeat_text::grouped;
 use wingbeat_track::{
     explain::{self, NoSources, Pair, Unexplained, written},
-    model::{Measure, ProfileInfo, short_id},
+    model::{Measure, ProfileInfo, ProfileKind, short_id},
 };
 
 use super::{parts::name, visit::Visit};
@@ -66,7 +66,10 @@ pub(super) fn section(visit: &Visit, alert: Uuid, found: &Result<Pair, String>) 
 }
 
 fn samples(profile: &ProfileInfo) -> String {
-    format!("{} {} samples", grouped(profile.samples), profile.kind)
+    match profile.kind {
+        ProfileKind::Instructions => "exact counts of instructions".to_owned(),
+        kind => format!("{} {kind} samples", grouped(profile.samples)),
+    }
 }
 
 fn functions(pair: &Pair) -> Markup {
