@@ -241,6 +241,8 @@ fn number(word: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const HEAD: &str = "# callgrind format\nversion: 1\ncmd: bench --a=b\npositions: line\n\
@@ -301,5 +303,39 @@ mod tests {
             "line 2 of it is broken: its position is none",
         );
         check("events: Ir\nfn=(7)\n", "line 2 of it is broken: its name is missing");
+    }
+
+    fn lines() -> impl Strategy<Value = String> {
+        let words = vec![
+            "events: Ir",
+            "positions: instr line",
+            "fl=(1) a.c",
+            "fl=(1)",
+            "fi=(9)",
+            "fn=(1) f'2",
+            "fn=g",
+            "ob=",
+            "calls=1 2",
+            "jump=3 +4",
+            "+1 * 7",
+            "* 5",
+            "-1 1",
+            "0x5 2 18446744073709551615",
+            "9",
+            "",
+            "(",
+            "é=(é)",
+        ];
+        prop::collection::vec(prop::sample::select(words), 0..30).prop_map(|lines| lines.join("\n"))
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_lines_is_read_or_refused(text in lines()) {
+            if let Ok(counted) = instructions(&text) {
+                prop_assert!(counted.iter().all(|it| it.count > 0));
+                crate::exact::instructions(&counted).expect("memory takes all");
+            }
+        }
     }
 }

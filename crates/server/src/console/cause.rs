@@ -9,7 +9,7 @@ use uuid::Uuid;
 use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
     explain::{self, Medium, NoSources, Pair, Picture, Request, Unexplained, View, written},
-    model::{BenchmarkName, ProfileInfo, Slug, short_id},
+    model::{BenchmarkName, ProfileInfo, ProfileKind, Slug, short_id},
     store::{AlertFilter, ReportFilter},
 };
 
@@ -230,7 +230,10 @@ fn picture(path: &str, params: &Params, cause: &Cause) -> Markup {
 }
 
 fn samples(profile: &ProfileInfo) -> String {
-    format!("{} {} samples", grouped(profile.samples), profile.kind)
+    match profile.kind {
+        ProfileKind::Instructions => "exact counts of instructions".to_owned(),
+        kind => format!("{} {kind} samples", grouped(profile.samples)),
+    }
 }
 
 fn functions(visit: &Visit, pair: &Pair) -> Markup {

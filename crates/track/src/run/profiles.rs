@@ -80,15 +80,17 @@ pub(super) fn take(
 ) {
     if let Folder(Some((folder, started))) = folder {
         take_exact(finding, request, (folder, *started));
-        let has_none = finding.profiles.is_empty() && profiling.sampler.is_none();
-        if has_none && request.source.command.is_some() {
-            finding.remarks.push(NO_EXACT.to_owned());
+        if finding.profiles.is_empty() && profiling.sampler.is_none() {
+            let has_command = request.source.command.is_some();
+            finding.remarks.push(if has_command { NO_EXACT } else { NO_COMMAND }.to_owned());
         }
     }
     if let Some(sampler) = profiling.sampler {
         sample_all(finding, request, sampler, echo);
     }
 }
+
+const NO_COMMAND: &str = "results without a command cannot be profiled";
 
 /// What to do where only exact profiles are wanted, and there are none.
 const NO_EXACT: &str = "no instructions profile: the command left none in the folder that the variable WINGBEAT_PROFILES names, \
@@ -129,8 +131,7 @@ fn sample_all(
     echo: &mut Echo<'_>,
 ) {
     let Some(command) = &request.source.command else {
-        let remark = "results without a command cannot be profiled";
-        finding.remarks.push(remark.to_owned());
+        finding.remarks.push(NO_COMMAND.to_owned());
         return;
     };
     // What was measured before is to be stored all the same.
