@@ -75,7 +75,8 @@ pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanatio
     let metric_sd = metric.before_sd.hypot(metric.after_sd);
     let is_beyond = |deviations| change.abs() >= deviations * metric_sd && change != 0.0;
     let is_certain = is_beyond(METRIC_DEVIATIONS_MIN);
-    let search = Search { direction: change.signum(), change, is_certain, blame: &all };
+    let direction = change.signum();
+    let search = Search { direction, change, before: metric.before, is_certain, blame: &all };
     let mut guilty = if is_beyond(METRIC_CHANGED_MIN) { search.guilty() } else { Vec::new() };
     guilty.truncate(NAMED_MAX);
     let (samples, is_exact) = ((before.samples(), after.samples()), before.is_exact);
@@ -102,6 +103,8 @@ struct Search<'t> {
     direction: f64,
     /// The change of the metric.
     change: f64,
+    /// The metric before.
+    before: f64,
     /// Whether the metric changed by more than a machine does.
     is_certain: bool,
     blame: &'t [Blame],
@@ -116,14 +119,25 @@ impl Search<'_> {
         let significant = |blame: &&Blame| {
             let takes_longer =
                 self.is_certain && self.direction * blame.change.deviations() >= DEVIATIONS_MIN;
-            let takes_more = self.direction * blame.shift >= DEVIATIONS_MIN;
-            (takes_longer || takes_more) && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
+            let takes_more = self.direction * blame.share.deviations() >= DEVIATIONS_MIN;
+            (takes_more || takes_longer && !self.is_alike(blame))
+                && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
         };
         let mut guilty: Vec<Guilty> =
             self.blame.iter().filter(significant).map(|blame| self.named(blame)).collect();
         // Own code first: what others do by themselves is seldom what somebody changed.
         guilty.sort_by(|a, b| b.is_own.cmp(&a.is_own).then(b.share.total_cmp(&a.share)));
         guilty
+    }
+
+    /// Whether a function changed as all others did, as a busy machine makes it: then its share stayed, although it
+    /// would have moved visibly if this function alone had changed.
+    fn is_alike(self, blame: &Blame) -> bool {
+        let difference = blame.change.difference();
+        let alone = (blame.change.before + difference) / (self.before + difference);
+        let (expected, found) = (alone - blame.share.before, blame.share.difference());
+        let is_visible = blame.share.sd > 0.0 && expected.abs() >= DEVIATIONS_MIN * blame.share.sd;
+        is_visible && found * expected.signum() < expected.abs() / 2.0
     }
 
     fn named(self, blame: &Blame) -> Guilty {
@@ -279,6 +293,7 @@ mod tests {
         // The machine makes all of it slower.
         let alike = "bench;a 6000\nbench;b 6000\nbench;lock 600";
         check(alike, 20.0, &[]);
+        check(alike, 1.0, &[]);
     }
 
     #[test]

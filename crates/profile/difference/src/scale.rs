@@ -105,13 +105,8 @@ impl Scales {
         }
     }
 
-    /// The difference of the shares, in standard deviations.
-    pub(crate) fn shift(&self, before: Sum, after: Sum) -> f64 {
-        self.shares().change(before, after).deviations()
-    }
-
     /// The same profiles of a metric that is 1 for certain: what is left are shares.
-    fn shares(self) -> Self {
+    pub(crate) fn shares(self) -> Self {
         let share = |scale| Scale { metric: 1.0, metric_sd: 0.0, ..scale };
         Self { before: share(self.before), after: share(self.after) }
     }
