@@ -22,9 +22,6 @@ const DEVIATIONS_MIN: f64 = 4.0;
 /// Then only what takes another share than before is named.
 const METRIC_DEVIATIONS_MIN: f64 = 3.0;
 
-/// A change of the metric of fewer standard deviations is not explained at all: there is none to be seen.
-const METRIC_CHANGED_MIN: f64 = 1.0;
-
 /// A callee or a line is told if it has this part of what a function gained.
 const MOST: f64 = 0.5;
 
@@ -73,11 +70,10 @@ pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanatio
     let (all, matched) = blame(before, after, Scales::of(before, after, metric));
     let change = metric.after - metric.before;
     let metric_sd = metric.before_sd.hypot(metric.after_sd);
-    let is_beyond = |deviations| change.abs() >= deviations * metric_sd && change != 0.0;
-    let is_certain = is_beyond(METRIC_DEVIATIONS_MIN);
+    let is_certain = change.abs() >= METRIC_DEVIATIONS_MIN * metric_sd;
     let direction = change.signum();
     let search = Search { direction, change, before: metric.before, is_certain, blame: &all };
-    let mut guilty = if is_beyond(METRIC_CHANGED_MIN) { search.guilty() } else { Vec::new() };
+    let mut guilty = if change != 0.0 { search.guilty() } else { Vec::new() };
     guilty.truncate(NAMED_MAX);
     let (samples, is_exact) = ((before.samples(), after.samples()), before.is_exact);
     let noise = if is_exact { 0.0 } else { DEVIATIONS_MIN * typical_sd(metric, samples) };
@@ -289,7 +285,7 @@ mod tests {
         let slower = "bench;a 4000\nbench;b 4000\nbench;lock 4600";
         check(slower, 1.0, &["lock"]);
         check(slower, 20.0, &["lock"]);
-        check(slower, 40.0, &[]);
+        check(slower, 40.0, &["lock"]);
         // The machine makes all of it slower.
         let alike = "bench;a 6000\nbench;b 6000\nbench;lock 600";
         check(alike, 20.0, &[]);
