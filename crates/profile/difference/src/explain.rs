@@ -275,21 +275,21 @@ mod tests {
 
     #[test]
     fn a_noisy_metric_leaves_the_shares() {
-        let check = |after: &str, sd: f64, expected: &[&str]| {
-            let metric = Metric { before: 100.0, after: 150.0, before_sd: sd, after_sd: sd };
+        let check = |after: &str, metric_after: f64, sd: f64, expected: &[&str]| {
+            let metric = Metric { before: 100.0, after: metric_after, before_sd: sd, after_sd: sd };
             let before = side("bench;a 4000\nbench;b 4000\nbench;lock 400");
             let found = compare(&before, &side(after), metric).expect("comparable");
             let names: Vec<_> = found.guilty.iter().map(|it| it.function.as_str()).collect();
             assert_eq!(names, expected, "{after}, {sd}");
         };
         let slower = "bench;a 4000\nbench;b 4000\nbench;lock 4600";
-        check(slower, 1.0, &["lock"]);
-        check(slower, 20.0, &["lock"]);
-        check(slower, 40.0, &["lock"]);
+        check(slower, 150.0, 1.0, &["lock"]);
+        check(slower, 150.0, 20.0, &["lock"]);
+        check(slower, 150.0, 40.0, &["lock"]);
         // The machine makes all of it slower.
         let alike = "bench;a 6000\nbench;b 6000\nbench;lock 600";
-        check(alike, 20.0, &[]);
-        check(alike, 1.0, &[]);
+        check(alike, 200.0, 20.0, &[]);
+        check(alike, 200.0, 1.0, &[]);
     }
 
     #[test]
