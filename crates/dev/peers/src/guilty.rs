@@ -45,9 +45,6 @@ pub(crate) struct GuiltyArgs {
     common: Common,
 }
 
-/// Reports of history that an alert of noisy measures needs where no threshold is given.
-const HISTORY_MIN: usize = 5;
-
 /// Reports of unchanged code where the result is a count.
 const COUNTS: u32 = 2;
 
@@ -72,7 +69,7 @@ struct Found {
 struct Unchanged {
     benchmark: String,
     pairs: Vec<Pair>,
-    /// Reports with enough history for an alert.
+    /// Reports with a history that a fixed threshold can be applied to.
     judged: usize,
     /// Functions that alerts among them named.
     named: Vec<String>,
@@ -154,14 +151,13 @@ fn benchmark(
 }
 
 fn unchanged(benchmark: String, reports: &[Said], store: &Path) -> anyhow::Result<Unchanged> {
-    let judged = reports.get(HISTORY_MIN..).unwrap_or_default();
-    let named = judged.iter().filter_map(|said| Some(said.named()?.function));
+    let named = reports.iter().filter_map(|said| Some(said.named()?.function));
     Ok(Unchanged {
         benchmark,
         pairs: pairs::of_store(&file(store))?,
-        judged: judged.len(),
+        judged: reports.iter().filter(|said| said.baseline.is_some()).count(),
         named: named.collect(),
-        alerts: judged.iter().filter(|said| said.has_alert).count(),
+        alerts: reports.iter().filter(|said| said.has_alert).count(),
     })
 }
 

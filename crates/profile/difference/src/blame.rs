@@ -33,8 +33,8 @@ pub(crate) struct Blame {
     pub(crate) function: String,
     pub(crate) is_own: bool,
     pub(crate) change: Change,
-    /// The difference of its share of the profile, in standard deviations: whatever the metric is.
-    pub(crate) shift: f64,
+    /// Its share of the profile, whatever the metric is.
+    pub(crate) share: Change,
     /// By file and line of the function.
     pub(crate) places: Vec<(Place, Change)>,
     /// By the innermost function that it calls.
@@ -124,7 +124,7 @@ impl Blame {
             function,
             is_own: before.is_own || after.is_own,
             change: scales.change(before.all, after.all),
-            shift: scales.shift(before.all, after.all),
+            share: scales.shares().change(before.all, after.all),
             places: changes(scales, &before.places, &after.places),
             leaves: changes(scales, &before.leaves, &after.leaves),
             callers: changes(scales, &before.callers, &after.callers),

@@ -22,9 +22,6 @@ const DEVIATIONS_MIN: f64 = 4.0;
 /// Then only what takes another share than before is named.
 const METRIC_DEVIATIONS_MIN: f64 = 3.0;
 
-/// A change of the metric of fewer standard deviations is not explained at all: there is none to be seen.
-const METRIC_CHANGED_MIN: f64 = 1.0;
-
 /// Of the metric: a function that changed less is not listed.
 const LISTED_MIN: f64 = 0.001;
 
@@ -96,10 +93,10 @@ pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanatio
     let (all, matched) = blame(before, after, Scales::of(before, after, metric));
     let change = metric.after - metric.before;
     let metric_sd = metric.before_sd.hypot(metric.after_sd);
-    let is_beyond = |deviations| change.abs() >= deviations * metric_sd && change != 0.0;
-    let is_certain = is_beyond(METRIC_DEVIATIONS_MIN);
-    let search = Search { direction: change.signum(), change, is_certain, blame: &all };
-    let mut guilty = if is_beyond(METRIC_CHANGED_MIN) { search.guilty() } else { Vec::new() };
+    let is_certain = change.abs() >= METRIC_DEVIATIONS_MIN * metric_sd;
+    let direction = change.signum();
+    let search = Search { direction, change, before: metric.before, is_certain, blame: &all };
+    let mut guilty = if change != 0.0 { search.guilty() } else { Vec::new() };
     guilty.truncate(NAMED_MAX);
     let (samples, is_exact) = ((before.samples(), after.samples()), before.is_exact);
     let noise = if is_exact { 0.0 } else { DEVIATIONS_MIN * typical_sd(metric, samples) };
@@ -125,6 +122,8 @@ struct Search<'t> {
     direction: f64,
     /// The change of the metric.
     change: f64,
+    /// The metric before.
+    before: f64,
     /// Whether the metric changed by more than a machine does.
     is_certain: bool,
     blame: &'t [Blame],
@@ -139,14 +138,25 @@ impl Search<'_> {
         let significant = |blame: &&Blame| {
             let takes_longer =
                 self.is_certain && self.direction * blame.change.deviations() >= DEVIATIONS_MIN;
-            let takes_more = self.direction * blame.shift >= DEVIATIONS_MIN;
-            (takes_longer || takes_more) && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
+            let takes_more = self.direction * blame.share.deviations() >= DEVIATIONS_MIN;
+            (takes_more || takes_longer && !self.is_alike(blame))
+                && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
         };
         let mut guilty: Vec<Guilty> =
             self.blame.iter().filter(significant).map(|blame| self.named(blame)).collect();
         // Own code first: what others do by themselves is seldom what somebody changed.
         guilty.sort_by(|a, b| b.is_own.cmp(&a.is_own).then(b.share.total_cmp(&a.share)));
         guilty
+    }
+
+    /// Whether a function changed as all others did, as a busy machine makes it: then its share stayed, although it
+    /// would have moved visibly if this function alone had changed.
+    fn is_alike(self, blame: &Blame) -> bool {
+        let difference = blame.change.difference();
+        let alone = (blame.change.before + difference) / (self.before + difference);
+        let (expected, found) = (alone - blame.share.before, blame.share.difference());
+        let is_visible = blame.share.sd > 0.0 && expected.abs() >= DEVIATIONS_MIN * blame.share.sd;
+        is_visible && found * expected.signum() < expected.abs() / 2.0
     }
 
     fn named(self, blame: &Blame) -> Guilty {
@@ -290,20 +300,21 @@ mod tests {
 
     #[test]
     fn a_noisy_metric_leaves_the_shares() {
-        let check = |after: &str, sd: f64, expected: &[&str]| {
-            let metric = Metric { before: 100.0, after: 150.0, before_sd: sd, after_sd: sd };
+        let check = |after: &str, metric_after: f64, sd: f64, expected: &[&str]| {
+            let metric = Metric { before: 100.0, after: metric_after, before_sd: sd, after_sd: sd };
             let before = side("bench;a 4000\nbench;b 4000\nbench;lock 400");
             let found = compare(&before, &side(after), metric).expect("comparable");
             let names: Vec<_> = found.guilty.iter().map(|it| it.function.as_str()).collect();
             assert_eq!(names, expected, "{after}, {sd}");
         };
         let slower = "bench;a 4000\nbench;b 4000\nbench;lock 4600";
-        check(slower, 1.0, &["lock"]);
-        check(slower, 20.0, &["lock"]);
-        check(slower, 40.0, &[]);
+        check(slower, 150.0, 1.0, &["lock"]);
+        check(slower, 150.0, 20.0, &["lock"]);
+        check(slower, 150.0, 40.0, &["lock"]);
         // The machine makes all of it slower.
         let alike = "bench;a 6000\nbench;b 6000\nbench;lock 600";
-        check(alike, 20.0, &[]);
+        check(alike, 200.0, 20.0, &[]);
+        check(alike, 200.0, 1.0, &[]);
     }
 
     #[test]

@@ -175,7 +175,7 @@ mod tests {
                 "f::<u8> and f::<u16> are taken for one function: they differ in generic arguments only",
             ],
         );
-        let nothing = "no function explains the change of 10 ns: 100 and 100 samples show changes of 19 ns (16.9 %) or more";
+        let nothing = "no function explains the change of 10 ns: 100 and 100 samples show changes of 19 ns (17.5 %) or more";
         check("bench;a 50\nbench;b 50", "bench;a 52\nbench;b 48", (100.0, 110.0), &[nothing]);
     }
 
