@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use wingbeat_difference::{Change, Explanation, Flame, Metric, Side, compare, sentences};
-pub use wingbeat_difference::{Picture, Place, Request, View};
+pub use wingbeat_difference::{
+    Change, Explanation, Picture, Place, Request, View, sentences, signed as signed_by, step,
+};
+use wingbeat_difference::{Flame, Metric, Side, compare};
 
 use crate::{
     model::{
@@ -203,6 +205,11 @@ impl Pair {
         let explanation = compare(&sides[0], &sides[1], metric)
             .map_err(|error| Unexplained::Profiles(error.to_string()))?;
         Ok(Self { before, after, measure, explanation, sides })
+    }
+
+    /// The metric before and after, and the difference.
+    pub fn whole(&self) -> String {
+        step(self.explanation.whole(), &|value| written(&self.measure, value))
     }
 
     /// Both profiles as one picture.

@@ -18,6 +18,19 @@ pub struct Metric {
     pub after_sd: f64,
 }
 
+impl Metric {
+    /// The totals of both profiles, where nothing else is known.
+    pub fn of_totals(before: &Side, after: &Side) -> Self {
+        let of = |side: &Side| {
+            let mut whole = Sum::default();
+            side.stacks.iter().for_each(|stack| whole.add(stack));
+            (side.total, if side.is_exact { 0.0 } else { whole.variance.sqrt() })
+        };
+        let ((before, before_sd), (after, after_sd)) = (of(before), of(after));
+        Self { before, after, before_sd, after_sd }
+    }
+}
+
 /// A value before and after, in units of the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Change {
