@@ -160,6 +160,7 @@ pub(super) fn section(
         @match found {
             Err(reason) => p class="quiet" { "Not known: " (reason) "." },
             Ok(cause) => {
+                p { (visit.measure(&cause.pair.measure)) ": " (cause.pair.whole()) }
                 ul class="causes" { @for sentence in cause.pair.sentences() { li { bdi { (sentence) } } } }
                 details open[is_open] {
                     summary { "Flame graph of the difference" }
