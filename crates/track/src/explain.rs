@@ -7,7 +7,9 @@ mod quote;
 
 use serde::{Deserialize, Serialize};
 use wingbeat_difference::Metric;
-pub use wingbeat_difference::{Medium, Picture, Request, View};
+pub use wingbeat_difference::{
+    Change, Explanation, Medium, Picture, Request, View, sentences, signed as signed_by, step,
+};
 use wingbeat_text::printable;
 
 use self::{

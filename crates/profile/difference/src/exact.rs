@@ -107,7 +107,7 @@ mod tests {
         ];
         let after = read("later", &after);
         assert_eq!((before.total(), after.total(), after.is_exact()), (59.0, 153.0, true));
-        let metric = Metric::of_counts(&before, &after);
+        let metric = Metric::of_totals(&before, &after);
         let found = compare(&before, &after, metric).expect("comparable");
         let write = |value: f64| format!("{value} instructions");
         let expected = "fibonacci (src/main.rs:42), called by xdp, adds 94 of 94 instructions; \

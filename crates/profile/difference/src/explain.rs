@@ -345,7 +345,7 @@ mod tests {
         let exact = |text| Side { is_exact: true, ..side(text) };
         let (before, after) = (exact("xdp@3 50\nxdp@4 9"), exact("xdp@5 50\nxdp@3 9\nxdp@7 20"));
         let place = |before: &Side| {
-            let metric = Metric::of_counts(before, &after);
+            let metric = Metric::of_totals(before, &after);
             let found = compare(before, &after, metric).expect("comparable");
             found.guilty[0].place.clone().expect("a place").0.line
         };
@@ -354,7 +354,7 @@ mod tests {
         let before = before.renumbered(&moved);
         assert_eq!(place(&before), 7);
         let after = exact("xdp@5 50");
-        let metric = Metric::of_counts(&before, &after);
+        let metric = Metric::of_totals(&before, &after);
         let found = compare(&before, &after, metric).expect("comparable");
         let (place, _) = found.guilty[0].place.clone().expect("a place");
         assert_eq!((place.line, place.is_gone), (4, true));

@@ -20,9 +20,15 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Counts that two exact profiles add up to.
-    pub fn of_counts(before: &Side, after: &Side) -> Self {
-        Self { before: before.total(), after: after.total(), before_sd: 0.0, after_sd: 0.0 }
+    /// The totals of both profiles, where nothing else is known.
+    pub fn of_totals(before: &Side, after: &Side) -> Self {
+        let of = |side: &Side| {
+            let mut whole = Sum::default();
+            side.stacks.iter().for_each(|stack| whole.add(stack));
+            (side.total, if side.is_exact { 0.0 } else { whole.variance.sqrt() })
+        };
+        let ((before, before_sd), (after, after_sd)) = (of(before), of(after));
+        Self { before, after, before_sd, after_sd }
     }
 }
 

@@ -123,6 +123,44 @@ impl Side {
         self
     }
 
+    /// A profile of counted stacks, `outermost;…;innermost`, as collapsed ones have them: without lines, and with what
+    /// their names tell of who wrote them. `kind` is what is counted, and its unit: `samples count`.
+    pub fn of_stacks<'s>(kind: &str, counts: impl Iterator<Item = (&'s str, u64)>) -> Self {
+        let mut table = FrameTable::default();
+        let stacks = counts.map(|(stack, count)| {
+            let frames = stack.split(';').map(|name| {
+                let image = if name.ends_with("_[k]") { "[kernel]" } else { "" };
+                let name = name.strip_suffix("_[k]").unwrap_or(name);
+                let origin = origin(image, name, "");
+                table.id(Frame {
+                    name: name.to_owned(),
+                    file: None,
+                    line: None,
+                    origin,
+                    is_gone: false,
+                })
+            });
+            let frames = frames.collect();
+            let weight = count as f64;
+            // Of a time nobody knows how many blocks it is of.
+            let count = if kind.ends_with(" count") { weight } else { 1.0 };
+            Stack { frames, weight, count }
+        });
+        let stacks: Vec<Stack> = stacks.collect();
+        let total = stacks.iter().map(|stack| stack.weight).sum();
+        Self { frames: table.frames, stacks, total, kind: kind.to_owned(), is_exact: false }
+    }
+
+    /// The unit of its weights: `ns`, or what is counted.
+    pub fn unit(&self) -> &str {
+        match self.kind.rsplit_once(' ') {
+            Some((_, "nanoseconds")) => "ns",
+            Some((what, "count")) => what,
+            Some((_, unit)) => unit,
+            None => &self.kind,
+        }
+    }
+
     /// Samples, or runs of exact counts.
     pub(crate) fn samples(&self) -> f64 {
         self.stacks.iter().map(|stack| stack.count).sum()

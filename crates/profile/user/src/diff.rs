@@ -6,15 +6,20 @@
 
 mod folded;
 mod pprof;
+mod sides;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
 use inferno::flamegraph::{self, Options};
-use wingbeat_difference::pprof::{Dangling, UnpackError, unpacked};
+use wingbeat_difference::{
+    ReadError,
+    pprof::{Dangling, UnpackError, unpacked},
+};
 use wingbeat_text::{duration, grouped};
 
+pub use self::sides::functions;
 use crate::export::title;
 
 /// Largest sum of counts; up to here inferno's arithmetic is exact.
@@ -71,6 +76,10 @@ pub enum DiffError {
     #[error("{name}: neither collapsed stacks nor a pprof profile: {source}")]
     Pprof { name: String, source: prost::DecodeError },
     #[error("{name}: {source}")]
+    Side { name: String, source: ReadError },
+    #[error("{before} and {after}: {source}")]
+    Compare { before: String, after: String, source: ReadError },
+    #[error("{name}: {source}")]
     Dangling { name: String, source: Dangling },
     #[error(
         "{name}: holds no samples, so there is nothing to compare; profile it again for longer"
@@ -106,6 +115,13 @@ pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
         }
         _ => Err(DiffError::Overflow { name: name.to_owned() }),
     }
+}
+
+/// Whether these are collapsed stacks.
+fn is_collapsed(name: &str, bytes: &[u8]) -> Result<bool, DiffError> {
+    let bytes = unpacked(bytes);
+    let bytes = bytes.map_err(|source| DiffError::Unpack { name: name.to_owned(), source })?;
+    Ok(name.ends_with(".folded") || is_text(&bytes))
 }
 
 /// Protobuf's tags and lengths are control characters, which text does not have.

@@ -161,6 +161,7 @@ pub(super) fn section(
         @match found {
             Err(reason) => p class="quiet" { "Not known: " (reason) "." },
             Ok(cause) => {
+                p { (visit.measure(&cause.pair.measure)) ": " (cause.pair.whole()) }
                 ul class="causes" { @for sentence in cause.pair.sentences() { li { bdi { (sentence) } } } }
                 details open[is_open] {
                     summary { "Flame graph of the difference" }
@@ -211,13 +212,13 @@ fn picture(path: &str, params: &Params, cause: &Cause) -> Markup {
                 (view(View::Difference, "As it is now")) (view(View::Vanished, "What vanished"))
             }
             form class="filter" method="get" action={ (path) "#cause" } role="search" {
-                label { span { "Search" }
+                label { span { "Search functions" }
                     input type="search" name="search" value=[params.get("search")] maxlength=(SEARCH_CHARS_MAX)
                         autocomplete="off" spellcheck="false" placeholder="part of a function's name";
                 }
                 (kept(params, &["search", "frame"]))
                 button { "Search" }
-                button type="button" data-whole hidden { "Show all" }
+                button type="button" data-whole hidden { "Show all frames" }
             }
             output data-found { (found.unwrap_or_default()) }
         }

@@ -10,7 +10,8 @@ use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
     explain,
     model::{
-        BenchmarkName, ProfileInfo, Report, Slug, TestbedName, short_hash, threshold::matches_glob,
+        BenchmarkName, ProfileInfo, Report, Slug, TestbedName, short_hash, short_id,
+        threshold::matches_glob,
     },
     store::{Known, ReportSummary},
 };
@@ -137,6 +138,9 @@ async fn comparison(
 
 /// A side as a heading shows it.
 fn shown(visit: &Visit, side: &str) -> String {
+    if let Ok(report) = Uuid::try_parse(side) {
+        return format!("report {}", short_id(report));
+    }
     match side.len() {
         40 if side.bytes().all(|byte| byte.is_ascii_hexdigit()) => short_hash(side).to_owned(),
         _ => shortened(&visit.names.shown(Kind::Branch, side)),

@@ -3,6 +3,7 @@
 
 #[path = "../../examples/demo/invented/mod.rs"]
 mod invented;
+mod pictures;
 
 use std::{
     env,

@@ -1,9 +1,9 @@
 // Looks at each page of a server in a browser: no error, no foreign request, nothing wider than the window,
 // in both widths and colour schemes, with hostile names, with the keyboard alone, and without JavaScript.
-// `node pages.mjs URL INVITATION [FOLDER-FOR-PICTURES]`; exits with 1 if something is wrong.
+// `node pages.mjs URL INVITATION [FOLDER-FOR-PICTURES]` (or the folder in PICTURES); exits with 1 if something is wrong.
 import { chromium } from "playwright-core";
 
-const [base, invitation, pictures] = process.argv.slice(2);
+const [base, invitation, pictures = process.env.PICTURES] = process.argv.slice(2);
 const browser = await chromium.launch({
   executablePath: process.env.BROWSER || "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -49,6 +49,10 @@ const report = await addressIn(`${article}/reports?branch=tidy-fibonacci`, /\/pe
 const alert = await addressIn(`${article}/alerts`, /\/perf\/fun-xdp\/alerts\/[0-9a-f-]{36}/);
 const hostileReport = await addressIn(`${hostile}/reports`, /\/perf\/hostile\/reports\/[0-9a-f-]{36}/);
 const hostileAlert = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}/);
+// An alert and a comparison with profiles: of what was slow in the newest branch.
+const causes = await addressIn(`${article}/compare/main..tidy-fibonacci`, /\/perf\/fun-xdp\/compare\/[0-9a-f.-]+\/cause\?[^"]*/);
+const explained = await addressIn(`${article}/alerts?status=all`, /\/perf\/fun-xdp\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">queue\/push)/);
+const hostileCause = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">&lt;\/script)/);
 const largeReport = await addressIn("/perf/large/reports", /\/perf\/large\/reports\/[0-9a-f-]{36}/);
 
 const pages = {
@@ -60,6 +64,8 @@ const pages = {
   compare: `${article}/compare/main..tidy-fibonacci`, "compare-all": `${article}/compare/main..tidy-fibonacci?show=all`,
   alerts: `${article}/alerts?status=all`, alert, benchmarks: `${article}/benchmarks`, branches: `${article}/branches`,
   testbeds: `${article}/testbeds`, plots: `${article}/plots`, thresholds: `${article}/thresholds`, measures: `${article}/measures`, branch: `${article}/branches/main`,
+  "cause-folded": explained, cause: `${explained}?view=difference`, vanished: `${explained}?view=vanished`, "cause-search": `${explained}?search=fibonacci`,
+  "compare-cause": causes, "hostile-cause": `${hostileCause}?view=vanished`,
   hostile, "hostile-plot": `${hostile}/plot`, "hostile-report": hostileReport, "hostile-alert": hostileAlert,
   "hostile-names": `${hostile}/benchmarks`, "hostile-compare": `${hostile}/compare/main..main?show=all`,
 };
@@ -91,7 +97,7 @@ async function lookAt(name, path, mayFail) {
       !one.hidden && one.type !== "hidden" && !(one.textContent.trim() || one.ariaLabel || one.labels?.length || one.title
         || one.querySelector("img[alt]:not([alt=''])"))).map((one) => one.outerHTML.slice(0, 100)));
     check(unnamed.length === 0, `${where}: without a name: ${unnamed}`);
-    if (pictures) await page.screenshot({ path: `${pictures}/${name}-${width}-${colorScheme}.png` });
+    if (pictures) await page.screenshot({ path: `${pictures}/${name}-${width}-${colorScheme}.png`, fullPage: true });
     await close();
   }
 }
@@ -167,6 +173,48 @@ async function sorting() {
   await plain.page.getByLabel("Benchmark").fill("queue/*");
   await plain.page.getByRole("button", { name: "Show" }).click();
   check(await plain.page.locator("tbody tr").count() === 2, `${name}: a glob finds ${await plain.page.locator("tbody tr").count()}`);
+  await plain.close();
+}
+
+// The flame graph of an alert's cause: zoom and search by mouse and by keys, and the address shows the same again.
+async function flame() {
+  const { page, name, close } = await open(explained);
+  const picture = page.locator("svg.flame"), frames = picture.locator("svg.frame:not([hidden])");
+  check(!(await picture.isVisible()), `${name}: the flame graph is not folded`);
+  await page.getByText("Flame graph of the difference").click();
+  check(await picture.isVisible(), `${name}: the flame graph does not unfold`);
+  const all = await frames.count();
+  await picture.locator("svg.frame", { hasText: "fibonacci::compute" }).first().click();
+  const some = await frames.count();
+  check(some > 1 && some < all, `${name}: ${some} of ${all} frames after zooming`);
+  check(page.url().includes("frame=fibonacci"), `${name}: the address is ${page.url()}`);
+  const zoomed = page.url();
+  await page.keyboard.press("Escape");
+  check(await frames.count() === all, `${name}: Escape does not show all frames`);
+  await page.goto(zoomed);
+  check(await frames.count() === some, `${name}: the address shows ${await frames.count()} frames, not ${some}`);
+  await page.getByRole("button", { name: "Show all frames" }).click();
+  check(await frames.count() === all, `${name}: the button does not show all frames`);
+  for (const key of ["ArrowUp", "ArrowUp"]) await page.keyboard.press(key);
+  const focused = () => page.evaluate(() => document.activeElement.ariaLabel ?? "");
+  check((await focused()).startsWith("criterion::iter"), `${name}: arrows lead to ${await focused()}`);
+  check((await page.locator("[data-words]").textContent()).startsWith("criterion::iter: "), `${name}: no words about the frame in focus`);
+  await page.keyboard.press("Enter");
+  check(page.url().includes("frame=criterion"), `${name}: Enter does not zoom`);
+  await page.getByLabel("Search functions").fill("FIBONACCI");
+  const said = await page.locator("[data-found]").textContent();
+  check(/^\d+ frames found, \d+\.\d % of the width$/.test(said), `${name}: a search says ${said}`);
+  check(page.url().includes("search=FIBONACCI"), `${name}: the search is not in ${page.url()}`);
+  const count = await picture.locator(".found").count();
+  await page.getByRole("link", { name: "What vanished" }).click();
+  await page.waitForURL("**view=vanished**");
+  check(await picture.locator("svg.frame", { hasText: "fibonacci::lookup" }).count() > 0, `${name}: what vanished is not there`);
+  await close();
+  const plain = await open(`${explained}?search=FIBONACCI`, { javaScriptEnabled: false });
+  check(await plain.page.locator("svg.flame .found").count() === count, `${name}: the server finds other frames than the script`);
+  await plain.page.getByRole("link", { name: "What vanished" }).click();
+  await plain.page.waitForURL("**view=vanished**");
+  check(await plain.page.locator("svg.flame").isVisible(), `${name}: no flame graph without a script`);
   await plain.close();
 }
 
@@ -349,6 +397,7 @@ signedIn = undefined;
 await addresses();
 await keyboard();
 await zoom();
+await flame();
 await sorting();
 await withoutScript();
 await speed();

@@ -1,7 +1,7 @@
 //! Two profiles of a benchmark, and what they say about a change of its metric.
 
 use wingbeat_difference::{
-    Change, Explanation, Flame, Metric, Picture, Request, Side, compare, sentences,
+    Change, Explanation, Flame, Metric, Picture, Request, Side, compare, sentences, step,
 };
 
 use super::{
@@ -71,7 +71,7 @@ impl Asked<'_> {
         let earlier = files.renumber(earlier);
         // What was counted is the metric itself.
         let metric = match measure.slug.as_str() {
-            INSTRUCTIONS if later.is_exact() => Metric::of_counts(&earlier, &later),
+            INSTRUCTIONS if later.is_exact() => Metric::of_totals(&earlier, &later),
             _ => metric,
         };
         let explanation = compare(&earlier, &later, metric)
@@ -84,6 +84,11 @@ impl Asked<'_> {
 }
 
 impl Pair {
+    /// The metric before and after, and the difference.
+    pub fn whole(&self) -> String {
+        step(self.explanation.whole(), &|value| written(&self.measure, value))
+    }
+
     /// Both profiles as one picture.
     pub fn picture(&self, request: Request<'_>) -> Picture {
         let flame = Flame::of(&self.sides[0], &self.sides[1], &self.explanation);

@@ -104,3 +104,31 @@ fn states_tell_that_counts_are_nanoseconds() {
     assert_eq!(totals(&samples, &after), "2,000 samples → 2.00 s");
     assert_eq!(totals(&samples, &samples), "2,000 → 2,000 samples");
 }
+
+#[test]
+fn functions_are_compared_by_their_stacks() {
+    let check = |before: &str, after: &str, expected: &str| {
+        let files = [("a.folded", before.as_bytes()), ("b.folded", after.as_bytes())];
+        let found = match functions(files) {
+            Ok((explanation, unit)) => {
+                let listed = explanation.listed();
+                let listed: Vec<String> = listed
+                    .map(|(name, change, _)| format!("{name} {} {}", change.before, change.after))
+                    .collect();
+                format!("{unit}: {}", listed.join(", "))
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected);
+    };
+    check("p;main;a 10\np;main;b 10", "p;main;a 10\np;main;b 30", "samples: b 10 30");
+    check("p;main;a;do_read_[k] 10", "p;main;a;do_read_[k] 12", "samples: a 10 12");
+    check("p;a;[sleeping] 10", "p;a;[sleeping] 20", "ns: a 10 20");
+    check(
+        "",
+        "p;a 1",
+        "a.folded: holds no samples, so there is nothing to compare; profile it again for longer",
+    );
+    let other = "the profiles have no function in common: they are of different programs";
+    check("p;a 1", "q;b 1", &format!("a.folded and b.folded: {other}"));
+}

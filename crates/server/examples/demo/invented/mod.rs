@@ -3,6 +3,7 @@
 mod history;
 mod hostile;
 mod judge;
+mod profiled;
 
 use std::error::Error;
 
@@ -13,21 +14,24 @@ use wingbeat_server::{
     registry::{Kind, NewProject, NewThing, Project, Visibility},
     storage::{Databases, StorageError},
 };
-use wingbeat_track::model::{BenchmarkName, Measure, ProjectName, Report, Slug};
+use wingbeat_track::model::{BenchmarkName, Measure, Profile, ProjectName, Report, Slug};
 
 /// Makes the article's project with so many days of history.
 pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> {
     let now = OffsetDateTime::now_utc();
     let url = Some("https://github.com/example/fun-xdp");
-    fill(app, "fun-xdp", "fun-xdp", url, |project| history::reports(project, now, days)).await
+    let reports = |project: &ProjectName| history::reports(project, now, days);
+    fill(app, ("fun-xdp", "fun-xdp", url), reports, profiled::of_article).await
 }
 
 /// Makes a project whose names attack pages, as `hostile`, and one with reports of 5,000 metrics, as `large`.
 pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
     let now = OffsetDateTime::now_utc();
     let hostile = |project: &ProjectName| hostile::reports(project, now);
-    fill(app, hostile::PROJECT, "hostile", Some("javascript:alert(3)//"), hostile).await?;
-    fill(app, "large", "large", None, |project| hostile::large(project, now)).await
+    let about = (hostile::PROJECT, "hostile", Some("javascript:alert(3)//"));
+    fill(app, about, hostile, profiled::of_hostile).await?;
+    let large = |project: &ProjectName| hostile::large(project, now);
+    fill(app, ("large", "large", None), large, |_| Vec::new()).await
 }
 
 /// The address at which the first admin chooses a password.
@@ -46,10 +50,9 @@ pub(crate) async fn invitation(app: &App) -> Result<String, Box<dyn Error>> {
 /// Makes a project and judges its reports one after the other, as if they had come so.
 async fn fill(
     app: &App,
-    name: &str,
-    slug: &str,
-    url: Option<&str>,
+    (name, slug, url): (&str, &str, Option<&str>),
     reports: impl FnOnce(&ProjectName) -> Vec<Report>,
+    profiles: impl Fn(&Report) -> Vec<Profile>,
 ) -> Result<(), Box<dyn Error>> {
     let new = NewProject {
         name: ProjectName::new(name)?,
@@ -63,8 +66,11 @@ async fn fill(
     };
     let project = app.storage.write(make).await?;
     for report in reports(&project.stored) {
+        let profiles = profiles(&report);
         let judge = move |databases: &mut Databases| {
-            judge::store(&mut databases.results, report).map_err(StorageError::from)
+            judge::store(&mut databases.results, report)?;
+            databases.results.insert_profiles(&profiles)?;
+            Ok::<_, StorageError>(())
         };
         app.storage.write(judge).await?;
     }

@@ -1,0 +1,102 @@
+//! Made-up profiles beside made-up reports.
+
+use prost::Message as _;
+use wingbeat_difference::proto;
+use wingbeat_track::model::{Profile, ProfileKind, Report};
+
+/// Stacks, outermost function first, with their samples when all is well and when it is slow.
+type Stacks<'a> = &'a [(&'a str, i64, i64)];
+
+const ARTICLE: Stacks<'_> = &[
+    ("main;criterion::iter;fun_xdp_v3::handle;parse::ethernet", 900, 900),
+    ("main;criterion::iter;fun_xdp_v3::handle;parse::ipv4;parse::checksum", 1400, 1400),
+    ("main;criterion::iter;fun_xdp_v3::handle;fibonacci::is_fibonacci;fibonacci::lookup", 2100, 0),
+    (
+        "main;criterion::iter;fun_xdp_v3::handle;fibonacci::is_fibonacci;fibonacci::compute;fibonacci::next",
+        0,
+        9200,
+    ),
+    ("main;criterion::iter;fun_xdp_v3::handle;fibonacci::is_fibonacci", 300, 420),
+    ("main;criterion::iter;fun_xdp_v3::handle;map::update;malloc", 700, 720),
+    ("main;criterion::iter;fun_xdp_v3::handle;[sleeping]", 200, 210),
+    ("main;criterion::setup", 60, 60),
+];
+
+/// The profiles of a report of the article, of which all but the benchmark's own value is the same.
+pub(crate) fn of_article(report: &Report) -> Vec<Profile> {
+    match report.testbed.as_str() {
+        "ci-runner" => of(report, ARTICLE, &|name, value| match name {
+            "fun_xdp_v3" => Some(value > 300.0),
+            "queue/push" => Some(value > 100.0),
+            _ => None,
+        }),
+        _ => Vec::new(),
+    }
+}
+
+/// Profiles whose functions have names that attack a page, and very many functions.
+pub(crate) fn of_hostile(report: &Report) -> Vec<Profile> {
+    let long = format!("main;{}", "x".repeat(4096));
+    let many: Vec<String> = (0..2500).map(|at| format!("main;many::f{at:04}")).collect();
+    let mut stacks: Vec<(&str, i64, i64)> = vec![
+        ("main;</script><script>alert(1)</script>", 2000, 5000),
+        ("main;</title></svg><img src=x onerror=alert(1)>", 1000, 1000),
+        ("main;\" onload=\"alert(1)", 1000, 1100),
+        ("main;right-to-left \u{202e}txt.exe", 1000, 0),
+        (&long, 500, 500),
+    ];
+    stacks.extend(many.iter().map(|stack| (stack.as_str(), 3, 3)));
+    of(report, &stacks, &|name, value| name.contains("<script>").then_some(value > 130.0))
+}
+
+/// A profile of each benchmark of which is told whether it is slow.
+fn of(
+    report: &Report,
+    stacks: Stacks<'_>,
+    is_slow: &dyn Fn(&str, f64) -> Option<bool>,
+) -> Vec<Profile> {
+    let of_latency =
+        report.metrics().filter(|(_, _, measure, _)| measure.slug.as_str() == "latency");
+    let profile = |benchmark: &wingbeat_track::model::BenchmarkResults, value: f64| {
+        let is_slow = is_slow(benchmark.name.as_str(), value)?;
+        let counted: Vec<(&str, i64)> = stacks
+            .iter()
+            .map(|(stack, well, slow)| (*stack, if is_slow { *slow } else { *well }))
+            .collect();
+        let samples = counted.iter().map(|(_, count)| count.unsigned_abs()).sum();
+        let name = Some(benchmark.name.clone());
+        Some(Profile::new(report.uuid, name, ProfileKind::Wall, samples, pprof(&counted)))
+    };
+    of_latency.filter_map(|(_, benchmark, _, metric)| profile(benchmark, metric.value)).collect()
+}
+
+/// Stacks as pprof, each sample of a millisecond.
+pub(crate) fn pprof(stacks: &[(&str, i64)]) -> Vec<u8> {
+    let words = ["", "samples", "count", "wall", "nanoseconds", "src/lib.rs"];
+    let mut strings: Vec<String> = words.map(str::to_owned).to_vec();
+    let mut message = proto::Profile {
+        sample_type: vec![
+            proto::ValueType { r#type: 1, unit: 2 },
+            proto::ValueType { r#type: 3, unit: 4 },
+        ],
+        ..proto::Profile::default()
+    };
+    for (stack, count) in stacks.iter().filter(|(_, count)| *count > 0) {
+        let mut location_id = Vec::new();
+        for name in stack.split(';').rev() {
+            let id = message.function.len() as u64 + 1;
+            let is_others =
+                name.starts_with('[') || name.starts_with("criterion") || name == "malloc";
+            let (place, filename) = (strings.len() as i64, if is_others { 0 } else { 5 });
+            strings.push(name.to_owned());
+            message.function.push(proto::Function { id, name: place, system_name: 0, filename });
+            let line = vec![proto::Line { function_id: id, line: 12 }];
+            message.location.push(proto::Location { id, mapping_id: 0, address: id, line });
+            location_id.push(id);
+        }
+        let value = vec![*count, count * 1_000_000];
+        message.sample.push(proto::Sample { location_id, value, label: Vec::new() });
+    }
+    message.string_table = strings;
+    message.encode_to_vec()
+}

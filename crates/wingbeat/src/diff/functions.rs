@@ -1,0 +1,105 @@
+//! Which functions changed between two profiles, as a table and as data.
+
+use serde::Serialize;
+use wingbeat_text::{Column, Paint, Table, or_dash, share};
+use wingbeat_track::explain::{Change, Explanation, sentences, signed_by, step};
+
+use crate::shell::{print, print_json, row_width};
+
+/// Changes when a field is renamed or removed.
+const SCHEMA_VERSION: u32 = 1;
+
+/// Functions of the table; the data have all.
+const FUNCTIONS_MAX: usize = 25;
+
+/// What is shown of two profiles.
+pub(super) struct Shown<'a> {
+    pub(super) explanation: &'a Explanation,
+    /// Of what the values are: `parse latency`, or the profiles.
+    pub(super) title: String,
+    pub(super) unit: String,
+    pub(super) write: &'a dyn Fn(f64) -> String,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    title: &'a str,
+    unit: &'a str,
+    #[serde(flatten)]
+    whole: Difference,
+    samples_before: f64,
+    samples_after: f64,
+    sentences: Vec<String>,
+    functions: Vec<Function<'a>>,
+}
+
+#[derive(Serialize)]
+struct Difference {
+    before: f64,
+    after: f64,
+    difference: f64,
+    /// Standard deviation of the difference.
+    sd: f64,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    function: &'a str,
+    #[serde(flatten)]
+    change: Difference,
+    /// Of the change of the whole.
+    change_share: Option<f64>,
+}
+
+impl From<Change> for Difference {
+    fn from(change: Change) -> Self {
+        let Change { before, after, sd } = change;
+        Self { before, after, difference: change.difference(), sd }
+    }
+}
+
+impl Shown<'_> {
+    pub(super) fn print_text(&self) -> anyhow::Result<()> {
+        let Self { explanation, title, write, .. } = self;
+        let mut text = format!("{title}: {}\n", step(explanation.whole(), write));
+        for sentence in sentences(explanation, write) {
+            text.push_str(&format!("{sentence}\n"));
+        }
+        let rows: Vec<_> = explanation.listed().take(FUNCTIONS_MAX).collect();
+        let cells = |cell: &dyn Fn(Change, Option<f64>) -> String| {
+            rows.iter().map(|(_, change, share)| cell(*change, *share)).collect::<Vec<_>>()
+        };
+        let columns = vec![
+            Column::numbers("before", cells(&|change, _| write(change.before))),
+            Column::numbers("after", cells(&|change, _| write(change.after))),
+            Column::numbers("difference ± 2 sd", cells(&|change, _| signed_by(change, write))),
+            Column::numbers("of the change", cells(&|_, part| or_dash(part, share::change))),
+        ];
+        let names = rows.iter().map(|(name, ..)| wingbeat_text::printable(name)).collect();
+        let table = Table { names_heading: "function", names, columns };
+        let paint = Paint { has_colours: false };
+        text.push('\n');
+        text.push_str(&table.write(row_width(), paint, &|_, line| line.to_owned()));
+        print(&text)
+    }
+
+    pub(super) fn print_json(&self) -> anyhow::Result<()> {
+        let Self { explanation, title, unit, write } = self;
+        let functions = explanation.listed().map(|(function, change, share)| Function {
+            function,
+            change: change.into(),
+            change_share: share,
+        });
+        let (samples_before, samples_after) = explanation.samples;
+        let document = Document {
+            title,
+            unit,
+            whole: explanation.whole().into(),
+            samples_before,
+            samples_after,
+            sentences: sentences(explanation, write),
+            functions: functions.collect(),
+        };
+        print_json(SCHEMA_VERSION, &document)
+    }
+}
