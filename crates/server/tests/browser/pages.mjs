@@ -52,7 +52,7 @@ const hostileAlert = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/ho
 // An alert and a comparison with profiles: of what was slow in the newest branch.
 const causes = await addressIn(`${article}/compare/main..tidy-fibonacci`, /\/perf\/fun-xdp\/compare\/[0-9a-f.-]+\/cause\?[^"]*/);
 const explained = await addressIn(`${article}/alerts?status=all`, /\/perf\/fun-xdp\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">queue\/push)/);
-const hostileCause = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">&lt;\/script)/);
+const hostileCause = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">right-to-left)/);
 const largeReport = await addressIn("/perf/large/reports", /\/perf\/large\/reports\/[0-9a-f-]{36}/);
 
 const pages = {

@@ -43,7 +43,7 @@ async fn check_pictures(router: &Router, base: &str, query: &str) {
     }
     let (status, _, page) = get(router, &format!("{base}/cause/other.svg{query}")).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
-    assert!(page.contains("there is no such picture"), "{page}");
+    assert!(page.contains("no such picture"), "{page}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ const ARTICLE: Stacks<'_> = &[
 /// The profiles of a report of the article, of which all but the benchmark's own value is the same.
 pub(crate) fn of_article(report: &Report) -> Vec<Profile> {
     match report.testbed.as_str() {
-        "ci-runner" => of(report, ARTICLE, &|name, value| match name {
+        "ci-runner" => of(report, ARTICLE, ProfileKind::Wall, &|name, value| match name {
             "fun_xdp_v3" => Some(value > 300.0),
             "queue/push" => Some(value > 100.0),
             _ => None,
@@ -46,17 +46,21 @@ pub(crate) fn of_hostile(report: &Report) -> Vec<Profile> {
         (&long, 500, 500),
     ];
     stacks.extend(many.iter().map(|stack| (stack.as_str(), 3, 3)));
-    of(report, &stacks, &|name, value| name.contains("<script>").then_some(value > 130.0))
+    of(report, &stacks, ProfileKind::Instructions, &|name, value| {
+        name.starts_with("right-to-left").then_some(value > 400.0)
+    })
 }
 
 /// A profile of each benchmark of which is told whether it is slow.
 fn of(
     report: &Report,
     stacks: Stacks<'_>,
+    kind: ProfileKind,
     is_slow: &dyn Fn(&str, f64) -> Option<bool>,
 ) -> Vec<Profile> {
-    let of_latency =
-        report.metrics().filter(|(_, _, measure, _)| measure.slug.as_str() == "latency");
+    let is_exact = kind == ProfileKind::Instructions;
+    let measure = if is_exact { "instructions" } else { "latency" };
+    let metrics = report.metrics().filter(|(_, _, it, _)| it.slug.as_str() == measure);
     let profile = |benchmark: &wingbeat_track::model::BenchmarkResults, value: f64| {
         let is_slow = is_slow(benchmark.name.as_str(), value)?;
         let counted: Vec<(&str, i64)> = stacks
@@ -65,20 +69,18 @@ fn of(
             .collect();
         let samples = counted.iter().map(|(_, count)| count.unsigned_abs()).sum();
         let name = Some(benchmark.name.clone());
-        Some(Profile::new(report.uuid, name, ProfileKind::Wall, samples, pprof(&counted)))
+        Some(Profile::new(report.uuid, name, kind, samples, pprof(&counted, is_exact)))
     };
-    of_latency.filter_map(|(_, benchmark, _, metric)| profile(benchmark, metric.value)).collect()
+    metrics.filter_map(|(_, benchmark, _, metric)| profile(benchmark, metric.value)).collect()
 }
 
-/// Stacks as pprof, each sample of a millisecond.
-pub(crate) fn pprof(stacks: &[(&str, i64)]) -> Vec<u8> {
-    let words = ["", "samples", "count", "wall", "nanoseconds", "src/lib.rs"];
+/// Stacks as pprof, each sample of a millisecond, or exact counts of instructions.
+fn pprof(stacks: &[(&str, i64)], is_exact: bool) -> Vec<u8> {
+    let words = ["", "samples", "count", "wall", "nanoseconds", "src/lib.rs", "instructions"];
     let mut strings: Vec<String> = words.map(str::to_owned).to_vec();
+    let types = if is_exact { [(1, 2), (6, 2)] } else { [(1, 2), (3, 4)] };
     let mut message = proto::Profile {
-        sample_type: vec![
-            proto::ValueType { r#type: 1, unit: 2 },
-            proto::ValueType { r#type: 3, unit: 4 },
-        ],
+        sample_type: types.map(|(r#type, unit)| proto::ValueType { r#type, unit }).to_vec(),
         ..proto::Profile::default()
     };
     for (stack, count) in stacks.iter().filter(|(_, count)| *count > 0) {
