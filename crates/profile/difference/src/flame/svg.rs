@@ -302,13 +302,13 @@ mod tests {
             assert_eq!(found, expected, "{name}");
         };
         check(View::Difference, "all", Some((MORE[3], "100 ns → 200 ns, +100 ns ± 3 ns")));
-        check(View::Difference, "a", Some((SAME, "50 ns → 50 ns, −0 ns ± 6 ns")));
+        check(View::Difference, "a", Some((SAME, "50 ns → 50 ns, −0 ns ± 8 ns")));
         check(
             View::Difference,
             "b",
-            Some((MORE[2], "40 ns → 100 ns, +60 ns ± 7 ns; itself +60 ns ± 7 ns")),
+            Some((MORE[2], "40 ns → 100 ns, +60 ns ± 9 ns; itself +60 ns ± 9 ns")),
         );
-        check(View::Difference, "new", Some((NEW, "0 ns → 50 ns, +50 ns ± 5 ns (new)")));
+        check(View::Difference, "new", Some((NEW, "0 ns → 50 ns, +50 ns ± 7 ns (new)")));
         // One sample is chance.
         check(View::Difference, "rare", None);
         check(View::Difference, "old", None);
