@@ -59,6 +59,8 @@ pub struct Explanation {
     pub matched: Vec<Matched>,
     pub samples: (f64, f64),
     pub is_exact: bool,
+    /// Whether functions changed clearly, but all of them alike: a busy machine, or another one.
+    pub is_alike: bool,
     /// The smallest change of a function that would have been named, in units of the metric.
     pub smallest_visible: f64,
 }
@@ -97,13 +99,23 @@ pub fn compare(before: &Side, after: &Side, metric: Metric) -> Result<Explanatio
     let direction = change.signum();
     let search = Search { direction, change, before: metric.before, is_certain, blame: &all };
     let mut guilty = if change != 0.0 { search.guilty() } else { Vec::new() };
+    let is_alike = guilty.is_empty() && search.takes_longer().next().is_some();
     guilty.truncate(NAMED_MAX);
     let (samples, is_exact) = ((before.samples(), after.samples()), before.is_exact);
     let noise = if is_exact { 0.0 } else { DEVIATIONS_MIN * typical_sd(metric, samples) };
     let smallest_visible = noise.max(SHARE_MIN * change.abs());
     let mut blame: Vec<_> = all.into_iter().map(|it| (it.function, it.change)).collect();
     blame.sort_by(|a, b| b.1.difference().abs().total_cmp(&a.1.difference().abs()));
-    Ok(Explanation { metric, guilty, blame, matched, samples, is_exact, smallest_visible })
+    Ok(Explanation {
+        metric,
+        guilty,
+        blame,
+        matched,
+        samples,
+        is_exact,
+        is_alike,
+        smallest_visible,
+    })
 }
 
 /// Standard deviation of the difference of a function that takes a tenth of the time.
@@ -129,24 +141,36 @@ struct Search<'t> {
     blame: &'t [Blame],
 }
 
-impl Search<'_> {
+impl<'t> Search<'t> {
     fn gain(self, change: Change) -> f64 {
         self.direction * change.difference()
     }
 
     fn guilty(self) -> Vec<Guilty> {
-        let significant = |blame: &&Blame| {
-            let takes_longer =
-                self.is_certain && self.direction * blame.change.deviations() >= DEVIATIONS_MIN;
-            let takes_more = self.direction * blame.share.deviations() >= DEVIATIONS_MIN;
-            (takes_more || takes_longer && !self.is_alike(blame))
-                && self.gain(blame.change) >= SHARE_MIN * self.change.abs()
+        let takes_more = |blame: &&Blame| {
+            self.direction * blame.share.deviations() >= DEVIATIONS_MIN && self.is_large(blame)
         };
+        let significant =
+            |blame: &&Blame| takes_more(blame) || self.is_longer(blame) && !self.is_alike(blame);
         let mut guilty: Vec<Guilty> =
             self.blame.iter().filter(significant).map(|blame| self.named(blame)).collect();
         // Own code first: what others do by themselves is seldom what somebody changed.
         guilty.sort_by(|a, b| b.is_own.cmp(&a.is_own).then(b.share.total_cmp(&a.share)));
         guilty
+    }
+
+    /// What changed by more than chance, if the metric did.
+    fn takes_longer(self) -> impl Iterator<Item = &'t Blame> {
+        self.blame.iter().filter(move |blame| self.is_longer(blame))
+    }
+
+    fn is_longer(self, blame: &Blame) -> bool {
+        let deviations = self.direction * blame.change.deviations();
+        self.is_certain && deviations >= DEVIATIONS_MIN && self.is_large(blame)
+    }
+
+    fn is_large(self, blame: &Blame) -> bool {
+        self.gain(blame.change) >= SHARE_MIN * self.change.abs()
     }
 
     /// Whether a function changed as all others did, as a busy machine makes it: then its share stayed, although it

@@ -66,11 +66,17 @@ fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> Strin
         true => (without_unit(&write(difference.abs()), &of_all), by_line(guilty, write)),
         false => (write(difference.abs()), None),
     };
+    // What one function adds others may save.
+    let rest = (guilty.change.difference() / all > 1.1).then_some(match all < 0.0 {
+        true => ", as others became slower",
+        false => ", as others became faster",
+    });
     format!(
-        "{}{}{} {verb} {difference} of {of_all}{}{}",
+        "{}{}{} {verb} {difference} of {of_all}{}{}{}",
         without_closures(&guilty.function),
         place.unwrap_or_default(),
         caller.unwrap_or_default(),
+        rest.unwrap_or_default(),
         through.unwrap_or_default(),
         by_line.unwrap_or_default()
     )
@@ -100,6 +106,13 @@ fn nothing(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
             true => format!("both profiles have {}", write(explanation.metric.after)),
             false => format!("no function has a tenth of the change of {}", write(all.abs())),
         };
+    }
+    if explanation.is_alike {
+        let verb = if all < 0.0 { "faster" } else { "slower" };
+        let all = write(all.abs());
+        return format!(
+            "no function explains the change of {all}: all became {verb} alike, as on a busy machine or another one"
+        );
     }
     let visible = write(explanation.smallest_visible);
     let of = match explanation.metric.after.abs() > 0.0 {
@@ -177,6 +190,19 @@ mod tests {
         );
         let nothing = "no function explains the change of 10 ns: 100 and 100 samples show changes of 19 ns (17.5 %) or more";
         check("bench;a 50\nbench;b 50", "bench;a 52\nbench;b 48", (100.0, 110.0), &[nothing]);
+        let alike = "no function explains the change of 100 ns: all became slower alike, as on a busy machine or another one";
+        check(
+            "bench;a 5000\nbench;b 5000",
+            "bench;a 10000\nbench;b 10000",
+            (100.0, 200.0),
+            &[alike],
+        );
+        check(
+            "bench;a 5000\nbench;b 5000",
+            "bench;a 9000\nbench;b 3000",
+            (100.0, 120.0),
+            &["a, called by bench, adds 40 ns of 20 ns, as others became faster"],
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use axum::{extract::Path, response::Response};
 use maud::{Markup, html};
+use time::Duration;
 use uuid::Uuid;
 use wingbeat_track::{
     model::{AlertStatus, Past, PastPoint, PastReport},
@@ -38,6 +39,10 @@ pub(super) struct Found {
 
 /// Reports before the alert among which the first one beyond the limit is looked for.
 const LEVEL_REPORTS_MAX: usize = 100;
+
+/// What is plotted around an alert.
+const BEFORE: Duration = Duration::days(90);
+const AFTER: Duration = Duration::days(30);
 
 pub(super) async fn show(
     visit: Visit,
@@ -112,7 +117,8 @@ pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
             testbeds: vec![alert.testbed.clone()],
             benchmarks: vec![alert.alert.benchmark.clone()],
             measures: vec![alert.alert.measure.clone()],
-            since: Some(alert.start_time - time::Duration::days(90)),
+            since: alert.start_time.checked_sub(BEFORE),
+            until: alert.start_time.checked_add(AFTER),
             reports_max: REPORTS_MAX,
             ..PlotQuery::of(project.stored.clone())
         };

@@ -2,6 +2,7 @@
 
 mod changes;
 mod compare;
+mod diff;
 mod docs;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]

@@ -1,0 +1,59 @@
+//! `wingbeat diff` without a picture, from files to output and exit code. Needs no rights.
+
+use std::{fs, process::Command};
+
+use crate::{ran::Ran, repository::WINGBEAT};
+
+/// Compares two files of these contents.
+fn diff((before, after): (&str, &str), arguments: &[&str]) -> Ran {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("before.folded"), before).expect("a file");
+    fs::write(folder.path().join("after.folded"), after).expect("a file");
+    let mut command = Command::new(WINGBEAT);
+    command.current_dir(&folder).args(["diff", "before.folded", "after.folded"]).args(arguments);
+    Ran::of(&mut command)
+}
+
+const BEFORE: &str = "main;parse 5000\nmain;print 5000\nmain;old 400\n";
+const AFTER: &str = "main;parse 9000\nmain;print 5000\nmain;new 800\n";
+
+#[test]
+fn the_functions_that_changed() {
+    let Ran { stdout, stderr, .. } = diff((BEFORE, AFTER), &[]).ended_with(0);
+    assert_eq!(stderr, "");
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert!(lines[0].starts_with("before.folded → after.folded: "), "{stdout}");
+    assert!(lines[1].starts_with("parse, called by main, adds 4.000 k samples of "), "{stdout}");
+    let rows = lines.iter().filter_map(|line| line.split_whitespace().next());
+    let rows: Vec<_> = rows.skip_while(|first| *first != "function").skip(1).collect();
+    assert_eq!(rows, ["parse", "new", "old"], "{stdout}");
+}
+
+#[test]
+fn the_same_as_data() {
+    let found = diff((BEFORE, AFTER), &["--format", "json"]).ended_with(0).json();
+    assert_eq!(found["schema_version"], 1);
+    let functions = found["functions"].as_array().expect("functions");
+    let sum: f64 = functions.iter().filter_map(|one| one["difference"].as_f64()).sum();
+    assert_eq!((found["difference"].as_f64(), sum), (Some(4400.0), 4400.0), "{found}");
+    let first = &functions[0];
+    assert_eq!(
+        (first["function"].as_str(), first["before"].as_f64()),
+        (Some("parse"), Some(5000.0))
+    );
+}
+
+#[test]
+fn what_cannot_be_compared_is_a_sentence() {
+    let check = |files: (&str, &str), arguments: &[&str], code, expected: &str| {
+        let Ran { stdout, stderr, .. } = diff(files, arguments).ended_with(code);
+        assert!(stdout.is_empty() && stderr.contains(expected), "{stdout}{stderr}");
+    };
+    check(("", AFTER), &[], 1, "before.folded: holds no samples");
+    check(("main;a", AFTER), &[], 1, "before.folded");
+    check((BEFORE, "other;x 100\n"), &[], 1, "different programs");
+    check((BEFORE, AFTER), &["-o", "x.png"], 1, "drawn as .svg");
+    check((BEFORE, AFTER), &["-o", "x.svg", "--json"], 1, "leave out one of both");
+    check((BEFORE, AFTER), &["--absolute"], 2, "--output");
+    check((BEFORE, AFTER), &["--alert", "1"], 2, "--alert");
+}
