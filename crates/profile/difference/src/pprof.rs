@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::proto::{Function, Mapping, Profile};
 
-/// Largest profile that is read, in bytes after decompression.
+/// Largest profile that is read from a file, in bytes after decompression.
 pub const BYTES_MAX: u64 = 1 << 30;
 
 /// The first bytes of gzip'd data.
@@ -21,8 +21,8 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub enum UnpackError {
     #[error("unpacking failed: {0}")]
     Gzip(io::Error),
-    #[error("unpacks to more than {BYTES_MAX} bytes, more than a real profile has")]
-    TooLarge,
+    #[error("unpacks to more than {0} bytes, more than a real profile has")]
+    TooLarge(u64),
 }
 
 /// A message that refers to what it does not have.
@@ -33,18 +33,18 @@ pub struct Dangling {
     pub id: i128,
 }
 
-/// What gzip has packed, unpacked; anything else as it is.
-pub fn unpacked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, UnpackError> {
+/// What gzip has packed, unpacked to so many bytes at most; anything else as it is.
+pub fn unpacked(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, UnpackError> {
     if !bytes.starts_with(&GZIP_MAGIC) {
         return Ok(Cow::Borrowed(bytes));
     }
     let mut unpacked = Vec::new();
     MultiGzDecoder::new(bytes)
-        .take(BYTES_MAX + 1)
+        .take(most.saturating_add(1))
         .read_to_end(&mut unpacked)
         .map_err(UnpackError::Gzip)?;
-    match unpacked.len() as u64 > BYTES_MAX {
-        true => Err(UnpackError::TooLarge),
+    match unpacked.len() as u64 > most {
+        true => Err(UnpackError::TooLarge(most)),
         false => Ok(Cow::Owned(unpacked)),
     }
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     names,
-    pprof::{Dangling, Tables, UnpackError, unpacked},
+    pprof::{BYTES_MAX, Dangling, Tables, UnpackError, unpacked},
     proto,
 };
 
@@ -85,7 +85,13 @@ const EXACT: [&str; 1] = ["instructions"];
 impl Side {
     /// Reads pprof, gzip'd or not. `side` is `earlier` or `later`, for errors.
     pub fn read(side: &'static str, bytes: &[u8]) -> Result<Self, ReadError> {
-        let unpacked = unpacked(bytes).map_err(|source| ReadError::Unpack { side, source })?;
+        Self::read_within(side, bytes, BYTES_MAX)
+    }
+
+    /// The same, unless it has more bytes when it is unpacked.
+    pub fn read_within(side: &'static str, bytes: &[u8], most: u64) -> Result<Self, ReadError> {
+        let unpacked =
+            unpacked(bytes, most).map_err(|source| ReadError::Unpack { side, source })?;
         let message = proto::Profile::decode(&*unpacked)
             .map_err(|source| ReadError::Pprof { side, source })?;
         let read = Reader { tables: Tables::new(&message) }.side();
@@ -364,6 +370,10 @@ fn origin(image: &str, name: &str, file: &str) -> Origin {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::io::Write as _;
+
+    use flate2::{Compression, write::GzEncoder};
+
     use super::*;
 
     /// A side of stacks as `own;lib:f;[kernel]:g count`, each sample weighing 1 ms.
@@ -430,6 +440,11 @@ pub(crate) mod tests {
         check(b"", "no samples");
         check(b"no pprof", "no pprof profile");
         check(&[0x1f, 0x8b, 8], "unpacking failed");
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(&[0; 2000]).expect("written");
+        let packed = packed.finish().expect("packed");
+        let error = Side::read_within("earlier", &packed, 1999).expect_err("it is too large");
+        assert!(error.to_string().contains("more than 1999 bytes"), "{error}");
         let mut message = proto::Profile {
             sample_type: vec![proto::ValueType { r#type: 1, unit: 2 }],
             string_table: vec![String::new(), "samples".into(), "count".into()],

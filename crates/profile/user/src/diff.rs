@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use inferno::flamegraph::{self, Options};
 use wingbeat_difference::{
     ReadError,
-    pprof::{Dangling, UnpackError, unpacked},
+    pprof::{BYTES_MAX, Dangling, UnpackError, unpacked},
 };
 use wingbeat_text::{duration, grouped};
 
@@ -95,7 +95,7 @@ pub enum DiffError {
 ///
 /// What the bytes are is found out from them; only a `name` that ends in `.folded` is believed.
 pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
-    let bytes = unpacked(bytes);
+    let bytes = unpacked(bytes, BYTES_MAX);
     let bytes = bytes.map_err(|source| DiffError::Unpack { name: name.to_owned(), source })?;
     let bytes = &*bytes;
     let (counts, unit) = if name.ends_with(".folded") || is_text(bytes) {
@@ -119,7 +119,7 @@ pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
 
 /// Whether these are collapsed stacks.
 fn is_collapsed(name: &str, bytes: &[u8]) -> Result<bool, DiffError> {
-    let bytes = unpacked(bytes);
+    let bytes = unpacked(bytes, BYTES_MAX);
     let bytes = bytes.map_err(|source| DiffError::Unpack { name: name.to_owned(), source })?;
     Ok(name.ends_with(".folded") || is_text(&bytes))
 }

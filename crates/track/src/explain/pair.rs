@@ -50,6 +50,9 @@ pub enum Unexplained {
     Profiles(String),
 }
 
+/// Bytes of an unpacked profile at most: it may come from somebody else, and be packed well.
+const UNPACKED_BYTES_MAX: u64 = 64 << 20;
+
 /// What is to be read and compared, the earlier one first.
 pub(super) struct Asked<'r> {
     pub(super) profiles: [ProfileInfo; 2],
@@ -64,7 +67,8 @@ impl Asked<'_> {
         let Self { profiles: [before, after], reports, measure, metric } = self;
         let read = |side, profile: &ProfileInfo| {
             let pprof = store.profile_content(profile.sha256)?.ok_or(Unexplained::Removed)?;
-            Side::read(side, &pprof).map_err(|error| Unexplained::Profiles(error.to_string()))
+            Side::read_within(side, &pprof, UNPACKED_BYTES_MAX)
+                .map_err(|error| Unexplained::Profiles(error.to_string()))
         };
         let (earlier, later) = (read("earlier", &before)?, read("later", &after)?);
         let files = Files::of(sources, reports, &later);
