@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use crate::{
     names::{plain, without_generics},
+    origin::Origin,
     scale::{Change, Scales, Sum},
-    side::{Frame, Origin, Side, Stack},
+    side::{Frame, Side, Stack},
 };
 
 /// Two functions that were taken for one: their names differ in generic arguments only, and each side has exactly one.

@@ -12,6 +12,7 @@ pub mod exact;
 mod explain;
 mod flame;
 mod names;
+mod origin;
 pub mod pprof;
 pub mod proto;
 mod scale;

@@ -11,8 +11,8 @@ use super::{
     Medium, Picture, Request, View, layout::Layout, layout::Placed, tree::Frame, tree::Tree,
 };
 use crate::{
+    origin::Origin,
     scale::Change,
-    side::Origin,
     words::{signed, step},
 };
 

@@ -7,8 +7,9 @@ use rustc_hash::FxHashMap;
 use crate::{
     Explanation,
     names::plain,
+    origin::Origin,
     scale::{Change, Scales, Sum},
-    side::{Origin, Side},
+    side::Side,
 };
 
 /// Frames of a stack that are told apart; what is further in counts for the last of them.

@@ -1,0 +1,113 @@
+//! Who wrote the code of a frame: only what is the user's own can be guilty.
+
+/// Who wrote the code of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// Whoever wrote the benchmark, as far as it is known.
+    Own,
+    /// A dependency, a standard library, a runtime, a harness.
+    Library,
+    Kernel,
+    /// No code: why a thread does not run.
+    State,
+}
+
+/// Folders of source files that are not the user's own: the standard library, crates from a registry or from
+/// git, Go's own packages and modules, and what Debian was built from.
+const LIBRARY_FILES: [&str; 12] = [
+    "/rustc/",
+    "/library/std/",
+    "/library/core/",
+    "/library/alloc/",
+    "/.cargo/registry/",
+    "/.cargo/git/",
+    "/usr/lib/go",
+    "/usr/local/go/",
+    "/pkg/mod/",
+    "/usr/include/",
+    "/usr/src/",
+    "/sysdeps/",
+];
+
+/// Beginnings of names of functions that are not the user's own, where files are not known.
+const LIBRARY_NAMES: [&str; 24] = [
+    "std::",
+    "core::",
+    "alloc::",
+    "criterion::",
+    "divan::",
+    "test::",
+    "tokio::",
+    "rayon::",
+    "rayon_core::",
+    "hashbrown::",
+    "<alloc::",
+    "<core::",
+    "<std::",
+    "<&",
+    "<criterion::",
+    "runtime.",
+    "testing.",
+    "_int_",
+    "__",
+    "_dl_",
+    "_start",
+    "main::main",
+    "benchmark::",
+    "std__",
+];
+
+/// Who wrote the code, by the file that is mapped, the name and the source file.
+pub(crate) fn origin(image: &str, name: &str, file: &str) -> Origin {
+    let is_state =
+        image == "[state]" || (name.starts_with('[') && name.ends_with(']') && file.is_empty());
+    if image.starts_with("[kernel") || image.ends_with(".ko") {
+        return Origin::Kernel;
+    }
+    if is_state && image != "[bpf]" {
+        return Origin::State;
+    }
+    let image_name = image.rsplit('/').next().unwrap_or(image);
+    let is_library = image_name.contains(".so") || image == "[vdso]";
+    let is_file =
+        LIBRARY_FILES.iter().any(|folder| file.contains(folder)) || file.starts_with("./");
+    let is_name = LIBRARY_NAMES.iter().any(|begin| name.starts_with(begin));
+    match is_library || is_file || (is_name && (file.is_empty() || name.starts_with('_'))) {
+        true => Origin::Library,
+        false => Origin::Own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wrote_it() {
+        let check = |image, name, file, expected| assert_eq!(origin(image, name, file), expected);
+        check("/t/bench-1", "guilty::step", "/home/a/guilty/src/lib.rs", Origin::Own);
+        check("/t/bench-1", "guilty::step", "", Origin::Own);
+        check(
+            "/t/bench-1",
+            "<usize>::unchecked_add",
+            "/rustc/59/library/core/src/num/mod.rs",
+            Origin::Library,
+        );
+        check(
+            "/t/bench-1",
+            "criterion::x",
+            "/home/a/.cargo/registry/src/i/criterion-0.8/src/a.rs",
+            Origin::Library,
+        );
+        check("/t/bench-1", "core::fmt::x", "", Origin::Library);
+        check(
+            "/usr/lib/x86_64-linux-gnu/libc.so.6",
+            "malloc",
+            "./malloc/malloc.c",
+            Origin::Library,
+        );
+        check("[kernel]", "do_syscall_64", "", Origin::Kernel);
+        check("[state]", "[sleeping]", "", Origin::State);
+        check("[bpf]", "fun_xdp", "/home/a/src/main.rs", Origin::Own);
+    }
+}
