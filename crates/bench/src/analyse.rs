@@ -15,7 +15,7 @@ use wingbeat_bpf::{
 use wingbeat_stats::{
     bootstrap::Bootstrap,
     outliers,
-    sample::{Sample, quantile_of_sorted},
+    sample::{MAD_TO_STD_DEV, Sample, quantile_of_sorted},
 };
 
 #[cfg(feature = "testing")]
@@ -259,7 +259,7 @@ fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part
         floor_ns: Sample::new(run.floor_ns.clone())
             .map_or(sample.quantile(FLOOR), |floors| floors.quantile(FLOOR)),
         // To a standard deviation: 1 / Φ⁻¹(3/4).
-        spread_ns: 1.4826 * sample.mad(),
+        spread_ns: MAD_TO_STD_DEV * sample.mad(),
         min_ns: sample.min(),
         max_ns: sample.max(),
         kernel_ns: kernel_ns.get(kernel_ns.len() / 2).copied().unwrap_or(0),

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 use wingbeat_difference::Metric;
-use wingbeat_stats::Sample;
+use wingbeat_stats::{Sample, sample::MAD_TO_STD_DEV};
 
 use crate::{
     model::{
@@ -20,9 +20,6 @@ const INTERVAL_SDS: f64 = 2.0 * 1.96;
 
 /// Values of which a median absolute deviation is worth something.
 const MAD_MIN: usize = 5;
-
-/// Of normal values, the standard deviation in median absolute deviations.
-const MAD_TO_SD: f64 = 1.4826;
 
 /// Reports among which the last one within the limit is looked for.
 const REPORTS_MAX: usize = 100;
@@ -128,7 +125,7 @@ pub(super) fn level(
 pub fn spread(values: Vec<f64>) -> Option<f64> {
     let sample = Sample::new(values).ok()?;
     let sd = match sample.len() >= MAD_MIN {
-        true => MAD_TO_SD * sample.mad(),
+        true => MAD_TO_STD_DEV * sample.mad(),
         false => sample.std_dev()?,
     };
     let median = sample.median();
