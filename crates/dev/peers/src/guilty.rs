@@ -167,6 +167,7 @@ fn case(bench: &Bench<'_>, case: &Case, history: &Path) -> anyhow::Result<Found>
     copy(history, &store)?;
     let projects = bench.scratch.projects();
     let injected = Injected::new(&projects, case.edits)?;
+    bench.scratch.commit(case.what)?;
     let said = bench.report(case.benchmark, &store)?;
     let is_right = match said.named() {
         Some(named) => {
@@ -176,6 +177,7 @@ fn case(bench: &Bench<'_>, case: &Case, history: &Path) -> anyhow::Result<Found>
         None => false,
     };
     drop(injected);
+    bench.scratch.commit("Take it back")?;
     let (name, what) = (case.name.to_owned(), case.what.to_owned());
     Ok(Found { name, what, said, is_right })
 }

@@ -42,8 +42,6 @@ impl Bench<'_> {
         command
             .current_dir(self.scratch.harness())
             .env("CARGO_TARGET_DIR", &self.scratch.target)
-            // The harness is no part of the repository that it lies in.
-            .env("GIT_CEILING_DIRECTORIES", self.scratch.folder())
             .args(RUN.split_whitespace())
             .args(["--threshold-measure", measure(benchmark)])
             .arg("--store")

@@ -1,11 +1,13 @@
 //! The folder in which the harness and the projects lie: copies that may be changed.
 //!
 //! The examples come from this repository, the public projects from the registry, as cargo unpacks them. All are
-//! dependencies by path, so that they count as the user's own code.
+//! dependencies by path, so that they count as the user's own code. The folder is a repository of git, which has each
+//! case as a commit: that is where lines before and after are known from.
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context as _, anyhow};
@@ -85,11 +87,11 @@ impl Scratch {
         }
         scratch.unpack()?;
         Injected::new(&scratch.folder, &PREPARED)?.keep();
+        // Cargo completes the lock file, which would make the commits differ from what is measured.
+        write(&scratch.folder.join(".gitignore"), "/stores\n/unpack\nCargo.lock\n")?;
+        output(scratch.git().args(["init", "--quiet"]))?;
+        scratch.commit("Copy the examples and the public projects")?;
         Ok(scratch)
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     pub(super) fn harness(&self) -> PathBuf {
@@ -98,6 +100,22 @@ impl Scratch {
 
     pub(super) fn projects(&self) -> PathBuf {
         self.folder.join("projects")
+    }
+
+    /// Commits what is there.
+    pub(super) fn commit(&self, message: &str) -> anyhow::Result<()> {
+        output(self.git().args(["add", "--all"]))?;
+        output(self.git().args(["commit", "--quiet", "--no-verify", "--message", message]))?;
+        Ok(())
+    }
+
+    fn git(&self) -> Command {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(&self.folder);
+        for setting in ["user.name=peers", "user.email=peers@localhost", "commit.gpgSign=false"] {
+            git.args(["-c", setting]);
+        }
+        git
     }
 
     /// Builds the eBPF programs.
