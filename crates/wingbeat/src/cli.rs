@@ -114,7 +114,9 @@ there were no samples and no blocks; 2 for wrong usage. docs/off-cpu.md explains
 const DIFF_EXAMPLES: &str = "\
 Examples:
   wingbeat diff before.folded after.folded -o diff.svg
-  wingbeat diff before.pb.gz after.pb.gz -o diff.svg";
+  wingbeat diff before.pb.gz after.pb.gz -o diff.svg
+  wingbeat diff --alert 7f3c                       the profiles of an alert, from the store
+  wingbeat diff --reports 0d1e..7f3c --benchmark parse --measure latency";
 
 const BENCH_EXAMPLES: &str = "\
 Examples:

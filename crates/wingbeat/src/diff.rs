@@ -1,30 +1,28 @@
 //! `wingbeat diff`.
 
 mod functions;
+mod kept;
 
 use std::{
-    fs,
+    fs::File,
+    io::Read as _,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context as _, bail};
-use wingbeat_profile::diff::{self, Scaling, Stacks, differential_svg, read_stacks};
+use wingbeat_profile::diff::{self, BYTES_MAX, Scaling, Stacks, differential_svg, read_stacks};
 use wingbeat_text::Units;
-use wingbeat_track::{
-    explain::{self, NoSources, Pair},
-    model::ProfileInfo,
-    store::{AlertFilter, Store, StoredAlert},
-};
+use wingbeat_track::model::{BenchmarkName, Slug};
 
-use self::functions::Shown;
+use self::{
+    functions::Shown,
+    kept::{Kept, Sides},
+};
 use crate::{
     output::PendingFile,
     shell::message,
-    store::{
-        StoreArgs,
-        id::{Part, short},
-    },
+    store::{StoreArgs, id::Part},
     values::{Format, FormatArgs},
 };
 
@@ -32,17 +30,26 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffArgs {
     /// Profile before: .folded or .pb.gz
-    #[arg(required_unless_present = "alert", conflicts_with = "alert")]
+    #[arg(required_unless_present_any = ["alert", "reports"], conflicts_with_all = ["alert", "reports"])]
     before: Option<PathBuf>,
     /// Profile after: .folded or .pb.gz
-    #[arg(required_unless_present = "alert")]
+    #[arg(required_unless_present_any = ["alert", "reports"])]
     after: Option<PathBuf>,
     /// Compare the profiles of an alert in the store (`wingbeat run --profile`), by UUID or by digits that it begins or
     /// ends with
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "reports")]
     alert: Option<Part>,
+    /// Compare the profiles of a benchmark in two reports in the store, by UUIDs or digits that they begin or end with
+    #[arg(long, value_name = "BEFORE..AFTER", requires_all = ["benchmark", "measure"])]
+    reports: Option<Sides>,
+    /// The benchmark that the reports are compared by
+    #[arg(long, value_name = "NAME", requires = "reports")]
+    benchmark: Option<BenchmarkName>,
+    /// The measure that the reports are compared by: latency, instructions
+    #[arg(long, value_name = "NAME", requires = "reports")]
+    measure: Option<Slug>,
     /// Write the flame graph to FILE instead of printing which functions changed. Widths are those of AFTER; red grew, blue shrank
-    #[arg(short, long, value_name = "FILE.svg")]
+    #[arg(short, long, value_name = "FILE.svg", value_parser = picture, conflicts_with_all = ["format", "json"])]
     output: Option<PathBuf>,
     /// Compare absolute counts instead of shares of the total
     #[arg(long, requires = "output")]
@@ -53,36 +60,59 @@ pub(crate) struct DiffArgs {
     store: StoreArgs,
 }
 
+/// The file of a picture.
+fn picture(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.extension().is_some_and(|extension| extension == "svg") {
+        true => Ok(path),
+        false => Err("a difference is drawn as .svg".to_owned()),
+    }
+}
+
 pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
-    match (&args.output, &args.alert, &args.before, &args.after) {
-        (Some(output), ..) => draw(args, output, quiet)?,
-        (None, Some(alert), ..) => {
-            let (found, pair) = explained(&args.store.open()?, alert)?;
-            let shown = Shown {
-                explanation: &pair.explanation,
-                title: format!("{} {}", found.alert.benchmark, found.alert.measure),
-                unit: pair.measure.ladder().own().1.to_owned(),
-                write: &|value| explain::written(&pair.measure, value),
-            };
-            show(args, &shown)?;
-        }
-        (None, None, Some(before), Some(after)) => {
-            let (first, second) = (bytes(before)?, bytes(after)?);
-            let names = [before, after].map(|path| path.to_string_lossy().into_owned());
-            let files = [(&*names[0], &*first), (&*names[1], &*second)];
-            let (explanation, unit) = diff::functions(files)?;
-            let units = Units::new(&unit, explanation.is_exact);
-            let shown = Shown {
-                explanation: &explanation,
-                title: format!("{} → {}", names[0], names[1]),
-                unit,
-                write: &|value| units.format(value),
-            };
-            show(args, &shown)?;
-        }
-        _ => bail!("two profiles are needed, BEFORE and AFTER, or --alert"),
+    let kept = args.kept()?;
+    if let Some(output) = &args.output {
+        draw(args, kept.as_ref(), output, quiet)?;
+    } else if let Some(kept) = kept {
+        kept.show(|shown| show(args, shown))?;
+    } else {
+        let [before, after] = args.files()?;
+        let (first, second) = (bytes(before)?, bytes(after)?);
+        let names = [before, after].map(|path| path.to_string_lossy().into_owned());
+        let files = [(&*names[0], &*first), (&*names[1], &*second)];
+        let (explanation, unit) = diff::functions(files)?;
+        let units = Units::new(&unit, explanation.is_exact);
+        let shown = Shown {
+            explanation: &explanation,
+            title: format!("{} → {}", names[0], names[1]),
+            unit,
+            write: &|value| units.format(value),
+        };
+        show(args, &shown)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl DiffArgs {
+    /// The profiles of the store that are meant, if it is not files.
+    fn kept(&self) -> anyhow::Result<Option<Kept>> {
+        if let Some(alert) = &self.alert {
+            return Kept::of_alert(self.store.open()?, alert).map(Some);
+        }
+        let (Some(sides), Some(benchmark), Some(measure)) =
+            (&self.reports, &self.benchmark, &self.measure)
+        else {
+            return Ok(None);
+        };
+        Kept::of_reports(self.store.open()?, sides, benchmark.clone(), measure).map(Some)
+    }
+
+    fn files(&self) -> anyhow::Result<[&Path; 2]> {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => Ok([before, after]),
+            _ => bail!("two profiles are needed, BEFORE and AFTER, or --alert, or --reports"),
+        }
+    }
 }
 
 fn show(args: &DiffArgs, shown: &Shown<'_>) -> anyhow::Result<()> {
@@ -92,18 +122,14 @@ fn show(args: &DiffArgs, shown: &Shown<'_>) -> anyhow::Result<()> {
     }
 }
 
-fn draw(args: &DiffArgs, output: &Path, quiet: bool) -> anyhow::Result<()> {
-    if output.extension().is_none_or(|extension| extension != "svg") {
-        bail!("{}: a difference is drawn as .svg", output.display());
-    }
-    if args.format.get() == Format::Json {
-        bail!("-o writes a picture, which has no --format: leave out one of both");
-    }
+fn draw(args: &DiffArgs, kept: Option<&Kept>, output: &Path, quiet: bool) -> anyhow::Result<()> {
     let file = PendingFile::create(output)?;
-    let ([before, after], sentences) = match (&args.alert, &args.before, &args.after) {
-        (None, Some(before), Some(after)) => ([read(before)?, read(after)?], Vec::new()),
-        (Some(alert), ..) => of_alert(&args.store.open()?, alert)?,
-        _ => bail!("two profiles are needed, BEFORE and AFTER, or --alert"),
+    let ([before, after], sentences) = match kept {
+        Some(kept) => (kept.stacks()?, kept.sentences()),
+        None => {
+            let [before, after] = args.files()?;
+            ([read(before)?, read(after)?], Vec::new())
+        }
     };
     let scaling = if args.absolute { Scaling::None } else { Scaling::ToAfter };
     file.write(|writer| differential_svg(&before, &after, scaling, writer))?;
@@ -121,34 +147,15 @@ fn draw(args: &DiffArgs, output: &Path, quiet: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An alert of the store with its UUID, and what its profiles explain.
-fn explained(store: &Store, part: &Part) -> anyhow::Result<(StoredAlert, Pair)> {
-    let all = store.alerts(&AlertFilter::default(), usize::MAX)?;
-    let describe = |one: &StoredAlert| format!("{} {}", one.alert.benchmark, one.alert.measure);
-    let uuid = part.find(&all, |one| one.alert.uuid, describe, ("alert", "wingbeat alerts"))?;
-    let found = all.into_iter().find(|one| one.alert.uuid == uuid);
-    let found = found.with_context(|| format!("there is no alert {uuid}"))?;
-    let report = store.report(found.report)?.context("the report of the alert was deleted")?;
-    let pair = explain::of_alert(store, &report, &found.alert, &NoSources)
-        .map_err(|why| anyhow::anyhow!("the alert {uuid} cannot be explained: {why}"))?;
-    Ok((found, pair))
-}
-
-/// Both profiles of an alert, and what they explain.
-fn of_alert(store: &Store, part: &Part) -> anyhow::Result<([Stacks; 2], Vec<String>)> {
-    let (found, pair) = explained(store, part)?;
-    let stacks = |profile: &ProfileInfo| {
-        let pprof = store.profile_content(profile.sha256)?.context("its profile was removed")?;
-        let of = format!("{} of report {}", found.alert.benchmark, short(profile.report));
-        anyhow::Ok(read_stacks(&of, &pprof)?)
-    };
-    Ok(([stacks(&pair.before)?, stacks(&pair.after)?], pair.sentences()))
-}
-
 fn read(path: &Path) -> anyhow::Result<Stacks> {
     Ok(read_stacks(&path.to_string_lossy(), &bytes(path)?)?)
 }
 
+/// A file, or so much of it that whoever reads the profile refuses it.
 fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes)
 }

@@ -6,14 +6,12 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, env, process::ExitCode};
+use std::{collections::HashMap, process::ExitCode};
 
-use anyhow::Context as _;
 use owo_colors::OwoColorize as _;
 use wingbeat_text::{Paint, Side, rows};
 use wingbeat_track::{
     explain,
-    git::History,
     model::{BranchName, ProjectName, StartPoint},
     store::{ReportFilter, ReportSummary, Store},
 };
@@ -23,7 +21,7 @@ use crate::{
     store::{
         FilterArgs, StoreArgs,
         id::{Part, short},
-        minute,
+        minute, report as report_of, sources,
     },
     values::{Format, FormatArgs},
 };
@@ -71,29 +69,17 @@ pub(crate) fn run(args: &LogArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn show(store: &Store, part: &Part, format: Format, quiet: bool) -> anyhow::Result<()> {
-    let uuid = match part.whole() {
-        Some(uuid) => uuid,
-        None => {
-            let all = store.reports(&ReportFilter::default(), usize::MAX)?;
-            let describe =
-                |one: &ReportSummary| format!("{} {}", minute(one.start_time), one.branch);
-            part.find(&all, |one| one.uuid, describe, ("report", "wingbeat log"))?
-        }
-    };
-    let report = store.report(uuid)?.with_context(|| {
-        let path = store.path().display();
-        format!("there is no report {uuid} in the store {path}; `wingbeat log` lists them")
-    })?;
-    let sources = History::new(env::current_dir().context("cannot determine the current folder")?);
+    let report = report_of(store, part)?;
+    let sources = sources()?;
     match format {
         Format::Human if quiet => Ok(()),
         Format::Human => {
-            let profiles = store.profiles(uuid)?;
+            let profiles = store.profiles(report.uuid)?;
             let explained = explain::of_report(store, &report, &sources)?;
             print(&report::text(&report, &profiles, &explained, row_width()))
         }
         Format::Json => {
-            let profiles = store.profiles(uuid)?;
+            let profiles = store.profiles(report.uuid)?;
             let explained = explain::of_report(store, &report, &sources)?;
             print_json(json::SCHEMA_VERSION, &json::Whole { report: &report, profiles, explained })
         }

@@ -8,10 +8,12 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use wingbeat_track::{
-    model::{BranchName, ProjectName, TestbedName},
-    store::{ReportFilter, Store, default_path},
+    git::History,
+    model::{BranchName, ProjectName, Report, TestbedName},
+    store::{ReportFilter, ReportSummary, Store, default_path},
 };
 
+use self::id::Part;
 use crate::values::moment;
 
 /// Which store.
@@ -95,6 +97,28 @@ impl FilterArgs {
             ..ReportFilter::default()
         })
     }
+}
+
+/// A report whose UUID is known, or a part of it.
+pub(crate) fn report(store: &Store, part: &Part) -> anyhow::Result<Report> {
+    let uuid = match part.whole() {
+        Some(uuid) => uuid,
+        None => {
+            let all = store.reports(&ReportFilter::default(), usize::MAX)?;
+            let describe =
+                |one: &ReportSummary| format!("{} {}", minute(one.start_time), one.branch);
+            part.find(&all, |one| one.uuid, describe, ("report", "wingbeat log"))?
+        }
+    };
+    store.report(uuid)?.with_context(|| {
+        let path = store.path().display();
+        format!("there is no report {uuid} in the store {path}; `wingbeat log` lists them")
+    })
+}
+
+/// Source files of the commits that were measured, where the current folder is in the repository that has them.
+pub(crate) fn sources() -> anyhow::Result<History> {
+    Ok(History::new(env::current_dir().context("cannot determine the current folder")?))
 }
 
 /// Names that are told when none fits.

@@ -8,7 +8,9 @@ mod capability;
 #[cfg(test)]
 mod tests;
 
-use std::{env, fs, io, os::unix::fs::MetadataExt as _, path::Path};
+use std::{env, fs, io, os::unix::fs::MetadataExt as _};
+
+use wingbeat_text::shell_word;
 
 pub use advice::how_to_get;
 pub use capability::{Capability, CapabilitySet};
@@ -163,7 +165,10 @@ pub(crate) fn is_proc_own(status: &str) -> bool {
 pub fn how_to_grant() -> String {
     let capabilities = FOR_PROFILE.into_iter().chain(EXTRAS_FOR_PROFILE);
     let list = capabilities.map(Capability::name).collect::<Vec<_>>().join(",");
-    let binary = env::current_exe().map_or_else(|_| "wingbeat".to_owned(), |path| quoted(&path));
+    let binary = env::current_exe().map_or_else(
+        |_| "wingbeat".to_owned(),
+        |path| shell_word(&path.to_string_lossy()).into_owned(),
+    );
     format!("sudo setcap {list}+ep {binary}")
 }
 
@@ -172,14 +177,4 @@ fn names(capabilities: &[Capability]) -> String {
     let names: Vec<_> = capabilities.iter().map(ToString::to_string).collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", names.join(" and "))
-}
-
-/// A path as a shell takes it for one word.
-fn quoted(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c);
-    match path.chars().all(is_plain) {
-        true => path.into_owned(),
-        false => format!("'{}'", path.replace('\'', r"'\''")),
-    }
 }

@@ -34,6 +34,9 @@ const ALIKE: f64 = std::f64::consts::SQRT_2;
 /// Degrees of freedom of the doubt whether a series is like the others of its report.
 const UNLIKE_DEGREES: f64 = 3.0;
 
+/// A kind and scale that are this much less likely than the likeliest, by the logarithm, do not count.
+const UNLIKELY: f64 = -100.0;
+
 /// Maximum size, in spreads; larger ones count as this one.
 const SIZE_MAX: f64 = 4096.0;
 
@@ -70,7 +73,8 @@ impl Noise {
             largest = row.iter().copied().fold(largest, f64::max);
             logs.push(row);
         }
-        let weights = logs.into_iter().map(|row| row.map(|log| (log - largest).exp())).collect();
+        let weight = |log: f64| if log < largest + UNLIKELY { 0.0 } else { (log - largest).exp() };
+        let weights = logs.into_iter().map(|row| row.map(weight)).collect();
         let seen = past.errors.iter().filter(|error| error.is_spike).map(|error| error.size);
         Self::from_weights(weights, seen.collect())
     }
@@ -109,7 +113,7 @@ impl Noise {
     /// The probability that a value other than a spike is as far off as `size`, on either side.
     #[must_use]
     pub fn chance_of_usual(&self, size: f64) -> f64 {
-        mixture(&self.usual, &TABLES.tail, size)
+        mixture(&self.usual, &TABLES.tail, place(size.abs().min(SIZE_MAX)))
     }
 
     /// The probability that this many values in a row are all spikes at least as large as `size`.
@@ -119,17 +123,18 @@ impl Noise {
         let times = i32::try_from(times).unwrap_or(i32::MAX);
         let larger = |seen: &f64| normal::cdf((seen.abs() - size) / ALIKE);
         let (seen, count) = (self.seen.iter().map(larger).sum::<f64>(), self.seen.len() as f64);
-        let of_size = |size: usize| {
-            let new = TABLES.spike_tail[size];
-            move |at: usize, place: f64| (tables::at(&new, at, place) + seen) / (1.0 + count)
-        };
         let place = place(size);
+        let larger = TABLES.spike_tail.each_ref().map(|new| -> [f64; SCALES] {
+            std::array::from_fn(|at| {
+                ((tables::at(new, at, place) + seen) / (1.0 + count)).powi(times)
+            })
+        });
         let mut chance = 0.0;
         for (index, row) in self.weights.iter().enumerate() {
             let kind = Kind::at(index);
-            let larger = of_size(kind.size);
-            for (at, weight) in row.iter().enumerate().filter(|_| kind.share > 0.0) {
-                chance += weight * (kind.share * larger(at, place)).powi(times);
+            if kind.share > 0.0 {
+                let all = row.iter().zip(&larger[kind.size]).map(|(weight, it)| weight * it);
+                chance += kind.share.powi(times) * all.sum::<f64>();
             }
         }
         chance
@@ -138,7 +143,8 @@ impl Noise {
     /// The size that a value other than a spike has with this probability.
     #[must_use]
     pub fn limit(&self, chance: f64) -> f64 {
-        size_where(|size| self.chance_of_usual(size) <= chance)
+        let chance_at = |place: f64| mixture(&self.usual, &TABLES.tail, place);
+        tables::size_at(place_where(chance_at, chance))
     }
 }
 
@@ -156,13 +162,12 @@ fn scale_prior(past: &Usual, expected: Option<&Expected>) -> [f64; SCALES] {
     })
 }
 
-/// The mean of functions of size ÷ scale.
+/// The mean of functions of size ÷ scale, at a place of the tables.
 fn mixture<const N: usize>(
     weights: &[[f64; SCALES]; N],
     tables: &[tables::Table; N],
-    size: f64,
+    place: f64,
 ) -> f64 {
-    let place = place(size.abs().min(SIZE_MAX));
     let mut sum = 0.0;
     for (row, table) in weights.iter().zip(tables) {
         for (at, weight) in row.iter().enumerate().filter(|(_, weight)| **weight > 1e-15) {
@@ -172,14 +177,18 @@ fn mixture<const N: usize>(
     sum
 }
 
-/// The least size, to a ten thousandth, for which it is true; [`SIZE_MAX`] if there is none.
-fn size_where(holds: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (0.01_f64.ln(), SIZE_MAX.ln());
-    while high - low > 1e-4 {
-        let middle = f64::midpoint(low, high);
-        if holds(middle.exp()) { high = middle } else { low = middle }
+/// The first place with this chance, which decreases, and is linear between two places; the last if there is none.
+fn place_where(chance_at: impl Fn(f64) -> f64, chance: f64) -> f64 {
+    let (mut low, mut high) = (0.0, tables::LAST);
+    while high - low > 1.0 {
+        let middle = f64::midpoint(low, high).floor();
+        if chance_at(middle) <= chance { high = middle } else { low = middle }
     }
-    high.exp()
+    let (before, after) = (chance_at(low), chance_at(high));
+    match before > after {
+        true => low + ((before - chance) / (before - after)).clamp(0.0, 1.0),
+        false => high,
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Lines: what fits into the columns of a terminal, where text breaks, and what is left out of names.
 
+use std::borrow::Cow;
+
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::numbers::grouped;
@@ -30,6 +32,16 @@ pub fn width(text: &str) -> usize {
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
+}
+
+/// A word as a shell takes it for one.
+#[must_use]
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
+    }
 }
 
 /// Fills `text` up to `columns`; numbers stand at the right.
@@ -234,6 +246,16 @@ mod tests {
         check("表表表", 4, &["表表", "表"]);
         check("表", 1, &["表"]);
         check("", 3, &[""]);
+    }
+
+    #[test]
+    fn words_for_a_shell() {
+        let check = |word: &str, expected: &str| assert_eq!(shell_word(word), expected);
+        check("/usr/bin/wingbeat", "/usr/bin/wingbeat");
+        check("/home/a b/wingbeat", "'/home/a b/wingbeat'");
+        check("/tmp/it's", r"'/tmp/it'\''s'");
+        check("$(reboot)", "'$(reboot)'");
+        check("", "''");
     }
 
     #[test]

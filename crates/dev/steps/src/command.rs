@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use wingbeat_text::shell_word;
 
 /// Lines of a failed command's output that are shown.
 const TAIL_LINES: usize = 8;
@@ -52,13 +53,7 @@ pub fn display(command: &Command) -> String {
 }
 
 fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    shell_word(&word.to_string_lossy()).into_owned()
 }
 
 /// Runs a command with its output in a log file, and not on the terminal.

@@ -1,7 +1,7 @@
 //! Who is to blame for the time of a stack: the innermost function in it that is the user's own. The memory
 //! allocator is not guilty, whoever calls it is; nor is a harness, which calls everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -33,6 +33,8 @@ pub struct Place {
 pub(crate) struct Blame {
     pub(crate) function: String,
     pub(crate) is_own: bool,
+    /// Whether it was inlined on one side, and not on the other.
+    pub(crate) is_inlined_once: bool,
     pub(crate) change: Change,
     /// Its share of the profile, whatever the metric is.
     pub(crate) share: Change,
@@ -56,12 +58,57 @@ struct Sums {
 /// What a sample without any frame is counted under.
 const NO_STACK: &str = "[no stack]";
 
+/// The user's own functions that are inlined on one side, and not on the other. Of code that they inline themselves
+/// the compiler then says something else on each side, so it counts as theirs.
+fn inlined_once(before: &Side, after: &Side) -> HashSet<String> {
+    let (before, after) = (inlined_part(before), inlined_part(after));
+    let is_it = |name: &String, part: f64| {
+        after.get(name).is_some_and(|other| (part > 0.5) != (*other > 0.5))
+    };
+    before.into_iter().filter(|(name, part)| is_it(name, *part)).map(|(name, _)| name).collect()
+}
+
+/// For each of the user's own functions the part of its weight that it has as an inlined one.
+fn inlined_part(side: &Side) -> HashMap<String, f64> {
+    let mut weights = vec![0.0; side.frames.len()];
+    for stack in &side.stacks {
+        for frame in &stack.frames {
+            if let Some(weight) = weights.get_mut(*frame as usize) {
+                *weight += stack.weight;
+            }
+        }
+    }
+    let mut sums: HashMap<String, [f64; 2]> = HashMap::new();
+    for (frame, weight) in side.frames.iter().zip(weights) {
+        if frame.origin == Origin::Own {
+            let sums = sums.entry(plain(&frame.name).into_owned()).or_default();
+            sums[usize::from(frame.is_inlined)] += weight;
+        }
+    }
+    let sums = sums.into_iter().filter(|(_, [own, inlined])| own + inlined > 0.0);
+    sums.map(|(name, [own, inlined])| (name, inlined / (own + inlined))).collect()
+}
+
+/// The innermost own function, or the one that it is inlined in if that is [`inlined_once`].
+fn to_blame(frames: &[&Frame], inlined_once: &HashSet<String>) -> Option<usize> {
+    let own = frames.iter().rposition(|frame| frame.origin == Origin::Own)?;
+    let is_it = |at: usize| inlined_once.contains(&*plain(&frames[at].name));
+    let mut at = own;
+    while !is_it(at) {
+        if !frames[at].is_inlined || at == 0 {
+            return Some(own);
+        }
+        at -= 1;
+    }
+    Some(at)
+}
+
 /// Adds up what each function of a profile is to blame for.
-fn by_blame(side: &Side) -> BTreeMap<String, Sums> {
+fn by_blame(side: &Side, inlined_once: &HashSet<String>) -> BTreeMap<String, Sums> {
     let mut all: BTreeMap<String, Sums> = BTreeMap::new();
     for stack in &side.stacks {
         let frames = frames(side, stack);
-        let own = frames.iter().rposition(|frame| frame.origin == Origin::Own);
+        let own = to_blame(&frames, inlined_once);
         let library = || frames.iter().rposition(|frame| frame.origin == Origin::Library);
         let at = own.or_else(library).unwrap_or(frames.len().saturating_sub(1));
         let (Some(blamed), Some(leaf)) = (frames.get(at), frames.last()) else {
@@ -94,12 +141,16 @@ fn frames<'s>(side: &'s Side, stack: &Stack) -> Vec<&'s Frame> {
 
 /// What functions are to blame for, which adds up to the metric, and which of them were taken for one.
 pub(crate) fn blame(before: &Side, after: &Side, scales: Scales) -> (Vec<Blame>, Vec<Matched>) {
-    let (before, mut after) = (by_blame(before), by_blame(after));
+    let inlined_once = inlined_once(before, after);
+    let (before, mut after) = (by_blame(before, &inlined_once), by_blame(after, &inlined_once));
     let (mut blame, mut matched) = (Vec::new(), Vec::new());
     let mut alone: BTreeMap<String, [Vec<(String, Sums)>; 2]> = BTreeMap::new();
     for (name, sums) in before {
         match after.remove(&name) {
-            Some(other) => blame.push(Blame::of(scales, name, sums, other)),
+            Some(other) => {
+                let is_inlined_once = inlined_once.contains(&name);
+                blame.push(Blame { is_inlined_once, ..Blame::of(scales, name, sums, other) });
+            }
             None => alone.entry(without_generics(&name)).or_default()[0].push((name, sums)),
         }
     }
@@ -124,6 +175,7 @@ impl Blame {
         Self {
             function,
             is_own: before.is_own || after.is_own,
+            is_inlined_once: false,
             change: scales.change(before.all, after.all),
             share: scales.shares().change(before.all, after.all),
             places: changes(scales, &before.places, &after.places),
@@ -182,6 +234,21 @@ mod tests {
         check("f;f;f", "f");
         check("lib:main;lib:x;kernel:fault", "x");
         check("kernel:fault;state:[sleeping]", "[sleeping]");
+    }
+
+    #[test]
+    fn what_is_inlined_in_a_function_that_was_inlined_is_its_own() {
+        let check = |before: &str, after: &str, expected: &[&str]| {
+            let (found, _) = blamed(&side(before), &side(after));
+            let names: Vec<_> = found.iter().map(|it| it.function.as_str()).collect();
+            assert_eq!(names, expected, "{before}\n{after}");
+        };
+        let inlined = "main;parse;~next;~bump 10";
+        check(inlined, "main;parse;next;~bump;~advance 20", &["next"]);
+        check(inlined, "main;parse;next;lib:copy 20", &["next"]);
+        // What it calls is not its own, and as before are those that are inlined on both sides.
+        check(inlined, "main;parse;next;bump 20", &["bump"]);
+        check(inlined, "main;parse;~next;~advance 20", &["advance", "bump"]);
     }
 
     #[test]

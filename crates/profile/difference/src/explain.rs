@@ -195,7 +195,7 @@ impl<'t> Search<'t> {
             share: blame.change.difference() / self.change,
             through: leaf.filter(|leaf| *leaf != blame.function),
             caller,
-            was_inlined: false,
+            was_inlined: blame.is_inlined_once,
             is_own: blame.is_own,
         };
         self.add_what_was_inlined(&mut found);

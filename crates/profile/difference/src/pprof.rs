@@ -21,7 +21,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub enum UnpackError {
     #[error("unpacking failed: {0}")]
     Gzip(io::Error),
-    #[error("unpacks to more than {0} bytes, more than a real profile has")]
+    #[error("has more than {0} bytes, more than a real profile has")]
     TooLarge(u64),
 }
 
@@ -33,10 +33,11 @@ pub struct Dangling {
     pub id: i128,
 }
 
-/// What gzip has packed, unpacked to so many bytes at most; anything else as it is.
+/// What gzip has packed, or else the bytes as they are; so many at most.
 pub fn unpacked(bytes: &[u8], most: u64) -> Result<Cow<'_, [u8]>, UnpackError> {
     if !bytes.starts_with(&GZIP_MAGIC) {
-        return Ok(Cow::Borrowed(bytes));
+        let fits = bytes.len() as u64 <= most;
+        return fits.then_some(Cow::Borrowed(bytes)).ok_or(UnpackError::TooLarge(most));
     }
     let mut unpacked = Vec::new();
     MultiGzDecoder::new(bytes)

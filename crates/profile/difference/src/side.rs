@@ -43,6 +43,8 @@ pub(crate) struct Frame {
     pub(crate) line: Option<u32>,
     /// Whether the line is not in the later version of the file.
     pub(crate) is_gone: bool,
+    /// Whether its code is a part of the frame before it in a stack.
+    pub(crate) is_inlined: bool,
     pub(crate) origin: Origin,
 }
 
@@ -133,6 +135,7 @@ impl Side {
                     line: None,
                     origin,
                     is_gone: false,
+                    is_inlined: false,
                 })
             });
             let frames = frames.collect();
@@ -253,6 +256,7 @@ impl Reader<'_> {
                 file: None,
                 line: None,
                 is_gone: false,
+                is_inlined: false,
                 origin,
             })]);
         }
@@ -265,6 +269,7 @@ impl Reader<'_> {
                 file: Some(file).filter(|file| !file.is_empty()).map(str::to_owned),
                 line: u32::try_from(line.line).ok().filter(|line| *line > 0),
                 is_gone: false,
+                is_inlined: !frames.is_empty(),
                 origin: origin(image, name, file),
             }));
         }
@@ -299,7 +304,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A side of stacks as `own;lib:f;[kernel]:g count`, each sample weighing 1 ms.
+    /// A side of stacks as `own;lib:f;[kernel]:g count`, each sample weighing 1 ms. `~f` is inlined.
     pub(crate) fn side(stacks: &str) -> Side {
         let mut table = FrameTable::default();
         let mut found = Vec::new();
@@ -314,9 +319,11 @@ pub(crate) mod tests {
                     _ => (Origin::Own, text),
                 };
                 let (name, line) = text.split_once('@').unwrap_or((text, ""));
+                let is_inlined = name.starts_with('~');
+                let name = name.trim_start_matches('~').to_owned();
                 let line = line.parse().ok();
                 let file = line.map(|_: u32| "src/lib.rs".to_owned());
-                table.id(Frame { name: name.to_owned(), file, line, is_gone: false, origin })
+                table.id(Frame { name, file, line, is_gone: false, is_inlined, origin })
             });
             found.push(Stack { frames: frames.collect(), weight: count * 1e6, count });
         }
@@ -338,6 +345,8 @@ pub(crate) mod tests {
         packed.write_all(&[0; 2000]).expect("written");
         let packed = packed.finish().expect("packed");
         let error = Side::read_within("earlier", &packed, 1999).expect_err("it is too large");
+        assert!(error.to_string().contains("more than 1999 bytes"), "{error}");
+        let error = Side::read_within("earlier", &[0; 2000], 1999).expect_err("it is too large");
         assert!(error.to_string().contains("more than 1999 bytes"), "{error}");
         let mut message = proto::Profile {
             sample_type: vec![proto::ValueType { r#type: 1, unit: 2 }],

@@ -6,6 +6,8 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use wingbeat_text::shell_word;
+
 use crate::{
     debuginfod::{Account, DownloadError},
     model::{BrokenReason, Mode},
@@ -370,18 +372,11 @@ fn hardly_ran(summary: &Summary, warnings: &[ProfileWarning]) -> Option<ProfileW
 
 /// The command line with another mode, fit for a shell.
 fn in_mode(command_line: &[String], mode: Mode) -> String {
-    let mut words: Vec<String> = command_line.iter().map(|word| quoted(word)).collect();
+    let mut words: Vec<String> =
+        command_line.iter().map(|word| shell_word(word).into_owned()).collect();
     let verb = words.iter().position(|word| word == "profile").map_or(words.len(), |at| at + 1);
     words.splice(verb..verb, ["--mode".to_owned(), mode.name().to_owned()]);
     words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn why_none(summary: &Summary) -> NoSamples {

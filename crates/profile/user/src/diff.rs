@@ -15,9 +15,11 @@ use std::io::{self, BufWriter, Write};
 use inferno::flamegraph::{self, Options};
 use wingbeat_difference::{
     ReadError,
-    pprof::{BYTES_MAX, Dangling, UnpackError, unpacked},
+    pprof::{Dangling, UnpackError, unpacked},
 };
 use wingbeat_text::{duration, grouped};
+
+pub use wingbeat_difference::pprof::BYTES_MAX;
 
 pub use self::sides::functions;
 use crate::export::title;

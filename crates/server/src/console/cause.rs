@@ -6,7 +6,7 @@ use axum::{
 };
 use maud::{Markup, PreEscaped, html};
 use uuid::Uuid;
-use wingbeat_text::{grouped, plural, share};
+use wingbeat_text::{grouped, plural, share, shell_word};
 use wingbeat_track::{
     explain::{self, Medium, NoSources, Pair, Picture, Request, Unexplained, View, written},
     model::{BenchmarkName, ProfileInfo, ProfileKind, Slug, short_id},
@@ -170,7 +170,7 @@ pub(super) fn section(
                 details open[matches!(of, Of::Reports { .. })] {
                     summary { "Functions by change" }
                     (functions(visit, &cause.pair))
-                    @if let Of::Alert(alert) = of { (command(visit, *alert)) }
+                    (commands(visit, of))
                 }
             }
         }
@@ -178,12 +178,19 @@ pub(super) fn section(
 }
 
 /// The commands that do the same on the reader's machine.
-fn command(visit: &Visit, alert: Uuid) -> Markup {
+fn commands(visit: &Visit, of: &Of) -> Markup {
+    let what = match of {
+        Of::Alert(alert) => format!("--alert {alert}"),
+        Of::Reports { before, after, benchmark, measure } => {
+            let benchmark = shell_word(benchmark.as_str());
+            format!("--reports {before}..{after} --benchmark {benchmark} --measure {measure}")
+        }
+    };
     html! {
         p class="quiet" { "The same on your machine, as a table and as a picture:" }
         pre { "wingbeat import --host " (visit.app.settings.public_url) " --project " (visit.project.slug) "\n"
-            "wingbeat diff --alert " (alert) "\n"
-            "wingbeat diff --alert " (alert) " -o cause.svg" }
+            "wingbeat diff " bdi { (what) } "\n"
+            "wingbeat diff " bdi { (what) } " -o cause.svg" }
     }
 }
 

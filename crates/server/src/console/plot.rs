@@ -164,7 +164,7 @@ fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
     let branch = choice.branches.first().map(|it| it.as_str()).filter(|_| !several("branch"));
     html! {
         form class="filter" method="get" action=(visit.at("plot")) role="search" {
-            (visit.select_branch(&choice.known, several("branch").then_some("several"), branch))
+            (visit.select_branch(&choice.known, several("branch").then_some("several").or(choice.no_branch()), branch))
             (visit.select_testbed(&choice.known, Some("all"), shown("testbed")))
             (visit.select_measure(&choice.known, shown("measure")))
             label class="wide" { span { "Benchmark" }

@@ -85,7 +85,7 @@ fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
     let own = ["branch", "testbed", "measure", "benchmark", "changed", "page"];
     html! {
         form class="filter" method="get" action=(visit.base) role="search" {
-            (visit.select_branch(&choice.known, None, choice.branches.first().map(|it| it.as_str())))
+            (visit.select_branch(&choice.known, choice.no_branch(), choice.branches.first().map(|it| it.as_str())))
             (visit.select_testbed(&choice.known, Some("all"), params.get("testbed")))
             (visit.select_measure(&choice.known, params.get("measure")))
             label class="wide" { span { "Benchmark" }

@@ -137,7 +137,9 @@ int main(int count, char **words) {
     // The kernel's clock of CPU time is charged for a part of each switch.
     let off_ns = run.time_ns(&["reads"]);
     assert!(off_ns <= run.said("elapsed"), "{}", run.all());
-    assert!(off_ns * 100 >= run.said("off") * 95, "{}", run.all());
+    // What a hypervisor took has no stack.
+    let unseen_ns = run.time_where_ns(|stack| stack == "reader;[preempted]");
+    assert!((off_ns + unseen_ns) * 100 >= run.said("off") * 95, "{}", run.all());
     assert_eq!(run.time_ns(&["reads", "[waiting for I/O]"]), blocks.total_ns, "{}", run.all());
     assert!(blocks.total_ns * 10 >= off_ns * 8, "{}", run.all());
 }

@@ -52,8 +52,9 @@ fn what_cannot_be_compared_is_a_sentence() {
     check(("", AFTER), &[], 1, "before.folded: holds no samples");
     check(("main;a", AFTER), &[], 1, "before.folded");
     check((BEFORE, "other;x 100\n"), &[], 1, "different programs");
-    check((BEFORE, AFTER), &["-o", "x.png"], 1, "drawn as .svg");
-    check((BEFORE, AFTER), &["-o", "x.svg", "--json"], 1, "leave out one of both");
+    check((BEFORE, AFTER), &["-o", "x.png"], 2, "drawn as .svg");
+    check((BEFORE, AFTER), &["-o", "x.svg", "--json"], 2, "cannot be used with");
     check((BEFORE, AFTER), &["--absolute"], 2, "--output");
     check((BEFORE, AFTER), &["--alert", "1"], 2, "--alert");
+    check((BEFORE, AFTER), &["--reports", "0d1e..7f3c"], 2, "--reports");
 }

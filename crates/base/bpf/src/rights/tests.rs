@@ -70,17 +70,6 @@ fn tells_how_to_run() {
 }
 
 #[test]
-fn quotes_paths_for_a_shell() {
-    fn check(path: &str, expected: &str) {
-        assert_eq!(quoted(Path::new(path)), expected);
-    }
-    check("/usr/bin/wingbeat", "/usr/bin/wingbeat");
-    check("/home/a b/wingbeat", "'/home/a b/wingbeat'");
-    check("/tmp/it's", r"'/tmp/it'\''s'");
-    check("/tmp/$(reboot)", "'/tmp/$(reboot)'");
-}
-
-#[test]
 fn reads_this_process() {
     let rights = Rights::current().unwrap();
     assert_eq!(rights.missing_for_profile().is_empty(), rights.check_for_profile().is_ok());

@@ -66,6 +66,8 @@ impl Default for Kinds {
 pub struct Common {
     /// Probabilities of the kinds, by all series.
     kinds: Kinds,
+    /// What they were before.
+    prior: Kinds,
     count: usize,
 }
 
@@ -78,16 +80,20 @@ impl Common {
     /// by the EM algorithm). The prior counts as one more series.
     #[must_use]
     pub fn of(series: &[&Kinds]) -> Self {
-        let before = Kinds::default();
-        let mut common = Self { kinds: before.clone(), count: series.len() };
+        let prior = Kinds::default();
+        let mut common = Self { kinds: prior.clone(), prior, count: series.len() };
         for _ in 0..ROUNDS {
-            let mut sum = before.0;
             let factors = common.factors();
+            // What all of them have in common, the factors, counts at the end.
+            let mut sum = [0.0; KINDS];
             for one in series {
-                let one = of_one(&factors, one);
-                sum.iter_mut().zip(&one.0).for_each(|(sum, chance)| *sum += chance);
+                let part = 1.0 / product(&factors, one);
+                sum.iter_mut().zip(&one.0).for_each(|(sum, chance)| *sum += part * chance);
             }
-            common.kinds = Kinds(sum.map(|chance| chance / (series.len() as f64 + 1.0)));
+            let all = common.count as f64 + 1.0;
+            let prior = &common.prior.0;
+            common.kinds =
+                Kinds(std::array::from_fn(|at| (prior[at] + factors[at] * sum[at]) / all));
         }
         common
     }
@@ -101,25 +107,24 @@ impl Common {
     /// The kinds expected of one of the series, given all others.
     #[must_use]
     pub fn without(&self, one: &Kinds) -> Kinds {
-        let (own, before) = (of_one(&self.factors(), one), Kinds::default());
+        let factors = self.factors();
+        let part = 1.0 / product(&factors, one);
         let all = self.count as f64 + 1.0;
         let others = self.count.max(1) as f64;
         Kinds(std::array::from_fn(|at| {
+            // Given its own values and all others.
+            let own = factors[at] * one.0[at] * part;
             // Never less than what was known before, against rounding.
-            ((self.kinds.0[at] * all - own.0[at]) / others).max(before.0[at] / all)
+            ((self.kinds.0[at] * all - own) / others).max(self.prior.0[at] / all)
         }))
     }
 
     /// How much likelier each kind is by all series than before.
     fn factors(&self) -> [f64; KINDS] {
-        let before = Kinds::default();
-        std::array::from_fn(|at| self.kinds.0[at] / before.0[at])
+        std::array::from_fn(|at| self.kinds.0[at] / self.prior.0[at])
     }
 }
 
-/// The kinds of one of the series, given its own values and all others.
-fn of_one(factors: &[f64; KINDS], one: &Kinds) -> Kinds {
-    let seen: [f64; KINDS] = std::array::from_fn(|at| factors[at] * one.0[at]);
-    let sum: f64 = seen.iter().sum();
-    Kinds(seen.map(|chance| chance / sum))
+fn product(factors: &[f64; KINDS], one: &Kinds) -> f64 {
+    factors.iter().zip(&one.0).map(|(factor, chance)| factor * chance).sum()
 }

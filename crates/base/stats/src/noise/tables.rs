@@ -30,9 +30,13 @@ const ALL: usize = CLASSES + (SCALES - 1) * STEP;
 /// A function of size ÷ scale, by class.
 pub(super) type Table = [f64; ALL];
 
+/// The same, with classes that are a step of the scale apart beside each other: what a size has with each scale lies
+/// in a row.
+pub(super) type ByStep = [[f64; ALL.div_ceil(STEP)]; STEP];
+
 pub(super) struct Tables {
     /// Of each kind, with scale 1.
-    pub(super) log_density: Vec<Table>,
+    pub(super) log_density: Vec<ByStep>,
     /// Probability of a larger size on either side, of usual values by tail.
     pub(super) tail: [Table; TAILS.len()],
     /// The same of spikes, by size.
@@ -46,7 +50,8 @@ pub(super) static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         log_density: (0..KINDS)
             .map(|place| {
                 let density = Mixed::new(Kind::at(place));
-                std::array::from_fn(|class| density.at(size(class)).ln())
+                let at = |class| density.at(size(class)).ln();
+                std::array::from_fn(|rest| std::array::from_fn(|steps| at(steps * STEP + rest)))
             })
             .collect(),
         tail: std::array::from_fn(|tail| {
@@ -98,21 +103,32 @@ pub(super) fn shift(at: usize) -> usize {
 
 /// The logarithm of how well a density explains weighted classes of sizes, by scale, but for the part that depends on
 /// the scale alone.
-pub(super) fn log_likelihood(densities: &Table, bins: &[(usize, f64)]) -> [f64; SCALES] {
+pub(super) fn log_likelihood(densities: &ByStep, bins: &[(usize, f64)]) -> [f64; SCALES] {
     let mut sums = [0.0; SCALES];
     for &(bin, weight) in bins {
-        for (at, sum) in sums.iter_mut().enumerate() {
-            *sum += weight * densities[bin + shift(at)];
+        // The largest scale, which divides sizes by most, comes first.
+        let row = &densities[bin % STEP][bin / STEP..][..SCALES];
+        for (sum, density) in sums.iter_mut().zip(row) {
+            *sum += weight * density;
         }
     }
+    sums.reverse();
     sums
 }
+
+/// The largest place.
+pub(super) const LAST: f64 = (CLASSES - 1) as f64;
 
 /// Where a size lies among the classes.
 pub(super) fn place(size: f64) -> f64 {
     let place = (size.log2() - LEAST) * PER_DOUBLING as f64;
     // Sizes of 0, too.
-    place.clamp(0.0, (CLASSES - 1) as f64)
+    place.clamp(0.0, LAST)
+}
+
+/// The size at a place.
+pub(super) fn size_at(place: f64) -> f64 {
+    (LEAST + place / PER_DOUBLING as f64).exp2()
 }
 
 /// The value of a table at a place, for one of the scales.

@@ -14,6 +14,7 @@ use super::{
     said::Said,
     scratch::Scratch,
 };
+use crate::comparison::output;
 
 /// Flags of `wingbeat run`. The threshold is fixed, so that a machine that others use does not hide a change: what is
 /// put to the test is the cause, not the alert. What looks bad is measured again, since a single report may be a spike.
@@ -66,6 +67,22 @@ impl Bench<'_> {
             let stderr = String::from_utf8_lossy(&said.stderr).into_owned();
             format!("`{}` gave no report of this benchmark: {stderr}", display(&command))
         })
+    }
+
+    /// What `wingbeat diff` says first of a benchmark in two reports.
+    pub(super) fn sentence(
+        &self,
+        benchmark: Benchmark,
+        store: &Path,
+        [before, after]: [&Said; 2],
+    ) -> anyhow::Result<Option<String>> {
+        let mut command = Command::new(self.wingbeat);
+        // Where the commits of both are found.
+        command.current_dir(self.scratch.harness()).args(["diff", "--format", "json", "--reports"]);
+        command.arg(format!("{}..{}", before.uuid, after.uuid));
+        command.args(["--benchmark", benchmark.name, "--measure", measure(benchmark), "--store"]);
+        let said: Value = serde_json::from_str(&output(command.arg(file(store)))?)?;
+        Ok(said["sentences"][0].as_str().map(str::to_owned))
     }
 }
 

@@ -1,12 +1,12 @@
 //! What `wingbeat run` said about a report: by how much the benchmark changed, and who is guilty.
 
 use regex_lite::Regex;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a report says of its only benchmark.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Said {
+    pub(super) uuid: String,
     /// In nanoseconds, or instructions.
     pub(super) value: f64,
     /// What the value is compared with, if there is enough history.
@@ -35,25 +35,17 @@ impl Said {
         let explained = explained.find(|it| it["measure"] == measure);
         let sentence = explained.and_then(|it| it["sentences"][0].as_str());
         Some(Self {
+            uuid: report["uuid"].as_str()?.to_owned(),
             value: found["metric"]["value"].as_f64()?,
             baseline: found["boundary"]["baseline"].as_f64(),
             has_alert: report["counts"]["alerts"]["active"].as_u64()? > 0,
             sentence: sentence.map(str::to_owned),
         })
     }
-
-    pub(super) fn named(&self) -> Option<Named> {
-        named(self.sentence.as_deref()?)
-    }
-
-    /// The change, as a share of the baseline.
-    pub(super) fn change(&self) -> Option<f64> {
-        self.baseline.map(|baseline| self.value / baseline - 1.0)
-    }
 }
 
 /// Takes a sentence apart; `None` if it names nobody.
-fn named(sentence: &str) -> Option<Named> {
+pub(super) fn named(sentence: &str) -> Option<Named> {
     let pattern = r"^(.+?)(?: \(([^()]+:\d+)\))?(?:, (?:called by|inlined into) .+,)? (?:adds|saves) (.+? of [^,;]+)";
     let found = Regex::new(pattern).ok()?.captures(sentence)?;
     let part = |at: usize| found.get(at).map(|it| it.as_str().to_owned());
@@ -155,6 +147,7 @@ mod tests {
     fn reports_are_understood() {
         let report = |explained: Value| {
             json!({
+                "uuid": "0d1e",
                 "results": [[{"measures": [{"measure": {"slug": "jited-size"}}, {
                     "measure": {"slug": "latency"}, "metric": {"value": 150.0}, "boundary": {"baseline": 100.0},
                 }]}]],
@@ -167,8 +160,11 @@ mod tests {
             "latency",
         );
         let said = said.expect("a report");
-        assert_eq!((said.change(), said.has_alert), (Some(0.5), true));
-        assert_eq!(said.named().map(|it| it.function).as_deref(), Some("a"));
+        assert_eq!((said.value, said.baseline, said.has_alert), (150.0, Some(100.0), true));
+        assert_eq!(
+            (&*said.uuid, said.sentence.as_deref()),
+            ("0d1e", Some("a adds 50 ns of 50 ns"))
+        );
         assert_eq!(Said::of(&report(json!([])), "latency").expect("a report").sentence, None);
         assert_eq!(Said::of(&json!({}), "latency"), None);
     }

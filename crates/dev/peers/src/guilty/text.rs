@@ -3,7 +3,7 @@
 use super::{
     Found, Record, Unchanged,
     pairs::{Excess, Pair},
-    said::Named,
+    said::{Named, named as named_in},
 };
 use crate::{
     numbers::Share,
@@ -32,22 +32,20 @@ fn percent(share: f64) -> String {
 
 fn cases(all: &[Found]) -> String {
     let named = |of: fn(Named) -> String| {
-        move |found: &&Found| found.said.named().map_or_else(|| NONE.to_owned(), of)
+        move |found: &&Found| {
+            let named = found.sentence.as_deref().and_then(named_in);
+            named.map_or_else(|| NONE.to_owned(), of)
+        }
     };
     let columns = [
         column("case", |found: &&Found| found.name.clone()),
         column("what is built in", |found: &&Found| found.what.clone()),
-        column("change", |found: &&Found| {
-            found.said.change().map_or_else(|| NONE.to_owned(), percent)
-        }),
+        column("change", |found: &&Found| percent(found.after / found.before - 1.0)),
         column("named first", named(|it| format!("`{}`", it.function))),
         column("at", named(|it| it.place.unwrap_or_else(|| NONE.to_owned()))),
         column("with", named(|it| it.amount)),
-        column("right?", |found: &&Found| match (found.is_right, found.said.has_alert) {
-            (true, _) => "yes",
-            (false, true) => "**no**",
-            (false, false) => "**no alert**",
-        }),
+        column("right?", |found: &&Found| if found.is_right { "yes" } else { "**no**" }),
+        column("alerts", |found: &&Found| format!("{} of {}", found.alerts, found.reports)),
     ];
     table(all, &columns)
 }

@@ -86,6 +86,11 @@ impl Choice {
         Ok(choice)
     }
 
+    /// What a list of branches says where a branch is asked for that is not there.
+    pub(crate) fn no_branch(&self) -> Option<&'static str> {
+        self.branches.is_empty().then_some("choose one")
+    }
+
     /// Why there is nothing to show.
     pub(crate) fn nothing(&self) -> String {
         match &self.missing {
