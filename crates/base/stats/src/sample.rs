@@ -159,6 +159,11 @@ pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
 /// The median of values in any order; the mean of the two middle values if even. NaN if there are
 /// none.
 pub fn median(mut values: Vec<f64>) -> f64 {
+    median_of(&mut values)
+}
+
+/// The same, of values whose order may change.
+pub(crate) fn median_of(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return f64::NAN;
     }

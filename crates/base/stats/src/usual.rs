@@ -56,40 +56,48 @@ impl Usual {
     pub fn of(pieces: &[&[f64]], least: f64) -> Option<Self> {
         let pieces: Vec<&[f64]> =
             pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
-        let mut levels: Vec<f64> =
-            pieces.iter().map(|piece| sample::median(piece.to_vec())).collect();
         let count: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let distances = |levels: &[f64]| -> Vec<f64> {
-            let of = |(piece, level): (&&[f64], &f64)| {
-                piece.iter().map(|value| (value - level).abs()).collect::<Vec<_>>()
-            };
-            pieces.iter().zip(levels).flat_map(of).collect()
-        };
+        // Values that are sorted or selected from: this runs for all series of a report, several times.
+        let mut scratch = Vec::with_capacity(count);
+        let mut levels: Vec<f64> = pieces
+            .iter()
+            .map(|piece| {
+                scratch.clear();
+                scratch.extend_from_slice(piece);
+                sample::median_of(&mut scratch)
+            })
+            .collect();
         let most = count / ONE_SPIKE_IN;
-        let mut spread = first_spread(distances(&levels)).max(least);
+        distances(&pieces, &levels, &mut scratch);
+        let mut spread = first_spread(&mut scratch).max(least);
         let mut limit = f64::INFINITY;
         for _ in 0..ROUNDS {
-            let before = (levels.clone(), spread);
+            distances(&pieces, &levels, &mut scratch);
             limit = match most {
                 0 => f64::INFINITY,
                 // Only the farthest, if there are too many.
                 _ => {
-                    let mut all = distances(&levels);
                     let (_, &mut first, _) =
-                        all.select_nth_unstable_by(count - most, f64::total_cmp);
+                        scratch.select_nth_unstable_by(count - most, f64::total_cmp);
                     below(first).max(SPIKE_FROM * spread)
                 }
             };
+            let mut is_same = true;
             for (piece, level) in pieces.iter().zip(&mut levels) {
-                let near = |value: &&f64| (**value - *level).abs() <= limit;
-                let kept: Vec<f64> = piece.iter().filter(near).copied().collect();
-                if !kept.is_empty() {
-                    *level = sample::median(kept);
+                scratch.clear();
+                scratch.extend(piece.iter().filter(|value| (**value - *level).abs() <= limit));
+                if !scratch.is_empty() {
+                    let found = sample::median_of(&mut scratch);
+                    is_same &= found == *level;
+                    *level = found;
                 }
             }
-            spread = usual_spread(&distances(&levels), limit, pieces.len()).max(least);
+            distances(&pieces, &levels, &mut scratch);
+            let found = usual_spread(&scratch, limit, pieces.len()).max(least);
+            is_same &= found == spread;
+            spread = found;
             // Another round would find the same.
-            if (&levels, spread) == (&before.0, before.1) {
+            if is_same {
                 break;
             }
         }
@@ -133,6 +141,14 @@ impl Usual {
     }
 }
 
+/// How far each value is from the level of its piece.
+fn distances(pieces: &[&[f64]], levels: &[f64], found: &mut Vec<f64>) {
+    found.clear();
+    for (piece, level) in pieces.iter().zip(levels) {
+        found.extend(piece.iter().map(|value| (value - level).abs()));
+    }
+}
+
 /// A little less, so that the distance itself is beyond.
 fn below(distance: f64) -> f64 {
     distance * (1.0 - 1e-9)
@@ -140,7 +156,7 @@ fn below(distance: f64) -> f64 {
 
 /// The mean of the nearest three quarters of the distances, scaled to the standard deviation of
 /// normal values: a first guess that spikes do not affect.
-fn first_spread(mut distances: Vec<f64>) -> f64 {
+fn first_spread(distances: &mut [f64]) -> f64 {
     let kept = distances.len() * 3 / 4;
     if kept == 0 {
         return 0.0;

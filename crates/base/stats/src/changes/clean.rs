@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::sample::{MAD_TO_STD_DEV, quantile_of_sorted};
+use crate::sample::{MAD_TO_STD_DEV, median_of, quantile_of_sorted};
 
 /// Points on each side of a value whose median it is compared with: spikes of up to as many points
 /// are limited.
@@ -112,14 +112,15 @@ fn running_medians(values: &[f64]) -> Vec<f64> {
 /// The size of the noise in each block, from distances to the running median.
 fn sigmas(distances: &[f64], least: f64) -> Vec<f64> {
     let blocks = distances.len().div_ceil(BLOCK);
-    let mut sorted = Vec::with_capacity(BLOCK + 2 * AROUND);
+    let mut near = Vec::with_capacity(BLOCK + 2 * AROUND);
     let sigma = |block: usize| {
-        sorted.clear();
-        sorted.extend_from_slice(&distances[around(block, distances.len())]);
-        sorted.sort_unstable_by(f64::total_cmp);
-        let median = quantile_of_sorted(&sorted, 0.5);
+        near.clear();
+        near.extend_from_slice(&distances[around(block, distances.len())]);
+        let median = median_of(&mut near);
         // Of values that are mostly the same, the median distance is 0.
-        let nearer = &sorted[..sorted.len() - sorted.len() / 10];
+        let count = near.len() - near.len() / 10;
+        near.select_nth_unstable_by(count - 1, f64::total_cmp);
+        let nearer = &near[..count];
         let trimmed = nearer.iter().sum::<f64>() / nearer.len() as f64;
         (median * MAD_TO_STD_DEV).max(trimmed * SIGMAS_PER_TRIMMED).max(least)
     };

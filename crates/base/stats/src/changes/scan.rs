@@ -30,10 +30,12 @@ pub(super) fn candidates(clean: &Clean) -> Vec<usize> {
 /// Adds the places where the difference is the greatest within half a window on both sides.
 fn peaks(clean: &Clean, window: usize, found: &mut Vec<usize>) {
     let reach = window.div_ceil(2);
+    // Of two whole windows, which most places have.
+    let error_of_whole = (2.0 / window as f64).sqrt();
     // The best place since, and how far back it lies.
     let mut best: Option<(usize, f64)> = None;
     for place in END_MIN..=clean.len() - END_MIN {
-        let difference = difference(clean, window, place);
+        let difference = difference(clean, (window, error_of_whole), place);
         match best {
             Some((peak, height)) if difference <= height => {
                 if place - peak >= reach {
@@ -51,12 +53,15 @@ fn peaks(clean: &Clean, window: usize, found: &mut Vec<usize>) {
 
 /// Difference of the means before and after a place, in standard errors. Windows end where the series
 /// does.
-fn difference(clean: &Clean, window: usize, place: usize) -> f64 {
+fn difference(clean: &Clean, (window, error_of_whole): (usize, f64), place: usize) -> f64 {
     let from = place.saturating_sub(window);
     let to = (place + window).min(clean.len());
     let difference = clean.mean(place, to) - clean.mean(from, place);
     // The calmer side: beside a wild stretch a calm one may step unseen otherwise.
     let sigma = clean.sigma(from).min(clean.sigma(to - 1));
-    let per_point = 1.0 / (place - from) as f64 + 1.0 / (to - place) as f64;
-    difference.abs() / (sigma * per_point.sqrt())
+    let error = match to - from == 2 * window {
+        true => error_of_whole,
+        false => (1.0 / (place - from) as f64 + 1.0 / (to - place) as f64).sqrt(),
+    };
+    difference.abs() / (sigma * error)
 }

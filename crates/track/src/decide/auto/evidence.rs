@@ -94,7 +94,7 @@ fn of_one(
     let correlation =
         Neighbours::of(&usual.errors).correlation_max().max(others.neighbours.correlation_max());
     let p_level = case.pieces.chance_of_new_level(correlation, &usual, noise);
-    let (p_run, run) = run::find(case, own, others);
+    let (p_run, run) = run::find(case, &usual, own, others);
     Evidence {
         value,
         error,

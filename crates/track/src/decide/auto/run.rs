@@ -46,9 +46,23 @@ pub(super) struct NewestRun {
     pub(super) ratio: f64,
 }
 
+/// A newest value that is nearer to its level than this, in spreads, cannot be [`FROM`] away from a level that a few
+/// reports less determine, of so many values.
+const NEAR: f64 = 1.0;
+const NEAR_VALUES_MIN: usize = 24;
+
 /// The run that is best explained by a new level, and the probability of any so good without one.
-pub(super) fn find(case: &Case<'_>, own: &Kinds, others: &Others) -> (f64, Option<NewestRun>) {
+pub(super) fn find(
+    case: &Case<'_>,
+    usual: &Usual,
+    own: &Kinds,
+    others: &Others,
+) -> (f64, Option<NewestRun>) {
     let repeats = case.history.series.repeats.len();
+    let is_near = usual.error(case.history.series.metric.value).abs() < NEAR;
+    if is_near && usual.values >= NEAR_VALUES_MIN {
+        return (1.0, None);
+    }
     let mut sum = 0.0;
     let mut best: Option<(f64, NewestRun)> = None;
     for reports in REPORTS.filter(|reports| reports + repeats > 1) {
