@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use serde::Serialize;
 
 use crate::{
-    names::{plain, without_generics},
+    names::{function, without_generics},
     origin::Origin,
     scale::{Change, Scales, Sum},
     side::{Frame, Side, Stack},
@@ -81,7 +81,7 @@ fn inlined_part(side: &Side) -> HashMap<String, f64> {
     let mut sums: HashMap<String, [f64; 2]> = HashMap::new();
     for (frame, weight) in side.frames.iter().zip(weights) {
         if frame.origin == Origin::Own {
-            let sums = sums.entry(plain(&frame.name).into_owned()).or_default();
+            let sums = sums.entry(function(&frame.name)).or_default();
             sums[usize::from(frame.is_inlined)] += weight;
         }
     }
@@ -92,7 +92,7 @@ fn inlined_part(side: &Side) -> HashMap<String, f64> {
 /// The innermost own function, or the one that it is inlined in if that is [`inlined_once`].
 fn to_blame(frames: &[&Frame], inlined_once: &HashSet<String>) -> Option<usize> {
     let own = frames.iter().rposition(|frame| frame.origin == Origin::Own)?;
-    let is_it = |at: usize| inlined_once.contains(&*plain(&frames[at].name));
+    let is_it = |at: usize| inlined_once.contains(&function(&frames[at].name));
     let mut at = own;
     while !is_it(at) {
         if !frames[at].is_inlined || at == 0 {
@@ -115,21 +115,22 @@ fn by_blame(side: &Side, inlined_once: &HashSet<String>) -> BTreeMap<String, Sum
             all.entry(NO_STACK.to_owned()).or_default().all.add(stack);
             continue;
         };
-        let sums = all.entry(plain(&blamed.name).into_owned()).or_default();
+        let name = function(&blamed.name);
+        let sums = all.entry(name.clone()).or_default();
         sums.is_own |= own.is_some();
         sums.all.add(stack);
         if let (Some(file), Some(line)) = (&blamed.file, blamed.line) {
             let place = Place { file: file.clone(), line, is_gone: blamed.is_gone };
             sums.places.entry(place).or_default().add(stack);
         }
-        sums.leaves.entry(plain(&leaf.name).into_owned()).or_default().add(stack);
-        // A closure is called by the function that it stands in, through code of others.
+        sums.leaves.entry(function(&leaf.name)).or_default().add(stack);
+        // Through code of others, a function may call its own closure.
         let caller = frames[..at]
             .iter()
             .rev()
-            .find(|frame| frame.origin == Origin::Own && plain(&frame.name) != plain(&blamed.name));
+            .find(|frame| frame.origin == Origin::Own && function(&frame.name) != name);
         if let Some(caller) = caller {
-            sums.callers.entry(plain(&caller.name).into_owned()).or_default().add(stack);
+            sums.callers.entry(function(&caller.name)).or_default().add(stack);
         }
     }
     all

@@ -116,6 +116,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_harness_evaluates_does_not_count() {
+        let read = |counted: &[Counted]| {
+            Side::read("earlier", &instructions(counted).expect("bytes")).map(|side| side.total())
+        };
+        let evaluation = counted(&[("criterion::analysis::common", 9), ("benches", 2)], 5);
+        let all = [counted(&[("parse", 1), ("benches", 2)], 7), evaluation.clone()];
+        assert_eq!(read(&all).expect("a profile"), 7.0);
+        read(&[evaluation]).expect_err("nothing else is in it");
+    }
+
+    #[test]
     fn the_same_counts_give_the_same_bytes() {
         let counted = [counted(&[("a", 1)], 1), counted(&[("b", 2), ("a", 3)], 4)];
         let [one, other] = [(); 2].map(|()| instructions(&counted).expect("bytes"));

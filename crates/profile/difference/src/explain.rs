@@ -22,6 +22,9 @@ const DEVIATIONS_MIN: f64 = 4.0;
 /// Then only what takes another share than before is named.
 const METRIC_DEVIATIONS_MIN: f64 = 3.0;
 
+/// A function whose share changed by as many standard deviations did not change as all others did.
+const SHARE_DEVIATIONS_MIN: f64 = 3.0;
+
 /// Of the metric: a function that changed less is not listed.
 const LISTED_MIN: f64 = 0.001;
 
@@ -180,7 +183,9 @@ impl<'t> Search<'t> {
         let alone = (blame.change.before + difference) / (self.before + difference);
         let (expected, found) = (alone - blame.share.before, blame.share.difference());
         let is_visible = blame.share.sd > 0.0 && expected.abs() >= DEVIATIONS_MIN * blame.share.sd;
-        is_visible && found * expected.signum() < expected.abs() / 2.0
+        // Of several that changed, each has less of the whole than if it were alone.
+        let least = (expected.abs() / 2.0).min(SHARE_DEVIATIONS_MIN * blame.share.sd);
+        is_visible && found * expected.signum() < least
     }
 
     fn named(self, blame: &Blame) -> Guilty {
@@ -339,6 +344,21 @@ mod tests {
         let alike = "bench;a 6000\nbench;b 6000\nbench;lock 600";
         check(alike, 200.0, 20.0, &[]);
         check(alike, 200.0, 1.0, &[]);
+    }
+
+    #[test]
+    fn what_grew_more_than_the_whole_is_named() {
+        // By little more than chance in its share, as others grew as well.
+        let before = "bench;split 360\nbench;sum 300\nbench;rest 340";
+        let after = "bench;split 470\nbench;sum 400\nbench;rest 130";
+        check(before, after, 210.0, &["split"]);
+    }
+
+    #[test]
+    fn a_closure_is_its_function() {
+        let before = "bench;f 1000\nbench;f::{{closure}} 1000\nbench;g 2000";
+        let after = "bench;f 3000\nbench;f::{{closure}}::{closure#1} 3000\nbench;g 2000";
+        check(before, after, 200.0, &["f"]);
     }
 
     #[test]

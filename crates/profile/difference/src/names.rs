@@ -14,6 +14,20 @@ pub(crate) fn plain(name: &str) -> Cow<'_, str> {
     without_disambiguators(&name[..end])
 }
 
+/// The function that a frame belongs to: a closure is called as the function that it stands in, and the line tells
+/// which one it is.
+pub(crate) fn function(name: &str) -> String {
+    let name = plain(name);
+    let mut end = name.len();
+    while let Some((front, last)) = name[..end].rsplit_once("::") {
+        if !last.starts_with("{closure") && last != "{{closure}}" {
+            break;
+        }
+        end = front.len();
+    }
+    name[..end].to_owned()
+}
+
 fn without_suffix(name: &str) -> Option<usize> {
     // `::h` and 16 hexadecimal digits: rustc's older mangling.
     if let Some((front, hash)) = name.rsplit_once("::h")

@@ -57,6 +57,15 @@ const LIBRARY_NAMES: [&str; 24] = [
     "std__",
 ];
 
+/// Parts of names of functions by which a harness evaluates what it has measured: no time of the benchmark.
+const EVALUATION: [&str; 4] =
+    ["criterion::analysis::", "criterion::stats::", "criterion::report::", "criterion::plot::"];
+
+/// Whether a harness evaluates its measurements in this function.
+pub(crate) fn evaluates(name: &str) -> bool {
+    EVALUATION.iter().any(|part| name.contains(part))
+}
+
 /// Who wrote the code, by the file that is mapped, the name and the source file.
 pub(crate) fn origin(image: &str, name: &str, file: &str) -> Origin {
     let is_state =

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     names,
-    origin::{Origin, origin},
+    origin::{self, Origin, origin},
     pprof::{BYTES_MAX, Dangling, Tables, UnpackError, unpacked},
     proto,
 };
@@ -197,6 +197,8 @@ impl Reader<'_> {
         for location in &message.location {
             of_location.insert(location.id, self.frames(location, &mut table)?);
         }
+        let evaluates: Vec<bool> =
+            table.frames.iter().map(|frame| origin::evaluates(&frame.name)).collect();
         let mut stacks = Vec::with_capacity(message.sample.len());
         for sample in &message.sample {
             let value = |at: usize| sample.value.get(at).copied().unwrap_or(0).max(0) as f64;
@@ -211,7 +213,9 @@ impl Reader<'_> {
                 let found = of_location.get(id).ok_or(missing)?;
                 frames.extend_from_slice(found);
             }
-            stacks.push(Stack { frames, weight, count });
+            if !frames.iter().any(|frame| evaluates[*frame as usize]) {
+                stacks.push(Stack { frames, weight, count });
+            }
         }
         let total = stacks.iter().map(|stack| stack.weight).sum();
         let is_exact = EXACT.iter().any(|exact| kind.starts_with(exact));

@@ -53,10 +53,7 @@ fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> Strin
         true => format!(" ({}:{}, which is gone)", short(&place.file), place.line),
         false => format!(" ({}:{})", short(&place.file), place.line),
     });
-    let caller = guilty.caller.as_ref().map(|caller| without_closures(caller));
-    // A closure's caller is the function that it is called by.
-    let caller = caller.filter(|caller| *caller != without_closures(&guilty.function));
-    let caller = caller.map(|caller| match guilty.was_inlined {
+    let caller = guilty.caller.as_ref().map(|caller| match guilty.was_inlined {
         true => format!(", inlined into {caller} on one side,"),
         false => format!(", called by {caller},"),
     });
@@ -73,7 +70,7 @@ fn line(guilty: &Guilty, explanation: &Explanation, write: &dyn Fn(f64) -> Strin
     });
     format!(
         "{}{}{} {verb} {difference} of {of_all}{}{}{}",
-        without_closures(&guilty.function),
+        guilty.function,
         place.unwrap_or_default(),
         caller.unwrap_or_default(),
         rest.unwrap_or_default(),
@@ -128,18 +125,6 @@ fn nothing(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
         grouped(before.round()),
         grouped(after.round())
     )
-}
-
-/// A closure is called as the function that it stands in; the line tells which one it is.
-fn without_closures(name: &str) -> &str {
-    let mut name = name;
-    while let Some((front, last)) = name.rsplit_once("::") {
-        if !last.starts_with("{closure") && last != "{{closure}}" {
-            break;
-        }
-        name = front;
-    }
-    name
 }
 
 /// The last two parts of a path, which is what tells files apart.

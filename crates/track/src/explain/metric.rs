@@ -80,8 +80,8 @@ pub(super) fn first_metric<'r>(
 /// What the metric was before the change that an alert is about.
 pub(super) struct Level {
     /// When the last report within the alert's limit began: reports behind it show what is to be explained, also
-    /// those that raised no alert yet.
-    pub(super) until: OffsetDateTime,
+    /// those that raised no alert yet. `None` where it is not known.
+    pub(super) until: Option<OffsetDateTime>,
     /// The standard deviation from report to report, as a part of the value; 0 where it is not known.
     spread: f64,
 }
@@ -115,9 +115,9 @@ pub(super) fn level(
         let (within, _) = series.split_at_limit(alert.limit, limit);
         let until = past.reports.get(within.last()?.report)?.start_time;
         let values = within.iter().map(|point| point.value);
-        Some(Level { until, spread: spread(values.collect()).unwrap_or(0.0) })
+        Some(Level { until: Some(until), spread: spread(values.collect()).unwrap_or(0.0) })
     });
-    Ok(found.unwrap_or(Level { until: report.start_time, spread: 0.0 }))
+    Ok(found.unwrap_or(Level { until: None, spread: 0.0 }))
 }
 
 /// The relative standard deviation of values: by their median absolute deviation, since a history may have spikes and

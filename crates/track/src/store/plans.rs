@@ -140,7 +140,7 @@ fn use_profiles(store: &mut Store, main: &Report) {
     store.insert_profiles(std::slice::from_ref(&profile)).expect("stored");
     assert_eq!(store.profiles(main.uuid).expect("a list").len(), 1);
     store.profile_content(profile.about.sha256).expect("read").expect("a content");
-    store.profile_before(main, Some(&name), ProfileKind::Wall, main.start_time).expect("read");
+    store.profile_before(main, Some(&name), ProfileKind::Wall, None).expect("read");
     assert_eq!(store.entries(&main.project, None, 9).expect("entries").len(), 5);
     let retention = Retention { newest: 0, ..Retention::default() };
     store.tidy_profiles(&main.project, retention).expect("tidied");

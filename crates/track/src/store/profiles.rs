@@ -54,15 +54,15 @@ impl Store {
     }
 
     /// The newest profile of a benchmark and a kind that stands before a report in its history, and the report
-    /// that it belongs to: on its branch and testbed, or on those of its start point. One with an alert about
-    /// the benchmark is passed over, since it shows what is to be explained; so is one whose content is gone, or whose
-    /// report began after `until`.
+    /// that it belongs to: on its branch and testbed, or on those of its start point. One whose content is gone is
+    /// passed over, and so is one whose report began after `until`. Where nobody knows that time, one with an alert about
+    /// the benchmark is passed over, since it may show what is to be explained.
     pub fn profile_before(
         &self,
         report: &Report,
         benchmark: Option<&BenchmarkName>,
         kind: ProfileKind,
-        until: OffsetDateTime,
+        until: Option<OffsetDateTime>,
     ) -> Result<Option<ProfileInfo>, StoreError> {
         before(&self.connection, report, benchmark, kind, until)
             .map_err(self.error("looking for an earlier profile"))
@@ -180,7 +180,7 @@ fn before(
     report: &Report,
     benchmark: Option<&BenchmarkName>,
     kind: ProfileKind,
-    latest: OffsetDateTime,
+    latest: Option<OffsetDateTime>,
 ) -> SqlResult<Option<ProfileInfo>> {
     let Some(project) = project_row(db, &report.project)? else { return Ok(None) };
     let Some(testbed) = name_row(db, "testbed", project, report.testbed.as_str())? else {
@@ -202,9 +202,9 @@ fn before(
            AND (r.branch = ?5 AND r.epoch = ?6 OR r.branch = ?7 AND r.start_time_ns <= ?8)
            AND pr.kind = ?9 AND pr.benchmark IS ?10
            AND EXISTS (SELECT 1 FROM profile_content c WHERE c.hash = pr.hash)
-           AND NOT EXISTS (
+           AND (?11 OR NOT EXISTS (
                SELECT 1 FROM alert a JOIN benchmark b ON b.id = a.benchmark
-               WHERE a.report = r.id AND (?10 IS NULL OR b.name = ?10))
+               WHERE a.report = r.id AND (?10 IS NULL OR b.name = ?10)))
            AND {STANDS}
          ORDER BY r.branch = ?5 DESC, r.start_time_ns DESC, r.uuid DESC LIMIT 1",
         columns.join(", ")
@@ -213,13 +213,14 @@ fn before(
         project,
         testbed,
         Id(report.uuid),
-        limit_ns(latest.min(report.start_time)),
+        limit_ns(latest.map_or(report.start_time, |latest| latest.min(report.start_time))),
         branch,
         report.epoch,
         start_branch,
         until,
         Word(kind),
-        benchmark.map(BenchmarkName::as_str)
+        benchmark.map(BenchmarkName::as_str),
+        latest.is_some()
     ];
     prepare(db, &sql)?.query_row(values, |row| Ok(verified(row)?.0)).optional()
 }

@@ -160,8 +160,7 @@ fn an_alert_is_compared_with_the_last_profile_before_it() {
     let store = &mut temporary.store;
     store.insert_profiles(&profiles).expect("stored");
     let before = |store: &Store, report: &Report, kind| {
-        let found =
-            store.profile_before(report, Some(&name), kind, report.start_time).expect("read");
+        let found = store.profile_before(report, Some(&name), kind, None).expect("read");
         found.map(|about| about.uuid)
     };
     let wall = ProfileKind::Wall;
