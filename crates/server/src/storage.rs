@@ -50,6 +50,11 @@ pub enum StorageError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    #[error(
+        "there is no {}, although {REGISTRY} beside it has projects: restore both from one backup",
+        .path.display()
+    )]
+    NoResults { path: PathBuf },
     #[error("too many requests are waiting to be written")]
     Busy,
     #[error("the server is stopping")]
@@ -58,7 +63,10 @@ pub enum StorageError {
     Thread(io::Error),
     #[error("another server uses the data folder {}: stop it, or name another folder with --data", .path.display())]
     InUse { path: PathBuf },
-    #[error("cannot lock the data folder {}: {source}; the server needs a folder that it can write", .path.display())]
+    #[error(
+        "cannot lock {}: {source}; the server needs a folder and files that its user can write",
+        .path.display()
+    )]
     Lock { path: PathBuf, source: io::Error },
 }
 
@@ -74,10 +82,13 @@ impl Storage {
     /// Opens the databases in a folder, or makes them, and starts the writer.
     pub fn open(folder: &Path) -> Result<Self, StorageError> {
         create_folder(folder)?;
-        let databases = Databases {
-            results: Store::open(folder.join(RESULTS))?,
-            registry: Registry::open(&folder.join(REGISTRY))?,
-        };
+        let results = folder.join(RESULTS);
+        let registry = Registry::open(&folder.join(REGISTRY))?;
+        // A folder that was restored in part would look like a server that nobody has sent anything to.
+        if !results.exists() && !registry.projects()?.is_empty() {
+            return Err(StorageError::NoResults { path: results });
+        }
+        let databases = Databases { results: Store::open(results)?, registry };
         Ok(Self {
             folder: folder.to_owned(),
             writer: Writer::start(databases)?,

@@ -48,7 +48,7 @@ pub(crate) enum Verb {
     /// Sample processes and draw a flame graph: where does the time go?
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
-    /// Draw the difference between two profiles
+    /// Print or draw what differs between two profiles
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
     /// Run the programs of an object file in the kernel: what does one run cost?

@@ -104,6 +104,9 @@ fn nothing(explanation: &Explanation, write: &dyn Fn(f64) -> String) -> String {
             false => format!("no function has a tenth of the change of {}", write(all.abs())),
         };
     }
+    if all == 0.0 {
+        return format!("the whole did not change: {}", write(explanation.metric.after));
+    }
     if explanation.is_alike {
         let verb = if all < 0.0 { "faster" } else { "slower" };
         let all = write(all.abs());

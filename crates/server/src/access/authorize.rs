@@ -189,7 +189,10 @@ fn too_little(right: Right, caller: &Caller) -> String {
             "a member of the server, or a key of the project"
         }
         Right::Write => "a key of this project, not of another one",
-        Right::Manage => "a member of the server, not a key of the project",
+        Right::Manage if matches!(caller, Caller::ProjectKey { .. }) => {
+            "a member of the server, not a key of the project"
+        }
+        Right::Manage => "a member of the server",
         Right::Open | Right::Read | Right::SignedIn | Right::Handler => "a user of the server",
     };
     format!("this needs {who}")

@@ -40,7 +40,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
         let choice = Choice::of(databases, project, &asked, &names)?;
         if asked.get("benchmark").is_some() {
             let rows = series::rows(databases, project, &choice)?;
-            return Ok(of_series(rows.first(), &names));
+            return Ok(of_series(rows.iter().max_by_key(|row| row.newest.time), &names));
         }
         let reports = ReportFilter {
             project: Some(project.stored.clone()),

@@ -18,7 +18,12 @@ use super::{
     parts::{kept, name},
     visit::Visit,
 };
-use crate::{ApiError, names::Names, registry::Kind, storage::Databases};
+use crate::{
+    ApiError,
+    names::Names,
+    registry::{Kind, Visibility},
+    storage::Databases,
+};
 
 /// Functions of the table.
 const FUNCTIONS_MAX: usize = 25;
@@ -186,9 +191,11 @@ fn commands(visit: &Visit, of: &Of) -> Markup {
             format!("--reports {before}..{after} --benchmark {benchmark} --measure {measure}")
         }
     };
+    // What everybody may read needs none.
+    let key = if visit.project.visibility == Visibility::Public { "" } else { " --key KEY" };
     html! {
         p class="quiet" { "The same on your machine, as a table and as a picture:" }
-        pre { "wingbeat import --host " (visit.app.settings.public_url) " --project " (visit.project.slug) "\n"
+        pre { "wingbeat import --host " (visit.app.settings.public_url) " --project " (visit.project.slug) (key) "\n"
             "wingbeat diff " bdi { (what) } "\n"
             "wingbeat diff " bdi { (what) } " -o cause.svg" }
     }
@@ -268,7 +275,8 @@ fn functions(visit: &Visit, pair: &Pair) -> Markup {
         p class="quiet" {
             "Each of your functions with what it calls of others: the differences add up to the change. \
              ± is twice the standard deviation. The profile after (report " (report(after)) ") has " (samples(after))
-            ", the one before (report " (report(before)) ") has " (samples(before)) "."
+            ", the one before (report " (report(before)) ") has " (samples(before)) ". A server has no sources: \
+             lines are compared by their numbers here, and where they went by the command below."
         }
     }
 }

@@ -22,7 +22,7 @@ impl Claim {
     pub fn of(folder: &Path) -> Result<Self, StorageError> {
         create_folder(folder)?;
         let path = folder.join(LOCK);
-        let failed = |source| StorageError::Lock { path: folder.to_owned(), source };
+        let failed = |source| StorageError::Lock { path: path.clone(), source };
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.open(&path).map_err(failed)?;

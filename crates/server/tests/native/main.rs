@@ -231,6 +231,23 @@ fn a_store_goes_there_and_comes_back() {
 }
 
 #[test]
+fn what_confirms_a_report_is_not_judged() {
+    let server = Server::start(Role::Member);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut here = store(&folder, "here.db");
+    for second in 1..=30 {
+        here.insert(&report(second, 1.0)).expect("stored");
+    }
+    let slow = with_alert(report(31, 9.0));
+    let again = Report { confirms: Some(slow.uuid), ..report(32, 9.0) };
+    here.insert(&slow).expect("stored");
+    here.insert(&again).expect("stored");
+    server.push(&here);
+    let stored = server.results().report(again.uuid).expect("read").expect("it is there");
+    assert_eq!((stored.verdicts.len(), stored.alerts.len()), (0, 0));
+}
+
+#[test]
 fn profiles_go_there_with_a_report_and_come_back_with_a_store() {
     let server = Server::start(Role::Member);
     let report = report(1, 1.0);

@@ -84,6 +84,29 @@ fn the_profile_before_is_one_of_the_level_before() {
 }
 
 #[test]
+fn a_report_with_an_alert_may_be_of_the_level_before() {
+    let mut temporary = temporary();
+    // The second has an alert about something else: its value is the one that the third is judged by.
+    let reports = [report("main", 1, 1.0), slow(2), slow(3)];
+    let mut reports = reports;
+    reports[1].iterations = reports[0].iterations.clone();
+    temporary.insert(&reports);
+    let store = &mut temporary.store;
+    let profiles = reports.each_ref().map(|report| {
+        let (parse, print) = match reports.iter().position(|it| it.uuid == report.uuid) {
+            Some(0) => (1000, 5000),
+            Some(1) => (5000, 5000),
+            _ => (5000, 15000),
+        };
+        let pprof = pprof(&[("main;parse", parse), ("main;print", print)]);
+        Profile::new(report.uuid, Some(benchmark("a")), ProfileKind::Wall, 9, pprof)
+    });
+    store.insert_profiles(&profiles).expect("stored");
+    let [found] = &explained(store, &reports[2])[..] else { panic!("one alert") };
+    assert_eq!(found.sentences, ["print (src/lib.rs:12), called by main, adds 1.000 ns of 1.000 ns"]);
+}
+
+#[test]
 fn what_cannot_be_compared_is_a_sentence() {
     let mut temporary = temporary();
     let (before, after) = (report("main", 1, 1.0), slow(2));

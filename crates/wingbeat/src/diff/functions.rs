@@ -78,6 +78,9 @@ impl Shown<'_> {
         let names = rows.iter().map(|(name, ..)| wingbeat_text::printable(name)).collect();
         let table = Table { names_heading: "function", names, columns };
         let paint = Paint { has_colours: false };
+        if rows.is_empty() {
+            return print(&text);
+        }
         text.push('\n');
         text.push_str(&table.write(row_width(), paint, &|_, line| line.to_owned()));
         print(&text)

@@ -85,6 +85,12 @@ pub(super) fn send(
     for warning in &answer.warnings {
         warning!("{warning}");
     }
+    if args.confirm.is_some_and(|count| count > 0) {
+        warning!(
+            "--confirm measured nothing again: the server judges, when the command has ended; \
+             several iterations (--iter 3 --fold min) are less sensitive to spikes"
+        );
+    }
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
     let text = match args.format.get() {
         Format::Human if let Some(judged) = &judged => {

@@ -205,7 +205,8 @@ async fn store(
         Err(error) => return Err(error),
     };
     let branch = named.branch.id;
-    if report.verdicts.is_empty() {
+    // What confirms another report decides about that one, and is not decided about.
+    if report.verdicts.is_empty() && report.confirms.is_none() {
         let model = || ThresholdModel::new(Test::Auto);
         let rest = Rest {
             thresholds: instructions.thresholds,
