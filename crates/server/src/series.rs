@@ -268,17 +268,6 @@ mod tests {
         (folder, app, project)
     }
 
-    #[test]
-    fn half_of_a_backup_is_refused() {
-        let (folder, app, _) = app();
-        drop(app);
-        let results = folder.path().join(crate::storage::RESULTS);
-        std::fs::remove_file(&results).expect("removed");
-        let error = App::open(Settings::of(folder.path())).expect_err("it has a project");
-        assert!(error.to_string().contains("restore both from one backup"), "{error}");
-        assert!(!results.exists(), "nothing was made");
-    }
-
     async fn insert(app: &App, report: &Report) {
         let report = report.clone();
         let store = move |databases: &mut Databases| {

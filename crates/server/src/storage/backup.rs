@@ -162,7 +162,14 @@ mod tests {
         thread,
     };
 
+    use time::OffsetDateTime;
+    use wingbeat_track::model::ProjectName;
+
     use super::*;
+    use crate::{
+        registry::{NewProject, Visibility},
+        storage::{Storage, open_registry},
+    };
 
     fn database(path: &Path) -> Connection {
         let connection = Connection::open(path).expect("made");
@@ -176,6 +183,22 @@ mod tests {
         let connection = Connection::open(path).expect("opened");
         let sql = "SELECT coalesce(max(n), 0) FROM count";
         connection.query_row(sql, [], |row| row.get(0)).expect("read")
+    }
+
+    #[test]
+    fn a_folder_with_half_of_a_backup_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = open_registry(folder.path()).expect("made");
+        drop(Storage::open(folder.path()).expect("there is nothing in it yet"));
+        let name = ProjectName::new("project").expect("a name");
+        let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
+        registry.create_project(&new, OffsetDateTime::now_utc()).expect("made");
+        drop(Storage::open(folder.path()).expect("both are there"));
+        let results = folder.path().join(RESULTS);
+        fs::remove_file(&results).expect("removed");
+        let error = Storage::open(folder.path()).expect_err("it has a project");
+        assert!(error.to_string().contains("restore both from one backup"), "{error}");
+        assert!(!results.exists(), "nothing was made");
     }
 
     #[test]
