@@ -53,6 +53,10 @@ pub enum Unexplained {
 /// Bytes of an unpacked profile at most: it may come from somebody else, and be packed well.
 const UNPACKED_BYTES_MAX: u64 = 64 << 20;
 
+/// What is said where the profiles are exact and the measure is another.
+const BY_INSTRUCTIONS: &str =
+    "divided by instructions, which were counted: the time that each of them takes is not known";
+
 /// What is to be read and compared, the earlier one first.
 pub(super) struct Asked<'r> {
     pub(super) profiles: [ProfileInfo; 2],
@@ -100,7 +104,11 @@ impl Pair {
     }
 
     pub fn sentences(&self) -> Vec<String> {
-        sentences(&self.explanation, &|value| written(&self.measure, value))
+        let mut all = sentences(&self.explanation, &|value| written(&self.measure, value));
+        if self.explanation.is_exact && self.measure.slug.as_str() != INSTRUCTIONS {
+            all.push(BY_INSTRUCTIONS.to_owned());
+        }
+        all
     }
 }
 
