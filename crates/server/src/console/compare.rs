@@ -255,7 +255,9 @@ fn rows(
     comparison: &Comparison,
     profiles: &[Vec<ProfileInfo>; 2],
 ) -> Markup {
-    let shows_all = params.get("show") == Some("all");
+    // Where nothing can be judged, the reader does it.
+    let is_unknown = comparison.rows.iter().all(|row| row.verdict.outcome.is_unknown());
+    let shows_all = is_unknown || params.get("show") == Some("all");
     let measure = params.get("measure");
     let glob = params.get("benchmark");
     let fits = |row: &&CompareRow| {
@@ -279,7 +281,8 @@ fn rows(
             p class="quiet" {
                 @if rows.is_empty() && relevant == 0 { "No metric is known to have changed. " }
                 @else { (plural(rows.len(), "metric")) " shown of " (grouped(comparison.rows.len())) ". " }
-                @if shows_all { a href=(params.with("show", "").at(path)) { "Only what changed" } }
+                @if is_unknown { "None of them can be judged." }
+                @else if shows_all { a href=(params.with("show", "").at(path)) { "Only what changed" } }
                 @else { a href=(params.with("show", "all").at(path)) { "Show all" } }
             }
         }

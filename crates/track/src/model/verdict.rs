@@ -88,6 +88,11 @@ impl Outcome {
         (self as u8) <= Self::MovedTogether as u8
     }
 
+    /// Whether nothing can be told: with too short a history, or one that is too noisy.
+    pub const fn is_unknown(self) -> bool {
+        matches!(self, Self::TooLittleHistory | Self::TooNoisy)
+    }
+
     pub(crate) fn beyond(limit: Limit, direction: Direction) -> Self {
         match (limit, direction) {
             (_, Direction::Unknown) => Self::Changed,

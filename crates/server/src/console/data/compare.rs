@@ -254,7 +254,7 @@ fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {
         match row.verdict.outcome {
             Outcome::Worse => summary.worse += 1,
             Outcome::Better => summary.better += 1,
-            Outcome::TooLittleHistory | Outcome::TooNoisy => summary.unknown += 1,
+            outcome if outcome.is_unknown() => summary.unknown += 1,
             outcome if outcome.stands_out() => summary.perhaps += 1,
             _ => {}
         }
