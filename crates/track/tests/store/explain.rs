@@ -103,7 +103,10 @@ fn a_report_with_an_alert_may_be_of_the_level_before() {
     });
     store.insert_profiles(&profiles).expect("stored");
     let [found] = &explained(store, &reports[2])[..] else { panic!("one alert") };
-    assert_eq!(found.sentences, ["print (src/lib.rs:12), called by main, adds 1.000 ns of 1.000 ns"]);
+    assert_eq!(
+        found.sentences,
+        ["print (src/lib.rs:12), called by main, adds 1.000 ns of 1.000 ns"]
+    );
 }
 
 #[test]
