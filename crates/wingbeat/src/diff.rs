@@ -87,6 +87,7 @@ pub(crate) fn run(args: &DiffArgs, quiet: bool) -> anyhow::Result<ExitCode> {
             title: format!("{} → {}", names[0], names[1]),
             unit,
             write: &|value| units.format(value),
+            explained: None,
         };
         show(args, &shown)?;
     }

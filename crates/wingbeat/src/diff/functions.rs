@@ -1,8 +1,8 @@
 //! Which functions changed between two profiles, as a table and as data.
 
 use serde::Serialize;
-use wingbeat_text::{Column, Paint, Table, or_dash, share};
-use wingbeat_track::explain::{Change, Explanation, sentences, signed_by, step};
+use wingbeat_text::{Column, Paint, Table, cut, or_dash, share};
+use wingbeat_track::explain::{Change, Explained, Explanation, Quote, sentences, signed_by, step};
 
 use crate::shell::{print, print_json, row_width};
 
@@ -19,6 +19,8 @@ pub(super) struct Shown<'a> {
     pub(super) title: String,
     pub(super) unit: String,
     pub(super) write: &'a dyn Fn(f64) -> String,
+    /// What the store and the repository know beyond both profiles.
+    pub(super) explained: Option<Explained>,
 }
 
 #[derive(Serialize)]
@@ -30,6 +32,7 @@ struct Document<'a> {
     samples_before: f64,
     samples_after: f64,
     sentences: Vec<String>,
+    quotes: &'a [Quote],
     functions: Vec<Function<'a>>,
 }
 
@@ -59,11 +62,23 @@ impl From<Change> for Difference {
 }
 
 impl Shown<'_> {
+    fn sentences(&self) -> Vec<String> {
+        match &self.explained {
+            Some(explained) => explained.sentences.clone(),
+            None => sentences(self.explanation, self.write),
+        }
+    }
+
     pub(super) fn print_text(&self) -> anyhow::Result<()> {
         let Self { explanation, title, write, .. } = self;
         let mut text = format!("{title}: {}\n", step(explanation.whole(), write));
-        for sentence in sentences(explanation, write) {
+        for (at, sentence) in self.sentences().iter().enumerate() {
             text.push_str(&format!("{sentence}\n"));
+            let sources = self.explained.iter().flat_map(|it| it.source_of(at));
+            for (what, source) in sources {
+                text.push_str(&cut(&format!("  {what}: {source}"), row_width()));
+                text.push('\n');
+            }
         }
         let rows: Vec<_> = explanation.listed().take(FUNCTIONS_MAX).collect();
         let cells = |cell: &dyn Fn(Change, Option<f64>) -> String| {
@@ -87,7 +102,7 @@ impl Shown<'_> {
     }
 
     pub(super) fn print_json(&self) -> anyhow::Result<()> {
-        let Self { explanation, title, unit, write } = self;
+        let Self { explanation, title, unit, .. } = self;
         let functions = explanation.listed().map(|(function, change, share)| Function {
             function,
             change: change.into(),
@@ -100,7 +115,8 @@ impl Shown<'_> {
             whole: explanation.whole().into(),
             samples_before,
             samples_after,
-            sentences: sentences(explanation, write),
+            sentences: self.sentences(),
+            quotes: self.explained.as_ref().map_or(&[][..], |it| &it.quotes),
             functions: functions.collect(),
         };
         print_json(SCHEMA_VERSION, &document)

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use wingbeat_profile::diff::{Stacks, read_stacks};
 use wingbeat_track::{
-    explain::{self, Pair, Unexplained},
+    explain::{self, Explained, Pair, Unexplained},
     model::{BenchmarkName, ProfileInfo, Slug},
     store::{AlertFilter, Store, StoredAlert},
 };
@@ -76,6 +76,12 @@ impl Kept {
             title: format!("{} {}", self.benchmark, measure.slug),
             unit: measure.ladder().own().1.to_owned(),
             write: &|value| explain::written(measure, value),
+            explained: Some(Explained {
+                benchmark: self.benchmark.clone(),
+                measure: measure.slug.clone(),
+                sentences: self.pair.sentences(),
+                quotes: self.pair.quotes.clone(),
+            }),
         })
     }
 

@@ -96,7 +96,8 @@ fn judge(
             verdict.cross(side, series.measure.direction);
             verdict.boundary = Some(bound(run.before, 0.0));
             if run.reports > 1 {
-                verdict.change = Change::exactly(run.middle, run.before);
+                // Of the value that stands beside it; the reason has the median of all of them.
+                verdict.change = Change::exactly(series.metric.value, run.before);
             }
             reason_of_run(&run, series.repeats.len(), p)
         }
