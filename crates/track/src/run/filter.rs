@@ -7,6 +7,9 @@ use crate::{adapter::Adapter, command::Benchmark, model::BenchmarkName};
 /// Seconds that Criterion runs a benchmark for, without judging it, while it is profiled.
 const CRITERION_PROFILE_S: &str = "3";
 
+/// The same of Divan, whose benchmarks take milliseconds otherwise. No other harness reads it.
+const DIVAN_MIN_TIME: &str = "DIVAN_MIN_TIME=3";
+
 /// The command for those benchmarks only, where the harness takes a filter; else as it is.
 pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
     let regex = || {
@@ -104,6 +107,9 @@ fn cargo_bench(rest: &[&str], adapter: Adapter, name: &str) -> Vec<String> {
         words.extend(strings(&["--profile-time", CRITERION_PROFILE_S]));
     }
     words.extend(strings(&["--exact", name]));
+    if matches!(adapter, Adapter::Magic | Adapter::RustDivan) {
+        words.splice(0..0, strings(&["env", DIVAN_MIN_TIME]));
+    }
     words
 }
 
@@ -213,7 +219,12 @@ mod tests {
             assert_eq!(one(&words(given), adapter, &name), expected.map(words), "{given:?}");
         };
         let magic = Adapter::Magic;
-        check(magic, "a/b", &["cargo", "bench"], Some(&["cargo", "bench", "--", "--exact", "a/b"]));
+        check(
+            magic,
+            "a/b",
+            &["cargo", "bench"],
+            Some(&["env", "DIVAN_MIN_TIME=3", "cargo", "bench", "--", "--exact", "a/b"]),
+        );
         check(
             Adapter::RustCriterion,
             "sum",

@@ -276,8 +276,8 @@ mod tests {
             &bench,
             &["a", "b"],
             &[
-                (Some("a"), &["cargo", "bench", "--", "--exact", "a"]),
-                (Some("b"), &["cargo", "bench", "--", "--exact", "b"]),
+                (Some("a"), &["env", "DIVAN_MIN_TIME=3", "cargo", "bench", "--", "--exact", "a"]),
+                (Some("b"), &["env", "DIVAN_MIN_TIME=3", "cargo", "bench", "--", "--exact", "b"]),
             ],
         );
         check(&["make"], &["a"], &[(Some("a"), &["make"])]);
@@ -292,7 +292,7 @@ mod tests {
         let planned = |words: &[&str], names: &[BenchmarkName]| {
             plan(&command(words), Adapter::Magic, names, std::slice::from_ref(&counted))
         };
-        let alone = command(&["cargo", "bench", "--", "--exact", "b"]);
+        let alone = command(&["env", "DIVAN_MIN_TIME=3", "cargo", "bench", "--", "--exact", "b"]);
         assert_eq!(planned(&["cargo", "bench"], &names), [(Some(names[1].clone()), alone)]);
         assert_eq!(planned(&["cargo", "bench"], &names[..1]), []);
         assert_eq!(planned(&["wingbeat", "bench", "x.o"], &names), []);
