@@ -51,7 +51,7 @@ pub enum StorageError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
     #[error(
-        "there is no {}, although {REGISTRY} beside it has projects: restore both from one backup",
+        "there is no {}, although {REGISTRY} beside it knows of reports: restore both from one backup",
         .path.display()
     )]
     NoResults { path: PathBuf },
@@ -85,7 +85,7 @@ impl Storage {
         let results = folder.join(RESULTS);
         let registry = Registry::open(&folder.join(REGISTRY))?;
         // A folder that was restored in part would look like a server that nobody has sent anything to.
-        if !results.exists() && !registry.projects()?.is_empty() {
+        if !results.exists() && registry.has_reports()? {
             return Err(StorageError::NoResults { path: results });
         }
         let databases = Databases { results: Store::open(results)?, registry };

@@ -85,6 +85,12 @@ impl Registry {
         self.report_by("r.uuid = ?1", uuid).map_err(self.error("looking for a report"))
     }
 
+    /// Whether any report came in.
+    pub fn has_reports(&self) -> Result<bool, RegistryError> {
+        let ask = || self.connection.prepare_cached("SELECT 1 FROM report")?.exists([]);
+        ask().map_err(self.error("looking for reports"))
+    }
+
     /// All reports of a project.
     pub fn reports_of(&self, project: i64) -> Result<Vec<Uuid>, RegistryError> {
         let list = || {

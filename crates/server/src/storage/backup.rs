@@ -163,6 +163,7 @@ mod tests {
     };
 
     use time::OffsetDateTime;
+    use uuid::Uuid;
     use wingbeat_track::model::ProjectName;
 
     use super::*;
@@ -192,11 +193,14 @@ mod tests {
         drop(Storage::open(folder.path()).expect("there is nothing in it yet"));
         let name = ProjectName::new("project").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
-        registry.create_project(&new, OffsetDateTime::now_utc()).expect("made");
-        drop(Storage::open(folder.path()).expect("both are there"));
+        let now = OffsetDateTime::now_utc();
+        let project = registry.create_project(&new, now).expect("made");
         let results = folder.path().join(RESULTS);
         fs::remove_file(&results).expect("removed");
-        let error = Storage::open(folder.path()).expect_err("it has a project");
+        drop(Storage::open(folder.path()).expect("nothing was sent to the project"));
+        registry.add_report(Uuid::nil(), project.id, None, now).expect("entered");
+        fs::remove_file(&results).expect("removed");
+        let error = Storage::open(folder.path()).expect_err("a report is gone");
         assert!(error.to_string().contains("restore both from one backup"), "{error}");
         assert!(!results.exists(), "nothing was made");
     }

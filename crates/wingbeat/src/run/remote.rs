@@ -38,6 +38,9 @@ pub(super) fn host(args: &RunArgs) -> anyhow::Result<Option<Host>> {
     Ok(Some(Host { url, key, has_public_links: args.ci.ci_public_links, patience }))
 }
 
+const NOT_CONFIRMED: &str = "--confirm measured nothing again: the server judges, when the command has ended; \
+                             several iterations (--iter 3 --fold min) are less sensitive to spikes";
+
 /// Sends the report and tells the answer.
 pub(super) fn send(
     args: &RunArgs,
@@ -86,10 +89,7 @@ pub(super) fn send(
         warning!("{warning}");
     }
     if args.confirm.is_some_and(|count| count > 0) {
-        warning!(
-            "--confirm measured nothing again: the server judges, when the command has ended; \
-             several iterations (--iter 3 --fold min) are less sensitive to spikes"
-        );
+        warning!("{NOT_CONFIRMED}");
     }
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
     let text = match args.format.get() {
