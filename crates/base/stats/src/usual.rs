@@ -243,6 +243,28 @@ mod tests {
         assert!((past / next - 1.0).abs() < 0.1, "{past} {next}");
     }
 
+    /// What a decision rests on that looks no further where the newest value is near: a few values less do not
+    /// put it far off, whatever these are.
+    #[test]
+    fn what_is_near_is_not_far_off_without_a_few() {
+        let mut near = 0;
+        for seed in 0..4_000 {
+            let mut past = values(24 + seed as usize % 60, seed);
+            let mut random = Random::new(seed + 1_000_000);
+            let (few, shift) = (1 + seed as usize % 3, 12.0 * random.normal());
+            past.iter_mut().rev().take(few).for_each(|value| *value += shift);
+            let new = 100.0 + 3.0 * random.normal() + if seed % 2 == 0 { shift } else { 0.0 };
+            let found = Usual::of(&[&past], 0.0).expect("values");
+            if found.values >= 24 && found.error(new).abs() < 1.0 {
+                near += 1;
+                let without = Usual::of(&[&past[..past.len() - few]], 0.0).expect("values");
+                let error = (new - without.level) / without.spread;
+                assert!(error.abs() < 2.0, "{seed}: {error}");
+            }
+        }
+        assert!(near > 500, "{near}");
+    }
+
     #[test]
     fn equal_values_have_the_least_spread() {
         let found = Usual::of(&[&[5.0; 9]], 0.1).expect("values");

@@ -258,12 +258,12 @@ fn functions(visit: &Visit, pair: &Pair) -> Markup {
     };
     html! {
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
-            table {
+            table class="functions stacked" {
                 thead { tr { th { "Function" } th class="number" { "Before" } th class="number" { "After" }
                     th class="number" { "Difference" } th class="number" { "Of the change" } } }
                 tbody { @for (function, change, part) in explanation.listed().take(FUNCTIONS_MAX) {
                     tr {
-                        td { (name(&wingbeat_text::shortened(function, 80))) }
+                        th scope="row" { (name(&wingbeat_text::shortened(function, 80))) }
                         td class="number" { (written(measure, change.before)) }
                         td class="number" { (written(measure, change.after)) }
                         td class="number" { (explain::signed(change, measure)) }
@@ -276,7 +276,7 @@ fn functions(visit: &Visit, pair: &Pair) -> Markup {
             "Each of your functions with what it calls of others: the differences add up to the change. \
              ± is twice the standard deviation. The profile after (report " (report(after)) ") has " (samples(after))
             ", the one before (report " (report(before)) ") has " (samples(before)) ". A server has no sources: \
-             lines are compared by their numbers here, and where they went by the command below."
+             here lines are compared by their numbers, and by the commands below where they went."
         }
     }
 }

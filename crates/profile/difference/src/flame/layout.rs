@@ -117,6 +117,14 @@ mod tests {
     }
 
     #[test]
+    fn closures_of_renamed_functions_are_renamed() {
+        let tree =
+            tree("main;f::<u8>;f::<u8>::{{closure}} 9", "main;f::<u16>;f::<u16>::{{closure}} 9");
+        let names: Vec<_> = tree.frames.iter().map(|frame| tree.name(frame)).collect();
+        assert_eq!(names, ["all", "main", "f::<u16>", "f::<u16>::{{closure}}"]);
+    }
+
+    #[test]
     fn very_many_frames_are_bounded() {
         let many: String = (0..20_000).map(|at| format!("main;f{at:05} 1\n")).collect();
         let check = |stacks: &str, drawn: usize, hidden: usize| {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     Explanation,
-    names::plain,
+    names::{function, plain},
     origin::Origin,
     scale::{Change, Scales, Sum},
     side::Side,
@@ -93,8 +93,11 @@ impl Builder {
             .iter()
             .map(|frame| {
                 let name = plain(&frame.name);
-                let name = renamed.get(&*name).map_or(name, |after| Cow::Borrowed(*after));
-                self.name(&name, frame.origin)
+                // With its closures.
+                let function = function(&name);
+                let after = renamed.get(&*function);
+                let after = after.map(|after| format!("{after}{}", &name[function.len()..]));
+                self.name(&after.map_or(name, Cow::Owned), frame.origin)
             })
             .collect();
         for stack in &side.stacks {

@@ -88,6 +88,32 @@ fn an_alert_names_the_function_that_sleeps() {
     assert!(log.stdout.contains("cause  parse latency: oops ("), "{log}");
     let log = Ran::of(&mut repository.wingbeat(&["log", &last, "--format", "json"]));
     assert!(log.stdout.contains("\"sha256\"") && log.stdout.contains("\"sentences\""), "{log}");
+    the_same_is_told_of(&repository);
+}
+
+/// By the alert, by both reports, and in the picture.
+fn the_same_is_told_of(repository: &Repository) {
+    let reports = repository.reports();
+    let [.., before, after] = &reports[..] else { panic!("two reports") };
+    let (alert, sides) =
+        (after.alerts[0].uuid.to_string(), format!("{}..{}", before.uuid, after.uuid));
+    let of_alert = ["--alert", &alert];
+    let of_reports = ["--reports", &sides, "--benchmark", "parse", "--measure", "latency"];
+    for what in [&of_alert[..], &of_reports] {
+        let diff = |more: &[&str]| {
+            let words = [&["diff"], what, more].concat();
+            Ran::of(&mut repository.wingbeat(&words)).ended_with(0)
+        };
+        let told = diff(&[]).stdout;
+        assert!(told.starts_with("parse latency: ") && told.contains("\noops ("), "{told}");
+        let found = diff(&["--format", "json"]).json();
+        assert_eq!(found["functions"][0]["function"], "oops", "{found}");
+        let drawn = diff(&["-o", "cause.svg"]);
+        assert!(drawn.stderr.contains("wrote cause.svg"), "{drawn}");
+    }
+    let unknown = ["--reports", &sides, "--benchmark", "print", "--measure", "latency"];
+    let told = Ran::of(&mut repository.wingbeat(&[&["diff"][..], &unknown].concat()));
+    assert!(told.stderr.contains("no metric of it in common"), "{told}");
 }
 
 #[test]
