@@ -3,6 +3,8 @@
 mod ask;
 mod cause;
 
+use std::sync::Arc;
+
 use axum::extract::Path;
 use maud::{Markup, html};
 use uuid::Uuid;
@@ -10,10 +12,10 @@ use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
     explain,
     model::{
-        BenchmarkName, ProfileInfo, Report, Slug, TestbedName, short_hash, short_id,
+        BenchmarkName, Past, ProfileInfo, Report, Slug, TestbedName, short_hash, short_id,
         threshold::matches_glob,
     },
-    store::{Known, ReportSummary},
+    store::{Known, ReportSummary, Store},
 };
 
 use self::ask::form;
@@ -24,7 +26,7 @@ pub(super) use self::{
 use super::{
     assets::Asset,
     data::{
-        compare::{CompareRow, Comparison, MeasureSummary, compare, past_up_to},
+        compare::{CompareRow, Comparison, MeasureSummary, Parts, compare},
         reference::find,
     },
     layout::{Page, Tab},
@@ -129,9 +131,18 @@ async fn comparison(
         && after.start_time < before.start_time;
     let (before, after) = if is_mirrored { (after, before) } else { (before, after) };
     let (first, second) = (before.uuid, after.uuid);
-    let past = visit.read(move |databases, _| past_up_to(&databases.results, &before, second));
-    let (past, before, after) = tokio::try_join!(past, report(first), report(second))?;
-    let judge = visit.read(move |_, _| Ok(compare(&past, before, after)));
+    let parts = visit.read(move |databases, _| Parts::up_to(&databases.results, &before, second));
+    let parts = Arc::new(parts.await?);
+    let part = |read: fn(&Parts, &Store) -> Result<Past, ApiError>| {
+        let parts = Arc::clone(&parts);
+        visit.read(move |databases, _| read(&parts, &databases.results))
+    };
+    let (older, newer, before, after) =
+        tokio::try_join!(part(Parts::older), part(Parts::newer), report(first), report(second))?;
+    let judge = visit.read(move |databases, _| {
+        let past = parts.join((older, newer), &databases.results)?;
+        Ok(compare(&past, before, after))
+    });
     let comparison = judge.await?;
     Ok(if is_mirrored { comparison.mirrored() } else { comparison })
 }

@@ -32,27 +32,47 @@ impl Store {
     /// The history of a report: what comes before it, by start time and UUID. Reports that confirm another
     /// are not part of it.
     pub fn history(&self, report: &Report, limits: HistoryLimits) -> Result<Past, StoreError> {
-        history(&self.connection, report, limits).map_err(self.error("reading a history"))
+        let read = || {
+            // One view of the store, also if somebody writes meanwhile.
+            let view = self.connection.unchecked_transaction()?;
+            past(&view, reports(&view, report, limits)?, limits.sampled_reports)
+        };
+        read().map_err(self.error("reading a history"))
+    }
+
+    /// The reports of a history, newest first, without what they measured.
+    pub fn history_reports(
+        &self,
+        report: &Report,
+        limits: HistoryLimits,
+    ) -> Result<Vec<PastReport>, StoreError> {
+        let read = || {
+            let view = self.connection.unchecked_transaction()?;
+            let found = reports(&view, report, limits)?;
+            Ok(found.into_iter().map(|stored| stored.report).collect())
+        };
+        read().map_err(self.error("listing a history"))
     }
 }
 
-fn history(db: &Connection, report: &Report, limits: HistoryLimits) -> SqlResult<Past> {
-    // One view of the store, also if somebody writes meanwhile.
-    let view = db.unchecked_transaction()?;
-    let Some(project) = project_row(&view, &report.project)? else { return Ok(Past::default()) };
-    let testbed = name_row(&view, "testbed", project, report.testbed.as_str())?;
-    let Some(testbed) = testbed else { return Ok(Past::default()) };
-    let branch = name_row(&view, "branch", project, report.branch.as_str())?;
+fn reports(
+    db: &Connection,
+    report: &Report,
+    limits: HistoryLimits,
+) -> SqlResult<Vec<StoredReport>> {
+    let Some(project) = project_row(db, &report.project)? else { return Ok(Vec::new()) };
+    let testbed = name_row(db, "testbed", project, report.testbed.as_str())?;
+    let Some(testbed) = testbed else { return Ok(Vec::new()) };
+    let branch = name_row(db, "branch", project, report.branch.as_str())?;
     let end = (limit_ns(report.start_time), report.uuid);
-    let reports = match (&report.start_point, branch) {
-        (Some(start), _) => inherited(&view, limits, (project, testbed), start, end)?,
+    match (&report.start_point, branch) {
+        (Some(start), _) => inherited(db, limits, (project, testbed), start, end),
         (None, Some(branch)) => {
             let stretch = Stretch { branch, testbed, epoch: report.epoch, end };
-            stretch.newest(&view, limits.reports)?
+            stretch.newest(db, limits.reports)
         }
-        (None, None) => Vec::new(),
-    };
-    past(&view, reports, limits.sampled_reports)
+        (None, None) => Ok(Vec::new()),
+    }
 }
 
 /// Reports of one branch, testbed and epoch before some place in time.
