@@ -112,6 +112,7 @@ pub fn routes() -> Vec<Route> {
     write(&mut routes, both!("/plots"), manage, pins::create);
     write(&mut routes, both!("/plots/{plot}/remove"), manage, pins::remove);
     write(&mut routes, both!("/settings"), manage, settings::save);
+    write(&mut routes, both!("/delete"), Right::Admin, settings::delete);
     write(&mut routes, both!("/keys"), manage, keys::create);
     write(&mut routes, both!("/keys/{key}/revoke"), manage, keys::revoke);
     routes.extend(accounts::routes());

@@ -14,6 +14,9 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:6610";
 /// What all variables of a server begin with.
 pub const VARIABLES: &str = "WINGBEAT_SERVE_";
 
+/// A body that is smaller holds hardly a report.
+const BODY_BYTES_LEAST: usize = 64 << 10;
+
 /// What a server is told at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -64,6 +67,10 @@ pub enum SettingsError {
         "{0} is no address that people can open: say where they reach the server with --public-url"
     )]
     NoPublicUrl(SocketAddr),
+    #[error(
+        "body_bytes_max = {0} is too small for a report: it has to be {BODY_BYTES_LEAST} at least, or left out"
+    )]
+    BodyBytes(usize),
     #[error("there is no folder for data, since HOME is not set: name one with --data")]
     NoData,
 }
@@ -100,6 +107,9 @@ impl Settings {
             None if listen.ip().is_unspecified() => return Err(SettingsError::NoPublicUrl(listen)),
             None => format!("http://{listen}"),
         };
+        if let Some(bytes) = given.body_bytes_max.filter(|bytes| *bytes < BODY_BYTES_LEAST) {
+            return Err(SettingsError::BodyBytes(bytes));
+        }
         let defaults = Self::of(data);
         Ok(Self {
             listen,
@@ -261,6 +271,17 @@ mod tests {
         check("127.0.0.1:80", Some("a.example"), Err("without a path"));
         check("127.0.0.1:80", Some("https://a.example/b"), Err("without a path"));
         check("127.0.0.1:80", Some("https://u@a.example"), Err("without a path"));
+    }
+
+    #[test]
+    fn a_body_has_room_for_a_report() {
+        let check = |bytes: usize, is_taken: bool| {
+            let given = Given { body_bytes_max: Some(bytes), ..Given::default() };
+            assert_eq!(Settings::from_given(given, variables).is_ok(), is_taken, "{bytes}");
+        };
+        check(0, false);
+        check(BODY_BYTES_LEAST - 1, false);
+        check(BODY_BYTES_LEAST, true);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use wingbeat_track::store::{Store, StoreError};
 
 pub use self::{
     backup::{BackupError, back_up},
-    claim::Claim,
+    claim::{Claim, served_at},
 };
 use self::{readers::Readers, writer::Writer};
 use crate::registry::{Registry, RegistryError};
@@ -39,6 +39,16 @@ pub const REGISTRY: &str = "server.db";
 pub struct Databases {
     pub results: Store,
     pub registry: Registry,
+}
+
+impl Databases {
+    /// Deletes a project with its names, keys and thresholds. Its reports stay in the store, taken back.
+    pub fn delete_project(&mut self, project: i64, reason: &str) -> Result<(), StorageError> {
+        for report in self.registry.reports_of(project)? {
+            self.results.withdraw(report, Some(reason.to_owned()))?;
+        }
+        Ok(self.registry.delete_project(project)?)
+    }
 }
 
 /// Why the databases cannot be opened or used.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use wingbeat_text::plural;
+use wingbeat_text::{plural, shell_word};
 use wingbeat_track::store::Damaged;
 
 use self::server::ServerArgs;
@@ -39,7 +39,7 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
     /// Folder to read, or one file, which is imported completely or not at all; - is stdin
-    #[arg(value_name = "PATH", required_unless_present = "host", conflicts_with = "host")]
+    #[arg(value_name = "PATH", required_unless_present = "host")]
     from: Option<PathBuf>,
     #[command(flatten)]
     server: ServerArgs,
@@ -94,6 +94,14 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     let Some(from) = &args.from else {
         return server::pull(&args.server, &args.store, quiet);
     };
+    if let Some(host) = &args.server.host {
+        error!(
+            "--host fetches from a server, and a file is read into a store: leave out --host, then send the \
+             store with `wingbeat export --host {}`",
+            shell_word(host)
+        );
+        return Ok(ExitCode::from(2));
+    }
     // Before a store is made for nothing.
     let is_stdin = from.as_os_str() == "-";
     let is_folder = !is_stdin

@@ -11,7 +11,7 @@ use wingbeat_server::{
     registry::Registry,
     service,
     settings::{Given, Settings, VARIABLES},
-    storage::{REGISTRY, open_registry},
+    storage::{REGISTRY, open_registry, served_at},
 };
 
 use self::{backup::BackupArgs, keys::KeyArgs, users::UserArgs};
@@ -108,9 +108,20 @@ impl PlaceArgs {
         Ok(Settings::from_given(given, variable)?)
     }
 
+    /// The same for a command beside the server, whose links lead to the one that runs.
+    fn settings_beside(&self) -> anyhow::Result<Settings> {
+        let mut settings = self.settings(self.given())?;
+        if self.public_url.is_none()
+            && let Some(url) = served_at(&settings.data)
+        {
+            settings.public_url = url;
+        }
+        Ok(settings)
+    }
+
     /// The registry of a server that is there already.
     fn registry(&self) -> anyhow::Result<(Settings, Registry)> {
-        let settings = self.settings(self.given())?;
+        let settings = self.settings_beside()?;
         let path = settings.data.join(REGISTRY);
         anyhow::ensure!(
             path.is_file(),
@@ -124,7 +135,7 @@ impl PlaceArgs {
 
     /// The registry of a server that may not have been started yet.
     fn new_registry(&self) -> anyhow::Result<(Settings, Registry)> {
-        let settings = self.settings(self.given())?;
+        let settings = self.settings_beside()?;
         let registry = open_registry(&settings.data)?;
         Ok((settings, registry))
     }

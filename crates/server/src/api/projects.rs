@@ -12,7 +12,6 @@ use wingbeat_track::model::ProjectName;
 
 use super::{
     names::slug,
-    reports::withdraw,
     request::{Asked, Body, Created, Listed, Paging},
     shapes::{
         JsonAllowed, JsonNewProject, JsonOrganization, JsonProject, JsonUpdateProject,
@@ -138,13 +137,7 @@ pub(super) async fn delete(
     Extension(project): Extension<Project>,
 ) -> Result<StatusCode, ApiError> {
     let delete = move |databases: &mut Databases| {
-        let reports = databases.registry.reports_of(project.id)?;
-        for report in reports {
-            if databases.results.report(report)?.is_some() {
-                withdraw(databases, report, "its project was deleted by the API")?;
-            }
-        }
-        databases.registry.delete_project(project.id)?;
+        databases.delete_project(project.id, "its project was deleted by the API")?;
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };
     app.storage.write(delete).await

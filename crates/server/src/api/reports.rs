@@ -142,11 +142,7 @@ pub(super) async fn delete(
 }
 
 /// Takes a report back: no list, history or plot shows it from now on.
-pub(super) fn withdraw(
-    databases: &mut Databases,
-    report: uuid::Uuid,
-    reason: &str,
-) -> Result<(), ApiError> {
+fn withdraw(databases: &mut Databases, report: uuid::Uuid, reason: &str) -> Result<(), ApiError> {
     databases.results.withdraw(report, Some(reason.to_owned()))?;
     Ok(())
 }

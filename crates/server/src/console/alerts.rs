@@ -38,7 +38,8 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
         };
         let status = match asked.get("status") {
             None => Some(AlertStatus::Active),
-            Some(word) => status(word),
+            Some("all") => None,
+            Some(word) => Some(status(word)?),
         };
         let alerts =
             databases.results.alerts(&AlertFilter { reports, status, uuid: None }, ALERTS_MAX)?;
@@ -63,12 +64,14 @@ pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError>
     Ok(Page::of(&visit, Tab::Alerts, "Alerts", &[], &content))
 }
 
-fn status(word: &str) -> Option<AlertStatus> {
+fn status(word: &str) -> Result<AlertStatus, ApiError> {
     match word {
-        "active" => Some(AlertStatus::Active),
-        "dismissed" => Some(AlertStatus::Dismissed),
-        "silenced" => Some(AlertStatus::Silenced),
-        _ => None,
+        "active" => Ok(AlertStatus::Active),
+        "dismissed" => Ok(AlertStatus::Dismissed),
+        "silenced" => Ok(AlertStatus::Silenced),
+        _ => Err(ApiError::bad_request(
+            "alerts have no such status; ask for active, dismissed, silenced or all",
+        )),
     }
 }
 

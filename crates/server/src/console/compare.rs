@@ -27,7 +27,7 @@ use super::{
     assets::Asset,
     data::{
         compare::{CompareRow, Comparison, MeasureSummary, Parts, compare},
-        reference::find,
+        reference::{find, start_of},
     },
     layout::{Page, Tab},
     links::{Params, encoded},
@@ -47,21 +47,22 @@ pub(super) async fn show(
     params: Params,
 ) -> Result<Page, ApiError> {
     let (before, after) = split(&sides)?;
-    let (known, first, second) = reports_of(&visit, (before, after), &params).await?;
-    let profiles = profiles(&visit, [first.uuid, second.uuid]).await?;
-    let comparison = comparison(&visit, first, second).await?;
+    let sides = reports_of(&visit, (before, after), &params).await?;
+    let profiles = profiles(&visit, [sides.before.uuid, sides.after.uuid]).await?;
+    let comparison = comparison(&visit, sides.before, sides.after).await?;
     let title = format!("{before}..{after}");
     let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
     let content = html! {
         h1 { "Compare " (name(&shown(&visit, before))) " with " (name(&shown(&visit, after))) }
         (sides_of(&visit, &comparison))
+        @if let Some(newest) = &sides.newest { (since_start(&visit, before, &comparison, newest)) }
         (warnings(&comparison))
         (summary(&visit, &path, &params, &comparison))
         (rows(&visit, (&path, &params), &comparison, &profiles))
         (missing(&visit, &comparison))
         details class="again" {
             summary { "Compare something else" }
-            (form(&visit, &params, (Some(before), Some(after)), &known, &[]))
+            (form(&visit, &params, (Some(before), Some(after)), &sides.known, &[]))
         }
     };
     Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Table], &content))
@@ -76,12 +77,21 @@ fn split(sides: &str) -> Result<(&str, &str), ApiError> {
     })
 }
 
-/// The reports that both sides mean, and the names that the project knows.
+/// The reports that both sides mean.
+struct Sides {
+    before: ReportSummary,
+    after: ReportSummary,
+    /// The newest report of the first side, where the second one's branch began before it.
+    newest: Option<ReportSummary>,
+    /// The names that the project knows.
+    known: Known,
+}
+
 async fn reports_of(
     visit: &Visit,
     (before, after): (&str, &str),
     params: &Params,
-) -> Result<(Known, ReportSummary, ReportSummary), ApiError> {
+) -> Result<Sides, ApiError> {
     let testbed = params.get("testbed").and_then(|name| TestbedName::new(name).ok());
     let (first, second) = (before.to_owned(), after.to_owned());
     let names = visit.names.clone();
@@ -99,7 +109,11 @@ async fn reports_of(
             let same = side(&first, Some(&after.testbed));
             before = same.ok().filter(|it| it.testbed == after.testbed).unwrap_or(before);
         }
-        Ok((results.known(&project.stored)?, before, after))
+        let start = start_of(databases, &names, &first, &after)?;
+        let newest =
+            start.as_ref().filter(|start| start.uuid != before.uuid).map(|_| before.clone());
+        let before = start.unwrap_or(before);
+        Ok(Sides { before, after, newest, known: results.known(&project.stored)? })
     });
     read.await
 }
@@ -177,6 +191,22 @@ fn sides_of(visit: &Visit, comparison: &Comparison) -> Markup {
             (side("Before", &comparison.before))
             a class="swap" href=(back) title="Exchange both" aria-label="Exchange both" { "⇄" }
             (side("After", &comparison.after))
+        }
+    }
+}
+
+/// Why the first side is not its newest report.
+fn since_start(
+    visit: &Visit,
+    before: &str,
+    comparison: &Comparison,
+    newest: &ReportSummary,
+) -> Markup {
+    let with_newest = visit.at(format_args!("compare/{}..{}", newest.uuid, comparison.after.uuid));
+    html! {
+        p class="quiet" {
+            "Compared with " (name(&shown(visit, before))) " where the branch began. "
+            a href=(with_newest) { "Compare with its newest report" } " of " (moment(newest.start_time)) "."
         }
     }
 }

@@ -68,7 +68,7 @@ fn is_page(response: &Response) -> bool {
 }
 
 /// A message as a sentence.
-fn sentence(message: &str) -> String {
+pub(super) fn sentence(message: &str) -> String {
     let mut chars = message.chars();
     let first = chars.next().map(char::to_uppercase);
     let text: String = first.into_iter().flatten().chain(chars).collect();

@@ -22,6 +22,9 @@ use crate::{
 const LIFETIMES: [(u32, &str); 4] =
     [(90, "90 days"), (365, "a year"), (730, "two years"), (36_500, "until it is revoked")];
 
+/// A key that lasts longer was made to last until it is revoked.
+const ENDLESS: Duration = Duration::days(365 * 50);
+
 pub(super) async fn list(visit: Visit) -> Result<Page, ApiError> {
     let read = visit.read(|databases, project| {
         let keys = databases.registry.keys(KeyOwner::Project(project.id));
@@ -58,7 +61,7 @@ fn table(place: &str, keys: &[Key]) -> Markup {
                     tr {
                         th scope="row" { (name(&key.name)) }
                         td { (day(key.created)) }
-                        td { (day(key.expires)) @if key.expires <= now { ", so it works no more" } }
+                        td { (expiry(key.expires, now)) }
                         td {
                             @if let Some(revoked) = key.revoked {
                                 span class="quiet" { "revoked " (day(revoked)) }
@@ -72,6 +75,15 @@ fn table(place: &str, keys: &[Key]) -> Markup {
                 } }
             }
         }
+    }
+}
+
+/// Until when a key works, in words.
+fn expiry(expires: OffsetDateTime, now: OffsetDateTime) -> String {
+    match expires {
+        past if past <= now => format!("{}, so it works no more", day(past)),
+        far if far - now > ENDLESS => "never".to_owned(),
+        near => day(near).to_string(),
     }
 }
 

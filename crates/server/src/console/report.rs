@@ -91,6 +91,10 @@ fn facts(visit: &Visit, report: &Report, baseline: Option<&PastReport>) -> Marku
                 div { dt { "Start point" } dd {
                     (visit.branch(&start.branch)) " "
                     @if start.hash.is_some() { (commit(start.hash.as_deref(), forge)) }
+                    @if start.until.is_none() {
+                        p class="quiet" { "It had no report on this testbed when this one came, so there was \
+                            nothing to compare with." }
+                    }
                 } }
             }
             @if let Some(baseline) = baseline {

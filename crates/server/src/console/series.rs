@@ -183,6 +183,8 @@ fn line(visit: &Visit, row: &SeriesRow, alert: Option<Uuid>, has_testbeds: bool)
                     a href={ (visit.at("reports/")) (change.report) } { (day(change.time)) } " "
                     (commit(change.hash.as_deref(), forge))
                 }
+            } @else if alert.is_some() {
+                td class="quiet" title="A level counts as new once several reports have it" { "too new to tell" }
             } @else { td class="quiet" { "none" } }
         }
     }

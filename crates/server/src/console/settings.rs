@@ -1,7 +1,7 @@
 //! Settings of a project, with the way to its keys.
 
 use axum::{Form, response::Redirect};
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 use time::OffsetDateTime;
 use wingbeat_track::model::ProjectName;
@@ -61,11 +61,56 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Page, ApiError>
         p { img src={ (visit.at("badge.svg")) } alt="Badge of this project"; }
         pre { code { "[![benchmarks](" (badge) ")](" (page) ")" } }
         p class="hint" { "With " code { "?benchmark=NAME&measure=NAME" } " it shows the newest value." }
+        @if visit.may(Right::Admin) { (deletion(&visit)) }
     };
     Ok(Page::of(&visit, Tab::Settings, "Settings", &[], &content))
 }
 
-/// What the form sends.
+/// The form that deletes the project, for those who may.
+fn deletion(visit: &Visit) -> Markup {
+    let slug = visit.project.slug.as_str();
+    html! {
+        details {
+            summary { "Delete this project" }
+            form class="settle" method="post" action=(visit.at("delete")) {
+                label class="wide" { span { "Type " code { (slug) } " to delete it" }
+                    input name="slug" required autocomplete="off" autocapitalize="off" spellcheck="false";
+                }
+                button { "Delete it" }
+            }
+            p class="quiet" {
+                "Its keys, thresholds and plots go with it, and nothing shows its reports any more. This cannot \
+                 be undone here."
+            }
+        }
+    }
+}
+
+/// What that form sends.
+#[derive(Debug, Deserialize)]
+pub(super) struct Confirmation {
+    slug: String,
+}
+
+pub(super) async fn delete(
+    visit: Visit,
+    Form(confirmation): Form<Confirmation>,
+) -> Result<Redirect, ApiError> {
+    let slug = visit.project.slug.as_str();
+    if confirmation.slug.trim() != slug {
+        return Err(ApiError::bad_request(format!(
+            "nothing was deleted: to delete the project, type {slug}"
+        )));
+    }
+    let project = visit.project.id;
+    let write = visit.write(move |databases| {
+        databases.delete_project(project, "its project was deleted in the console")
+    });
+    write.await?;
+    Ok(Redirect::to("/"))
+}
+
+/// What the form of the settings sends.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fields {
     name: String,

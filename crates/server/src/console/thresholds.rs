@@ -1,6 +1,10 @@
 //! Thresholds: what is judged how, instead of by `auto`.
 
-use axum::{Form, extract::Path, response::Redirect};
+use axum::{
+    Form,
+    extract::Path,
+    response::{IntoResponse as _, Redirect, Response},
+};
 use maud::{Markup, html};
 use serde::Deserialize;
 use time::OffsetDateTime;
@@ -9,6 +13,7 @@ use wingbeat_text::grouped;
 use wingbeat_track::model::{ThresholdModel, threshold::Test};
 
 use super::{
+    failure::sentence,
     layout::{Page, Tab},
     links::Params,
     parts::{moment, name, select},
@@ -112,6 +117,18 @@ fn words(model: &ThresholdModel) -> String {
 }
 
 pub(super) async fn add(visit: Visit, params: Params) -> Result<Page, ApiError> {
+    let given = |name: &str| params.get(name).unwrap_or_default().to_owned();
+    let chosen = Fields {
+        measure: given("measure"),
+        branch: given("branch"),
+        testbed: given("testbed"),
+        ..Fields::of(&ThresholdModel::default())
+    };
+    form(&visit, &chosen, None).await
+}
+
+/// The form that adds a threshold, as it was filled in, and why it was not taken.
+async fn form(visit: &Visit, filled: &Fields, problem: Option<ApiError>) -> Result<Page, ApiError> {
     let read = visit.read(|databases, project| {
         let of = |kind| {
             let filter = ThingFilter { limit: OFFERED, ..ThingFilter::default() };
@@ -121,49 +138,62 @@ pub(super) async fn add(visit: Visit, params: Params) -> Result<Page, ApiError> 
         Ok([of(Kind::Measure)?, of(Kind::Branch)?, of(Kind::Testbed)?])
     });
     let [measures, branches, testbeds] = read.await?;
-    let choices = |label: &str, field: &str, things: &[Thing]| {
+    let choices = |label: &str, field: &str, things: &[Thing], chosen: &str| {
         let all = things
             .iter()
             .map(|thing| (thing.name.as_str(), visit.names.shown(thing.kind, &thing.stored)));
-        select(label, field, None, all, params.get(field))
+        select(label, field, None, all, Some(chosen))
     };
     let content = html! {
         h1 { "Add a threshold" }
         @if measures.is_empty() || branches.is_empty() || testbeds.is_empty() {
             p { "A threshold is about names of results, and there are no results yet." }
         } @else {
+            (refusal(problem.as_ref()))
             form class="fields" method="post" action=(visit.at("thresholds")) {
-                (choices("Measure", "measure", &measures))
-                (choices("Branch", "branch", &branches))
-                (choices("Testbed", "testbed", &testbeds))
-                (fields(&ThresholdModel::default()))
+                (choices("Measure", "measure", &measures, &filled.measure))
+                (choices("Branch", "branch", &branches, &filled.branch))
+                (choices("Testbed", "testbed", &testbeds, &filled.testbed))
+                (fields(filled))
                 p { button { "Add it" } }
             }
         }
     };
-    Ok(Page::of(&visit, Tab::Thresholds, "Add a threshold", &[], &content))
+    let page = Page::of(visit, Tab::Thresholds, "Add a threshold", &[], &content);
+    Ok(match problem {
+        Some(problem) => page.status(problem.status),
+        None => page,
+    })
+}
+
+/// Why a form was not taken, above what was filled in.
+fn refusal(problem: Option<&ApiError>) -> Markup {
+    html! {
+        @if let Some(problem) = problem {
+            p class="note bad" role="alert" { (sentence(&problem.message)) }
+        }
+    }
 }
 
 /// The fields of a model.
-fn fields(model: &ThresholdModel) -> Markup {
-    let number = |label: &str, field: &str, value: Option<String>, hint: &str| {
+fn fields(filled: &Fields) -> Markup {
+    let number = |label: &str, field: &str, value: &str, hint: &str| {
         html! { label { span { (label) }
-            input name=(field) value=[value] inputmode="decimal" autocomplete="off" placeholder=(hint);
+            input name=(field) value=(value) inputmode="decimal" autocomplete="off" placeholder=(hint);
         } }
     };
     let tests = Test::ALL.iter().map(|test| (test.name(), test.name()));
     html! {
-        (select("Test", "test", None, tests, Some(model.test.name())))
-        (number("Lower boundary", "lower_boundary", model.lower_boundary.map(|it| it.to_string()), "none"))
-        (number("Upper boundary", "upper_boundary", model.upper_boundary.map(|it| it.to_string()), "none"))
+        (select("Test", "test", None, tests, Some(&filled.test)))
+        (number("Lower boundary", "lower_boundary", &filled.lower_boundary, "none"))
+        (number("Upper boundary", "upper_boundary", &filled.upper_boundary, "none"))
         p class="hint" {
             "A share for percentage, auto and change_point (0.1 is 10 %); a probability for z_score, t_test and \
              log_normal (0.99); a multiple for iqr and delta_iqr; the value itself for static."
         }
-        (number("Least number of reports", "min_sample_size", model.min_sample_size.map(|it| it.to_string()), "none"))
-        (number("Values of history at most", "max_sample_size", model.max_sample_size.map(|it| it.to_string()), "all"))
-        (number("Oldest value, in days", "window_days",
-            model.window.map(|it| (f64::from(it) / 86_400.0).to_string()), "any"))
+        (number("Least number of reports", "min_sample_size", &filled.min_sample_size, "none"))
+        (number("Values of history at most", "max_sample_size", &filled.max_sample_size, "all"))
+        (number("Oldest value, in days", "window_days", &filled.window_days, "any"))
     }
 }
 
@@ -172,6 +202,15 @@ pub(super) async fn show(
     Path((_, id)): Path<(String, String)>,
 ) -> Result<Page, ApiError> {
     let uuid = Uuid::try_parse(&id).map_err(|_| absent())?;
+    one(&visit, uuid, None).await
+}
+
+/// A threshold, with what was filled in and not taken.
+async fn one(
+    visit: &Visit,
+    uuid: Uuid,
+    refused: Option<(Fields, ApiError)>,
+) -> Result<Page, ApiError> {
     let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
         let registry = &databases.registry;
@@ -181,6 +220,7 @@ pub(super) async fn show(
     let Named { threshold, branch, testbed, measure } = read.await?;
     let place = visit.at(format_args!("thresholds/{uuid}"));
     let settings = threshold.model().map(|model| model.settings).unwrap_or_default();
+    let (filled, problem) = refused.unzip();
     let content = html! {
         h1 { "Threshold of " (name(&measure)) }
         dl class="facts" {
@@ -191,8 +231,9 @@ pub(super) async fn show(
             } }
         }
         @if visit.may(Right::Write) {
+            (refusal(problem.as_ref()))
             form class="fields" method="post" action=(place) {
-                (fields(&settings))
+                (fields(&filled.unwrap_or_else(|| Fields::of(&settings))))
                 p { button { "Save" } }
             }
         }
@@ -203,7 +244,11 @@ pub(super) async fn show(
             }
         }
     };
-    Ok(Page::of(&visit, Tab::Thresholds, &format!("Threshold of {measure}"), &[], &content))
+    let page = Page::of(visit, Tab::Thresholds, &format!("Threshold of {measure}"), &[], &content);
+    Ok(match problem {
+        Some(problem) => page.status(problem.status),
+        None => page,
+    })
 }
 
 /// Models that were replaced: reports of their time were judged by them.
@@ -239,6 +284,22 @@ pub(super) struct Fields {
 }
 
 impl Fields {
+    /// A model as it is filled in.
+    fn of(model: &ThresholdModel) -> Self {
+        fn text(number: Option<impl ToString>) -> String {
+            number.map(|number| number.to_string()).unwrap_or_default()
+        }
+        Self {
+            test: model.test.name().to_owned(),
+            lower_boundary: text(model.lower_boundary),
+            upper_boundary: text(model.upper_boundary),
+            min_sample_size: text(model.min_sample_size),
+            max_sample_size: text(model.max_sample_size),
+            window_days: text(model.window.map(|it| f64::from(it) / 86_400.0)),
+            ..Self::default()
+        }
+    }
+
     fn model(&self) -> Result<ThresholdModel, ApiError> {
         let days: Option<f64> = number("the oldest value", &self.window_days)?;
         let test: Test = self.test.parse().map_err(
@@ -274,17 +335,20 @@ fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<Option<T>, Api
     text.parse().map(Some).map_err(wrong)
 }
 
-pub(super) async fn create(visit: Visit, Form(form): Form<Fields>) -> Result<Redirect, ApiError> {
-    let model = form.model()?;
+pub(super) async fn create(visit: Visit, Form(filled): Form<Fields>) -> Result<Response, ApiError> {
+    let model = match filled.model() {
+        Ok(model) => model,
+        Err(problem) => return Ok(form(&visit, &filled, Some(problem)).await?.into_response()),
+    };
     let project = visit.project.id;
     let write = visit.write(move |databases| {
         let registry = &databases.registry;
         let row =
             |kind, name: &str| registry.thing(project, kind, name).map(|it| it.map(|it| it.id));
         let (branch, testbed) =
-            (row(Kind::Branch, &form.branch)?, row(Kind::Testbed, &form.testbed)?);
+            (row(Kind::Branch, &filled.branch)?, row(Kind::Testbed, &filled.testbed)?);
         let (Some(branch), Some(testbed), Some(measure)) =
-            (branch, testbed, row(Kind::Measure, &form.measure)?)
+            (branch, testbed, row(Kind::Measure, &filled.measure)?)
         else {
             return Ok(None);
         };
@@ -293,7 +357,8 @@ pub(super) async fn create(visit: Visit, Form(form): Form<Fields>) -> Result<Red
     });
     match write.await? {
         Some(threshold) => {
-            Ok(Redirect::to(&visit.at(format_args!("thresholds/{}", threshold.uuid))))
+            let place = visit.at(format_args!("thresholds/{}", threshold.uuid));
+            Ok(Redirect::to(&place).into_response())
         }
         None => Err(ApiError::bad_request(
             "the branch, the testbed or the measure is none of this project; choose them from the lists",
@@ -304,9 +369,14 @@ pub(super) async fn create(visit: Visit, Form(form): Form<Fields>) -> Result<Red
 pub(super) async fn change(
     visit: Visit,
     Path((_, uuid)): Path<(String, Uuid)>,
-    Form(form): Form<Fields>,
-) -> Result<Redirect, ApiError> {
-    let model = form.model()?;
+    Form(filled): Form<Fields>,
+) -> Result<Response, ApiError> {
+    let model = match filled.model() {
+        Ok(model) => model,
+        Err(problem) => {
+            return Ok(one(&visit, uuid, Some((filled, problem))).await?.into_response());
+        }
+    };
     let project = visit.project.id;
     let write = visit.write(move |databases| {
         let registry = &databases.registry;
@@ -315,7 +385,7 @@ pub(super) async fn change(
         registry.set_threshold(project, place, Some(&model), OffsetDateTime::now_utc())
     });
     write.await?.ok_or_else(absent)?;
-    Ok(Redirect::to(&visit.at(format_args!("thresholds/{uuid}"))))
+    Ok(Redirect::to(&visit.at(format_args!("thresholds/{uuid}"))).into_response())
 }
 
 pub(super) async fn remove(

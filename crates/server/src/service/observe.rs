@@ -15,7 +15,7 @@ use crate::{App, request_id};
 
 /// What browsers may do with our answers: nothing that a page of ours does not need. A handler's own headers
 /// stay.
-const HEADERS: [(HeaderName, &str); 6] = [
+const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -24,7 +24,6 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     // Stricter ones take the origin from our own forms.
     (header::REFERRER_POLICY, "same-origin"),
-    (header::X_FRAME_OPTIONS, "DENY"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     // What one user sees is not for a cache that others share.
     (header::CACHE_CONTROL, "private, no-cache"),
@@ -56,6 +55,10 @@ pub(super) async fn observe(State(app): State<App>, request: Request, next: Next
 }
 
 fn complete(headers: &mut HeaderMap, id: Uuid) {
+    // For browsers that do not know `frame-ancestors`. A page that others may show has a policy of its own.
+    if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    }
     for (name, value) in HEADERS {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }

@@ -64,7 +64,7 @@ pub fn log_to_stderr() {
 /// Serves until SIGTERM or SIGINT. `announce` gets the link that makes the first admin, if there is no user.
 pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
     memory::stay_small();
-    let _claim = Claim::of(&settings.data)?;
+    let mut claim = Claim::of(&settings.data)?;
     let storage = Storage::open(&settings.data)?;
     let registry = crate::storage::open_registry(&settings.data)?;
     let has_users = registry.has_users()?;
@@ -80,6 +80,8 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeE
         // Port 0 is another one now.
         settings.public_url = format!("http://{bound}");
     }
+    // A command that does not learn of it makes links by the settings.
+    let _ = claim.announce(&settings.public_url);
     if !has_users {
         let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
         registry.create_invite(None, &digest(&secret), now, now + INVITE_LIFETIME)?;

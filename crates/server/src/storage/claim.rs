@@ -2,19 +2,20 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
 use super::{StorageError, create_folder};
 
-/// Name of the file that a server keeps locked.
+/// Name of the file that a server keeps locked. It holds the server's URL.
 const LOCK: &str = "server.lock";
 
 /// A folder that this process serves, as long as it keeps this. The lock ends with the process.
 #[derive(Debug)]
 pub struct Claim {
-    _file: File,
+    file: File,
 }
 
 impl Claim {
@@ -27,11 +28,30 @@ impl Claim {
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.open(&path).map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(StorageError::InUse { path: folder.to_owned() }),
             Err(TryLockError::Error(source)) => Err(failed(source)),
         }
     }
+
+    /// Says where the server can be reached.
+    pub fn announce(&mut self, url: &str) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all(url.as_bytes())
+    }
+}
+
+/// The URL of the server that serves a folder now.
+pub fn served_at(folder: &Path) -> Option<String> {
+    let mut file = File::open(folder.join(LOCK)).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {}
+        // What it holds is that of a server that ended.
+        _ => return None,
+    }
+    let mut url = String::new();
+    file.read_to_string(&mut url).ok()?;
+    (!url.is_empty()).then_some(url)
 }
 
 #[cfg(test)]
@@ -45,5 +65,18 @@ mod tests {
         assert!(matches!(Claim::of(folder.path()), Err(StorageError::InUse { .. })));
         drop(first);
         Claim::of(folder.path()).expect("free again");
+    }
+
+    #[test]
+    fn a_folder_says_where_its_server_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(served_at(folder.path()), None);
+        for url in ["http://127.0.0.1:6610", "http://[::1]:80"] {
+            let mut claim = Claim::of(folder.path()).expect("free");
+            claim.announce(url).expect("written");
+            assert_eq!(served_at(folder.path()).as_deref(), Some(url));
+            drop(claim);
+            assert_eq!(served_at(folder.path()), None);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The API as the `bencher` client sees it: each route's answer in its typed shape, and each refusal.
 
 mod alerts;
+mod console;
 mod perf;
 mod plots;
 mod projects;

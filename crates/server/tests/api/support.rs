@@ -96,7 +96,22 @@ impl Server {
             request = request.header("content-type", "application/json");
         }
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_owned()));
-        let request = request.body(body).expect("a request");
+        self.answered(request.body(body).expect("a request")).await
+    }
+
+    /// Sends a form, as a page of ours does.
+    pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let pair = |(name, value): &(&str, &str)| format!("{name}={}", value.replace(' ', "+"));
+        let body = fields.iter().map(pair).collect::<Vec<_>>().join("&");
+        let request = Request::post(path)
+            .header("authorization", format!("Bearer {}", self.key))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("sec-fetch-site", "same-origin")
+            .body(Body::from(body));
+        self.answered(request.expect("a request")).await
+    }
+
+    async fn answered(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.expect("answered");
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.expect("read").to_vec();

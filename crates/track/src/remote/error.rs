@@ -25,7 +25,7 @@ pub enum RemoteError {
         may_have_arrived: bool,
     },
     /// 4xx: the server has understood and does not want it.
-    #[error("the server {url} refused the report with {said}{}", hint(*.status))]
+    #[error("the server {url} refused the request with {said}{}", hint(*.status))]
     Refused { url: String, status: u16, said: String },
     #[error(
         "there is no project {project:?} on the server {url} that this key may read; name it by its slug \
@@ -63,7 +63,6 @@ fn arrived(may_have_arrived: bool) -> &'static str {
 fn hint(status: u16) -> &'static str {
     match status {
         401 => "; give a key with --key, WINGBEAT_API_KEY or BENCHER_API_KEY",
-        403 => "; the key is not one for this project",
         404 => "; is --host the root of the API?",
         429 => "; wait a while, or send fewer reports",
         _ => "",

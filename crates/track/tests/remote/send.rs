@@ -208,7 +208,7 @@ fn refusals_are_not_repeated() {
         assert_eq!(stub.asked().len(), 1);
     };
     check(401, "this project is claimed", "--key, WINGBEAT_API_KEY or BENCHER_API_KEY");
-    check(403, "no", "not one for this project");
+    check(403, "no", "status 403");
     check(400, "Are you sure?", "status 400");
     check(404, "gone", "root of the API");
 }

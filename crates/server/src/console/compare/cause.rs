@@ -67,8 +67,8 @@ pub(in crate::console) async fn picture(
 
 async fn of(visit: &Visit, sides: &str, params: &Params) -> Result<Of, ApiError> {
     let (benchmark, measure) = metric(params)?;
-    let (_, before, after) = reports_of(visit, split(sides)?, params).await?;
-    Ok(Of::Reports { before: before.uuid, after: after.uuid, benchmark, measure })
+    let sides = reports_of(visit, split(sides)?, params).await?;
+    Ok(Of::Reports { before: sides.before.uuid, after: sides.after.uuid, benchmark, measure })
 }
 
 /// What is to be explained.

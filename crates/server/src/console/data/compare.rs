@@ -15,8 +15,16 @@ use wingbeat_track::{
 
 use crate::ApiError;
 
-/// How much history up to the first report is judged by.
-const LIMITS: HistoryLimits = HistoryLimits { reports: 64, sampled_reports: 2 };
+/// Reports of history that are judged by at most, and at least where there are so many.
+const REPORTS_MAX: usize = 64;
+const REPORTS_MIN: usize = 32;
+
+/// Values of history that are read, unless those of the fewest reports are more: they take most of the time that a
+/// comparison takes, and what a further report tells of the noise becomes less and less.
+const VALUES_MAX: usize = 160_000;
+
+/// Newest reports of history whose samples are read.
+const SAMPLED_REPORTS: usize = 2;
 
 /// Two reports beside each other.
 #[derive(Debug, Clone)]
@@ -203,6 +211,7 @@ fn first_values(report: &Report) -> HashMap<(&BenchmarkName, &Slug), (&Measure, 
 #[derive(Debug)]
 pub(crate) struct Parts {
     next: Report,
+    limits: HistoryLimits,
     /// The oldest report of the newer part, and how many there are in it.
     middle: Option<(PastReport, usize)>,
 }
@@ -221,15 +230,20 @@ impl Parts {
             before.start_time + Duration::NANOSECOND,
         );
         next.epoch = before.epoch;
-        let mut reports = results.history_reports(&next, LIMITS)?;
+        let metrics = usize::try_from(before.metrics.max(1)).unwrap_or(usize::MAX);
+        let limits = HistoryLimits {
+            reports: (VALUES_MAX / metrics).clamp(REPORTS_MIN, REPORTS_MAX),
+            sampled_reports: SAMPLED_REPORTS,
+        };
+        let mut reports = results.history_reports(&next, limits)?;
         let newer = reports.len().div_ceil(2);
         reports.truncate(newer);
-        Ok(Self { next, middle: reports.pop().map(|middle| (middle, newer)) })
+        Ok(Self { next, limits, middle: reports.pop().map(|middle| (middle, newer)) })
     }
 
     pub(crate) fn newer(&self, results: &Store) -> Result<Past, ApiError> {
         let reports = self.middle.as_ref().map_or(0, |(_, newer)| *newer);
-        Ok(results.history(&self.next, HistoryLimits { reports, ..LIMITS })?)
+        Ok(results.history(&self.next, HistoryLimits { reports, ..self.limits })?)
     }
 
     pub(crate) fn older(&self, results: &Store) -> Result<Past, ApiError> {
@@ -237,8 +251,8 @@ impl Parts {
         let mut next = self.next.clone();
         (next.uuid, next.start_time) = (middle.uuid, middle.start_time);
         let limits = HistoryLimits {
-            reports: LIMITS.reports - newer,
-            sampled_reports: LIMITS.sampled_reports.saturating_sub(*newer),
+            reports: self.limits.reports - newer,
+            sampled_reports: self.limits.sampled_reports.saturating_sub(*newer),
         };
         Ok(results.history(&next, limits)?)
     }
@@ -251,7 +265,7 @@ impl Parts {
     ) -> Result<Past, ApiError> {
         let begins_with = newer.reports.first().map(|report| report.uuid);
         if begins_with != self.middle.as_ref().map(|(middle, _)| middle.uuid) {
-            return Ok(results.history(&self.next, LIMITS)?);
+            return Ok(results.history(&self.next, self.limits)?);
         }
         older.append(newer);
         Ok(older)
@@ -342,7 +356,7 @@ mod tests {
         let check = |store: &Store, parts: &Parts, read: (Past, Past), expected: usize| {
             let joined = parts.join(read, store).expect("read");
             assert_eq!(joined.reports.len(), expected);
-            assert_eq!(joined, store.history(&parts.next, LIMITS).expect("read"));
+            assert_eq!(joined, store.history(&parts.next, parts.limits).expect("read"));
         };
         for count in 0..=10 {
             let before = report(count);
@@ -351,7 +365,7 @@ mod tests {
             let parts = Parts::up_to(&store, &summary.expect("a report"), Uuid::max());
             let parts = parts.expect("read");
             let both = (parts.older(&store).expect("read"), parts.newer(&store).expect("read"));
-            let expected = LIMITS.reports.min(usize::try_from(count).expect("few") + 1);
+            let expected = usize::try_from(count).expect("few") + 1;
             check(&store, &parts, both.clone(), expected);
             if count == 10 {
                 // One that went between both reads.

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{BranchName, TestbedName, short_id},
+    model::{BranchName, StartPoint, TestbedName, short_id},
     store::{ReportFilter, ReportSummary},
 };
 
@@ -16,8 +16,42 @@ use crate::{
 /// Reports that are searched for a commit.
 const SEARCHED_MAX: usize = 20_000;
 
+/// Reports that confirm another, one after the other, at most.
+const CONFIRMING_MAX: usize = 100;
+
 /// Digits of a commit or a report that are enough.
 const DIGITS_MIN: usize = 6;
+
+/// The report that a branch began from, where it began from the branch that `before` names: what that one found
+/// since is not the work of the other.
+pub(crate) fn start_of(
+    databases: &Databases,
+    names: &Names,
+    before: &str,
+    after: &ReportSummary,
+) -> Result<Option<ReportSummary>, ApiError> {
+    let results = &databases.results;
+    let head = results.branch_head(&after.project, &after.branch)?;
+    let is_named = |start: &StartPoint| branches(names, before).any(|name| name == start.branch);
+    let start = head.and_then(|head| head.start_point).filter(is_named);
+    let Some(start) = start else { return Ok(None) };
+    let until = start.until.map_or(after.start_time, |until| until.min(after.start_time));
+    let filter = ReportFilter {
+        project: Some(after.project.clone()),
+        branch: Some(start.branch),
+        testbed: Some(after.testbed.clone()),
+        until: Some(until),
+        ..ReportFilter::default()
+    };
+    let found = results.reports(&filter, CONFIRMING_MAX)?;
+    Ok(found.into_iter().find(|report| report.confirms.is_none()))
+}
+
+/// Branches that a text may mean: by the name that results have, or by the one that it was given here.
+fn branches(names: &Names, text: &str) -> impl Iterator<Item = BranchName> {
+    let renamed = names.stored(Kind::Branch, text).and_then(|it| BranchName::new(it).ok());
+    BranchName::new(text).ok().into_iter().chain(renamed)
+}
 
 /// The newest report of a branch, of a commit by the first digits of its hash, or the report with that
 /// UUID, by its last digits too.
@@ -29,15 +63,10 @@ pub(crate) fn find(
     testbed: Option<&TestbedName>,
 ) -> Result<ReportSummary, ApiError> {
     let results = &databases.results;
-    if let Ok(branch) = BranchName::new(text)
-        && let Some(report) = results.latest(&project.stored, &branch, testbed)?
-    {
-        return Ok(report);
-    }
-    if let Some(branch) = names.stored(Kind::Branch, text).and_then(|it| BranchName::new(it).ok())
-        && let Some(report) = results.latest(&project.stored, &branch, testbed)?
-    {
-        return Ok(report);
+    for branch in branches(names, text) {
+        if let Some(report) = results.latest(&project.stored, &branch, testbed)? {
+            return Ok(report);
+        }
     }
     let filter = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
     let wanted = text.to_ascii_lowercase();

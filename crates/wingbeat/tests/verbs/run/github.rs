@@ -146,5 +146,8 @@ fn with_a_server() {
     check(&[], &format!("http://console/console/projects/p/{report}"));
     check(&["--ci-public-links"], &format!("http://console/perf/p/{report}"));
     check(&["--format", "markdown"], &format!("http://console/console/projects/p/{report}"));
+    let confirming = ["--host", services.url.as_str(), "--confirm", "2"];
+    let (ran, _) = job(&repository, &services, &confirming);
+    assert!(ran.stderr.contains("--confirm measured nothing again"), "{}", ran.stderr);
     assert!(!repository.store_path().exists());
 }

@@ -25,6 +25,8 @@ fn there_and_back() {
     check(&other, &["import", folder], 1, "broken.json was skipped: ");
     check(&other, &["import", folder], 1, "already there, 1 file skipped");
     check(&other, &["import", "nowhere"], 1, "cannot read nowhere");
+    let both = ["import", folder, "--host", "http://localhost:6610"];
+    check(&other, &both, 2, "wingbeat export --host http://localhost:6610");
 }
 
 #[test]
