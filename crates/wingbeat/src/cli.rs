@@ -14,6 +14,7 @@ use crate::{
     doctor::DoctorArgs,
     exchange::{ExportArgs, ImportArgs},
     generate::GenerateArgs,
+    heap::HeapArgs,
     live::LiveArgs,
     log::LogArgs,
     plot::PlotArgs,
@@ -48,6 +49,9 @@ pub(crate) enum Verb {
     /// Sample processes and draw a flame graph: where does the time go?
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(ProfileArgs),
+    /// Watch what running processes allocate: live bytes, peak and leaks
+    #[command(after_help = HEAP_EXAMPLES)]
+    Heap(HeapArgs),
     /// Print or draw what differs between two profiles
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
@@ -110,6 +114,16 @@ Examples:
 
 The exit status is that of the command, or 0 when the recording ended first; 1 on failure, also when
 there were no samples and no blocks; 2 for wrong usage. docs/off-cpu.md explains time off the CPU.";
+
+const HEAP_EXAMPLES: &str = "\
+Examples:
+  wingbeat heap --pid 4711 -d 1m                   a running process, for a minute
+  wingbeat heap --pid 4711 -o heap.json            a file for DHAT's viewer
+  wingbeat heap --exact -o heap.pb.gz -- ./job     every allocation of a command
+  wingbeat heap --show total -o all.svg -- ./job   who allocates most, freed or not
+
+The exit status is that of the command, or 0 when the recording ended first; 1 on failure, also when
+nothing was allocated; 2 for wrong usage. docs/heap.md explains the numbers.";
 
 const DIFF_EXAMPLES: &str = "\
 Examples:

@@ -12,6 +12,7 @@ mod diff;
 mod doctor;
 mod exchange;
 mod generate;
+mod heap;
 mod line;
 mod live;
 mod log;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.verb {
         Verb::Profile(args) => profile::run(args, cli.quiet, cli.verbose),
+        Verb::Heap(args) => heap::run(args, cli.quiet, cli.verbose),
         Verb::Diff(args) => diff::run(args, cli.quiet),
         Verb::Top(args) => top::run(args, cli.quiet),
         Verb::Annotate(args) => annotate::run(args, cli.quiet, cli.verbose),

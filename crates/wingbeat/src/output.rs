@@ -1,16 +1,18 @@
 //! Files that are written whole or not at all, and checked before there is anything to write.
 
 use std::{
+    collections::HashSet,
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use tempfile::NamedTempFile;
+use wingbeat_profile::summary::Output;
 
-use crate::shell::{message, print};
+use crate::shell::{error, message, print};
 
 /// A file to be written later. Nothing is at its path until [`write`](Self::write).
 #[derive(Debug)]
@@ -210,5 +212,59 @@ mod tests {
         let file = PendingFile::create(Path::new("/dev/null")).expect("writable");
         assert_eq!(file.write(fill("gone")).expect("written"), 4);
         assert!(!fs::metadata("/dev/null").expect("metadata").is_file());
+    }
+}
+
+/// A file to write, in a folder that is there.
+pub(crate) fn pending(path: &Path) -> anyhow::Result<PendingFile> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        let (path, folder) = (path.display(), folder.display());
+        bail!(
+            "cannot write to {path}: there is no folder {folder}; create it first, or choose \
+             another path"
+        );
+    }
+    PendingFile::create(path)
+}
+
+/// Why outputs cannot go where they are to: two in one file would leave the second only.
+pub(crate) fn given_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) -> Option<String> {
+    let mut paths = HashSet::new();
+    let mut regular = files.filter(|file| file.is_regular());
+    let twice = regular.find(|file| !paths.insert(file.path()))?;
+    Some(format!("{} is given twice: each output needs its own file", twice.path().display()))
+}
+
+/// What became of the files that a recording is written to.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) failures: Vec<anyhow::Error>,
+}
+
+impl Written {
+    /// Writes a file. If that fails, the others are still written: a full disk under one is no reason to lose them.
+    pub(crate) fn write<E: std::error::Error + Send + Sync + 'static>(
+        &mut self,
+        file: PendingFile,
+        format: &str,
+        bytes: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) {
+        let path = file.path().to_string_lossy().into_owned();
+        match file.write(bytes) {
+            Ok(bytes) => self.outputs.push(Output { path, format: format.to_owned(), bytes }),
+            Err(failure) => self.failures.push(failure),
+        }
+    }
+
+    /// Reports the files that could not be written; the last one is the error of the run.
+    pub(crate) fn finish(mut self, has_written: bool) -> anyhow::Result<()> {
+        let Some(last) = self.failures.pop() else { return Ok(()) };
+        for failure in self.failures {
+            error!("{failure:#}");
+        }
+        let others = if has_written { "the other outputs were written; " } else { "" };
+        bail!("{last:#}; {others}free some space or choose another path, and record again")
     }
 }

@@ -73,6 +73,19 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
 }
 
+/// A size; `None` if it is none, or too large.
+pub(crate) fn size_bytes(text: &str) -> Result<Option<u32>, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        _ => return Err(format!("unknown unit {unit:?}: K and M are known")),
+    };
+    Ok(digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift)))
+}
+
 /// How far back: 30d, 12h, 2weeks.
 pub(crate) fn window(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use crate::sys;
+
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::retry_on_intr,
@@ -52,14 +54,44 @@ impl Launched {
         Self::start_with(program, arguments, Printing::Shown)
     }
 
+    /// Starts a command that stops before its first instruction, with nothing but its program and the linker in
+    /// memory, until it is [resumed](Self::resume).
+    pub fn start_stopped(
+        program: &OsString,
+        arguments: &[OsString],
+        printing: Printing,
+    ) -> Result<Self, LaunchError> {
+        let launched =
+            Self::started(program, arguments, printing, |command| sys::stop_at_exec(command))?;
+        match sys::wait_for_stop(launched.pid()) {
+            Ok(()) => Ok(launched),
+            Err(error) => Err(LaunchError::Watch(error)),
+        }
+    }
+
+    /// Lets a command go on that was started as stopped.
+    pub fn resume(&self) -> io::Result<()> {
+        sys::let_go(self.pid())
+    }
+
     /// Starts a command, which inherits our stdin.
     pub fn start_with(
         program: &OsString,
         arguments: &[OsString],
         printing: Printing,
     ) -> Result<Self, LaunchError> {
+        Self::started(program, arguments, printing, |_| {})
+    }
+
+    fn started(
+        program: &OsString,
+        arguments: &[OsString],
+        printing: Printing,
+        change: impl FnOnce(&mut Command),
+    ) -> Result<Self, LaunchError> {
         let mut command = Command::new(program);
         command.args(arguments);
+        change(&mut command);
         if printing == Printing::Dropped {
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
@@ -135,6 +167,24 @@ impl Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stopped_command_waits() {
+        let words = ["sh", "-c", "exit 7"].map(OsString::from);
+        let mut launched =
+            Launched::start_stopped(&words[0], &words[1..], Printing::Shown).expect("starts");
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", launched.pid()));
+        let maps = maps.expect("it is there");
+        assert!(!maps.contains("libc.so") && !maps.contains("libc-"), "{maps}");
+        launched.resume().expect("resumed");
+        poll(&mut [PollFd::new(&launched, PollFlags::IN)], None).expect("poll");
+        assert_eq!(launched.end().expect("ends").code(), 7);
+        let dropped = Launched::start_stopped(&words[0], &words[1..], Printing::Shown);
+        let pid = dropped.expect("starts").pid();
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        let nothing = Launched::start_stopped(&"no-such-command".into(), &[], Printing::Shown);
+        assert!(matches!(nothing, Err(LaunchError::Start(_))));
+    }
 
     #[test]
     fn how_commands_end() {

@@ -12,6 +12,7 @@ mod mapping;
 mod perf;
 mod program;
 mod signals;
+mod stop;
 mod types;
 
 use std::{
@@ -24,7 +25,9 @@ pub(crate) use info::{
     LoadedObject, enable_statistics, ids, link_info, map_info, open_id, open_pinned, program_info,
     program_maps,
 };
-pub(crate) use link::{link_iterator, link_perf_event, open_iterator, open_raw_tracepoint};
+pub(crate) use link::{
+    link_iterator, link_perf_event, link_uprobes, open_iterator, open_raw_tracepoint,
+};
 pub(crate) use map::{
     MapCreate, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
     lookup_element, next_key, update_element,
@@ -36,6 +39,7 @@ pub(crate) use program::{
     test_run,
 };
 pub(crate) use signals::{accept_alarm_only, ring};
+pub(crate) use stop::{let_go, stop_at_exec, wait_for_stop};
 pub(crate) use types::{btf_bytes, load_btf, program_function};
 
 /// `ENOTSUPP`, which has neither a name nor a text in user space (include/linux/errno.h).

@@ -5,6 +5,7 @@
 //! the machine's. Sizes are asserted here, and so on both sides.
 #![no_std]
 
+pub mod heap;
 pub mod off_cpu;
 pub mod unwind;
 
@@ -46,6 +47,12 @@ pub enum RecordKind {
     WakerUser = 7,
     /// Its kernel frames, sent before them.
     WakerKernel = 8,
+    /// Where a block is allocated: a [`StackHeader`], followed by frames. The block itself comes after it.
+    AllocationStack = 9,
+    /// A [`heap::AllocationRecord`].
+    Allocation = 10,
+    /// A [`heap::FreeRecord`].
+    Free = 11,
 }
 
 /// Why the walk of a user stack ended.
@@ -230,8 +237,24 @@ pub mod counter {
     pub const STACKS_LOST: u32 = 22;
     /// Blocks of threads that were gone before their end was seen.
     pub const GONE: u32 = 23;
+    /// Calls that allocate, whether sampled or not.
+    pub const ALLOCATIONS: u32 = 24;
+    /// Bytes that they asked for.
+    pub const ALLOCATED_BYTES: u32 = 25;
+    /// Calls that free, those without a block left out.
+    pub const FREES: u32 = 26;
+    /// Sampled allocations that did not fit into the ring buffer.
+    pub const ALLOCATIONS_LOST: u32 = 27;
+    /// Ends of sampled blocks that did not fit into it.
+    pub const FREES_LOST: u32 = 28;
+    /// Sampled calls whose return could not be waited for, or whose stack could not be walked.
+    pub const CALLS_LOST: u32 = 29;
+    /// Sampled blocks that did not fit into the table of live ones.
+    pub const BLOCKS_UNTRACKED: u32 = 30;
+    /// Sampled calls that gave no block.
+    pub const ALLOCATIONS_FAILED: u32 = 31;
     /// Ticks at which a helper failed: `FAILED + errno`.
-    pub const FAILED: u32 = 24;
+    pub const FAILED: u32 = 32;
     /// Errnos told apart; larger ones count as the last.
     pub const ERRNOS: u32 = 135;
     /// Number of counters.
@@ -328,6 +351,8 @@ pub mod global {
     pub const PID_NUMBERS: &str = "PID_NUMBERS";
     /// Offset of `ns` in `upid`.
     pub const UPID_NS: &str = "UPID_NS";
+    /// Mean bytes between two sampled allocations; 0: each is taken.
+    pub const SAMPLE_BYTES: &str = "SAMPLE_BYTES";
 }
 
 /// Names of the maps.
@@ -353,6 +378,12 @@ pub mod map {
     pub const NUMBERS: &str = "NUMBERS";
     /// One element: 1 while switches are watched.
     pub const WATCHING: &str = "WATCHING";
+    /// Live blocks: [`heap::BlockKey`](super::heap::BlockKey) to [`heap::LiveBlock`](super::heap::LiveBlock).
+    pub const BLOCKS: &str = "BLOCKS_LIVE";
+    /// Calls that have not returned: [`heap::PendingCall`](super::heap::PendingCall).
+    pub const CALLS: &str = "CALLS";
+    /// One element: what the probes do, see [`heap::state`](super::heap::state).
+    pub const HEAP_STATE: &str = "HEAP_STATE";
 }
 
 /// Names of the programs.
@@ -375,6 +406,14 @@ pub mod program {
     pub const FINISH: &str = "on_finish";
     /// Raw tracepoint, run on demand: notes which PID namespace user space is in.
     pub const NAMESPACE: &str = "on_namespace";
+    /// uprobe.session at functions of an allocator: entry and return.
+    pub const HEAP_CALL: &str = "heap_call";
+    /// uprobe.multi: entry alone, where the kernel has no sessions.
+    pub const HEAP_ENTRY: &str = "heap_entry";
+    /// uprobe.multi: return alone.
+    pub const HEAP_RETURN: &str = "heap_return";
+    /// uprobe.multi: blocks that are freed.
+    pub const HEAP_FREE: &str = "heap_free";
     /// Raw tracepoints, each with the name of its program.
     pub const TRACEPOINTS: [(&str, &str); 4] = [
         ("on_fork", "sched_process_fork"),

@@ -10,6 +10,7 @@
 
 mod copy;
 mod hash;
+mod heap;
 mod maps;
 mod missed;
 mod namespace;

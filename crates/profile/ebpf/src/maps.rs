@@ -53,8 +53,11 @@ pub mod scratch {
     pub const WALK: u32 = 3;
     /// Samples: a tick may come upon each of the others.
     pub const SAMPLE: u32 = 4;
+    /// Allocations: so many may be under way on a CPU, where one thread's may be interrupted by another's.
+    pub const HEAP: u32 = 5;
+    pub const HEAP_PARTS: u32 = 4;
     /// How many there are.
-    pub const COUNT: u32 = 5;
+    pub const COUNT: u32 = HEAP + HEAP_PARTS;
 }
 
 #[map]
@@ -70,7 +73,7 @@ macro_rules! settings {
 settings!(ALL, INHERIT, LAUNCHER, WAKEUP_BYTES, BLOCKS, WAKERS, SWITCH_HAS_STATE);
 settings!(TASK_PID, TASK_TGID, TASK_RUNTIME, TASK_STATE, TASK_ON_CPU, TASK_IOWAIT);
 settings!(WALK, COPIES_UNTIL_BYTES, TASK_IOWAIT_MASK, TASK_BLOCKED_ON, TASK_KERNEL_SP, TASK_MM);
-settings!(TASK_TLS, MM_START_STACK);
+settings!(TASK_TLS, MM_START_STACK, SAMPLE_BYTES);
 settings!(NAMESPACED, TASK_THREAD_PID, TASK_SIGNAL, SIGNAL_TGID, PID_LEVEL, PID_NUMBERS, UPID_NS);
 
 #[unsafe(no_mangle)]

@@ -55,6 +55,12 @@ pub struct Whose {
 }
 
 impl SampleRecord {
+    /// The stack of an allocation, without frames yet, in a part of the scratch memory.
+    #[inline(always)]
+    pub fn allocation(part: u32, whose: Whose) -> Option<Self> {
+        Self::begin(part, stack_header(RecordKind::AllocationStack, whose))
+    }
+
     /// An empty sample; nothing if the scratch memory is missing, which cannot be.
     #[inline(always)]
     pub fn sample(whose: Whose) -> Option<Self> {

@@ -126,7 +126,7 @@ fn is_readable(address: u64) -> bool {
     unsafe { bpf_probe_read_user((&raw mut byte).cast(), 1, address as *const _) == 0 }
 }
 
-pub use arch::by_number;
+pub use arch::{argument, by_number, ip, result, sp, sp_at_entry, user_regs as user};
 
 #[cfg(machine = "x86_64")]
 mod arch {
@@ -141,6 +141,38 @@ mod arch {
     #[inline(always)]
     pub fn user_regs(regs: &pt_regs) -> UserRegs {
         UserRegs { ip: regs.rip, sp: regs.rsp, bp: regs.rbp, beside: Beside::UNKNOWN }
+    }
+
+    #[inline(always)]
+    pub fn ip(regs: &pt_regs) -> u64 {
+        regs.rip
+    }
+
+    #[inline(always)]
+    pub fn sp(regs: &pt_regs) -> u64 {
+        regs.rsp
+    }
+
+    /// The stack pointer at the entry of a function that has just returned: below its return address.
+    #[inline(always)]
+    pub fn sp_at_entry(regs: &pt_regs) -> u64 {
+        regs.rsp - 8
+    }
+
+    /// One of the first three arguments of a function (psABI of x86-64, 3.2.3).
+    #[inline(always)]
+    pub fn argument(regs: &pt_regs, index: u32) -> u64 {
+        match index {
+            0 => regs.rdi,
+            1 => regs.rsi,
+            _ => regs.rdx,
+        }
+    }
+
+    /// What a function gave back.
+    #[inline(always)]
+    pub fn result(regs: &pt_regs) -> u64 {
+        regs.rax
     }
 
     /// Is it in `execve` or `execveat` (arch/x86/entry/syscalls/syscall_64.tbl)?
@@ -188,6 +220,38 @@ mod arch {
             bp: regs.regs[29],
             beside: Beside::link(regs.regs[30]),
         }
+    }
+
+    #[inline(always)]
+    pub fn ip(regs: &pt_regs) -> u64 {
+        regs.pc
+    }
+
+    #[inline(always)]
+    pub fn sp(regs: &pt_regs) -> u64 {
+        regs.sp
+    }
+
+    /// The stack pointer at the entry of a function that has just returned.
+    #[inline(always)]
+    pub fn sp_at_entry(regs: &pt_regs) -> u64 {
+        regs.sp
+    }
+
+    /// One of the first three arguments of a function (AAPCS64, 6.8).
+    #[inline(always)]
+    pub fn argument(regs: &pt_regs, index: u32) -> u64 {
+        match index {
+            0 => regs.regs[0],
+            1 => regs.regs[1],
+            _ => regs.regs[2],
+        }
+    }
+
+    /// What a function gave back.
+    #[inline(always)]
+    pub fn result(regs: &pt_regs) -> u64 {
+        regs.regs[0]
     }
 
     /// Is it in `execve` or `execveat` (include/uapi/asm-generic/unistd.h)?

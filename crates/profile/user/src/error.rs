@@ -42,6 +42,17 @@ pub enum RecordError {
          (sysctl kernel.perf_event_max_sample_rate)"
     )]
     Frequency { asked: u64, max: u64 },
+    #[error(
+        "no allocator that wingbeat knows was found in {target}: neither malloc and its kin, nor those of jemalloc, \
+         mimalloc or tcmalloc, have a symbol there; `wingbeat profile --mode off-cpu` works without"
+    )]
+    NoAllocator { target: String },
+    #[error(
+        "it calls its allocator so often that it would need {:.0} % more CPU time while it is watched, and the budget \
+         is {budget_percent} %: raise it with --budget {:.0}, or see what runs with `wingbeat profile`",
+        .share * 100.0, (.share * 110.0).ceil()
+    )]
+    OverBudget { share: f64, budget_percent: u32 },
     #[error(transparent)]
     Rights(#[from] wingbeat_bpf::rights::MissingRights),
     #[error("cannot read the kernel's type information: {0}")]

@@ -26,6 +26,7 @@ mod foreign;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod heap;
 mod jitdump;
 pub mod model;
 mod proc;

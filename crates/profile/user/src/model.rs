@@ -5,11 +5,13 @@
 
 mod benchmark;
 mod durations;
+mod heap;
 mod off_cpu;
 
 use std::time::SystemTime;
 
 pub use durations::Durations;
+pub use heap::{Amount, Site};
 pub use off_cpu::{BlockTimes, Blocked, Interval, Mode, State, Weight};
 
 /// A finished, symbolized profile.
@@ -31,6 +33,8 @@ pub struct Profile {
     pub blocked: Vec<Blocked>,
     /// The single blocks that are long enough for a timeline, ordered by their start.
     pub intervals: Vec<Interval>,
+    /// Places that allocated memory.
+    pub sites: Vec<Site>,
 }
 
 impl Profile {

@@ -3,6 +3,7 @@
 use thiserror::Error;
 use wingbeat_profile_common::{
     CopyHeader, RecordKind, StackHeader, Stop,
+    heap::{AllocationRecord, FreeRecord},
     off_cpu::{BlockRecord, BlockState, EndRecord, HalfHeader},
 };
 use zerocopy::{FromBytes, TryFromBytes as _};
@@ -23,13 +24,17 @@ pub enum Record<'a> {
     Block(BlockRecord),
     /// The account of a thread that ended.
     ThreadEnd(EndRecord),
+    /// The stack of an allocation that comes after it.
+    AllocationStack(Stack<'a>),
+    Allocation(AllocationRecord),
+    Free(FreeRecord),
 }
 
 impl Record<'_> {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub fn time_ns(&self) -> u64 {
         match self {
-            Self::Sample(stack) => stack.header.time_ns,
+            Self::Sample(stack) | Self::AllocationStack(stack) => stack.header.time_ns,
             Self::Copy(piece) => piece.header.time_ns,
             Self::UserStack(half)
             | Self::KernelStack(half)
@@ -37,6 +42,8 @@ impl Record<'_> {
             | Self::WakerKernel(half) => half.stack.header.time_ns,
             Self::Block(block) => block.end_ns,
             Self::ThreadEnd(end) => end.end_ns,
+            Self::Allocation(allocation) => allocation.time_ns,
+            Self::Free(free) => free.time_ns,
         }
     }
 }
@@ -130,6 +137,20 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
         RecordKind::WakerUser => Record::WakerUser(decode_half(bytes)?),
         RecordKind::WakerKernel => Record::WakerKernel(decode_half(bytes)?),
         RecordKind::Block => Record::Block(decode_block(bytes)?),
+        RecordKind::AllocationStack => {
+            let (header, rest) = header(bytes)?;
+            Record::AllocationStack(stack(header, rest)?)
+        }
+        RecordKind::Allocation => {
+            let (allocation, rest) = header(bytes)?;
+            words(rest, [])?;
+            Record::Allocation(allocation)
+        }
+        RecordKind::Free => {
+            let (free, rest) = header(bytes)?;
+            words(rest, [])?;
+            Record::Free(free)
+        }
         RecordKind::ThreadEnd => {
             let (end, rest) = header(bytes)?;
             words(rest, [])?;
@@ -246,7 +267,7 @@ mod tests {
             assert_eq!(decode(&bytes), Err(expected));
         };
         check(|bytes| bytes.clear(), DecodeError::Kind(0));
-        check(|bytes| bytes[0] = 9, DecodeError::Kind(9));
+        check(|bytes| bytes[0] = 12, DecodeError::Kind(12));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
         check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 48 });
         check(|bytes| bytes.truncate(64), DecodeError::Words { found: 2, told: 3 });
@@ -257,7 +278,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_give_a_record_or_an_error(
-            kind in 0u8..10, bytes in proptest::collection::vec(any::<u8>(), 0..200)
+            kind in 0u8..13, bytes in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let mut all = vec![kind];
             all.extend(bytes);

@@ -9,7 +9,7 @@ use wingbeat_profile::{
     session::Unwind,
 };
 
-use crate::values::{self, FormatArgs, duration};
+use crate::values::{self, FormatArgs, duration, size_bytes};
 
 /// Flags of `wingbeat profile`.
 #[derive(Debug, Args)]
@@ -155,30 +155,17 @@ fn frequency(text: &str) -> Result<u64, String> {
 }
 
 fn buffer_bytes(text: &str) -> Result<u32, String> {
-    match bytes(text)? {
+    match size_bytes(text)? {
         Some(bytes) if bytes.is_power_of_two() && (4096..=1 << 30).contains(&bytes) => Ok(bytes),
         _ => Err("the size must be a power of two from 4K to 1024M".to_owned()),
     }
 }
 
 fn unwind_bytes(text: &str) -> Result<u64, String> {
-    match bytes(text)? {
+    match size_bytes(text)? {
         Some(bytes) if (1 << 20..=64 << 20).contains(&bytes) => Ok(bytes.into()),
         _ => Err("the size must be from 1M to 64M".to_owned()),
     }
-}
-
-/// A size; `None` if it is none, or too large.
-fn bytes(text: &str) -> Result<Option<u32>, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let shift = match unit.to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        _ => return Err(format!("unknown unit {unit:?}: K and M are known")),
-    };
-    Ok(digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift)))
 }
 
 #[cfg(test)]

@@ -5,14 +5,8 @@ mod download;
 mod progress;
 mod report;
 
-use std::{
-    collections::HashSet,
-    os::fd::BorrowedFd,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{os::fd::BorrowedFd, path::PathBuf, process::ExitCode};
 
-use anyhow::bail;
 use clap::{Args as _, Command, error::ErrorKind};
 use wingbeat_profile::{
     cost::OwnCost,
@@ -22,7 +16,7 @@ use wingbeat_profile::{
     fold::fold_runtime,
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
-    summary::{NameSources, Output, Summary},
+    summary::{NameSources, Summary},
     symbolize::{Symbolized, refused::Refused, symbolize},
     targets::Targets,
 };
@@ -30,8 +24,8 @@ use wingbeat_profile::{
 pub(crate) use self::args::ProfileArgs;
 use self::args::{ProfileMode, StackHalf};
 use crate::{
-    output::PendingFile,
-    shell::{error, interruptible_by_socket, print_by},
+    output::{PendingFile, Written, given_twice, pending},
+    shell::{interruptible_by_socket, print_by},
     values,
 };
 
@@ -42,7 +36,9 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
     let summary_file = args.summary_json.as_deref().map(pending).transpose()?;
-    refuse_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file));
+    if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file)) {
+        wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
 
     let mut cost = OwnCost::start();
     let (recording, debug_files) = interruptible_by_socket(|stop| -> anyhow::Result<_> {
@@ -65,11 +61,13 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     // Without samples there is nothing to draw: the report says why, and no file is touched.
     let mut written = Written::default();
     if !shown.is_empty() {
-        written.write(outputs, shown);
+        for (file, format) in outputs {
+            let bytes = |writer: &mut dyn std::io::Write| export::write(shown, format, writer);
+            written.write(file, &format.to_string(), bytes);
+        }
     }
     cost.write_done();
 
-    let has_written = !written.outputs.is_empty();
     let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let mut summary = Summary::new(
         &recording,
@@ -78,7 +76,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         cost.total(),
         idle_hidden,
         command_line.collect(),
-        written.outputs,
+        std::mem::take(&mut written.outputs),
     );
     summary.folded = folded;
     let document = Document::of(&summary, shown.samples.len() as u64);
@@ -97,18 +95,8 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
             out.write_all(b"\n")
         })?;
     }
-    failed(written.failures, has_written)?;
+    written.finish(!summary.outputs.is_empty())?;
     Ok(exit_code(&recording, shown))
-}
-
-/// Reports the files that could not be written; the last one is the error of the run.
-fn failed(mut failures: Vec<anyhow::Error>, has_written: bool) -> anyhow::Result<()> {
-    let Some(last) = failures.pop() else { return Ok(()) };
-    for failure in failures {
-        error!("{failure:#}");
-    }
-    let others = if has_written { "the other outputs were written; " } else { "" };
-    bail!("{last:#}; {others}free some space or choose another path, and record again")
 }
 
 /// Flags of time off the CPU mean nothing without it.
@@ -162,31 +150,6 @@ fn pending_outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, Format
     paths.iter().map(|path| Ok((pending(path)?, Format::from_path(path)?))).collect()
 }
 
-/// A file to write, in a folder that is there.
-fn pending(path: &Path) -> anyhow::Result<PendingFile> {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
-        let (path, folder) = (path.display(), folder.display());
-        bail!(
-            "cannot write to {path}: there is no folder {folder}; create it first, or choose \
-             another path"
-        );
-    }
-    PendingFile::create(path)
-}
-
-/// Two outputs in one file would leave the second only.
-fn refuse_twice<'a>(files: impl Iterator<Item = &'a PendingFile>) {
-    let mut paths = HashSet::new();
-    for file in files {
-        if file.is_regular() && !paths.insert(file.path()) {
-            let path = file.path().display();
-            let text = format!("{path} is given twice: each output needs its own file");
-            wrong_usage(ErrorKind::ArgumentConflict, text);
-        }
-    }
-}
-
 /// Records until the end, showing how it goes if somebody watches.
 fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Result<Finished> {
     let shares_terminal = matches!(options.targets, Targets::Command(_));
@@ -207,26 +170,6 @@ fn keep(profile: &mut Profile, half: StackHalf) {
         StackHalf::Both => {}
         StackHalf::User => profile.retain_frames(|kind| !kind.is_kernel()),
         StackHalf::Kernel => profile.retain_frames(BinaryKind::is_kernel),
-    }
-}
-
-/// What became of the files.
-#[derive(Default)]
-struct Written {
-    outputs: Vec<Output>,
-    failures: Vec<anyhow::Error>,
-}
-
-impl Written {
-    /// Writes all files that can be written: a full disk under one is no reason to lose the others.
-    fn write(&mut self, outputs: Vec<(PendingFile, Format)>, profile: &Profile) {
-        for (file, format) in outputs {
-            let path = file.path().to_string_lossy().into_owned();
-            match file.write(|writer| export::write(profile, format, writer)) {
-                Ok(bytes) => self.outputs.push(Output { path, format: format.to_string(), bytes }),
-                Err(failure) => self.failures.push(failure),
-            }
-        }
     }
 }
 

@@ -25,17 +25,21 @@ const FREQUENCY_HZ: u64 = 999;
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// The profiler, as a sampler of benchmarks.
-pub(super) struct Profiler(Mode);
+pub(super) struct Profiler {
+    mode: Mode,
+    kind: ProfileKind,
+}
 
 impl ProfileArg {
     /// What samples; `None` where nothing does.
     pub(super) fn profiler(self) -> Option<Profiler> {
-        match self {
-            Self::Cpu => Some(Profiler(Mode::OnCpu)),
-            Self::OffCpu => Some(Profiler(Mode::OffCpu)),
-            Self::Auto | Self::Wall => Some(Profiler(Mode::Wall)),
-            Self::Instructions => None,
-        }
+        let (mode, kind) = match self {
+            Self::Cpu => (Mode::OnCpu, ProfileKind::Cpu),
+            Self::OffCpu => (Mode::OffCpu, ProfileKind::OffCpu),
+            Self::Auto | Self::Wall => (Mode::Wall, ProfileKind::Wall),
+            Self::Instructions => return None,
+        };
+        Some(Profiler { mode, kind })
     }
 
     /// Whether exact profiles are kept that the command leaves.
@@ -46,16 +50,12 @@ impl ProfileArg {
 
 impl Sampler for Profiler {
     fn kind(&self) -> ProfileKind {
-        match self.0 {
-            Mode::OnCpu => ProfileKind::Cpu,
-            Mode::OffCpu => ProfileKind::OffCpu,
-            Mode::Wall => ProfileKind::Wall,
-        }
+        self.kind
     }
 
     fn sample(&self, words: &[OsString]) -> Result<Sampled, String> {
         let options = Options {
-            mode: self.0,
+            mode: self.mode,
             frequency_hz: FREQUENCY_HZ,
             duration: Some(LIMIT),
             printing: Printing::Dropped,

@@ -84,6 +84,8 @@ const SECTIONS: &[Row] = &[
     ("uretprobe.multi.s", ProgramType::KPROBE, 48, SLEEPABLE),
     ("uretprobe", ProgramType::KPROBE, 0, 0),
     ("uretprobe.s", ProgramType::KPROBE, 0, SLEEPABLE),
+    ("uprobe.session", ProgramType::KPROBE, 57, 0),
+    ("uprobe.session.s", ProgramType::KPROBE, 57, SLEEPABLE),
     ("usdt", ProgramType::KPROBE, 0, 0),
     ("usdt.s", ProgramType::KPROBE, 0, SLEEPABLE),
     ("tc", ProgramType::SCHED_CLS, 0, 0),

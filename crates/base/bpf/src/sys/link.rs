@@ -56,6 +56,55 @@ fn link(program: BorrowedFd<'_>, target_fd: u32, attach_type: u32) -> io::Result
     unsafe { bpf_fd(BPF_LINK_CREATE, attr) }
 }
 
+/// Attaches a program to places in the code of a file, until the descriptor is closed. There is a cookie for each
+/// offset.
+pub(crate) fn link_uprobes(
+    program: BorrowedFd<'_>,
+    attach_type: u32,
+    path: &CStr,
+    places: (&[u64], &[u64]),
+    is_return: bool,
+    pid: u32,
+) -> io::Result<OwnedFd> {
+    const UPROBE_MULTI_RETURN: u32 = 1;
+    #[repr(C)]
+    struct LinkUprobes {
+        prog_fd: u32,
+        target_fd: u32,
+        attach_type: u32,
+        flags: u32,
+        path: u64,
+        offsets: u64,
+        ref_ctr_offsets: u64,
+        cookies: u64,
+        cnt: u32,
+        uprobe_flags: u32,
+        pid: u32,
+        padding: u32,
+    }
+    let (offsets, cookies) = places;
+    if offsets.len() != cookies.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let attr = LinkUprobes {
+        prog_fd: number(program),
+        target_fd: 0,
+        attach_type,
+        flags: 0,
+        path: address(path.to_bytes_with_nul()),
+        offsets: offsets.as_ptr().addr() as u64,
+        ref_ctr_offsets: 0,
+        cookies: cookies.as_ptr().addr() as u64,
+        cnt: u32::try_from(offsets.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+        uprobe_flags: if is_return { UPROBE_MULTI_RETURN } else { 0 },
+        pid,
+        padding: 0,
+    };
+    // SAFETY: the structure is laid out as the command wants it; its pointers are to a string with a terminator and
+    // to lists of the length that it tells, which outlive the call.
+    unsafe { bpf_fd(BPF_LINK_CREATE, attr) }
+}
+
 /// A file that runs the iterator while it is read.
 pub(crate) fn open_iterator(link: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     #[repr(C)]

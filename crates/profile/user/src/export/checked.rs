@@ -32,6 +32,8 @@ impl<'a> Checked<'a> {
         threads.check(profile.samples.iter().map(|sample| sample.thread))?;
         stacks.check(profile.blocked.iter().map(|blocked| blocked.stack))?;
         threads.check(profile.blocked.iter().map(|blocked| blocked.thread))?;
+        stacks.check(profile.sites.iter().map(|site| site.stack))?;
+        threads.check(profile.sites.iter().map(|site| site.thread))?;
         blocked.check(profile.intervals.iter().map(|interval| interval.blocked))?;
         Ok(Self(profile))
     }

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 
 use inferno::flamegraph::color::BackgroundColor;
 use inferno::flamegraph::{self, Options};
-use wingbeat_text::{cut, duration, grouped};
+use wingbeat_text::{bytes, cut, duration, grouped};
 
 use super::ExportError;
 use super::checked::Checked;
@@ -54,6 +54,12 @@ pub(super) fn write(
     options.subtitle = Some(match mode {
         Mode::OnCpu => subtitle(&profile.meta, total.samples),
         Mode::OffCpu | Mode::Wall => subtitle_of_times(&profile, total),
+        Mode::Heap => format!(
+            "{} in {} blocks, recorded for {} · {LEGEND}",
+            bytes(total.live.1),
+            grouped(total.live.0),
+            duration(profile.meta.duration_ns)
+        ),
     });
     options.notes =
         format!("frames narrower than {} % of the width are not drawn", options.min_width);
@@ -61,7 +67,10 @@ pub(super) fn write(
     options.palette_map = Some(&mut colors);
     options.no_sort = true;
     let lines = fold(profile, names);
-    if mode == Mode::OnCpu {
+    if mode == Mode::Heap {
+        options.count_name = "bytes".to_owned();
+    }
+    if matches!(mode, Mode::OnCpu | Mode::Heap) {
         flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
         return Ok(());
     }
@@ -123,7 +132,7 @@ fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
         format!("{} off the CPU in {} blocks", duration(total.off_cpu_ns), grouped(total.blocks));
     let on_cpu = match meta.mode {
         Mode::Wall => format!(", {} on it", duration(total.on_cpu_ns)),
-        Mode::OnCpu | Mode::OffCpu => String::new(),
+        Mode::OnCpu | Mode::OffCpu | Mode::Heap => String::new(),
     };
     let mut text = format!(
         "{}: {blocked}{on_cpu}, recorded for {}",

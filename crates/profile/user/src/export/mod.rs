@@ -14,6 +14,7 @@
 pub mod blocked;
 mod checked;
 mod count;
+mod dhat;
 mod firefox;
 mod flamegraph;
 mod folded;
@@ -24,6 +25,7 @@ pub(crate) mod pprof;
 mod times;
 pub mod top;
 
+pub use dhat::{HeapFacts, write_dhat};
 pub(crate) use flamegraph::title;
 pub(crate) use names::{KERNEL_SUFFIX, printable, sanitized};
 
@@ -123,6 +125,10 @@ fn nothing_to_draw(mode: Mode) -> &'static str {
         Mode::OnCpu => {
             "the profile holds no samples, so there is no flame graph to draw; profile for longer, at \
              a higher frequency, or a target that uses the CPU"
+        }
+        Mode::Heap => {
+            "nothing that was recorded is live, so there is no flame graph to draw; record for longer, with a \
+             smaller --sample, or draw all that was allocated with --show total"
         }
         Mode::OffCpu => {
             "no thread left the CPU for long enough, so there is no flame graph to draw; profile for \

@@ -32,6 +32,12 @@ pub(crate) enum Value {
     OffCpu,
     /// Time on the CPU and off it.
     Wall,
+    /// Blocks that were allocated, and their bytes.
+    AllocatedObjects,
+    AllocatedSpace,
+    /// Those that were not freed.
+    LiveObjects,
+    LiveSpace,
 }
 
 impl Value {
@@ -41,6 +47,10 @@ impl Value {
             Mode::OnCpu => &[Self::Samples, Self::Cpu],
             Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
             Mode::Wall => &[Self::Samples, Self::Cpu, Self::Blocks, Self::OffCpu, Self::Wall],
+            // As Go has them (runtime/pprof/protomem.go).
+            Mode::Heap => {
+                &[Self::AllocatedObjects, Self::AllocatedSpace, Self::LiveObjects, Self::LiveSpace]
+            }
         }
     }
 
@@ -52,12 +62,17 @@ impl Value {
             Self::Blocks => "blocks",
             Self::OffCpu => "off_cpu",
             Self::Wall => "wall",
+            Self::AllocatedObjects => "alloc_objects",
+            Self::AllocatedSpace => "alloc_space",
+            Self::LiveObjects => "inuse_objects",
+            Self::LiveSpace => "inuse_space",
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
-            Self::Samples | Self::Blocks => "count",
+            Self::Samples | Self::Blocks | Self::AllocatedObjects | Self::LiveObjects => "count",
+            Self::AllocatedSpace | Self::LiveSpace => "bytes",
             Self::Cpu | Self::OffCpu | Self::Wall => NANOSECONDS,
         }
     }
@@ -69,6 +84,10 @@ impl Value {
             Self::Blocks => weight.blocks,
             Self::OffCpu => weight.off_cpu_ns,
             Self::Wall => weight.on_cpu_ns.saturating_add(weight.off_cpu_ns),
+            Self::AllocatedObjects => weight.allocated.0,
+            Self::AllocatedSpace => weight.allocated.1,
+            Self::LiveObjects => weight.live.0,
+            Self::LiveSpace => weight.live.1,
         }))
     }
 }
@@ -111,6 +130,7 @@ impl<'a> Builder<'a> {
         let running = (profile.meta.mode == Mode::Wall).then_some(State::Running);
         let states = profile.samples.iter().map(|_| running);
         let states = states.chain(profile.blocked.iter().map(|blocked| Some(blocked.state)));
+        let states = states.chain(profile.sites.iter().map(|_| None));
         let weights = profile.weights().zip(states);
         let sums = add_up(
             weights.map(|(((stack, thread), weight), state)| ((stack, thread, state), weight)),
@@ -139,6 +159,8 @@ impl<'a> Builder<'a> {
             Mode::OnCpu | Mode::Wall => (Value::Cpu, clamped(meta.period_ns.into())),
             // Every block is there, to the nanosecond.
             Mode::OffCpu => (Value::OffCpu, 1),
+            // Bytes between samples; of exact recordings, every one.
+            Mode::Heap => (Value::LiveSpace, clamped(meta.period_ns.max(1).into())),
         };
         self.message.period_type = Some(self.value_type(period_of));
         self.message.period = period;

@@ -18,17 +18,19 @@ pub enum Mode {
     OffCpu,
     /// Both, in nanoseconds.
     Wall,
+    /// Allocations.
+    Heap,
 }
 
 impl Mode {
     /// Are the clocks running?
     pub fn samples(self) -> bool {
-        self != Self::OffCpu
+        matches!(self, Self::OnCpu | Self::Wall)
     }
 
     /// Is the scheduler watched?
     pub fn blocks(self) -> bool {
-        self != Self::OnCpu
+        matches!(self, Self::OffCpu | Self::Wall)
     }
 
     /// As on the command line.
@@ -37,6 +39,7 @@ impl Mode {
             Self::OnCpu => "on-cpu",
             Self::OffCpu => "off-cpu",
             Self::Wall => "wall",
+            Self::Heap => "heap",
         }
     }
 }
@@ -179,6 +182,9 @@ pub struct Weight {
     pub on_cpu_ns: u64,
     pub blocks: u64,
     pub off_cpu_ns: u64,
+    /// All that was allocated, and what of it was not freed: blocks and bytes.
+    pub allocated: (u64, u64),
+    pub live: (u64, u64),
 }
 
 impl AddAssign for Weight {
@@ -187,22 +193,27 @@ impl AddAssign for Weight {
         self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
         self.blocks = self.blocks.saturating_add(other.blocks);
         self.off_cpu_ns = self.off_cpu_ns.saturating_add(other.off_cpu_ns);
+        for (sum, other) in [(&mut self.allocated, other.allocated), (&mut self.live, other.live)] {
+            *sum = (sum.0.saturating_add(other.0), sum.1.saturating_add(other.1));
+        }
     }
 }
 
 impl Weight {
-    /// What exporters of one number add up: samples if only these were taken, else nanoseconds.
+    /// What exporters of one number add up: samples if only these were taken, live bytes of the heap, else
+    /// nanoseconds.
     pub fn value(&self, mode: Mode) -> u64 {
         match mode {
             Mode::OnCpu => self.samples,
             Mode::OffCpu => self.off_cpu_ns,
             Mode::Wall => self.on_cpu_ns.saturating_add(self.off_cpu_ns),
+            Mode::Heap => self.live.1,
         }
     }
 }
 
 impl Profile {
-    /// The weight of each sample and of each entry of [`Profile::blocked`], by order of these lists;
+    /// The weight of each sample and of each entry of [`Profile::blocked`] and [`Profile::sites`], by order of these lists;
     /// the same stack and thread may come again.
     ///
     /// A sample stands for its period. Where the time of its thread on the CPU is known exactly, the
@@ -244,7 +255,15 @@ impl Profile {
             };
             ((blocked.stack, blocked.thread), weight)
         });
-        samples.chain(blocked)
+        let sites = self.sites.iter().map(|site| {
+            let weight = Weight {
+                allocated: (site.total.blocks(), site.total.bytes()),
+                live: (site.at_end.blocks(), site.at_end.bytes()),
+                ..Weight::default()
+            };
+            ((site.stack, site.thread), weight)
+        });
+        samples.chain(blocked).chain(sites)
     }
 
     /// The profile without the blocks of threads that slept all the time, and how many threads these
@@ -282,6 +301,6 @@ impl Profile {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.samples.is_empty() && self.blocked.is_empty()
+        self.samples.is_empty() && self.blocked.is_empty() && self.sites.is_empty()
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod binaries;
 pub(crate) mod blocks;
 mod copied;
 pub mod event;
+mod heap;
 pub mod intern;
 pub(crate) mod jit;
 pub(crate) mod off_cpu;
@@ -75,6 +76,7 @@ pub(crate) struct Recorder {
     pub stacks: RawStacks,
     pub samples: Vec<RawSample>,
     pub blocks: Blocks,
+    pub heap: heap::Heap,
     /// Code that came and went in the kernel, oldest first.
     pub kernel_code: Vec<KernelCode>,
     /// Code that walks of the kernel half met and had no table for: process and address.
@@ -99,6 +101,7 @@ impl Recorder {
             stacks: RawStacks::default(),
             samples: Vec::new(),
             blocks: Blocks::default(),
+            heap: heap::Heap::default(),
             kernel_code: Vec::new(),
             wanted: Vec::new(),
             jit: JitRules::default(),
@@ -123,6 +126,11 @@ impl Recorder {
     /// Time off the CPU is watched too.
     pub(crate) fn watch_blocks(&mut self) {
         self.blocks.is_watched = true;
+    }
+
+    /// Allocations are watched, samples of them so many bytes apart.
+    pub(crate) fn watch_heap(&mut self, sample_bytes: u32) {
+        self.heap = heap::Heap::new(sample_bytes);
     }
 
     /// Learns the names of all processes that exist.
@@ -182,6 +190,7 @@ impl Recorder {
                     if self.blocks.is_watched {
                         self.exec(pid, event.time_ns);
                     }
+                    self.heap.gone(pid, event.time_ns, true);
                     self.spaces.clear(pid);
                     self.jit.clear(pid);
                     self.threads.execed(pid, name, time_ns);
@@ -194,6 +203,7 @@ impl Recorder {
             EventKind::Exit { pid, tid } if self.follows(pid) => {
                 if pid == tid {
                     self.jit.ended(pid);
+                    self.heap.gone(pid, event.time_ns, false);
                 }
                 self.threads.ended(pid, tid, time_ns);
             }
@@ -222,6 +232,7 @@ impl Recorder {
         if !is_thread {
             self.threads.forked(pid, parent);
             self.spaces.fork(parent, pid);
+            self.heap_forked(pid);
             self.jit.fork(parent, pid);
         }
         true
@@ -232,6 +243,7 @@ impl Recorder {
         let binary = self.binaries.find_or_open(pid, parent, file);
         let MappedFile { start, end, offset, .. } = *file;
         self.spaces.map(pid, Mapping { start, end, offset, binary });
+        self.heap.mapped(pid, binary);
         self.owners.mapped(pid, parent, self.spaces.current(pid), file);
         if is_dump(&file.path) {
             let user = self.owners.get(pid).map(|owner| owner.user);
@@ -265,6 +277,9 @@ impl Recorder {
             Record::WakerUser(half) => self.waker_user(&half),
             Record::Block(block) => self.block(&Block::from(&block)),
             Record::ThreadEnd(end) => self.thread_ended(Span::from(&end), end.is_exec != 0),
+            Record::AllocationStack(stack) => self.allocation_stack(&stack),
+            Record::Allocation(allocation) => self.heap.blocks.allocated(&allocation),
+            Record::Free(free) => self.heap.blocks.freed(&free),
         }
     }
 

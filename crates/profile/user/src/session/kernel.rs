@@ -20,7 +20,7 @@ use wingbeat_profile_common::{counter, global, map, program, target};
 use crate::{
     counts::{Switches, Ticks},
     error::RecordError,
-    session::{Unwind, tables::Tables},
+    session::{Unwind, heap::Returns, tables::Tables},
 };
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
@@ -37,6 +37,14 @@ const MAPPINGS: u32 = 16_384;
 /// The same of all processes.
 const MAPPINGS_ALL: u32 = 65_536;
 
+/// Live blocks that can be watched at once: every one, or samples. Each takes some 100 bytes of the kernel's memory
+/// while it lives.
+const BLOCKS_MAX: u32 = 4 << 20;
+const SAMPLED_MAX: u32 = 256 << 10;
+
+/// Calls of allocators that can be under way at once.
+const CALLS_MAX: u32 = 65_536;
+
 /// What the kernel half must know before it is loaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
@@ -49,6 +57,8 @@ pub(super) struct Settings {
     pub buffer_bytes: u32,
     /// Time off the CPU, if it is to be watched.
     pub blocks: Option<Blocks>,
+    /// Mean bytes between two sampled allocations, if these are to be watched.
+    pub sample_bytes: Option<u32>,
     pub unwind: Unwind,
     pub unwind_bytes: u64,
 }
@@ -92,6 +102,8 @@ pub(super) struct KernelHalf {
     pub(super) fell_back: Option<String>,
     /// What it walks by, unless it walks along frame pointers.
     pub(super) tables: Option<Tables>,
+    /// How returns of allocations are seen.
+    pub(super) returns: Returns,
 }
 
 impl KernelHalf {
@@ -120,6 +132,7 @@ impl KernelHalf {
             back_end,
             fell_back: None,
             tables,
+            returns: Returns::Session,
         };
         if settings.namespaced {
             half.note_namespace(&object)?;
@@ -134,6 +147,9 @@ impl KernelHalf {
         half.load_program(&object, program::SAMPLE)?;
         if settings.blocks.is_some() {
             half.load_switch(&object)?;
+        }
+        if settings.sample_bytes.is_some() {
+            half.load_heap(&object)?;
         }
         // Two large pieces of memory, one after the other.
         drop(object);
@@ -341,6 +357,10 @@ fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, Sp
     let min_block_ns = settings.blocks.map_or(0, |blocks| blocks.min_block_ns);
     spec.set_global(global::MIN_BLOCK_NS, &min_block_ns.to_ne_bytes())?;
     spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
+    if let Some(sample_bytes) = settings.sample_bytes {
+        spec.set_entries(map::BLOCKS, if sample_bytes == 0 { BLOCKS_MAX } else { SAMPLED_MAX })?;
+        spec.set_entries(map::CALLS, CALLS_MAX)?;
+    }
     if settings.namespaced {
         spec.set_entries(map::NUMBERS, NUMBERS_MAX)?;
     }
@@ -390,6 +410,7 @@ fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str,
         (global::TASK_TGID, of_task("tgid")?),
         (global::TASK_RUNTIME, runtime),
         (global::WALK, settings.unwind.code()),
+        (global::SAMPLE_BYTES, settings.sample_bytes.unwrap_or(0)),
         // Three quarters full: samples without copies are better than none.
         (global::COPIES_UNTIL_BYTES, settings.buffer_bytes / 4 * 3),
     ])
@@ -472,6 +493,7 @@ mod tests {
             launcher: None,
             buffer_bytes: 1 << 20,
             blocks,
+            sample_bytes: Some(512 << 10),
             unwind,
             unwind_bytes: 1 << 20,
         };

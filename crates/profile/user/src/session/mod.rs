@@ -1,6 +1,7 @@
 //! A recording, from start to end: load, launch, drain, stop.
 
 mod descriptors;
+mod heap;
 mod kernel;
 mod memory;
 mod ring;
@@ -11,6 +12,7 @@ mod tables;
 
 use std::{fs, os::fd::BorrowedFd, time::Duration};
 
+pub use self::heap::{HeapAccounts, ProbedFile};
 pub use tables::TableCounts;
 pub use wingbeat_bpf::command::{Ended, Printing};
 use wingbeat_bpf::rights::Rights;
@@ -44,6 +46,23 @@ pub struct Options {
     pub unwind_bytes: u64,
     /// What becomes of what the command prints, if there is one.
     pub printing: Printing,
+    /// Allocations, in the mode that watches them.
+    pub heap: HeapOptions,
+}
+
+/// How allocations are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeapOptions {
+    /// Mean bytes between two samples; 0: every allocation is taken.
+    pub sample_bytes: u32,
+    /// Percent of its CPU time by which a running process may become slower.
+    pub budget_percent: u32,
+}
+
+impl Default for HeapOptions {
+    fn default() -> Self {
+        Self { sample_bytes: 512 << 10, budget_percent: 10 }
+    }
 }
 
 impl Options {
@@ -62,6 +81,7 @@ impl Options {
             unwind: Unwind::Auto,
             unwind_bytes: 64 << 20,
             printing: Printing::Shown,
+            heap: HeapOptions::default(),
         }
     }
 }
@@ -132,6 +152,8 @@ pub struct Finished {
     pub cpus: u32,
     /// Every switch, where the scheduler was watched.
     pub off_cpu: Option<OffCpuAccounts>,
+    /// Calls of allocators, where these were watched.
+    pub heap: Option<HeapAccounts>,
     pub ticks: Ticks,
     /// Size of all records in the ring buffer.
     pub record_bytes: u64,

@@ -17,11 +17,12 @@ use wingbeat_bpf::{
     command::{LaunchError, Launched, Printing},
     cpus,
 };
-use wingbeat_profile_common::counter;
+use wingbeat_profile_common::{counter, heap::state};
 
 use super::{
     CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwind, Unwinding,
     descriptors::raise_limit,
+    heap::{COUNTED, Probes, Returns, linked_files},
     kernel::{BackEnd, Blocks, KernelHalf, Settings},
     ring::{Batch, buffer_bytes},
     sideband::Sideband,
@@ -30,7 +31,7 @@ use super::{
 use crate::{
     counts::Clocks,
     error::{RecordError, TargetError},
-    model::Meta,
+    model::{Meta, Mode},
     proc::{self, MachineTime},
     recorder::{Recorder, Scope, event::Event, off_cpu::reckon_left},
     targets::{Targets, with_descendants},
@@ -51,9 +52,15 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn launch(words: &[OsString], printing: Printing) -> Result<Launched, RecordError> {
+/// Starts a command, which may have to wait before its first instruction.
+fn launch(
+    words: &[OsString],
+    printing: Printing,
+    is_stopped: bool,
+) -> Result<Launched, RecordError> {
     let (program, arguments) = words.split_first().ok_or(TargetError::EmptyCommand)?;
-    Launched::start_with(program, arguments, printing).map_err(|error| match error {
+    let start = if is_stopped { Launched::start_stopped } else { Launched::start_with };
+    start(program, arguments, printing).map_err(|error| match error {
         LaunchError::Start(source) => {
             RecordError::Launch { program: program.to_string_lossy().into_owned(), source }
         }
@@ -76,6 +83,8 @@ pub(super) struct Session {
     kernel_half: KernelHalf,
     /// Unless stacks are walked along frame pointers.
     tables: Option<Tables>,
+    /// While allocations are watched.
+    probes: Option<Probes>,
     sideband: Sideband,
     batch: Batch,
     recorder: Recorder,
@@ -97,6 +106,8 @@ pub(super) struct Session {
     /// Records that made no sense: the two halves of the profiler do not fit.
     undecoded: u64,
     target: String,
+    /// Share of their CPU time by which running targets were expected to become slower.
+    expected_slowdown: Option<f64>,
     /// `stop` was given.
     interrupted: bool,
     ended: Option<Ended>,
@@ -122,6 +133,7 @@ impl Session {
                 .mode
                 .blocks()
                 .then_some(Blocks { min_block_ns: options.min_block_ns, wakers: options.wakers }),
+            sample_bytes: (options.mode == Mode::Heap).then_some(options.heap.sample_bytes),
             unwind: options.unwind,
             unwind_bytes: options.unwind_bytes,
         };
@@ -138,9 +150,14 @@ impl Session {
         if options.mode.blocks() {
             recorder.watch_blocks();
         }
+        let probes = (options.mode == Mode::Heap).then(|| {
+            recorder.watch_heap(options.heap.sample_bytes);
+            Probes::default()
+        });
         Ok(Self {
             kernel_half,
             tables,
+            probes,
             sideband,
             batch: Batch::default(),
             recorder,
@@ -157,6 +174,7 @@ impl Session {
             samples: 0,
             undecoded: 0,
             target: options.targets.describe(),
+            expected_slowdown: None,
             interrupted: false,
             ended: None,
         })
@@ -183,6 +201,7 @@ impl Session {
             };
             self.recorder.name_all();
         }
+        self.check_heap(options)?;
         (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
         self.recorder.start_at(self.start_ns);
         self.kernel_half.start_switch()?;
@@ -190,12 +209,49 @@ impl Session {
             self.kernel_half.start(&self.cpus, options.frequency_hz)?;
         }
         if let Targets::Command(words) = &options.targets {
-            let command = launch(words, options.printing)?;
+            let command = launch(words, options.printing, self.probes.is_some())?;
             raise_limit();
             self.recorder.follow(command.pid());
+            self.probe_command(&command)?;
             self.command = Some(command);
         }
         Ok(())
+    }
+
+    /// Attaches to the allocators of running targets, and refuses if that would cost them too much.
+    fn check_heap(&mut self, options: &Options) -> Result<(), RecordError> {
+        let (Some(probes), Targets::Pids(pids)) = (&mut self.probes, &options.targets) else {
+            return Ok(());
+        };
+        let Self { kernel_half, recorder, .. } = self;
+        let cpu_time_ns = || pids.iter().map(|&pid| proc::cpu_time_ns(pid)).sum::<u64>();
+        let before_ns = cpu_time_ns();
+        std::thread::sleep(COUNTED);
+        let own_ns = cpu_time_ns().saturating_sub(before_ns);
+        probes.update(kernel_half, recorder)?;
+        if probes.is_empty() {
+            return Err(RecordError::NoAllocator { target: options.targets.describe() });
+        }
+        let sample_bytes = options.heap.sample_bytes;
+        let share = probes.measure(kernel_half, recorder, sample_bytes, own_ns)?;
+        let budget_percent = options.heap.budget_percent;
+        if share * 100.0 > f64::from(budget_percent) {
+            return Err(RecordError::OverBudget { share, budget_percent });
+        }
+        self.expected_slowdown = Some(share);
+        kernel_half.set_heap_state(state::RECORDING)
+    }
+
+    /// Attaches to the allocators of a command that has stopped before its first instruction, and lets it go.
+    fn probe_command(&mut self, command: &Launched) -> Result<(), RecordError> {
+        let Self { kernel_half, recorder, probes: Some(probes), .. } = self else { return Ok(()) };
+        let pid = command.pid();
+        kernel_half.set_heap_state(state::RECORDING)?;
+        for file in linked_files(pid) {
+            let binary = recorder.binaries.find_or_open(pid, None, &file);
+            probes.attach(kernel_half, recorder, pid, binary)?;
+        }
+        command.resume().map_err(RecordError::system("let the command go on"))
     }
 
     /// Makes existing processes, and their children if wanted, targets. Forks are being watched
@@ -316,12 +372,19 @@ impl Session {
             while let Some(event) = events.next_if(|event| event.time_ns <= record.time_ns()) {
                 self.recorder.event(event);
             }
-            self.samples +=
-                u64::from(matches!(record, wire::Record::Sample(_) | wire::Record::Block(_)));
+            self.samples += u64::from(matches!(
+                record,
+                wire::Record::Sample(_) | wire::Record::Block(_) | wire::Record::Allocation(_)
+            ));
             self.recorder.record(record);
         }
         events.for_each(|event| self.recorder.event(event));
         self.undecoded += self.batch.undecoded;
+        if let Some(probes) = &mut self.probes
+            && !is_last
+        {
+            probes.update(&self.kernel_half, &mut self.recorder)?;
+        }
         self.recorder.jit.advance(until_ns);
         match &mut self.tables {
             Some(tables) if !is_last => tables.update(&mut self.recorder, until_ns),
@@ -381,11 +444,18 @@ impl Session {
         let ran_ns = self.kernel_half.stop()?;
         self.kernel_half.stop_switch()?;
         let end_ns = now_ns();
+        if self.probes.is_some() {
+            self.kernel_half.set_heap_state(state::COUNTING)?;
+        }
         let machine = MachineTime::read();
         let duration_ns = self.started.elapsed().as_nanos() as u64;
         // While those that still run can be asked.
         let cpu_time = self.cpu_time(options, machine)?;
         self.drain(true)?;
+        self.recorder.heap.blocks.finish(end_ns);
+        if let Some(probes) = &mut self.probes {
+            probes.stop();
+        }
         self.kernel_half.close_ring();
         self.sideband.close();
         let off_cpu = match options.mode.blocks() {
@@ -399,6 +469,11 @@ impl Session {
             self.ended = Some(ended);
         }
         let counters = self.kernel_half.counters()?;
+        let has_sessions = self.kernel_half.returns == Returns::Session;
+        let heap = self
+            .probes
+            .take()
+            .map(|probes| probes.accounts(&counters, &self.recorder, self.start_ns, has_sessions));
         let mut ticks = counters.ticks();
         if self.undecoded > 0 {
             ticks.sampled -= self.undecoded.min(ticks.sampled);
@@ -418,11 +493,15 @@ impl Session {
                 start_ns: self.start_ns,
                 duration_ns,
                 frequency_hz: options.frequency_hz,
-                period_ns: 1_000_000_000 / options.frequency_hz,
+                period_ns: match options.mode {
+                    Mode::Heap => options.heap.sample_bytes.into(),
+                    _ => 1_000_000_000 / options.frequency_hz,
+                },
                 system: system(),
             },
             cpus: self.cpus.len() as u32,
             off_cpu,
+            heap,
             ticks,
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,

@@ -17,13 +17,18 @@ pub mod refused;
 mod tables;
 mod wanted;
 
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 pub use self::wanted::wanted;
 use crate::{
     debuginfod::DebugFiles,
-    model::{Frame, Profile, Sample, StackId},
-    recorder::intern::{RawStack, RawStackId},
+    model::{Frame, Profile, Sample, Site, StackId, ThreadId},
+    recorder::{
+        Recorder,
+        intern::{RawStack, RawStackId},
+    },
     session::Finished,
 };
 
@@ -76,6 +81,7 @@ pub fn symbolize(
     for (id, thread) in (0..).zip(&mut threads) {
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
+    let sites = sites(recorder, &stacks);
     let Stacks { tables, frames, stacks, .. } = stacks;
     let profile = Profile {
         meta: finished.meta.clone(),
@@ -88,8 +94,27 @@ pub fn symbolize(
         samples,
         blocked: off_cpu.blocked,
         intervals: off_cpu.intervals,
+        sites,
     };
     Symbolized { profile, refused }
+}
+
+/// The places that allocated; those whose stacks are the same by name are one.
+fn sites(recorder: &Recorder, stacks: &Stacks) -> Vec<Site> {
+    let mut sites: Vec<Site> = Vec::with_capacity(recorder.heap.blocks.sites.len());
+    let mut known: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
+    for raw in &recorder.heap.blocks.sites {
+        let stack = stacks.ids.get(raw.stack as usize).copied().unwrap_or(0);
+        let site = raw.named(stack);
+        match known.entry((raw.process, stack)) {
+            Entry::Occupied(at) => sites[*at.get()].merge(&site),
+            Entry::Vacant(new) => {
+                new.insert(sites.len());
+                sites.push(site);
+            }
+        }
+    }
+    sites
 }
 
 /// The samples, by time. A stack with code of a JIT compiler is what it was at the time of the sample.

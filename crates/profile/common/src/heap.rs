@@ -1,0 +1,207 @@
+//! Allocations of targets: what the probes at the functions of an allocator send.
+
+use crate::RecordKind;
+
+/// What a probed function does, and where its arguments are: the cookie of its probe.
+pub mod call {
+    /// `(size)`
+    pub const MALLOC: u64 = 1;
+    /// `(count, size)`
+    pub const CALLOC: u64 = 2;
+    /// `(alignment, size)`
+    pub const ALIGNED: u64 = 3;
+    /// `(where the block is to be noted, alignment, size)`; gives 0 if there is one.
+    pub const POSIX_MEMALIGN: u64 = 4;
+    /// `(block, size)`
+    pub const REALLOC: u64 = 5;
+    /// `(block, count, size)`
+    pub const REALLOCARRAY: u64 = 6;
+    /// `(block)`
+    pub const FREE: u64 = 7;
+    /// Added to a call that reallocates: without a block it jumps to a function that allocates, which is probed.
+    pub const NEW_IS_OTHERS: u64 = 1 << 8;
+}
+
+/// What the probes do, in the one element of the map [`STATE`](crate::map::HEAP_STATE).
+pub mod state {
+    /// They count calls.
+    pub const COUNTING: u32 = 0;
+    /// They send allocations as well.
+    pub const RECORDING: u32 = 1;
+}
+
+/// A block that was sampled and not freed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockKey {
+    pub address: u64,
+    pub pid: u32,
+    pub reserved: u32,
+}
+
+/// What is known of it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveBlock {
+    /// When it was allocated, which tells it from others at the same address.
+    pub since_ns: u64,
+}
+
+/// A call that is to be seen when it returns; by its thread, and the stack pointer at its entry.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PendingCall {
+    /// Time of the stack that was sent; 0 if the call was not sampled.
+    pub stack_ns: u64,
+    pub size: u64,
+    /// Where `posix_memalign` notes the block; 0 for others.
+    pub to: u64,
+    /// The block that is reallocated, if it was live, and since when; 0 otherwise.
+    pub old_address: u64,
+    pub old_since_ns: u64,
+}
+
+/// A sampled allocation: sent when the call returns, after its stack.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AllocationRecord {
+    /// [`RecordKind::Allocation`].
+    pub kind: u8,
+    /// 1: its end will not be told, since the table of live blocks was full.
+    pub is_untracked: u8,
+    pub reserved: [u8; 2],
+    pub pid: u32,
+    pub tid: u32,
+    pub reserved_too: u32,
+    pub address: u64,
+    pub size: u64,
+    /// Time of the stack, which the same thread sent.
+    pub stack_ns: u64,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+}
+
+/// The end of a sampled allocation.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeRecord {
+    /// [`RecordKind::Free`].
+    pub kind: u8,
+    pub reserved: [u8; 3],
+    pub pid: u32,
+    pub address: u64,
+    /// The time of the allocation.
+    pub since_ns: u64,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+}
+
+impl AllocationRecord {
+    pub const EMPTY: Self = Self {
+        kind: RecordKind::Allocation as u8,
+        is_untracked: 0,
+        reserved: [0; 2],
+        pid: 0,
+        tid: 0,
+        reserved_too: 0,
+        address: 0,
+        size: 0,
+        stack_ns: 0,
+        time_ns: 0,
+    };
+}
+
+impl FreeRecord {
+    pub const EMPTY: Self = Self {
+        kind: RecordKind::Free as u8,
+        reserved: [0; 3],
+        pid: 0,
+        address: 0,
+        since_ns: 0,
+        time_ns: 0,
+    };
+}
+
+/// Size of [`AllocationRecord`] in bytes.
+pub const ALLOCATION_RECORD_BYTES: usize = 48;
+/// Size of [`FreeRecord`] in bytes.
+pub const FREE_RECORD_BYTES: usize = 32;
+const _: () = assert!(size_of::<AllocationRecord>() == ALLOCATION_RECORD_BYTES);
+const _: () = assert!(size_of::<FreeRecord>() == FREE_RECORD_BYTES);
+const _: () = assert!(size_of::<BlockKey>() == 16);
+const _: () = assert!(size_of::<PendingCall>() == 40);
+
+/// Fractions of a logarithm that are tabled.
+pub const LOGARITHM_STEPS: usize = 64;
+
+/// `log2(1 + step / 64)` in 2⁻³² for each step.
+pub const LOGARITHMS: [u64; LOGARITHM_STEPS + 1] = logarithms();
+
+/// The logarithms, bit by bit: a number that is squared is 2 or more if the next bit of its logarithm is 1.
+const fn logarithms() -> [u64; LOGARITHM_STEPS + 1] {
+    let mut table = [0; LOGARITHM_STEPS + 1];
+    let mut step = 0;
+    while step < LOGARITHM_STEPS {
+        // In 2⁻³², at least 1 and below 2.
+        let mut number = ((LOGARITHM_STEPS + step) as u64) << (32 - 6);
+        let mut logarithm = 0;
+        let mut bit = 0;
+        while bit < 32 {
+            number = ((number as u128 * number as u128) >> 32) as u64;
+            logarithm <<= 1;
+            if number >= 2 << 32 {
+                number >>= 1;
+                logarithm |= 1;
+            }
+            bit += 1;
+        }
+        table[step] = logarithm;
+        step += 1;
+    }
+    table[LOGARITHM_STEPS] = 1 << 32;
+    table
+}
+
+/// The bytes until the next sample: an exponential distribution with the mean `mean_bytes`, from a random number.
+#[inline(always)]
+pub fn bytes_until_sample(random: u32, mean_bytes: u32) -> u64 {
+    // A number above 0 and at most 1 is (random + 1) / 2^32; its logarithm is that of the numerator, less 32.
+    let numerator = random as u64 + 1;
+    let whole = 63 - numerator.leading_zeros();
+    // What follows the highest bit, as a share of 2^32.
+    let fraction = (numerator << (63 - whole)) << 1 >> 32;
+    let step = (fraction >> 26) as usize & (LOGARITHM_STEPS - 1);
+    let (low, high) = (LOGARITHMS[step], LOGARITHMS[step + 1]);
+    let within = fraction & ((1 << 26) - 1);
+    let logarithm = ((whole as u64) << 32) + low + (((high - low) * within) >> 26);
+    // −log2 in 2⁻³², from 0 to 32, and as a natural logarithm in 2⁻¹⁶.
+    let below = (32_u64 << 32).saturating_sub(logarithm);
+    let natural = ((below >> 16) * LN_2) >> 16;
+    (natural * mean_bytes as u64) >> 16
+}
+
+/// The natural logarithm of 2, in 2⁻¹⁶.
+const LN_2: u64 = 45_426;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_logarithms() {
+        let check = |random: u32| {
+            let share = (f64::from(random) + 1.0) / 4_294_967_296.0;
+            let expected = -share.ln() * 524_288.0;
+            let found = bytes_until_sample(random, 524_288) as f64;
+            assert!((found - expected).abs() < 24.0, "{random}: {found}, {expected}");
+        };
+        [0, 1, 2, 3, 1000, 1 << 20, 1 << 31, (1 << 31) + 12_345, u32::MAX / 3, u32::MAX - 1]
+            .into_iter()
+            .for_each(check);
+        assert_eq!(bytes_until_sample(u32::MAX, 524_288), 0);
+    }
+}

@@ -1,0 +1,345 @@
+//! Probes at the functions of allocators.
+//!
+//! A call that allocates is sampled by the bytes that it asks for: the distance to the next sample is exponentially
+//! distributed, so that each byte has the same chance, whatever the sizes are. Of a sampled call the stack is sent at
+//! its entry, and the block when it returns. Only blocks that were sampled are looked for when they are freed.
+
+use aya_ebpf::{
+    EbpfContext as _,
+    bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST, pt_regs},
+    helpers::{
+        bpf_get_prandom_u32, bpf_get_smp_processor_id, bpf_ktime_get_ns,
+        generated::{bpf_get_attach_cookie, bpf_get_func_ip, bpf_probe_read_user},
+    },
+    macros::map,
+    maps::{Array, HashMap, PerCpuArray},
+    programs::ProbeContext,
+};
+use wingbeat_profile_common::{
+    counter,
+    heap::{
+        ALLOCATION_RECORD_BYTES, AllocationRecord, BlockKey, FREE_RECORD_BYTES, FreeRecord,
+        LiveBlock, PendingCall, bytes_until_sample, call, state,
+    },
+};
+
+use crate::{
+    maps::{count, scratch, setting},
+    namespace,
+    record::{SampleRecord, Whose, send},
+    regs::{self, UserRegs},
+};
+
+/// Sampled blocks that are live; the size is set at load.
+#[map]
+static BLOCKS_LIVE: HashMap<BlockKey, LiveBlock> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// Calls that have not returned, by thread and stack pointer; the size is set at load.
+#[map]
+static CALLS: HashMap<u64, PendingCall> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
+
+/// See [`state`].
+#[map]
+static HEAP_STATE: Array<u32> = Array::with_max_entries(1, 0);
+
+/// Bytes until the next sample.
+#[map]
+static LEFT: PerCpuArray<i64> = PerCpuArray::with_max_entries(1, 0);
+
+/// Parts of the scratch memory that are in use, by their CPU: a thread may be preempted while it has one. To put an
+/// element there that is not yet there is one step, also for the verifier of kernels that know no other.
+#[map]
+static PARTS: HashMap<u32, u8> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
+
+/// What a session program answers at the entry: the return is of interest, or not
+/// (kernel/trace/bpf_trace.c, `uprobe_multi_link_handler`, Linux 6.13).
+const SEE_RETURN: u32 = 0;
+const IGNORE_RETURN: u32 = 1;
+
+/// Entry and return of a function that allocates, where the kernel has sessions (Linux 6.13).
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "uprobe.session")]
+pub fn heap_call(ctx: *mut core::ffi::c_void) -> u32 {
+    let ctx = ProbeContext::new(ctx);
+    // SAFETY: the helper only reads the context.
+    let entry = unsafe { bpf_get_func_ip(ctx.as_ptr()) };
+    let registers = registers(&ctx);
+    if regs::ip(registers) == entry {
+        enter(&ctx, registers)
+    } else {
+        leave(registers);
+        SEE_RETURN
+    }
+}
+
+/// Entry of a function that allocates.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "uprobe.multi")]
+pub fn heap_entry(ctx: *mut core::ffi::c_void) -> u32 {
+    let ctx = ProbeContext::new(ctx);
+    enter(&ctx, registers(&ctx));
+    0
+}
+
+/// Its return.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "uprobe.multi")]
+pub fn heap_return(ctx: *mut core::ffi::c_void) -> u32 {
+    leave(registers(&ProbeContext::new(ctx)));
+    0
+}
+
+/// A function that frees a block: where its first argument is still there.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "uprobe.multi")]
+pub fn heap_free(ctx: *mut core::ffi::c_void) -> u32 {
+    let ctx = ProbeContext::new(ctx);
+    let address = regs::argument(registers(&ctx), 0);
+    if address == 0 {
+        return 0;
+    }
+    count(counter::FREES, 1);
+    if is_recording() {
+        let pid = namespace::current().0;
+        if let Some(since_ns) = take_block(pid, address) {
+            send_free(pid, address, since_ns, now_ns());
+        }
+    }
+    0
+}
+
+#[inline(always)]
+fn registers<'a>(ctx: &'a ProbeContext) -> &'a pt_regs {
+    // SAFETY: the context of these programs is the registers.
+    unsafe { &*ctx.regs }
+}
+
+#[inline(always)]
+fn is_recording() -> bool {
+    HEAP_STATE.get(0) == Some(&state::RECORDING)
+}
+
+#[inline(always)]
+fn now_ns() -> u64 {
+    // SAFETY: a helper without arguments.
+    unsafe { bpf_ktime_get_ns() }
+}
+
+/// A call by its thread and its stack pointer at the entry.
+#[inline(always)]
+fn key(tid: u32, sp: u64) -> u64 {
+    (u64::from(tid) << 32) | (sp & 0xffff_ffff)
+}
+
+#[inline(always)]
+fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
+    // SAFETY: the helper only reads the context.
+    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    let argument = |index| regs::argument(registers, index);
+    if cookie & call::NEW_IS_OTHERS != 0 && argument(0) == 0 {
+        return IGNORE_RETURN;
+    }
+    let kind = cookie & !call::NEW_IS_OTHERS;
+    // A product that is too large is refused.
+    let size = match kind {
+        call::CALLOC => argument(0).wrapping_mul(argument(1)),
+        call::ALIGNED | call::REALLOC => argument(1),
+        call::POSIX_MEMALIGN => argument(2),
+        call::REALLOCARRAY => argument(1).wrapping_mul(argument(2)),
+        _ => argument(0),
+    };
+    count(counter::ALLOCATIONS, 1);
+    count(counter::ALLOCATED_BYTES, size);
+    if !is_recording() {
+        return IGNORE_RETURN;
+    }
+    let (pid, tid) = namespace::current();
+    let mut pending = PendingCall {
+        stack_ns: 0,
+        size,
+        to: if kind == call::POSIX_MEMALIGN { argument(0) } else { 0 },
+        old_address: 0,
+        old_since_ns: 0,
+    };
+    if (kind == call::REALLOC || kind == call::REALLOCARRAY) && argument(0) != 0 {
+        // Before it is freed: afterwards another thread may have a block there.
+        if let Some(since_ns) = take_block(pid, argument(0)) {
+            (pending.old_address, pending.old_since_ns) = (argument(0), since_ns);
+        }
+    }
+    if is_sampled(size) {
+        pending.stack_ns = send_stack(Whose { pid, tid, time_ns: now_ns() }, registers);
+    }
+    if pending.stack_ns == 0 && pending.old_address == 0 {
+        return IGNORE_RETURN;
+    }
+    if CALLS.insert(&key(tid, regs::sp(registers)), &pending, 0).is_err() {
+        count(counter::CALLS_LOST, 1);
+        if pending.old_address != 0 {
+            send_free(pid, pending.old_address, pending.old_since_ns, now_ns());
+        }
+        return IGNORE_RETURN;
+    }
+    SEE_RETURN
+}
+
+/// A call returns.
+#[inline(always)]
+fn leave(registers: &pt_regs) {
+    let (pid, tid) = namespace::current();
+    let key = key(tid, regs::sp_at_entry(registers));
+    // SAFETY: a live element of the map; nobody but this thread has it.
+    let Some(&pending) = (unsafe { CALLS.get(&key) }) else { return };
+    let _ = CALLS.remove(&key);
+    let given = regs::result(registers);
+    let address = match pending.to {
+        0 => given,
+        to if given as u32 == 0 => read_word(to),
+        _ => 0,
+    };
+    let time_ns = now_ns();
+    let is_freed = address != 0 || pending.size == 0;
+    if pending.old_address != 0 {
+        if is_freed {
+            send_free(pid, pending.old_address, pending.old_since_ns, time_ns);
+        } else {
+            let block = LiveBlock { since_ns: pending.old_since_ns };
+            let _ = BLOCKS_LIVE.insert(&block_key(pid, pending.old_address), &block, 0);
+        }
+    }
+    if pending.stack_ns == 0 {
+        return;
+    }
+    if address == 0 {
+        count(counter::ALLOCATIONS_FAILED, 1);
+        return;
+    }
+    let block = LiveBlock { since_ns: time_ns };
+    let is_tracked = BLOCKS_LIVE.insert(&block_key(pid, address), &block, 0).is_ok();
+    if !is_tracked {
+        count(counter::BLOCKS_UNTRACKED, 1);
+    }
+    let mut record = AllocationRecord {
+        is_untracked: u8::from(!is_tracked),
+        pid,
+        tid,
+        address,
+        size: pending.size,
+        stack_ns: pending.stack_ns,
+        time_ns,
+        ..AllocationRecord::EMPTY
+    };
+    // SAFETY: a record of that size.
+    if !unsafe { send((&raw mut record).cast(), ALLOCATION_RECORD_BYTES as u64) } {
+        count(counter::ALLOCATIONS_LOST, 1);
+        let _ = BLOCKS_LIVE.remove(&block_key(pid, address));
+    }
+}
+
+/// Is a call of so many bytes the next sample?
+#[inline(always)]
+fn is_sampled(size: u64) -> bool {
+    if setting!(SAMPLE_BYTES) == 0 {
+        return true;
+    }
+    let Some(left) = LEFT.get_ptr_mut(0) else { return false };
+    // SAFETY: a live element of a per-CPU array. If another thread comes in between, a few bytes are forgotten.
+    let left = unsafe { &mut *left };
+    if *left == 0 {
+        // The first of this CPU, or one in half a million others, which it does not harm.
+        *left = distance();
+    }
+    // No allocation is larger than memory can be.
+    *left -= size.min(1 << 47) as i64;
+    if *left > 0 {
+        return false;
+    }
+    *left = distance();
+    true
+}
+
+/// Bytes until the next sample.
+#[inline(always)]
+fn distance() -> i64 {
+    // SAFETY: a helper without arguments.
+    let random = unsafe { bpf_get_prandom_u32() };
+    bytes_until_sample(random, setting!(SAMPLE_BYTES)) as i64
+}
+
+/// Walks the stack and sends it. Its time, or 0 if that could not be done.
+#[inline(always)]
+fn send_stack(whose: Whose, registers: &pt_regs) -> u64 {
+    let Some(part) = take_part() else {
+        count(counter::CALLS_LOST, 1);
+        return 0;
+    };
+    let mut is_sent = false;
+    if let Some(record) = SampleRecord::allocation(part, whose) {
+        let user: UserRegs = regs::user(registers);
+        record.walk_user(user, Some(registers));
+        record.send_copy();
+        is_sent = record.send();
+    }
+    give_back(part);
+    if !is_sent {
+        count(counter::ALLOCATIONS_LOST, 1);
+        return 0;
+    }
+    whose.time_ns
+}
+
+/// Takes a part of the scratch memory for this thread.
+#[inline(always)]
+fn take_part() -> Option<u32> {
+    for part in 0..scratch::HEAP_PARTS {
+        if PARTS.insert(&part_key(part), &1, u64::from(BPF_NOEXIST)).is_ok() {
+            return Some(scratch::HEAP + part);
+        }
+    }
+    None
+}
+
+#[inline(always)]
+fn part_key(part: u32) -> u32 {
+    // SAFETY: a helper without arguments.
+    unsafe { bpf_get_smp_processor_id() * scratch::HEAP_PARTS + part }
+}
+
+#[inline(always)]
+fn give_back(part: u32) {
+    let _ = PARTS.remove(&part_key(part - scratch::HEAP));
+}
+
+#[inline(always)]
+fn block_key(pid: u32, address: u64) -> BlockKey {
+    BlockKey { address, pid, reserved: 0 }
+}
+
+/// Takes a block out of the table of live ones: since when it was there.
+#[inline(always)]
+fn take_block(pid: u32, address: u64) -> Option<u64> {
+    let key = block_key(pid, address);
+    // SAFETY: a live element of the map.
+    let since_ns = unsafe { BLOCKS_LIVE.get(&key) }?.since_ns;
+    // Whoever removes it, if two threads free the same block.
+    BLOCKS_LIVE.remove(&key).is_ok().then_some(since_ns)
+}
+
+#[inline(always)]
+fn send_free(pid: u32, address: u64, since_ns: u64, time_ns: u64) {
+    let mut record = FreeRecord { pid, address, since_ns, time_ns, ..FreeRecord::EMPTY };
+    // SAFETY: a record of that size.
+    if !unsafe { send((&raw mut record).cast(), FREE_RECORD_BYTES as u64) } {
+        count(counter::FREES_LOST, 1);
+    }
+}
+
+#[inline(always)]
+fn read_word(address: u64) -> u64 {
+    let mut word = 0_u64;
+    // SAFETY: reads user memory into a word; a bad address is an error, not a fault.
+    match unsafe { bpf_probe_read_user((&raw mut word).cast(), 8, address as *const _) } {
+        0 => word,
+        _ => 0,
+    }
+}

@@ -1,0 +1,199 @@
+//! Where in a function a probe costs least.
+//!
+//! A probe is a breakpoint. Some of the instructions that it replaces are carried out by the kernel itself; any other
+//! is stepped over in a place of its own, which takes twenty times as long on a virtual machine. So the first
+//! instruction is looked for that is emulated (arch/x86/kernel/uprobes.c, Linux 6.18), as long as the arguments and
+//! the return address are still where they were at the entry.
+
+/// A function's bytes, and the address of the first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Code<'a> {
+    pub bytes: &'a [u8],
+    pub address: u64,
+}
+
+/// A place for a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Bytes from the entry.
+    pub offset: u64,
+    pub is_emulated: bool,
+}
+
+/// The entry itself.
+const ENTRY: Place = Place { offset: 0, is_emulated: false };
+
+/// Bytes from the entry that are looked at.
+const REACH: u64 = 32;
+
+/// Bytes of a function that are searched for jumps.
+const SEARCHED_BYTES: usize = 4096;
+
+/// The place to probe. Of a function that frees, the first argument alone has to be there still.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn place(code: &Code<'_>, is_free: bool) -> Place {
+    x86::place(code, is_free)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn place(_code: &Code<'_>, _is_free: bool) -> Place {
+    ENTRY
+}
+
+impl Code<'_> {
+    /// Does it jump, and not call, to an address outside of itself that is wanted?
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn jumps_to(&self, is_wanted: impl Fn(u64) -> bool) -> bool {
+        x86::jumps(self).any(is_wanted)
+    }
+
+    /// Does it return by itself, anywhere?
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn returns(&self) -> bool {
+        x86::returns(self)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn returns(&self) -> bool {
+        true
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(crate) fn jumps_to(&self, _is_wanted: impl Fn(u64) -> bool) -> bool {
+        false
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use iced_x86::{
+        Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+        OpAccess, OpKind, Register,
+    };
+
+    use super::{Code, ENTRY, Place, REACH, SEARCHED_BYTES};
+
+    pub(super) fn place(code: &Code<'_>, is_free: bool) -> Place {
+        let mut decoder = decoder(code);
+        let mut infos = InstructionInfoFactory::new();
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            let offset = instruction.ip() - code.address;
+            if offset > REACH || instruction.is_invalid() {
+                break;
+            }
+            if is_emulated(&instruction) {
+                let is_met_again =
+                    offset > 0 && jumps(code).any(|target| target == instruction.ip());
+                if is_met_again {
+                    break;
+                }
+                return Place { offset, is_emulated: true };
+            }
+            if instruction.flow_control() != FlowControl::Next {
+                break;
+            }
+            let needed: &[Register] = match is_free {
+                true => &[Register::RDI],
+                false => &[Register::RDI, Register::RSI, Register::RDX, Register::RSP],
+            };
+            let info = infos.info(&instruction);
+            let is_lost = info.used_registers().iter().any(|used| {
+                let is_written = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead);
+                is_written && needed.contains(&used.register().full_register())
+            });
+            if is_lost {
+                break;
+            }
+        }
+        ENTRY
+    }
+
+    fn decoder<'a>(code: &Code<'a>) -> Decoder<'a> {
+        let bytes = &code.bytes[..code.bytes.len().min(SEARCHED_BYTES)];
+        Decoder::with_ip(64, bytes, code.address, DecoderOptions::NONE)
+    }
+
+    /// `push` of a register, a jump or call to a place in the code, or nothing. A call in the midst of a function is
+    /// not taken: what it calls may probe, too.
+    fn is_emulated(instruction: &Instruction) -> bool {
+        match instruction.mnemonic() {
+            Mnemonic::Push => {
+                instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_gpr64()
+            }
+            Mnemonic::Nop => instruction.len() == 1,
+            _ => match instruction.flow_control() {
+                FlowControl::ConditionalBranch => instruction.is_jcc_short_or_near(),
+                FlowControl::UnconditionalBranch => instruction.is_jmp_short_or_near(),
+                _ => false,
+            },
+        }
+    }
+
+    pub(super) fn returns(code: &Code<'_>) -> bool {
+        decoder(code).into_iter().any(|it| it.flow_control() == FlowControl::Return)
+    }
+
+    /// Targets of jumps.
+    pub(super) fn jumps(code: &Code<'_>) -> impl Iterator<Item = u64> {
+        let is_jump = |instruction: &Instruction| {
+            instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near()
+        };
+        let instructions: Vec<Instruction> = decoder(code).into_iter().collect();
+        instructions.into_iter().filter(move |it| is_jump(it)).map(|it| it.near_branch_target())
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], is_free: bool, expected: (u64, bool)) {
+        let found = place(&Code { bytes, address: 0x1000 }, is_free);
+        let expected = Place { offset: expected.0, is_emulated: expected.1 };
+        assert_eq!(found, expected, "{bytes:x?}");
+    }
+
+    #[test]
+    fn the_first_instruction_that_is_emulated() {
+        // push r12; push rbp
+        check(&[0x41, 0x54, 0x55], false, (0, true));
+        // test rdi, rdi; je +4
+        let test_first = [0x48, 0x85, 0xff, 0x74, 0x04, 0x90, 0x90, 0x90, 0x90, 0xc3];
+        check(&test_first, true, (3, true));
+        // endbr64; push rbx
+        check(&[0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0xc3], false, (4, true));
+        // mov rax, rdi; sub rsp, 8; push rbx: the return address is no longer on top
+        check(&[0x48, 0x89, 0xf8, 0x48, 0x83, 0xec, 0x08, 0x53], false, (0, false));
+        check(&[0x48, 0x89, 0xf8, 0x48, 0x83, 0xec, 0x08, 0x53], true, (7, true));
+        // mov rdi, rax; push rbx: the argument is gone
+        check(&[0x48, 0x89, 0xc7, 0x53], true, (0, false));
+        // mov edi, eax, which is as bad
+        check(&[0x89, 0xc7, 0x53], false, (0, false));
+        // call rax
+        check(&[0xff, 0xd0, 0x53], false, (0, false));
+        // push [rax]
+        check(&[0xff, 0x30, 0x53], false, (0, false));
+        check(&[], false, (0, false));
+    }
+
+    #[test]
+    fn a_place_that_is_met_again_counts_twice() {
+        // test rdi, rdi; je −2 (itself)
+        check(&[0x48, 0x85, 0xff, 0x74, 0xfe, 0xc3], true, (0, false));
+    }
+
+    #[test]
+    fn jumps_to_other_functions() {
+        let check = |bytes: &[u8], expected: bool| {
+            let code = Code { bytes, address: 0x1000 };
+            assert_eq!(code.jumps_to(|target| target == 0x2000), expected, "{bytes:x?}");
+        };
+        // jmp 0x2000
+        check(&[0xe9, 0xfb, 0x0f, 0x00, 0x00], true);
+        // call 0x2000
+        check(&[0xe8, 0xfb, 0x0f, 0x00, 0x00], false);
+        // imul rsi, rdx; jo +5; jmp 0x2000
+        check(&[0x48, 0x0f, 0xaf, 0xf2, 0x70, 0x05, 0xe9, 0xf5, 0x0f, 0x00, 0x00], true);
+    }
+}

@@ -1,0 +1,128 @@
+//! Allocations by the place that made them.
+
+use std::ops::{AddAssign, SubAssign};
+
+use super::{Profile, StackId, ThreadId};
+
+/// Blocks and their bytes. Both are estimates where allocations were sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Amount {
+    pub blocks: f64,
+    pub bytes: f64,
+    /// Variance of the bytes; 0 where every allocation was taken.
+    pub variance: f64,
+}
+
+/// A normal value lies within so many standard deviations in 95 of 100 cases.
+const SIGMAS_95: f64 = 1.96;
+
+impl Amount {
+    /// What an allocation of `size` bytes stands for that was taken as one of samples `sample_bytes` apart; 0: each
+    /// was taken.
+    pub(crate) fn of_sample(size: u64, sample_bytes: u32) -> Self {
+        let size = size as f64;
+        if sample_bytes == 0 {
+            return Self { blocks: 1.0, bytes: size, variance: 0.0 };
+        }
+        // An allocation of no bytes is never sampled, but for the moment at which sampling begins.
+        let chance = -(-size.max(1.0) / f64::from(sample_bytes)).exp_m1();
+        Self {
+            blocks: 1.0 / chance,
+            bytes: size / chance,
+            variance: size * size * (1.0 - chance) / (chance * chance),
+        }
+    }
+
+    /// Half the width of the interval that holds the true bytes in 95 of 100 recordings.
+    pub fn margin_bytes(&self) -> f64 {
+        SIGMAS_95 * self.variance.max(0.0).sqrt()
+    }
+
+    /// Blocks as a whole number.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.round().max(0.0) as u64
+    }
+
+    /// Bytes as a whole number.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.round().max(0.0) as u64
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+        self.variance += other.variance;
+    }
+}
+
+impl SubAssign for Amount {
+    fn sub_assign(&mut self, other: Self) {
+        self.blocks -= other.blocks;
+        self.bytes -= other.bytes;
+        self.variance -= other.variance;
+    }
+}
+
+/// A place that allocates: a stack, in a process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Site {
+    /// The first thread of the process.
+    pub thread: ThreadId,
+    pub stack: StackId,
+    /// All that it allocated.
+    pub total: Amount,
+    /// Live when most was live of this place alone.
+    pub own_peak: Amount,
+    /// Live when most was live of all places together.
+    pub at_peak: Amount,
+    /// Not freed at the end of the recording, or of the process.
+    pub at_end: Amount,
+    /// Sum of the lives of all blocks, to their end or that of the recording, nanoseconds.
+    pub lifetime_ns: f64,
+}
+
+impl Site {
+    /// Adds what another site with the same names has. Both had their own peaks at moments of their own, so that
+    /// of both together is at most the sum.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.total += other.total;
+        self.own_peak += other.own_peak;
+        self.at_peak += other.at_peak;
+        self.at_end += other.at_end;
+        self.lifetime_ns += other.lifetime_ns;
+    }
+}
+
+impl Profile {
+    /// The sum of an amount over all places.
+    pub fn heap_sum(&self, amount: impl Fn(&Site) -> Amount) -> Amount {
+        let mut sum = Amount::default();
+        self.sites.iter().for_each(|site| sum += amount(site));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_stand_for_others() {
+        let check = |size: u64, expected: (f64, f64)| {
+            let found = Amount::of_sample(size, 1000);
+            let is_near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-3;
+            assert!(
+                is_near(found.blocks, expected.0) && is_near(found.bytes, expected.1),
+                "{found:?}"
+            );
+        };
+        // Far below the distance, each stands for one distance of bytes.
+        check(1, (1000.5, 1000.5));
+        check(1000, (1.582, 1582.0));
+        check(100_000, (1.0, 100_000.0));
+        let exact = Amount::of_sample(24, 0);
+        assert_eq!((exact.blocks, exact.bytes, exact.margin_bytes()), (1.0, 24.0, 0.0));
+    }
+}

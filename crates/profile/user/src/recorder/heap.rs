@@ -1,0 +1,91 @@
+//! The recorder's part for the heap: stacks of allocations, and which files have an allocator.
+
+use rustc_hash::FxHashMap;
+
+use super::{Recorder, binaries::BinaryId, spaces::GenerationId};
+use crate::{
+    heap::{
+        allocator::Function,
+        blocks::{Blocks, Place},
+    },
+    wire::Stack,
+};
+
+/// What is known of the heap.
+#[derive(Debug, Default)]
+pub(crate) struct Heap {
+    /// Allocations are watched.
+    pub is_watched: bool,
+    pub blocks: Blocks,
+    /// The functions of the allocator in each file that was looked at.
+    pub allocators: FxHashMap<BinaryId, Vec<Function>>,
+    /// Files that were mapped since the session looked last, and the process.
+    pub mapped: Vec<(u32, BinaryId)>,
+    /// Processes that ended since then.
+    pub gone: Vec<u32>,
+}
+
+impl Heap {
+    pub(super) fn new(sample_bytes: u32) -> Self {
+        Self { is_watched: true, blocks: Blocks::new(sample_bytes), ..Self::default() }
+    }
+
+    pub(super) fn mapped(&mut self, pid: u32, binary: BinaryId) {
+        if self.is_watched {
+            self.mapped.push((pid, binary));
+        }
+    }
+
+    pub(super) fn gone(&mut self, pid: u32, time_ns: u64, is_exec: bool) {
+        if self.is_watched {
+            self.blocks.gone(pid, time_ns, is_exec);
+            // Another program of the same process is watched by what is attached.
+            if !is_exec {
+                self.gone.push(pid);
+            }
+        }
+    }
+}
+
+impl Recorder {
+    /// A process has the files of the one that it was forked from.
+    pub(super) fn heap_forked(&mut self, pid: u32) {
+        if !self.heap.is_watched {
+            return;
+        }
+        let generation = self.spaces.current(pid).and_then(|id| self.spaces.generation(id));
+        let mappings = generation.map_or(&[][..], |generation| &generation.mappings);
+        self.heap.mapped.extend(mappings.iter().map(|mapping| (pid, mapping.binary)));
+    }
+
+    /// Takes the stack of an allocation.
+    pub(super) fn allocation_stack(&mut self, stack: &Stack<'_>) {
+        let (generation, completeness, frames) = self.user_frames(stack);
+        let header = stack.header;
+        let place = if frames.get(1).is_some_and(|&caller| self.is_allocator(generation, caller)) {
+            Place::Nested
+        } else {
+            let frames = frames.iter().copied();
+            let stack = self.stacks.intern(generation, completeness, frames, [].into_iter());
+            // The process, by its first thread.
+            Place::Site { process: self.threads.sampled(header.pid, header.pid), stack }
+        };
+        self.frames = frames;
+        self.heap.blocks.stack(header.tid, header.time_ns, place);
+    }
+
+    /// Does a return address lie in a function of an allocator?
+    fn is_allocator(&self, generation: GenerationId, caller: u64) -> bool {
+        let mapping = self.spaces.generation(generation).and_then(|it| it.find(caller));
+        let Some(mapping) = mapping else { return false };
+        let Some(functions) = self.heap.allocators.get(&mapping.binary) else { return false };
+        let image = self.binaries.get(mapping.binary).and_then(|binary| binary.image());
+        let address = image.and_then(|image| image.address_of_offset(mapping.offset_of(caller)));
+        // A call may be the last instruction of a function.
+        address.is_some_and(|address| {
+            functions
+                .iter()
+                .any(|function| (function.range.0 + 1..=function.range.1).contains(&address))
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! Which files a program is linked with, before they are loaded: by asking its own dynamic linker, as `ldd` does.
+
+use std::{
+    fs::File,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use object::{ReadCache, elf, read::elf::ElfFile64};
+
+use crate::proc::MappedFile;
+
+/// The files that the program of a process will load, itself among them, as the process sees them. Where the linker
+/// cannot be asked, the program alone.
+pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
+    let program = PathBuf::from(format!("/proc/{pid}/exe"));
+    let Ok(path) = program.read_link() else { return Vec::new() };
+    let mut paths = vec![path.clone()];
+    if let Some(linker) = linker(&program) {
+        paths.extend(listed(&linker, &path));
+    }
+    paths.iter().filter_map(|path| file(pid, path)).collect()
+}
+
+/// The dynamic linker that a program names.
+fn linker(program: &Path) -> Option<PathBuf> {
+    use object::read::elf::ProgramHeader as _;
+    let file = File::open(program).ok()?;
+    let cache = ReadCache::new(&file);
+    let elf = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
+    let endian = elf.endian();
+    let header = elf.elf_program_headers().iter().find(|it| it.p_type(endian) == elf::PT_INTERP)?;
+    let path = header.data(endian, &cache).ok()?;
+    let path = path.split(|&byte| byte == 0).next()?;
+    Some(PathBuf::from(std::str::from_utf8(path).ok()?))
+}
+
+/// What a linker lists for a program.
+fn listed(linker: &Path, program: &Path) -> Vec<PathBuf> {
+    let output = Command::new(linker)
+        .arg("--list")
+        .arg(program)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let text = output.map(|output| output.stdout).unwrap_or_default();
+    paths(&String::from_utf8_lossy(&text))
+}
+
+/// The paths in a list: `name => path (address)`, or `path (address)`.
+fn paths(text: &str) -> Vec<PathBuf> {
+    let path = |line: &str| {
+        let (head, _) = line.rsplit_once(" (0x")?;
+        let path = head.rsplit_once("=> ").map_or(head, |(_, path)| path).trim();
+        path.starts_with('/').then(|| PathBuf::from(path))
+    };
+    text.lines().filter_map(path).collect()
+}
+
+fn file(pid: u32, path: &Path) -> Option<MappedFile> {
+    let seen = PathBuf::from(format!("/proc/{pid}/root{}", path.display()));
+    let data = seen.metadata().ok()?;
+    let device = data.dev();
+    Some(MappedFile {
+        start: 0,
+        end: 0,
+        offset: 0,
+        device: (libc::major(device), libc::minor(device)),
+        inode: data.ino(),
+        path: path.to_string_lossy().into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_linkers() {
+        let glibc = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f00)\n\
+                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f01)\n\tlibgone.so => not found\n";
+        let musl =
+            "\t/lib/ld-musl-x86_64.so.1 (0x7f00)\n\tlibc.so => /lib/ld-musl-x86_64.so.1 (0x7f00)\n";
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(paths(text), expected.iter().map(PathBuf::from).collect::<Vec<_>>());
+        };
+        check(glibc, &["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+        check(musl, &["/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-x86_64.so.1"]);
+        check("", &[]);
+        check("\tstatically linked\n", &[]);
+    }
+
+    #[test]
+    fn files_of_this_process() {
+        let files = linked_files(std::process::id());
+        assert!(!files.is_empty());
+        assert!(files.iter().any(|file| file.path.contains("libc")), "{files:?}");
+    }
+}

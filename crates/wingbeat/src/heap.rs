@@ -1,0 +1,132 @@
+//! `wingbeat heap`: flags in, calls, text out.
+
+mod args;
+mod report;
+
+use std::{path::Path, process::ExitCode};
+
+use wingbeat_profile::{
+    debuginfod::DebugFiles,
+    export::{self, ExportError, Format, HeapFacts},
+    model::{Mode, Profile},
+    session::{self, Finished, HeapAccounts, HeapOptions, Options},
+    symbolize::symbolize,
+    targets::Targets,
+};
+
+pub(crate) use self::args::HeapArgs;
+use self::args::{HeapFormat, Show};
+use crate::{
+    output::{PendingFile, Written, given_twice, pending},
+    shell::{error, interruptible_by_socket},
+};
+
+pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
+    let options = options(args);
+    options.targets.check()?;
+    let outputs = args
+        .output
+        .iter()
+        .map(|path| Ok((pending(path)?, HeapFormat::from_path(path)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
+        error!("{text}");
+        return Ok(ExitCode::from(2));
+    }
+    let recording = interruptible_by_socket(|stop| session::record(&options, stop, &mut |_| {}))??;
+    let profile = symbolize(&recording, &DebugFiles::default(), &mut |_, _| {}).profile;
+    let Some(accounts) = recording.heap.clone() else {
+        anyhow::bail!("the recording has no account of the heap");
+    };
+    let mut written = Written::default();
+    if !profile.sites.is_empty() {
+        write(&mut written, outputs, &profile, &accounts, args.show);
+    }
+    report::print(&profile, &accounts, &written.outputs, quiet, verbose);
+    let has_written = !written.outputs.is_empty();
+    written.finish(has_written)?;
+    Ok(exit_code(&recording, &profile))
+}
+
+fn options(args: &HeapArgs) -> Options {
+    let targets = match args.command.is_empty() {
+        true => Targets::Pids(args.pid.clone()),
+        false => Targets::Command(args.command.clone()),
+    };
+    Options {
+        mode: Mode::Heap,
+        duration: args.duration,
+        inherit: !args.no_inherit,
+        buffer_bytes: Some(if args.exact { EXACT_BUFFER_BYTES } else { BUFFER_BYTES }),
+        heap: HeapOptions {
+            sample_bytes: if args.exact { 0 } else { args.sample },
+            budget_percent: args.budget,
+        },
+        ..Options::new(targets)
+    }
+}
+
+/// Stacks of a second: where every allocation is taken, there may be a million.
+const EXACT_BUFFER_BYTES: u32 = 128 << 20;
+const BUFFER_BYTES: u32 = 16 << 20;
+
+/// Writes all files that can be written.
+fn write(
+    written: &mut Written,
+    outputs: Vec<(PendingFile, HeapFormat)>,
+    profile: &Profile,
+    accounts: &HeapAccounts,
+    show: Show,
+) {
+    let facts = HeapFacts {
+        pid: profile.processes.first().map_or(0, |process| process.pid),
+        peak_ns: accounts.peak_ns,
+        sample_bytes: accounts.sample_bytes,
+    };
+    let shown = shown(profile, show);
+    for (file, format) in outputs {
+        let bytes = |writer: &mut dyn std::io::Write| -> Result<(), ExportError> {
+            match format {
+                HeapFormat::Dhat => export::write_dhat(profile, &facts, writer),
+                HeapFormat::Pprof => export::write(profile, Format::Pprof, writer),
+                HeapFormat::FlameGraph => export::write(&shown, Format::FlameGraph, writer),
+                HeapFormat::Folded => export::write(&shown, Format::Folded, writer),
+            }
+        };
+        written.write(file, format.name(), bytes);
+    }
+}
+
+/// The profile whose live bytes are what is to be drawn.
+fn shown(profile: &Profile, show: Show) -> Profile {
+    let mut shown = profile.clone();
+    for site in &mut shown.sites {
+        site.at_end = match show {
+            Show::Live => site.at_end,
+            Show::Peak => site.at_peak,
+            Show::Total => site.total,
+        };
+    }
+    let words = match show {
+        Show::Live => "live at the end",
+        Show::Peak => "live at the peak",
+        Show::Total => "allocated",
+    };
+    shown.meta.target = format!("{}: bytes {words}", shown.meta.target);
+    shown
+}
+
+fn exit_code(recording: &Finished, profile: &Profile) -> ExitCode {
+    match &recording.ended {
+        Some(ended) if ended.by_itself && ended.code() != 0 => {
+            ExitCode::from(u8::try_from(ended.code()).unwrap_or(1))
+        }
+        _ if profile.sites.is_empty() => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Whether the name of an output ends in one of these.
+fn has_suffix(path: &Path, suffix: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(suffix))
+}

@@ -1,0 +1,180 @@
+//! The text after a recording: what was allocated, how much is left, who did it, and what it cost.
+
+use owo_colors::OwoColorize as _;
+use wingbeat_profile::{
+    heap::places::{SitePlace, suspects},
+    model::{Amount, Profile, Site},
+    session::HeapAccounts,
+    summary::Output,
+};
+use wingbeat_text::{Warning, bytes, duration, grouped, plural, share, shortened};
+
+use crate::shell::{message, warning};
+
+/// Places of a table.
+const ROWS: usize = 10;
+/// Names longer than this are cut in the middle.
+const NAME_WIDTH_MAX: usize = 70;
+
+pub(super) fn print(
+    profile: &Profile,
+    accounts: &HeapAccounts,
+    outputs: &[Output],
+    quiet: bool,
+    verbose: bool,
+) {
+    let warnings = warnings(accounts);
+    if quiet {
+        return;
+    }
+    figures(profile, accounts, verbose);
+    let sites: Vec<&Site> = profile.sites.iter().collect();
+    table("Most bytes live at the end", profile, &sites, |site| site.at_end);
+    table("Most bytes allocated", profile, &sites, |site| site.total);
+    leaks(profile);
+    message!("");
+    for text in warnings {
+        warning!("{text}");
+    }
+    for output in outputs {
+        message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
+    }
+}
+
+fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
+    let meta = &profile.meta;
+    let how = match accounts.sample_bytes {
+        0 => "every allocation".to_owned(),
+        sample_bytes => format!("a sample every {}", bytes(sample_bytes.into())),
+    };
+    let seconds = meta.duration_ns as f64 / 1e9;
+    message!("{} {} in {seconds:.2} s: {how}", "heap".bold(), meta.target);
+    message!(
+        "  calls   {} of {}, {}; {} taken",
+        plural(accounts.allocations, "allocation"),
+        bytes(accounts.allocated_bytes),
+        plural(accounts.frees, "free"),
+        grouped(accounts.taken),
+    );
+    let is_least = accounts.allocations_lost > 0;
+    let line = |name: &str, amount: Amount, more: &str| {
+        let least = if is_least { "at least " } else { "" };
+        message!("  {name:<7} {least}{}{more}", amount_text(amount));
+    };
+    line("total", profile.heap_sum(|site| site.total), "");
+    line("peak", accounts.peak, &format!(", after {}", duration(accounts.peak_ns)));
+    line("at end", profile.heap_sum(|site| site.at_end), "");
+    message!(
+        "  cost    {} of CPU time in the target by the probes, as measured here",
+        duration(accounts.probes_ns)
+    );
+    if verbose {
+        for file in &accounts.files {
+            message!("  probed  {}: {}", file.path, file.functions.join(", "));
+        }
+    }
+}
+
+/// Bytes with their interval, and blocks.
+fn amount_text(amount: Amount) -> String {
+    let margin = amount.margin_bytes();
+    let margin = match margin > 0.0 && amount.bytes > 0.0 {
+        true => format!(" ± {}", share::size(margin / amount.bytes)),
+        false => String::new(),
+    };
+    format!("{}{margin} in {}", bytes(amount.bytes()), plural(amount.blocks(), "block"))
+}
+
+fn table(title: &str, profile: &Profile, sites: &[&Site], of: impl Fn(&Site) -> Amount) {
+    let sum = profile.heap_sum(&of);
+    let mut sites: Vec<&Site> =
+        sites.iter().copied().filter(|site| of(site).bytes >= 0.5).collect();
+    if sites.is_empty() {
+        return;
+    }
+    sites.sort_by(|a, b| of(b).bytes.total_cmp(&of(a).bytes));
+    message!("");
+    message!("{}", title.bold());
+    for site in sites.iter().take(ROWS) {
+        let amount = of(site);
+        message!(
+            "  {:>6} {:>14} {:>12}  {}",
+            share::part(amount.bytes(), sum.bytes()),
+            bytes(amount.bytes()),
+            plural(amount.blocks(), "block"),
+            place(&SitePlace::of(profile, site)),
+        );
+    }
+}
+
+/// A place in words: function, file and line, and who called it.
+fn place(place: &SitePlace) -> String {
+    let mut text = shortened(&place.function, NAME_WIDTH_MAX);
+    if let Some(file) = &place.file {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        let line = place.line.map_or(String::new(), |line| format!(":{line}"));
+        text.push_str(&format!(" ({name}{line})"));
+    }
+    if let Some(caller) = &place.caller {
+        text.push_str(&format!(" ← {}", shortened(caller, NAME_WIDTH_MAX)));
+    }
+    text
+}
+
+fn leaks(profile: &Profile) {
+    let suspects = suspects(profile);
+    if suspects.is_empty() {
+        return;
+    }
+    let seconds = profile.meta.duration_ns as f64 / 1e9;
+    message!("");
+    message!("{}", "Perhaps leaks: allocated again and again, and hardly ever freed".bold());
+    for site in suspects.iter().take(ROWS) {
+        let per_second = (site.at_end.bytes / seconds.max(1e-9)) as u64;
+        message!(
+            "  {:>14} {:>12} {:>12}/s  {}",
+            bytes(site.at_end.bytes()),
+            plural(site.at_end.blocks(), "block"),
+            bytes(per_second),
+            place(&SitePlace::of(profile, site)),
+        );
+    }
+}
+
+fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if accounts.allocations_lost > 0 {
+        warnings.push(Warning::new(
+            "allocations-lost",
+            format!(
+                "{} found no room in the buffer",
+                plural(accounts.allocations_lost, "allocation")
+            ),
+            "all sums are too small",
+            "take samples further apart (--sample 1M)",
+        ));
+    }
+    if accounts.frees_lost > 0 {
+        warnings.push(Warning::new(
+            "frees-lost",
+            format!(
+                "the ends of {} found no room in the buffer",
+                plural(accounts.frees_lost, "block")
+            ),
+            "they count as live",
+            "take samples further apart (--sample 1M)",
+        ));
+    }
+    if accounts.untracked > 0 {
+        warnings.push(Warning::new(
+            "blocks-untracked",
+            format!(
+                "{} found no room in the table of live blocks",
+                plural(accounts.untracked, "block")
+            ),
+            "they are in the total only",
+            "leave out --exact, or take samples further apart",
+        ));
+    }
+    warnings
+}
