@@ -167,7 +167,8 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
             (pending.old_address, pending.old_since_ns) = (argument(0), since_ns);
         }
     }
-    if is_sampled(size) {
+    // A call that jumped to this function, with the same frame, counts already.
+    if is_sampled(size) && !is_pending(key(tid, regs::sp(registers))) {
         pending.stack_ns = send_stack(Whose { pid, tid, time_ns: now_ns() }, registers);
     }
     if pending.stack_ns == 0 && pending.old_address == 0 {
@@ -181,6 +182,17 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
         return IGNORE_RETURN;
     }
     SEE_RETURN
+}
+
+/// How long a call may take. One that never returned, because its thread jumped out of it or was killed, must not stand
+/// in the way of later ones for ever.
+const CALL_MAX_NS: u64 = 10_000_000_000;
+
+/// Has a call begun with this frame, and not returned?
+#[inline(always)]
+fn is_pending(key: u64) -> bool {
+    // SAFETY: a live element of the map; only this thread has it.
+    unsafe { CALLS.get(&key) }.is_some_and(|call| now_ns() < call.stack_ns + CALL_MAX_NS)
 }
 
 /// A call returns.

@@ -2,8 +2,8 @@
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
-    heap::places::{SitePlace, suspects},
-    model::{Amount, Profile, Site},
+    heap::places::{PlaceSum, SitePlace, by_place, suspects},
+    model::{Amount, Profile},
     session::HeapAccounts,
     summary::Output,
 };
@@ -28,10 +28,10 @@ pub(super) fn print(
         return;
     }
     figures(profile, accounts, verbose);
-    let sites: Vec<&Site> = profile.sites.iter().collect();
-    table("Most bytes live at the end", profile, &sites, |site| site.at_end);
-    table("Most bytes allocated", profile, &sites, |site| site.total);
-    leaks(profile);
+    let places = by_place(profile);
+    table("Most bytes live at the end", &places, |sum| sum.at_end);
+    table("Most bytes allocated", &places, |sum| sum.total);
+    leaks(profile, &places);
     message!("");
     for text in warnings {
         warning!("{text}");
@@ -85,30 +85,29 @@ fn amount_text(amount: Amount) -> String {
     format!("{}{margin} in {}", bytes(amount.bytes()), plural(amount.blocks(), "block"))
 }
 
-fn table(title: &str, profile: &Profile, sites: &[&Site], of: impl Fn(&Site) -> Amount) {
-    let sum = profile.heap_sum(&of);
-    let mut sites: Vec<&Site> =
-        sites.iter().copied().filter(|site| of(site).bytes >= 0.5).collect();
-    if sites.is_empty() {
+fn table(title: &str, places: &[PlaceSum], of: impl Fn(&PlaceSum) -> Amount) {
+    let sum: u64 = places.iter().map(|place| of(place).bytes()).sum();
+    let mut places: Vec<&PlaceSum> = places.iter().filter(|place| of(place).bytes() > 0).collect();
+    if places.is_empty() {
         return;
     }
-    sites.sort_by(|a, b| of(b).bytes.total_cmp(&of(a).bytes));
+    places.sort_by(|a, b| of(b).bytes.total_cmp(&of(a).bytes));
     message!("");
     message!("{}", title.bold());
-    for site in sites.iter().take(ROWS) {
-        let amount = of(site);
+    for place in places.iter().take(ROWS) {
+        let amount = of(place);
         message!(
-            "  {:>6} {:>14} {:>12}  {}",
-            share::part(amount.bytes(), sum.bytes()),
+            "  {:>6} {:>14} {:>14}  {}",
+            share::part(amount.bytes(), sum),
             bytes(amount.bytes()),
             plural(amount.blocks(), "block"),
-            place(&SitePlace::of(profile, site)),
+            place_text(&place.place),
         );
     }
 }
 
 /// A place in words: function, file and line, and who called it.
-fn place(place: &SitePlace) -> String {
+fn place_text(place: &SitePlace) -> String {
     let mut text = shortened(&place.function, NAME_WIDTH_MAX);
     if let Some(file) = &place.file {
         let name = file.rsplit('/').next().unwrap_or(file);
@@ -121,22 +120,21 @@ fn place(place: &SitePlace) -> String {
     text
 }
 
-fn leaks(profile: &Profile) {
-    let suspects = suspects(profile);
+fn leaks(profile: &Profile, places: &[PlaceSum]) {
+    let suspects = suspects(places);
     if suspects.is_empty() {
         return;
     }
-    let seconds = profile.meta.duration_ns as f64 / 1e9;
+    let seconds = (profile.meta.duration_ns as f64 / 1e9).max(1e-9);
     message!("");
     message!("{}", "Perhaps leaks: allocated again and again, and hardly ever freed".bold());
-    for site in suspects.iter().take(ROWS) {
-        let per_second = (site.at_end.bytes / seconds.max(1e-9)) as u64;
+    for PlaceSum { place, at_end, .. } in suspects.iter().take(ROWS) {
         message!(
-            "  {:>14} {:>12} {:>12}/s  {}",
-            bytes(site.at_end.bytes()),
-            plural(site.at_end.blocks(), "block"),
-            bytes(per_second),
-            place(&SitePlace::of(profile, site)),
+            "  {:>14}/s {:>12} {:>14}  {}",
+            bytes((at_end.bytes / seconds) as u64),
+            bytes(at_end.bytes()),
+            plural(at_end.blocks(), "block"),
+            place_text(place),
         );
     }
 }

@@ -139,12 +139,21 @@ pub(crate) fn functions<'data>(data: impl ReadRef<'data>) -> Vec<Function> {
     for (address, operator) in operators {
         found.entry(address).or_insert(operator);
     }
+    // Both C libraries hand it on to `realloc` by way of a table, which code does not show.
+    if found.values().any(|(name, ..)| name == "realloc") {
+        found.retain(|_, (name, ..)| name != "reallocarray");
+    }
     let starts: Vec<u64> = found.keys().copied().collect();
     let function = |(&address, (name, call, size)): (&u64, &(String, u64, u64))| {
         let (code, offset) = code(&file, address, *size)?;
         let code = Code { bytes: code, address };
         let mut call = *call;
         let is_other = |target| target != address && starts.contains(&target);
+        // Beyond its end is `realloc`, perhaps by the linkage table, which has no symbol.
+        let is_beyond = |target| !(address..address + *size).contains(&target);
+        if call == call::REALLOCARRAY && code.jumps_to(is_beyond) {
+            return None;
+        }
         if call != call::FREE && code.jumps_to(is_other) {
             if !code.returns() {
                 // Whatever it does is done by the other function.
@@ -216,7 +225,7 @@ mod tests {
         let mut offsets: Vec<u64> = found.iter().map(|it| it.offset).collect();
         offsets.dedup();
         assert_eq!(offsets.len(), found.len(), "{found:?}");
-        // It hands its work on to `realloc`, which is probed.
+        // `realloc` does its work, and is probed.
         assert!(found.iter().all(|it| it.name != "reallocarray"), "{found:?}");
     }
 

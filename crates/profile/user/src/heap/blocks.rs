@@ -98,11 +98,6 @@ impl Blocks {
         Self { sample_bytes, ..Self::default() }
     }
 
-    /// Bytes that are live now, as far as is known.
-    pub(crate) fn live_bytes(&self) -> f64 {
-        self.current.bytes
-    }
-
     /// Takes the stack of a call.
     pub(crate) fn stack(&mut self, tid: u32, time_ns: u64, place: Place) {
         self.stacks.insert((tid, time_ns), place);
@@ -294,9 +289,9 @@ mod tests {
             let mut case = Case::new(0);
             case.allocate(1, 0x10, 100, 1);
             case.0.gone(2, 2, is_exec);
-            assert_eq!(case.0.live_bytes(), 100.0, "another process");
+            assert_eq!(case.0.current.bytes, 100.0, "another process");
             case.0.gone(1, 3, is_exec);
-            assert_eq!(case.0.live_bytes(), 0.0);
+            assert_eq!(case.0.current.bytes, 0.0);
             case.0.finish(9);
             assert_eq!((case.site(1).at_end.bytes, case.site(1).lifetime_ns), (expected, 2.0));
             assert_eq!(case.0.peak.bytes, 100.0);

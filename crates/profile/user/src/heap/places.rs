@@ -1,9 +1,11 @@
 //! Which function of the program a block is for, and which places may leak.
 
-use crate::model::{Amount, Frame, Line, Profile, Site};
+use std::collections::HashMap;
+
+use crate::model::{Amount, Line, Profile, Site};
 
 /// Where a program asked for memory: the innermost function that is not one of the allocator or of a collection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SitePlace {
     pub function: String,
     pub file: Option<String>,
@@ -53,47 +55,86 @@ const HELPERS: [&str; 12] = [
     "xrealloc",
 ];
 
-/// Names that a Rust library's own methods have as generic functions, by their crate.
+/// What functions of a `#[global_allocator]` have in their names.
+const ALLOCATOR_OF_RUST: &str = "core::alloc::global::GlobalAlloc";
+
+/// Is it a function between a program and its allocator, by its name, or by the file that it is in?
 fn is_library(name: &str, file: Option<&str>) -> bool {
     let bare =
         name.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches("__");
     LIBRARIES.iter().any(|begin| name.starts_with(begin))
         || HELPERS.contains(&bare)
+        || name.contains(ALLOCATOR_OF_RUST)
         || ["je_", "_rjem_", "mi_", "tc_"].iter().any(|prefix| name.starts_with(prefix))
         || file.is_some_and(|file| file.contains("/rustc/") || file.contains("/rust/library/"))
 }
 
 impl SitePlace {
-    /// The place of a site; without any function of the program, the innermost one.
+    /// The place of a site; without any function of the program, what called the allocator.
     pub fn of(profile: &Profile, site: &Site) -> Self {
-        let lines: Vec<(&Frame, &Line)> = profile
-            .frames_of(site.stack)
-            .flat_map(|frame| frame.lines.iter().map(move |line| (frame, line)))
-            .collect();
+        // The first frame is the function of the allocator.
+        let frames = profile.frames_of(site.stack).skip(1);
+        let lines: Vec<&Line> = frames.flat_map(|frame| &frame.lines).collect();
         let name = |line: &Line| {
             profile.functions.get(line.function as usize).map_or("", |it| it.name.as_str())
         };
-        let is_own = |(_, line): &&(&Frame, &Line)| !is_library(name(line), line.file.as_deref());
-        let at = lines.iter().position(|it| is_own(&it)).unwrap_or(0);
-        let Some((_, line)) = lines.get(at) else {
+        let is_own = |line: &&Line| !is_library(name(line), line.file.as_deref());
+        let at = lines.iter().position(is_own).unwrap_or(0);
+        let Some(line) = lines.get(at) else {
             let function = "[unknown]".to_owned();
             return Self { function, file: None, line: None, caller: None };
         };
-        let caller = lines[at + 1..].iter().find(is_own).map(|(_, line)| name(line).to_owned());
-        Self { function: name(line).to_owned(), file: line.file.clone(), line: line.line, caller }
+        let mut callers = lines[at + 1..].iter().copied();
+        Self {
+            function: name(line).to_owned(),
+            file: line.file.clone(),
+            line: line.line,
+            caller: callers.find(is_own).map(|line| name(line).to_owned()),
+        }
     }
+}
+
+/// What all stacks allocated that have the same place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlaceSum {
+    /// With the caller that most bytes came by.
+    pub place: SitePlace,
+    pub total: Amount,
+    pub at_peak: Amount,
+    pub at_end: Amount,
+}
+
+/// The sites of a profile by their places, in the order of their bytes in total.
+pub fn by_place(profile: &Profile) -> Vec<PlaceSum> {
+    let mut sites: Vec<&Site> = profile.sites.iter().collect();
+    sites.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
+    let mut known: HashMap<SitePlace, usize> = HashMap::new();
+    let mut sums: Vec<PlaceSum> = Vec::new();
+    for site in sites {
+        let place = SitePlace::of(profile, site);
+        let at = *known.entry(SitePlace { caller: None, ..place.clone() }).or_insert_with(|| {
+            let none = Amount::default();
+            sums.push(PlaceSum { place, total: none, at_peak: none, at_end: none });
+            sums.len() - 1
+        });
+        sums[at].total += site.total;
+        sums[at].at_peak += site.at_peak;
+        sums[at].at_end += site.at_end;
+    }
+    sums.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
+    sums
 }
 
 /// Places that allocate again and again, and of whose blocks hardly any is freed: by the bytes that are left, largest
 /// first.
-pub fn suspects(profile: &Profile) -> Vec<&Site> {
-    let is_suspect = |site: &&Site| {
-        let Amount { blocks, bytes, .. } = site.at_end;
-        blocks >= BLOCKS_MIN && bytes >= KEPT_SHARE * site.total.bytes
+pub fn suspects(places: &[PlaceSum]) -> Vec<&PlaceSum> {
+    let is_suspect = |sum: &&PlaceSum| {
+        let Amount { blocks, bytes, .. } = sum.at_end;
+        blocks >= BLOCKS_MIN && bytes >= KEPT_SHARE * sum.total.bytes
     };
-    let mut sites: Vec<&Site> = profile.sites.iter().filter(is_suspect).collect();
-    sites.sort_by(|a, b| b.at_end.bytes.total_cmp(&a.at_end.bytes));
-    sites
+    let mut found: Vec<&PlaceSum> = places.iter().filter(is_suspect).collect();
+    found.sort_by(|a, b| b.at_end.bytes.total_cmp(&a.at_end.bytes));
+    found
 }
 
 /// A block that is allocated once and kept is what programs have.
@@ -119,5 +160,7 @@ mod tests {
         check("shop::cart::add", Some("src/cart.rs"), false);
         check("shop::cart::add", Some("/rustc/5980/library/alloc/src/vec/mod.rs"), true);
         check("operator new(unsigned long)", None, true);
+        check("__GI___libc_malloc", None, true);
+        check("<mimalloc::MiMalloc as core::alloc::global::GlobalAlloc>::alloc", None, true);
     }
 }

@@ -1,0 +1,120 @@
+//! Running `wingbeat heap`, and reading the file that it writes for DHAT's viewer.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::ran::Ran;
+
+/// Not for these tests: nothing of `wingbeat profile` runs here.
+pub(crate) fn check(_summary: &Value, _folded: &[(String, u64)]) {}
+
+/// What a target may use: functions that are not inlined, and time to attach.
+pub(crate) const HEAD: &str = r#"
+#include <malloc.h>
+#include <sys/wait.h>
+#include <dlfcn.h>
+#include <pthread.h>
+static volatile long sink;
+static void *used(void *block) { sink += (long)block; return block; }
+static void wait_ms(long ms) { usleep(ms * 1000); }
+"#;
+
+/// What a run left.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    pub(crate) code: Option<i32>,
+    pub(crate) stderr: String,
+    file: Value,
+}
+
+/// Amounts of a function: bytes and blocks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) total: (u64, u64),
+    pub(crate) at_peak: (u64, u64),
+    pub(crate) at_end: (u64, u64),
+    pub(crate) own_peak: u64,
+}
+
+/// `wingbeat heap` with a file for DHAT's viewer in `folder`.
+pub(crate) fn command(folder: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    command.arg("heap").arg("-o").arg(folder.join("out.json")).args(flags);
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn heap(folder: &Path, flags: &[&str], words: &[&str]) -> Heap {
+    finished(folder, command(folder, flags).args(words).output().expect("run wingbeat"))
+}
+
+/// Every allocation of a program that is compiled here.
+pub(crate) fn exact(folder: &Path, source: &str) -> Heap {
+    let program = build(folder, "target", source);
+    heap(folder, &["--exact", "--"], &[program.to_str().expect("UTF-8")])
+}
+
+pub(crate) fn build(folder: &Path, name: &str, source: &str) -> std::path::PathBuf {
+    // What is not used would be left out.
+    let flags = ["-fno-builtin", "-fno-optimize-sibling-calls", "-ldl"];
+    crate::target::build_with(folder, name, &[HEAD, source].concat(), &flags)
+}
+
+pub(crate) fn finished(folder: &Path, output: Output) -> Heap {
+    let Ran { code, stderr, .. } = output.into();
+    let file = fs::read(folder.join("out.json"))
+        .map_or(Value::Null, |bytes| serde_json::from_slice(&bytes).expect("JSON"));
+    Heap { code, stderr, file }
+}
+
+impl Heap {
+    /// Fails unless it ended with this code.
+    #[track_caller]
+    pub(crate) fn ended_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}", self.stderr);
+        self
+    }
+
+    /// What a function allocated, by the second frame of the stacks: the first is the allocator's.
+    pub(crate) fn of(&self, function: &str) -> Sums {
+        let named = format!(": {function} (");
+        self.sums(|frames| frames.get(1).is_some_and(|frame| frame.contains(&named)))
+    }
+
+    /// What was allocated below a function.
+    pub(crate) fn below(&self, function: &str) -> Sums {
+        let named = format!(": {function} (");
+        self.sums(|frames| frames.iter().any(|frame| frame.contains(&named)))
+    }
+
+    fn sums(&self, is_wanted: impl Fn(&[&str]) -> bool) -> Sums {
+        let table = self.file["ftbl"].as_array().expect("a table of frames");
+        let mut sums = Sums::default();
+        for point in self.file["pps"].as_array().expect("places") {
+            let frames: Vec<&str> = point["fs"]
+                .as_array()
+                .expect("frames")
+                .iter()
+                .map(|at| table[at.as_u64().expect("a number") as usize].as_str().expect("text"))
+                .collect();
+            if !is_wanted(&frames) {
+                continue;
+            }
+            let number = |key: &str| point[key].as_u64().expect("a number");
+            for (sum, (bytes, blocks)) in [
+                (&mut sums.total, ("tb", "tbk")),
+                (&mut sums.at_peak, ("gb", "gbk")),
+                (&mut sums.at_end, ("eb", "ebk")),
+            ] {
+                *sum = (sum.0 + number(bytes), sum.1 + number(blocks));
+            }
+            sums.own_peak += number("mb");
+        }
+        sums
+    }
+}
