@@ -61,8 +61,7 @@ impl Launched {
         arguments: &[OsString],
         printing: Printing,
     ) -> Result<Self, LaunchError> {
-        let launched =
-            Self::started(program, arguments, printing, |command| sys::stop_at_exec(command))?;
+        let launched = Self::started(program, arguments, printing, sys::stop_at_exec)?;
         match sys::wait_for_stop(launched.pid()) {
             Ok(()) => Ok(launched),
             Err(error) => Err(LaunchError::Watch(error)),

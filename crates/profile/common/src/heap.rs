@@ -170,18 +170,18 @@ const fn logarithms() -> [u64; LOGARITHM_STEPS + 1] {
 #[inline(always)]
 pub fn bytes_until_sample(random: u32, mean_bytes: u32) -> u64 {
     // A number above 0 and at most 1 is (random + 1) / 2^32; its logarithm is that of the numerator, less 32.
-    let numerator = random as u64 + 1;
+    let numerator = u64::from(random) + 1;
     let whole = 63 - numerator.leading_zeros();
     // What follows the highest bit, as a share of 2^32.
     let fraction = (numerator << (63 - whole)) << 1 >> 32;
     let step = (fraction >> 26) as usize & (LOGARITHM_STEPS - 1);
     let (low, high) = (LOGARITHMS[step], LOGARITHMS[step + 1]);
     let within = fraction & ((1 << 26) - 1);
-    let logarithm = ((whole as u64) << 32) + low + (((high - low) * within) >> 26);
+    let logarithm = (u64::from(whole) << 32) + low + (((high - low) * within) >> 26);
     // −log2 in 2⁻³², from 0 to 32, and as a natural logarithm in 2⁻¹⁶.
     let below = (32_u64 << 32).saturating_sub(logarithm);
     let natural = ((below >> 16) * LN_2) >> 16;
-    (natural * mean_bytes as u64) >> 16
+    (natural * u64::from(mean_bytes)) >> 16
 }
 
 /// The natural logarithm of 2, in 2⁻¹⁶.

@@ -17,7 +17,7 @@ use wingbeat_difference::{
     ReadError,
     pprof::{Dangling, UnpackError, unpacked},
 };
-use wingbeat_text::{duration, grouped};
+use wingbeat_text::{bytes, duration, grouped};
 
 pub use wingbeat_difference::pprof::BYTES_MAX;
 
@@ -44,6 +44,7 @@ impl Stacks {
         match self.unit {
             Unit::Samples => format!("{} samples", grouped(self.total)),
             Unit::Nanoseconds => duration(self.total),
+            Unit::Bytes => bytes(self.total),
         }
     }
 }
@@ -56,6 +57,8 @@ pub enum Unit {
     Samples,
     /// Nanoseconds, as in profiles of time off the CPU.
     Nanoseconds,
+    /// Bytes, as in profiles of the heap.
+    Bytes,
 }
 
 /// How counts of profiles of different size are compared.
@@ -148,8 +151,10 @@ pub fn differential_svg(
     options.title = title(&format!("wingbeat diff: {} → {}", before.name, after.name));
     options.subtitle = Some(legend(before, after, scaling));
     options.no_sort = true;
-    if after.unit == Unit::Nanoseconds {
-        options.count_name = "ns".to_owned();
+    match after.unit {
+        Unit::Samples => {}
+        Unit::Nanoseconds => options.count_name = "ns".to_owned(),
+        Unit::Bytes => options.count_name = "bytes".to_owned(),
     }
     let lines = paired(before, after, scaling);
     flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;

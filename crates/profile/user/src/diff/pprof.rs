@@ -11,13 +11,17 @@ use wingbeat_difference::{
     proto,
 };
 
-use crate::export::pprof::{NANOSECONDS, PROCESS_LABEL, Value};
+use crate::export::pprof::{PROCESS_LABEL, Value};
 use crate::export::{KERNEL_SUFFIX, sanitized};
 
 /// The sample type that counts samples; without it, the first type is taken.
 const COUNTING_TYPE: &str = "samples";
 /// Where one of these is the type that tools show first, it is what collapsed stacks hold.
-const TIME_TYPES: [Value; 2] = [Value::OffCpu, Value::Wall];
+const OTHER_TYPES: [(Value, Unit); 3] = [
+    (Value::OffCpu, Unit::Nanoseconds),
+    (Value::Wall, Unit::Nanoseconds),
+    (Value::LiveSpace, Unit::Bytes),
+];
 
 /// The counts of all stacks, and what they are.
 pub(super) fn read(name: &str, bytes: &[u8]) -> Result<(BTreeMap<String, u64>, Unit), DiffError> {
@@ -56,16 +60,19 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Which of a sample's values counts samples, or the time that the profile is about.
+    /// Which of a sample's values counts samples, or the time or memory that the profile is about.
     fn counting_value(&self) -> Result<(usize, Unit), Dangling> {
         let types = &self.tables.message.sample_type;
         let shown_first = self.tables.message.default_sample_type;
         for (position, sample_type) in types.iter().enumerate() {
             let name = self.tables.string(sample_type.r#type)?;
-            let is_time = self.tables.string(sample_type.unit)? == NANOSECONDS
-                && TIME_TYPES.iter().any(|value| value.name() == name);
-            if is_time && sample_type.r#type == shown_first {
-                return Ok((position, Unit::Nanoseconds));
+            let unit_name = self.tables.string(sample_type.unit)?;
+            let is_this =
+                |(value, _): &&(Value, Unit)| value.name() == name && value.unit() == unit_name;
+            if sample_type.r#type == shown_first
+                && let Some((_, unit)) = OTHER_TYPES.iter().find(is_this)
+            {
+                return Ok((position, *unit));
             }
         }
         for (position, sample_type) in types.iter().enumerate() {

@@ -34,6 +34,7 @@ fn side(stacks: &Stacks) -> Side {
     let kind = match stacks.unit {
         Unit::Samples => "samples count",
         Unit::Nanoseconds => "time nanoseconds",
+        Unit::Bytes => "heap bytes",
     };
     Side::of_stacks(kind, stacks.counts.iter().map(|(stack, count)| (stack.as_str(), *count)))
 }

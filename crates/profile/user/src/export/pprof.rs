@@ -69,7 +69,8 @@ impl Value {
         }
     }
 
-    fn unit(self) -> &'static str {
+    /// Its unit; `wingbeat diff` reads it back.
+    pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Samples | Self::Blocks | Self::AllocatedObjects | Self::LiveObjects => "count",
             Self::AllocatedSpace | Self::LiveSpace => "bytes",
@@ -92,8 +93,8 @@ impl Value {
     }
 }
 
-/// The unit of times; `wingbeat diff` reads it back.
-pub(crate) const NANOSECONDS: &str = "nanoseconds";
+/// The unit of times.
+const NANOSECONDS: &str = "nanoseconds";
 
 /// What is one sample of the file. The state is that of its stack, and told apart for the label only.
 type Key = (StackId, ThreadId, Option<State>);

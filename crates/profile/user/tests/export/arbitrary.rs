@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use wingbeat_profile::model::{
-    Binary, BinaryKind, Blocked, Completeness, Durations, Frame, Function, Interval, Line, Meta,
-    Mode, Process, Profile, Sample, Stack, State, Thread,
+    Amount, Binary, BinaryKind, Blocked, Completeness, Durations, Frame, Function, Interval, Line,
+    Meta, Mode, Process, Profile, Sample, Site, Stack, State, Thread,
 };
 
 /// Names that mean something in one of the formats, and any others.
@@ -48,7 +48,7 @@ fn meta() -> impl Strategy<Value = Meta> {
         Just(SystemTime::UNIX_EPOCH),
     ];
     let period_ns = prop_oneof![Just(0), Just(1_000_000), any::<u64>()];
-    let mode = prop::sample::select(vec![Mode::OnCpu, Mode::OffCpu, Mode::Wall]);
+    let mode = prop::sample::select(vec![Mode::OnCpu, Mode::OffCpu, Mode::Wall, Mode::Heap]);
     (mode, name(), start, any::<u64>(), any::<u64>(), any::<u64>(), period_ns).prop_map(
         |(mode, target, start, start_ns, duration_ns, frequency_hz, period_ns)| Meta {
             mode,
@@ -85,6 +85,27 @@ fn interval() -> impl Strategy<Value = Interval> {
         start_ns,
         end_ns,
     })
+}
+
+/// A place that allocates, with whole numbers of blocks and bytes.
+fn site() -> impl Strategy<Value = Site> {
+    let amount = (0..1000_u32, 0..1_000_000_u32).prop_map(|(blocks, bytes)| Amount {
+        blocks: blocks.into(),
+        bytes: bytes.into(),
+        variance: 0.0,
+    });
+    let amounts = [amount.clone(), amount.clone(), amount.clone(), amount];
+    (any::<u32>(), any::<u32>(), amounts, 0..1_000_000_u32).prop_map(
+        |(thread, stack, [total, own_peak, at_peak, at_end], lifetime_ns)| Site {
+            thread,
+            stack,
+            total,
+            own_peak,
+            at_peak,
+            at_end,
+            lifetime_ns: lifetime_ns.into(),
+        },
+    )
 }
 
 fn binary() -> impl Strategy<Value = Binary> {
@@ -144,11 +165,11 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         vec(process, 0..3),
         vec(thread, 0..4),
         vec(sample, 0..20),
-        (vec(blocked(), 0..8), vec(interval(), 0..8)),
+        (vec(blocked(), 0..8), vec(interval(), 0..8), vec(site(), 0..8)),
     )
         .prop_map(
             |(meta, functions, binaries, frames, stacks, processes, threads, samples, off_cpu)| {
-                let (blocked, intervals) = off_cpu;
+                let (blocked, intervals, sites) = off_cpu;
                 fitted(Profile {
                     meta,
                     functions,
@@ -160,6 +181,7 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
                     samples,
                     blocked,
                     intervals,
+                    sites,
                 })
             },
         )
@@ -187,6 +209,7 @@ fn fitted(mut profile: Profile) -> Profile {
     let (stacks, processes) = (profile.stacks.len(), profile.processes.len());
     profile.threads.retain_mut(|thread| fit(&mut thread.process, processes));
     let threads = profile.threads.len();
+    profile.sites.retain_mut(|site| fit(&mut site.stack, stacks) && fit(&mut site.thread, threads));
     profile
         .samples
         .retain_mut(|sample| fit(&mut sample.stack, stacks) && fit(&mut sample.thread, threads));
@@ -202,6 +225,13 @@ fn fitted(mut profile: Profile) -> Profile {
         }
         Mode::OffCpu => profile.samples.clear(),
         Mode::Wall => profile.meta.period_ns %= 1 << 45,
+        Mode::Heap => {
+            profile.blocked.clear();
+            profile.samples.clear();
+        }
+    }
+    if profile.meta.mode != Mode::Heap {
+        profile.sites.clear();
     }
     let blocked = profile.blocked.len();
     profile.intervals.retain_mut(|interval| fit(&mut interval.blocked, blocked));

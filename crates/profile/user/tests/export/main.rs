@@ -7,6 +7,7 @@ mod firefox;
 mod folded;
 #[path = "../../../../bench/tests/common/golden.rs"]
 mod golden;
+mod heap;
 mod pprof;
 mod properties;
 mod small;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wingbeat_profile::diff::{self, DiffError, Scaling};
 use wingbeat_profile::export::top::Top;
-use wingbeat_profile::export::{ExportError, Format, write};
+use wingbeat_profile::export::{ExportError, Format, HeapFacts, write, write_dhat};
 use wingbeat_profile::model::{Blocked, Durations, Interval, Mode, Profile, State};
 
 use crate::small::{export, small};
@@ -43,12 +43,38 @@ proptest! {
                 prop_assert!(totals[1] == exact || profile.meta.period_ns > i64::MAX as u64 / 20);
             }
             Mode::OffCpu => prop_assert_eq!(totals[1], value(&profile).into()),
+            Mode::Heap => {
+                let total = profile.heap_sum(|site| site.total);
+                prop_assert_eq!(totals[0], total.blocks().into());
+                prop_assert_eq!(totals[1], total.bytes().into());
+                prop_assert_eq!(totals[3], value(&profile).into());
+            }
             Mode::Wall => {
                 prop_assert_eq!(totals[0], profile.samples.len() as u128);
                 prop_assert_eq!(totals[1] + totals[3], totals[4]);
                 prop_assert_eq!(totals[4], value(&profile).into());
             }
         }
+    }
+
+    #[test]
+    fn dhat_keeps_the_total(profile in arbitrary::profile()) {
+        let facts = HeapFacts { pid: 1, peak_ns: 0, sample_bytes: 0 };
+        let mut bytes = Vec::new();
+        write_dhat(&profile, &facts, &mut bytes).unwrap();
+        let file: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        let frames = file["ftbl"].as_array().unwrap().len() as u64;
+        let mut sums = [0; 3];
+        for point in file["pps"].as_array().unwrap() {
+            for (sum, key) in sums.iter_mut().zip(["tb", "gbk", "eb"]) {
+                *sum += point[key].as_u64().unwrap();
+            }
+            let is_there = |at: &serde_json::Value| at.as_u64().unwrap() < frames;
+            prop_assert!(point["fs"].as_array().unwrap().iter().all(is_there));
+        }
+        prop_assert_eq!(sums[0], profile.heap_sum(|site| site.total).bytes());
+        prop_assert_eq!(sums[1], profile.heap_sum(|site| site.at_peak).blocks());
+        prop_assert_eq!(sums[2], profile.heap_sum(|site| site.at_end).bytes());
     }
 
     #[test]

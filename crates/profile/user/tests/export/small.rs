@@ -41,6 +41,7 @@ pub(crate) fn small() -> Profile {
         samples: samples(),
         blocked: Vec::new(),
         intervals: Vec::new(),
+        sites: Vec::new(),
     }
 }
 
