@@ -95,6 +95,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
             .collect(),
         blocked: Vec::new(),
         intervals: Vec::new(),
+        sites: Vec::new(),
     }
 }
 

@@ -61,6 +61,7 @@ fn profile(stacks: &[&[&str]]) -> Profile {
         samples: Vec::new(),
         blocked: Vec::new(),
         intervals: Vec::new(),
+        sites: Vec::new(),
     };
     for names in stacks {
         let frames = frames(&mut profile, names);

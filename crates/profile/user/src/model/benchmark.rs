@@ -156,6 +156,7 @@ mod tests {
                 })
                 .collect(),
             intervals: Vec::new(),
+            sites: Vec::new(),
         }
     }
 
