@@ -40,6 +40,7 @@ pub enum FindingStatus {
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
     Profile,
+    Heap,
     Bench,
     Live,
     Annotate,
@@ -117,6 +118,8 @@ pub fn findings() -> Vec<Finding> {
         programs::by_id(&host),
         programs::run_statistics(&host),
         programs::uprobes(),
+        programs::uprobe_multi(&host),
+        programs::uprobe_session(&host),
         programs::kprobes(),
         perf::cycles(&host),
         host::kernel_symbols(&host),

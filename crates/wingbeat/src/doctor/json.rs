@@ -30,7 +30,10 @@ impl<'a> Report<'a> {
         let row = |finding: &'a Finding| Row { finding, expected: kernel.expects(finding.id) };
         Self {
             wingbeat: env!("CARGO_PKG_VERSION"),
-            can: json!({ "profile": can(Verb::Profile, findings) }),
+            can: json!({
+                "profile": can(Verb::Profile, findings),
+                "heap": can(Verb::Heap, findings),
+            }),
             findings: findings.iter().map(row).collect(),
         }
     }
@@ -61,7 +64,7 @@ mod tests {
         let expected = json!({
             "schema_version": 2,
             "wingbeat": env!("CARGO_PKG_VERSION"),
-            "can": { "profile": true },
+            "can": { "profile": true, "heap": true },
             "findings": [{
                 "id": "open_files",
                 "name": "open files",

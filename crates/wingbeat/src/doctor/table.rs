@@ -79,7 +79,8 @@ fn verdict(findings: &[Finding]) -> String {
 
 /// The verbs that a finding matters to; those that can do without it in brackets.
 fn concerns(finding: &Finding) -> String {
-    if let [Verb::Profile, Verb::Bench, Verb::Annotate, Verb::Live, Verb::Top] = finding.needed_by {
+    let all = [Verb::Profile, Verb::Heap, Verb::Bench, Verb::Annotate, Verb::Live, Verb::Top];
+    if finding.needed_by == all {
         return "all verbs".to_owned();
     }
     let needed = finding.needed_by.iter().map(|&verb| name(verb).to_owned());
@@ -90,6 +91,7 @@ fn concerns(finding: &Finding) -> String {
 fn name(verb: Verb) -> &'static str {
     match verb {
         Verb::Profile => "profile",
+        Verb::Heap => "heap",
         Verb::Bench => "bench",
         Verb::Annotate => "annotate",
         Verb::Live => "live",

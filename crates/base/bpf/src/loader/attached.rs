@@ -28,7 +28,7 @@ pub enum UprobeKind {
 
 impl UprobeKind {
     /// `enum bpf_attach_type` (include/uapi/linux/bpf.h, Linux 6.18).
-    fn attach_type(self) -> u32 {
+    pub(crate) fn attach_type(self) -> u32 {
         match self {
             Self::Entry | Self::Return => 48,
             Self::Session => 57,

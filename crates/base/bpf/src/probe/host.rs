@@ -11,7 +11,7 @@ use wingbeat_ebpf_build::Toolchain;
 
 use super::{
     Finding, Host, Subject,
-    Verb::{Bench, Build, Live, Profile, Top},
+    Verb::{Bench, Build, Heap, Live, Profile, Top},
     advice, command, reading,
 };
 use crate::{
@@ -25,7 +25,7 @@ const KALLSYMS_HEAD_LEN: u64 = 64 << 10;
 /// Capabilities held and missing.
 pub(super) fn capabilities(host: &Host) -> Finding {
     const SUBJECT: Subject =
-        Subject::new("capabilities", "capabilities", &[Profile], &[Bench, Live, Top]);
+        Subject::new("capabilities", "capabilities", &[Profile, Heap], &[Bench, Live, Top]);
     let rights = match &host.rights {
         Ok(rights) => rights,
         Err(error) => {
@@ -58,7 +58,7 @@ pub(super) fn capabilities(host: &Host) -> Finding {
 
 /// Whether PIDs of `/proc` are those that the kernel half can be told to use: those of our namespace.
 pub(super) fn pid_namespace() -> Finding {
-    const SUBJECT: Subject = Subject::new("pid_namespace", "PID namespace", &[Profile], &[]);
+    const SUBJECT: Subject = Subject::new("pid_namespace", "PID namespace", &[Profile, Heap], &[]);
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     match fs::metadata("/proc/self/ns/pid") {
         Ok(_) if !is_proc_own(&status) => SUBJECT.missing(
@@ -100,7 +100,7 @@ pub(super) fn kernel_symbols(host: &Host) -> Finding {
 
 /// How many files may be open: two per CPU, and one per executable that is seen.
 pub(super) fn open_files() -> Finding {
-    const SUBJECT: Subject = Subject::new("open_files", "open files", &[], &[Profile]);
+    const SUBJECT: Subject = Subject::new("open_files", "open files", &[], &[Profile, Heap]);
     let wanted = 2 * cpus::online().map_or(1, |online| online.len() as u64) + 512;
     let limit = getrlimit(Resource::Nofile);
     // `None` is without limit.

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::{
     Finding, Host, Subject,
-    Verb::{Annotate, Bench, Live, Profile, Top},
+    Verb::{Annotate, Bench, Heap, Live, Profile, Top},
     advice, command, reading,
 };
 
@@ -14,7 +14,7 @@ const KERNEL_MIN: (u32, u32) = (5, 15);
 /// Linux 5.15 or newer.
 pub(super) fn version() -> Finding {
     const SUBJECT: Subject =
-        Subject::new("kernel", "kernel", &[Profile, Bench, Annotate, Live, Top], &[]);
+        Subject::new("kernel", "kernel", &[Profile, Heap, Bench, Annotate, Live, Top], &[]);
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();
     match reading::release(&release) {
@@ -32,8 +32,12 @@ pub(super) fn version() -> Finding {
 
 /// x86-64 or aarch64.
 pub(super) fn architecture() -> Finding {
-    const SUBJECT: Subject =
-        Subject::new("architecture", "architecture", &[Profile, Bench, Annotate, Live, Top], &[]);
+    const SUBJECT: Subject = Subject::new(
+        "architecture",
+        "architecture",
+        &[Profile, Heap, Bench, Annotate, Live, Top],
+        &[],
+    );
     let system = rustix::system::uname();
     match &*system.machine().to_string_lossy() {
         "x86_64" => SUBJECT.works("x86_64"),
@@ -50,7 +54,7 @@ pub(super) fn architecture() -> Finding {
 
 /// The kernel's types, from which the offsets in its structures are read.
 pub(super) fn btf(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject::new("btf", "kernel types (BTF)", &[Profile], &[Bench]);
+    const SUBJECT: Subject = Subject::new("btf", "kernel types (BTF)", &[Profile, Heap], &[Bench]);
     match &host.types {
         Ok(types) => SUBJECT.works(format!("{} types", types.len())),
         Err(error) => SUBJECT
@@ -107,7 +111,7 @@ pub(super) fn unprivileged_bpf() -> Finding {
 
 /// Lockdown: only its strictest form hides kernel memory from programs.
 pub(super) fn lockdown() -> Finding {
-    const SUBJECT: Subject = Subject::new("lockdown", "lockdown", &[Profile], &[Bench]);
+    const SUBJECT: Subject = Subject::new("lockdown", "lockdown", &[Profile, Heap], &[Bench]);
     let is_mounted = mounts().is_some_and(|mounts| reading::is_mounted(&mounts, "securityfs"));
     let text = reading::line("/sys/kernel/security/lockdown");
     match (text.as_deref().map(reading::chosen), is_mounted) {

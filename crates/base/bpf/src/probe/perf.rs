@@ -4,14 +4,14 @@ use std::{io, os::fd::OwnedFd};
 
 use super::{
     Finding, Host, Refusal, Subject,
-    Verb::{Annotate, Bench, Profile},
+    Verb::{Annotate, Bench, Heap, Profile},
     advice, reading,
 };
 use crate::{cpus, loader::CounterEvent, rights::Capability::Perfmon, sys};
 
 /// The clock of every sample, for all processes on one CPU.
 pub(super) fn cpu_clock(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject::new("cpu_clock", "cpu-clock event", &[Profile], &[]);
+    const SUBJECT: Subject = Subject::new("cpu_clock", "cpu-clock event", &[Profile, Heap], &[]);
     let paranoid = reading::line("/proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.unwrap_or_else(|error| format!("unknown ({error})"));
     let opened = open(CounterEvent::CpuClock);

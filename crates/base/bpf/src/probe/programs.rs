@@ -1,14 +1,14 @@
 //! Maps and types of program, each tried with one that does nothing.
 
-use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
+use std::{ffi::CStr, fs, hint::black_box, io, os::fd::AsFd as _, path::Path};
 
 use super::{
     Finding, Host, NextStep, Refusal, Subject,
-    Verb::{Bench, Live, Profile, Top},
-    advice, perf,
+    Verb::{Bench, Heap, Live, Profile, Top},
+    advice, perf, reading,
 };
 use crate::{
-    loader::CounterEvent,
+    loader::{CounterEvent, UprobeKind},
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
     spec::MapType,
@@ -27,7 +27,7 @@ const FUNCTION: &str = "bpf_fentry_test1";
 
 /// The map through which samples come.
 pub(super) fn ring_buffer(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject::new("ring_buffer", "ring buffer", &[Profile], &[Bench]);
+    const SUBJECT: Subject = Subject::new("ring_buffer", "ring buffer", &[Profile, Heap], &[Bench]);
     let ring = MapCreate {
         map_type: MapType::RINGBUF.0,
         max_entries: u32::try_from(rustix::param::page_size()).unwrap_or(4096),
@@ -41,7 +41,8 @@ pub(super) fn ring_buffer(host: &Host) -> Finding {
 
 /// Programs that run at each tick of a perf event: the sampler.
 pub(super) fn perf_event(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject::new("perf_event", "perf_event programs", &[Profile], &[]);
+    const SUBJECT: Subject =
+        Subject::new("perf_event", "perf_event programs", &[Profile, Heap], &[]);
     let attempt = || {
         let program = sys::load_program(ProgramKind::PerfEvent).map_err(Refusal::at("loading"))?;
         let event = perf::open(CounterEvent::CpuClock)
@@ -56,7 +57,7 @@ pub(super) fn perf_event(host: &Host) -> Finding {
 
 /// Tracepoints by name: how children and ends of processes are followed.
 pub(super) fn raw_tracepoint(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject::new("raw_tp", "raw tracepoints", &[Profile], &[Bench]);
+    const SUBJECT: Subject = Subject::new("raw_tp", "raw tracepoints", &[Profile, Heap], &[Bench]);
     match load_and_attach(ProgramKind::RawTracepoint, Some(TRACEPOINT)) {
         Ok(()) => SUBJECT.works("loaded and attached"),
         Err(refusal) => SUBJECT.refused(host, &FOR_TRACING, refusal, forbidden()),
@@ -130,13 +131,66 @@ pub(super) fn run_statistics(host: &Host) -> Finding {
 /// Probes in user-space functions.
 pub(super) fn uprobes() -> Finding {
     const SUBJECT: Subject = Subject::new("uprobes", "uprobes", &[], &[Bench]);
-    event_source(&SUBJECT, "uprobe", "CONFIG_UPROBE_EVENTS=y")
+    event_source(&SUBJECT, "uprobe", "CONFIG_UPROBE_EVENTS=y; only heap needs one")
+}
+
+/// Probes at many places of a file by one link: how calls of an allocator are seen.
+pub(super) fn uprobe_multi(host: &Host) -> Finding {
+    const SUBJECT: Subject = Subject::new("uprobe_multi", "uprobe links", &[Heap], &[]);
+    let otherwise = advice("boot Linux 6.6 or newer, built with CONFIG_UPROBE_EVENTS=y");
+    on_this_process(&SUBJECT, host, UprobeKind::Entry, otherwise)
+}
+
+/// Probes that decide at the entry of a function whether its return is of interest.
+pub(super) fn uprobe_session(host: &Host) -> Finding {
+    const SUBJECT: Subject = Subject::new("uprobe_session", "uprobe sessions", &[], &[Heap]);
+    let otherwise =
+        advice("Linux 6.13 and newer have them; without, heap slows its target down more");
+    on_this_process(&SUBJECT, host, UprobeKind::Session, otherwise)
+}
+
+fn on_this_process(
+    subject: &Subject,
+    host: &Host,
+    kind: UprobeKind,
+    otherwise: NextStep,
+) -> Finding {
+    let attempt = || {
+        let offset = offset_of(never_called).map_err(Refusal::at("finding a function"))?;
+        let attach_type = kind.attach_type();
+        let program = sys::load_program(ProgramKind::Uprobes(attach_type));
+        let program = program.map_err(Refusal::at("loading"))?;
+        let (program, places) = (program.as_fd(), (&[offset][..], &[0][..]));
+        let pid = std::process::id();
+        sys::link_uprobes(program, attach_type, c"/proc/self/exe", places, false, pid)
+            .map_err(Refusal::at("attaching"))
+    };
+    match attempt() {
+        Ok(_) => subject.works("attached to a function of this process"),
+        Err(refusal) => subject.refused(host, &FOR_TRACING, refusal, otherwise),
+    }
+}
+
+/// A function to attach to. Its body is like no other, so that no linker makes it one with another.
+#[inline(never)]
+extern "C" fn never_called() {
+    black_box(0x7769_6e67_6265_6174_u64);
+}
+
+/// Where in the file of this process a function lies.
+fn offset_of(function: extern "C" fn()) -> io::Result<u64> {
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    reading::offset_in_file(&maps, function as usize as u64).ok_or(io::ErrorKind::NotFound.into())
 }
 
 /// Probes in kernel functions.
 pub(super) fn kprobes() -> Finding {
     const SUBJECT: Subject = Subject::new("kprobes", "kprobes", &[], &[Bench]);
-    event_source(&SUBJECT, "kprobe", "CONFIG_KPROBES=y and CONFIG_KPROBE_EVENTS=y")
+    event_source(
+        &SUBJECT,
+        "kprobe",
+        "CONFIG_KPROBES=y and CONFIG_KPROBE_EVENTS=y; no verb requires it",
+    )
 }
 
 fn event_source(subject: &Subject, source: &str, option: &str) -> Finding {
@@ -144,7 +198,7 @@ fn event_source(subject: &Subject, source: &str, option: &str) -> Finding {
         true => subject.works(format!("the kernel has the event source {source}")),
         false => subject.missing(
             format!("the kernel has no event source {source}"),
-            advice(format!("boot a kernel built with {option}; no verb requires it")),
+            advice(format!("boot a kernel built with {option}")),
         ),
     }
 }
