@@ -5,6 +5,7 @@ mod bench;
 mod changes;
 mod comparison;
 mod guilty;
+mod heap;
 mod numbers;
 mod profile;
 mod run;
@@ -39,6 +40,8 @@ enum Peers {
     Changes(changes::ChangesArgs),
     /// Whether `wingbeat run --profile` names the function that made a benchmark slower
     Guilty(guilty::GuiltyArgs),
+    /// Whether what `wingbeat heap` says is true, and what it costs, beside valgrind, heaptrack and memleak
+    Heap(heap::HeapArgs),
     /// How fast `wingbeat serve` answers with a large history
     Serve(serve::ServeArgs),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Peers::Run(run::Run::Aa(args)) => run::aa(&args),
         Peers::Changes(args) => changes::run(&args),
         Peers::Guilty(args) => guilty::run(&args),
+        Peers::Heap(args) => heap::run(&args),
         Peers::Serve(args) => serve::run(&args),
     };
     code.unwrap_or_else(|error| {

@@ -37,6 +37,14 @@ const PROGRAMS: &[Program] = &[
         &["dpkg-query", "--show", "bpfcc-tools"],
     ),
     program("probee", BEE, &["probee", "--version"]),
+    program("valgrind", "apt-get install valgrind", &["valgrind", "--version"]),
+    program("heaptrack", "apt-get install heaptrack", &["heaptrack", "--version"]),
+    program("zstd", "apt-get install zstd", &[]),
+    program(
+        "memleak-bpfcc",
+        "apt-get install bpfcc-tools linux-headers-amd64",
+        &["dpkg-query", "--show", "bpfcc-tools"],
+    ),
     program("bpftool", "apt-get install bpftool", &["bpftool", "version"]),
     program(
         "veristat",
@@ -66,12 +74,14 @@ pub(crate) fn version(name: &str) -> String {
     version_of(Command::new(find(asked).unwrap_or_else(|_| asked.into())).args(arguments))
 }
 
-/// The last word of the first line that a command prints, without the letter before it.
+/// The last word of the first line that a command prints, without the letters before it.
 pub(crate) fn version_of(command: &mut Command) -> String {
     let said = output_of(command).unwrap_or_default();
-    // "perf version 6.1.192", "bpftrace v0.17.0", "bpfcc-tools\t0.26.0+ds-1"
+    // "perf version 6.1.192", "bpftrace v0.17.0", "bpfcc-tools\t0.26.0+ds-1", "valgrind-3.19.0"
     let word = said.lines().next().and_then(|line| line.split_whitespace().next_back());
-    word.unwrap_or("unknown").trim_start_matches('v').to_owned()
+    let word = word.unwrap_or("unknown");
+    let number = word.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+    if number.is_empty() { word.to_owned() } else { number.to_owned() }
 }
 
 fn of(name: &str) -> anyhow::Result<&'static Program> {
@@ -89,6 +99,7 @@ mod tests {
         };
         check("perf version 6.1.192", "6.1.192");
         check("bpftrace v0.17.0\nmore", "0.17.0");
+        check("valgrind-3.19.0", "3.19.0");
         check("", "unknown");
     }
 
