@@ -1,9 +1,13 @@
 //! `wingbeat heap`: flags in, calls, text out.
 
 mod args;
+pub(crate) mod pages;
 mod report;
 
-use std::{path::Path, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use wingbeat_profile::{
     debuginfod::DebugFiles,
@@ -13,6 +17,7 @@ use wingbeat_profile::{
     symbolize::symbolize,
     targets::Targets,
 };
+use wingbeat_text::grouped;
 
 pub(crate) use self::args::HeapArgs;
 use self::args::{HeapFormat, Show};
@@ -24,11 +29,7 @@ use crate::{
 pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let options = options(args);
     options.targets.check()?;
-    let outputs = args
-        .output
-        .iter()
-        .map(|path| Ok((pending(path)?, HeapFormat::from_path(path)?)))
-        .collect::<anyhow::Result<Vec<_>>>()?;
+    let outputs = outputs(&args.output)?;
     if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
         error!("{text}");
         return Ok(ExitCode::from(2));
@@ -43,9 +44,17 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
         write(&mut written, outputs, &profile, &accounts, args.show);
     }
     report::print(&profile, &accounts, &written.outputs, quiet, verbose);
+    if profile.sites.is_empty() {
+        error!("{}", report::nothing(&accounts));
+    }
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
     Ok(exit_code(&recording, &profile))
+}
+
+/// The files to write: formats known, paths writable, before anything is recorded.
+pub(crate) fn outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, HeapFormat)>> {
+    paths.iter().map(|path| Ok((pending(path)?, HeapFormat::from_path(path)?))).collect()
 }
 
 fn options(args: &HeapArgs) -> Options {
@@ -78,11 +87,12 @@ fn write(
     accounts: &HeapAccounts,
     show: Show,
 ) {
-    let facts = HeapFacts {
-        pid: profile.processes.first().map_or(0, |process| process.pid),
-        peak_ns: accounts.peak_ns,
-        sample_bytes: accounts.sample_bytes,
+    let mode = match accounts.sample_bytes {
+        0 => "heap".to_owned(),
+        bytes => format!("heap, sampled every {} bytes", grouped(bytes)),
     };
+    let pid = profile.processes.first().map_or(0, |process| process.pid);
+    let facts = HeapFacts { pid, mode, peak_ns: Some(accounts.peak_ns) };
     let shown = shown(profile, show);
     for (file, format) in outputs {
         let bytes = |writer: &mut dyn std::io::Write| -> Result<(), ExportError> {

@@ -264,7 +264,10 @@ impl Written {
         for failure in self.failures {
             error!("{failure:#}");
         }
-        let others = if has_written { "the other outputs were written; " } else { "" };
-        bail!("{last:#}; {others}free some space or choose another path, and record again")
+        let others = if has_written { "; the other outputs were written" } else { "" };
+        let is_io = last.chain().any(|cause| cause.is::<io::Error>());
+        let step =
+            if is_io { "; free some space or choose another path, and record again" } else { "" };
+        bail!("{last:#}{others}{step}")
     }
 }

@@ -14,6 +14,7 @@
 //!   by netlink.
 //! - [`tail_calls`]: which programs jump to which.
 //! - [`ruler`]: what run-time statistics cost by themselves.
+//! - [`probed`]: functions of this program to attach probes to.
 //! - [`probe`]: one finding per feature, by trying it. `wingbeat doctor` prints them.
 //!
 //! Not for: printing (the binary), loading a profiler's or a benchmark's programs (their crates).
@@ -31,6 +32,7 @@ mod numbers;
 pub mod owners;
 pub mod perf;
 pub mod probe;
+pub mod probed;
 pub mod program;
 pub mod program_type;
 pub mod rights;

@@ -9,7 +9,8 @@ use rustix::param::page_size;
 
 use crate::sys::{self, Mapping};
 
-/// The clock of a CPU, which stands still while that is idle. Nothing is left of it when it is dropped.
+/// What runs a sampler on a CPU: its clock, which stands still while that is idle, or a counter of page faults. Nothing
+/// is left of it when it is dropped.
 #[derive(Debug)]
 pub struct CpuClock(OwnedFd);
 
@@ -18,6 +19,11 @@ impl CpuClock {
     /// without `CAP_PERFMON`; `InvalidInput` above the sysctl `kernel.perf_event_max_sample_rate`.
     pub fn open(cpu: u32, frequency_hz: u64) -> io::Result<Self> {
         sys::open_clock(number(cpu)?, frequency_hz).map(Self)
+    }
+
+    /// Opens a counter of the page faults of all processes, which will fire at each of so many. It has no time.
+    pub fn open_page_faults(cpu: u32, period: u64) -> io::Result<Self> {
+        sys::open_page_faults(number(cpu)?, period).map(Self)
     }
 
     /// Has a program of type perf_event run whenever the clock fires.
@@ -33,7 +39,7 @@ impl CpuClock {
         sys::switch(self.0.as_fd(), false)
     }
 
-    /// How long it ran so far, nanoseconds.
+    /// How long a clock ran so far, nanoseconds; of a counter, how many page faults there were.
     pub fn ran_ns(&self) -> io::Result<u64> {
         let mut value = [0; 8];
         match rustix::io::read(&self.0, &mut value)? {

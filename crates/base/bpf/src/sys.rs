@@ -10,6 +10,7 @@ mod link;
 mod map;
 mod mapping;
 mod perf;
+mod probed;
 mod program;
 mod signals;
 mod stop;
@@ -33,7 +34,10 @@ pub(crate) use map::{
     lookup_element, next_key, update_element,
 };
 pub(crate) use mapping::Mapping;
-pub(crate) use perf::{open_clock, open_counter, open_process_records, set_program, switch};
+pub(crate) use perf::{
+    open_clock, open_counter, open_page_faults, open_process_records, set_program, switch,
+};
+pub(crate) use probed::{emulated, stepped};
 pub(crate) use program::{
     LoadRequest, ProgramKind, RETURN_ZERO, TestRun, TestRunOutcome, load_program, load_verified,
     test_run,

@@ -44,7 +44,7 @@ pub enum RecordError {
     Frequency { asked: u64, max: u64 },
     #[error(
         "no allocator that wingbeat knows was found in {target}: neither malloc and its kin, nor those of jemalloc, \
-         mimalloc or tcmalloc, have a symbol there; `wingbeat profile --mode off-cpu` works without"
+         mimalloc or tcmalloc, have a symbol there; `wingbeat profile --mode pages` shows without symbols where its memory grows"
     )]
     NoAllocator { target: String },
     #[error(

@@ -62,7 +62,7 @@ pub(crate) enum Show {
 
 /// A format of files about the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HeapFormat {
+pub(crate) enum HeapFormat {
     Dhat,
     Pprof,
     FlameGraph,

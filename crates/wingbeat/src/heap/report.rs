@@ -3,7 +3,7 @@
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
     heap::places::{PlaceSum, SitePlace, by_place, suspects},
-    model::{Amount, Profile},
+    model::{Amount, Completeness, Profile},
     session::HeapAccounts,
     summary::Output,
 };
@@ -29,13 +29,18 @@ pub(super) fn print(
     }
     figures(profile, accounts, verbose);
     let places = by_place(profile);
-    table("Most bytes live at the end", &places, |sum| sum.at_end);
-    table("Most bytes allocated", &places, |sum| sum.total);
+    table("Most bytes live at the end", "block", &places, |sum| sum.at_end);
+    table("Most bytes allocated", "block", &places, |sum| sum.total);
     leaks(profile, &places);
     message!("");
     for text in warnings {
         warning!("{text}");
     }
+    self::outputs(outputs);
+}
+
+/// The files that were written.
+pub(super) fn outputs(outputs: &[Output]) {
     for output in outputs {
         message!("wrote {} ({}, {})", output.path.bold(), output.format, bytes(output.bytes));
     }
@@ -59,11 +64,12 @@ fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
     let is_least = accounts.allocations_lost > 0;
     let line = |name: &str, amount: Amount, more: &str| {
         let least = if is_least { "at least " } else { "" };
-        message!("  {name:<7} {least}{}{more}", amount_text(amount));
+        message!("  {name:<7} {least}{}{more}", amount_text(amount, "block"));
     };
     line("total", profile.heap_sum(|site| site.total), "");
     line("peak", accounts.peak, &format!(", after {}", duration(accounts.peak_ns)));
     line("at end", profile.heap_sum(|site| site.at_end), "");
+    stacks(profile);
     message!(
         "  cost    {} of CPU time in the target by the probes, as measured here",
         duration(accounts.probes_ns)
@@ -75,17 +81,55 @@ fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
     }
 }
 
-/// Bytes with their interval, and blocks.
-fn amount_text(amount: Amount) -> String {
-    let margin = amount.margin_bytes();
-    let margin = match margin > 0.0 && amount.bytes > 0.0 {
-        true => format!(" ± {}", share::size(margin / amount.bytes)),
-        false => String::new(),
-    };
-    format!("{}{margin} in {}", bytes(amount.bytes()), plural(amount.blocks(), "block"))
+/// Why there is nothing to show.
+pub(super) fn nothing(accounts: &HeapAccounts) -> String {
+    if accounts.files.is_empty() {
+        return "no allocator that wingbeat knows was found: neither malloc and its kin, nor those of jemalloc, \
+                mimalloc or tcmalloc, have a symbol there; `wingbeat profile --mode pages` shows without symbols where \
+                memory grows"
+            .to_owned();
+    }
+    match accounts.allocations {
+        0 => "nothing was allocated while it was watched: watch it for longer".to_owned(),
+        allocations => format!(
+            "none of {} was sampled: watch it for longer, or take samples closer together (--sample 16K, or --exact)",
+            plural(allocations, "allocation")
+        ),
+    }
 }
 
-fn table(title: &str, places: &[PlaceSum], of: impl Fn(&PlaceSum) -> Amount) {
+/// How far the stacks of taken blocks reach.
+fn stacks(profile: &Profile) {
+    let (mut complete, mut all) = (0, 0);
+    for site in &profile.sites {
+        let stack = profile.stacks.get(site.stack as usize);
+        let is_complete = stack.is_some_and(|it| it.completeness == Completeness::Complete);
+        all += site.total.samples;
+        complete += if is_complete { site.total.samples } else { 0 };
+    }
+    message!("  stacks  {} complete, {} not", grouped(complete), grouped(all - complete));
+}
+
+/// Bytes with their interval, and blocks.
+pub(super) fn amount_text(amount: Amount, noun: &str) -> String {
+    format!("{} in {}", bytes_text(amount), plural(amount.blocks(), noun))
+}
+
+/// Bytes with their interval.
+fn bytes_text(amount: Amount) -> String {
+    let margin = amount.margin_bytes();
+    match margin > 0.0 && amount.bytes > 0.0 {
+        true => format!("{} ± {}", bytes(amount.bytes()), share::size(margin / amount.bytes)),
+        false => bytes(amount.bytes()),
+    }
+}
+
+pub(super) fn table(
+    title: &str,
+    noun: &str,
+    places: &[PlaceSum],
+    of: impl Fn(&PlaceSum) -> Amount,
+) {
     let sum: u64 = places.iter().map(|place| of(place).bytes()).sum();
     let mut places: Vec<&PlaceSum> = places.iter().filter(|place| of(place).bytes() > 0).collect();
     if places.is_empty() {
@@ -94,13 +138,16 @@ fn table(title: &str, places: &[PlaceSum], of: impl Fn(&PlaceSum) -> Amount) {
     places.sort_by(|a, b| of(b).bytes.total_cmp(&of(a).bytes));
     message!("");
     message!("{}", title.bold());
-    for place in places.iter().take(ROWS) {
+    let shown = &places[..places.len().min(ROWS)];
+    let width = shown.iter().map(|place| wingbeat_text::width(&bytes_text(of(place)))).max();
+    let width = width.unwrap_or_default();
+    for place in shown {
         let amount = of(place);
         message!(
-            "  {:>6} {:>14} {:>14}  {}",
+            "  {:>6} {:>width$} {:>14}  {}",
             share::part(amount.bytes(), sum),
-            bytes(amount.bytes()),
-            plural(amount.blocks(), "block"),
+            bytes_text(amount),
+            plural(amount.blocks(), noun),
             place_text(&place.place),
         );
     }
@@ -130,9 +177,9 @@ fn leaks(profile: &Profile, places: &[PlaceSum]) {
     message!("{}", "Perhaps leaks: allocated again and again, and hardly ever freed".bold());
     for PlaceSum { place, at_end, .. } in suspects.iter().take(ROWS) {
         message!(
-            "  {:>14}/s {:>12} {:>14}  {}",
+            "  {:>14}/s {:>20} {:>14}  {}",
             bytes((at_end.bytes / seconds) as u64),
-            bytes(at_end.bytes()),
+            bytes_text(*at_end),
             plural(at_end.blocks(), "block"),
             place_text(place),
         );
@@ -161,6 +208,14 @@ fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
             ),
             "they count as live",
             "take samples further apart (--sample 1M)",
+        ));
+    }
+    if accounts.late > 0 {
+        warnings.push(Warning::new(
+            "watched-late",
+            format!("{} began during the recording", plural(accounts.late, "process")),
+            "what they allocated in their first milliseconds is not counted",
+            "launch the program itself, not by another one",
         ));
     }
     if accounts.untracked > 0 {

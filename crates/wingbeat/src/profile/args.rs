@@ -32,9 +32,13 @@ pub(crate) struct ProfileArgs {
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// What to measure: on-cpu samples running code, off-cpu measures how long threads sleep, wait or are
-    /// preempted, wall does both
+    /// preempted, wall does both, pages samples page faults
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub mode: ProfileMode,
+    /// Page faults for each sample (pages)
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub faults: u64,
     /// Record only the sum of blocks (times off the CPU) shorter than this: 5ms, 0; without a unit, seconds
     /// (off-cpu and wall) [default: 1us]
     #[arg(long, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true)]
@@ -92,6 +96,8 @@ pub(crate) enum ProfileMode {
     OffCpu,
     /// Both, in nanoseconds
     Wall,
+    /// Page faults: where memory grows, in any program
+    Pages,
 }
 
 impl From<ProfileMode> for Mode {
@@ -100,6 +106,7 @@ impl From<ProfileMode> for Mode {
             ProfileMode::OnCpu => Self::OnCpu,
             ProfileMode::OffCpu => Self::OffCpu,
             ProfileMode::Wall => Self::Wall,
+            ProfileMode::Pages => Self::Pages,
         }
     }
 }

@@ -24,6 +24,7 @@ use wingbeat_profile::{
 pub(crate) use self::args::ProfileArgs;
 use self::args::{ProfileMode, StackHalf};
 use crate::{
+    heap,
     output::{PendingFile, Written, given_twice, pending},
     shell::{interruptible_by_socket, print_by},
     values,
@@ -31,6 +32,9 @@ use crate::{
 
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     check_flags(args);
+    if args.mode == ProfileMode::Pages {
+        return pages(args, quiet);
+    }
     let debuginfod = download::client(&args.debuginfod);
     let options = options(args);
     options.targets.check()?;
@@ -61,10 +65,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     // Without samples there is nothing to draw: the report says why, and no file is touched.
     let mut written = Written::default();
     if !shown.is_empty() {
-        for (file, format) in outputs {
-            let bytes = |writer: &mut dyn std::io::Write| export::write(shown, format, writer);
-            written.write(file, &format.to_string(), bytes);
-        }
+        write(&mut written, outputs, shown);
     }
     cost.write_done();
 
@@ -99,14 +100,46 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     Ok(exit_code(&recording, shown))
 }
 
-/// Flags of time off the CPU mean nothing without it.
+fn write(written: &mut Written, outputs: Vec<(PendingFile, Format)>, profile: &Profile) {
+    for (file, format) in outputs {
+        let bytes = |writer: &mut dyn std::io::Write| export::write(profile, format, writer);
+        written.write(file, &format.to_string(), bytes);
+    }
+}
+
+/// Samples of page faults are about memory, as the heap is.
+fn pages(args: &ProfileArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let options = options(args);
+    options.targets.check()?;
+    let outputs = heap::outputs(&args.output)?;
+    if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
+        wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
+    heap::pages::run(&options, outputs, quiet)
+}
+
+/// Flags of one mode mean nothing in others.
 fn check_flags(args: &ProfileArgs) {
+    let of_time = [
+        (args.summary_json.is_some(), "--summary-json"),
+        (args.fold_runtime, "--fold-runtime"),
+        (!args.debuginfod.is_empty(), "--debuginfod"),
+        (args.stacks != StackHalf::Both, "--stacks"),
+        (args.format.get() == values::Format::Json, "--format json"),
+    ];
+    if args.mode == ProfileMode::Pages
+        && let Some((_, flag)) = of_time.iter().find(|(is_given, _)| *is_given)
+    {
+        let text =
+            format!("{flag} is about time, and --mode pages about memory: leave one of both out");
+        wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
     let given = [
         (args.min_block.is_some(), "--min-block"),
         (args.wakers, "--wakers"),
         (args.hide_idle, "--hide-idle"),
     ];
-    if args.mode == ProfileMode::OnCpu
+    if matches!(args.mode, ProfileMode::OnCpu | ProfileMode::Pages)
         && let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given)
     {
         let text = format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall");
@@ -141,6 +174,7 @@ fn options(args: &ProfileArgs) -> Options {
         buffer_bytes: args.buffer_size,
         unwind: args.unwind.into(),
         unwind_bytes: args.unwind_memory,
+        faults: args.faults,
         ..standard
     }
 }

@@ -1,14 +1,15 @@
 //! Maps and types of program, each tried with one that does nothing.
 
-use std::{ffi::CStr, fs, hint::black_box, io, os::fd::AsFd as _, path::Path};
+use std::{ffi::CStr, io, os::fd::AsFd as _, path::Path};
 
 use super::{
     Finding, Host, NextStep, Refusal, Subject,
     Verb::{Bench, Heap, Live, Profile, Top},
-    advice, perf, reading,
+    advice, perf,
 };
 use crate::{
     loader::{CounterEvent, UprobeKind},
+    probed::Probed,
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
     spec::MapType,
@@ -156,7 +157,7 @@ fn on_this_process(
     otherwise: NextStep,
 ) -> Finding {
     let attempt = || {
-        let offset = offset_of(never_called).map_err(Refusal::at("finding a function"))?;
+        let offset = Probed::Emulated.offset().map_err(Refusal::at("finding a function"))?;
         let attach_type = kind.attach_type();
         let program = sys::load_program(ProgramKind::Uprobes(attach_type));
         let program = program.map_err(Refusal::at("loading"))?;
@@ -169,18 +170,6 @@ fn on_this_process(
         Ok(_) => subject.works("attached to a function of this process"),
         Err(refusal) => subject.refused(host, &FOR_TRACING, refusal, otherwise),
     }
-}
-
-/// A function to attach to. Its body is like no other, so that no linker makes it one with another.
-#[inline(never)]
-extern "C" fn never_called() {
-    black_box(0x7769_6e67_6265_6174_u64);
-}
-
-/// Where in the file of this process a function lies.
-fn offset_of(function: extern "C" fn()) -> io::Result<u64> {
-    let maps = fs::read_to_string("/proc/self/maps")?;
-    reading::offset_in_file(&maps, function as usize as u64).ok_or(io::ErrorKind::NotFound.into())
 }
 
 /// Probes in kernel functions.

@@ -32,15 +32,3 @@ pub(super) fn has_addresses(symbols: &str) -> bool {
         })
     })
 }
-
-/// The offset in a file of what is at an address, by the text of `/proc/PID/maps`.
-pub(super) fn offset_in_file(maps: &str, address: u64) -> Option<u64> {
-    maps.lines().find_map(|line| {
-        let mut fields = line.split_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let offset = fields.nth(1)?;
-        let number = |text| u64::from_str_radix(text, 16).ok();
-        let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
-        (start..end).contains(&address).then(|| address - start + offset)
-    })
-}

@@ -40,19 +40,6 @@ fn reads_mounts() {
 }
 
 #[test]
-fn finds_the_place_of_an_address_in_its_file() {
-    let maps = "55d0c0000000-55d0c0001000 r--p 00000000 fe:00 12 /bin/x\n\
-                55d0c0001000-55d0c0005000 r-xp 00000800 fe:00 12 /bin/x\nnot a mapping\n";
-    let check = |address: u64, expected: Option<u64>| {
-        assert_eq!(reading::offset_in_file(maps, address), expected, "{address:#x}");
-    };
-    check(0x55d0_c000_0fff, Some(0xfff));
-    check(0x55d0_c000_1234, Some(0xa34));
-    check(0x55d0_c000_5000, None);
-    check(0, None);
-}
-
-#[test]
 fn heap_needs_links_of_uprobes() {
     let findings = findings();
     let found = |id: &str| findings.iter().find(|finding| finding.id == id).expect("a finding");

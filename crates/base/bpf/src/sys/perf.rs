@@ -48,9 +48,10 @@ const USE_CLOCKID: u64 = 1 << 25;
 const KSYMBOL: u64 = 1 << 29;
 const BPF_EVENT: u64 = 1 << 30;
 
-/// `PERF_TYPE_SOFTWARE` with `PERF_COUNT_SW_CPU_CLOCK` or `PERF_COUNT_SW_DUMMY`.
+/// `PERF_TYPE_SOFTWARE` with `PERF_COUNT_SW_CPU_CLOCK`, `PERF_COUNT_SW_PAGE_FAULTS` or `PERF_COUNT_SW_DUMMY`.
 const SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
+const PAGE_FAULTS: u64 = 2;
 const DUMMY: u64 = 9;
 
 /// Opens an event of a type and number on `cpu` for all processes, which never fires. Without `is_on` it
@@ -71,6 +72,18 @@ pub(crate) fn open_clock(cpu: libc::c_int, frequency_hz: u64) -> io::Result<Owne
         config: CPU_CLOCK,
         sample_period: frequency_hz,
         flags: DISABLED | EXCLUDE_IDLE | FREQUENCY,
+        ..Default::default()
+    };
+    open(attr, cpu)
+}
+
+/// Opens a counter of page faults on `cpu`, disabled, which fires at each of so many.
+pub(crate) fn open_page_faults(cpu: libc::c_int, period: u64) -> io::Result<OwnedFd> {
+    let attr = PerfEventAttr {
+        r#type: SOFTWARE,
+        config: PAGE_FAULTS,
+        sample_period: period,
+        flags: DISABLED,
         ..Default::default()
     };
     open(attr, cpu)

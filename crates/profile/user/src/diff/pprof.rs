@@ -17,10 +17,11 @@ use crate::export::{KERNEL_SUFFIX, sanitized};
 /// The sample type that counts samples; without it, the first type is taken.
 const COUNTING_TYPE: &str = "samples";
 /// Where one of these is the type that tools show first, it is what collapsed stacks hold.
-const OTHER_TYPES: [(Value, Unit); 3] = [
+const OTHER_TYPES: [(Value, Unit); 4] = [
     (Value::OffCpu, Unit::Nanoseconds),
     (Value::Wall, Unit::Nanoseconds),
     (Value::LiveSpace, Unit::Bytes),
+    (Value::Grown, Unit::Bytes),
 ];
 
 /// The counts of all stacks, and what they are.

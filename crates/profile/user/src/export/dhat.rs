@@ -4,20 +4,19 @@
 use std::{collections::HashMap, io::Write};
 
 use serde::Serialize;
-use wingbeat_text::grouped;
 
 use super::{ExportError, checked::Checked};
-use crate::model::{Amount, Frame, FrameId, Profile};
+use crate::model::{Frame, FrameId, Profile, Site};
 
 /// What the file says beside the places.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeapFacts {
     /// The process, or the first of several.
     pub pid: u32,
-    /// When most was live, nanoseconds since the start.
-    pub peak_ns: u64,
-    /// Mean bytes between two samples; 0: every allocation was taken.
-    pub sample_bytes: u32,
+    /// How the places were found.
+    pub mode: String,
+    /// When most was live, nanoseconds since the start; without it nothing is known of the lives of blocks.
+    pub peak_ns: Option<u64>,
 }
 
 /// Blocks that live shorter than this are called short-lived, microseconds: as dhat-rs has it.
@@ -35,12 +34,14 @@ struct Document {
     tu: &'static str,
     #[serde(rename = "Mtu")]
     mtu: &'static str,
-    tuth: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuth: Option<u64>,
     cmd: String,
     pid: u32,
     /// Time at the end, and when most was live.
     te: u64,
-    tg: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tg: Option<u64>,
     pps: Vec<Point>,
     ftbl: Vec<String>,
 }
@@ -48,9 +49,19 @@ struct Document {
 /// A place.
 #[derive(Debug, Serialize)]
 struct Point {
-    /// All bytes and blocks, and the sum of their lives.
+    /// All bytes and blocks.
     tb: u64,
     tbk: u64,
+    #[serde(flatten)]
+    lives: Option<Lives>,
+    /// Indices of `ftbl`, innermost first.
+    fs: Vec<usize>,
+}
+
+/// What is known of blocks by when they were freed.
+#[derive(Debug, Serialize)]
+struct Lives {
+    /// The sum of their lives.
     tl: u64,
     /// The most of this place alone.
     mb: u64,
@@ -61,8 +72,20 @@ struct Point {
     /// At the end.
     eb: u64,
     ebk: u64,
-    /// Indices of `ftbl`, innermost first.
-    fs: Vec<usize>,
+}
+
+impl Lives {
+    fn of(site: &Site) -> Self {
+        Self {
+            tl: (site.lifetime_ns / 1e3) as u64,
+            mb: site.own_peak.bytes(),
+            mbk: site.own_peak.blocks(),
+            gb: site.at_peak.bytes(),
+            gbk: site.at_peak.blocks(),
+            eb: site.at_end.bytes(),
+            ebk: site.at_end.blocks(),
+        }
+    }
 }
 
 /// Writes the places of a profile.
@@ -75,32 +98,24 @@ pub fn write_dhat(
     let mut frames = Frames::new(profile.profile());
     let points = profile.sites.iter().map(|site| {
         let stack = &profile.stacks[site.stack as usize].frames;
-        let both = |amount: Amount| (amount.bytes(), amount.blocks());
-        let (tb, tbk) = both(site.total);
-        let (mb, mbk) = both(site.own_peak);
-        let (gb, gbk) = both(site.at_peak);
-        let (eb, ebk) = both(site.at_end);
         let fs = stack.iter().flat_map(|&frame| frames.of(frame)).collect();
-        let tl = (site.lifetime_ns / 1e3) as u64;
-        Point { tb, tbk, tl, mb, mbk, gb, gbk, eb, ebk, fs }
+        let (tb, tbk) = (site.total.bytes(), site.total.blocks());
+        Point { tb, tbk, lives: facts.peak_ns.map(|_| Lives::of(site)), fs }
     });
     let pps = points.collect();
     let document = Document {
         version: 2,
-        mode: match facts.sample_bytes {
-            0 => "heap".to_owned(),
-            bytes => format!("heap, sampled every {} bytes", grouped(bytes)),
-        },
+        mode: facts.mode.clone(),
         verb: "Allocated",
-        bklt: true,
+        bklt: facts.peak_ns.is_some(),
         bkacc: false,
         tu: "µs",
         mtu: "s",
-        tuth: SHORT_LIVED_US,
+        tuth: facts.peak_ns.map(|_| SHORT_LIVED_US),
         cmd: profile.meta.target.clone(),
         pid: facts.pid,
         te: profile.meta.duration_ns / 1_000,
-        tg: facts.peak_ns / 1_000,
+        tg: facts.peak_ns.map(|peak_ns| peak_ns / 1_000),
         pps,
         ftbl: frames.texts,
     };

@@ -54,6 +54,12 @@ pub(super) fn write(
     options.subtitle = Some(match mode {
         Mode::OnCpu => subtitle(&profile.meta, total.samples),
         Mode::OffCpu | Mode::Wall => subtitle_of_times(&profile, total),
+        Mode::Pages => format!(
+            "{} touched first, in {} page faults, recorded for {} · {LEGEND}",
+            bytes(total.live.1),
+            grouped(total.allocated.0),
+            duration(profile.meta.duration_ns)
+        ),
         Mode::Heap => format!(
             "{} in {} blocks, recorded for {} · {LEGEND}",
             bytes(total.live.1),
@@ -67,10 +73,11 @@ pub(super) fn write(
     options.palette_map = Some(&mut colors);
     options.no_sort = true;
     let lines = fold(profile, names);
-    if mode == Mode::Heap {
+    let is_memory = matches!(mode, Mode::Heap | Mode::Pages);
+    if is_memory {
         options.count_name = "bytes".to_owned();
     }
-    if matches!(mode, Mode::OnCpu | Mode::Heap) {
+    if is_memory || mode == Mode::OnCpu {
         flamegraph::from_lines(&mut options, lines.lines(), BufWriter::new(writer))?;
         return Ok(());
     }
@@ -132,7 +139,7 @@ fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
         format!("{} off the CPU in {} blocks", duration(total.off_cpu_ns), grouped(total.blocks));
     let on_cpu = match meta.mode {
         Mode::Wall => format!(", {} on it", duration(total.on_cpu_ns)),
-        Mode::OnCpu | Mode::OffCpu | Mode::Heap => String::new(),
+        Mode::OnCpu | Mode::OffCpu | Mode::Heap | Mode::Pages => String::new(),
     };
     let mut text = format!(
         "{}: {blocked}{on_cpu}, recorded for {}",

@@ -130,6 +130,10 @@ fn nothing_to_draw(mode: Mode) -> &'static str {
             "nothing that was recorded is live, so there is no flame graph to draw; record for longer, with a \
              smaller --sample, or draw all that was allocated with --show total"
         }
+        Mode::Pages => {
+            "no page fault was sampled, so there is no flame graph to draw; record for longer, or sample more of them \
+             with --faults 1"
+        }
         Mode::OffCpu => {
             "no thread left the CPU for long enough, so there is no flame graph to draw; profile for \
              longer, with a smaller --min-block, or with --mode on-cpu"

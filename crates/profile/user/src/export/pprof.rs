@@ -38,6 +38,9 @@ pub(crate) enum Value {
     /// Those that were not freed.
     LiveObjects,
     LiveSpace,
+    /// Page faults, and the memory that became resident by them.
+    Faults,
+    Grown,
 }
 
 impl Value {
@@ -48,6 +51,7 @@ impl Value {
             Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
             Mode::Wall => &[Self::Samples, Self::Cpu, Self::Blocks, Self::OffCpu, Self::Wall],
             // As Go has them (runtime/pprof/protomem.go).
+            Mode::Pages => &[Self::Faults, Self::Grown],
             Mode::Heap => {
                 &[Self::AllocatedObjects, Self::AllocatedSpace, Self::LiveObjects, Self::LiveSpace]
             }
@@ -66,14 +70,20 @@ impl Value {
             Self::AllocatedSpace => "alloc_space",
             Self::LiveObjects => "inuse_objects",
             Self::LiveSpace => "inuse_space",
+            Self::Faults => "page_faults",
+            Self::Grown => "touched_space",
         }
     }
 
     /// Its unit; `wingbeat diff` reads it back.
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::Samples | Self::Blocks | Self::AllocatedObjects | Self::LiveObjects => "count",
-            Self::AllocatedSpace | Self::LiveSpace => "bytes",
+            Self::Samples
+            | Self::Blocks
+            | Self::AllocatedObjects
+            | Self::LiveObjects
+            | Self::Faults => "count",
+            Self::AllocatedSpace | Self::LiveSpace | Self::Grown => "bytes",
             Self::Cpu | Self::OffCpu | Self::Wall => NANOSECONDS,
         }
     }
@@ -87,8 +97,8 @@ impl Value {
             Self::Wall => weight.on_cpu_ns.saturating_add(weight.off_cpu_ns),
             Self::AllocatedObjects => weight.allocated.0,
             Self::AllocatedSpace => weight.allocated.1,
-            Self::LiveObjects => weight.live.0,
-            Self::LiveSpace => weight.live.1,
+            Self::LiveObjects | Self::Faults => weight.live.0,
+            Self::LiveSpace | Self::Grown => weight.live.1,
         }))
     }
 }
@@ -162,6 +172,7 @@ impl<'a> Builder<'a> {
             Mode::OffCpu => (Value::OffCpu, 1),
             // Bytes between samples; of exact recordings, every one.
             Mode::Heap => (Value::LiveSpace, clamped(meta.period_ns.max(1).into())),
+            Mode::Pages => (Value::Grown, clamped(meta.period_ns.into())),
         };
         self.message.period_type = Some(self.value_type(period_of));
         self.message.period = period;

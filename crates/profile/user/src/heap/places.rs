@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Amount, Line, Profile, Site};
+use crate::model::{Amount, Frame, Line, Mode, Profile, Site};
 
 /// Where a program asked for memory: the innermost function that is not one of the allocator or of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -64,6 +64,7 @@ fn is_library(name: &str, file: Option<&str>) -> bool {
         name.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches("__");
     LIBRARIES.iter().any(|begin| name.starts_with(begin))
         || HELPERS.contains(&bare)
+        || ["memset", "memcpy", "memmove"].iter().any(|begin| bare.starts_with(begin))
         || name.contains(ALLOCATOR_OF_RUST)
         || ["je_", "_rjem_", "mi_", "tc_"].iter().any(|prefix| name.starts_with(prefix))
         || file.is_some_and(|file| file.contains("/rustc/") || file.contains("/rust/library/"))
@@ -72,8 +73,14 @@ fn is_library(name: &str, file: Option<&str>) -> bool {
 impl SitePlace {
     /// The place of a site; without any function of the program, what called the allocator.
     pub fn of(profile: &Profile, site: &Site) -> Self {
-        // The first frame is the function of the allocator.
-        let frames = profile.frames_of(site.stack).skip(1);
+        // The first frame is the function of the allocator. Of a page fault it is what touched the memory, below the
+        // frames of the kernel.
+        let is_user = |frame: &&Frame| {
+            let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
+            binary.is_none_or(|binary| !binary.kind.is_kernel())
+        };
+        let skipped = usize::from(profile.meta.mode == Mode::Heap);
+        let frames = profile.frames_of(site.stack).skip(skipped).filter(is_user);
         let lines: Vec<&Line> = frames.flat_map(|frame| &frame.lines).collect();
         let name = |line: &Line| {
             profile.functions.get(line.function as usize).map_or("", |it| it.name.as_str())
@@ -129,16 +136,16 @@ pub fn by_place(profile: &Profile) -> Vec<PlaceSum> {
 /// first.
 pub fn suspects(places: &[PlaceSum]) -> Vec<&PlaceSum> {
     let is_suspect = |sum: &&PlaceSum| {
-        let Amount { blocks, bytes, .. } = sum.at_end;
-        blocks >= BLOCKS_MIN && bytes >= KEPT_SHARE * sum.total.bytes
+        let Amount { samples, bytes, .. } = sum.at_end;
+        samples >= SAMPLES_MIN && bytes >= KEPT_SHARE * sum.total.bytes
     };
     let mut found: Vec<&PlaceSum> = places.iter().filter(is_suspect).collect();
     found.sort_by(|a, b| b.at_end.bytes.total_cmp(&a.at_end.bytes));
     found
 }
 
-/// A block that is allocated once and kept is what programs have.
-const BLOCKS_MIN: f64 = 3.0;
+/// A block that is allocated once and kept is what programs have, and one sample may be chance.
+const SAMPLES_MIN: u64 = 3;
 
 /// Share of the bytes of a place that are left.
 const KEPT_SHARE: f64 = 0.9;

@@ -11,6 +11,8 @@ pub struct Amount {
     pub bytes: f64,
     /// Variance of the bytes; 0 where every allocation was taken.
     pub variance: f64,
+    /// Allocations that were taken for it.
+    pub samples: u64,
 }
 
 /// A normal value lies within so many standard deviations in 95 of 100 cases.
@@ -22,7 +24,7 @@ impl Amount {
     pub(crate) fn of_sample(size: u64, sample_bytes: u32) -> Self {
         let size = size as f64;
         if sample_bytes == 0 {
-            return Self { blocks: 1.0, bytes: size, variance: 0.0 };
+            return Self { blocks: 1.0, bytes: size, variance: 0.0, samples: 1 };
         }
         // An allocation of no bytes is never sampled, but for the moment at which sampling begins.
         let chance = -(-size.max(1.0) / f64::from(sample_bytes)).exp_m1();
@@ -30,6 +32,7 @@ impl Amount {
             blocks: 1.0 / chance,
             bytes: size / chance,
             variance: size * size * (1.0 - chance) / (chance * chance),
+            samples: 1,
         }
     }
 
@@ -54,6 +57,7 @@ impl AddAssign for Amount {
         self.blocks += other.blocks;
         self.bytes += other.bytes;
         self.variance += other.variance;
+        self.samples += other.samples;
     }
 }
 
@@ -62,6 +66,7 @@ impl SubAssign for Amount {
         self.blocks -= other.blocks;
         self.bytes -= other.bytes;
         self.variance -= other.variance;
+        self.samples = self.samples.saturating_sub(other.samples);
     }
 }
 
@@ -84,6 +89,20 @@ pub struct Site {
 }
 
 impl Site {
+    /// One that allocated nothing.
+    pub(crate) fn empty(thread: ThreadId, stack: StackId) -> Self {
+        let none = Amount::default();
+        Self {
+            thread,
+            stack,
+            total: none,
+            own_peak: none,
+            at_peak: none,
+            at_end: none,
+            lifetime_ns: 0.0,
+        }
+    }
+
     /// Adds what another site with the same names has. Both had their own peaks at moments of their own, so that
     /// of both together is at most the sum.
     pub(crate) fn merge(&mut self, other: &Self) {

@@ -20,12 +20,14 @@ pub enum Mode {
     Wall,
     /// Allocations.
     Heap,
+    /// Samples of page faults: where memory is touched first.
+    Pages,
 }
 
 impl Mode {
     /// Are the clocks running?
     pub fn samples(self) -> bool {
-        matches!(self, Self::OnCpu | Self::Wall)
+        matches!(self, Self::OnCpu | Self::Wall | Self::Pages)
     }
 
     /// Is the scheduler watched?
@@ -40,6 +42,7 @@ impl Mode {
             Self::OffCpu => "off-cpu",
             Self::Wall => "wall",
             Self::Heap => "heap",
+            Self::Pages => "pages",
         }
     }
 }
@@ -207,7 +210,7 @@ impl Weight {
             Mode::OnCpu => self.samples,
             Mode::OffCpu => self.off_cpu_ns,
             Mode::Wall => self.on_cpu_ns.saturating_add(self.off_cpu_ns),
-            Mode::Heap => self.live.1,
+            Mode::Heap | Mode::Pages => self.live.1,
         }
     }
 }

@@ -5,13 +5,17 @@ mod linked;
 
 use std::{
     collections::HashSet,
+    io,
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     path::Path,
     time::Duration,
 };
 
 use object::ReadCache;
-use wingbeat_bpf::loader::{Attached, UprobeKind, Uprobes};
+use wingbeat_bpf::{
+    loader::{Attached, UprobeKind, Uprobes},
+    probed::Probed,
+};
 use wingbeat_profile_common::{
     counter,
     heap::{call, state},
@@ -77,6 +81,8 @@ pub struct HeapAccounts {
     pub frees_lost: u64,
     /// Blocks whose end was not watched.
     pub untracked: u64,
+    /// Processes whose first calls were not seen, since they began during the recording.
+    pub late: u64,
     /// The most that was live at once: bytes, their variance, and when, nanoseconds since the start of recording.
     pub peak: crate::model::Amount,
     pub peak_ns: u64,
@@ -87,7 +93,13 @@ pub struct HeapAccounts {
 /// Probes at functions of allocators.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
-    attached: Vec<Probed>,
+    attached: Vec<ProbedProcess>,
+    /// Files that have or had probes.
+    binaries: HashSet<BinaryId>,
+    /// What is attached from now on comes late.
+    pub(super) is_recording: bool,
+    /// Processes that ran before they were watched, although they began while others were.
+    late: HashSet<u32>,
     costs: ProbeCosts,
     /// Calls before anything was recorded.
     before: Calls,
@@ -95,23 +107,38 @@ pub(super) struct Probes {
 
 /// A file of a process.
 #[derive(Debug)]
-struct Probed {
+struct ProbedProcess {
     pid: u32,
     /// Device and inode.
     file: (u64, u64),
-    binary: BinaryId,
     _links: Vec<Attached>,
 }
 
 impl KernelHalf {
     /// Loads the programs that watch allocators.
     pub(super) fn load_heap(&mut self, object: &Object) -> Result<(), RecordError> {
-        if self.load_program(object, program::HEAP_CALL).is_err() {
+        if self.load_program(object, program::HEAP_CALL).is_err() || !self.has_sessions() {
             self.returns = Returns::Always;
             self.load_program(object, program::HEAP_ENTRY)?;
             self.load_program(object, program::HEAP_RETURN)?;
         }
         self.load_program(object, program::HEAP_FREE)
+    }
+
+    /// Does the kernel attach what it loaded? Kernels before 6.13 find out then only that they have no sessions.
+    fn has_sessions(&self) -> bool {
+        let attach = || {
+            let uprobes = Uprobes {
+                kind: UprobeKind::Session,
+                path: Path::new("/proc/self/exe"),
+                offsets: &[Probed::Emulated.offset()?],
+                cookies: &[0],
+                pid: std::process::id(),
+            };
+            let program = self.program(program::HEAP_CALL).map_err(io::Error::other)?;
+            program.attach_uprobes(&uprobes)
+        };
+        attach().is_ok()
     }
 
     /// Has the probes count, or record.
@@ -168,7 +195,12 @@ impl Probes {
             self.attached.retain(|probed| !gone.contains(&probed.pid));
         }
         for (pid, binary) in std::mem::take(&mut recorder.heap.mapped) {
+            let is_new = self.attached.iter().all(|probed| probed.pid != pid);
+            let before = self.attached.len();
             self.attach(kernel_half, recorder, pid, binary)?;
+            if is_new && self.attached.len() > before && self.is_recording {
+                self.late.insert(pid);
+            }
         }
         Ok(())
     }
@@ -189,14 +221,15 @@ impl Probes {
         });
         let Ok(data) = file.metadata() else { return Ok(()) };
         let identity = (data.dev(), data.ino());
-        let is_there = |probed: &Probed| probed.pid == pid && probed.file == identity;
+        let is_there = |probed: &ProbedProcess| probed.pid == pid && probed.file == identity;
         if functions.is_empty() || self.attached.iter().any(is_there) {
             return Ok(());
         }
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         match kernel_half.attach_heap(Path::new(&path), functions, pid) {
             Ok(links) => {
-                self.attached.push(Probed { pid, file: identity, binary, _links: links });
+                self.attached.push(ProbedProcess { pid, file: identity, _links: links });
+                self.binaries.insert(binary);
                 Ok(())
             }
             // It ended meanwhile.
@@ -222,24 +255,33 @@ impl Probes {
         kernel_half: &KernelHalf,
         recorder: &Recorder,
         sample_bytes: u32,
-        own_ns: u64,
+        (own_ns, cpu_time_ns): (u64, &dyn Fn() -> u64),
     ) -> Result<f64, RecordError> {
-        self.costs = ProbeCosts::measure(kernel_half);
-        let before = Calls::read(kernel_half)?;
+        let (before, cpu_before_ns) = (Calls::read(kernel_half)?, cpu_time_ns());
         std::thread::sleep(COUNTED);
         self.before = Calls::read(kernel_half)?;
+        let with_ns = cpu_time_ns().saturating_sub(cpu_before_ns) as f64;
         let calls = self.before.since(&before);
         let probes_ns = self.probes_ns(recorder, &calls);
         let samples_ns = SAMPLE_NS * samples(&calls, sample_bytes);
+        // One that is as fast as it can be makes fewer calls with probes: they belong to what is left for itself.
+        let left_ns = (with_ns - probes_ns).max(with_ns / 100.0);
         // Who does hardly anything is not made slower by little more.
         let least_ns = COUNTED.as_nanos() as f64 * USED_MIN;
-        Ok((probes_ns + samples_ns) / (own_ns as f64).max(least_ns))
+        Ok((probes_ns + samples_ns) / left_ns.min(own_ns as f64).max(least_ns))
+    }
+
+    /// Measures what a probe costs.
+    pub(super) fn measure_costs(&mut self, kernel_half: &KernelHalf) {
+        self.costs = ProbeCosts::measure(kernel_half);
     }
 
     /// CPU time that probes took for so many calls.
     fn probes_ns(&self, recorder: &Recorder, calls: &Calls) -> f64 {
+        // Most calls are those of the plain functions, which all allocators have.
         let is_emulated = |is_free: bool| {
-            let mut all = self.functions(recorder).filter(|it| (it.call == call::FREE) == is_free);
+            let plain = if is_free { "free" } else { "malloc" };
+            let mut all = self.functions(recorder).filter(|it| it.name.ends_with(plain));
             all.all(|function| function.is_emulated)
         };
         let cost = |is_free| self.costs.of(is_emulated(is_free));
@@ -247,9 +289,8 @@ impl Probes {
     }
 
     fn functions<'a>(&'a self, recorder: &'a Recorder) -> impl Iterator<Item = &'a Function> {
-        let binaries: HashSet<BinaryId> = self.attached.iter().map(|it| it.binary).collect();
         let allocators = &recorder.heap.allocators;
-        binaries.into_iter().filter_map(|binary| allocators.get(&binary)).flatten()
+        self.binaries.iter().filter_map(|binary| allocators.get(binary)).flatten()
     }
 
     /// The account of a recording that has ended.
@@ -294,6 +335,7 @@ impl Probes {
                 + blocks.without_stack,
             frees_lost: counters.get(counter::FREES_LOST),
             untracked: counters.get(counter::BLOCKS_UNTRACKED),
+            late: self.late.len() as u64,
             peak: blocks.peak,
             peak_ns: blocks.peak_ns.saturating_sub(start_ns),
             probes_ns: (self.probes_ns(recorder, &calls) + sampled_ns) as u64,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    fmt,
     os::fd::{AsFd, BorrowedFd},
 };
 
@@ -74,6 +75,23 @@ impl Settings {
 pub(super) struct Blocks {
     pub min_block_ns: u64,
     pub wakers: bool,
+}
+
+/// How often samples are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    Hz(u64),
+    /// At each of so many page faults.
+    Faults(u64),
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hz(frequency_hz) => write!(f, "a clock of {frequency_hz} Hz"),
+            Self::Faults(_) => f.write_str("a counter of page faults"),
+        }
+    }
 }
 
 /// What tells of the scheduler's switches.
@@ -198,12 +216,15 @@ impl KernelHalf {
         self.maps.get(name).ok_or_else(|| missing(name))
     }
 
-    /// Starts a clock on each CPU.
-    pub(super) fn start(&mut self, cpus: &[u32], frequency_hz: u64) -> Result<(), RecordError> {
+    /// Starts what runs the sampler on each CPU.
+    pub(super) fn start(&mut self, cpus: &[u32], pace: Pace) -> Result<(), RecordError> {
         for &cpu in cpus {
-            let what = |verb: &str| format!("{verb} a clock of {frequency_hz} Hz on CPU {cpu}");
-            let clock =
-                CpuClock::open(cpu, frequency_hz).map_err(RecordError::system(what("open")))?;
+            let what = |verb: &str| format!("{verb} {pace} on CPU {cpu}");
+            let clock = match pace {
+                Pace::Hz(frequency_hz) => CpuClock::open(cpu, frequency_hz),
+                Pace::Faults(period) => CpuClock::open_page_faults(cpu, period),
+            };
+            let clock = clock.map_err(RecordError::system(what("open")))?;
             clock
                 .attach(self.program(program::SAMPLE)?)
                 .map_err(RecordError::system(what("attach the sampler to")))?;

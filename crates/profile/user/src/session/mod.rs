@@ -48,6 +48,8 @@ pub struct Options {
     pub printing: Printing,
     /// Allocations, in the mode that watches them.
     pub heap: HeapOptions,
+    /// Page faults for each sample, in the mode that takes these.
+    pub faults: u64,
 }
 
 /// How allocations are watched.
@@ -82,6 +84,7 @@ impl Options {
             unwind_bytes: 64 << 20,
             printing: Printing::Shown,
             heap: HeapOptions::default(),
+            faults: 64,
         }
     }
 }

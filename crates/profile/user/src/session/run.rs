@@ -23,13 +23,13 @@ use super::{
     CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwind, Unwinding,
     descriptors::raise_limit,
     heap::{COUNTED, Probes, Returns, linked_files},
-    kernel::{BackEnd, Blocks, KernelHalf, Settings},
+    kernel::{BackEnd, Blocks, Counters, KernelHalf, Pace, Settings},
     ring::{Batch, buffer_bytes},
     sideband::Sideband,
     tables::Tables,
 };
 use crate::{
-    counts::Clocks,
+    counts::{Clocks, Ticks},
     error::{RecordError, TargetError},
     model::{Meta, Mode},
     proc::{self, MachineTime},
@@ -106,8 +106,6 @@ pub(super) struct Session {
     /// Records that made no sense: the two halves of the profiler do not fit.
     undecoded: u64,
     target: String,
-    /// Share of their CPU time by which running targets were expected to become slower.
-    expected_slowdown: Option<f64>,
     /// `stop` was given.
     interrupted: bool,
     ended: Option<Ended>,
@@ -174,7 +172,6 @@ impl Session {
             samples: 0,
             undecoded: 0,
             target: options.targets.describe(),
-            expected_slowdown: None,
             interrupted: false,
             ended: None,
         })
@@ -206,7 +203,11 @@ impl Session {
         self.recorder.start_at(self.start_ns);
         self.kernel_half.start_switch()?;
         if options.mode.samples() {
-            self.kernel_half.start(&self.cpus, options.frequency_hz)?;
+            let pace = match options.mode {
+                Mode::Pages => Pace::Faults(options.faults),
+                _ => Pace::Hz(options.frequency_hz),
+            };
+            self.kernel_half.start(&self.cpus, pace)?;
         }
         if let Targets::Command(words) = &options.targets {
             let command = launch(words, options.printing, self.probes.is_some())?;
@@ -224,7 +225,12 @@ impl Session {
             return Ok(());
         };
         let Self { kernel_half, recorder, .. } = self;
-        let cpu_time_ns = || pids.iter().map(|&pid| proc::cpu_time_ns(pid)).sum::<u64>();
+        let family = match options.inherit {
+            true => with_descendants(pids),
+            false => pids.iter().copied().collect(),
+        };
+        let cpu_time_ns = || family.iter().map(|&pid| proc::cpu_time_ns(pid)).sum::<u64>();
+        probes.measure_costs(kernel_half);
         let before_ns = cpu_time_ns();
         std::thread::sleep(COUNTED);
         let own_ns = cpu_time_ns().saturating_sub(before_ns);
@@ -233,12 +239,12 @@ impl Session {
             return Err(RecordError::NoAllocator { target: options.targets.describe() });
         }
         let sample_bytes = options.heap.sample_bytes;
-        let share = probes.measure(kernel_half, recorder, sample_bytes, own_ns)?;
+        let share = probes.measure(kernel_half, recorder, sample_bytes, (own_ns, &cpu_time_ns))?;
         let budget_percent = options.heap.budget_percent;
         if share * 100.0 > f64::from(budget_percent) {
             return Err(RecordError::OverBudget { share, budget_percent });
         }
-        self.expected_slowdown = Some(share);
+        probes.is_recording = true;
         kernel_half.set_heap_state(state::RECORDING)
     }
 
@@ -246,11 +252,13 @@ impl Session {
     fn probe_command(&mut self, command: &Launched) -> Result<(), RecordError> {
         let Self { kernel_half, recorder, probes: Some(probes), .. } = self else { return Ok(()) };
         let pid = command.pid();
+        probes.measure_costs(kernel_half);
         kernel_half.set_heap_state(state::RECORDING)?;
         for file in linked_files(pid) {
             let binary = recorder.binaries.find_or_open(pid, None, &file);
             probes.attach(kernel_half, recorder, pid, binary)?;
         }
+        probes.is_recording = true;
         command.resume().map_err(RecordError::system("let the command go on"))
     }
 
@@ -440,6 +448,30 @@ impl Session {
         Ok(CpuTime { ns: live_ns + exited_ns, exited_ns: (live_ns == 0).then_some(exited_ns) })
     }
 
+    /// The ticks that the kernel half saw, and those that it did not see, by clocks that ran so long.
+    fn ticks(
+        &self,
+        options: &Options,
+        counters: &Counters,
+        (ran_ns, machine): (u64, MachineTime),
+    ) -> Ticks {
+        let mut ticks = counters.ticks();
+        if self.undecoded > 0 {
+            ticks.sampled -= self.undecoded.min(ticks.sampled);
+            ticks.failed.insert("record not understood".to_owned(), self.undecoded);
+        }
+        // Page faults that fire nothing are none that were missed.
+        if options.mode != Mode::Pages {
+            ticks.add_unseen(&Clocks {
+                ran_ns,
+                idle_ns: machine.idle_ns - self.machine_before.idle_ns.min(machine.idle_ns),
+                frequency_hz: options.frequency_hz,
+                cpus: self.cpus.len() as u32,
+            });
+        }
+        ticks
+    }
+
     pub(super) fn finish(mut self, options: &Options) -> Result<Finished, RecordError> {
         let ran_ns = self.kernel_half.stop()?;
         self.kernel_half.stop_switch()?;
@@ -474,17 +506,7 @@ impl Session {
             .probes
             .take()
             .map(|probes| probes.accounts(&counters, &self.recorder, self.start_ns, has_sessions));
-        let mut ticks = counters.ticks();
-        if self.undecoded > 0 {
-            ticks.sampled -= self.undecoded.min(ticks.sampled);
-            ticks.failed.insert("record not understood".to_owned(), self.undecoded);
-        }
-        ticks.add_unseen(&Clocks {
-            ran_ns,
-            idle_ns: machine.idle_ns - self.machine_before.idle_ns.min(machine.idle_ns),
-            frequency_hz: options.frequency_hz,
-            cpus: self.cpus.len() as u32,
-        });
+        let ticks = self.ticks(options, &counters, (ran_ns, machine));
         Ok(Finished {
             meta: Meta {
                 mode: options.mode,
@@ -493,10 +515,7 @@ impl Session {
                 start_ns: self.start_ns,
                 duration_ns,
                 frequency_hz: options.frequency_hz,
-                period_ns: match options.mode {
-                    Mode::Heap => options.heap.sample_bytes.into(),
-                    _ => 1_000_000_000 / options.frequency_hz,
-                },
+                period_ns: period(options),
                 system: system(),
             },
             cpus: self.cpus.len() as u32,
@@ -518,6 +537,15 @@ impl Session {
             events_lost: self.sideband.lost,
             _sideband: self.sideband,
         })
+    }
+}
+
+/// What a sample stands for: nanoseconds, or bytes.
+fn period(options: &Options) -> u64 {
+    match options.mode {
+        Mode::Heap => options.heap.sample_bytes.into(),
+        Mode::Pages => options.faults * rustix::param::page_size() as u64,
+        Mode::OnCpu | Mode::OffCpu | Mode::Wall => 1_000_000_000 / options.frequency_hz,
     }
 }
 

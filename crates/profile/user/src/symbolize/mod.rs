@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 pub use self::wanted::wanted;
 use crate::{
     debuginfod::DebugFiles,
-    model::{Frame, Profile, Sample, Site, StackId, ThreadId},
+    model::{Amount, Frame, Mode, Profile, Sample, Site, StackId, ThreadId},
     recorder::{
         Recorder,
         intern::{RawStack, RawStackId},
@@ -81,7 +81,10 @@ pub fn symbolize(
     for (id, thread) in (0..).zip(&mut threads) {
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
-    let sites = sites(recorder, &stacks);
+    let (sites, samples) = match finished.meta.mode {
+        Mode::Pages => (touched(finished, &samples), Vec::new()),
+        _ => (sites(recorder, &stacks), samples),
+    };
     let Stacks { tables, frames, stacks, .. } = stacks;
     let profile = Profile {
         meta: finished.meta.clone(),
@@ -113,6 +116,26 @@ fn sites(recorder: &Recorder, stacks: &Stacks) -> Vec<Site> {
                 sites.push(site);
             }
         }
+    }
+    sites
+}
+
+/// Samples of page faults, as places that allocate: each stands for the memory of so many faults.
+fn touched(finished: &Finished, samples: &[Sample]) -> Vec<Site> {
+    let bytes = finished.meta.period_ns as f64;
+    let blocks = bytes / rustix::param::page_size() as f64;
+    // The number of samples of a place is that of a Poisson process, unless each fault is one.
+    let variance = bytes * bytes * (1.0 - 1.0 / blocks);
+    let amount = Amount { blocks, bytes, variance, samples: 1 };
+    let mut sites: Vec<Site> = Vec::new();
+    let mut known: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
+    for sample in samples {
+        let at = *known.entry((sample.thread, sample.stack)).or_insert_with(|| {
+            sites.push(Site::empty(sample.thread, sample.stack));
+            sites.len() - 1
+        });
+        sites[at].total += amount;
+        sites[at].at_end += amount;
     }
     sites
 }

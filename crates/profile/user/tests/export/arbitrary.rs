@@ -48,7 +48,8 @@ fn meta() -> impl Strategy<Value = Meta> {
         Just(SystemTime::UNIX_EPOCH),
     ];
     let period_ns = prop_oneof![Just(0), Just(1_000_000), any::<u64>()];
-    let mode = prop::sample::select(vec![Mode::OnCpu, Mode::OffCpu, Mode::Wall, Mode::Heap]);
+    let mode =
+        prop::sample::select(vec![Mode::OnCpu, Mode::OffCpu, Mode::Wall, Mode::Heap, Mode::Pages]);
     (mode, name(), start, any::<u64>(), any::<u64>(), any::<u64>(), period_ns).prop_map(
         |(mode, target, start, start_ns, duration_ns, frequency_hz, period_ns)| Meta {
             mode,
@@ -93,6 +94,7 @@ fn site() -> impl Strategy<Value = Site> {
         blocks: blocks.into(),
         bytes: bytes.into(),
         variance: 0.0,
+        samples: u64::from(blocks),
     });
     let amounts = [amount.clone(), amount.clone(), amount.clone(), amount];
     (any::<u32>(), any::<u32>(), amounts, 0..1_000_000_u32).prop_map(
@@ -225,12 +227,12 @@ fn fitted(mut profile: Profile) -> Profile {
         }
         Mode::OffCpu => profile.samples.clear(),
         Mode::Wall => profile.meta.period_ns %= 1 << 45,
-        Mode::Heap => {
+        Mode::Heap | Mode::Pages => {
             profile.blocked.clear();
             profile.samples.clear();
         }
     }
-    if profile.meta.mode != Mode::Heap {
+    if !matches!(profile.meta.mode, Mode::Heap | Mode::Pages) {
         profile.sites.clear();
     }
     let blocked = profile.blocked.len();

@@ -72,7 +72,7 @@ fn profile(mode: Mode) -> Profile {
         });
     }
     match mode {
-        Mode::OnCpu | Mode::Heap => {}
+        Mode::OnCpu | Mode::Heap | Mode::Pages => {}
         Mode::OffCpu => profile.samples.clear(),
         // Sums that samples do not share evenly.
         Mode::Wall => profile.threads[0].on_cpu_ns = Some(40_000_001),

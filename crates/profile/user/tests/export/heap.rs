@@ -22,6 +22,7 @@ fn heap() -> Profile {
         blocks: blocks.into(),
         bytes: bytes.into(),
         variance: 100.0,
+        samples: u64::from(blocks),
     };
     let site = |stack, total, own_peak, at_peak, at_end| Site {
         thread: 0,
@@ -49,7 +50,7 @@ fn matches_the_golden_files() {
     golden::check("heap.folded", &text(Format::Folded));
     golden::check("heap.svg.txt", &svg::parse(&export(&profile, Format::FlameGraph)).text());
     golden::check("heap.pprof.txt", &pprof::Pprof::read(&export(&profile, Format::Pprof)).dump());
-    let facts = HeapFacts { pid: 100, peak_ns: 5_000_000, sample_bytes: 524_288 };
+    let facts = HeapFacts { pid: 100, mode: "heap".to_owned(), peak_ns: Some(5_000_000) };
     let mut dhat = Vec::new();
     write_dhat(&profile, &facts, &mut dhat).unwrap();
     let dhat: serde_json::Value = serde_json::from_slice(&dhat).unwrap();

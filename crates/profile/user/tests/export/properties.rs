@@ -43,6 +43,11 @@ proptest! {
                 prop_assert!(totals[1] == exact || profile.meta.period_ns > i64::MAX as u64 / 20);
             }
             Mode::OffCpu => prop_assert_eq!(totals[1], value(&profile).into()),
+            Mode::Pages => {
+                let touched = profile.heap_sum(|site| site.at_end);
+                prop_assert_eq!(totals[0], touched.blocks().into());
+                prop_assert_eq!(totals[1], touched.bytes().into());
+            }
             Mode::Heap => {
                 let total = profile.heap_sum(|site| site.total);
                 prop_assert_eq!(totals[0], total.blocks().into());
@@ -59,7 +64,7 @@ proptest! {
 
     #[test]
     fn dhat_keeps_the_total(profile in arbitrary::profile()) {
-        let facts = HeapFacts { pid: 1, peak_ns: 0, sample_bytes: 0 };
+        let facts = HeapFacts { pid: 1, mode: String::new(), peak_ns: Some(0) };
         let mut bytes = Vec::new();
         write_dhat(&profile, &facts, &mut bytes).unwrap();
         let file: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
