@@ -92,18 +92,24 @@ impl Heap {
         self.sums(|frames| frames.iter().any(|frame| frame.contains(&named)))
     }
 
+    /// Bytes that were touched below a function, of a file that knows no lives of blocks.
+    pub(crate) fn touched_below(&self, function: &str) -> u64 {
+        assert_eq!(self.file["bklt"], false);
+        let named = format!(": {function} (");
+        let mut bytes = 0;
+        self.each(|frames, point| {
+            if frames.iter().any(|frame| frame.contains(&named)) {
+                bytes += point["tb"].as_u64().expect("a number");
+            }
+        });
+        bytes
+    }
+
     fn sums(&self, is_wanted: impl Fn(&[&str]) -> bool) -> Sums {
-        let table = self.file["ftbl"].as_array().expect("a table of frames");
         let mut sums = Sums::default();
-        for point in self.file["pps"].as_array().expect("places") {
-            let frames: Vec<&str> = point["fs"]
-                .as_array()
-                .expect("frames")
-                .iter()
-                .map(|at| table[at.as_u64().expect("a number") as usize].as_str().expect("text"))
-                .collect();
-            if !is_wanted(&frames) {
-                continue;
+        self.each(|frames, point| {
+            if !is_wanted(frames) {
+                return;
             }
             let number = |key: &str| point[key].as_u64().expect("a number");
             for (sum, (bytes, blocks)) in [
@@ -114,7 +120,18 @@ impl Heap {
                 *sum = (sum.0 + number(bytes), sum.1 + number(blocks));
             }
             sums.own_peak += number("mb");
-        }
+        });
         sums
+    }
+
+    /// Hands on the frames of each place, and the place.
+    fn each(&self, mut hand_on: impl FnMut(&[&str], &Value)) {
+        let table = self.file["ftbl"].as_array().expect("a table of frames");
+        for point in self.file["pps"].as_array().expect("places") {
+            let frames = point["fs"].as_array().expect("frames").iter();
+            let text = |at: &Value| table[at.as_u64().expect("a number") as usize].as_str();
+            let frames: Vec<&str> = frames.map(|at| text(at).expect("text")).collect();
+            hand_on(&frames, point);
+        }
     }
 }
