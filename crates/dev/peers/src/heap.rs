@@ -56,9 +56,9 @@ pub(crate) struct HeapArgs {
     /// Keep what earlier runs measured of other parts, and show it too
     #[arg(long)]
     add: bool,
-    /// Runs with samples
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    runs: u32,
+    /// Runs with samples [default: 200, or 20 with --quick]
+    #[arg(long, value_name = "N")]
+    runs: Option<u32>,
     /// Rounds of the slowdown
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
@@ -70,6 +70,11 @@ impl HeapArgs {
     /// How long the CPU time of a target is taken.
     fn window(&self) -> Duration {
         Duration::from_secs(if self.quick { 1 } else { 4 })
+    }
+
+    /// How often samples are taken of a program.
+    fn runs(&self) -> u32 {
+        self.runs.unwrap_or(if self.quick { 20 } else { 200 })
     }
 
     /// How often a target is attached to.

@@ -28,6 +28,9 @@ pub(super) const AT_ONCE: u32 = 8;
 /// How long the kernel may take to let go.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What wingbeat says of a recording without an allocation.
+const NOTHING: &str = "nothing was allocated";
+
 /// Ids of programs, maps and links in the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ids {
@@ -58,7 +61,9 @@ pub(super) struct Attached {
     pub(super) times: u32,
     /// Recordings that had allocations in them.
     pub(super) well: u32,
-    /// What the first one that failed said.
+    /// Others in which the target did not get to run.
+    pub(super) empty: u32,
+    /// What the first one that failed otherwise said.
     pub(super) failure: Option<String>,
     pub(super) bytes_left: usize,
     /// It allocated to the end, found its blocks as it had left them, and ended by itself.
@@ -144,12 +149,12 @@ fn map_ids(json: &str) -> anyhow::Result<BTreeSet<u32>> {
 pub(super) fn attached(bed: &Bed<'_>) -> anyhow::Result<Attached> {
     let target = Target::start(&bed.folder, &Command::new("env"), LOAD)?;
     let before = target.code()?;
-    let (begun, well) = (AtomicU32::new(0), AtomicU32::new(0));
+    let (begun, well, empty) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
     let times = bed.args.attach_times();
     let begin = Instant::now();
     let failures: Vec<String> = thread::scope(|scope| {
         let loops: Vec<_> = (0..AT_ONCE)
-            .map(|_| scope.spawn(|| repeat(bed, target.pid(), times, &begun, &well)))
+            .map(|_| scope.spawn(|| repeat(bed, target.pid(), times, &begun, [&well, &empty])))
             .collect();
         loops.into_iter().filter_map(|it| it.join().ok().flatten()).collect()
     });
@@ -159,6 +164,7 @@ pub(super) fn attached(bed: &Bed<'_>) -> anyhow::Result<Attached> {
     Ok(Attached {
         times: times.min(begun.into_inner()),
         well: well.into_inner(),
+        empty: empty.into_inner(),
         failure: failures.into_iter().next(),
         bytes_left,
         survived,
@@ -172,7 +178,7 @@ fn repeat(
     pid: u32,
     times: u32,
     begun: &AtomicU32,
-    well: &AtomicU32,
+    [well, empty]: [&AtomicU32; 2],
 ) -> Option<String> {
     let mut failure = None;
     loop {
@@ -186,7 +192,11 @@ fn repeat(
         command.args(ANY_BUDGET).args(flags).args(["-d", "20ms", "--pid", &pid.to_string()]);
         match said(&mut command).map(|text| said::taken(&text)) {
             Ok(Some(1..)) => _ = well.fetch_add(1, Ordering::Relaxed),
-            Ok(_) => failure = failure.or(Some("nothing was recorded".to_owned())),
+            Ok(_) => _ = empty.fetch_add(1, Ordering::Relaxed),
+            // It fails when there was nothing.
+            Err(error) if format!("{error:#}").contains(NOTHING) => {
+                _ = empty.fetch_add(1, Ordering::Relaxed);
+            }
             Err(error) => failure = failure.or(Some(format!("{error:#}"))),
         }
         if number % 100 == 99 {

@@ -9,7 +9,7 @@ use super::{
     truth::{Sampled, Truth},
 };
 use crate::{
-    numbers::{Spread, verdict},
+    numbers::{Share, Spread, deviation, verdict},
     table::{NONE, column, joined, show, table},
 };
 
@@ -90,18 +90,22 @@ fn sampled(found: &Sampled) -> String {
     let held = runs.iter().filter(|run| run.holds(*bytes)).count();
     let samples = Spread::of(runs.iter().map(|run| run.samples as f64));
     let margins = Spread::of(runs.iter().map(|run| run.margin));
-    let errors =
-        Spread::of(runs.iter().map(|run| (run.bytes as f64 - *bytes as f64) / *bytes as f64));
-    let is_held = held as f64 >= HELD_MIN * runs.len() as f64;
+    let errors: Vec<f64> = runs.iter().map(|run| run.bytes as f64 / *bytes as f64 - 1.0).collect();
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let deviation = 100.0 * deviation(&errors).unwrap_or(0.0);
+    let share = Share { hits: held, of: runs.len() };
+    let (low, high) = share.interval().unwrap_or((0.0, 1.0));
     let text = format!(
-        "The program in {program} asks for {bytes} bytes. With `--sample {sample}`, {} samples a run tell a total that \
-         is {} from that, and an interval of ± {}.\nThe interval holds the true total in {held} of {} runs; the goal is \
-         95 %: {}.\n",
+        "The program in {program} asks for {bytes} bytes. With `--sample {sample}` there are {} samples in a run. \
+         The totals differ from that by {} on average, with a standard deviation of {deviation:.1} %; the intervals are ± {}.\n\
+         The interval holds the true total in {held} of {} runs: {:.1} % to {:.1} % of all, at 95 %. The goal is 95 %: {}.\n",
         show(samples, 1.0, 0, ""),
-        show(errors, 100.0, 1, " %"),
+        format!("{:+.2} %", 100.0 * mean).replace('-', "−"),
         show(margins, 100.0, 1, " %"),
         runs.len(),
-        verdict(is_held),
+        100.0 * low,
+        100.0 * high,
+        verdict(high >= HELD_MIN),
     );
     below("Samples beside the truth", text)
 }
@@ -219,20 +223,21 @@ fn killed(found: &Killed) -> String {
 }
 
 fn attached(found: &Attached) -> String {
-    let Attached { times, well, failure, bytes_left, survived, seconds } = found;
+    let Attached { times, well, empty, failure, bytes_left, survived, seconds } = found;
     let state = match survived {
         true => "allocated to the end, and all of its blocks were as it had left them",
         false => "did **not** survive",
     };
     let failed = match failure {
-        Some(failure) => format!(" The first of the others said: {failure}."),
+        Some(failure) => format!(" The first that failed said: {failure}."),
         None => String::new(),
     };
     let text = format!(
         "A program of two threads that allocates as fast as it can was attached to and detached from {times} times in \
-         {seconds:.0} s, {AT_ONCE} recordings at the same time. {well} of them recorded allocations.{failed}\n\
+         {seconds:.0} s, {AT_ONCE} recordings at the same time. {well} of them recorded allocations; in {empty} others, of 20 ms, the \
+         program did not get to run.{failed}\n\
          It {state}. {bytes_left} bytes of its allocator were changed afterwards: {}.\n",
-        verdict(*survived && *bytes_left == 0 && well == times)
+        verdict(*survived && *bytes_left == 0 && well + empty == *times)
     );
     below("Attached again and again", text)
 }

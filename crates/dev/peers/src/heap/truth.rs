@@ -120,7 +120,7 @@ pub(super) fn sampled(bed: &Bed<'_>) -> anyhow::Result<Option<Sampled>> {
     }
     let exact = recorded(bed, program, &["--exact"])?.0.sums();
     let mut runs = Vec::new();
-    while runs.len() < bed.args.runs as usize && !bed.stop.is_asked() {
+    while runs.len() < bed.args.runs() as usize && !bed.stop.is_asked() {
         let (file, text) = recorded(bed, program, &["--sample", SAMPLE])?;
         let margin = said::margin(&text).context("wingbeat tells no total")?;
         ensure!(said::losses(&text).is_empty(), "samples were lost");

@@ -9,7 +9,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use wingbeat_steps::command::display;
 
 use crate::{
     comparison::{create, last_line},
@@ -22,16 +21,22 @@ pub(super) const ANY_BUDGET: [&str; 2] = ["--budget", "100000"];
 /// How long a tool may take to begin, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The name of a program, without the machine's folders.
+fn name(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    program.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// Runs a command to its end: what it says on both.
 pub(super) fn said(command: &mut Command) -> anyhow::Result<String> {
     let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("cannot run `{}`", display(command)))?;
+    let output = output.with_context(|| format!("cannot run {}", name(command)))?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     ensure!(
         output.status.success(),
-        "`{}` failed ({}): {}",
-        display(command),
+        "{} failed ({}): {}",
+        name(command),
         output.status,
         last_line(&text)
     );
@@ -52,8 +57,8 @@ impl Watcher {
         let file = create(said)?;
         let both = file.try_clone().context("cannot share a file")?;
         command.stdin(Stdio::null()).stdout(file).stderr(both);
-        let name = display(command);
-        let child = command.spawn().with_context(|| format!("cannot start `{name}`"))?;
+        let name = name(command);
+        let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
         Ok(Self { child, name, said: said.to_owned() })
     }
 
@@ -74,9 +79,9 @@ impl Watcher {
         let begin = Instant::now();
         while !is_true(self)? {
             if let Some(status) = self.child.try_wait().context("cannot wait")? {
-                bail!("`{}` ended early ({status}): {}", self.name, last_line(&self.said()));
+                bail!("{} ended early ({status}): {}", self.name, last_line(&self.said()));
             }
-            ensure!(begin.elapsed() < PATIENCE, "`{}` does not begin", self.name);
+            ensure!(begin.elapsed() < PATIENCE, "{} does not begin", self.name);
             thread::sleep(Duration::from_millis(20));
         }
         Ok(())
@@ -92,7 +97,7 @@ impl Watcher {
     pub(super) fn wait_for_end(&mut self) -> anyhow::Result<String> {
         let begin = Instant::now();
         while self.child.try_wait().context("cannot wait")?.is_none() {
-            ensure!(begin.elapsed() < 2 * PATIENCE, "`{}` does not end", self.name);
+            ensure!(begin.elapsed() < 2 * PATIENCE, "{} does not end", self.name);
             thread::sleep(Duration::from_millis(10));
         }
         Ok(self.said())
@@ -100,7 +105,7 @@ impl Watcher {
 
     /// `kill -9`.
     pub(super) fn kill(mut self) -> anyhow::Result<()> {
-        self.child.kill().with_context(|| format!("cannot kill `{}`", self.name))?;
+        self.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
         self.child.wait().map(drop).context("cannot wait")
     }
 }
