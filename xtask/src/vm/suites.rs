@@ -50,6 +50,7 @@ const WANTED: &[Wanted] = &[
     beside("crates/wingbeat", "live"),
     beside("crates/wingbeat", "profile"),
     beside("crates/wingbeat", "off_cpu"),
+    beside("crates/wingbeat", "heap"),
 ];
 
 /// Tests that take minutes under emulation and find nothing there that they do not find elsewhere:
@@ -124,7 +125,7 @@ const OPTIMIZED: &[&[&str]] = &[&["wingbeat"], &["amicable", "profiler"], &["fun
 /// together.
 const ELSEWHERE: &[&[&str]] = &[
     &["-p", "wingbeat-profile", "--lib"],
-    &["-p", "wingbeat", "--test", "profile", "--test", "off_cpu"],
+    &["-p", "wingbeat", "--test", "profile", "--test", "off_cpu", "--test", "heap"],
 ];
 
 /// A program of Rust, as a plain `cargo build --release` makes it, for the tests in a guest that has no compiler

@@ -1,13 +1,10 @@
 //! Every allocation of a launched program: sums to the byte.
 
-use crate::{
-    support::{Sums, exact, heap},
-    target::turn_in_folder,
-};
+use crate::support::{Sums, exact, heap, turn_for_heap};
 
 #[test]
 fn each_function_of_the_allocator() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = r#"
 OWN void by_malloc(void) { for (int i = 0; i < 1000; i++) used(malloc(100)); }
 OWN void by_calloc(void) { for (int i = 0; i < 10; i++) used(calloc(7, 11)); }
@@ -44,7 +41,7 @@ int main(void) {
 
 #[test]
 fn the_worst_moment() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = r#"
 static void *kept[100];
 OWN void fill(void) { for (int i = 0; i < 100; i++) kept[i] = used(malloc(10000)); }
@@ -62,7 +59,7 @@ int main(void) { fill(); empty(); again(); return 0; }
 
 #[test]
 fn calls_that_fail_and_blocks_that_stay() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = r#"
 static volatile size_t huge = (size_t)1 << 60;
 OWN void fails(void) { used(malloc(huge)); }
@@ -80,7 +77,7 @@ int main(void) { fails(); stays(); gone(); nothing(); return 0; }
 
 #[test]
 fn threads_free_what_others_allocated() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = r#"
 static void *passed[4][1000];
 OWN void *give(void *at) {
@@ -109,7 +106,7 @@ int main(void) { all(give); all(take); return 0; }
 
 #[test]
 fn a_process_that_becomes_another_leaves_nothing() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = r#"
 OWN void first(void) { used(malloc(700)); }
 OWN void second(void) { used(malloc(900)); }
@@ -127,7 +124,7 @@ int main(int count, char **words) {
 
 #[test]
 fn children_are_followed() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     // What a child allocates at once may be missed.
     let source = r#"
 OWN void of_child(void) { for (int i = 0; i < 10; i++) used(malloc(1000)); }

@@ -4,8 +4,8 @@ use std::{process::Command, thread, time::Duration};
 
 use crate::{
     ran::{Ran, without_rights},
-    support::{HEAD, build, command},
-    target::{Background, build_with, turn_in_folder},
+    support::{HEAD, build, command, turn_for_heap},
+    target::{Background, build_with},
 };
 
 fn wingbeat(words: &[&str]) -> Ran {
@@ -25,7 +25,7 @@ fn wrong_usage() {
 
 #[test]
 fn targets_that_are_none() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let absent = ["--pid", "4194304"];
     Ran::of(&mut command(folder.path(), &absent)).ended_with(1).tells("no process has the PID");
     let no_command = ["--", "./no-such-command"];
@@ -35,7 +35,7 @@ fn targets_that_are_none() {
 
 #[test]
 fn a_program_without_symbols() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = "int main(void) { for (;;) { free(used(malloc(10))); wait_ms(10); } }";
     let flags = ["-static", "-s"];
     let program = build_with(folder.path(), "bare", &[HEAD, source].concat(), &flags);
@@ -49,7 +49,7 @@ fn a_program_without_symbols() {
 
 #[test]
 fn a_target_that_would_be_too_slow() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = "int main(void) { for (;;) free(used(malloc(10))); }";
     let target = Background::start(&build(folder.path(), "busy", source), &[]);
     thread::sleep(Duration::from_millis(300));
@@ -61,7 +61,7 @@ fn a_target_that_would_be_too_slow() {
 
 #[test]
 fn without_the_rights() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let mut wingbeat = without_rights(folder.path());
     wingbeat.args(["heap", "--", "true"]);
     Ran::of(&mut wingbeat).ended_with(1).tells("CAP_BPF and CAP_PERFMON").tells_in_one_line();
@@ -69,6 +69,6 @@ fn without_the_rights() {
 
 #[test]
 fn the_command_s_own_end() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     Ran::of(&mut command(folder.path(), &["--", "sh", "-c", "exit 7"])).ended_with(7);
 }

@@ -15,3 +15,4 @@ mod support;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/target.rs"]
 mod target;
+mod viewer;

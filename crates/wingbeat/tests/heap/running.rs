@@ -3,8 +3,8 @@
 use std::{fs, thread, time::Duration};
 
 use crate::{
-    support::{build, heap},
-    target::{Background, compile, turn_in_folder},
+    support::{build, heap, turn_for_heap},
+    target::{Background, compile},
 };
 
 /// Allocates in two functions for as long as it lives: sizes 16 to 4111, and a leak of 1,000 bytes now and then.
@@ -24,7 +24,7 @@ int main(void) {
 
 #[test]
 fn samples_stand_for_all() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let target = Background::start(&build(folder.path(), "churn", CHURN), &[]);
     thread::sleep(Duration::from_millis(300));
     let pid = target.pid();
@@ -51,7 +51,7 @@ fn samples_stand_for_all() {
 
 #[test]
 fn blocks_older_than_the_recording_are_not_counted() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = r#"
 int main(void) {
     void *old[100];
@@ -72,7 +72,7 @@ int main(void) {
 
 #[test]
 fn an_allocator_that_is_loaded_later() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     // One with a prefix, as programs bring along.
     let library = r#"
 static char memory[1 << 16];
@@ -108,7 +108,7 @@ int main(int count, char **words) {
 
 #[test]
 fn a_static_program_with_symbols() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let source = "OWN void own(void) { for (int i = 0; i < 30; i++) used(malloc(100)); } \
                   int main(void) { own(); return 0; }";
     let flags = ["-static", "-fno-builtin"];
@@ -121,7 +121,7 @@ fn a_static_program_with_symbols() {
 
 #[test]
 fn what_is_killed_is_not_in_pieces() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let Some((_turn, folder)) = turn_for_heap() else { return };
     let program = build(folder.path(), "churn", CHURN);
     let mut target = Background::start(&program, &[]);
     let pid = target.pid();

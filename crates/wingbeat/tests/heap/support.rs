@@ -4,11 +4,23 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    sync::{LazyLock, MutexGuard},
 };
 
 use serde_json::Value;
+use wingbeat_bpf::{
+    Verb,
+    probe::{can, findings},
+};
 
 use crate::ran::Ran;
+
+/// Waits for this test's turn, in a folder; `None` if the kernel has no links of uprobes (Linux 6.6).
+pub(crate) fn turn_for_heap() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
+    static CAN: LazyLock<bool> = LazyLock::new(|| can(Verb::Heap, &findings()));
+    let can = CAN.then_some(()).ok_or("`wingbeat doctor` says that heap is impossible here");
+    crate::ran::turn(can).map(|turn| (turn, crate::target::folder()))
+}
 
 /// Not for these tests: nothing of `wingbeat profile` runs here.
 pub(crate) fn check(_summary: &Value, _folded: &[(String, u64)]) {}
@@ -90,6 +102,11 @@ impl Heap {
     pub(crate) fn below(&self, function: &str) -> Sums {
         let named = format!(": {function} (");
         self.sums(|frames| frames.iter().any(|frame| frame.contains(&named)))
+    }
+
+    /// What all allocated.
+    pub(crate) fn all(&self) -> Sums {
+        Sums { own_peak: 0, ..self.sums(|_| true) }
     }
 
     /// Bytes that were touched below a function, of a file that knows no lives of blocks.
