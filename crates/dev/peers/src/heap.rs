@@ -59,9 +59,9 @@ pub(crate) struct HeapArgs {
     /// Runs with samples [default: 200, or 20 with --quick]
     #[arg(long, value_name = "N")]
     runs: Option<u32>,
-    /// Rounds of the slowdown
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    rounds: u32,
+    /// Rounds of the slowdown [default: 3, or 1 with --quick]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
     #[command(flatten)]
     common: Common,
 }
@@ -75,6 +75,10 @@ impl HeapArgs {
     /// How often samples are taken of a program.
     fn runs(&self) -> u32 {
         self.runs.unwrap_or(if self.quick { 20 } else { 200 })
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 })
     }
 
     /// How often a target is attached to.

@@ -64,7 +64,7 @@ pub(super) fn slowdown(bed: &Bed<'_>) -> anyhow::Result<Vec<Slow>> {
             rows.push(row);
         }
     }
-    for round in 0..bed.args.rounds {
+    for round in 0..bed.args.rounds() {
         for row in &mut rows {
             if bed.stop.is_asked() {
                 return Ok(rows);
