@@ -1,7 +1,8 @@
 //! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
 //! fuzzer need not find each format out. `docs/fuzzing.md` tells when to run it.
 //!
-//! Those of `elf`, `unwind_image` and `gopclntab` are made from `seeds/code.S` and `seeds/go.S` by gcc.
+//! Those of `elf`, `unwind_image`, `allocator` and `gopclntab` are made from `seeds/code.S`, `seeds/heap.S` and
+//! `seeds/go.S` by gcc.
 
 use std::{
     error::Error,
@@ -89,10 +90,11 @@ fn main() -> Result<()> {
     save("veristat_csv", "version_0_5", VERISTAT_CSV)?;
     let other_names = b"prog,insns,file,new\r\n\"a,b\", 7 ,x.o,?\r\n\nc,N/A,y.o";
     save("veristat_csv", "other_names", other_names)?;
-    let elf = assemble(&seeds.join("code.S"))?;
+    let elf = assemble(&seeds.join("code.S"), false)?;
     save("elf", "code", &fs::read(&elf)?)?;
     save("unwind_image", "code", &fs::read(&elf)?)?;
-    let go = fs::read(assemble(&seeds.join("go.S"))?)?;
+    save("allocator", "code", &fs::read(assemble(&seeds.join("heap.S"), true)?)?)?;
+    let go = fs::read(assemble(&seeds.join("go.S"), false)?)?;
     save("unwind_image", "go", &go)?;
     save("gopclntab", "program", &go)?;
     let magic = go.windows(4).position(|bytes| bytes == b"\xf1\xff\xff\xff").ok_or("no table")?;
@@ -249,7 +251,13 @@ fn profile() -> Profile {
         }],
         frames: vec![frame(0x1010, vec![line(1), line(0)]), frame(0x1020, Vec::new())],
         stacks: vec![Stack { frames: vec![0, 1], completeness: Completeness::Complete }],
-        processes: vec![Process { pid: 1, name: "a".to_owned(), start_ns: 0, end_ns: None }],
+        processes: vec![Process {
+            pid: 1,
+            parent: None,
+            name: "a".to_owned(),
+            start_ns: 0,
+            end_ns: None,
+        }],
         threads: vec![Thread {
             process: 0,
             tid: 1,
@@ -261,6 +269,7 @@ fn profile() -> Profile {
         samples: vec![Sample { time_ns: 1, thread: 0, stack: 0, cpu: 0 }],
         blocked: Vec::new(),
         intervals: Vec::new(),
+        sites: Vec::new(),
     }
 }
 
@@ -350,12 +359,15 @@ fn pcapng() -> Vec<u8> {
 }
 
 /// Links the source, with an index of its call frame information.
-fn assemble(source: &Path) -> Result<PathBuf> {
+/// A program of an assembler file, with its symbols or without.
+fn assemble(source: &Path, has_symbols: bool) -> Result<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target");
     let elf = folder.join(source.file_name().unwrap_or_default()).with_extension("elf");
     fs::create_dir_all(elf.with_file_name(""))?;
     run(Command::new("gcc")
-        .args(["-nostdlib", "-static", "-Wl,--build-id,--eh-frame-hdr,-n,-s", "-o"])
+        .args(["-nostdlib", "-static", "-Wl,--build-id,--eh-frame-hdr,-n"])
+        .args((!has_symbols).then_some("-s"))
+        .arg("-o")
         .args([&elf, source]))?;
     Ok(elf)
 }

@@ -18,7 +18,7 @@ pub mod call {
     pub const REALLOCARRAY: u64 = 6;
     /// `(block)`
     pub const FREE: u64 = 7;
-    /// Added to a call that reallocates: without a block it jumps to a function that allocates, which is probed.
+    /// Added to a call that reallocates: without a block it jumps to a function that allocates, which is probed, too.
     pub const NEW_IS_OTHERS: u64 = 1 << 8;
 }
 

@@ -46,6 +46,10 @@ static HEAP_STATE: Array<u32> = Array::with_max_entries(1, 0);
 #[map]
 static LEFT: PerCpuArray<i64> = PerCpuArray::with_max_entries(1, 0);
 
+/// The call that jumps to another function of the allocator.
+#[map]
+static HANDED_ON: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
 /// Parts of the scratch memory that are in use, by their CPU: a thread may be preempted while it has one. To put an
 /// element there that is not yet there is one step, also for the verifier of kernels that know no other.
 #[map]
@@ -136,9 +140,6 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
     // SAFETY: the helper only reads the context.
     let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
     let argument = |index| regs::argument(registers, index);
-    if cookie & call::NEW_IS_OTHERS != 0 && argument(0) == 0 {
-        return IGNORE_RETURN;
-    }
     let kind = cookie & !call::NEW_IS_OTHERS;
     // A product that is too large is refused.
     let size = match kind {
@@ -148,12 +149,16 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
         call::REALLOCARRAY => argument(1).wrapping_mul(argument(2)),
         _ => argument(0),
     };
+    let (pid, tid) = namespace::current();
+    let key = key(tid, regs::sp(registers));
+    if is_handed_on(key) {
+        return IGNORE_RETURN;
+    }
     count(counter::ALLOCATIONS, 1);
     count(counter::ALLOCATED_BYTES, size);
     if !is_recording() {
         return IGNORE_RETURN;
     }
-    let (pid, tid) = namespace::current();
     let mut pending = PendingCall {
         stack_ns: 0,
         size,
@@ -168,13 +173,16 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
         }
     }
     // A call that jumped to this function, with the same frame, counts already.
-    if is_sampled(size) && !is_pending(key(tid, regs::sp(registers))) {
+    if is_sampled(size) && !is_pending(key) {
         pending.stack_ns = send_stack(Whose { pid, tid, time_ns: now_ns() }, registers);
     }
     if pending.stack_ns == 0 && pending.old_address == 0 {
+        if cookie & call::NEW_IS_OTHERS != 0 && argument(0) == 0 {
+            hand_on(key);
+        }
         return IGNORE_RETURN;
     }
-    if CALLS.insert(&key(tid, regs::sp(registers)), &pending, 0).is_err() {
+    if CALLS.insert(&key, &pending, 0).is_err() {
         count(counter::CALLS_LOST, 1);
         if pending.old_address != 0 {
             send_free(pid, pending.old_address, pending.old_since_ns, now_ns());
@@ -182,6 +190,30 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
         return IGNORE_RETURN;
     }
     SEE_RETURN
+}
+
+/// Notes that a call was looked at and not taken, which jumps to another function now: it must not have a second chance
+/// there. If the thread comes to another CPU just then, it has.
+#[inline(always)]
+fn hand_on(key: u64) {
+    if let Some(place) = HANDED_ON.get_ptr_mut(0) {
+        // SAFETY: a live element of a per-CPU array.
+        unsafe { *place = key };
+    }
+}
+
+/// Is this such a call? It is then no more.
+#[inline(always)]
+fn is_handed_on(key: u64) -> bool {
+    let Some(place) = HANDED_ON.get_ptr_mut(0) else { return false };
+    // SAFETY: as above.
+    unsafe {
+        let is_it = *place == key;
+        if is_it {
+            *place = 0;
+        }
+        is_it
+    }
 }
 
 /// How long a call may take. One that never returned, because its thread jumped out of it or was killed, must not stand

@@ -8,6 +8,7 @@ use wingbeat_unwind::Rules;
 use crate::{
     debuginfod::{BuildId, Settings},
     fold,
+    heap::allocator::functions,
     jitdump::Header,
     proc::{Stat, parse_mapping},
     symbolize::{
@@ -38,6 +39,19 @@ pub fn perf_map(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// Functions of an allocator in an ELF file: each is probed within itself, and once.
+pub fn allocator(bytes: &[u8]) {
+    let mut offsets = Vec::new();
+    for function in functions(bytes) {
+        let (start, end) = function.range;
+        assert!(start < end && !function.name.is_empty());
+        offsets.push(function.offset);
+    }
+    offsets.sort_unstable();
+    offsets.dedup();
+    assert!(offsets.len() as u64 <= bytes.len() as u64);
 }
 
 /// Code of a JIT compiler, `jit-PID.dump`.

@@ -122,6 +122,26 @@ int main(int count, char **words) {
     assert_eq!((heap.of("second").total, heap.of("second").at_end), ((900, 1), (900, 1)));
 }
 
+/// Where two processes are watched, the kernel replaces return addresses in both.
+#[test]
+fn two_processes_reallocate_nothing() {
+    let Some((_turn, folder)) = turn_for_heap() else { return };
+    let source = r#"
+OWN void grow(void) { for (int i = 0; i < 100; i++) used(realloc(0, 50)); }
+int main(void) {
+    int is_child = fork() == 0;
+    wait_ms(700);
+    grow();
+    wait_ms(300);
+    if (is_child) _exit(0);
+    wait(0);
+    return 0;
+}
+"#;
+    let heap = exact(folder.path(), source).ended_with(0);
+    assert_eq!(heap.of("grow").at_end, (10_000, 200), "{}", heap.stderr);
+}
+
 #[test]
 fn children_are_followed() {
     let Some((_turn, folder)) = turn_for_heap() else { return };

@@ -139,18 +139,15 @@ pub(crate) fn functions<'data>(data: impl ReadRef<'data>) -> Vec<Function> {
     for (address, operator) in operators {
         found.entry(address).or_insert(operator);
     }
-    // Both C libraries hand it on to `realloc` by way of a table, which code does not show.
-    if found.values().any(|(name, ..)| name == "realloc") {
-        found.retain(|_, (name, ..)| name != "reallocarray");
-    }
     let starts: Vec<u64> = found.keys().copied().collect();
     let function = |(&address, (name, call, size)): (&u64, &(String, u64, u64))| {
         let (code, offset) = code(&file, address, *size)?;
         let code = Code { bytes: code, address };
+        let end = address.checked_add(*size)?;
         let mut call = *call;
         let is_other = |target| target != address && starts.contains(&target);
         // Beyond its end is `realloc`, perhaps by the linkage table, which has no symbol.
-        let is_beyond = |target| !(address..address + *size).contains(&target);
+        let is_beyond = |target| !(address..end).contains(&target);
         if call == call::REALLOCARRAY && code.jumps_to(is_beyond) {
             return None;
         }
@@ -167,8 +164,8 @@ pub(crate) fn functions<'data>(data: impl ReadRef<'data>) -> Vec<Function> {
         Some(Function {
             name: name.clone(),
             call,
-            range: (address, address + size),
-            offset: offset + place.offset,
+            range: (address, end),
+            offset: offset.checked_add(place.offset)?,
             is_emulated: place.is_emulated,
         })
     };
@@ -183,7 +180,8 @@ fn code<'data, R: ReadRef<'data>>(
 ) -> Option<(&'data [u8], u64)> {
     file.segments().find_map(|segment| {
         let bytes = segment.data_range(address, size).ok()??;
-        Some((bytes, segment.file_range().0 + (address - segment.address())))
+        let within = address.checked_sub(segment.address())?;
+        Some((bytes, segment.file_range().0.checked_add(within)?))
     })
 }
 

@@ -1,0 +1,6 @@
+//! Functions of an allocator in an ELF file: any bytes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| wingbeat_profile::fuzzing::allocator(bytes));
