@@ -15,9 +15,17 @@ use wingbeat_bpf::{
 
 use crate::ran::Ran;
 
-/// Waits for this test's turn, in a folder; `None` if the kernel has no links of uprobes (Linux 6.6).
+/// Waits for this test's turn, in a folder; `None` if the kernel has no links of uprobes.
 pub(crate) fn turn_for_heap() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
     static CAN: LazyLock<bool> = LazyLock::new(|| can(Verb::Heap, &findings()));
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split('.').map_while(|part| part.parse::<u32>().ok());
+    // Linux 6.6 was the first that has them.
+    if (numbers.next(), numbers.next()) < (Some(6), Some(6)) {
+        eprintln!("skipped: Linux {release} has no links of uprobes");
+        return None;
+    }
     let can = CAN.then_some(()).ok_or("`wingbeat doctor` says that heap is impossible here");
     crate::ran::turn(can).map(|turn| (turn, crate::target::folder()))
 }
