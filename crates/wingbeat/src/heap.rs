@@ -5,6 +5,7 @@ pub(crate) mod pages;
 mod report;
 
 use std::{
+    os::fd::BorrowedFd,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -13,17 +14,18 @@ use wingbeat_profile::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
     model::{Mode, Profile},
-    session::{self, Finished, HeapAccounts, HeapOptions, Options},
+    session::{self, Finished, HeapAccounts, HeapOptions, Options, Progress},
     symbolize::symbolize,
     targets::Targets,
 };
-use wingbeat_text::grouped;
+use wingbeat_text::{grouped, share};
 
 pub(crate) use self::args::HeapArgs;
 use self::args::{HeapFormat, Show};
 use crate::{
     output::{PendingFile, Written, given_twice, pending},
-    shell::{error, interruptible_by_socket},
+    profile::progress::Recording,
+    shell::{error, interruptible_by_socket, message},
 };
 
 pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
         error!("{text}");
         return Ok(ExitCode::from(2));
     }
-    let recording = interruptible_by_socket(|stop| session::record(&options, stop, &mut |_| {}))??;
+    let recording = interruptible_by_socket(|stop| record(&options, stop, quiet))??;
     let profile = symbolize(&recording, &DebugFiles::default(), &mut |_, _| {}).profile;
     let Some(accounts) = recording.heap.clone() else {
         anyhow::bail!("the recording has no account of the heap");
@@ -50,6 +52,20 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
     Ok(exit_code(&recording, &profile))
+}
+
+/// Records until the end. Says before what it will cost, and shows then how it goes if somebody watches.
+fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Result<Finished> {
+    let shares_terminal = matches!(options.targets, Targets::Command(_));
+    let line = Recording::new(quiet || shares_terminal);
+    let show = &mut |progress: Progress| match progress.expected_slowdown {
+        Some(share) if !quiet => {
+            message!("expected to take {} more CPU time in the target", share::size(share))
+        }
+        Some(_) => {}
+        None => line.show(progress),
+    };
+    Ok(session::record(options, stop, show)?)
 }
 
 /// The files to write: formats known, paths writable, before anything is recorded.

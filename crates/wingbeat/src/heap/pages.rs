@@ -9,7 +9,7 @@ use wingbeat_profile::{
     export::{self, ExportError, Format, HeapFacts},
     heap::places::by_place,
     model::Profile,
-    session::{self, Options},
+    session::Options,
     symbolize::symbolize,
 };
 use wingbeat_text::{bytes, grouped, plural};
@@ -17,7 +17,7 @@ use wingbeat_text::{bytes, grouped, plural};
 use super::{
     PendingFile, Written,
     args::HeapFormat,
-    exit_code, report,
+    exit_code, record, report,
     report::{amount_text, table},
 };
 use crate::shell::{error, interruptible_by_socket, message};
@@ -28,7 +28,7 @@ pub(crate) fn run(
     outputs: Vec<(PendingFile, HeapFormat)>,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
-    let recording = interruptible_by_socket(|stop| session::record(options, stop, &mut |_| {}))??;
+    let recording = interruptible_by_socket(|stop| record(options, stop, quiet))??;
     let profile = symbolize(&recording, &DebugFiles::default(), &mut |_, _| {}).profile;
     let mut written = Written::default();
     if !profile.sites.is_empty() {

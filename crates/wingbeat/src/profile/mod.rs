@@ -2,7 +2,7 @@
 
 mod args;
 mod download;
-mod progress;
+pub(crate) mod progress;
 mod report;
 
 use std::{os::fd::BorrowedFd, path::PathBuf, process::ExitCode};

@@ -14,19 +14,19 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(100);
 
 /// The line during a recording: elapsed, samples, lost.
-pub(super) struct Recording(ProgressBar);
+pub(crate) struct Recording(ProgressBar);
 
 impl Recording {
     /// A command that was launched shares the terminal, and its output must not be torn by ours:
     /// the line is hidden then.
-    pub(super) fn new(hidden: bool) -> Self {
+    pub(crate) fn new(hidden: bool) -> Self {
         let bar = ProgressBar::with_draw_target(None, progress_target(hidden));
         bar.set_style(style("{spinner} {msg}"));
         Self(bar)
     }
 
-    pub(super) fn show(&self, progress: Progress) {
-        let Progress { elapsed, samples, lost } = progress;
+    pub(crate) fn show(&self, progress: Progress) {
+        let Progress { elapsed, samples, lost, .. } = progress;
         let seconds = elapsed.as_secs_f64();
         self.0.set_message(format!(
             "recording {seconds:.1} s, {samples} samples, {lost} lost; Ctrl-C ends it"

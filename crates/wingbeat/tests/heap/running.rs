@@ -44,6 +44,7 @@ fn samples_stand_for_all() {
     // The ring holds 512 blocks; a leak grows.
     assert!(various.at_end.0 < various.total.0 / 2, "{various:?}\n{}", run.stderr);
     assert_eq!(leak.at_end, leak.total, "{}", run.stderr);
+    assert!(run.stderr.contains("expected to take "), "{}", run.stderr);
     assert!(run.stderr.contains("Perhaps leaks"), "{}", run.stderr);
     let leaks = run.stderr.split("Perhaps leaks").nth(1).expect("leaks");
     assert!(leaks.contains("leak (") && !leaks.contains("various ("), "{}", run.stderr);

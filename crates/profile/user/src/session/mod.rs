@@ -133,11 +133,13 @@ pub struct Unwinding {
 }
 
 /// How a recording is going.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Progress {
     pub elapsed: Duration,
     pub samples: u64,
     pub lost: u64,
+    /// Before the start: the share of its CPU time by which what is watched will be slower.
+    pub expected_slowdown: Option<f64>,
 }
 
 /// A finished recording: raw stacks, open files, and the accounts.
@@ -223,6 +225,9 @@ pub fn record(
     memory::return_large_blocks();
     let mut session = Session::set_up(options, rights.is_in_pid_namespace())?;
     session.start(options)?;
+    if session.expected_slowdown.is_some() {
+        progress(Progress { expected_slowdown: session.expected_slowdown, ..Progress::default() });
+    }
     session.run(options, stop, progress)?;
     session.finish(options)
 }

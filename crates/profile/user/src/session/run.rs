@@ -106,6 +106,8 @@ pub(super) struct Session {
     /// Records that made no sense: the two halves of the profiler do not fit.
     undecoded: u64,
     target: String,
+    /// Share of their CPU time by which running targets will be slower.
+    pub(super) expected_slowdown: Option<f64>,
     /// `stop` was given.
     interrupted: bool,
     ended: Option<Ended>,
@@ -172,6 +174,7 @@ impl Session {
             samples: 0,
             undecoded: 0,
             target: options.targets.describe(),
+            expected_slowdown: None,
             interrupted: false,
             ended: None,
         })
@@ -245,6 +248,7 @@ impl Session {
             return Err(RecordError::OverBudget { share, budget_percent });
         }
         probes.is_recording = true;
+        self.expected_slowdown = Some(share);
         kernel_half.set_heap_state(state::RECORDING)
     }
 
@@ -321,7 +325,9 @@ impl Session {
                     elapsed: self.started.elapsed(),
                     samples: self.samples,
                     lost: self.kernel_half.counter(counter::LOST)?
-                        + self.kernel_half.counter(counter::BLOCKS_LOST)?,
+                        + self.kernel_half.counter(counter::BLOCKS_LOST)?
+                        + self.kernel_half.counter(counter::ALLOCATIONS_LOST)?,
+                    expected_slowdown: None,
                 });
             }
             let time_is_up = deadline.is_some_and(|deadline| Instant::now() >= deadline);
