@@ -1,6 +1,6 @@
 //! `cargo xtask peers heap`: whether what `wingbeat heap` says is true, and what it costs.
 //!
-//! Sums are compared with those of valgrind's DHAT, sites with heaptrack's, the slowdown with heaptrack's and
+//! Sums are compared with those of valgrind's DHAT and of dhat-rs, sites with heaptrack's, the slowdown with heaptrack's and
 //! memleak's. A leak has to be found, and nothing may be left behind.
 
 mod dhat;
@@ -42,7 +42,8 @@ use crate::{
 const NAME: &str = "heap";
 
 /// What can be measured.
-const PARTS: [&str; 7] = ["truth", "sampled", "sites", "slowdown", "leak", "kill", "attach"];
+const PARTS: [&str; 8] =
+    ["truth", "dhat-rs", "sampled", "sites", "slowdown", "leak", "kill", "attach"];
 
 /// How it is measured.
 #[derive(Debug, Args)]
@@ -50,7 +51,7 @@ pub(crate) struct HeapArgs {
     /// Shorter runs and fewer: shows that all works
     #[arg(long)]
     quick: bool,
-    /// Only these parts: truth, sampled, sites, slowdown, leak, kill, attach
+    /// Only these parts: truth, dhat-rs, sampled, sites, slowdown, leak, kill, attach
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// Keep what earlier runs measured of other parts, and show it too
@@ -93,6 +94,7 @@ struct Record {
     /// Each with its version.
     tools: Vec<String>,
     truth: Vec<Truth>,
+    dhat_rs: Option<Truth>,
     sampled: Option<Sampled>,
     sites: Vec<Sites>,
     slowdown: Vec<Slow>,
@@ -145,6 +147,7 @@ impl Record {
     fn measure(&mut self, bed: &Bed<'_>, part: &str) -> anyhow::Result<()> {
         match part {
             "truth" => self.truth = truth::exact(bed)?,
+            "dhat-rs" => self.dhat_rs = Some(truth::dhat_rs(bed)?),
             "sampled" => self.sampled = truth::sampled(bed)?,
             "sites" => self.sites = sites::sites(bed)?,
             "slowdown" => self.slowdown = slowdown::slowdown(bed)?,

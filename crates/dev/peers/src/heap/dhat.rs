@@ -46,33 +46,46 @@ impl Dhat {
     }
 
     pub(super) fn sums(&self) -> Sums {
-        self.pps.iter().fold(Sums::default(), |sums, point| Sums {
-            bytes: sums.bytes + point.tb,
-            blocks: sums.blocks + point.tbk,
-            peak_bytes: sums.peak_bytes + point.gb,
-            end_bytes: sums.end_bytes + point.eb,
-            end_blocks: sums.end_blocks + point.ebk,
-        })
+        summed(&self.pps)
+    }
+
+    /// Sums of what was asked for below the code of a source.
+    pub(super) fn sums_in(&self, source: &str) -> Sums {
+        summed(self.pps.iter().filter(|point| self.innermost_line(point, source).is_some()))
     }
 
     /// Bytes by the innermost line of a source.
     pub(super) fn lines(&self, source: &str) -> BTreeMap<u64, u64> {
         let mut lines = BTreeMap::new();
         for point in &self.pps {
-            let frames = point.fs.iter().filter_map(|&frame| self.ftbl.get(frame));
-            if let Some(line) = frames.filter_map(|frame| line_of(frame, source)).next() {
+            if let Some(line) = self.innermost_line(point, source) {
                 *lines.entry(line).or_default() += point.tb;
             }
         }
         lines
     }
+
+    fn innermost_line(&self, point: &Point, source: &str) -> Option<u64> {
+        let mut frames = point.fs.iter().filter_map(|&frame| self.ftbl.get(frame));
+        frames.find_map(|frame| line_of(frame, source))
+    }
 }
 
-/// The line in `0x1178: main (/folder/sites.c:3)`, if it is one of this source.
+fn summed<'a>(points: impl IntoIterator<Item = &'a Point>) -> Sums {
+    points.into_iter().fold(Sums::default(), |sums, point| Sums {
+        bytes: sums.bytes + point.tb,
+        blocks: sums.blocks + point.tbk,
+        peak_bytes: sums.peak_bytes + point.gb,
+        end_bytes: sums.end_bytes + point.eb,
+        end_blocks: sums.end_blocks + point.ebk,
+    })
+}
+
+/// The line in `0x1178: main (/folder/sites.c:3)`, if it is one of this source; dhat-rs adds the column.
 fn line_of(frame: &str, source: &str) -> Option<u64> {
-    let (path, line) = frame.strip_suffix(')')?.rsplit_once('(')?.1.rsplit_once(':')?;
-    let name = path.rsplit('/').next()?;
-    (name == source).then(|| line.parse().ok())?
+    let mut place = frame.strip_suffix(')')?.rsplit_once('(')?.1.split(':');
+    let name = place.next()?.rsplit('/').next()?;
+    (name == source).then(|| place.next()?.parse().ok())?
 }
 
 #[cfg(test)]
@@ -88,6 +101,8 @@ mod tests {
         let dhat: Dhat = serde_json::from_str(text).expect("it has all");
         assert_eq!(dhat.sums().all(), [108, 4, 68, 51, 2]);
         assert_eq!(dhat.lines("sites.c"), BTreeMap::from([(3, 107)]));
+        assert_eq!(dhat.sums_in("sites.c").all(), [107, 3, 67, 50, 1]);
         assert_eq!(line_of("0x1: f (in /usr/bin/git)", "git"), None);
+        assert_eq!(line_of("0x1: a::f (src/a.rs:12:34)", "a.rs"), Some(12));
     }
 }

@@ -87,6 +87,22 @@ const SOURCES: [(&str, &str); 4] = [
     ("calls.c", include_str!("programs/calls.c")),
 ];
 
+/// A package beside the sources that runs `sites.rs` with dhat-rs as its allocator.
+const WITH_DHAT_RS: [(&str, &str); 2] = [
+    (
+        "Cargo.toml",
+        "[package]\nname = \"with-dhat-rs\"\nedition = \"2024\"\n\n[dependencies]\ndhat = \"0.3\"\n\n\
+         [profile.release]\ndebug = true\n\n[workspace]\n",
+    ),
+    (
+        "src/main.rs",
+        "#[path = \"../../sites.rs\"]\nmod sites;\n\n\
+         #[global_allocator]\nstatic ALLOC: dhat::Alloc = dhat::Alloc;\n\n\
+         fn main() {\n    let _profiler = dhat::Profiler::builder().trim_backtraces(None).build();\n    \
+         sites::main();\n}\n",
+    ),
+];
+
 impl Program {
     /// The text of its source.
     pub(super) fn text(&self) -> &'static str {
@@ -125,6 +141,17 @@ impl Folder {
         }
         self.shell(program.make).with_context(|| format!("cannot make {}", program.name))?;
         Ok(true)
+    }
+
+    /// Builds the program in Rust with dhat-rs, and runs it: `dhat-heap.json` is there afterwards.
+    pub(super) fn run_with_dhat_rs(&self) -> anyhow::Result<()> {
+        let package = self.file("with-dhat-rs");
+        fs::create_dir_all(package.join("src")).context("cannot make a folder")?;
+        for (name, text) in WITH_DHAT_RS {
+            fs::write(package.join(name), text).with_context(|| format!("cannot write {name}"))?;
+        }
+        let line = "cargo run --quiet --release --target-dir with-dhat-rs/target --manifest-path with-dhat-rs/Cargo.toml";
+        self.shell(line).map(drop)
     }
 
     /// A program as the last words of a command, with the same few variables whichever it is.

@@ -26,8 +26,10 @@ pub(super) fn text(record: &Record) -> String {
     let mut parts = vec![
         record.origin.text(""),
         format!("Beside {}.\n", record.tools.join(", ")),
-        truth(&record.truth),
+        truth("Sums of every allocation, beside valgrind's DHAT", &record.truth),
     ];
+    let in_source = "Sums of what the program's own source asks for, beside dhat-rs";
+    parts.push(truth(in_source, record.dhat_rs.as_slice()));
     parts.extend(record.sampled.as_ref().map(sampled));
     parts.extend([sites(&record.sites), slowdown(&record.slowdown), leaks(&record.leaks)]);
     parts.extend(record.killed.as_ref().map(killed));
@@ -40,7 +42,7 @@ fn below(heading: &str, text: String) -> String {
     if text.is_empty() { text } else { format!("### {heading}\n\n{text}") }
 }
 
-fn truth(rows: &[Truth]) -> String {
+fn truth(heading: &str, rows: &[Truth]) -> String {
     let amount = |index: usize| move |row: &&Truth| cell(row, index);
     let columns = [
         column("program", |row: &&Truth| row.program.clone()),
@@ -55,7 +57,7 @@ fn truth(rows: &[Truth]) -> String {
             None => verdict(difference_max(row) <= DIFFERENCE_MAX).to_owned(),
         }),
     ];
-    below("Sums of every allocation, beside valgrind's DHAT", table(rows, &columns))
+    below(heading, table(rows, &columns))
 }
 
 /// A sum, and that of DHAT where it is another.

@@ -99,6 +99,28 @@ fn compare(bed: &Bed<'_>, program: &Program) -> anyhow::Result<Truth> {
     })
 }
 
+/// The program in Rust with dhat-rs built into it: what its own source asks for. dhat-rs begins in `main`.
+pub(super) fn dhat_rs(bed: &Bed<'_>) -> anyhow::Result<Truth> {
+    let program = PROGRAMS.iter().find(|it| it.source == "sites.rs").context("no Rust program")?;
+    let measure = || {
+        if !bed.folder.make(program)? {
+            return Ok(without(program, "not installed".to_owned()));
+        }
+        let (ours, text) = recorded(bed, program, &["--exact"])?;
+        bed.folder.run_with_dhat_rs().context("with dhat-rs")?;
+        let theirs = Dhat::read(&bed.folder.file("dhat-heap.json"))?;
+        Ok(Truth {
+            program: program.name.to_owned(),
+            note: None,
+            ours: ours.sums_in(program.source),
+            theirs: theirs.sums_in(program.source),
+            losses: said::losses(&text),
+        })
+    };
+    Ok(measure()
+        .unwrap_or_else(|error: anyhow::Error| without(program, format!("failed: {error:#}"))))
+}
+
 /// A program under `wingbeat heap`, alone as valgrind runs it: the file, and the text.
 pub(super) fn recorded(
     bed: &Bed<'_>,

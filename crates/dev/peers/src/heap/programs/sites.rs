@@ -83,7 +83,7 @@ fn forgotten(n: usize) {
     std::mem::forget(black_box(vec![7_u8; 10 + n % 40]));
 }
 
-fn main() {
+pub fn main() {
     let mut sum = 0;
     for i in 0..300 {
         sum +=
@@ -96,5 +96,6 @@ fn main() {
             + shrunk(i % 33);
         forgotten(i);
     }
-    println!("{sum}");
+    // The buffer of stdout is freed after `main`, where dhat-rs has ended.
+    eprintln!("{sum}");
 }
