@@ -60,7 +60,7 @@ fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Resul
     let line = Recording::new(quiet || shares_terminal);
     let show = &mut |progress: Progress| match progress.expected_slowdown {
         Some(share) if !quiet => {
-            message!("expected to take {} more CPU time in the target", share::size(share))
+            message!("expected to take {} more CPU time in the target", share::size(share));
         }
         Some(_) => {}
         None => line.show(progress),

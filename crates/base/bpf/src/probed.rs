@@ -1,8 +1,11 @@
 //! Functions of this program that probes may be attached to: to see whether the kernel can, and what it costs.
 
-use std::{fs, io};
+use std::{fs, io, os::fd::AsFd as _, process};
 
-use crate::sys;
+use crate::{
+    loader::UprobeKind,
+    sys::{self, ProgramKind},
+};
 
 /// A function that does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,17 @@ impl Probed {
             Self::Stepped => sys::stepped,
         }
     }
+}
+
+/// Attaches a program that does nothing to a function of this process, and detaches it: whether this kernel has
+/// links to several functions (Linux 6.6), of this kind.
+pub fn try_link(kind: UprobeKind) -> io::Result<()> {
+    let offset = Probed::Emulated.offset()?;
+    let attach_type = kind.attach_type();
+    let program = sys::load_program(ProgramKind::Uprobes(attach_type))?;
+    let (program, places) = (program.as_fd(), (&[offset][..], &[0][..]));
+    let file = c"/proc/self/exe";
+    sys::link_uprobes(program, attach_type, file, places, false, process::id()).map(drop)
 }
 
 /// The offset in a file of what is at an address, by the text of `/proc/PID/maps`.

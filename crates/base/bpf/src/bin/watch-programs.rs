@@ -21,6 +21,9 @@ use wingbeat_bpf::program::{ProgramInfo, full_name, ids, open};
 /// How often programs are looked for. They stay for seconds.
 const PERIOD: Duration = Duration::from_millis(20);
 
+/// What `wingbeat_bpf::probe` names its programs.
+const ATTEMPT: &str = "wingbeat_probe";
+
 fn main() -> ExitCode {
     match run(env::args_os().skip(1)) {
         Ok(code) => code,
@@ -72,5 +75,9 @@ fn look(id: u32) -> Option<(String, u32)> {
     let program = open(id).ok()?;
     let info = ProgramInfo::of(&program).ok()?;
     let name = full_name(&program).ok().flatten().unwrap_or(info.name);
+    // By which a kernel is tried: whether it is seen depends on when one looks.
+    if name == ATTEMPT {
+        return None;
+    }
     Some((name, info.verified_instructions))
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     loader::{CounterEvent, UprobeKind},
-    probed::Probed,
+    probed,
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
     spec::MapType,
@@ -156,18 +156,8 @@ fn on_this_process(
     kind: UprobeKind,
     otherwise: NextStep,
 ) -> Finding {
-    let attempt = || {
-        let offset = Probed::Emulated.offset().map_err(Refusal::at("finding a function"))?;
-        let attach_type = kind.attach_type();
-        let program = sys::load_program(ProgramKind::Uprobes(attach_type));
-        let program = program.map_err(Refusal::at("loading"))?;
-        let (program, places) = (program.as_fd(), (&[offset][..], &[0][..]));
-        let pid = std::process::id();
-        sys::link_uprobes(program, attach_type, c"/proc/self/exe", places, false, pid)
-            .map_err(Refusal::at("attaching"))
-    };
-    match attempt() {
-        Ok(_) => subject.works("attached to a function of this process"),
+    match probed::try_link(kind).map_err(Refusal::at("attaching")) {
+        Ok(()) => subject.works("attached to a function of this process"),
         Err(refusal) => subject.refused(host, &FOR_TRACING, refusal, otherwise),
     }
 }

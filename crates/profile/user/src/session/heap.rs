@@ -5,7 +5,6 @@ mod linked;
 
 use std::{
     collections::HashSet,
-    io,
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     path::Path,
     time::Duration,
@@ -14,7 +13,7 @@ use std::{
 use object::ReadCache;
 use wingbeat_bpf::{
     loader::{Attached, UprobeKind, Uprobes},
-    probed::Probed,
+    probed,
 };
 use wingbeat_profile_common::{
     counter,
@@ -114,31 +113,26 @@ struct ProbedProcess {
     _links: Vec<Attached>,
 }
 
+/// Refuses a kernel that cannot attach to the functions of an allocator.
+pub(super) fn need_links() -> Result<(), RecordError> {
+    probed::try_link(UprobeKind::Entry).map_err(|error| RecordError::Kernel {
+        what: "attach to the functions of an allocator".to_owned(),
+        reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
+    })
+}
+
 impl KernelHalf {
     /// Loads the programs that watch allocators.
     pub(super) fn load_heap(&mut self, object: &Object) -> Result<(), RecordError> {
-        if self.load_program(object, program::HEAP_CALL).is_err() || !self.has_sessions() {
+        // Kernels before 6.13 find out only when they attach that they have no sessions.
+        if probed::try_link(UprobeKind::Session).is_ok() {
+            self.load_program(object, program::HEAP_CALL)?;
+        } else {
             self.returns = Returns::Always;
             self.load_program(object, program::HEAP_ENTRY)?;
             self.load_program(object, program::HEAP_RETURN)?;
         }
         self.load_program(object, program::HEAP_FREE)
-    }
-
-    /// Does the kernel attach what it loaded? Kernels before 6.13 find out then only that they have no sessions.
-    fn has_sessions(&self) -> bool {
-        let attach = || {
-            let uprobes = Uprobes {
-                kind: UprobeKind::Session,
-                path: Path::new("/proc/self/exe"),
-                offsets: &[Probed::Emulated.offset()?],
-                cookies: &[0],
-                pid: std::process::id(),
-            };
-            let program = self.program(program::HEAP_CALL).map_err(io::Error::other)?;
-            program.attach_uprobes(&uprobes)
-        };
-        attach().is_ok()
     }
 
     /// Has the probes count, or record.

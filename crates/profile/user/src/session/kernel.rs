@@ -21,7 +21,11 @@ use wingbeat_profile_common::{counter, global, map, program, target};
 use crate::{
     counts::{Switches, Ticks},
     error::RecordError,
-    session::{Unwind, heap::Returns, tables::Tables},
+    session::{
+        Unwind,
+        heap::{Returns, need_links},
+        tables::Tables,
+    },
 };
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
@@ -131,6 +135,9 @@ impl KernelHalf {
     }
 
     fn load_for(settings: Settings, back_end: BackEnd) -> Result<Self, RecordError> {
+        if settings.sample_bytes.is_some() {
+            need_links()?;
+        }
         let object = Object::prepare(settings)?;
         let maps = object
             .loader
