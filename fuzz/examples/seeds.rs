@@ -238,7 +238,7 @@ fn profile() -> Profile {
             start_ns: 0,
             duration_ns: 2_000_000,
             frequency_hz: 999,
-            period_ns: 1_001_001,
+            period: 1_001_001,
             system: "Linux".to_owned(),
         },
         functions: vec![function("main"), function("work")],

@@ -61,7 +61,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
             start_ns: 0,
             duration_ns: samples * PERIOD_NS,
             frequency_hz: 999,
-            period_ns: PERIOD_NS,
+            period: PERIOD_NS,
             system: "Linux".into(),
         },
         functions: (0..FUNCTIONS).map(function).collect(),

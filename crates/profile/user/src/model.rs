@@ -94,8 +94,8 @@ pub struct Meta {
     pub duration_ns: u64,
     /// Sampling frequency per CPU that was asked for.
     pub frequency_hz: u64,
-    /// CPU time that one sample stands for; in the modes about memory, bytes.
-    pub period_ns: u64,
+    /// What one sample stands for: nanoseconds of CPU time, or bytes in the modes about memory.
+    pub period: u64,
     /// `Linux 6.18.0 x86_64`.
     pub system: String,
 }

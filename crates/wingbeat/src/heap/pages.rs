@@ -85,7 +85,7 @@ fn figures(profile: &Profile, faults: u64, lost: u64) {
             1 => "every page fault".to_owned(),
             faults => format!("1 in {} page faults", grouped(faults)),
         },
-        bytes(meta.period_ns / faults.max(1)),
+        bytes(meta.period / faults.max(1)),
     );
     message!("  touched {}", amount_text(sum, "page fault"));
     if lost > 0 {

@@ -187,47 +187,39 @@ fn leaks(profile: &Profile, places: &[PlaceSum]) {
 }
 
 fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    if accounts.allocations_lost > 0 {
-        warnings.push(Warning::new(
+    const APART: &str = "take samples further apart (--sample 1M)";
+    let allocations = plural(accounts.allocations_lost, "allocation");
+    let blocks = |count| plural(count, "block");
+    let all = [
+        (
+            accounts.allocations_lost,
             "allocations-lost",
-            format!(
-                "{} found no room in the buffer",
-                plural(accounts.allocations_lost, "allocation")
-            ),
+            format!("{allocations} found no room in the buffer"),
             "all sums are too small",
-            "take samples further apart (--sample 1M)",
-        ));
-    }
-    if accounts.frees_lost > 0 {
-        warnings.push(Warning::new(
+            APART,
+        ),
+        (
+            accounts.frees_lost,
             "frees-lost",
-            format!(
-                "the ends of {} found no room in the buffer",
-                plural(accounts.frees_lost, "block")
-            ),
+            format!("the ends of {} found no room in the buffer", blocks(accounts.frees_lost)),
             "they count as live",
-            "take samples further apart (--sample 1M)",
-        ));
-    }
-    if accounts.late > 0 {
-        warnings.push(Warning::new(
+            APART,
+        ),
+        (
+            accounts.late,
             "watched-late",
             format!("{} began during the recording", plural(accounts.late, "process")),
             "what they allocated in their first milliseconds is not counted",
             "launch the program itself, not by another one",
-        ));
-    }
-    if accounts.untracked > 0 {
-        warnings.push(Warning::new(
+        ),
+        (
+            accounts.untracked,
             "blocks-untracked",
-            format!(
-                "{} found no room in the table of live blocks",
-                plural(accounts.untracked, "block")
-            ),
+            format!("{} found no room in the table of live blocks", blocks(accounts.untracked)),
             "they are in the total only",
             "leave out --exact, or take samples further apart",
-        ));
-    }
-    warnings
+        ),
+    ];
+    let happened = all.into_iter().filter(|(count, ..)| *count > 0);
+    happened.map(|(_, code, found, means, next)| Warning::new(code, found, means, next)).collect()
 }

@@ -180,7 +180,7 @@ fn table(title: &str, rows: &[Row], count: impl Fn(&Row) -> u64, profile: &Profi
     message!("\n{}", title.bold());
     for row in rows {
         let samples = count(row);
-        let ms = samples * profile.meta.period_ns / 1_000_000;
+        let ms = samples * profile.meta.period / 1_000_000;
         let percent = 100.0 * samples as f64 / profile.samples.len() as f64;
         message!("  {percent:5.1} %  {ms:>7} ms  {}", shortened(&row.name, NAME_WIDTH_MAX));
     }

@@ -115,7 +115,7 @@ fn meta(profile: &Profile, order: &[usize]) -> serde_json::Value {
         "debug": false,
         "extensions": { "length": 0, "baseURL": [], "id": [], "name": [] },
         // The Profiler divides by the interval.
-        "interval": ms(meta.period_ns.max(1)),
+        "interval": ms(meta.period.max(1)),
         "preprocessedProfileVersion": 55,
         "processType": 0,
         "product": meta.target,
@@ -204,7 +204,7 @@ fn thread<'a>(
         .collect();
     let nodes = tables.add_stacks(stacks);
     let node = |stack| nodes.get(&stack).copied().flatten();
-    let samples = samples(profile.meta.period_ns, thread.start_ns, &timeline.samples, node);
+    let samples = samples(profile.meta.period, thread.start_ns, &timeline.samples, node);
     let markers = markers::markers(profile, &timeline.intervals, node, &mut tables.strings);
     Thread {
         name: if is_main_thread { &process.name } else { &thread.name },

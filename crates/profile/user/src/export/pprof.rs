@@ -167,12 +167,12 @@ impl<'a> Builder<'a> {
         self.message.default_sample_type =
             values.last().map_or(0, |last| self.strings.number(last.name()));
         let (period_of, period) = match meta.mode {
-            Mode::OnCpu | Mode::Wall => (Value::Cpu, clamped(meta.period_ns.into())),
+            Mode::OnCpu | Mode::Wall => (Value::Cpu, clamped(meta.period.into())),
             // Every block is there, to the nanosecond.
             Mode::OffCpu => (Value::OffCpu, 1),
             // Bytes between samples; of exact recordings, every one.
-            Mode::Heap => (Value::LiveSpace, clamped(meta.period_ns.max(1).into())),
-            Mode::Pages => (Value::Grown, clamped(meta.period_ns.into())),
+            Mode::Heap => (Value::LiveSpace, clamped(meta.period.max(1).into())),
+            Mode::Pages => (Value::Grown, clamped(meta.period.into())),
         };
         self.message.period_type = Some(self.value_type(period_of));
         self.message.period = period;

@@ -36,7 +36,7 @@ fn profile(stacks: &[&[&str]]) -> Profile {
             start_ns: 0,
             duration_ns: 1,
             frequency_hz: 1,
-            period_ns: 1,
+            period: 1,
             system,
         },
         functions: Vec::new(),

@@ -78,7 +78,7 @@ impl Profile {
                 .get(sample.thread as usize)
                 .is_some_and(|thread| is_of(thread) && thread.on_cpu_ns.is_none())
         });
-        known_ns + sampled.count() as u64 * self.meta.period_ns
+        known_ns + sampled.count() as u64 * self.meta.period
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
                 start_ns: 0,
                 duration_ns: 10_000_000_000,
                 frequency_hz: 99,
-                period_ns: 10_101_010,
+                period: 10_101_010,
                 system: String::new(),
             },
             functions: Vec::new(),

@@ -242,7 +242,7 @@ impl Profile {
                     *time_ns -= share_ns;
                     share_ns
                 }
-                _ => self.meta.period_ns,
+                _ => self.meta.period,
             };
             let weight = Weight { samples: 1, on_cpu_ns, ..Weight::default() };
             ((sample.stack, sample.thread), weight)

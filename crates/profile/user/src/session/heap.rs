@@ -1,5 +1,6 @@
 //! The part of the kernel half that watches allocators: loaded, attached to their functions, measured.
 
+mod begin;
 mod cost;
 mod linked;
 
@@ -7,13 +8,13 @@ use std::{
     collections::HashSet,
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
     path::Path,
-    time::Duration,
 };
 
 use object::ReadCache;
 use wingbeat_bpf::{
     loader::{Attached, UprobeKind, Uprobes},
     probed,
+    spec::{Spec, SpecError},
 };
 use wingbeat_profile_common::{
     counter,
@@ -22,7 +23,6 @@ use wingbeat_profile_common::{
 };
 
 use self::cost::ProbeCosts;
-pub(super) use self::linked::linked_files;
 use super::kernel::{Counters, KernelHalf, Object};
 use crate::{
     error::RecordError,
@@ -33,6 +33,14 @@ use crate::{
     },
 };
 
+/// Live blocks that can be watched at once: every one, or samples. Each takes some 100 bytes of the kernel's memory
+/// while it lives.
+const BLOCKS_MAX: u32 = 4 << 20;
+const SAMPLED_MAX: u32 = 256 << 10;
+
+/// Calls of allocators that can be under way at once.
+const CALLS_MAX: u32 = 65_536;
+
 /// How the return of a call is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Returns {
@@ -41,12 +49,6 @@ pub(super) enum Returns {
     /// Always, at the cost of another probe: the kernel is older than 6.13.
     Always,
 }
-
-/// How long calls are counted before anything is recorded, and CPU time before that.
-pub(super) const COUNTED: Duration = Duration::from_millis(300);
-
-/// Share of a CPU that a target is taken to use at least.
-const USED_MIN: f64 = 0.02;
 
 /// What walking and sending a sampled stack takes, nanoseconds (docs/heap.md has the measurement).
 const SAMPLE_NS: f64 = 6_000.0;
@@ -96,7 +98,7 @@ pub(super) struct Probes {
     /// Files that have or had probes.
     binaries: HashSet<BinaryId>,
     /// What is attached from now on comes late.
-    pub(super) is_recording: bool,
+    is_recording: bool,
     /// Processes that ran before they were watched, although they began while others were.
     late: HashSet<u32>,
     costs: ProbeCosts,
@@ -119,6 +121,12 @@ pub(super) fn need_links() -> Result<(), RecordError> {
         what: "attach to the functions of an allocator".to_owned(),
         reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
     })
+}
+
+/// Makes room for the blocks and the calls of a recording.
+pub(super) fn set_sizes(spec: &mut Spec, sample_bytes: u32) -> Result<(), SpecError> {
+    spec.set_entries(map::BLOCKS, if sample_bytes == 0 { BLOCKS_MAX } else { SAMPLED_MAX })?;
+    spec.set_entries(map::CALLS, CALLS_MAX)
 }
 
 impl KernelHalf {
@@ -200,7 +208,7 @@ impl Probes {
     }
 
     /// Attaches to the allocator in a file of a process, if it has one.
-    pub(super) fn attach(
+    fn attach(
         &mut self,
         kernel_half: &KernelHalf,
         recorder: &mut Recorder,
@@ -232,42 +240,9 @@ impl Probes {
         }
     }
 
-    /// Is there anything to watch?
-    pub(super) fn is_empty(&self) -> bool {
-        self.attached.is_empty()
-    }
-
     /// Detaches.
     pub(super) fn stop(&mut self) {
         self.attached.clear();
-    }
-
-    /// Counts calls for a while, and tells by what share of their CPU time the targets will be slower, which used
-    /// `own_ns` in as long a while without probes.
-    pub(super) fn measure(
-        &mut self,
-        kernel_half: &KernelHalf,
-        recorder: &Recorder,
-        sample_bytes: u32,
-        (own_ns, cpu_time_ns): (u64, &dyn Fn() -> u64),
-    ) -> Result<f64, RecordError> {
-        let (before, cpu_before_ns) = (Calls::read(kernel_half)?, cpu_time_ns());
-        std::thread::sleep(COUNTED);
-        self.before = Calls::read(kernel_half)?;
-        let with_ns = cpu_time_ns().saturating_sub(cpu_before_ns) as f64;
-        let calls = self.before.since(&before);
-        let probes_ns = self.probes_ns(recorder, &calls);
-        let samples_ns = SAMPLE_NS * samples(&calls, sample_bytes);
-        // One that is as fast as it can be makes fewer calls with probes: they belong to what is left for itself.
-        let left_ns = (with_ns - probes_ns).max(with_ns / 100.0);
-        // Who does hardly anything is not made slower by little more.
-        let least_ns = COUNTED.as_nanos() as f64 * USED_MIN;
-        Ok((probes_ns + samples_ns) / left_ns.min(own_ns as f64).max(least_ns))
-    }
-
-    /// Measures what a probe costs.
-    pub(super) fn measure_costs(&mut self, kernel_half: &KernelHalf) {
-        self.costs = ProbeCosts::measure(kernel_half);
     }
 
     /// CPU time that probes took for so many calls.
@@ -359,16 +334,6 @@ impl Calls {
             allocations: self.allocations.saturating_sub(before.allocations),
             bytes: self.bytes.saturating_sub(before.bytes),
             frees: self.frees.saturating_sub(before.frees),
-        }
-    }
-}
-
-/// How many of these allocations are sampled: at most one for each mean distance.
-fn samples(calls: &Calls, sample_bytes: u32) -> f64 {
-    match sample_bytes {
-        0 => calls.allocations as f64,
-        sample_bytes => {
-            (calls.bytes as f64 / f64::from(sample_bytes)).min(calls.allocations as f64)
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     error::RecordError,
     session::{
         Unwind,
-        heap::{Returns, need_links},
+        heap::{Returns, need_links, set_sizes},
         tables::Tables,
     },
 };
@@ -41,14 +41,6 @@ const NUMBERS_MAX: u32 = 32_768;
 const MAPPINGS: u32 = 16_384;
 /// The same of all processes.
 const MAPPINGS_ALL: u32 = 65_536;
-
-/// Live blocks that can be watched at once: every one, or samples. Each takes some 100 bytes of the kernel's memory
-/// while it lives.
-const BLOCKS_MAX: u32 = 4 << 20;
-const SAMPLED_MAX: u32 = 256 << 10;
-
-/// Calls of allocators that can be under way at once.
-const CALLS_MAX: u32 = 65_536;
 
 /// What the kernel half must know before it is loaded.
 #[derive(Debug, Clone, Copy)]
@@ -386,8 +378,7 @@ fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, Sp
     spec.set_global(global::MIN_BLOCK_NS, &min_block_ns.to_ne_bytes())?;
     spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
     if let Some(sample_bytes) = settings.sample_bytes {
-        spec.set_entries(map::BLOCKS, if sample_bytes == 0 { BLOCKS_MAX } else { SAMPLED_MAX })?;
-        spec.set_entries(map::CALLS, CALLS_MAX)?;
+        set_sizes(&mut spec, sample_bytes)?;
     }
     if settings.namespaced {
         spec.set_entries(map::NUMBERS, NUMBERS_MAX)?;

@@ -22,7 +22,7 @@ use wingbeat_profile_common::{counter, heap::state};
 use super::{
     CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwind, Unwinding,
     descriptors::raise_limit,
-    heap::{COUNTED, Probes, Returns, linked_files},
+    heap::{Probes, Returns},
     kernel::{BackEnd, Blocks, Counters, KernelHalf, Pace, Settings},
     ring::{Batch, buffer_bytes},
     sideband::Sideband,
@@ -201,7 +201,11 @@ impl Session {
             };
             self.recorder.name_all();
         }
-        self.check_heap(options)?;
+        if let (Some(probes), Targets::Pids(pids)) = (&mut self.probes, &options.targets) {
+            let (kernel_half, recorder) = (&self.kernel_half, &mut self.recorder);
+            let share = probes.watch_running(kernel_half, recorder, options, pids)?;
+            self.expected_slowdown = Some(share);
+        }
         (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
         self.recorder.start_at(self.start_ns);
         self.kernel_half.start_switch()?;
@@ -216,54 +220,12 @@ impl Session {
             let command = launch(words, options.printing, self.probes.is_some())?;
             raise_limit();
             self.recorder.follow(command.pid());
-            self.probe_command(&command)?;
+            if let Some(probes) = &mut self.probes {
+                probes.watch_command(&self.kernel_half, &mut self.recorder, &command)?;
+            }
             self.command = Some(command);
         }
         Ok(())
-    }
-
-    /// Attaches to the allocators of running targets, and refuses if that would cost them too much.
-    fn check_heap(&mut self, options: &Options) -> Result<(), RecordError> {
-        let (Some(probes), Targets::Pids(pids)) = (&mut self.probes, &options.targets) else {
-            return Ok(());
-        };
-        let Self { kernel_half, recorder, .. } = self;
-        let family = match options.inherit {
-            true => with_descendants(pids),
-            false => pids.iter().copied().collect(),
-        };
-        let cpu_time_ns = || family.iter().map(|&pid| proc::cpu_time_ns(pid)).sum::<u64>();
-        probes.measure_costs(kernel_half);
-        let before_ns = cpu_time_ns();
-        std::thread::sleep(COUNTED);
-        let own_ns = cpu_time_ns().saturating_sub(before_ns);
-        probes.update(kernel_half, recorder)?;
-        if probes.is_empty() {
-            return Err(RecordError::NoAllocator { target: options.targets.describe() });
-        }
-        let sample_bytes = options.heap.sample_bytes;
-        let share = probes.measure(kernel_half, recorder, sample_bytes, (own_ns, &cpu_time_ns))?;
-        let budget_percent = options.heap.budget_percent;
-        if share * 100.0 > f64::from(budget_percent) {
-            return Err(RecordError::OverBudget { share, budget_percent });
-        }
-        probes.is_recording = true;
-        self.expected_slowdown = Some(share);
-        kernel_half.set_heap_state(state::RECORDING)
-    }
-
-    /// Attaches to the allocators of a command that has stopped before its first instruction, and lets it go.
-    fn probe_command(&mut self, command: &Launched) -> Result<(), RecordError> {
-        let Self { kernel_half, recorder, probes: Some(probes), .. } = self else { return Ok(()) };
-        let pid = command.pid();
-        probes.measure_costs(kernel_half);
-        kernel_half.set_heap_state(state::RECORDING)?;
-        for file in linked_files(pid) {
-            let binary = recorder.binaries.find_or_open(pid, None, &file);
-            probes.attach(kernel_half, recorder, pid, binary)?;
-        }
-        probes.is_recording = true;
-        command.resume().map_err(RecordError::system("let the command go on"))
     }
 
     /// Makes existing processes, and their children if wanted, targets. Forks are being watched
@@ -521,7 +483,7 @@ impl Session {
                 start_ns: self.start_ns,
                 duration_ns,
                 frequency_hz: options.frequency_hz,
-                period_ns: period(options),
+                period: period(options),
                 system: system(),
             },
             cpus: self.cpus.len() as u32,

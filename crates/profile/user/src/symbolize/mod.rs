@@ -122,7 +122,7 @@ fn sites(recorder: &Recorder, stacks: &Stacks) -> Vec<Site> {
 
 /// Samples of page faults, as places that allocate: each stands for the memory of so many faults.
 fn touched(finished: &Finished, samples: &[Sample]) -> Vec<Site> {
-    let bytes = finished.meta.period_ns as f64;
+    let bytes = finished.meta.period as f64;
     let blocks = bytes / rustix::param::page_size() as f64;
     // The number of samples of a place is that of a Poisson process, unless each fault is one.
     let variance = bytes * bytes * (1.0 - 1.0 / blocks);

@@ -47,18 +47,18 @@ fn meta() -> impl Strategy<Value = Meta> {
         any::<u32>().prop_map(|s| UNIX_EPOCH - Duration::from_secs(s.into())),
         Just(SystemTime::UNIX_EPOCH),
     ];
-    let period_ns = prop_oneof![Just(0), Just(1_000_000), any::<u64>()];
+    let period = prop_oneof![Just(0), Just(1_000_000), any::<u64>()];
     let mode =
         prop::sample::select(vec![Mode::OnCpu, Mode::OffCpu, Mode::Wall, Mode::Heap, Mode::Pages]);
-    (mode, name(), start, any::<u64>(), any::<u64>(), any::<u64>(), period_ns).prop_map(
-        |(mode, target, start, start_ns, duration_ns, frequency_hz, period_ns)| Meta {
+    (mode, name(), start, any::<u64>(), any::<u64>(), any::<u64>(), period).prop_map(
+        |(mode, target, start, start_ns, duration_ns, frequency_hz, period)| Meta {
             mode,
             target,
             start,
             start_ns,
             duration_ns,
             frequency_hz,
-            period_ns,
+            period,
             system: "Linux".into(),
         },
     )
@@ -226,7 +226,7 @@ fn fitted(mut profile: Profile) -> Profile {
             profile.threads.iter_mut().for_each(|thread| thread.on_cpu_ns = None);
         }
         Mode::OffCpu => profile.samples.clear(),
-        Mode::Wall => profile.meta.period_ns %= 1 << 45,
+        Mode::Wall => profile.meta.period %= 1 << 45,
         Mode::Heap | Mode::Pages => {
             profile.blocked.clear();
             profile.samples.clear();

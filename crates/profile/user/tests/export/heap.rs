@@ -16,7 +16,7 @@ use crate::{
 fn heap() -> Profile {
     let mut profile = small();
     profile.meta.mode = Mode::Heap;
-    profile.meta.period_ns = 524_288;
+    profile.meta.period = 524_288;
     profile.samples.clear();
     let amount = |blocks: u32, bytes: u32| Amount {
         blocks: blocks.into(),

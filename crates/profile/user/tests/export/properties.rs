@@ -39,8 +39,8 @@ proptest! {
         match profile.meta.mode {
             Mode::OnCpu => {
                 prop_assert_eq!(totals[0], profile.samples.len() as u128);
-                let exact = totals[0] * u128::from(profile.meta.period_ns);
-                prop_assert!(totals[1] == exact || profile.meta.period_ns > i64::MAX as u64 / 20);
+                let exact = totals[0] * u128::from(profile.meta.period);
+                prop_assert!(totals[1] == exact || profile.meta.period > i64::MAX as u64 / 20);
             }
             Mode::OffCpu => prop_assert_eq!(totals[1], value(&profile).into()),
             Mode::Pages => {

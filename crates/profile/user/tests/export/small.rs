@@ -57,7 +57,7 @@ fn meta() -> Meta {
         start_ns: 4_711_000_000,
         duration_ns: 100_000_000,
         frequency_hz: 100,
-        period_ns: 10_000_000,
+        period: 10_000_000,
         system: "Linux 6.18.0 x86_64".into(),
     }
 }
