@@ -209,7 +209,7 @@ fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
             accounts.late,
             "watched-late",
             format!("{} began during the recording", plural(accounts.late, "process")),
-            "what they allocated in their first milliseconds is not counted",
+            "what they allocated before they were watched is not counted",
             "launch the program itself, not by another one",
         ),
         (

@@ -55,6 +55,8 @@ int main(void) { fill(); empty(); again(); return 0; }
     assert_eq!(fill.own_peak, 1_000_000);
     let again = heap.of("again");
     assert_eq!((again.at_peak.0, again.own_peak, again.at_end), (0, 500_000, (500_000, 50)));
+    // It ended before anybody looked, and was watched from the first instruction nevertheless.
+    assert!(!heap.stderr.contains("began during"), "{}", heap.stderr);
 }
 
 #[test]
@@ -162,4 +164,15 @@ int main(void) {
     let flags = ["--exact", "--no-inherit", "--"];
     let alone = self::heap(folder.path(), &flags, &[program.to_str().expect("UTF-8")]);
     assert_eq!(alone.of("of_child"), Sums::default(), "{}", alone.stderr);
+}
+
+#[test]
+fn children_that_end_before_they_are_watched_are_told() {
+    let Some((_turn, folder)) = turn_for_heap() else { return };
+    let source = "int main(void) { used(malloc(1000)); return 0; }";
+    let child = crate::support::build(folder.path(), "child", source);
+    let script = format!("{0}; {0}", child.display());
+    let found = heap(folder.path(), &["--exact", "--"], &["sh", "-c", &script]).ended_with(0);
+    let seen = found.stderr.contains("2 processes began during the recording");
+    assert!(seen, "{}", found.stderr);
 }

@@ -192,50 +192,49 @@ impl Probes {
         kernel_half: &KernelHalf,
         recorder: &mut Recorder,
     ) -> Result<(), RecordError> {
+        for (pid, binary) in std::mem::take(&mut recorder.heap.mapped) {
+            let is_new = self.attached.iter().all(|probed| probed.pid != pid);
+            if self.attach(kernel_half, recorder, pid, binary)? && is_new && self.is_recording {
+                self.late.insert(pid);
+            }
+        }
+        // At last: one that was watched to its end was not late.
         let gone: HashSet<u32> = recorder.heap.gone.drain(..).collect();
         if !gone.is_empty() {
             self.attached.retain(|probed| !gone.contains(&probed.pid));
         }
-        for (pid, binary) in std::mem::take(&mut recorder.heap.mapped) {
-            let is_new = self.attached.iter().all(|probed| probed.pid != pid);
-            let before = self.attached.len();
-            self.attach(kernel_half, recorder, pid, binary)?;
-            if is_new && self.attached.len() > before && self.is_recording {
-                self.late.insert(pid);
-            }
-        }
         Ok(())
     }
 
-    /// Attaches to the allocator in a file of a process, if it has one.
+    /// Attaches to the allocator in a file of a process: whether it has one that was not watched before.
     fn attach(
         &mut self,
         kernel_half: &KernelHalf,
         recorder: &mut Recorder,
         pid: u32,
         binary: BinaryId,
-    ) -> Result<(), RecordError> {
+    ) -> Result<bool, RecordError> {
         let Recorder { heap, binaries, .. } = recorder;
-        let Some(file) = binaries.get(binary).and_then(Binary::file) else { return Ok(()) };
+        let Some(file) = binaries.get(binary).and_then(Binary::file) else { return Ok(false) };
         let functions = heap.allocators.entry(binary).or_insert_with(|| {
             let cache = ReadCache::new(file);
             functions(&cache)
         });
-        let Ok(data) = file.metadata() else { return Ok(()) };
+        let Ok(data) = file.metadata() else { return Ok(false) };
         let identity = (data.dev(), data.ino());
         let is_there = |probed: &ProbedProcess| probed.pid == pid && probed.file == identity;
         if functions.is_empty() || self.attached.iter().any(is_there) {
-            return Ok(());
+            return Ok(false);
         }
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         match kernel_half.attach_heap(Path::new(&path), functions, pid) {
             Ok(links) => {
                 self.attached.push(ProbedProcess { pid, file: identity, _links: links });
                 self.binaries.insert(binary);
-                Ok(())
+                Ok(true)
             }
             // It ended meanwhile.
-            Err(_) if !crate::proc::exists(pid) => Ok(()),
+            Err(_) if !crate::proc::exists(pid) => Ok(true),
             Err(error) => Err(error),
         }
     }

@@ -356,9 +356,8 @@ impl Session {
         }
         events.for_each(|event| self.recorder.event(event));
         self.undecoded += self.batch.undecoded;
-        if let Some(probes) = &mut self.probes
-            && !is_last
-        {
+        // At the end too: who began since the last time, and was not watched, has to be known.
+        if let Some(probes) = &mut self.probes {
             probes.update(&self.kernel_half, &mut self.recorder)?;
         }
         self.recorder.jit.advance(until_ns);
