@@ -505,6 +505,8 @@ mod tests {
             return;
         }
         let blocks = Some(Blocks { min_block_ns: 1_000, wakers: true });
+        // Without links of uprobes, the heap's programs are not loaded at all.
+        let sample_bytes = need_links().is_ok().then_some(512 << 10);
         let settings = |unwind, namespaced| Settings {
             all: false,
             inherit: true,
@@ -512,7 +514,7 @@ mod tests {
             launcher: None,
             buffer_bytes: 1 << 20,
             blocks,
-            sample_bytes: Some(512 << 10),
+            sample_bytes,
             unwind,
             unwind_bytes: 1 << 20,
         };
