@@ -270,6 +270,7 @@ fn profile() -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
+        mapped: Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use wingbeat_profile_common::{
     COPY_HEADER_BYTES, STACK_HEADER_BYTES,
     heap::{ALLOCATION_RECORD_BYTES, FREE_RECORD_BYTES},
     off_cpu::{BLOCK_RECORD_BYTES, END_RECORD_BYTES, HALF_HEADER_BYTES},
+    space::SPACE_RECORD_BYTES,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -25,6 +26,7 @@ fuzz_target!(|bytes: &[u8]| {
         Record::ThreadEnd(_) => (END_RECORD_BYTES, 0),
         Record::Allocation(_) => (ALLOCATION_RECORD_BYTES, 0),
         Record::Free(_) => (FREE_RECORD_BYTES, 0),
+        Record::Space(_) => (SPACE_RECORD_BYTES, 0),
     };
     // A record holds all of the bytes, or it is an error.
     assert_eq!(header + 8 * words, bytes.len());

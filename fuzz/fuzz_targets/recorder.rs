@@ -44,6 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
                     (block.pid, block.tid) = (pid(block.pid), pid(block.tid))
                 }
                 Record::Free(block) => block.pid = pid(block.pid),
+                Record::Space(call) => (call.pid, call.tid) = (pid(call.pid), pid(call.tid)),
             }
             recorder.record(record);
         }

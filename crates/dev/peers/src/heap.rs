@@ -7,6 +7,7 @@ mod dhat;
 mod heaptrack;
 mod leak;
 mod left;
+mod pages;
 mod programs;
 mod said;
 mod sites;
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use self::{
     leak::Leak,
     left::{Attached, Killed},
+    pages::Pages,
     programs::Folder,
     sites::Sites,
     slowdown::Slow,
@@ -42,8 +44,8 @@ use crate::{
 const NAME: &str = "heap";
 
 /// What can be measured.
-const PARTS: [&str; 8] =
-    ["truth", "dhat-rs", "sampled", "sites", "slowdown", "leak", "kill", "attach"];
+const PARTS: [&str; 9] =
+    ["truth", "dhat-rs", "sampled", "sites", "slowdown", "leak", "kill", "attach", "pages"];
 
 /// How it is measured.
 #[derive(Debug, Args)]
@@ -51,7 +53,7 @@ pub(crate) struct HeapArgs {
     /// Shorter runs and fewer: shows that all works
     #[arg(long)]
     quick: bool,
-    /// Only these parts: truth, dhat-rs, sampled, sites, slowdown, leak, kill, attach
+    /// Only these parts: truth, dhat-rs, sampled, sites, slowdown, leak, kill, attach, pages
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// Keep what earlier runs measured of other parts, and show it too
@@ -101,6 +103,8 @@ struct Record {
     leaks: Vec<Leak>,
     killed: Option<Killed>,
     attached: Option<Attached>,
+    #[serde(default)]
+    pages: Option<Pages>,
 }
 
 /// What all parts share.
@@ -153,6 +157,7 @@ impl Record {
             "slowdown" => self.slowdown = slowdown::slowdown(bed)?,
             "leak" => self.leaks = leak::leaks(bed)?,
             "kill" => self.killed = Some(left::killed(bed)?),
+            "pages" => self.pages = Some(pages::pages(bed)?),
             _ => self.attached = Some(left::attached(bed)?),
         }
         Ok(())
@@ -165,5 +170,5 @@ fn versions() -> Vec<String> {
         Some(_) => format!("{name}: not installed"),
         None => format!("{name} {}", tools::version(name)),
     };
-    ["valgrind", "heaptrack", "memleak-bpfcc"].iter().map(version).collect()
+    ["valgrind", "heaptrack", "memleak-bpfcc", "strace", "perf"].iter().map(version).collect()
 }

@@ -45,6 +45,7 @@ const PROGRAMS: &[Program] = &[
         "apt-get install bpfcc-tools linux-headers-amd64",
         &["dpkg-query", "--show", "bpfcc-tools"],
     ),
+    program("strace", "apt-get install strace", &["dpkg-query", "--show", "strace"]),
     program("bpftool", "apt-get install bpftool", &["bpftool", "version"]),
     program(
         "veristat",

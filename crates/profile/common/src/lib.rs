@@ -7,6 +7,7 @@
 
 pub mod heap;
 pub mod off_cpu;
+pub mod space;
 pub mod unwind;
 
 use unwind::{Beside, Problem};
@@ -53,6 +54,8 @@ pub enum RecordKind {
     Allocation = 10,
     /// A [`heap::FreeRecord`].
     Free = 11,
+    /// A [`space::SpaceRecord`].
+    Space = 12,
 }
 
 /// Why the walk of a user stack ended.
@@ -253,8 +256,10 @@ pub mod counter {
     pub const BLOCKS_UNTRACKED: u32 = 30;
     /// Sampled calls that gave no block.
     pub const ALLOCATIONS_FAILED: u32 = 31;
+    /// Calls for address space that did not fit into the ring buffer, or whose stack did not.
+    pub const SPACES_LOST: u32 = 32;
     /// Ticks at which a helper failed: `FAILED + errno`.
-    pub const FAILED: u32 = 32;
+    pub const FAILED: u32 = 33;
     /// Errnos told apart; larger ones count as the last.
     pub const ERRNOS: u32 = 135;
     /// Number of counters.
@@ -414,6 +419,8 @@ pub mod program {
     pub const HEAP_RETURN: &str = "heap_return";
     /// uprobe.multi: blocks that are freed.
     pub const HEAP_FREE: &str = "heap_free";
+    /// Raw tracepoint `sys_exit`: calls that change the address space.
+    pub const SPACE: &str = "on_sys_exit";
     /// Raw tracepoints, each with the name of its program.
     pub const TRACEPOINTS: [(&str, &str); 4] = [
         ("on_fork", "sched_process_fork"),

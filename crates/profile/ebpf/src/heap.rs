@@ -6,9 +6,9 @@
 
 use aya_ebpf::{
     EbpfContext as _,
-    bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST, pt_regs},
+    bindings::{BPF_F_NO_PREALLOC, pt_regs},
     helpers::{
-        bpf_get_prandom_u32, bpf_get_smp_processor_id, bpf_ktime_get_ns,
+        bpf_get_prandom_u32, bpf_ktime_get_ns,
         generated::{bpf_get_attach_cookie, bpf_get_func_ip, bpf_probe_read_user},
     },
     macros::map,
@@ -24,10 +24,11 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{count, scratch, setting},
+    allocation,
+    maps::{count, setting},
     namespace,
-    record::{SampleRecord, Whose, send},
-    regs::{self, UserRegs},
+    record::{Whose, send},
+    regs,
 };
 
 /// Sampled blocks that are live; the size is set at load.
@@ -49,11 +50,6 @@ static LEFT: PerCpuArray<i64> = PerCpuArray::with_max_entries(1, 0);
 /// The call that jumps to another function of the allocator.
 #[map]
 static HANDED_ON: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
-
-/// Parts of the scratch memory that are in use, by their CPU: a thread may be preempted while it has one. To put an
-/// element there that is not yet there is one step, also for the verifier of kernels that know no other.
-#[map]
-static PARTS: HashMap<u32, u8> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
 /// What a session program answers at the entry: the return is of interest, or not
 /// (kernel/trace/bpf_trace.c, `uprobe_multi_link_handler`, Linux 6.13).
@@ -174,7 +170,12 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
     }
     // A call that jumped to this function, with the same frame, counts already.
     if is_sampled(size) && !is_pending(key) {
-        pending.stack_ns = send_stack(Whose { pid, tid, time_ns: now_ns() }, registers);
+        let whose = Whose { pid, tid, time_ns: now_ns() };
+        if allocation::send_stack(whose, regs::user(registers), registers) {
+            pending.stack_ns = whose.time_ns;
+        } else {
+            count(counter::ALLOCATIONS_LOST, 1);
+        }
     }
     if pending.stack_ns == 0 && pending.old_address == 0 {
         if cookie & call::NEW_IS_OTHERS != 0 && argument(0) == 0 {
@@ -308,50 +309,6 @@ fn distance() -> i64 {
     // SAFETY: a helper without arguments.
     let random = unsafe { bpf_get_prandom_u32() };
     bytes_until_sample(random, setting!(SAMPLE_BYTES)) as i64
-}
-
-/// Walks the stack and sends it. Its time, or 0 if that could not be done.
-#[inline(always)]
-fn send_stack(whose: Whose, registers: &pt_regs) -> u64 {
-    let Some(part) = take_part() else {
-        count(counter::CALLS_LOST, 1);
-        return 0;
-    };
-    let mut is_sent = false;
-    if let Some(record) = SampleRecord::allocation(part, whose) {
-        let user: UserRegs = regs::user(registers);
-        record.walk_user(user, Some(registers));
-        record.send_copy();
-        is_sent = record.send();
-    }
-    give_back(part);
-    if !is_sent {
-        count(counter::ALLOCATIONS_LOST, 1);
-        return 0;
-    }
-    whose.time_ns
-}
-
-/// Takes a part of the scratch memory for this thread.
-#[inline(always)]
-fn take_part() -> Option<u32> {
-    for part in 0..scratch::HEAP_PARTS {
-        if PARTS.insert(&part_key(part), &1, u64::from(BPF_NOEXIST)).is_ok() {
-            return Some(scratch::HEAP + part);
-        }
-    }
-    None
-}
-
-#[inline(always)]
-fn part_key(part: u32) -> u32 {
-    // SAFETY: a helper without arguments.
-    unsafe { bpf_get_smp_processor_id() * scratch::HEAP_PARTS + part }
-}
-
-#[inline(always)]
-fn give_back(part: u32) {
-    let _ = PARTS.remove(&part_key(part - scratch::HEAP));
 }
 
 #[inline(always)]

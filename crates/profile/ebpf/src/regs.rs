@@ -126,11 +126,23 @@ fn is_readable(address: u64) -> bool {
     unsafe { bpf_probe_read_user((&raw mut byte).cast(), 1, address as *const _) == 0 }
 }
 
-pub use arch::{argument, by_number, ip, result, sp, sp_at_entry, user_regs as user};
+/// A system call that changes an address space.
+#[derive(Clone, Copy)]
+pub enum SystemCall {
+    Mmap,
+    Munmap,
+    Brk,
+    Mremap,
+}
+
+pub use arch::{
+    argument, by_number, entry_regs as entry, ip, result, sp, sp_at_entry, system_call,
+    system_call_argument, user_regs as user,
+};
 
 #[cfg(machine = "x86_64")]
 mod arch {
-    use super::{Beside, REGISTERS, UserRegs, pt_regs};
+    use super::{Beside, REGISTERS, SystemCall, UserRegs, pt_regs};
 
     /// The two low bits of the code segment are the privilege level: 3 is user code.
     #[inline(always)]
@@ -181,6 +193,32 @@ mod arch {
         regs.orig_rax == 59 || regs.orig_rax == 322
     }
 
+    /// Which call the registers are of that changes an address space (arch/x86/entry/syscalls/syscall_64.tbl). None of
+    /// 32-bit code, whose segment is another (arch/x86/include/asm/segment.h) and so are its numbers.
+    #[inline(always)]
+    pub fn system_call(regs: &pt_regs) -> Option<SystemCall> {
+        const USER_CS: u64 = 0x33;
+        let call = match regs.orig_rax {
+            9 => SystemCall::Mmap,
+            11 => SystemCall::Munmap,
+            12 => SystemCall::Brk,
+            25 => SystemCall::Mremap,
+            _ => return None,
+        };
+        (regs.cs & 0xffff == USER_CS).then_some(call)
+    }
+
+    /// One of the first four arguments of a system call (psABI of x86-64, A.2.1).
+    #[inline(always)]
+    pub fn system_call_argument(regs: &pt_regs, index: u32) -> u64 {
+        match index {
+            0 => regs.rdi,
+            1 => regs.rsi,
+            2 => regs.rdx,
+            _ => regs.r10,
+        }
+    }
+
     /// All registers by their DWARF numbers (psABI of x86-64, figure 3.36).
     #[inline(always)]
     pub fn by_number(regs: &pt_regs) -> [u64; REGISTERS] {
@@ -204,7 +242,7 @@ mod arch {
 
 #[cfg(machine = "aarch64")]
 mod arch {
-    use super::{Beside, REGISTERS, UserRegs, pt_regs};
+    use super::{Beside, REGISTERS, SystemCall, UserRegs, pt_regs};
 
     /// The low bits of the saved state are the exception level: 0 is user code.
     #[inline(always)]
@@ -258,6 +296,34 @@ mod arch {
     #[inline(always)]
     pub fn is_exec(regs: &pt_regs) -> bool {
         regs.regs[8] == 221 || regs.regs[8] == 281
+    }
+
+    /// Which call the registers are of that changes an address space (include/uapi/asm-generic/unistd.h). None of
+    /// 32-bit code (`PSR_MODE32_BIT`), whose numbers are others.
+    #[inline(always)]
+    pub fn system_call(regs: &pt_regs) -> Option<SystemCall> {
+        let call = match regs.regs[8] {
+            222 => SystemCall::Mmap,
+            215 => SystemCall::Munmap,
+            214 => SystemCall::Brk,
+            216 => SystemCall::Mremap,
+            _ => return None,
+        };
+        (regs.pstate & 0x10 == 0).then_some(call)
+    }
+
+    /// One of the first four arguments of a system call, when it returns: the result has the place of the first
+    /// (arch/arm64/include/asm/syscall.h).
+    #[inline(always)]
+    pub fn system_call_argument(regs: &pt_regs, index: u32) -> u64 {
+        match index {
+            // SAFETY: `orig_x0` follows `pstate` in the kernel's `struct pt_regs`, of which the caller has a whole one
+            // (arch/arm64/include/asm/ptrace.h).
+            0 => unsafe { (&raw const regs.pstate).add(1).read_volatile() },
+            1 => regs.regs[1],
+            2 => regs.regs[2],
+            _ => regs.regs[3],
+        }
     }
 
     /// All registers by their DWARF numbers (DWARF for the Arm 64-bit Architecture, 4.1).

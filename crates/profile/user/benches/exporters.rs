@@ -96,6 +96,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
+        mapped: Vec::new(),
     }
 }
 

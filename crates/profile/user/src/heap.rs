@@ -1,7 +1,10 @@
 //! The heap of targets: which functions of a file allocate (`allocator`), where to probe them (`place`), and what
-//! becomes of the blocks (`blocks`). [`places`] says which function of the program a block is for.
+//! becomes of the blocks (`blocks`), in sums by the place that allocated (`sums`). `mapped` is about the address
+//! space that they ask the kernel for. [`places`] says which function of the program a block is for.
 
 pub(crate) mod allocator;
 pub(crate) mod blocks;
+pub(crate) mod mapped;
 pub(crate) mod place;
 pub mod places;
+pub(crate) mod sums;

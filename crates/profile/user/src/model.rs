@@ -33,8 +33,10 @@ pub struct Profile {
     pub blocked: Vec<Blocked>,
     /// The single blocks that are long enough for a timeline, ordered by their start.
     pub intervals: Vec<Interval>,
-    /// Places that allocated memory.
+    /// Places that allocated memory, or touched it first.
     pub sites: Vec<Site>,
+    /// Places that asked the kernel for address space, where this was watched.
+    pub mapped: Vec<Site>,
 }
 
 impl Profile {

@@ -177,6 +177,14 @@ pub(crate) fn executable_mappings(pid: u32) -> Vec<MappedFile> {
     text.lines().filter_map(parse_mapping).collect()
 }
 
+/// Where the heap that `brk` moves ends, in whole pages; `None` if it is empty.
+pub(crate) fn break_of(pid: u32) -> Option<u64> {
+    let text = read_text(&format!("/proc/{pid}/maps"))?;
+    let line = text.lines().find(|line| line.ends_with(" [heap]"))?;
+    let (_, end) = line.split_once(' ')?.0.split_once('-')?;
+    u64::from_str_radix(end, 16).ok()
+}
+
 /// `start-end perms offset major:minor inode path`; `None` for what is not executable, and for the
 /// page `[vsyscall]`, which lies among the kernel's addresses: calls into it are emulated.
 pub(crate) fn parse_mapping(line: &str) -> Option<MappedFile> {

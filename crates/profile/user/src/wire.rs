@@ -5,6 +5,7 @@ use wingbeat_profile_common::{
     CopyHeader, RecordKind, StackHeader, Stop,
     heap::{AllocationRecord, FreeRecord},
     off_cpu::{BlockRecord, BlockState, EndRecord, HalfHeader},
+    space::SpaceRecord,
 };
 use zerocopy::{FromBytes, TryFromBytes as _};
 
@@ -28,6 +29,8 @@ pub enum Record<'a> {
     AllocationStack(Stack<'a>),
     Allocation(AllocationRecord),
     Free(FreeRecord),
+    /// A call that changed the address space.
+    Space(SpaceRecord),
 }
 
 impl Record<'_> {
@@ -44,6 +47,7 @@ impl Record<'_> {
             Self::ThreadEnd(end) => end.end_ns,
             Self::Allocation(allocation) => allocation.time_ns,
             Self::Free(free) => free.time_ns,
+            Self::Space(call) => call.time_ns,
         }
     }
 }
@@ -150,6 +154,11 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
             let (free, rest) = header(bytes)?;
             words(rest, [])?;
             Record::Free(free)
+        }
+        RecordKind::Space => {
+            let (call, rest) = header(bytes)?;
+            words(rest, [])?;
+            Record::Space(call)
         }
         RecordKind::ThreadEnd => {
             let (end, rest) = header(bytes)?;
@@ -267,7 +276,7 @@ mod tests {
             assert_eq!(decode(&bytes), Err(expected));
         };
         check(|bytes| bytes.clear(), DecodeError::Kind(0));
-        check(|bytes| bytes[0] = 12, DecodeError::Kind(12));
+        check(|bytes| bytes[0] = 13, DecodeError::Kind(13));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
         check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 48 });
         check(|bytes| bytes.truncate(64), DecodeError::Words { found: 2, told: 3 });

@@ -1,5 +1,5 @@
-//! `wingbeat profile --mode pages`: where memory is touched for the first time, by samples of page faults. It needs no
-//! allocator and no symbols of one.
+//! `wingbeat profile --mode pages`: where memory grows, without an allocator and symbols of one: who touches it first,
+//! by samples of page faults, and who asks the kernel for address space.
 
 use std::{io::Write, process::ExitCode};
 
@@ -8,11 +8,11 @@ use wingbeat_profile::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
     heap::places::by_place,
-    model::Profile,
-    session::Options,
+    model::{Amount, Profile},
+    session::{Finished, Options, SpaceAccounts},
     symbolize::symbolize,
 };
-use wingbeat_text::{bytes, grouped, plural};
+use wingbeat_text::{Warning, bytes, duration, grouped, plural};
 
 use super::{
     PendingFile, Written,
@@ -20,63 +20,112 @@ use super::{
     exit_code, record, report,
     report::{amount_text, table},
 };
-use crate::shell::{error, interruptible_by_socket, message};
+use crate::{
+    profile::Memory,
+    shell::{error, interruptible_by_socket, message, warning},
+};
 
-/// Records page faults, and writes the files.
+/// Records page faults and calls for address space, and writes the files.
 pub(crate) fn run(
     options: &Options,
     outputs: Vec<(PendingFile, HeapFormat)>,
+    show: Memory,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     let recording = interruptible_by_socket(|stop| record(options, stop, quiet))??;
     let profile = symbolize(&recording, &DebugFiles::default(), &mut |_, _| {}).profile;
+    let shown = shown(&profile, show);
     let mut written = Written::default();
-    if !profile.sites.is_empty() {
-        write(&mut written, outputs, &profile, options.faults);
+    if !shown.sites.is_empty() {
+        let facts = facts(&profile, recording.space.as_ref(), show, options.faults);
+        write(&mut written, outputs, &profile, &shown, &facts);
     }
-    let lost = recording.ticks.lost;
     if !quiet {
-        figures(&profile, options.faults, lost);
+        figures(&profile, &recording, options.faults);
         report::outputs(&written.outputs);
     }
-    if profile.sites.is_empty() {
-        error!(
-            "no page fault was sampled: record for longer, or sample each of them with --faults 1"
-        );
+    if shown.sites.is_empty() {
+        error!("{}", nothing(show));
     }
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
-    Ok(exit_code(&recording, &profile))
+    Ok(exit_code(&recording, &shown))
+}
+
+fn nothing(show: Memory) -> &'static str {
+    match show {
+        Memory::Touched => {
+            "no page fault was sampled: record for longer, or sample each of them with --faults 1"
+        }
+        Memory::Mapped | Memory::Kept => {
+            "nothing asked for address space while it was watched: record for longer, or see with --show touched what \
+             memory it touches"
+        }
+    }
+}
+
+/// The profile whose places are those to be drawn, and what was live at their end is what is drawn of them.
+fn shown(profile: &Profile, show: Memory) -> Profile {
+    let mut shown = profile.clone();
+    let mapped = std::mem::take(&mut shown.mapped);
+    let words = match show {
+        Memory::Touched => "memory touched first",
+        Memory::Mapped => "address space mapped",
+        Memory::Kept => "address space mapped and kept",
+    };
+    if show != Memory::Touched {
+        shown.sites = mapped;
+    }
+    if show == Memory::Mapped {
+        shown.sites.iter_mut().for_each(|site| site.at_end = site.total);
+    }
+    shown.meta.target = format!("{}: {words}", shown.meta.target);
+    shown
+}
+
+fn facts(profile: &Profile, space: Option<&SpaceAccounts>, show: Memory, faults: u64) -> HeapFacts {
+    let pid = profile.processes.first().map_or(0, |process| process.pid);
+    match show {
+        Memory::Touched => {
+            let mode = format!("page faults, 1 in {}", grouped(faults));
+            HeapFacts { pid, mode, peak_ns: None }
+        }
+        Memory::Mapped | Memory::Kept => HeapFacts {
+            pid,
+            mode: "address space".to_owned(),
+            peak_ns: space.map(|space| space.peak_ns),
+        },
+    }
 }
 
 fn write(
     written: &mut Written,
     outputs: Vec<(PendingFile, HeapFormat)>,
     profile: &Profile,
-    faults: u64,
+    shown: &Profile,
+    facts: &HeapFacts,
 ) {
-    let facts = HeapFacts {
-        pid: profile.processes.first().map_or(0, |process| process.pid),
-        mode: format!("page faults, 1 in {}", grouped(faults)),
-        peak_ns: None,
+    // What is drawn of places is no fact about them.
+    let in_dhat = match facts.peak_ns {
+        Some(_) => &Profile { sites: profile.mapped.clone(), ..profile.clone() },
+        None => profile,
     };
     for (file, format) in outputs {
         let bytes = |writer: &mut dyn Write| -> Result<(), ExportError> {
             match format {
-                HeapFormat::Dhat => export::write_dhat(profile, &facts, writer),
+                HeapFormat::Dhat => export::write_dhat(in_dhat, facts, writer),
                 HeapFormat::Pprof => export::write(profile, Format::Pprof, writer),
-                HeapFormat::FlameGraph => export::write(profile, Format::FlameGraph, writer),
-                HeapFormat::Folded => export::write(profile, Format::Folded, writer),
+                HeapFormat::FlameGraph => export::write(shown, Format::FlameGraph, writer),
+                HeapFormat::Folded => export::write(shown, Format::Folded, writer),
             }
         };
         written.write(file, format.name(), bytes);
     }
 }
 
-fn figures(profile: &Profile, faults: u64, lost: u64) {
+fn figures(profile: &Profile, recording: &Finished, faults: u64) {
     let meta = &profile.meta;
     let seconds = meta.duration_ns as f64 / 1e9;
-    let sum = profile.heap_sum(|site| site.total);
     message!(
         "{} {} in {seconds:.2} s: {}, of {}",
         "pages".bold(),
@@ -87,10 +136,55 @@ fn figures(profile: &Profile, faults: u64, lost: u64) {
         },
         bytes(meta.period / faults.max(1)),
     );
-    message!("  touched {}", amount_text(sum, "page fault"));
-    if lost > 0 {
-        message!("  lost    {} found no room in the buffer", plural(lost, "sample"));
+    message!("  touched {}", amount_text(profile.heap_sum(|site| site.total), "page fault"));
+    if let Some(space) = &recording.space {
+        mapped(profile, space);
     }
-    table("Most memory touched first", "fault", &by_place(profile), |place| place.total);
+    let touched = by_place(profile, &profile.sites);
+    let mapped = by_place(profile, &profile.mapped);
+    table("Most memory touched first", "fault", &touched, |place| place.total);
+    table("Most address space mapped", "mapping", &mapped, |place| place.total);
+    table("Most address space mapped and kept", "mapping", &mapped, |place| place.at_end);
     message!("");
+    for text in warnings(recording) {
+        warning!("{text}");
+    }
+}
+
+/// The account of address space.
+fn mapped(profile: &Profile, space: &SpaceAccounts) {
+    let sum = |of: fn(&wingbeat_profile::model::Site) -> Amount| {
+        let mut sum = Amount::default();
+        profile.mapped.iter().for_each(|site| sum += of(site));
+        sum
+    };
+    message!(
+        "  mapped  {}; at most {} at once, after {}",
+        amount_text(sum(|site| site.total), "mapping"),
+        bytes(space.peak.bytes()),
+        duration(space.peak_ns)
+    );
+    let (calls, unmapped_bytes) = space.unmapped;
+    message!(
+        "  kept    {}; {} given back by {}",
+        bytes(sum(|site| site.at_end).bytes()),
+        bytes(unmapped_bytes),
+        plural(calls, "call")
+    );
+}
+
+fn warnings(recording: &Finished) -> Vec<Warning> {
+    const NEXT: &str = "record a shorter time, or fewer processes";
+    let faults = recording.ticks.lost;
+    let calls = recording.space.map_or(0, |space| space.lost);
+    let all = [
+        (faults, "samples-lost", plural(faults, "sample"), "too little counts as touched"),
+        (calls, "mappings-lost", plural(calls, "call"), "what is mapped and kept is not exact"),
+    ];
+    let happened = all.into_iter().filter(|(count, ..)| *count > 0);
+    happened
+        .map(|(_, code, what, means)| {
+            Warning::new(code, format!("{what} found no room in the buffer"), means, NEXT)
+        })
+        .collect()
 }

@@ -28,7 +28,7 @@ pub(super) fn print(
         return;
     }
     figures(profile, accounts, verbose);
-    let places = by_place(profile);
+    let places = by_place(profile, &profile.sites);
     table("Most bytes live at the end", "block", &places, |sum| sum.at_end);
     table("Most bytes allocated", "block", &places, |sum| sum.total);
     leaks(profile, &places);

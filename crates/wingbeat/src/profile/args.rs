@@ -32,13 +32,16 @@ pub(crate) struct ProfileArgs {
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// What to measure: on-cpu samples running code, off-cpu measures how long threads sleep, wait or are
-    /// preempted, wall does both, pages samples page faults
+    /// preempted, wall does both, pages samples page faults and watches mmap and brk
     #[arg(long, value_enum, default_value_t, value_name = "MODE")]
     pub mode: ProfileMode,
     /// Page faults for each sample (pages)
     #[arg(long, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub faults: u64,
+    /// Memory that .svg, .folded and .json show (pages) [default: touched]
+    #[arg(long, value_enum, value_name = "WHICH")]
+    pub show: Option<Memory>,
     /// Record only the sum of blocks (times off the CPU) shorter than this: 5ms, 0; without a unit, seconds
     /// (off-cpu and wall) [default: 1us]
     #[arg(long, value_name = "TIME", value_parser = duration_or_zero, allow_hyphen_values = true)]
@@ -96,7 +99,7 @@ pub(crate) enum ProfileMode {
     OffCpu,
     /// Both, in nanoseconds
     Wall,
-    /// Page faults: where memory grows, in any program
+    /// Page faults, mmap and brk: where memory grows, in any program
     Pages,
 }
 
@@ -109,6 +112,18 @@ impl From<ProfileMode> for Mode {
             ProfileMode::Pages => Self::Pages,
         }
     }
+}
+
+/// Memory of a recording of page faults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Memory {
+    /// What was touched first, by samples of page faults
+    #[default]
+    Touched,
+    /// Address space that mmap, mremap and brk gave, except for files
+    Mapped,
+    /// What of it was not given back
+    Kept,
 }
 
 /// How `wingbeat profile` walks user stacks.

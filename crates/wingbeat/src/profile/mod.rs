@@ -21,7 +21,7 @@ use wingbeat_profile::{
     targets::Targets,
 };
 
-pub(crate) use self::args::ProfileArgs;
+pub(crate) use self::args::{Memory, ProfileArgs};
 use self::args::{ProfileMode, StackHalf};
 use crate::{
     heap,
@@ -115,7 +115,7 @@ fn pages(args: &ProfileArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
         wrong_usage(ErrorKind::ArgumentConflict, text);
     }
-    heap::pages::run(&options, outputs, quiet)
+    heap::pages::run(&options, outputs, args.show.unwrap_or_default(), quiet)
 }
 
 /// Flags of one mode mean nothing in others.
@@ -132,6 +132,10 @@ fn check_flags(args: &ProfileArgs) {
     {
         let text =
             format!("{flag} is about time, and --mode pages about memory: leave one of both out");
+        wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
+    if args.mode != ProfileMode::Pages && args.show.is_some() {
+        let text = "--show is about memory: add --mode pages".to_owned();
         wrong_usage(ErrorKind::ArgumentConflict, text);
     }
     let given = [

@@ -80,11 +80,12 @@ pub(super) const PROGRAMS: [Program; 6] = [
 ];
 
 /// Texts of the sources, by their names.
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 5] = [
     ("sites.c", include_str!("programs/sites.c")),
     ("sites.cpp", include_str!("programs/sites.cpp")),
     ("sites.rs", include_str!("programs/sites.rs")),
     ("calls.c", include_str!("programs/calls.c")),
+    ("pages.c", include_str!("programs/pages.c")),
 ];
 
 /// A package beside the sources that runs `sites.rs` with dhat-rs as its allocator.

@@ -4,6 +4,7 @@ use super::{
     Record,
     leak::Leak,
     left::{AT_ONCE, Attached, Ids, Killed},
+    pages,
     sites::Sites,
     slowdown::{RATE, Slow, TOOLS, Tool},
     truth::{Sampled, Truth},
@@ -34,6 +35,10 @@ pub(super) fn text(record: &Record) -> String {
     parts.extend([sites(&record.sites), slowdown(&record.slowdown), leaks(&record.leaks)]);
     parts.extend(record.killed.as_ref().map(killed));
     parts.extend(record.attached.as_ref().map(attached));
+    let pages = record.pages.as_ref().map(pages::text);
+    parts.extend(
+        pages.map(|text| below("Pages: address space beside strace, and what it costs", text)),
+    );
     joined(parts)
 }
 

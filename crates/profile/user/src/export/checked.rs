@@ -32,8 +32,10 @@ impl<'a> Checked<'a> {
         threads.check(profile.samples.iter().map(|sample| sample.thread))?;
         stacks.check(profile.blocked.iter().map(|blocked| blocked.stack))?;
         threads.check(profile.blocked.iter().map(|blocked| blocked.thread))?;
-        stacks.check(profile.sites.iter().map(|site| site.stack))?;
-        threads.check(profile.sites.iter().map(|site| site.thread))?;
+        for sites in [&profile.sites, &profile.mapped] {
+            stacks.check(sites.iter().map(|site| site.stack))?;
+            threads.check(sites.iter().map(|site| site.thread))?;
+        }
         blocked.check(profile.intervals.iter().map(|interval| interval.blocked))?;
         Ok(Self(profile))
     }

@@ -54,10 +54,10 @@ pub(super) fn write(
     options.subtitle = Some(match mode {
         Mode::OnCpu => subtitle(&profile.meta, total.samples),
         Mode::OffCpu | Mode::Wall => subtitle_of_times(&profile, total),
+        // The title says of which memory.
         Mode::Pages => format!(
-            "{} touched first, in {} page faults, recorded for {} · {LEGEND}",
+            "{}, recorded for {} · {LEGEND}",
             bytes(total.live.1),
-            grouped(total.allocated.0),
             duration(profile.meta.duration_ns)
         ),
         Mode::Heap => format!(

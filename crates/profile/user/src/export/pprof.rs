@@ -41,6 +41,10 @@ pub(crate) enum Value {
     /// Page faults, and the memory that became resident by them.
     Faults,
     Grown,
+    /// Calls that asked for address space, its bytes, and those of them that were not given back.
+    Mappings,
+    MappedSpace,
+    KeptSpace,
 }
 
 impl Value {
@@ -50,8 +54,10 @@ impl Value {
             Mode::OnCpu => &[Self::Samples, Self::Cpu],
             Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
             Mode::Wall => &[Self::Samples, Self::Cpu, Self::Blocks, Self::OffCpu, Self::Wall],
+            Mode::Pages => {
+                &[Self::Mappings, Self::MappedSpace, Self::KeptSpace, Self::Faults, Self::Grown]
+            }
             // As Go has them (runtime/pprof/protomem.go).
-            Mode::Pages => &[Self::Faults, Self::Grown],
             Mode::Heap => {
                 &[Self::AllocatedObjects, Self::AllocatedSpace, Self::LiveObjects, Self::LiveSpace]
             }
@@ -72,6 +78,9 @@ impl Value {
             Self::LiveSpace => "inuse_space",
             Self::Faults => "page_faults",
             Self::Grown => "touched_space",
+            Self::Mappings => "mappings",
+            Self::MappedSpace => "mapped_space",
+            Self::KeptSpace => "kept_space",
         }
     }
 
@@ -82,8 +91,13 @@ impl Value {
             | Self::Blocks
             | Self::AllocatedObjects
             | Self::LiveObjects
-            | Self::Faults => "count",
-            Self::AllocatedSpace | Self::LiveSpace | Self::Grown => "bytes",
+            | Self::Faults
+            | Self::Mappings => "count",
+            Self::AllocatedSpace
+            | Self::LiveSpace
+            | Self::Grown
+            | Self::MappedSpace
+            | Self::KeptSpace => "bytes",
             Self::Cpu | Self::OffCpu | Self::Wall => NANOSECONDS,
         }
     }
@@ -99,6 +113,9 @@ impl Value {
             Self::AllocatedSpace => weight.allocated.1,
             Self::LiveObjects | Self::Faults => weight.live.0,
             Self::LiveSpace | Self::Grown => weight.live.1,
+            Self::Mappings => weight.mapped.0,
+            Self::MappedSpace => weight.mapped.1,
+            Self::KeptSpace => weight.kept_bytes,
         }))
     }
 }
@@ -141,7 +158,7 @@ impl<'a> Builder<'a> {
         let running = (profile.meta.mode == Mode::Wall).then_some(State::Running);
         let states = profile.samples.iter().map(|_| running);
         let states = states.chain(profile.blocked.iter().map(|blocked| Some(blocked.state)));
-        let states = states.chain(profile.sites.iter().map(|_| None));
+        let states = states.chain(profile.sites.iter().chain(&profile.mapped).map(|_| None));
         let weights = profile.weights().zip(states);
         let sums = add_up(
             weights.map(|(((stack, thread), weight), state)| ((stack, thread, state), weight)),

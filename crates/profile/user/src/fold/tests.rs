@@ -62,6 +62,7 @@ fn profile(stacks: &[&[&str]]) -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
+        mapped: Vec::new(),
     };
     for names in stacks {
         let frames = frames(&mut profile, names);

@@ -9,66 +9,25 @@
 use rustc_hash::FxHashMap;
 use wingbeat_profile_common::heap::{AllocationRecord, FreeRecord};
 
-use crate::{
-    model::{Amount, Site, StackId, ThreadId},
-    recorder::intern::RawStackId,
-};
-
-/// Where blocks were allocated: a stack, of a process.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RawSite {
-    /// The first thread of the process.
-    pub process: ThreadId,
-    pub stack: RawStackId,
-    pub total: Amount,
-    /// Live now.
-    live: Amount,
-    /// The most bytes that were live at once, of this place alone.
-    pub own_peak: Amount,
-    /// Live when all places together had most.
-    pub at_peak: Amount,
-    /// Never freed.
-    pub at_end: Amount,
-    /// Sum over all blocks, to their end or that of the recording, nanoseconds.
-    pub lifetime_ns: f64,
-    /// It changed since the last peak.
-    is_changed: bool,
-}
-
-impl RawSite {
-    /// The same by a stack with names.
-    pub(crate) fn named(&self, stack: StackId) -> Site {
-        Site {
-            thread: self.process,
-            stack,
-            total: self.total,
-            own_peak: self.own_peak,
-            at_peak: self.at_peak,
-            at_end: self.at_end,
-            lifetime_ns: self.lifetime_ns,
-        }
-    }
-}
+use super::sums::{Place, SiteId, Sums};
+use crate::model::Amount;
 
 /// A live block.
 #[derive(Debug, Clone, Copy)]
 struct Live {
-    site: u32,
+    site: SiteId,
     amount: Amount,
 }
 
 /// A block by its process, its address, and when it was allocated.
 type Key = (u32, u64, u64);
 
-/// Where a stack that was sent belongs.
+/// Which place a call is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Site {
-        process: ThreadId,
-        stack: RawStackId,
-    },
-    /// A function of the allocator called another one: the block is that of the outer call.
-    Nested,
+pub(crate) enum Caller {
+    Place(Place),
+    /// A function of the allocator, which called another one: the block is that of the outer call.
+    Allocator,
 }
 
 /// All blocks of a recording.
@@ -76,16 +35,8 @@ pub(crate) enum Place {
 pub(crate) struct Blocks {
     /// Mean bytes between two samples; 0: every allocation was taken.
     pub sample_bytes: u32,
-    pub sites: Vec<RawSite>,
-    by_place: FxHashMap<(ThreadId, RawStackId), u32>,
+    pub sums: Sums,
     live: FxHashMap<Key, Live>,
-    /// Stacks whose call has not returned, by thread and time.
-    stacks: FxHashMap<(u32, u64), Place>,
-    current: Amount,
-    pub peak: Amount,
-    /// `CLOCK_MONOTONIC`, nanoseconds.
-    pub peak_ns: u64,
-    changed: Vec<u32>,
     /// Allocations that were taken.
     pub taken: u64,
     pub nested: u64,
@@ -98,16 +49,11 @@ impl Blocks {
         Self { sample_bytes, ..Self::default() }
     }
 
-    /// Takes the stack of a call.
-    pub(crate) fn stack(&mut self, tid: u32, time_ns: u64, place: Place) {
-        self.stacks.insert((tid, time_ns), place);
-    }
-
-    /// Takes a block.
-    pub(crate) fn allocated(&mut self, record: &AllocationRecord) {
-        let (process, stack) = match self.stacks.remove(&(record.tid, record.stack_ns)) {
-            Some(Place::Site { process, stack }) => (process, stack),
-            Some(Place::Nested) => {
+    /// Takes a block, by who called, if that is known.
+    pub(crate) fn allocated(&mut self, record: &AllocationRecord, caller: Option<Caller>) {
+        let place = match caller {
+            Some(Caller::Place(place)) => place,
+            Some(Caller::Allocator) => {
                 self.nested += 1;
                 return;
             }
@@ -118,97 +64,38 @@ impl Blocks {
         };
         self.taken += 1;
         let amount = Amount::of_sample(record.size, self.sample_bytes);
-        let sites = &mut self.sites;
-        let id = *self.by_place.entry((process, stack)).or_insert_with(|| {
-            sites.push(RawSite {
-                process,
-                stack,
-                total: Amount::default(),
-                live: Amount::default(),
-                own_peak: Amount::default(),
-                at_peak: Amount::default(),
-                at_end: Amount::default(),
-                lifetime_ns: 0.0,
-                is_changed: false,
-            });
-            (sites.len() - 1) as u32
-        });
-        let site = &mut self.sites[id as usize];
-        site.total += amount;
+        let site = self.sums.site(place);
         if record.is_untracked != 0 {
+            self.sums.add(site, amount);
             return;
         }
-        site.live += amount;
-        if site.live.bytes > site.own_peak.bytes {
-            site.own_peak = site.live;
-        }
-        self.current += amount;
-        self.change(id);
-        let key = (record.pid, record.address, record.time_ns);
-        self.live.insert(key, Live { site: id, amount });
-        if self.current.bytes > self.peak.bytes {
-            // Until something is freed, it may become more.
-            self.peak_ns = record.time_ns;
-        }
+        self.sums.begin(site, amount, record.time_ns);
+        self.live.insert((record.pid, record.address, record.time_ns), Live { site, amount });
     }
 
     /// Takes the end of a block.
     pub(crate) fn freed(&mut self, record: &FreeRecord) {
         let key = (record.pid, record.address, record.since_ns);
-        if let Some(live) = self.live.remove(&key) {
-            self.end(key, live, record.time_ns);
+        if let Some(Live { site, amount }) = self.live.remove(&key) {
+            self.sums.end(site, amount, record.time_ns.saturating_sub(record.since_ns));
         }
-    }
-
-    fn end(&mut self, key: Key, Live { site: id, amount }: Live, time_ns: u64) {
-        self.take_peak();
-        let site = &mut self.sites[id as usize];
-        site.live -= amount;
-        site.lifetime_ns += amount.blocks * time_ns.saturating_sub(key.2) as f64;
-        self.current -= amount;
-        self.change(id);
     }
 
     /// A process ended, or became another program: its memory is gone. What it had when it ended was never freed.
     pub(crate) fn gone(&mut self, pid: u32, time_ns: u64, is_exec: bool) {
-        let keys: Vec<Key> = self.live.keys().filter(|key| key.0 == pid).copied().collect();
-        for key in keys {
-            let Some(live) = self.live.remove(&key) else { continue };
-            self.end(key, live, time_ns);
-            if !is_exec {
-                self.sites[live.site as usize].at_end += live.amount;
+        for ((.., since_ns), Live { site, amount }) in self.live.extract_if(|key, _| key.0 == pid) {
+            let lifetime_ns = time_ns.saturating_sub(since_ns);
+            match is_exec {
+                true => self.sums.end(site, amount, lifetime_ns),
+                false => self.sums.keep(site, amount, lifetime_ns),
             }
         }
     }
 
     /// Closes the account at the end of the recording.
     pub(crate) fn finish(&mut self, end_ns: u64) {
-        self.take_peak();
-        for (key, live) in std::mem::take(&mut self.live) {
-            let site = &mut self.sites[live.site as usize];
-            site.at_end += live.amount;
-            site.lifetime_ns += live.amount.blocks * end_ns.saturating_sub(key.2) as f64;
-        }
-    }
-
-    fn change(&mut self, id: u32) {
-        let site = &mut self.sites[id as usize];
-        if !site.is_changed {
-            site.is_changed = true;
-            self.changed.push(id);
-        }
-    }
-
-    /// Notes what is live, if it never was more. Places that did not change since the last time have it noted already.
-    fn take_peak(&mut self) {
-        if self.current.bytes <= self.peak.bytes {
-            return;
-        }
-        self.peak = self.current;
-        for id in self.changed.drain(..) {
-            let site = &mut self.sites[id as usize];
-            site.at_peak = site.live;
-            site.is_changed = false;
+        for ((.., since_ns), Live { site, amount }) in self.live.drain() {
+            self.sums.keep(site, amount, end_ns.saturating_sub(since_ns));
         }
     }
 }
@@ -216,8 +103,11 @@ impl Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{heap::sums::RawSite, recorder::intern::RawStackId};
 
-    const STACK: Place = Place::Site { process: 0, stack: 7 };
+    fn caller(stack: RawStackId) -> Option<Caller> {
+        Some(Caller::Place(Place { process: 0, stack }))
+    }
 
     /// Takes blocks (time, address, size, stack) and ends (time, address, since), in order.
     struct Case(Blocks);
@@ -228,7 +118,6 @@ mod tests {
         }
 
         fn allocate(&mut self, time_ns: u64, address: u64, size: u64, stack: RawStackId) {
-            self.0.stack(1, time_ns, Place::Site { process: 0, stack });
             let record = AllocationRecord {
                 pid: 1,
                 tid: 1,
@@ -238,7 +127,7 @@ mod tests {
                 time_ns,
                 ..AllocationRecord::EMPTY
             };
-            self.0.allocated(&record);
+            self.0.allocated(&record, caller(stack));
         }
 
         fn free(&mut self, time_ns: u64, address: u64, since_ns: u64) {
@@ -247,7 +136,7 @@ mod tests {
         }
 
         fn site(&self, stack: RawStackId) -> RawSite {
-            *self.0.sites.iter().find(|site| site.stack == stack).expect("a site")
+            self.0.sums.of(stack)
         }
     }
 
@@ -261,7 +150,7 @@ mod tests {
         case.allocate(5, 0x40, 10, 1);
         case.free(6, 0x40, 5);
         case.0.finish(10);
-        assert_eq!((case.0.peak.bytes, case.0.peak_ns), (150.0, 2));
+        assert_eq!((case.0.sums.peak.bytes, case.0.sums.peak_ns), (150.0, 2));
         let (first, second) = (case.site(1), case.site(2));
         assert_eq!((first.at_peak.bytes, second.at_peak.bytes), (100.0, 50.0));
         assert_eq!((first.own_peak.bytes, second.own_peak.bytes), (100.0, 80.0));
@@ -289,12 +178,12 @@ mod tests {
             let mut case = Case::new(0);
             case.allocate(1, 0x10, 100, 1);
             case.0.gone(2, 2, is_exec);
-            assert_eq!(case.0.current.bytes, 100.0, "another process");
+            assert_eq!(case.0.sums.current.bytes, 100.0, "another process");
             case.0.gone(1, 3, is_exec);
-            assert_eq!(case.0.current.bytes, 0.0);
+            assert_eq!(case.0.sums.current.bytes, 0.0);
             case.0.finish(9);
             assert_eq!((case.site(1).at_end.bytes, case.site(1).lifetime_ns), (expected, 2.0));
-            assert_eq!(case.0.peak.bytes, 100.0);
+            assert_eq!(case.0.sums.peak.bytes, 100.0);
         };
         check(false, 100.0);
         check(true, 0.0);
@@ -304,11 +193,10 @@ mod tests {
     fn calls_that_are_not_counted() {
         let mut case = Case::new(0);
         let record = AllocationRecord { tid: 1, stack_ns: 5, size: 8, ..AllocationRecord::EMPTY };
-        case.0.allocated(&record);
-        case.0.stack(1, 5, Place::Nested);
-        case.0.allocated(&record);
-        case.0.stack(1, 5, STACK);
-        case.0.allocated(&AllocationRecord { is_untracked: 1, ..record });
+        case.0.allocated(&record, None);
+        case.0.allocated(&record, Some(Caller::Allocator));
+        let untracked = AllocationRecord { is_untracked: 1, ..record };
+        case.0.allocated(&untracked, caller(7));
         let Blocks { without_stack, nested, taken, .. } = case.0;
         assert_eq!((without_stack, nested, taken), (1, 1, 1));
         assert_eq!((case.site(7).total.bytes, case.site(7).at_end.bytes), (8.0, 0.0));

@@ -55,6 +55,25 @@ const HELPERS: [&str; 12] = [
     "xrealloc",
 ];
 
+/// Names of functions by which a C library and its allocator ask the kernel for memory.
+const CALLS: [&str; 15] = [
+    "mmap",
+    "mmap64",
+    "mremap",
+    "brk",
+    "brk_call",
+    "sbrk",
+    "glibc_morecore",
+    "minimal_malloc",
+    "sysmalloc",
+    "sysmalloc_mmap",
+    "_int_malloc",
+    "_int_realloc",
+    "_int_memalign",
+    "mremap_chunk",
+    "tcache_init",
+];
+
 /// What functions of a `#[global_allocator]` have in their names.
 const ALLOCATOR_OF_RUST: &str = "core::alloc::global::GlobalAlloc";
 
@@ -64,10 +83,17 @@ fn is_library(name: &str, file: Option<&str>) -> bool {
         name.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches("__");
     LIBRARIES.iter().any(|begin| name.starts_with(begin))
         || HELPERS.contains(&bare)
+        || CALLS.contains(&bare)
         || ["memset", "memcpy", "memmove"].iter().any(|begin| bare.starts_with(begin))
         || name.contains(ALLOCATOR_OF_RUST)
         || ["je_", "_rjem_", "mi_", "tc_"].iter().any(|prefix| name.starts_with(prefix))
-        || file.is_some_and(|file| file.contains("/rustc/") || file.contains("/rust/library/"))
+        || file.is_some_and(|file| {
+            let is_in = |part| file.contains(part);
+            is_in("/rustc/")
+                || is_in("/rust/library/")
+                || is_in("malloc/malloc.c")
+                || is_in("malloc/arena.c")
+        })
 }
 
 impl SitePlace {
@@ -111,9 +137,9 @@ pub struct PlaceSum {
     pub at_end: Amount,
 }
 
-/// The sites of a profile by their places, in the order of their bytes in total.
-pub fn by_place(profile: &Profile) -> Vec<PlaceSum> {
-    let mut sites: Vec<&Site> = profile.sites.iter().collect();
+/// Sites of a profile by their places, in the order of their bytes in total.
+pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
+    let mut sites: Vec<&Site> = sites.iter().collect();
     sites.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
     let mut known: HashMap<SitePlace, usize> = HashMap::new();
     let mut sums: Vec<PlaceSum> = Vec::new();

@@ -157,6 +157,7 @@ mod tests {
                 .collect(),
             intervals: Vec::new(),
             sites: Vec::new(),
+            mapped: Vec::new(),
         }
     }
 

@@ -188,6 +188,9 @@ pub struct Weight {
     /// All that was allocated, and what of it was not freed: blocks and bytes.
     pub allocated: (u64, u64),
     pub live: (u64, u64),
+    /// Address space that was asked for: calls and bytes; and the bytes of it that were not given back.
+    pub mapped: (u64, u64),
+    pub kept_bytes: u64,
 }
 
 impl AddAssign for Weight {
@@ -196,7 +199,12 @@ impl AddAssign for Weight {
         self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
         self.blocks = self.blocks.saturating_add(other.blocks);
         self.off_cpu_ns = self.off_cpu_ns.saturating_add(other.off_cpu_ns);
-        for (sum, other) in [(&mut self.allocated, other.allocated), (&mut self.live, other.live)] {
+        self.kept_bytes = self.kept_bytes.saturating_add(other.kept_bytes);
+        for (sum, other) in [
+            (&mut self.allocated, other.allocated),
+            (&mut self.live, other.live),
+            (&mut self.mapped, other.mapped),
+        ] {
             *sum = (sum.0.saturating_add(other.0), sum.1.saturating_add(other.1));
         }
     }
@@ -216,8 +224,8 @@ impl Weight {
 }
 
 impl Profile {
-    /// The weight of each sample and of each entry of [`Profile::blocked`] and [`Profile::sites`], by order of these lists;
-    /// the same stack and thread may come again.
+    /// The weight of each sample and of each entry of [`Profile::blocked`], [`Profile::sites`] and
+    /// [`Profile::mapped`], by order of these lists; the same stack and thread may come again.
     ///
     /// A sample stands for its period. Where the time of its thread on the CPU is known exactly, the
     /// samples of the thread share that time.
@@ -266,7 +274,15 @@ impl Profile {
             };
             ((site.stack, site.thread), weight)
         });
-        samples.chain(blocked).chain(sites)
+        let mapped = self.mapped.iter().map(|site| {
+            let weight = Weight {
+                mapped: (site.total.blocks(), site.total.bytes()),
+                kept_bytes: site.at_end.bytes(),
+                ..Weight::default()
+            };
+            ((site.stack, site.thread), weight)
+        });
+        samples.chain(blocked).chain(sites).chain(mapped)
     }
 
     /// The profile without the blocks of threads that slept all the time, and how many threads these
@@ -304,6 +320,9 @@ impl Profile {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.samples.is_empty() && self.blocked.is_empty() && self.sites.is_empty()
+        self.samples.is_empty()
+            && self.blocked.is_empty()
+            && self.sites.is_empty()
+            && self.mapped.is_empty()
     }
 }

@@ -13,6 +13,7 @@ impl Default for BenchRecorder {
     fn default() -> Self {
         let mut recorder = Recorder::new(0, Scope::All);
         recorder.watch_blocks();
+        recorder.watch_space();
         Self(recorder)
     }
 }

@@ -1,13 +1,17 @@
 //! The recorder's part for the heap: stacks of allocations, and which files have an allocator.
 
 use rustc_hash::FxHashMap;
+use wingbeat_profile_common::{heap::AllocationRecord, space::SpaceRecord};
 
 use super::{Recorder, binaries::BinaryId, spaces::GenerationId};
 use crate::{
     heap::{
         allocator::Function,
-        blocks::{Blocks, Place},
+        blocks::{Blocks, Caller},
+        mapped::MappedMemory,
+        sums::Place,
     },
+    proc,
     wire::Stack,
 };
 
@@ -17,17 +21,41 @@ pub(crate) struct Heap {
     /// Allocations are watched.
     pub is_watched: bool,
     pub blocks: Blocks,
+    /// Who made the calls that have not returned, by thread and time.
+    callers: FxHashMap<(u32, u64), Caller>,
     /// The functions of the allocator in each file that was looked at.
     pub allocators: FxHashMap<BinaryId, Vec<Function>>,
     /// Files that were mapped since the session looked last, and the process.
     pub mapped: Vec<(u32, BinaryId)>,
     /// Processes that ended since then.
     pub gone: Vec<u32>,
+    /// Unless calls for address space are not watched.
+    pub space: Option<MappedMemory>,
 }
 
 impl Heap {
     pub(super) fn new(sample_bytes: u32) -> Self {
         Self { is_watched: true, blocks: Blocks::new(sample_bytes), ..Self::default() }
+    }
+
+    pub(super) fn with_space() -> Self {
+        let space = MappedMemory::new(rustix::param::page_size() as u64);
+        Self { space: Some(space), ..Self::default() }
+    }
+
+    /// Closes the accounts at the end of the recording.
+    pub(crate) fn finish(&mut self, end_ns: u64) {
+        self.blocks.finish(end_ns);
+        if let Some(space) = &mut self.space {
+            space.finish(end_ns);
+        }
+    }
+
+    /// A process is followed from now on.
+    pub(super) fn adopt(&mut self, pid: u32) {
+        if let (Some(space), Some(end)) = (&mut self.space, proc::break_of(pid)) {
+            space.set_break(pid, end);
+        }
     }
 
     pub(super) fn mapped(&mut self, pid: u32, binary: BinaryId) {
@@ -37,6 +65,9 @@ impl Heap {
     }
 
     pub(super) fn gone(&mut self, pid: u32, time_ns: u64, is_exec: bool) {
+        if let Some(space) = &mut self.space {
+            space.gone(pid, time_ns, is_exec);
+        }
         if self.is_watched {
             self.blocks.gone(pid, time_ns, is_exec);
             // Another program of the same process is watched by what is attached.
@@ -49,7 +80,10 @@ impl Heap {
 
 impl Recorder {
     /// A process has the files of the one that it was forked from.
-    pub(super) fn heap_forked(&mut self, pid: u32) {
+    pub(super) fn heap_forked(&mut self, parent: u32, pid: u32) {
+        if let Some(space) = &mut self.heap.space {
+            space.fork(parent, pid);
+        }
         if !self.heap.is_watched {
             return;
         }
@@ -62,16 +96,35 @@ impl Recorder {
     pub(super) fn allocation_stack(&mut self, stack: &Stack<'_>) {
         let (generation, completeness, frames) = self.user_frames(stack);
         let header = stack.header;
-        let place = if frames.get(1).is_some_and(|&caller| self.is_allocator(generation, caller)) {
-            Place::Nested
+        let caller = if frames.get(1).is_some_and(|&caller| self.is_allocator(generation, caller)) {
+            Caller::Allocator
         } else {
             let frames = frames.iter().copied();
             let stack = self.stacks.intern(generation, completeness, frames, [].into_iter());
             // The process, by its first thread.
-            Place::Site { process: self.threads.sampled(header.pid, header.pid), stack }
+            let process = self.threads.sampled(header.pid, header.pid);
+            Caller::Place(Place { process, stack })
         };
         self.frames = frames;
-        self.heap.blocks.stack(header.tid, header.time_ns, place);
+        self.heap.callers.insert((header.tid, header.time_ns), caller);
+    }
+
+    /// Takes an allocation, whose stack came before.
+    pub(super) fn allocation(&mut self, record: &AllocationRecord) {
+        let caller = self.heap.callers.remove(&(record.tid, record.stack_ns));
+        self.heap.blocks.allocated(record, caller);
+    }
+
+    /// Takes a call that changed an address space; its stack came before.
+    pub(super) fn space_call(&mut self, record: &SpaceRecord) {
+        let caller = self.heap.callers.remove(&(record.tid, record.stack_ns));
+        let place = caller.and_then(|caller| match caller {
+            Caller::Place(place) => Some(place),
+            Caller::Allocator => None,
+        });
+        if let Some(space) = &mut self.heap.space {
+            space.called(record, place);
+        }
     }
 
     /// Does a return address lie in a function of an allocator?

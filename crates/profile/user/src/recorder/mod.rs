@@ -133,6 +133,11 @@ impl Recorder {
         self.heap = heap::Heap::new(sample_bytes);
     }
 
+    /// Calls that change address spaces are watched.
+    pub(crate) fn watch_space(&mut self) {
+        self.heap = heap::Heap::with_space();
+    }
+
     /// Learns the names of all processes that exist.
     pub(crate) fn name_all(&mut self) {
         // Twice: a process may fork and end between the list and the look at its name, and its child, which has
@@ -150,6 +155,7 @@ impl Recorder {
         self.threads.adopt(pid);
         self.spaces.clear(pid);
         self.jit.clear(pid);
+        self.heap.adopt(pid);
         for file in proc::executable_mappings(pid) {
             self.map(pid, &file);
         }
@@ -232,7 +238,7 @@ impl Recorder {
         if !is_thread {
             self.threads.forked(pid, parent);
             self.spaces.fork(parent, pid);
-            self.heap_forked(pid);
+            self.heap_forked(parent, pid);
             self.jit.fork(parent, pid);
         }
         true
@@ -278,8 +284,9 @@ impl Recorder {
             Record::Block(block) => self.block(&Block::from(&block)),
             Record::ThreadEnd(end) => self.thread_ended(Span::from(&end), end.is_exec != 0),
             Record::AllocationStack(stack) => self.allocation_stack(&stack),
-            Record::Allocation(allocation) => self.heap.blocks.allocated(&allocation),
+            Record::Allocation(allocation) => self.allocation(&allocation),
             Record::Free(free) => self.heap.blocks.freed(&free),
+            Record::Space(call) => self.space_call(&call),
         }
     }
 

@@ -304,8 +304,8 @@ impl Probes {
             frees_lost: counters.get(counter::FREES_LOST),
             untracked: counters.get(counter::BLOCKS_UNTRACKED),
             late: self.late.len() as u64,
-            peak: blocks.peak,
-            peak_ns: blocks.peak_ns.saturating_sub(start_ns),
+            peak: blocks.sums.peak,
+            peak_ns: blocks.sums.peak_ns.saturating_sub(start_ns),
             probes_ns: (self.probes_ns(recorder, &calls) + sampled_ns) as u64,
         }
     }

@@ -56,6 +56,8 @@ pub(super) struct Settings {
     pub blocks: Option<Blocks>,
     /// Mean bytes between two sampled allocations, if these are to be watched.
     pub sample_bytes: Option<u32>,
+    /// Calls that change address spaces are to be watched.
+    pub space: bool,
     pub unwind: Unwind,
     pub unwind_bytes: u64,
 }
@@ -107,6 +109,8 @@ pub(super) struct KernelHalf {
     pub(super) attached: Vec<Attached>,
     /// Those that watch the scheduler, until the recording stops.
     pub(super) switches: Vec<Attached>,
+    /// What watches calls that change address spaces, until then.
+    pub(super) space: Option<Attached>,
     /// While it is read.
     ring: Option<RingReader>,
     clocks: Vec<CpuClock>,
@@ -143,6 +147,7 @@ impl KernelHalf {
             programs: BTreeMap::new(),
             attached: Vec::new(),
             switches: Vec::new(),
+            space: None,
             ring: None,
             clocks: Vec::new(),
             blocks: settings.blocks,
@@ -167,6 +172,9 @@ impl KernelHalf {
         }
         if settings.sample_bytes.is_some() {
             half.load_heap(&object)?;
+        }
+        if settings.space {
+            half.load_program(&object, program::SPACE)?;
         }
         // Two large pieces of memory, one after the other.
         drop(object);
@@ -244,6 +252,7 @@ impl KernelHalf {
             clocks_ns += clock.ran_ns().map_err(RecordError::system("read a clock"))?;
         }
         self.clocks.clear();
+        self.space = None;
         Ok(clocks_ns)
     }
 
@@ -515,6 +524,7 @@ mod tests {
             buffer_bytes: 1 << 20,
             blocks,
             sample_bytes,
+            space: true,
             unwind,
             unwind_bytes: 1 << 20,
         };

@@ -7,12 +7,16 @@ mod memory;
 mod ring;
 mod run;
 mod sideband;
+mod space;
 mod switch;
 mod tables;
 
 use std::{fs, os::fd::BorrowedFd, time::Duration};
 
-pub use self::heap::{HeapAccounts, ProbedFile};
+pub use self::{
+    heap::{HeapAccounts, ProbedFile},
+    space::SpaceAccounts,
+};
 pub use tables::TableCounts;
 pub use wingbeat_bpf::command::{Ended, Printing};
 use wingbeat_bpf::rights::Rights;
@@ -159,6 +163,8 @@ pub struct Finished {
     pub off_cpu: Option<OffCpuAccounts>,
     /// Calls of allocators, where these were watched.
     pub heap: Option<HeapAccounts>,
+    /// Calls that change address spaces, where these were watched.
+    pub space: Option<SpaceAccounts>,
     pub ticks: Ticks,
     /// Size of all records in the ring buffer.
     pub record_bytes: u64,

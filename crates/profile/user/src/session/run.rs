@@ -20,7 +20,7 @@ use wingbeat_bpf::{
 use wingbeat_profile_common::{counter, heap::state};
 
 use super::{
-    CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, Unwind, Unwinding,
+    CpuTime, Ended, Finished, OffCpuAccounts, Options, Progress, SpaceAccounts, Unwind, Unwinding,
     descriptors::raise_limit,
     heap::{Probes, Returns},
     kernel::{BackEnd, Blocks, Counters, KernelHalf, Pace, Settings},
@@ -134,6 +134,7 @@ impl Session {
                 .blocks()
                 .then_some(Blocks { min_block_ns: options.min_block_ns, wakers: options.wakers }),
             sample_bytes: (options.mode == Mode::Heap).then_some(options.heap.sample_bytes),
+            space: options.mode == Mode::Pages,
             unwind: options.unwind,
             unwind_bytes: options.unwind_bytes,
         };
@@ -149,6 +150,9 @@ impl Session {
         recorder.jit.is_off = options.unwind == Unwind::FramePointer;
         if options.mode.blocks() {
             recorder.watch_blocks();
+        }
+        if options.mode == Mode::Pages {
+            recorder.watch_space();
         }
         let probes = (options.mode == Mode::Heap).then(|| {
             recorder.watch_heap(options.heap.sample_bytes);
@@ -209,6 +213,7 @@ impl Session {
         (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
         self.recorder.start_at(self.start_ns);
         self.kernel_half.start_switch()?;
+        self.kernel_half.start_space()?;
         if options.mode.samples() {
             let pace = match options.mode {
                 Mode::Pages => Pace::Faults(options.faults),
@@ -451,7 +456,7 @@ impl Session {
         // While those that still run can be asked.
         let cpu_time = self.cpu_time(options, machine)?;
         self.drain(true)?;
-        self.recorder.heap.blocks.finish(end_ns);
+        self.recorder.heap.finish(end_ns);
         if let Some(probes) = &mut self.probes {
             probes.stop();
         }
@@ -473,6 +478,7 @@ impl Session {
             .probes
             .take()
             .map(|probes| probes.accounts(&counters, &self.recorder, self.start_ns, has_sessions));
+        let space = SpaceAccounts::of(&self.recorder, &counters, self.start_ns);
         let ticks = self.ticks(options, &counters, (ran_ns, machine));
         Ok(Finished {
             meta: Meta {
@@ -488,6 +494,7 @@ impl Session {
             cpus: self.cpus.len() as u32,
             off_cpu,
             heap,
+            space,
             ticks,
             cpu_time,
             cpu_time_before_ns: self.cpu_time_before_ns,

@@ -24,11 +24,9 @@ use rustc_hash::FxHashMap;
 pub use self::wanted::wanted;
 use crate::{
     debuginfod::DebugFiles,
+    heap::sums::RawSite,
     model::{Amount, Frame, Mode, Profile, Sample, Site, StackId, ThreadId},
-    recorder::{
-        Recorder,
-        intern::{RawStack, RawStackId},
-    },
+    recorder::intern::{RawStack, RawStackId},
     session::Finished,
 };
 
@@ -81,10 +79,12 @@ pub fn symbolize(
     for (id, thread) in (0..).zip(&mut threads) {
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
-    let (sites, samples) = match finished.meta.mode {
+    let (touched_or_allocated, samples) = match finished.meta.mode {
         Mode::Pages => (touched(finished, &samples), Vec::new()),
-        _ => (sites(recorder, &stacks), samples),
+        _ => (sites(&recorder.heap.blocks.sums.sites, &stacks), samples),
     };
+    let mapped = recorder.heap.space.as_ref();
+    let mapped = mapped.map_or_else(Vec::new, |mapped| sites(&mapped.sums.sites, &stacks));
     let Stacks { tables, frames, stacks, .. } = stacks;
     let profile = Profile {
         meta: finished.meta.clone(),
@@ -97,19 +97,20 @@ pub fn symbolize(
         samples,
         blocked: off_cpu.blocked,
         intervals: off_cpu.intervals,
-        sites,
+        sites: touched_or_allocated,
+        mapped,
     };
     Symbolized { profile, refused }
 }
 
 /// The places that allocated; those whose stacks are the same by name are one.
-fn sites(recorder: &Recorder, stacks: &Stacks) -> Vec<Site> {
-    let mut sites: Vec<Site> = Vec::with_capacity(recorder.heap.blocks.sites.len());
+fn sites(raw: &[RawSite], stacks: &Stacks) -> Vec<Site> {
+    let mut sites: Vec<Site> = Vec::with_capacity(raw.len());
     let mut known: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
-    for raw in &recorder.heap.blocks.sites {
-        let stack = stacks.ids.get(raw.stack as usize).copied().unwrap_or(0);
+    for raw in raw {
+        let stack = stacks.ids.get(raw.place.stack as usize).copied().unwrap_or(0);
         let site = raw.named(stack);
-        match known.entry((raw.process, stack)) {
+        match known.entry((raw.place.process, stack)) {
             Entry::Occupied(at) => sites[*at.get()].merge(&site),
             Entry::Vacant(new) => {
                 new.insert(sites.len());

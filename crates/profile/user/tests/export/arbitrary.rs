@@ -167,11 +167,11 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         vec(process, 0..3),
         vec(thread, 0..4),
         vec(sample, 0..20),
-        (vec(blocked(), 0..8), vec(interval(), 0..8), vec(site(), 0..8)),
+        (vec(blocked(), 0..8), vec(interval(), 0..8), vec(site(), 0..8), vec(site(), 0..8)),
     )
         .prop_map(
             |(meta, functions, binaries, frames, stacks, processes, threads, samples, off_cpu)| {
-                let (blocked, intervals, sites) = off_cpu;
+                let (blocked, intervals, sites, mapped) = off_cpu;
                 fitted(Profile {
                     meta,
                     functions,
@@ -184,6 +184,7 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
                     blocked,
                     intervals,
                     sites,
+                    mapped,
                 })
             },
         )
@@ -211,7 +212,9 @@ fn fitted(mut profile: Profile) -> Profile {
     let (stacks, processes) = (profile.stacks.len(), profile.processes.len());
     profile.threads.retain_mut(|thread| fit(&mut thread.process, processes));
     let threads = profile.threads.len();
-    profile.sites.retain_mut(|site| fit(&mut site.stack, stacks) && fit(&mut site.thread, threads));
+    for sites in [&mut profile.sites, &mut profile.mapped] {
+        sites.retain_mut(|site| fit(&mut site.stack, stacks) && fit(&mut site.thread, threads));
+    }
     profile
         .samples
         .retain_mut(|sample| fit(&mut sample.stack, stacks) && fit(&mut sample.thread, threads));
@@ -234,6 +237,9 @@ fn fitted(mut profile: Profile) -> Profile {
     }
     if !matches!(profile.meta.mode, Mode::Heap | Mode::Pages) {
         profile.sites.clear();
+    }
+    if profile.meta.mode != Mode::Pages {
+        profile.mapped.clear();
     }
     let blocked = profile.blocked.len();
     profile.intervals.retain_mut(|interval| fit(&mut interval.blocked, blocked));

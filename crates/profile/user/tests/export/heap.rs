@@ -59,7 +59,7 @@ fn matches_the_golden_files() {
 
 #[test]
 fn places_that_keep_what_they_allocate() {
-    let places = by_place(&heap());
+    let places = by_place(&heap(), &heap().sites);
     let total: u64 = places.iter().map(|place| place.total.bytes()).sum();
     assert_eq!(total, 1_056_960);
     assert!(places.is_sorted_by(|a, b| a.total.bytes >= b.total.bytes));

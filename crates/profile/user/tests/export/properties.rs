@@ -45,8 +45,10 @@ proptest! {
             Mode::OffCpu => prop_assert_eq!(totals[1], value(&profile).into()),
             Mode::Pages => {
                 let touched = profile.heap_sum(|site| site.at_end);
-                prop_assert_eq!(totals[0], touched.blocks().into());
-                prop_assert_eq!(totals[1], touched.bytes().into());
+                prop_assert_eq!(totals[3], touched.blocks().into());
+                prop_assert_eq!(totals[4], touched.bytes().into());
+                let mapped = profile.mapped.iter().map(|site| u128::from(site.total.bytes()));
+                prop_assert_eq!(totals[1], mapped.sum());
             }
             Mode::Heap => {
                 let total = profile.heap_sum(|site| site.total);

@@ -42,6 +42,7 @@ pub(crate) fn small() -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
+        mapped: Vec::new(),
     }
 }
 

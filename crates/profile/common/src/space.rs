@@ -1,0 +1,61 @@
+//! Calls that change the address space of targets.
+
+use crate::RecordKind;
+
+/// What a call did.
+pub mod call {
+    /// `mmap` of memory without a file, at `address`.
+    pub const MAP: u8 = 1;
+    /// `munmap`, or `mmap` of a file over what was there.
+    pub const UNMAP: u8 = 2;
+    /// `brk`, to `address`, or the question where it is.
+    pub const BREAK: u8 = 3;
+    /// `mremap`: from `old_address` to `address`.
+    pub const REMAP: u8 = 4;
+}
+
+/// A call that worked. The stack of those that may map memory comes before it.
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
+#[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceRecord {
+    /// [`RecordKind::Space`].
+    pub kind: u8,
+    /// See [`call`].
+    pub call: u8,
+    pub reserved: [u8; 2],
+    pub pid: u32,
+    pub tid: u32,
+    pub reserved_too: u32,
+    pub address: u64,
+    /// As the call had them: not in whole pages.
+    pub bytes: u64,
+    pub old_address: u64,
+    pub old_bytes: u64,
+    /// Time of the stack, which the same thread sent; 0: none was sent.
+    pub stack_ns: u64,
+    /// `CLOCK_MONOTONIC`, nanoseconds.
+    pub time_ns: u64,
+}
+
+impl SpaceRecord {
+    pub const EMPTY: Self = Self {
+        kind: RecordKind::Space as u8,
+        call: 0,
+        reserved: [0; 2],
+        pid: 0,
+        tid: 0,
+        reserved_too: 0,
+        address: 0,
+        bytes: 0,
+        old_address: 0,
+        old_bytes: 0,
+        stack_ns: 0,
+        time_ns: 0,
+    };
+}
+
+/// Size of [`SpaceRecord`] in bytes.
+pub const SPACE_RECORD_BYTES: usize = 64;
+const _: () = assert!(size_of::<SpaceRecord>() == SPACE_RECORD_BYTES);
