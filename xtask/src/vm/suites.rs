@@ -60,6 +60,7 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("bpf/loader", "limits::instructions_over_all_paths"),
     // What depends on the kernel is how returns are seen, which `exact` needs in each test.
     ("wingbeat/heap", "failures::"),
+    ("wingbeat/heap", "odd_targets::"),
     ("wingbeat/heap", "pages::"),
     ("wingbeat/heap", "running::"),
     ("wingbeat/heap", "viewer::"),

@@ -171,14 +171,18 @@ const UNSHARE: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
 
 /// Waits for this test's turn, in a folder; `None` also if namespaces are refused here.
 pub(crate) fn turn_with_namespaces() -> Option<(MutexGuard<'static, ()>, tempfile::TempDir)> {
-    let turn = turn_in_folder()?;
+    turn_in_folder().filter(|_| has_namespaces())
+}
+
+/// Can namespaces be made here? Says so if not.
+pub(crate) fn has_namespaces() -> bool {
     let refused = match Command::new(UNSHARE[0]).args(&UNSHARE[1..]).arg("true").output() {
-        Ok(output) if output.status.success() => return Some(turn),
+        Ok(output) if output.status.success() => return true,
         Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
         Err(error) => error.to_string(),
     };
     eprintln!("skipped: unshare(1) makes no PID namespace here: {refused}");
-    None
+    false
 }
 
 /// Words for a command in a PID namespace of its own.

@@ -6,6 +6,7 @@
 
 mod exact;
 mod failures;
+mod odd_targets;
 mod pages;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
