@@ -250,7 +250,8 @@ fn a_signal_is_on_top_of_what_it_interrupted() {
 static volatile long handled;
 OWN void works(void) { spin(1500000); }
 OWN void handler(int number) { works(); handled += number; }
-OWN void loops(void) { while (cpu_s() < 2) spin(100000); }
+// Long enough that the first tenth of a second, which an emulated machine takes for the tables, is little.
+OWN void loops(void) { while (cpu_s() < 5) spin(100000); }
 static char stack[1 << 16];
 int main(void) {
     stack_t other = { .ss_sp = stack, .ss_size = sizeof stack };
