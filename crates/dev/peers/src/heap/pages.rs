@@ -46,7 +46,7 @@ struct Cost {
 /// What is measured: in words, its name, its rounds, and whether it is what is watched.
 const LOOPS: [(&str, &str, u32, bool); 5] = [
     ("a thousand steps of a loop", "spin", 400_000, true),
-    ("one page that is touched first", "touch", 200_000, true),
+    ("one page that is touched first", "touch", 500_000, true),
     ("`mmap` of 64 KiB, one page of it touched, `munmap`", "map", 100_000, true),
     ("`getppid`", "call", 5_000_000, true),
     ("`getppid` of a process that is not watched", "call", 5_000_000, false),
