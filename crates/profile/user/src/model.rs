@@ -55,6 +55,12 @@ impl Profile {
         frame.lines.iter().filter_map(|line| self.functions.get(line.function as usize))
     }
 
+    /// The samples of some threads alone. Tables are those of the whole profile.
+    pub fn of_threads(&self, keep: impl Fn(ThreadId) -> bool) -> Self {
+        let samples = self.samples.iter().filter(|sample| keep(sample.thread)).copied().collect();
+        Self { samples, ..self.clone() }
+    }
+
     /// Keeps the frames of some kinds of binaries only. Frames without a binary count as user code;
     /// samples that have no frame left are dropped, unless time off the CPU was measured as well. The
     /// frames of states stay, and so does every block. Without user frames every stack is complete.

@@ -153,9 +153,15 @@ pub fn write(profile: &Profile, format: Format, writer: &mut dyn Write) -> Resul
     match format {
         Format::FlameGraph => flamegraph::write(profile, &Names::new(profile), writer),
         Format::Folded => folded::write(profile, &Names::new(profile), writer),
-        Format::Pprof => pprof::write(profile, writer),
+        Format::Pprof => pprof::write(profile, true, writer),
         Format::Firefox { gzip } => firefox::write(profile, gzip, writer),
     }
+}
+
+/// Writes a pprof file in which processes and threads are not told apart: what
+/// engines take that add up many machines.
+pub fn write_sums(profile: &Profile, writer: &mut dyn Write) -> Result<(), ExportError> {
+    pprof::write(Checked::new(profile)?, false, writer)
 }
 
 #[cfg(test)]

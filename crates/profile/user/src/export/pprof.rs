@@ -126,13 +126,19 @@ const NANOSECONDS: &str = "nanoseconds";
 /// What is one sample of the file. The state is that of its stack, and told apart for the label only.
 type Key = (StackId, ThreadId, Option<State>);
 
-pub(super) fn write(profile: Checked<'_>, writer: &mut dyn Write) -> Result<(), ExportError> {
-    Ok(pack(&Builder::new(profile.profile()).build(), writer)?)
+pub(super) fn write(
+    profile: Checked<'_>,
+    has_labels: bool,
+    writer: &mut dyn Write,
+) -> Result<(), ExportError> {
+    Ok(pack(&Builder { has_labels, ..Builder::new(profile.profile()) }.build(), writer)?)
 }
 
 /// The message under construction, and what has an id already.
 struct Builder<'a> {
     profile: &'a Profile,
+    /// Processes and threads are told apart.
+    has_labels: bool,
     message: proto::Profile,
     strings: Strings<'a>,
     mappings: FxHashMap<BinaryId, u64>,
@@ -144,6 +150,7 @@ impl<'a> Builder<'a> {
     fn new(profile: &'a Profile) -> Self {
         Self {
             profile,
+            has_labels: true,
             message: proto::Profile::default(),
             strings: Strings::default(),
             mappings: FxHashMap::default(),
@@ -160,9 +167,10 @@ impl<'a> Builder<'a> {
         let states = states.chain(profile.blocked.iter().map(|blocked| Some(blocked.state)));
         let states = states.chain(profile.sites.iter().chain(&profile.mapped).map(|_| None));
         let weights = profile.weights().zip(states);
-        let sums = add_up(
-            weights.map(|(((stack, thread), weight), state)| ((stack, thread, state), weight)),
-        );
+        let sums = add_up(weights.map(|(((stack, thread), weight), state)| {
+            let thread = if self.has_labels { thread } else { 0 };
+            ((stack, thread, state), weight)
+        }));
         // Tools take the first mapping for the program.
         if let Some(binary) = main_binary(profile, &sums) {
             self.mapping(binary);
@@ -212,10 +220,14 @@ impl<'a> Builder<'a> {
 
     fn sample(&mut self, (stack, thread, state): Key, weight: Weight) -> proto::Sample {
         let frames = &self.profile.stacks[stack as usize].frames;
+        let location_id = frames.iter().map(|&frame| self.location(frame)).collect();
+        let values = Value::of(self.profile.meta.mode);
+        let value = values.iter().map(|value| value.in_weight(weight)).collect();
+        if !self.has_labels {
+            return proto::Sample { location_id, value, label: Vec::new() };
+        }
         let thread = &self.profile.threads[thread as usize];
         let process = &self.profile.processes[thread.process as usize];
-        let values = Value::of(self.profile.meta.mode);
-        let location_id = frames.iter().map(|&frame| self.location(frame)).collect();
         let mut label = vec![
             self.text_label(PROCESS_LABEL, &process.name),
             self.number_label("pid", process.pid),
@@ -225,7 +237,6 @@ impl<'a> Builder<'a> {
         if let Some(state) = state {
             label.push(self.text_label("state", state.name()));
         }
-        let value = values.iter().map(|value| value.in_weight(weight)).collect();
         proto::Sample { location_id, value, label }
     }
 

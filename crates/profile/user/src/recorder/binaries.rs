@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::event::MappedFile;
 use crate::{foreign::open_regular, unwind::Image};
@@ -36,7 +36,12 @@ pub(crate) struct Binary {
     pub path: String,
     file: Option<File>,
     image: OnceCell<Option<Image>>,
+    /// Windows in which no process had it mapped.
+    unused: u32,
 }
+
+/// Windows for which a file stays open that nobody maps: short processes come again.
+const UNUSED_MAX: u32 = 20;
 
 impl Binary {
     /// The descriptor, if the file could be opened.
@@ -88,6 +93,7 @@ impl Binaries {
                 // The process that showed it first was gone too soon; this one may still be there.
                 let binary = &mut self.table[id as usize];
                 (binary.file, binary.image) = (open(pid, parent, mapped), OnceCell::new());
+                binary.unused = 0;
             }
             return id;
         }
@@ -96,9 +102,21 @@ impl Binaries {
             path: mapped.path.trim_end_matches(" (deleted)").to_owned(),
             file: open(pid, parent, mapped),
             image: OnceCell::new(),
+            unused: 0,
         });
         self.by_identity.insert(identity, id);
         id
+    }
+
+    /// Another window begins, in which these are mapped. Files that have not been for some windows are closed; they
+    /// are opened again when they are mapped again.
+    pub(super) fn next_window(&mut self, used: &FxHashSet<BinaryId>) {
+        for (id, binary) in (0..).zip(&mut self.table) {
+            binary.unused = if used.contains(&id) { 0 } else { binary.unused.saturating_add(1) };
+            if binary.backing == Backing::File && binary.unused == UNUSED_MAX {
+                (binary.file, binary.image) = (None, OnceCell::new());
+            }
+        }
     }
 
     fn find_or_make_special(&mut self, name: &str) -> BinaryId {
@@ -115,6 +133,7 @@ impl Binaries {
             path: name.to_owned(),
             file: if is_vdso { copy_vdso() } else { None },
             image: OnceCell::new(),
+            unused: 0,
         });
         self.by_name.insert(name.to_owned(), id);
         id
@@ -175,6 +194,26 @@ mod tests {
                 assert!(binary.image().is_some(), "{}", binary.path);
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_nobody_maps_is_closed_after_a_while_and_opened_again() {
+        let pid = std::process::id();
+        let mapped = crate::proc::executable_mappings(pid);
+        let mapped = mapped.iter().find(|mapped| mapped.inode != 0).expect("a file");
+        let mut binaries = Binaries::default();
+        let id = binaries.find_or_open(pid, None, mapped);
+        let is_open = |binaries: &Binaries| binaries.get(id).is_some_and(|it| it.file().is_some());
+        let (used, none) = (FxHashSet::from_iter([id]), FxHashSet::default());
+        (1..UNUSED_MAX).for_each(|_| binaries.next_window(&none));
+        binaries.next_window(&used);
+        (1..UNUSED_MAX).for_each(|_| binaries.next_window(&none));
+        assert!(is_open(&binaries));
+        binaries.next_window(&none);
+        assert!(!is_open(&binaries));
+        assert_eq!(binaries.find_or_open(pid, None, mapped), id);
+        binaries.next_window(&none);
+        assert!(is_open(&binaries));
     }
 
     #[test]

@@ -138,6 +138,23 @@ impl Recorder {
         self.heap = heap::Heap::with_space();
     }
 
+    /// Begins another window of a recording that goes on: without samples and their stacks, and without what is
+    /// known of processes that are gone.
+    pub(crate) fn next_window(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.samples.clear();
+        self.stacks = RawStacks::default();
+        self.rules.clear();
+        let gone = self.threads.next_window();
+        self.spaces.forget(&gone);
+        self.owners.forget(&gone);
+        gone.iter().for_each(|&pid| self.jit.clear(pid));
+        let mapped = self.spaces.all().flat_map(|generation| &generation.mappings);
+        self.binaries.next_window(&mapped.map(|mapping| mapping.binary).collect());
+        let first = self.kernel_code.len().saturating_sub(KERNEL_CODE_MAX);
+        self.kernel_code.drain(..first);
+    }
+
     /// Learns the names of all processes that exist.
     pub(crate) fn name_all(&mut self) {
         // Twice: a process may fork and end between the list and the look at its name, and its child, which has
@@ -366,6 +383,9 @@ impl Recorder {
         }
     }
 }
+
+/// Code that came and went in the kernel, kept from one window to the next.
+const KERNEL_CODE_MAX: usize = 4096;
 
 /// Rules that were looked up, by address.
 type KnownRules = FxHashMap<(GenerationId, u64), Rule>;

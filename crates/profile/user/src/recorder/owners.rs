@@ -5,7 +5,7 @@
 
 use std::{fs::File, os::unix::fs::MetadataExt as _, sync::Arc};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{event::MappedFile, spaces::GenerationId};
 use crate::{foreign::open_tmp, proc::Identity};
@@ -55,6 +55,12 @@ impl Owners {
         if let Some(owner) = owner {
             self.by_pid.insert(pid, (generation, owner));
         }
+    }
+
+    /// Forgets processes that are gone.
+    pub(super) fn forget(&mut self, gone: &FxHashSet<u32>) {
+        self.by_pid.retain(|pid, _| !gone.contains(pid));
+        self.folders.retain(|_, folder| Arc::strong_count(folder) > 1);
     }
 
     fn read(&mut self, pid: u32) -> Option<Owner> {

@@ -5,7 +5,7 @@
 //! and left only when a mapping is replaced or a program is. Stacks are told apart by generation, and
 //! their addresses can be looked up when the recording is over.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::binaries::BinaryId;
 
@@ -86,7 +86,8 @@ fn bias(mapping: &Mapping) -> u64 {
 /// The address spaces of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
-    generations: Vec<Generation>,
+    generations: FxHashMap<GenerationId, Generation>,
+    next: GenerationId,
     current: FxHashMap<u32, GenerationId>,
     /// Processes whose address space is another one now, or has more.
     pub changed: Vec<u32>,
@@ -100,12 +101,20 @@ impl Spaces {
 
     /// A generation by its id; ids come from this table, so an unknown one has no mappings.
     pub(crate) fn generation(&self, id: GenerationId) -> Option<&Generation> {
-        self.generations.get(id as usize)
+        self.generations.get(&id)
     }
 
-    /// All generations, in the order of their ids.
+    /// All generations.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Generation> {
-        self.generations.iter()
+        self.generations.values()
+    }
+
+    /// Forgets processes that are gone, and all that is no process's present state. Nobody asks for stacks of
+    /// before any more.
+    pub(super) fn forget(&mut self, gone: &FxHashSet<u32>) {
+        self.current.retain(|pid, _| !gone.contains(pid));
+        let used: FxHashSet<GenerationId> = self.current.values().copied().collect();
+        self.generations.retain(|id, _| used.contains(id));
     }
 
     /// A process without mappings: before anything is known of it, or after `exec`.
@@ -132,7 +141,7 @@ impl Spaces {
             Some(id) => id,
             None => self.push(Generation { pid, mappings: Vec::new() }),
         };
-        let old = &self.generations[id as usize];
+        let Some(old) = self.generations.get(&id) else { return };
         if old.contains(&mapping) {
             self.current.insert(pid, id);
             return;
@@ -144,14 +153,16 @@ impl Spaces {
             let next = self.push(next);
             self.current.insert(pid, next);
         } else {
-            self.generations[id as usize].insert(mapping);
+            self.generations.entry(id).or_default().insert(mapping);
             self.current.insert(pid, id);
         }
     }
 
     fn push(&mut self, generation: Generation) -> GenerationId {
-        self.generations.push(generation);
-        (self.generations.len() - 1) as GenerationId
+        let id = self.next;
+        self.next = id.wrapping_add(1);
+        self.generations.insert(id, generation);
+        id
     }
 }
 
@@ -181,6 +192,23 @@ mod tests {
         check(0x1000, Some((7, 0x40)));
         check(0x1fff, Some((7, 0x103f)));
         check(0x2000, None);
+    }
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let mut spaces = Spaces::default();
+        spaces.map(1, mapping(0x1000, 0x2000, 0, 7));
+        spaces.fork(1, 2);
+        spaces.map(2, mapping(0x1000, 0x2000, 0, 8));
+        spaces.map(1, mapping(0x1000, 0x2000, 0, 9));
+        assert_eq!(spaces.all().count(), 3);
+        spaces.forget(&FxHashSet::from_iter([2]));
+        assert_eq!((spaces.all().count(), spaces.current(2)), (1, None));
+        let id = spaces.current(1).expect("it lives");
+        assert_eq!(at(&spaces, id, 0x1000), Some((9, 0)));
+        // Numbers are not used again.
+        spaces.clear(3);
+        assert_eq!(spaces.current(3), Some(3));
     }
 
     #[test]

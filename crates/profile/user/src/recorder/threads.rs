@@ -1,6 +1,6 @@
 //! Who the samples belong to: processes and threads, with their names and lives.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     model::{Process, ProcessId, Thread, ThreadId},
@@ -19,6 +19,9 @@ pub(crate) struct Threads {
     births_ns: FxHashMap<u32, u64>,
     /// Of each process that was born meanwhile, the one that it came from.
     parents: FxHashMap<u32, u32>,
+    /// Threads that ended since the last window, and those that did before.
+    ended: FxHashSet<u32>,
+    ended_before: FxHashSet<u32>,
 }
 
 impl Threads {
@@ -111,6 +114,8 @@ impl Threads {
 
     /// A thread was born at `time_ns` since the start of recording.
     pub(crate) fn born(&mut self, tid: u32, creator: u32, time_ns: u64) {
+        self.ended.remove(&tid);
+        self.ended_before.remove(&tid);
         self.live_threads.remove(&tid);
         self.live_processes.remove(&tid);
         self.births_ns.insert(tid, time_ns);
@@ -138,15 +143,31 @@ impl Threads {
     /// A process runs another program from now on: what it did before stays apart.
     pub(crate) fn execed(&mut self, pid: u32, name: String, time_ns: u64) {
         self.ended(pid, pid, time_ns);
+        self.ended.remove(&pid);
         self.live_threads.remove(&pid);
         self.live_processes.remove(&pid);
         self.births_ns.insert(pid, time_ns);
         self.names.insert(pid, name);
     }
 
+    /// Begins another window of the recording, without samples: those that ended before the last one began are
+    /// forgotten, and told. Samples come a little after the end.
+    pub(super) fn next_window(&mut self) -> FxHashSet<u32> {
+        let gone = std::mem::replace(&mut self.ended_before, std::mem::take(&mut self.ended));
+        self.processes.clear();
+        self.threads.clear();
+        self.live_processes.clear();
+        self.live_threads.clear();
+        self.births_ns.clear();
+        self.names.retain(|tid, _| !gone.contains(tid));
+        self.parents.retain(|pid, _| !gone.contains(pid));
+        gone
+    }
+
     /// A thread ended. It may still be sampled while the kernel takes it down, so it keeps its entry
     /// until its number is used again.
     pub(crate) fn ended(&mut self, pid: u32, tid: u32, time_ns: u64) {
+        self.ended.insert(tid);
         if let Some(&id) = self.live_threads.get(&tid) {
             self.threads[id as usize].end_ns = Some(time_ns);
         }
@@ -175,6 +196,22 @@ mod tests {
         assert_eq!(names, ["sh", "ls"]);
         assert_eq!((threads.processes[0].start_ns, threads.processes[0].end_ns), (5, Some(9)));
         assert_eq!((threads.processes[1].start_ns, threads.processes[1].end_ns), (9, None));
+    }
+
+    #[test]
+    fn who_ended_is_forgotten_a_window_later() {
+        let mut threads = Threads::default();
+        threads.named(4_200_000, 4_200_000, "one".into());
+        threads.named(4_200_001, 4_200_001, "two".into());
+        threads.ended(4_200_000, 4_200_000, 7);
+        threads.ended(4_200_001, 4_200_001, 7);
+        assert!(threads.next_window().is_empty());
+        assert_eq!(threads.known_name(4_200_000), "one");
+        // Its number is another's now.
+        threads.born(4_200_001, 1, 3);
+        assert_eq!(threads.next_window(), FxHashSet::from_iter([4_200_000]));
+        assert_eq!(threads.known_name(4_200_000), "PID 4200000");
+        assert!(threads.next_window().is_empty() && threads.names.is_empty());
     }
 
     #[test]

@@ -311,6 +311,13 @@ impl KernelHalf {
 pub(super) struct Counters(Vec<u64>);
 
 impl Counters {
+    /// What they counted since then.
+    pub(super) fn since(&self, before: &Self) -> Self {
+        Self(
+            self.0.iter().zip(&before.0).map(|(now, before)| now.saturating_sub(*before)).collect(),
+        )
+    }
+
     pub(super) fn get(&self, index: u32) -> u64 {
         self.0.get(index as usize).copied().unwrap_or(0)
     }

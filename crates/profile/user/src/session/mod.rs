@@ -1,5 +1,6 @@
 //! A recording, from start to end: load, launch, drain, stop.
 
+mod continuous;
 mod descriptors;
 mod heap;
 mod kernel;
@@ -14,6 +15,7 @@ mod tables;
 use std::{fs, os::fd::BorrowedFd, time::Duration};
 
 pub use self::{
+    continuous::{Continuous, Window},
     heap::{HeapAccounts, ProbedFile},
     space::SpaceAccounts,
 };
@@ -54,6 +56,9 @@ pub struct Options {
     pub heap: HeapOptions,
     /// Page faults for each sample, in the mode that takes these.
     pub faults: u64,
+    /// Buffers are read at most this often, however many processes come and go: a swarm of them must not make the
+    /// profiler a load of its own. A new process lives at least this long before its files are opened.
+    pub rest: Duration,
 }
 
 /// How allocations are watched.
@@ -89,6 +94,7 @@ impl Options {
             printing: Printing::Shown,
             heap: HeapOptions::default(),
             faults: 64,
+            rest: Duration::from_millis(1),
         }
     }
 }
@@ -223,6 +229,16 @@ pub fn record(
     stop: BorrowedFd<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Finished, RecordError> {
+    let mut session = started(options)?;
+    if session.expected_slowdown.is_some() {
+        progress(Progress { expected_slowdown: session.expected_slowdown, ..Progress::default() });
+    }
+    session.run(options, stop, progress)?;
+    session.finish(options)
+}
+
+/// A session whose clocks run.
+fn started(options: &Options) -> Result<Session, RecordError> {
     options.targets.check()?;
     check_frequency(options.frequency_hz)?;
     let rights =
@@ -231,11 +247,7 @@ pub fn record(
     memory::return_large_blocks();
     let mut session = Session::set_up(options, rights.is_in_pid_namespace())?;
     session.start(options)?;
-    if session.expected_slowdown.is_some() {
-        progress(Progress { expected_slowdown: session.expected_slowdown, ..Progress::default() });
-    }
-    session.run(options, stop, progress)?;
-    session.finish(options)
+    Ok(session)
 }
 
 fn check_frequency(asked: u64) -> Result<(), RecordError> {

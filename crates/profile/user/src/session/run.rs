@@ -40,9 +40,6 @@ use crate::{
 
 /// The ring buffer is looked at at least this often.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
-/// And at most this often, however many processes come and go: a swarm of them must not make the
-/// profiler a load of its own. A new process lives at least this long before its files are opened.
-const REST: Duration = Duration::from_millis(1);
 /// Samples may reach the ring buffer this much later than their time says.
 const SETTLE_NS: u64 = 1_000_000;
 
@@ -80,15 +77,15 @@ fn open_process(pid: u32) -> Result<OwnedFd, RecordError> {
 
 /// One recording under way.
 pub(super) struct Session {
-    kernel_half: KernelHalf,
+    pub(super) kernel_half: KernelHalf,
     /// Unless stacks are walked along frame pointers.
-    tables: Option<Tables>,
+    pub(super) tables: Option<Tables>,
     /// While allocations are watched.
     probes: Option<Probes>,
-    sideband: Sideband,
+    pub(super) sideband: Sideband,
     batch: Batch,
-    recorder: Recorder,
-    cpus: Vec<u32>,
+    pub(super) recorder: Recorder,
+    pub(super) cpus: Vec<u32>,
     command: Option<Launched>,
     /// Processes to wait for, if they were given; each becomes readable when it ends.
     waited_for: Vec<OwnedFd>,
@@ -96,20 +93,20 @@ pub(super) struct Session {
     machine_before: MachineTime,
     /// This process is in a PID namespace other than the first.
     namespaced: bool,
-    start: SystemTime,
-    start_ns: u64,
-    started: Instant,
+    pub(super) start: SystemTime,
+    pub(super) start_ns: u64,
+    pub(super) started: Instant,
     /// Read, but not yet taken: later than the last samples that were read.
     events: Vec<Event>,
     /// Samples or blocks since the start.
     samples: u64,
     /// Records that made no sense: the two halves of the profiler do not fit.
     undecoded: u64,
-    target: String,
+    pub(super) target: String,
     /// Share of their CPU time by which running targets will be slower.
     pub(super) expected_slowdown: Option<f64>,
     /// `stop` was given.
-    interrupted: bool,
+    pub(super) interrupted: bool,
     ended: Option<Ended>,
 }
 
@@ -210,7 +207,7 @@ impl Session {
             let share = probes.watch_running(kernel_half, recorder, options, pids)?;
             self.expected_slowdown = Some(share);
         }
-        (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
+        self.begin();
         self.recorder.start_at(self.start_ns);
         self.kernel_half.start_switch()?;
         self.kernel_half.start_space()?;
@@ -231,6 +228,11 @@ impl Session {
             self.command = Some(command);
         }
         Ok(())
+    }
+
+    /// The recording begins now, or another window of it.
+    pub(super) fn begin(&mut self) {
+        (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
     }
 
     /// Makes existing processes, and their children if wanted, targets. Forks are being watched
@@ -301,7 +303,7 @@ impl Session {
             if is_over || time_is_up || self.targets_are_gone() {
                 return Ok(());
             }
-            std::thread::sleep(REST);
+            std::thread::sleep(options.rest);
         }
     }
 
@@ -444,6 +446,20 @@ impl Session {
         ticks
     }
 
+    /// The circumstances of what was recorded since it began.
+    pub(super) fn meta(&self, options: &Options, duration_ns: u64) -> Meta {
+        Meta {
+            mode: options.mode,
+            target: self.target.clone(),
+            start: self.start,
+            start_ns: self.start_ns,
+            duration_ns,
+            frequency_hz: options.frequency_hz,
+            period: period(options),
+            system: system(),
+        }
+    }
+
     pub(super) fn finish(mut self, options: &Options) -> Result<Finished, RecordError> {
         let ran_ns = self.kernel_half.stop()?;
         self.kernel_half.stop_switch()?;
@@ -481,16 +497,7 @@ impl Session {
         let space = SpaceAccounts::of(&self.recorder, &counters, self.start_ns);
         let ticks = self.ticks(options, &counters, (ran_ns, machine));
         Ok(Finished {
-            meta: Meta {
-                mode: options.mode,
-                target: self.target,
-                start: self.start,
-                start_ns: self.start_ns,
-                duration_ns,
-                frequency_hz: options.frequency_hz,
-                period: period(options),
-                system: system(),
-            },
+            meta: self.meta(options, duration_ns),
             cpus: self.cpus.len() as u32,
             off_cpu,
             heap,

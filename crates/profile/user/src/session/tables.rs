@@ -163,6 +163,11 @@ impl<M: Memory> Tables<M> {
         self.build(&recorder.binaries, Some(begun))
     }
 
+    /// Frees what processes had that are gone.
+    pub(super) fn sweep(&mut self) -> Result<(), RecordError> {
+        self.regions.sweep(&mut self.memory)
+    }
+
     /// Builds what there is room for, however long it takes.
     pub(super) fn finish(&mut self, recorder: &Recorder) -> Result<(), RecordError> {
         self.build(&recorder.binaries, None)

@@ -21,6 +21,7 @@ use super::{
     go::GoNames,
     jit::{Jits, Told},
     kernel::KernelSymbols,
+    known::KnownNames,
     places::{CodePlace, Places, Space},
     refused::Refused,
     tables::{Named, Tables},
@@ -41,26 +42,45 @@ const BATCH: usize = 256;
 /// What blazesym calls the module of a BPF program.
 const BPF_MODULE: &str = "[bpf]";
 
+/// How much is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Functions, inlined ones too, with files and lines.
+    Lines,
+    /// Functions of symbol tables alone: debug information may be a hundred megabytes.
+    Functions,
+}
+
+/// Where names are looked for, and which are known.
+pub(crate) struct Asked<'a> {
+    pub debug_files: &'a DebugFiles,
+    pub detail: Detail,
+    pub known: &'a mut KnownNames,
+}
+
 /// Names for all places, in their order, and the files that could have given more.
 pub(super) fn names(
     places: &Places,
     recorder: &Recorder,
-    debug_files: &DebugFiles,
+    Asked { debug_files, detail, known }: Asked<'_>,
     jits: &mut Jits<'_>,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
 ) -> (Vec<Named>, Vec<Refused>) {
     let places: Vec<&CodePlace> = places.iter().collect();
+    let mut names: Vec<Option<Named>> = places
+        .iter()
+        .map(|place| Some(tables.known(place.space, &recorder.binaries, known.get(place)?)))
+        .collect();
     let mut groups: BTreeMap<Space, Vec<usize>> = BTreeMap::new();
-    for (index, place) in places.iter().enumerate() {
+    for (index, place) in places.iter().enumerate().filter(|(index, _)| names[*index].is_none()) {
         groups.entry(place.space).or_default().push(index);
     }
     let (binaries, kernel_code) = (&recorder.binaries, &recorder.kernel_code);
     let kernel = groups.get(&Space::Kernel).map_or_else(KernelSymbols::default, |members| {
         KernelSymbols::of(members.iter().map(|&index| places[index].address))
     });
-    let mut lookup = Lookup { binaries, debug_files, kernel, kernel_code, tables };
-    let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
+    let mut lookup = Lookup { binaries, debug_files, kernel, kernel_code, tables, detail };
     let mut refused: Vec<Refused> = Vec::new();
     let mut done = 0;
     for (space, members) in groups {
@@ -70,13 +90,16 @@ pub(super) fn names(
         };
         let mut has_all_names = true;
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
-        let symbolizer = symbolizer(debug_files);
+        let symbolizer = symbolizer(debug_files, detail);
         let go = GoNames::new(&recorder.binaries, space);
         for batch in members.chunks(BATCH) {
             let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
             let answers = lookup.ask(&symbolizer, &go, space, &asked, &told);
             for (&index, named) in batch.iter().zip(answers) {
                 has_all_names &= lookup.tables.has_name(&named);
+                if lookup.is_settled(&named) {
+                    known.keep(places[index], &named, lookup.tables);
+                }
                 names[index] = Some(named);
             }
             done += batch.len();
@@ -93,13 +116,13 @@ pub(super) fn names(
     (names.into_iter().flatten().collect(), refused)
 }
 
-fn symbolizer(debug_files: &DebugFiles) -> Symbolizer {
+fn symbolizer(debug_files: &DebugFiles, detail: Detail) -> Symbolizer {
     let shared = debug_files.shared().into_iter();
     Symbolizer::builder()
         .set_debug_dirs(Some(shared.chain(FOLDERS.map(Path::new))))
         .enable_auto_reload(false)
-        .enable_code_info(true)
-        .enable_inlined_fns(true)
+        .enable_code_info(detail == Detail::Lines)
+        .enable_inlined_fns(detail == Detail::Lines)
         // Ours is more careful.
         .enable_demangling(false)
         .build()
@@ -111,9 +134,16 @@ struct Lookup<'a> {
     kernel: KernelSymbols,
     kernel_code: &'a [KernelCode],
     tables: &'a mut Tables,
+    detail: Detail,
 }
 
 impl Lookup<'_> {
+    /// Is it code that stays what it is? Programs of the kernel come and go.
+    fn is_settled(&self, named: &Named) -> bool {
+        let binary = named.binary.and_then(|id| self.tables.binaries.get(id as usize));
+        binary.is_some_and(|binary| binary.kind != BinaryKind::Bpf)
+    }
+
     /// One answer for each place.
     fn ask(
         &mut self,
@@ -158,9 +188,11 @@ impl Lookup<'_> {
     ) -> Vec<Named> {
         let binary = self.tables.file(id, self.binaries);
         let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
-        let sources = sources(self.binaries, self.debug_files, id);
+        let sources = sources(self.binaries, self.debug_files, self.detail, id);
         // A signal handler returns to the first byte of a function, and what lies before is of none.
-        for (source, beyond) in sources.iter().flat_map(|source| [(source, 0), (source, 1)]) {
+        for (beyond, source) in
+            [0, 1].iter().flat_map(|beyond| sources.iter().map(move |source| (beyond, source)))
+        {
             let nameless = |index: &usize| names[*index].is_none();
             let open: Vec<usize> = (0..places.len()).filter(nameless).collect();
             if open.is_empty() {
@@ -168,7 +200,8 @@ impl Lookup<'_> {
             }
             let asked: Vec<u64> =
                 open.iter().map(|&index| places[index].address + beyond).collect();
-            let symbols = symbols(symbolizer, source, Input::VirtOffset(&asked));
+            let source = Source::Elf(source.clone());
+            let symbols = symbols(symbolizer, &source, Input::VirtOffset(&asked));
             for (index, symbol) in open.into_iter().zip(symbols.unwrap_or_default()) {
                 names[index] = symbol.as_sym().map(|symbol| Named {
                     binary: Some(binary),
@@ -269,7 +302,12 @@ fn symbols<'a>(
 
 /// Where blazesym reads the names of a file, best first: in the debug file that was downloaded; in its
 /// symbol table alone, should its DWARF be unreadable or refer to what is missing; in the file itself.
-fn sources(binaries: &Binaries, debug_files: &DebugFiles, id: BinaryId) -> Vec<Source<'static>> {
+fn sources(
+    binaries: &Binaries,
+    debug_files: &DebugFiles,
+    detail: Detail,
+    id: BinaryId,
+) -> Vec<Elf> {
     let Some(binary) = binaries.get(id) else { return Vec::new() };
     let mut sources = Vec::new();
     let build_id = binary.image().map(Image::build_id).unwrap_or_default();
@@ -284,8 +322,12 @@ fn sources(binaries: &Binaries, debug_files: &DebugFiles, id: BinaryId) -> Vec<S
     // otherwise through the open descriptor.
     let current = binary.path_if_current().map(Path::to_owned);
     let path = current.or_else(|| binary.file().map(path_of));
-    sources.extend(path.map(Elf::new));
-    sources.into_iter().map(Source::Elf).collect()
+    if let Some(path) = path {
+        let mut elf = Elf::new(path);
+        elf.debug_syms = detail == Detail::Lines;
+        sources.push(elf);
+    }
+    sources
 }
 
 /// A path that leads to an open file.

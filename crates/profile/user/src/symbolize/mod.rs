@@ -9,7 +9,8 @@ mod go;
 mod jit;
 pub(crate) mod jitdump;
 mod kernel;
-mod lookup;
+pub(crate) mod known;
+pub(crate) mod lookup;
 mod off_cpu;
 pub(crate) mod perf_map;
 mod places;
@@ -25,13 +26,18 @@ pub use self::wanted::wanted;
 use crate::{
     debuginfod::DebugFiles,
     heap::sums::RawSite,
-    model::{Amount, Frame, Mode, Profile, Sample, Site, StackId, ThreadId},
-    recorder::intern::{RawStack, RawStackId},
+    model::{Amount, Frame, Meta, Mode, Profile, Sample, Site, StackId, ThreadId},
+    recorder::{
+        Recorder,
+        intern::{RawStack, RawStackId},
+    },
     session::Finished,
 };
 
 use self::{
     jit::Jits,
+    known::KnownNames,
+    lookup::{Asked, Detail},
     off_cpu::{Stacks, off_cpu},
     places::Places,
     refused::Refused,
@@ -51,7 +57,18 @@ pub fn symbolize(
     debug_files: &DebugFiles,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Symbolized {
-    let recorder = &finished.recorder;
+    let mut known = KnownNames::default();
+    let asked = Asked { debug_files, detail: Detail::Lines, known: &mut known };
+    name(&finished.recorder, &finished.meta, asked, progress)
+}
+
+/// The same for what a recorder has.
+pub(crate) fn name(
+    recorder: &Recorder,
+    meta: &Meta,
+    asked: Asked<'_>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Symbolized {
     let mut places = Places::default();
     // The same code lies at other addresses in each process, so that stacks which differed by
     // address become one.
@@ -62,9 +79,9 @@ pub fn symbolize(
         .iter()
         .map(|raw| stacks.stacks.id(places.stack(*raw, recorder, &mut jits, None)))
         .collect();
-    let samples = samples(finished, &raw, &mut places, &mut stacks, &mut jits);
+    let samples = samples(recorder, meta.start_ns, &raw, &mut places, &mut stacks, &mut jits);
     let (names, refused) =
-        lookup::names(&places, recorder, debug_files, &mut jits, &mut stacks.tables, progress);
+        lookup::names(&places, recorder, asked, &mut jits, &mut stacks.tables, progress);
     stacks.frames = names
         .into_iter()
         .zip(places.iter())
@@ -74,20 +91,20 @@ pub fn symbolize(
             lines: named.lines,
         })
         .collect();
-    let mut off_cpu = off_cpu(recorder, finished.meta.mode, &mut stacks);
+    let mut off_cpu = off_cpu(recorder, meta.mode, &mut stacks);
     let mut threads = recorder.threads.threads.clone();
     for (id, thread) in (0..).zip(&mut threads) {
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
-    let (touched_or_allocated, samples) = match finished.meta.mode {
-        Mode::Pages => (touched(finished, &samples), Vec::new()),
+    let (touched_or_allocated, samples) = match meta.mode {
+        Mode::Pages => (touched(meta.period, &samples), Vec::new()),
         _ => (sites(&recorder.heap.blocks.sums.sites, &stacks), samples),
     };
     let mapped = recorder.heap.space.as_ref();
     let mapped = mapped.map_or_else(Vec::new, |mapped| sites(&mapped.sums.sites, &stacks));
     let Stacks { tables, frames, stacks, .. } = stacks;
     let profile = Profile {
-        meta: finished.meta.clone(),
+        meta: meta.clone(),
         functions: tables.functions.entries,
         binaries: tables.binaries,
         frames,
@@ -122,8 +139,8 @@ fn sites(raw: &[RawSite], stacks: &Stacks) -> Vec<Site> {
 }
 
 /// Samples of page faults, as places that allocate: each stands for the memory of so many faults.
-fn touched(finished: &Finished, samples: &[Sample]) -> Vec<Site> {
-    let bytes = finished.meta.period as f64;
+fn touched(period: u64, samples: &[Sample]) -> Vec<Site> {
+    let bytes = period as f64;
     let blocks = bytes / rustix::param::page_size() as f64;
     // The number of samples of a place is that of a Poisson process, unless each fault is one.
     let variance = bytes * bytes * (1.0 - 1.0 / blocks);
@@ -143,13 +160,13 @@ fn touched(finished: &Finished, samples: &[Sample]) -> Vec<Site> {
 
 /// The samples, by time. A stack with code of a JIT compiler is what it was at the time of the sample.
 fn samples(
-    finished: &Finished,
+    recorder: &Recorder,
+    start_ns: u64,
     raw_stacks: &[RawStack<'_>],
     places: &mut Places,
     stacks: &mut Stacks,
     jits: &mut Jits<'_>,
 ) -> Vec<Sample> {
-    let recorder = &finished.recorder;
     let named = stacks.ids.iter().map(|&id| &stacks.stacks.entries[id as usize]);
     let changes: Vec<Vec<u64>> = named.map(|stack| places.changes(&stack.frames, jits)).collect();
     // The stack of a sample by how many of these changes came before it.
@@ -157,7 +174,7 @@ fn samples(
     let mut samples = Vec::with_capacity(recorder.samples.len());
     for raw in &recorder.samples {
         let index = raw.stack as usize;
-        let at_ns = finished.meta.start_ns.saturating_add(raw.time_ns);
+        let at_ns = start_ns.saturating_add(raw.time_ns);
         let stack = match &changes[index][..] {
             [] => stacks.ids[index],
             changes => {

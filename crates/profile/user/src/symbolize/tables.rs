@@ -5,6 +5,8 @@ use std::{collections::HashMap, hash::Hash};
 use blazesym::symbolize::{CodeInfo, Sym};
 use rustc_hash::FxHashMap;
 
+use super::places::Space;
+
 use crate::{
     model::{self, Binary, BinaryKind, Function, Line},
     recorder::binaries::{Backing, Binaries, BinaryId},
@@ -92,6 +94,26 @@ impl Tables {
     ) -> Named {
         let function = self.functions.id(Function { name, is_symbol });
         Named { binary, lines: vec![Line { function, file: None, line: None }] }
+    }
+
+    /// A place whose names are known.
+    pub(super) fn known(
+        &mut self,
+        space: Space,
+        binaries: &Binaries,
+        lines: &[(Function, Option<String>, Option<u32>)],
+    ) -> Named {
+        let binary = match space {
+            Space::File(id) => Some(self.file(id, binaries)),
+            Space::Kernel => Some(self.special(BinaryKind::Kernel)),
+            Space::Anonymous(..) | Space::Unmapped => None,
+        };
+        let line = |(function, file, line): &(Function, Option<String>, Option<u32>)| Line {
+            function: self.functions.id(function.clone()),
+            file: file.clone(),
+            line: *line,
+        };
+        Named { binary, lines: lines.iter().map(line).collect() }
     }
 
     /// Does the place have a real name?

@@ -112,7 +112,7 @@ proptest! {
         for step in steps {
             apply(step, &mut spaces, &mut Model::new());
         }
-        for generation in &spaces.generations {
+        for generation in spaces.all() {
             prop_assert!(generation.mappings.iter().all(|mapping| mapping.start < mapping.end));
             let is_apart = |pair: &[Mapping]| pair[0].end <= pair[1].start;
             prop_assert!(generation.mappings.windows(2).all(is_apart));

@@ -82,7 +82,7 @@ impl Regions {
     }
 
     /// Frees what no process has had for a while.
-    fn sweep(&mut self, memory: &mut impl Memory) -> Result<(), RecordError> {
+    pub(super) fn sweep(&mut self, memory: &mut impl Memory) -> Result<(), RecordError> {
         let now = memory.now();
         if self.swept.is_some_and(|swept| now - swept < GRACE) {
             return Ok(());

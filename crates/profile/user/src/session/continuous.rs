@@ -1,0 +1,127 @@
+//! A recording that goes on: in windows, each a profile of its own.
+
+use std::{mem, os::fd::BorrowedFd, time::Duration};
+
+use wingbeat_profile_common::counter;
+
+use super::{
+    Options, TableCounts,
+    kernel::{Counters, Pace},
+    run::Session,
+    started,
+    tables::Tables,
+};
+use crate::{
+    counts::Ticks,
+    debuginfod::DebugFiles,
+    error::RecordError,
+    model::{Mode, Profile},
+    symbolize::{
+        known::KnownNames,
+        lookup::{Asked, Detail},
+        name,
+    },
+};
+
+/// A recording without an end. Between two windows it goes on: what is sampled then belongs to the next.
+pub struct Continuous {
+    session: Session,
+    options: Options,
+    known: KnownNames,
+    before: Counters,
+    events_lost_before: u64,
+    /// Of the recorder's list.
+    kernel_code_seen: usize,
+}
+
+/// What was recorded in a window.
+#[derive(Debug)]
+pub struct Window {
+    pub profile: Profile,
+    pub ticks: Ticks,
+    /// Events about processes and mappings that did not fit into their buffers.
+    pub events_lost: u64,
+    /// What the unwind tables take in the kernel.
+    pub tables: Option<TableCounts>,
+    /// `stop` was given: it is the last one.
+    pub is_last: bool,
+}
+
+impl Continuous {
+    /// Begins to record, on-CPU.
+    ///
+    /// # Errors
+    ///
+    /// As [`record`](super::record) has them.
+    pub fn start(options: Options) -> Result<Self, RecordError> {
+        let options = Options { mode: Mode::OnCpu, ..options };
+        let session = started(&options)?;
+        let before = session.kernel_half.counters()?;
+        let known = KnownNames::default();
+        Ok(Self { session, options, known, before, events_lost_before: 0, kernel_code_seen: 0 })
+    }
+
+    /// Records for a while, or until `stop` becomes readable.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses what it allowed before.
+    pub fn window(
+        &mut self,
+        length: Duration,
+        stop: BorrowedFd<'_>,
+    ) -> Result<Window, RecordError> {
+        self.options.duration = Some(length);
+        self.session.run(&self.options, stop, &mut |_| {})?;
+        let duration_ns = self.session.started.elapsed().as_nanos() as u64;
+        let meta = self.session.meta(&self.options, duration_ns);
+        let counters = self.session.kernel_half.counters()?;
+        let kernel_code = &self.session.recorder.kernel_code;
+        if kernel_code[self.kernel_code_seen..].iter().any(|code| !code.is_bpf) {
+            self.known.forget_kernel();
+        }
+        let asked = Asked {
+            debug_files: &DebugFiles::default(),
+            detail: Detail::Functions,
+            known: &mut self.known,
+        };
+        let profile = name(&self.session.recorder, &meta, asked, &mut |_, _| {}).profile;
+        if let Some(tables) = &mut self.session.tables {
+            tables.sweep()?;
+        }
+        self.session.begin();
+        self.session.recorder.next_window(self.session.start_ns);
+        self.kernel_code_seen = self.session.recorder.kernel_code.len();
+        let before = mem::replace(&mut self.before, counters);
+        let ticks = self.before.since(&before).ticks();
+        let lost_before = mem::replace(&mut self.events_lost_before, self.session.sideband.lost);
+        Ok(Window {
+            profile,
+            ticks,
+            events_lost: self.session.sideband.lost - lost_before,
+            tables: self.session.tables.as_ref().map(Tables::counts),
+            is_last: self.session.interrupted,
+        })
+    }
+
+    /// Samples at another rate from now on.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses it.
+    pub fn set_frequency(&mut self, frequency_hz: u64) -> Result<(), RecordError> {
+        self.session.kernel_half.stop()?;
+        self.options.frequency_hz = frequency_hz;
+        self.session.kernel_half.start(&self.session.cpus, Pace::Hz(frequency_hz))
+    }
+
+    /// Gives back memory that only makes the next window quicker.
+    pub fn shed(&mut self) {
+        self.known = KnownNames::default();
+    }
+
+    /// Bytes of records since the start, headers included.
+    pub fn record_bytes(&self) -> u64 {
+        self.before.get(counter::RECORD_BYTES)
+    }
+}
