@@ -51,6 +51,7 @@ const MACHINE: &[&str] = &[
 const NETWORK_ALLOWED: &[&str] = &[
     // Of a server that it started itself, on loopback.
     "crates/dev/peers/src/serve/server.rs",
+    "crates/profile/push/src/http.rs",
     "crates/profile/user/src/debuginfod/http.rs",
     "crates/track/src/github/",
     "crates/track/src/remote.rs",

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::{
+    agent::AgentArgs,
     alerts::AlertsArgs,
     annotate::AnnotateArgs,
     bench::BenchArgs,
@@ -52,6 +53,9 @@ pub(crate) enum Verb {
     /// Watch what running processes allocate: live bytes, peak and leaks
     #[command(after_help = HEAP_EXAMPLES)]
     Heap(HeapArgs),
+    /// Profile this machine all the time, for engines that keep profiles
+    #[command(after_help = AGENT_EXAMPLES)]
+    Agent(Box<AgentArgs>),
     /// Print or draw what differs between two profiles
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(DiffArgs),
@@ -124,6 +128,15 @@ Examples:
 
 The exit status is that of the command, or 0 when the recording ended first; 1 on failure, also when
 nothing was allocated; 2 for wrong usage. docs/heap.md explains the numbers.";
+
+const AGENT_EXAMPLES: &str = "\
+Examples:
+  wingbeat agent --push pyroscope=http://pyroscope:4040   to Grafana Pyroscope
+  wingbeat agent --keep /var/lib/wingbeat --keep-for 24h  pprof files of the last day
+  wingbeat agent --push parca=http://parca:7070 -F 97 --max-cpu 2% --metrics 127.0.0.1:9464
+
+It runs until Ctrl-C or SIGTERM, and ends with 0 then; 1 on failure; 2 for wrong usage. docs/agent.md
+explains labels, limits and figures.";
 
 const DIFF_EXAMPLES: &str = "\
 Examples:

@@ -2,6 +2,7 @@
 //!
 //! Flags in, calls, text out. The work is done by the libraries.
 
+mod agent;
 mod alerts;
 mod annotate;
 mod bench;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     match &cli.verb {
         Verb::Profile(args) => profile::run(args, cli.quiet, cli.verbose),
+        Verb::Agent(args) => agent::run(args, cli.quiet, cli.verbose),
         Verb::Heap(args) => heap::run(args, cli.quiet, cli.verbose),
         Verb::Diff(args) => diff::run(args, cli.quiet),
         Verb::Top(args) => top::run(args, cli.quiet),

@@ -73,17 +73,30 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
 }
 
-/// A size; `None` if it is none, or too large.
+/// A size of 4 GiB at most; `None` if it is none, or larger.
 pub(crate) fn size_bytes(text: &str) -> Result<Option<u32>, String> {
+    Ok(checked_bytes(text)?.and_then(|bytes| u32::try_from(bytes).ok()))
+}
+
+/// A size: 256M, 1G.
+pub(crate) fn large_bytes(text: &str) -> Result<u64, String> {
+    match checked_bytes(text)? {
+        Some(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err("expected a size, such as 256M or 1G".to_owned()),
+    }
+}
+
+fn checked_bytes(text: &str) -> Result<Option<u64>, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
     let shift = match unit.to_ascii_uppercase().as_str() {
         "" | "B" => 0,
         "K" | "KB" | "KIB" => 10,
         "M" | "MB" | "MIB" => 20,
-        _ => return Err(format!("unknown unit {unit:?}: K and M are known")),
+        "G" | "GB" | "GIB" => 30,
+        _ => return Err(format!("unknown unit {unit:?}: K, M and G are known")),
     };
-    Ok(digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift)))
+    Ok(digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)))
 }
 
 /// How far back: 30d, 12h, 2weeks.

@@ -203,7 +203,8 @@ mod tests {
         check("3M", None);
         check("1K", None);
         check("99999999999M", None);
-        check("1G", None);
+        check("1G", Some(1 << 30));
+        check("2G", None);
         check("", None);
     }
 }

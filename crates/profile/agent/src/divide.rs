@@ -1,0 +1,106 @@
+//! Divides what was sampled in a window by who it was.
+
+use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
+
+use wingbeat_profile::{
+    export::{self, ExportError},
+    model::{Completeness, ProcessId, Profile},
+};
+use wingbeat_push::{Kind, Series, Window};
+
+use super::labels::{Labels, Processes};
+
+/// Series of a window at most. Beyond them, those with fewest processes are one.
+const SERIES_MAX: usize = 200;
+
+/// A window, and what it was made of.
+#[derive(Debug)]
+pub(crate) struct Divided {
+    pub window: Window,
+    pub samples: u64,
+    /// Stacks that do not reach their end.
+    pub broken: u64,
+}
+
+/// Makes a pprof file of each set of labels.
+///
+/// # Errors
+///
+/// The profile refers to what it does not have.
+pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Divided, ExportError> {
+    processes.next_window();
+    let mut groups: BTreeMap<Labels, BTreeSet<ProcessId>> = BTreeMap::new();
+    let sampled: BTreeSet<ProcessId> =
+        profile.samples.iter().map(|it| owner(profile, it.thread)).collect();
+    for id in sampled {
+        let Some(process) = profile.processes.get(id as usize) else { continue };
+        groups.entry(processes.labels(process)).or_default().insert(id);
+    }
+    let mut series = Vec::with_capacity(groups.len());
+    for (labels, members) in few(groups) {
+        let part = profile.of_threads(|thread| members.contains(&owner(profile, thread)));
+        let mut pprof = Vec::new();
+        export::write_sums(&part, &mut pprof)?;
+        series.push(Series { kind: Kind::Cpu, labels, pprof });
+    }
+    let is_broken = |stack: u32| {
+        let stack = profile.stacks.get(stack as usize);
+        stack.is_none_or(|stack| stack.completeness != Completeness::Complete)
+    };
+    Ok(Divided {
+        samples: profile.samples.len() as u64,
+        broken: profile.samples.iter().filter(|it| is_broken(it.stack)).count() as u64,
+        window: Window {
+            start: profile.meta.start,
+            duration: Duration::from_nanos(profile.meta.duration_ns),
+            series,
+        },
+    })
+}
+
+fn owner(profile: &Profile, thread: u32) -> ProcessId {
+    profile.threads.get(thread as usize).map_or(ProcessId::MAX, |thread| thread.process)
+}
+
+/// So many sets of labels at most: what is beyond is one service, `other`.
+fn few(groups: BTreeMap<Labels, BTreeSet<ProcessId>>) -> BTreeMap<Labels, BTreeSet<ProcessId>> {
+    if groups.len() <= SERIES_MAX {
+        return groups;
+    }
+    let mut sorted: Vec<_> = groups.into_iter().collect();
+    sorted.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+    let others = sorted.split_off(SERIES_MAX - 1);
+    let mut labels = Labels::new();
+    if let Some((other, _)) = others.first() {
+        labels.extend(
+            other.get_key_value("host_name").map(|(name, host)| (name.clone(), host.clone())),
+        );
+    }
+    labels.insert("service_name".to_owned(), "other".to_owned());
+    let members = others.into_iter().flat_map(|(_, members)| members).collect();
+    sorted.push((labels, members));
+    sorted.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_limit_is_one_series() {
+        let groups = |count: u32| -> BTreeMap<Labels, BTreeSet<ProcessId>> {
+            (0..count)
+                .map(|id| {
+                    let name = ("service_name".to_owned(), format!("s{id}"));
+                    (Labels::from([name]), BTreeSet::from([id]))
+                })
+                .collect()
+        };
+        assert_eq!(few(groups(200)).len(), 200);
+        let found = few(groups(1000));
+        assert_eq!(found.len(), 200);
+        assert_eq!(found.values().map(BTreeSet::len).sum::<usize>(), 1000);
+        let other = Labels::from([("service_name".to_owned(), "other".to_owned())]);
+        assert_eq!(found[&other].len(), 801);
+    }
+}

@@ -1,0 +1,148 @@
+//! The agent's own figures, as text for Prometheus (exposition format 0.0.4).
+
+use std::fmt::Write as _;
+
+use wingbeat_profile::counts::Ticks;
+use wingbeat_push::Counts;
+
+use super::{divide::Divided, own::OwnUse};
+
+/// Sums since the start, and what was measured last.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    windows: u64,
+    samples: u64,
+    broken: u64,
+    lost: u64,
+    failed: u64,
+    events_lost: u64,
+    series: u64,
+    keep_errors: u64,
+    used: Option<OwnUse>,
+    frequency_hz: u64,
+    bpf_bytes: u64,
+    pushes: Vec<(String, Counts)>,
+}
+
+impl Metrics {
+    /// Adds a window.
+    pub(crate) fn window(&mut self, divided: &Divided, ticks: &Ticks, events_lost: u64) {
+        self.windows += 1;
+        self.samples += divided.samples;
+        self.broken += divided.broken;
+        self.lost += ticks.lost;
+        self.failed += ticks.failed.values().sum::<u64>();
+        self.events_lost += events_lost;
+        self.series = divided.window.series.len() as u64;
+    }
+
+    /// Takes what the agent used, the rate, and what its tables and buffers take in the kernel.
+    pub(crate) fn used(&mut self, used: OwnUse, frequency_hz: u64, bpf_bytes: u64) {
+        (self.used, self.frequency_hz, self.bpf_bytes) = (Some(used), frequency_hz, bpf_bytes);
+    }
+
+    /// A window could not be kept.
+    pub(crate) fn keep_failed(&mut self) {
+        self.keep_errors += 1;
+    }
+
+    /// Takes the counts of the targets, by their names.
+    pub(crate) fn pushes(&mut self, pushes: Vec<(String, Counts)>) {
+        self.pushes = pushes;
+    }
+
+    /// The text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let counters = [
+            ("windows", self.windows, "Windows that were recorded"),
+            ("samples", self.samples, "Samples that were taken"),
+            ("stacks_broken", self.broken, "Samples whose stack does not reach its end"),
+            ("samples_lost", self.lost, "Samples that found no room in the buffer"),
+            ("samples_failed", self.failed, "Samples that the kernel refused"),
+            ("events_lost", self.events_lost, "Events about processes that found no room"),
+            ("keep_errors", self.keep_errors, "Windows that could not be kept on disk"),
+        ];
+        for (name, value, help) in counters {
+            one(&mut text, &format!("{name}_total"), "counter", help, value);
+        }
+        if let Some(used) = self.used {
+            let cpu_s = used.cpu_ns as f64 / 1e9;
+            one(&mut text, "cpu_seconds_total", "counter", "CPU time of the agent", cpu_s);
+            let help = "Resident memory of the agent";
+            one(&mut text, "memory_bytes", "gauge", help, used.rss_bytes);
+        }
+        let help = "Memory of unwind tables and buffers in the kernel";
+        one(&mut text, "bpf_memory_bytes", "gauge", help, self.bpf_bytes);
+        let help = "Samples a second on each CPU";
+        one(&mut text, "frequency_hertz", "gauge", help, self.frequency_hz);
+        one(&mut text, "series", "gauge", "Sets of labels in the last window", self.series);
+        self.push_text(&mut text);
+        text
+    }
+
+    fn push_text(&self, text: &mut String) {
+        type Of = fn(&Counts) -> u64;
+        let all: [(&str, &str, Of, &str); 6] = [
+            ("pushed_total", "counter", |it| it.pushed, "Windows that a target took"),
+            ("push_retries_total", "counter", |it| it.retries, "Attempts that were repeated"),
+            ("push_rejected_total", "counter", |it| it.rejected, "Windows that a target refused"),
+            ("push_dropped_total", "counter", |it| it.dropped, "Windows that were given up"),
+            ("push_waiting", "gauge", |it| it.waiting, "Windows that wait"),
+            ("push_waiting_bytes", "gauge", |it| it.waiting_bytes, "Bytes that wait"),
+        ];
+        for (name, kind, of, help) in all {
+            if self.pushes.is_empty() {
+                return;
+            }
+            head(text, name, kind, help);
+            for (target, counts) in &self.pushes {
+                let target = escaped(target);
+                let _ =
+                    writeln!(text, "wingbeat_agent_{name}{{target=\"{target}\"}} {}", of(counts));
+            }
+        }
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP wingbeat_agent_{name} {help}");
+    let _ = writeln!(text, "# TYPE wingbeat_agent_{name} {kind}");
+}
+
+fn one(text: &mut String, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+    head(text, name, kind, help);
+    let _ = writeln!(text, "wingbeat_agent_{name} {value}");
+}
+
+/// The value of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_prometheus() {
+        let mut metrics = Metrics::default();
+        metrics.keep_failed();
+        let used = OwnUse { cpu_share: 0.01, cpu_ns: 1_500_000_000, rss_bytes: 4096 };
+        metrics.used(used, 19, 7);
+        metrics.pushes(vec![("a\"b".to_owned(), Counts { pushed: 3, ..Counts::default() })]);
+        let text = metrics.text();
+        for line in [
+            "wingbeat_agent_keep_errors_total 1",
+            "wingbeat_agent_cpu_seconds_total 1.5",
+            "# TYPE wingbeat_agent_frequency_hertz gauge",
+            "wingbeat_agent_frequency_hertz 19",
+            "wingbeat_agent_pushed_total{target=\"a\\\"b\"} 3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        let names = text.lines().filter(|line| !line.starts_with('#'));
+        assert!(names.clone().count() > 10);
+        assert!(names.into_iter().all(|line| line.starts_with("wingbeat_agent_")));
+    }
+}

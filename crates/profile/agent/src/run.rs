@@ -1,0 +1,208 @@
+//! The agent's loop: record a window, divide it, hand it over, look at what that cost.
+
+use std::{
+    os::fd::BorrowedFd,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use wingbeat_profile::{
+    error::RecordError,
+    export::ExportError,
+    session::{Continuous, Options, Window},
+    targets::Targets,
+};
+use wingbeat_push::{FolderError, Pusher, Ring};
+
+use super::{
+    divide::{Divided, divide},
+    governor::Governor,
+    labels::Processes,
+    metrics::Metrics,
+    own::{Own, OwnUse},
+};
+
+/// How the machine is watched.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    pub frequency_hz: u64,
+    pub window: Duration,
+    /// For ever without it.
+    pub duration: Option<Duration>,
+    /// Memory of the kernel for unwind tables.
+    pub unwind_bytes: u64,
+    /// Share of one CPU that the agent may use.
+    pub cpu_share_max: f64,
+    /// Resident memory above which what is only kept for speed is given back.
+    pub memory_bytes_max: u64,
+    /// Name of the machine.
+    pub host: String,
+}
+
+/// Where windows go.
+#[derive(Default)]
+pub struct Sinks {
+    /// With their names.
+    pub pushers: Vec<(String, Pusher)>,
+    pub ring: Option<Ring>,
+    pub metrics: Arc<Mutex<Metrics>>,
+}
+
+/// What whoever runs it may want to know.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// It records from now on.
+    Begun,
+    /// A window is over.
+    Window { samples: u64, broken: u64, series: usize, used: OwnUse, frequency_hz: u64 },
+    /// The agent used this share of a CPU, so it samples at another rate.
+    Rate { cpu_share: f64, frequency_hz: u64 },
+    /// It used more memory than it may, and gave back what only makes it quicker.
+    Memory { rss_bytes: u64 },
+    /// A window could not be kept on disk.
+    NotKept(&'a FolderError),
+    /// Samples or events found no room.
+    Lost { samples: u64, events: u64 },
+}
+
+/// Why the agent ended before its time.
+#[derive(Debug)]
+pub enum AgentError {
+    Record(RecordError),
+    Export(ExportError),
+}
+
+impl From<RecordError> for AgentError {
+    fn from(error: RecordError) -> Self {
+        Self::Record(error)
+    }
+}
+
+impl From<ExportError> for AgentError {
+    fn from(error: ExportError) -> Self {
+        Self::Export(error)
+    }
+}
+
+impl std::fmt::Display for AgentError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Record(error) => error.fmt(f),
+            Self::Export(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AgentError {}
+
+/// Buffer of the records between two looks.
+const BUFFER_BYTES: u32 = 4 << 20;
+
+/// How often the buffers are read at most. Files of processes that are gone by then are found by their paths.
+const REST: Duration = Duration::from_millis(10);
+
+/// Records until the time is up, or `stop` becomes readable.
+///
+/// # Errors
+///
+/// Rights that are missing, a kernel that refuses.
+pub fn run(
+    options: &AgentOptions,
+    sinks: &mut Sinks,
+    stop: BorrowedFd<'_>,
+    notice: &mut dyn FnMut(Notice<'_>),
+) -> Result<(), AgentError> {
+    let mut recording = Continuous::start(Options {
+        frequency_hz: options.frequency_hz,
+        unwind_bytes: options.unwind_bytes,
+        buffer_bytes: Some(BUFFER_BYTES),
+        rest: REST,
+        ..Options::new(Targets::All)
+    })?;
+    notice(Notice::Begun);
+    let mut agent = Agent {
+        processes: Processes::new(options.host.clone()),
+        governor: Governor::new(options.frequency_hz, options.cpu_share_max),
+        own: Own::start(),
+        memory_bytes_max: options.memory_bytes_max,
+    };
+    let begun = Instant::now();
+    loop {
+        let left = options.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
+        let length = left.map_or(options.window, |left| left.min(options.window));
+        let window = recording.window(length, stop)?;
+        let used = agent.hand_over(&window, sinks, notice)?;
+        agent.look_after(&mut recording, (&window, used), sinks, notice)?;
+        let is_over = options.duration.is_some_and(|duration| begun.elapsed() >= duration);
+        if window.is_last || is_over {
+            return Ok(());
+        }
+    }
+}
+
+/// What is known from one window to the next.
+struct Agent {
+    processes: Processes,
+    governor: Governor,
+    own: Own,
+    memory_bytes_max: u64,
+}
+
+impl Agent {
+    fn hand_over(
+        &mut self,
+        window: &Window,
+        sinks: &mut Sinks,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<OwnUse, AgentError> {
+        let divided = divide(&window.profile, &mut self.processes)?;
+        let mut metrics = sinks.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        metrics.window(&divided, &window.ticks, window.events_lost);
+        if window.ticks.lost + window.events_lost > 0 {
+            notice(Notice::Lost { samples: window.ticks.lost, events: window.events_lost });
+        }
+        if let Some(ring) = &mut sinks.ring
+            && let Err(error) = ring.add(&divided.window)
+        {
+            metrics.keep_failed();
+            notice(Notice::NotKept(&error));
+        }
+        let Divided { window: divided, samples, broken } = divided;
+        let shared = Arc::new(divided);
+        for (_, pusher) in &sinks.pushers {
+            pusher.offer(&shared);
+        }
+        let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
+        metrics.pushes(sinks.pushers.iter().map(counts).collect());
+        drop(metrics);
+        let used = self.own.lap();
+        let frequency_hz = self.governor.current_hz();
+        let series = shared.series.len();
+        notice(Notice::Window { samples, broken, series, used, frequency_hz });
+        Ok(used)
+    }
+
+    /// Keeps the agent within its limits.
+    fn look_after(
+        &mut self,
+        recording: &mut Continuous,
+        (window, used): (&Window, OwnUse),
+        sinks: &Sinks,
+        notice: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<(), AgentError> {
+        let tables = window.tables.as_ref().map_or(0, |tables| tables.bytes);
+        let bpf_bytes = tables + u64::from(BUFFER_BYTES);
+        let mut metrics = sinks.metrics.lock().unwrap_or_else(PoisonError::into_inner);
+        metrics.used(used, self.governor.current_hz(), bpf_bytes);
+        drop(metrics);
+        if let Some(frequency_hz) = self.governor.next(used.cpu_share) {
+            recording.set_frequency(frequency_hz)?;
+            notice(Notice::Rate { cpu_share: used.cpu_share, frequency_hz });
+        }
+        if used.rss_bytes > self.memory_bytes_max {
+            recording.shed();
+            notice(Notice::Memory { rss_bytes: used.rss_bytes });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! What proves to a backend who we are, and for which tenant we speak. It shows nothing of itself.
+
+use std::{fmt, fs, io::Read, path::Path};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+/// The variable with a token, or with a user and a password as `user:password`.
+const TOKEN_VARIABLE: &str = "WINGBEAT_PUSH_TOKEN";
+/// The variable with the tenant.
+const TENANT_VARIABLE: &str = "WINGBEAT_PUSH_TENANT";
+
+/// Longest file with a token that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Longest name of a tenant, as in Grafana's dskit (`tenant/tenant.go`).
+const TENANT_BYTES_MAX: usize = 150;
+
+/// A token or a password, and a tenant; each of them may be missing.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The value of the header `authorization`.
+    authorization: Option<String>,
+    tenant: Option<String>,
+}
+
+/// Why credentials cannot be used. No message has anything of them.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    #[error("the token in {place} cannot be used: {reason}")]
+    Token { place: String, reason: &'static str },
+    #[error("the tenant cannot be used: {0}; it may have letters, digits and !-_.*'()")]
+    Tenant(&'static str),
+    #[error(
+        "reading the token from {path} failed: {source}; does the file exist, and may wingbeat read it?"
+    )]
+    File { path: String, source: std::io::Error },
+}
+
+impl Credentials {
+    /// A token for `Bearer`, or `user:password` for `Basic`: a token has no colon (RFC 6750).
+    pub fn with_token(self, text: &str) -> Result<Self, CredentialsError> {
+        self.with_token_of("the setting", text)
+    }
+
+    /// The token in a file: its text without blanks at its ends.
+    pub fn with_token_file(self, path: &Path) -> Result<Self, CredentialsError> {
+        let place = path.display().to_string();
+        let mut text = String::new();
+        let read = fs::File::open(path)
+            .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+        read.map_err(|source| CredentialsError::File { path: place.clone(), source })?;
+        self.with_token_of(&place, &text)
+    }
+
+    /// Whom a backend of several tenants keeps the profiles for (`X-Scope-OrgID`).
+    pub fn with_tenant(self, text: &str) -> Result<Self, CredentialsError> {
+        let text = text.trim();
+        let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"!-_.*'()".contains(&byte);
+        match text {
+            "" => Err(CredentialsError::Tenant("it is empty")),
+            _ if text.len() > TENANT_BYTES_MAX => {
+                Err(CredentialsError::Tenant("it is longer than 150 bytes"))
+            }
+            _ if !text.bytes().all(is_fit) => {
+                Err(CredentialsError::Tenant("it has other characters than a tenant may have"))
+            }
+            _ => Ok(Self { tenant: Some(text.to_owned()), ..self }),
+        }
+    }
+
+    /// What the environment says: `WINGBEAT_PUSH_TOKEN` and `WINGBEAT_PUSH_TENANT`. Empty ones do not count.
+    pub fn from_env(variable: impl Fn(&str) -> Option<String>) -> Result<Self, CredentialsError> {
+        let set = |name| variable(name).filter(|text| !text.trim().is_empty());
+        let mut credentials = Self::default();
+        if let Some(token) = set(TOKEN_VARIABLE) {
+            credentials = credentials.with_token_of(TOKEN_VARIABLE, &token)?;
+        }
+        if let Some(tenant) = set(TENANT_VARIABLE) {
+            credentials = credentials.with_tenant(&tenant)?;
+        }
+        Ok(credentials)
+    }
+
+    /// Whether there is a token or a password, which should not go over a network in the open.
+    #[must_use]
+    pub fn has_secret(&self) -> bool {
+        self.authorization.is_some()
+    }
+
+    /// The headers that carry them.
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let authorization = self.authorization.as_deref().map(|value| ("authorization", value));
+        let tenant = self.tenant.as_deref().map(|value| ("x-scope-orgid", value));
+        authorization.into_iter().chain(tenant)
+    }
+
+    fn with_token_of(self, place: &str, text: &str) -> Result<Self, CredentialsError> {
+        let refused = |reason| CredentialsError::Token { place: place.to_owned(), reason };
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(refused("it is empty"));
+        }
+        if text.len() as u64 > FILE_BYTES_MAX {
+            return Err(refused("it is longer than 64 KiB"));
+        }
+        let authorization = match text.contains(':') {
+            true if text.contains(['\n', '\r']) => {
+                return Err(refused("it has more than one line"));
+            }
+            true => format!("Basic {}", STANDARD.encode(text)),
+            false if text.bytes().all(|byte| byte.is_ascii_graphic()) => format!("Bearer {text}"),
+            false => {
+                return Err(refused(
+                    "it has blanks or characters beyond ASCII, perhaps more than the token was copied",
+                ));
+            }
+        };
+        Ok(Self { authorization: Some(authorization), ..self })
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.authorization.as_ref().map(|_| "…");
+        f.debug_struct("Credentials").field("token", &token).field("tenant", &self.tenant).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(credentials: &Credentials) -> Vec<(String, String)> {
+        credentials.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn tokens_become_headers() {
+        let check = |token: &str, expected: Option<&str>| {
+            let made = Credentials::default().with_token(token);
+            let header = made.ok().and_then(|it| headers(&it).pop().map(|(_, value)| value));
+            assert_eq!(header.as_deref(), expected, "{token:?}");
+        };
+        check("abc.def", Some("Bearer abc.def"));
+        check(" abc\n", Some("Bearer abc"));
+        check("user:pass word", Some("Basic dXNlcjpwYXNzIHdvcmQ="));
+        check("", None);
+        check("a b", None);
+        check("a:b\nc", None);
+        check("schlüssel", None);
+    }
+
+    #[test]
+    fn tenants_are_checked() {
+        let check = |tenant: &str, expected: bool| {
+            assert_eq!(Credentials::default().with_tenant(tenant).is_ok(), expected, "{tenant:?}");
+        };
+        check("team-1", true);
+        check(" team ", true);
+        check("", false);
+        check("a b", false);
+        check("a\r\nb", false);
+        check(&"x".repeat(151), false);
+    }
+
+    #[test]
+    fn the_environment_is_asked() {
+        let variable = |name: &str| match name {
+            TOKEN_VARIABLE => Some("t".to_owned()),
+            TENANT_VARIABLE => Some(" ".to_owned()),
+            _ => None,
+        };
+        let credentials = Credentials::from_env(variable).expect("credentials");
+        assert_eq!(headers(&credentials), [("authorization".to_owned(), "Bearer t".to_owned())]);
+        let none = Credentials::from_env(|_| None).expect("none");
+        assert_eq!(none, Credentials::default());
+    }
+
+    #[test]
+    fn files_are_read_and_nothing_is_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        fs::write(&path, "secret\n").expect("a file");
+        let credentials = Credentials::default().with_token_file(&path).expect("a token");
+        assert!(credentials.has_secret());
+        assert!(!format!("{credentials:?}").contains("secret"));
+        let missing = Credentials::default().with_token_file(&folder.path().join("none"));
+        assert!(missing.expect_err("no file").to_string().contains("none failed: "));
+        fs::write(&path, "two secrets").expect("a file");
+        let error = Credentials::default().with_token_file(&path).expect_err("two words");
+        assert!(!error.to_string().contains("secrets"), "{error}");
+    }
+}

@@ -1,0 +1,222 @@
+//! The only file that speaks to the network: one request, one answer, in bounded time.
+
+use std::{
+    io::{ErrorKind, Read as _},
+    net::IpAddr,
+    time::{Duration, SystemTime},
+};
+
+use time::{OffsetDateTime, format_description::well_known::Rfc2822};
+use ureq::{
+    Agent, Body, Error, Timeout,
+    config::Config,
+    http::{HeaderName, HeaderValue, Response, Uri, header},
+    tls::{RootCerts, TlsConfig},
+};
+
+use crate::{
+    credentials::Credentials,
+    encode::Request,
+    judge::{Miss, Reply},
+    target::Target,
+};
+
+/// What is read of an answer at most, in bytes.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// What servers take of a request, unless they are set up otherwise. One that is larger and cut off is one that the
+/// server does not want: its answer cannot be read any more, and the next attempt would end like this one.
+const BODY_USUAL_MAX: usize = 4 << 20;
+
+/// How long a connection is kept for the next window: while a spool is sent, they follow each other.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
+/// Sends requests to one target.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    agent: Agent,
+    root: String,
+    credentials: Credentials,
+}
+
+impl Transport {
+    /// `connect` bounds the time until there is a connection.
+    pub(crate) fn new(target: &Target, credentials: Credentials, connect: Duration) -> Self {
+        let mut config = Config::builder()
+            .http_status_as_error(false)
+            // A POST that is redirected would become a GET, and a token would go to another server.
+            .max_redirects(0)
+            .user_agent(concat!("wingbeat/", env!("CARGO_PKG_VERSION")))
+            .timeout_resolve(Some(connect))
+            .timeout_connect(Some(connect))
+            .max_idle_age(IDLE_MAX)
+            // As `curl` and `git` do it, so that a company's own certificates work.
+            .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
+        if is_loopback(target.root()) {
+            config = config.proxy(None);
+        }
+        let agent = config.build().new_agent();
+        Self { agent, root: target.root().to_owned(), credentials }
+    }
+
+    /// Sends a request and reads the answer, all of it within `patience`.
+    pub(crate) fn post(&self, request: &Request, patience: Duration) -> Result<Reply, Miss> {
+        let mut message = ureq::http::Request::post(format!("{}{}", self.root, request.path));
+        for (name, value) in &request.headers {
+            message = message.header(*name, *value);
+        }
+        for (name, value) in self.credentials.headers() {
+            // Shown nowhere, not even by a library that writes headers down.
+            let secret = HeaderValue::from_str(value).map(|mut value| {
+                value.set_sensitive(true);
+                value
+            });
+            if let Ok(secret) = secret {
+                message = message.header(HeaderName::from_static(name), secret);
+            }
+        }
+        let message = message.body(request.body.as_slice()).map_err(|error| Miss {
+            reason: format!("it cannot be written as a request: {error}"),
+            is_passing: false,
+        })?;
+        // Nothing would time out after no time at all.
+        let patience = patience.max(Duration::from_millis(1));
+        let message = self.agent.configure_request(message).timeout_global(Some(patience)).build();
+        let answer = self.agent.run(message);
+        answer.and_then(read).map_err(|error| miss(&error, request.body.len()))
+    }
+}
+
+fn read(mut answer: Response<Body>) -> Result<Reply, Error> {
+    let header = |name: &str| {
+        let value = answer.headers().get(name).and_then(|value| value.to_str().ok());
+        value.map(str::to_owned)
+    };
+    let mut reply = Reply {
+        status: answer.status().as_u16(),
+        content_type: header(header::CONTENT_TYPE.as_str()).unwrap_or_default(),
+        location: header(header::LOCATION.as_str()),
+        retry_after: header(header::RETRY_AFTER.as_str())
+            .and_then(|text| pause(&text, SystemTime::now())),
+        grpc_status: header("grpc-status"),
+        grpc_message: header("grpc-message"),
+        body: Vec::new(),
+    };
+    let reader = answer.body_mut().as_reader();
+    reader.take(ANSWER_BYTES_MAX).read_to_end(&mut reply.body).map_err(Error::from)?;
+    Ok(reply)
+}
+
+/// What `Retry-After` demands: seconds, or a date (RFC 9110, 10.2.3).
+fn pause(text: &str, now: SystemTime) -> Option<Duration> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until: SystemTime = OffsetDateTime::parse(text, &Rfc2822).ok()?.into();
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+/// Why there is no answer, without the word `io` in front, which says nothing.
+fn miss(error: &Error, body_bytes: usize) -> Miss {
+    let passing = |reason: &str| Miss { reason: reason.to_owned(), is_passing: true };
+    let is_cut = |kind| matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
+    match error {
+        Error::Timeout(Timeout::Connect) => passing("the connection was not made in time"),
+        Error::Timeout(Timeout::Resolve) => passing("its name was not resolved in time"),
+        Error::Timeout(_) => passing("no answer came in time"),
+        Error::HostNotFound => passing("there is no such host"),
+        Error::Io(error) if error.kind() == ErrorKind::TimedOut => {
+            passing("no answer came in time")
+        }
+        Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            passing("it refused the connection")
+        }
+        Error::Io(error) if is_cut(error.kind()) && body_bytes > BODY_USUAL_MAX => Miss {
+            reason: format!(
+                "it closed the connection while {} were sent, which is more than servers usually take",
+                wingbeat_text::bytes(body_bytes as u64)
+            ),
+            is_passing: false,
+        },
+        Error::Io(error) => passing(&error.to_string()),
+        // A certificate may be renewed, a proxy return, a cut answer be whole the next time.
+        other => passing(&other.to_string()),
+    }
+}
+
+/// The root of an API without a slash at its end, or why there is none. The reason shows nothing of a password.
+pub(crate) fn root(address: &str) -> Result<String, String> {
+    let refused = |reason: &str| Err(reason.to_owned());
+    if address.is_empty() {
+        return refused("it is empty");
+    }
+    if address.contains('@') {
+        return refused(
+            "it has a user name or a password, which would be shown; give them in a file or the environment",
+        );
+    }
+    if address.contains(['?', '#']) {
+        return refused("it has a query or a fragment");
+    }
+    let uri: Uri = address.parse().map_err(|error| format!("it is no URL ({error})"))?;
+    let Some(scheme) = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https")) else {
+        return refused("it begins neither with http:// nor with https://");
+    };
+    match uri.authority() {
+        Some(authority) if !authority.host().is_empty() => {
+            Ok(format!("{scheme}://{authority}{}", uri.path().trim_end_matches('/')))
+        }
+        _ => refused("it names no host"),
+    }
+}
+
+/// Whether the address is this machine, to which no proxy leads.
+pub(crate) fn is_loopback(root: &str) -> bool {
+    let Ok(uri) = root.parse::<Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let address: Result<IpAddr, _> = host.parse();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_seconds_or_dates() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_820_400);
+        let check = |text, expected_s: Option<u64>| {
+            assert_eq!(pause(text, now), expected_s.map(Duration::from_secs), "{text}");
+        };
+        check("0", Some(0));
+        check(" 120 ", Some(120));
+        check("Fri, 27 Nov 2026 23:00:30 GMT", Some(30));
+        check("Fri, 27 Nov 2026 22:00:00 GMT", Some(0));
+        check("-1", None);
+        check("soon", None);
+        check("", None);
+        check("99999999999999999999999", None);
+    }
+
+    #[test]
+    fn this_machine() {
+        let check = |root, expected| assert_eq!(is_loopback(root), expected, "{root}");
+        check("http://localhost:6610/v0", true);
+        check("http://127.0.0.1", true);
+        check("http://[::1]:80", true);
+        check("http://localhost.example.com", false);
+        check("no URL", false);
+    }
+
+    #[test]
+    fn large_requests_that_are_cut_off_are_not_repeated() {
+        let check = |kind: ErrorKind, bytes, expected| {
+            assert_eq!(miss(&Error::Io(kind.into()), bytes).is_passing, expected, "{kind}");
+        };
+        check(ErrorKind::ConnectionReset, 100, true);
+        check(ErrorKind::ConnectionReset, 5 << 20, false);
+        check(ErrorKind::ConnectionRefused, 5 << 20, true);
+        check(ErrorKind::UnexpectedEof, 100, true);
+    }
+}

@@ -1,0 +1,218 @@
+//! What an answer means: taken, to be sent again, or refused. Pure.
+
+use std::time::Duration;
+
+use prost::Message;
+use serde_json::Value;
+
+use crate::target::Protocol;
+
+/// Longest text of a server that is shown, in characters.
+const SAID_CHARS_MAX: usize = 300;
+
+/// What a server answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) location: Option<String>,
+    /// What `Retry-After` demands.
+    pub(crate) retry_after: Option<Duration>,
+    /// gRPC's own status, where the answer has nothing else.
+    pub(crate) grpc_status: Option<String>,
+    pub(crate) grpc_message: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// That there was no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Miss {
+    pub(crate) reason: String,
+    /// Whether another attempt may go better.
+    pub(crate) is_passing: bool,
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Taken,
+    /// To be sent again, after a pause if the server demands one.
+    Again {
+        reason: String,
+        pause: Option<Duration>,
+    },
+    /// The server has understood and does not want it.
+    Refused {
+        reason: String,
+    },
+}
+
+/// `ExportProfilesServiceResponse` of OpenTelemetry.
+#[derive(Clone, PartialEq, Message)]
+struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    rejected_profiles: i64,
+    #[prost(string, tag = "2")]
+    error_message: String,
+}
+
+/// `google.rpc.Status`, which OpenTelemetry's servers say errors with.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// Judges what came of a request.
+pub(crate) fn judge(protocol: Protocol, outcome: &Result<Reply, Miss>) -> Verdict {
+    let reply = match outcome {
+        Ok(reply) => reply,
+        Err(Miss { reason, is_passing: true }) => {
+            return Verdict::Again { reason: reason.clone(), pause: None };
+        }
+        Err(miss) => return Verdict::Refused { reason: miss.reason.clone() },
+    };
+    match reply.status {
+        200..300 => accepted(protocol, reply),
+        300..400 => {
+            let location = reply.location.as_deref().unwrap_or("nowhere");
+            let reason = format!("it redirects to {location}; if you trust that, push there");
+            Verdict::Refused { reason }
+        }
+        408 | 429 | 500.. => Verdict::Again { reason: said(reply), pause: reply.retry_after },
+        status => Verdict::Refused { reason: format!("{}{}", said(reply), hint(status)) },
+    }
+}
+
+/// Whether an answer that sounds good is one of the protocol: any page answers 200.
+fn accepted(protocol: Protocol, reply: &Reply) -> Verdict {
+    if reply.content_type.starts_with("text/html") {
+        let reason = "it answered with a page for people; is the address the root of its API?";
+        return Verdict::Refused { reason: reason.to_owned() };
+    }
+    match protocol {
+        Protocol::Pyroscope | Protocol::Wingbeat => Verdict::Taken,
+        Protocol::Otlp => partly(reply),
+        Protocol::Parca => grpc(reply),
+    }
+}
+
+fn partly(reply: &Reply) -> Verdict {
+    let response = ExportResponse::decode(reply.body.as_slice()).unwrap_or_default();
+    match response.partial_success {
+        Some(PartialSuccess { rejected_profiles: 1.., error_message }) => {
+            let said = excerpt(&error_message);
+            Verdict::Refused { reason: format!("it took a part of the profiles only: {said}") }
+        }
+        _ => Verdict::Taken,
+    }
+}
+
+/// gRPC says in a trailer what became of a call; for the web, that is the last frame of the body.
+fn grpc(reply: &Reply) -> Verdict {
+    let trailer = trailer(&reply.body);
+    let of_trailer = |name: &str| {
+        let lines = trailer.lines().filter_map(|line| line.split_once(':'));
+        let mut found = lines.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+        found.next().map(|(_, value)| value.trim().to_owned())
+    };
+    let status = reply.grpc_status.clone().or_else(|| of_trailer("grpc-status"));
+    let message = reply.grpc_message.clone().or_else(|| of_trailer("grpc-message"));
+    let message = decoded(&message.unwrap_or_default());
+    let Some(code) = status.and_then(|status| status.trim().parse::<u32>().ok()) else {
+        let reason = "it answered without a status of gRPC; is it Parca, and the address its root?";
+        return Verdict::Refused { reason: reason.to_owned() };
+    };
+    let reason = format!("gRPC status {code}: {}", excerpt(&message));
+    match code {
+        0 => Verdict::Taken,
+        // Cancelled, unknown, deadline, exhausted, aborted, internal, unavailable, data loss.
+        1 | 2 | 4 | 8 | 10 | 13 | 14 | 15 => Verdict::Again { reason, pause: reply.retry_after },
+        16 => Verdict::Refused { reason: format!("{reason}{}", hint(401)) },
+        _ => Verdict::Refused { reason },
+    }
+}
+
+/// The text of the frame that bit 7 marks. Each frame is a byte of marks, four of length, contents.
+fn trailer(mut body: &[u8]) -> String {
+    while let Some(([marks, length @ ..], rest)) = body.split_first_chunk::<5>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some(frame) = rest.get(..length) else { break };
+        if marks & 0x80 != 0 {
+            return String::from_utf8_lossy(frame).into_owned();
+        }
+        body = &rest[length..];
+    }
+    String::new()
+}
+
+/// gRPC writes messages with `%20` for what is not plain.
+fn decoded(message: &str) -> String {
+    let bytes = message.as_bytes();
+    let (mut out, mut at) = (Vec::new(), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let code = bytes.get(at + 1..at + 3).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        let (byte, length) = match code {
+            Some(code) if byte == b'%' => (code, 3),
+            _ => (byte, 1),
+        };
+        out.push(byte);
+        at += length;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What a server says about an error: a message in JSON or protobuf, or the beginning of the text.
+fn said(reply: &Reply) -> String {
+    let status = reply.status;
+    if reply.content_type.starts_with("application/x-protobuf") {
+        let message = RpcStatus::decode(reply.body.as_slice()).unwrap_or_default().message;
+        return with_text(status, &message);
+    }
+    let text = String::from_utf8_lossy(&reply.body);
+    // A page of a proxy, or of something else that is no API.
+    if text.trim_start().starts_with('<') {
+        return format!("status {status} and a page of HTML, which a proxy may have made");
+    }
+    let json: Option<Value> = serde_json::from_str(&text).ok();
+    let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
+    with_text(status, message.unwrap_or(&text))
+}
+
+fn with_text(status: u16, text: &str) -> String {
+    match excerpt(text) {
+        text if text.is_empty() => format!("status {status}"),
+        text => format!("status {status}: {text}"),
+    }
+}
+
+/// The beginning of a text, in one line.
+fn excerpt(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    match text.char_indices().nth(SAID_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn hint(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "; give a token that it knows, in a file or the environment",
+        404 | 405 => "; is the address the root of its API?",
+        413 => "; let it take larger requests, or make windows shorter",
+        415 => "; does it speak this protocol?",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! What the thread of a pusher and its owner share.
+//!
+//! Order of locks: spool, then inbox, then tally. The spool may be held while a file is written; the other two never are.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::Counts;
+use crate::{spool::Spool, window::Window};
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    inbox: Mutex<Inbox>,
+    /// There is something new in the inbox.
+    news: Condvar,
+    pub(super) spool: Mutex<Spool>,
+    tally: Mutex<Counts>,
+    bytes_max: u64,
+}
+
+/// Windows that the thread has not seen yet.
+#[derive(Debug, Default)]
+struct Inbox {
+    windows: VecDeque<Arc<Window>>,
+    bytes: u64,
+    offered: u64,
+    dropped: u64,
+    /// When the thread ends at the latest, once it is to end.
+    end: Option<Instant>,
+}
+
+/// Even if a thread panicked while it held it: each of these is whole between two statements.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(spool: Spool, bytes_max: u64) -> Self {
+        let tally = Mutex::new(Counts { restored: spool.restored, ..Counts::default() });
+        let spool = Mutex::new(spool);
+        let shared =
+            Self { inbox: Mutex::default(), news: Condvar::new(), spool, tally, bytes_max };
+        shared.publish(&mut lock(&shared.spool));
+        shared
+    }
+
+    pub(super) fn offer(&self, parts: Vec<Arc<Window>>) {
+        let mut inbox = lock(&self.inbox);
+        for part in parts {
+            inbox.offered += 1;
+            inbox.bytes += part.bytes();
+            inbox.windows.push_back(part);
+        }
+        // A thread that is stuck in a request for half a minute must not cost more memory than allowed.
+        while inbox.bytes > self.bytes_max
+            && let Some(oldest) = inbox.windows.pop_front()
+        {
+            inbox.bytes -= oldest.bytes();
+            inbox.dropped += 1;
+        }
+        self.news.notify_all();
+    }
+
+    pub(super) fn stop(&self, end: Instant) {
+        lock(&self.inbox).end = Some(end);
+        self.news.notify_all();
+    }
+
+    /// When the thread ends at the latest, once it is to end.
+    pub(super) fn end(&self) -> Option<Instant> {
+        lock(&self.inbox).end
+    }
+
+    /// Moves the inbox to the spool.
+    pub(super) fn take_in(&self, spool: &mut Spool) {
+        let windows = {
+            let mut inbox = lock(&self.inbox);
+            inbox.bytes = 0;
+            std::mem::take(&mut inbox.windows)
+        };
+        for window in windows {
+            spool.push(window);
+        }
+    }
+
+    /// Sleeps until there is something new, or so long.
+    pub(super) fn sleep(&self, longest: Option<Duration>, knows_end: bool) {
+        let is_quiet =
+            |inbox: &mut Inbox| inbox.windows.is_empty() && inbox.end.is_some() == knows_end;
+        let inbox = lock(&self.inbox);
+        match longest {
+            Some(longest) => drop(self.news.wait_timeout_while(inbox, longest, is_quiet)),
+            None => drop(self.news.wait_while(inbox, is_quiet)),
+        }
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Counts)) {
+        change(&mut lock(&self.tally));
+    }
+
+    /// Makes known what the spool lost and keeps.
+    pub(super) fn publish(&self, spool: &mut Spool) {
+        let trouble = spool.trouble.take();
+        self.count(|counts| {
+            counts.dropped = spool.losses.dropped;
+            counts.damaged = spool.losses.damaged;
+            counts.waiting_bytes = spool.bytes();
+            if trouble.is_some() {
+                counts.last_error = trouble;
+            }
+        });
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let inbox = lock(&self.inbox);
+        let mut counts = lock(&self.tally).clone();
+        counts.offered = inbox.offered;
+        counts.dropped += inbox.dropped;
+        counts.waiting_bytes += inbox.bytes;
+        let settled = counts.pushed + counts.rejected + counts.dropped + counts.damaged;
+        // What was taken in and not made known yet still waits.
+        counts.waiting = (counts.offered + counts.restored).saturating_sub(settled);
+        counts
+    }
+}

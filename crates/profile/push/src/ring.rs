@@ -1,0 +1,205 @@
+//! The windows of the last hours as files, the oldest removed: `pprof` and `wingbeat` read them without any server.
+//!
+//! ```text
+//! DIR/20261127T230000Z-15s/process_cpu-nginx-0.pb.gz
+//!                          off_cpu-nginx-1.pb.gz
+//!                          labels.json
+//! ```
+//!
+//! A window is written under another name and renamed, and is renamed before it is removed: whoever lists the folder
+//! sees it whole or not at all. Nothing is flushed to the disk's own memory; after a power failure the sum at the end of
+//! each gzip file tells what is damaged.
+
+mod list;
+mod names;
+
+use std::{
+    collections::VecDeque,
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+pub use self::list::{Entry, Listing};
+use crate::{error::FolderError, lock::FolderLock, window::Window};
+
+/// Windows of the same second and length; more are an error.
+const SAME_NAME_MAX: u32 = 1_000;
+
+/// A folder that keeps windows for a time, and up to a size.
+#[derive(Debug)]
+pub struct Ring {
+    folder: PathBuf,
+    keep_for: Duration,
+    keep_bytes: u64,
+    /// Oldest first.
+    windows: VecDeque<Kept>,
+    bytes: u64,
+    removed: u64,
+    _lock: FolderLock,
+}
+
+#[derive(Debug)]
+struct Kept {
+    start: SystemTime,
+    end: SystemTime,
+    bytes: u64,
+    path: PathBuf,
+}
+
+impl Ring {
+    /// Takes a folder over, with what an earlier process kept there. What a crash left half done is removed.
+    ///
+    /// `keep_for` counts back from the end of the newest window, and both limits hold from the next [`Ring::add`] on.
+    pub fn open(folder: &Path, keep_for: Duration, keep_bytes: u64) -> Result<Self, FolderError> {
+        fs::create_dir_all(folder).map_err(FolderError::of("creating", folder))?;
+        let lock = FolderLock::take(folder)?;
+        let mut windows = Vec::new();
+        for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
+            let path = entry.map_err(FolderError::of("reading", folder))?.path();
+            // Windows are folders; what somebody else put there stays.
+            if !path.is_dir() {
+                continue;
+            }
+            if names::is_half(&path) {
+                fs::remove_dir_all(&path).map_err(FolderError::of("removing", &path))?;
+            } else if let Some((start, duration)) = names::span(&path) {
+                let bytes = folder_bytes(&path).map_err(FolderError::of("reading", &path))?;
+                let end = start.checked_add(duration).unwrap_or(start);
+                windows.push(Kept { start, end, bytes, path });
+            }
+        }
+        windows.sort_by(|a, b| (a.start, &a.path).cmp(&(b.start, &b.path)));
+        let bytes = windows.iter().map(|window| window.bytes).sum();
+        let (windows, folder) = (windows.into(), folder.to_owned());
+        Ok(Self { folder, keep_for, keep_bytes, windows, bytes, removed: 0, _lock: lock })
+    }
+
+    /// Keeps a window, after the oldest were removed to make room. An empty one leaves no trace.
+    ///
+    /// On an error, a full disk for one, nothing of the window is left. The others stay, except those that had to make
+    /// room.
+    pub fn add(&mut self, window: &Window) -> Result<(), FolderError> {
+        if window.series.is_empty() {
+            return Ok(());
+        }
+        let files = names::files(window);
+        let bytes = files.iter().map(|(_, contents)| contents.len() as u64).sum();
+        if bytes > self.keep_bytes {
+            let (path, bytes_max) = (self.folder.display().to_string(), self.keep_bytes);
+            return Err(FolderError::TooLarge { path, bytes, bytes_max });
+        }
+        self.make_room(bytes, window.end())?;
+        let path = self.write(window, &files)?;
+        let kept = Kept { start: window.start, end: window.end(), bytes, path };
+        let later = self.windows.iter().rev().take_while(|other| other.start > kept.start).count();
+        self.windows.insert(self.windows.len() - later, kept);
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// What is in the folder, of windows that lie in part between the two times; oldest first. Needs no [`Ring`], and
+    /// works while one writes there.
+    pub fn list(
+        folder: &Path,
+        since: SystemTime,
+        until: SystemTime,
+    ) -> Result<Listing, FolderError> {
+        list::list(folder, since, until)
+    }
+
+    /// What is kept, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many windows are kept.
+    #[must_use]
+    pub fn windows(&self) -> usize {
+        self.windows.len()
+    }
+
+    /// How many windows were removed because of their age, or for room.
+    #[must_use]
+    pub fn removed(&self) -> u64 {
+        self.removed
+    }
+
+    fn make_room(&mut self, bytes: u64, end: SystemTime) -> Result<(), FolderError> {
+        let newest = self.windows.iter().map(|window| window.end).fold(end, SystemTime::max);
+        let too_old = newest.checked_sub(self.keep_for);
+        while let Some(oldest) = self.windows.front() {
+            let is_old = too_old.is_some_and(|limit| oldest.end < limit);
+            if !is_old && self.bytes.saturating_add(bytes) <= self.keep_bytes {
+                break;
+            }
+            // Before it is removed file by file, it is no window any more.
+            let half = names::half(&oldest.path);
+            let gone = fs::rename(&oldest.path, &half).and_then(|()| fs::remove_dir_all(&half));
+            match gone {
+                // Somebody else tidied up.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                gone => gone.map_err(FolderError::of("removing", &oldest.path))?,
+            }
+            self.bytes = self.bytes.saturating_sub(oldest.bytes);
+            self.removed += 1;
+            self.windows.pop_front();
+        }
+        Ok(())
+    }
+
+    fn write(&self, window: &Window, files: &[(String, Vec<u8>)]) -> Result<PathBuf, FolderError> {
+        let part = tempfile::Builder::new()
+            .prefix(names::HALF_PREFIX)
+            .permissions(folder_rights())
+            .tempdir_in(&self.folder)
+            .map_err(FolderError::of("writing a window to", &self.folder))?;
+        for (name, contents) in files {
+            let path = part.path().join(name);
+            fs::write(&path, contents)
+                .map_err(FolderError::of("writing a window to", &self.folder))?;
+        }
+        for attempt in 0..SAME_NAME_MAX {
+            let path = self.folder.join(names::folder(window, attempt));
+            // A folder replaces an empty one only, and none of ours is empty.
+            match fs::rename(part.path(), &path) {
+                Ok(()) => {
+                    // It has another name now, so there is nothing to remove.
+                    let _ = part.keep();
+                    return Ok(path);
+                }
+                Err(error) if is_taken(&error) => {}
+                Err(error) => {
+                    return Err(FolderError::of("naming a window in", &self.folder)(error));
+                }
+            }
+        }
+        let error = io::ErrorKind::AlreadyExists.into();
+        Err(FolderError::of("naming a window in", &self.folder)(error))
+    }
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::AlreadyExists
+            | io::ErrorKind::DirectoryNotEmpty
+            | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Those of any new folder: whoever may enter the ring may read what is in it.
+fn folder_rights() -> fs::Permissions {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::Permissions::from_mode(0o777)
+}
+
+/// What the files in a folder take, in bytes.
+fn folder_bytes(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,293 @@
+//! What waits for a backend: in memory while it takes windows, on disk while it does not.
+//!
+//! Oldest first, bounded in bytes: when that is reached the oldest are dropped, and counted. A file is written under
+//! another name and renamed, so that it is whole or not there; one that was damaged nevertheless is known by its sum,
+//! removed and counted. Nothing is flushed to the disk's own memory: that would cost each window a wait, for the power
+//! failure that the sum finds out anyway.
+
+mod stored;
+
+use std::{
+    collections::VecDeque,
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    error::FolderError,
+    lock::FolderLock,
+    window::{Window, unix_ns},
+};
+
+const SUFFIX: &str = "window";
+/// What a file is called until it is whole.
+const PART_PREFIX: &str = ".part-";
+/// Names that are tried for a window: another of the same start may be there.
+const NAMES_MAX: u64 = 1_000;
+
+/// What waits, and what was lost.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    folder: Option<Folder>,
+    bytes_max: u64,
+    memory_windows_max: usize,
+    entries: VecDeque<Waiting>,
+    bytes: u64,
+    next_number: u64,
+    /// The one that is being sent. It is not dropped: it may have arrived.
+    in_flight: Option<u64>,
+    is_closed: bool,
+    /// Windows that an earlier process left.
+    pub(crate) restored: u64,
+    pub(crate) losses: Losses,
+    /// What went wrong last on the disk.
+    pub(crate) trouble: Option<String>,
+}
+
+/// Windows that will never be sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    /// Because there were too many bytes, or no disk for them.
+    pub(crate) dropped: u64,
+    /// Because their file was not what was written.
+    pub(crate) damaged: u64,
+}
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    _lock: FolderLock,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    bytes: u64,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Memory(Arc<Window>),
+    Disk(PathBuf),
+}
+
+impl Spool {
+    /// Takes up what an earlier process left in the folder.
+    pub(crate) fn open(
+        folder: Option<&Path>,
+        bytes_max: u64,
+        memory_windows_max: usize,
+    ) -> Result<Self, FolderError> {
+        let mut spool = Self {
+            folder: None,
+            bytes_max,
+            memory_windows_max,
+            entries: VecDeque::new(),
+            bytes: 0,
+            next_number: 0,
+            in_flight: None,
+            is_closed: false,
+            restored: 0,
+            losses: Losses::default(),
+            trouble: None,
+        };
+        if let Some(path) = folder {
+            fs::create_dir_all(path).map_err(FolderError::of("creating", path))?;
+            spool.folder = Some(Folder { path: path.to_owned(), _lock: FolderLock::take(path)? });
+            for (path, bytes) in left(path).map_err(FolderError::of("reading", path))? {
+                spool.enter(bytes, Place::Disk(path));
+            }
+            spool.restored = spool.len();
+            spool.limit();
+        }
+        Ok(spool)
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Puts a window last.
+    pub(crate) fn push(&mut self, window: Arc<Window>) {
+        let bytes = window.bytes();
+        self.enter(bytes, Place::Memory(window));
+        self.limit();
+        if self.folder.is_some() && self.in_memory() > self.memory_windows_max {
+            self.spill();
+        }
+    }
+
+    /// Drops the oldest until the rest fits.
+    pub(crate) fn limit(&mut self) {
+        while self.bytes > self.bytes_max {
+            let in_flight = self.in_flight;
+            let oldest = self.entries.iter().position(|entry| Some(entry.number) != in_flight);
+            let Some(oldest) = oldest else { break };
+            self.remove(oldest);
+            self.losses.dropped += 1;
+        }
+    }
+
+    /// The oldest window, which is in flight from now on.
+    pub(crate) fn front(&mut self) -> Option<(u64, Arc<Window>)> {
+        loop {
+            let entry = self.entries.front()?;
+            let window = match &entry.place {
+                Place::Memory(window) => Ok(Arc::clone(window)),
+                Place::Disk(path) => read(path).map(Arc::new),
+            };
+            match window {
+                Ok(window) => {
+                    self.in_flight = Some(entry.number);
+                    return Some((entry.number, window));
+                }
+                Err(reason) => {
+                    self.trouble = Some(reason);
+                    self.losses.damaged += 1;
+                    self.remove(0);
+                }
+            }
+        }
+    }
+
+    /// Takes a window out that was pushed or refused; whether it was still there. After the end its file may belong to
+    /// another process already, and stays.
+    pub(crate) fn done(&mut self, number: u64) -> bool {
+        self.in_flight = None;
+        let place = self.entries.iter().position(|entry| entry.number == number);
+        let Some(place) = place.filter(|_| !self.is_closed) else { return false };
+        self.remove(place);
+        true
+    }
+
+    /// Lets a window wait again that was in flight.
+    pub(crate) fn release(&mut self) {
+        self.in_flight = None;
+        self.limit();
+    }
+
+    /// Writes to disk what is in memory. Without room there, memory keeps a few.
+    pub(crate) fn spill(&mut self) {
+        let Some(folder) = self.folder.as_ref().map(|folder| folder.path.clone()) else { return };
+        for entry in &mut self.entries {
+            let Place::Memory(window) = &entry.place else { continue };
+            match write(&folder, window, entry.number) {
+                Ok((path, bytes)) => {
+                    self.bytes = self.bytes - entry.bytes + bytes;
+                    (entry.bytes, entry.place) = (bytes, Place::Disk(path));
+                }
+                Err(error) => {
+                    let error = FolderError::of("writing a window to", &folder)(error);
+                    self.trouble = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        self.limit();
+        while self.in_memory() > self.memory_windows_max {
+            let is_droppable = |entry: &Waiting| {
+                matches!(entry.place, Place::Memory(_)) && Some(entry.number) != self.in_flight
+            };
+            let Some(oldest) = self.entries.iter().position(is_droppable) else { break };
+            self.remove(oldest);
+            self.losses.dropped += 1;
+        }
+    }
+
+    /// The end: what cannot lie on disk is lost.
+    pub(crate) fn close(&mut self) {
+        if self.is_closed {
+            return;
+        }
+        self.in_flight = None;
+        self.spill();
+        while let Some(place) =
+            self.entries.iter().position(|entry| matches!(entry.place, Place::Memory(_)))
+        {
+            self.remove(place);
+            self.losses.dropped += 1;
+        }
+        // Another process may have the folder now.
+        self.folder = None;
+        self.is_closed = true;
+    }
+
+    fn in_memory(&self) -> usize {
+        self.entries.iter().filter(|entry| matches!(entry.place, Place::Memory(_))).count()
+    }
+
+    fn enter(&mut self, bytes: u64, place: Place) {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.entries.push_back(Waiting { number, bytes, place });
+    }
+
+    fn remove(&mut self, place: usize) {
+        let Some(entry) = self.entries.remove(place) else { return };
+        self.bytes = self.bytes.saturating_sub(entry.bytes);
+        if let Place::Disk(path) = entry.place
+            && let Err(error) = fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            self.trouble = Some(FolderError::of("removing", &path)(error).to_string());
+        }
+    }
+}
+
+/// The files of an earlier process, oldest first, with their sizes in bytes. Parts of files are removed.
+fn left(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with(PART_PREFIX) {
+            // One that stays costs room only.
+            drop(fs::remove_file(&path));
+        } else if path.extension().is_some_and(|suffix| suffix == SUFFIX) {
+            let metadata = entry.metadata()?;
+            if metadata.is_file() {
+                found.push((path, metadata.len()));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read(path: &Path) -> Result<Window, String> {
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(stored::FILE_BYTES_MAX).read_to_end(&mut bytes));
+    read.map_err(|error| FolderError::of("reading", path)(error).to_string())?;
+    stored::decode(&bytes).map_err(|reason| {
+        format!("the window in {} was damaged and is lost: {reason}", path.display())
+    })
+}
+
+/// Names sort by start, then by the order of writing.
+fn write(folder: &Path, window: &Window, number: u64) -> io::Result<(PathBuf, u64)> {
+    let bytes = stored::encode(window);
+    let mut part = tempfile::Builder::new().prefix(PART_PREFIX).tempfile_in(folder)?;
+    part.write_all(&bytes)?;
+    let start_ns = unix_ns(window.start).max(0);
+    for number in number..number.saturating_add(NAMES_MAX) {
+        let path = folder.join(format!("{start_ns:020}-{number:08}.{SUFFIX}"));
+        part = match part.persist_noclobber(&path) {
+            Ok(_) => return Ok((path, bytes.len() as u64)),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => error.file,
+            Err(error) => return Err(error.error),
+        };
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! `wingbeat agent`: flags in, calls, text out.
+
+mod args;
+mod metrics;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use owo_colors::OwoColorize as _;
+use wingbeat_agent::{AgentOptions, Notice, Sinks};
+use wingbeat_push::{Counts, Credentials, PushOptions, Pusher, Ring, Target};
+use wingbeat_text::{bytes, grouped, plural, share};
+
+pub(crate) use self::args::AgentArgs;
+use crate::shell::{interruptible_by_socket, message, warning};
+
+/// How long what waits may take to be pushed at the end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Lost samples are warned of at most this often.
+const WARN_INTERVAL: Duration = Duration::from_secs(600);
+
+pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
+    let options = AgentOptions {
+        frequency_hz: args.frequency,
+        window: args.window,
+        duration: args.duration,
+        unwind_bytes: args.unwind_memory,
+        cpu_share_max: args.max_cpu,
+        memory_bytes_max: args.max_memory,
+        host: args.host_name.clone().unwrap_or_else(host_name),
+    };
+    let mut sinks = sinks(args)?;
+    if let Some(address) = args.metrics {
+        let address = metrics::serve(address, sinks.metrics.clone())?;
+        if !quiet {
+            message!("figures of the agent: http://{address}/metrics");
+        }
+    }
+    let mut said = Said { quiet, verbose, begin: begin(args, &sinks), windows: 0, warned: None };
+    let found = interruptible_by_socket(|stop| {
+        wingbeat_agent::run(&options, &mut sinks, stop, &mut |notice| said.say(&notice))
+    })?;
+    if said.windows > 0 {
+        for (name, pusher) in sinks.pushers {
+            end(&name, &pusher.finish(PATIENCE), quiet);
+        }
+    }
+    found?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sinks(args: &AgentArgs) -> anyhow::Result<Sinks> {
+    let mut credentials = Credentials::from_env(|name| std::env::var(name).ok())?;
+    if let Some(file) = &args.token_file {
+        credentials = credentials.with_token_file(file)?;
+    }
+    if let Some(tenant) = &args.tenant {
+        credentials = credentials.with_tenant(tenant)?;
+    }
+    let start = |target: &Target| -> anyhow::Result<(String, Pusher)> {
+        let options = PushOptions {
+            folder: args.spool.clone(),
+            bytes_max: args.spool_size,
+            ..PushOptions::default()
+        };
+        let pusher = Pusher::start(target, credentials.clone(), options)?;
+        Ok((target.to_string(), pusher))
+    };
+    let pushers = args.push.iter().map(start).collect::<anyhow::Result<_>>()?;
+    let ring = args.keep.as_deref().map(|dir| Ring::open(dir, args.keep_for, args.keep_size));
+    let ring = ring.transpose().context("cannot keep files")?;
+    Ok(Sinks { pushers, ring, ..Sinks::default() })
+}
+
+fn begin(args: &AgentArgs, sinks: &Sinks) -> String {
+    let targets = sinks.pushers.iter().map(|(name, _)| name.clone());
+    let kept = args.keep.iter().map(|dir| dir.display().to_string());
+    let all: Vec<String> = targets.chain(kept).collect();
+    format!(
+        "agent: {} Hz on each CPU, a profile of {} every {}, to {}",
+        args.frequency,
+        "each service",
+        wingbeat_text::duration(args.window.as_nanos() as u64),
+        all.join(", ")
+    )
+}
+
+/// What is said while it runs.
+struct Said {
+    quiet: bool,
+    verbose: bool,
+    begin: String,
+    windows: u64,
+    warned: Option<Instant>,
+}
+
+impl Said {
+    fn say(&mut self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Begun if self.quiet => {}
+            Notice::Begun => message!("{}", self.begin.bold()),
+            Notice::Window { samples, broken, series, used, frequency_hz } => {
+                self.windows += 1;
+                // The first shows that it works.
+                if self.quiet || !self.verbose && self.windows > 1 {
+                    return;
+                }
+                message!(
+                    "{} in {}, {} not complete; {} of a CPU, {} of memory, {frequency_hz} Hz",
+                    plural(*samples, "sample"),
+                    plural(*series as u64, "profile"),
+                    grouped(*broken),
+                    share::size(used.cpu_share),
+                    bytes(used.rss_bytes)
+                );
+            }
+            Notice::Rate { cpu_share, frequency_hz } => warning!(
+                "the agent used {} of a CPU: it samples at {frequency_hz} Hz from now on",
+                share::size(*cpu_share)
+            ),
+            Notice::Memory { rss_bytes } => warning!(
+                "the agent used {} of memory: it gave up its caches; --max-memory sets the limit",
+                bytes(*rss_bytes)
+            ),
+            Notice::NotKept(error) => warning!("a window could not be kept: {error}"),
+            Notice::Lost { samples, events } => {
+                if self.warned.is_none_or(|warned| warned.elapsed() > WARN_INTERVAL) {
+                    self.warned = Some(Instant::now());
+                    warning!(
+                        "{} and {} found no room in the buffers; /metrics counts all of them",
+                        plural(*samples, "sample"),
+                        plural(*events, "event")
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn end(name: &str, counts: &Counts, quiet: bool) {
+    let Counts { pushed, rejected, dropped, waiting, .. } = counts;
+    if !quiet {
+        message!("{name}: {} pushed", plural(*pushed, "window"));
+    }
+    let failed = [(rejected, "refused"), (dropped, "dropped"), (waiting, "not pushed yet")];
+    for (count, what) in failed.into_iter().filter(|(count, _)| **count > 0) {
+        let why = counts.last_error.as_deref().unwrap_or("no reason was told");
+        warning!("{name}: {} {what}: {why}", plural(*count, "window"));
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

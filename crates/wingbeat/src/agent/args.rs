@@ -1,0 +1,63 @@
+//! Flags of `wingbeat agent`.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use clap::{ArgGroup, Args};
+use wingbeat_push::Target;
+
+use crate::values::{duration, large_bytes, share};
+
+/// Flags of `wingbeat agent`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("sink").required(true).multiple(true).args(["push", "keep"]))]
+pub(crate) struct AgentArgs {
+    /// Push to an engine; repeatable: pyroscope=URL, parca=URL, otlp=URL (experimental)
+    #[arg(long, value_name = "ENGINE=URL")]
+    pub push: Vec<Target>,
+    /// Keep pprof files in DIR
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// How long files are kept
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration)]
+    pub keep_for: Duration,
+    /// How much they may take; the oldest go first
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = large_bytes)]
+    pub keep_size: u64,
+    /// Samples per second and CPU. 19 rather than 20 avoids running in step with timers
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub frequency: u64,
+    /// Time that one profile covers
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    pub window: Duration,
+    /// Stop after this time [default: never]
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// File with the token for the engines, or NAME:PASSWORD; without it WINGBEAT_PUSH_TOKEN is taken
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Tenant, sent as X-Scope-OrgID; without it WINGBEAT_PUSH_TENANT is taken
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// Folder for what an engine could not take yet [default: kept in memory]
+    #[arg(long, value_name = "DIR")]
+    pub spool: Option<PathBuf>,
+    /// How much may wait for each engine; the oldest is dropped first
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = large_bytes)]
+    pub spool_size: u64,
+    /// Share of one CPU that the agent may use; it samples less often when that is too little
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
+    pub max_cpu: f64,
+    /// Memory above which caches are given up
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = large_bytes)]
+    pub max_memory: u64,
+    /// Kernel memory for unwind tables, 1M to 64M
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = large_bytes)]
+    pub unwind_memory: u64,
+    /// Serve the agent's own figures for Prometheus here, such as 127.0.0.1:9464
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
+    /// Name of this machine [default: its host name]
+    #[arg(long, value_name = "NAME")]
+    pub host_name: Option<String>,
+}

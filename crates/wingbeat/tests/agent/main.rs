@@ -1,0 +1,115 @@
+//! `wingbeat agent` on the real kernel: windows that are kept and pushed, its limits, wrong usage.
+
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../common/ran.rs"]
+mod ran;
+mod support;
+#[expect(dead_code, reason = "other tests need the rest of it")]
+#[path = "../common/target.rs"]
+mod target;
+
+use std::time::{Duration, SystemTime};
+
+use wingbeat_push::{Entry, Ring};
+
+use crate::{
+    ran::{Ran, without_rights},
+    support::{Engine, agent, busy, cpu_ns, strings},
+    target::turn_in_folder,
+};
+
+#[test]
+fn windows_are_kept_by_who_was_sampled() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let _busy = busy(folder.path());
+    let kept = folder.path().join("kept");
+    let words = ["-d", "4s", "--window", "2s", "-F", "99", "--max-cpu", "100%", "--keep"];
+    Ran::of(agent(&words).arg(&kept)).ended_with(0).tells("99 Hz on each CPU");
+    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let is_busy = |it: &&Entry| it.labels["process_executable_name"] == "busy";
+    let entries: Vec<&Entry> = listing.entries.iter().filter(is_busy).collect();
+    assert_eq!(entries.len(), 2, "{listing:?}");
+    let mut time = Duration::ZERO;
+    let mut sampled_ns = 0;
+    for entry in &entries {
+        assert!(strings(&entry.path).iter().any(|text| text == "busy_work"), "{entry:?}");
+        sampled_ns += cpu_ns(&entry.path);
+        time += entry.duration;
+    }
+    assert!((Duration::from_secs(3)..Duration::from_secs(6)).contains(&time), "{time:?}");
+    // It shares two CPUs at the most with all that goes on here.
+    let share = sampled_ns as f64 / time.as_nanos() as f64;
+    assert!((0.4..1.05).contains(&share), "{share}: {listing:?}");
+    // All that was sampled has a host and a service.
+    let all = listing.entries.iter();
+    assert!(all.clone().all(|it| it.labels.contains_key("host_name")), "{listing:?}");
+    assert!(all.clone().all(|it| !it.labels["service_name"].is_empty()), "{listing:?}");
+}
+
+#[test]
+fn windows_are_pushed_and_counted() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let _busy = busy(folder.path());
+    let engine = Engine::start();
+    let target = format!("pyroscope={}", engine.url());
+    let words = ["-d", "4s", "--window", "2s", "-F", "99", "--push", &target];
+    Ran::of(&mut agent(&words)).ended_with(0).tells("2 windows pushed");
+    let requests = engine.requests();
+    assert_eq!(requests.len(), 2);
+    for (head, body) in &requests {
+        assert!(head.starts_with("POST /push.v1.PusherService/Push HTTP/1.1"), "{head}");
+        let has = |text: &str| body.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        assert!(has("service_name") && has("process_cpu") && has("busy"), "{head}");
+    }
+}
+
+#[test]
+fn an_engine_that_is_down_costs_no_window_that_has_room() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let engine = Engine::start();
+    let target = format!("pyroscope={}", engine.url());
+    // Nobody listens there any more, and who comes next does.
+    let address = engine.stop();
+    let spool = folder.path().join("spool");
+    let words = ["-d", "1s", "--window", "1s", "--push", &target, "--spool"];
+    let ran = Ran::of(agent(&words).arg(&spool)).ended_with(0);
+    ran.tells_all(&["warning", "not pushed yet", "refused"]);
+    let engine = Engine::at(&address);
+    Ran::of(agent(&words).arg(&spool)).ended_with(0).tells("2 windows pushed");
+    assert_eq!(engine.requests().len(), 2);
+}
+
+#[test]
+fn an_agent_that_costs_too_much_samples_less_often() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let words = ["-d", "5s", "--window", "1s", "--max-cpu", "0.0001%", "--keep"];
+    let ran = Ran::of(agent(&words).arg(folder.path().join("kept"))).ended_with(0);
+    ran.tells_all(&["warning: the agent used", "it samples at 9 Hz from now on"]);
+}
+
+#[test]
+fn wrong_usage() {
+    let check = |words: &[&str], code: i32, text: &str| {
+        Ran::of(&mut agent(words)).ended_with(code).tells(text);
+    };
+    check(&[], 2, "--push");
+    check(&["--push", "nonsense"], 2, "pyroscope=URL");
+    check(&["--push", "influx=http://localhost"], 2, "pyroscope=URL");
+    check(&["--keep", "x", "-F", "0"], 2, "0");
+    check(&["--keep", "x", "--keep-size", "many"], 2, "many");
+    check(&["--keep", "/proc/nowhere", "-d", "1s"], 1, "/proc/nowhere");
+    check(&["--push", "parca=http://localhost:1", "--token-file", "/nowhere"], 1, "/nowhere");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let folder = target::folder();
+    let kept = folder.path().join("kept").display().to_string();
+    check(&["--keep", &kept, "--metrics", &address], 1, "--metrics");
+}
+
+#[test]
+fn without_the_rights() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let mut wingbeat = without_rights(folder.path());
+    wingbeat.args(["agent", "-d", "1s", "--push", "parca=http://localhost:1"]);
+    Ran::of(&mut wingbeat).ended_with(1).tells("CAP_BPF and CAP_PERFMON").tells_in_one_line();
+}
