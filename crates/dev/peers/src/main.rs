@@ -1,6 +1,7 @@
 //! `cargo xtask peers`: wingbeat beside what one would use instead of it, in one run on one machine, and
 //! whether it keeps what it promises.
 
+mod agent;
 mod bench;
 mod changes;
 mod comparison;
@@ -42,6 +43,8 @@ enum Peers {
     Guilty(guilty::GuiltyArgs),
     /// Whether what `wingbeat heap` says is true, and what it costs, beside valgrind, heaptrack and memleak
     Heap(heap::HeapArgs),
+    /// What `wingbeat agent` takes of a busy machine, and whether that stays the same
+    Agent(agent::AgentArgs),
     /// How fast `wingbeat serve` answers with a large history
     Serve(serve::ServeArgs),
 }
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Peers::Changes(args) => changes::run(&args),
         Peers::Guilty(args) => guilty::run(&args),
         Peers::Heap(args) => heap::run(&args),
+        Peers::Agent(args) => agent::run(&args),
         Peers::Serve(args) => serve::run(&args),
     };
     code.unwrap_or_else(|error| {

@@ -66,6 +66,7 @@ fn windows_are_pushed_and_counted() {
 #[test]
 fn an_engine_that_is_down_costs_no_window_that_has_room() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
+    let _busy = busy(folder.path());
     let engine = Engine::start();
     let target = format!("pyroscope={}", engine.url());
     // Nobody listens there any more, and who comes next does.
