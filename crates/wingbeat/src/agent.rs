@@ -4,6 +4,7 @@ mod args;
 mod metrics;
 
 use std::{
+    collections::HashMap,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -20,7 +21,7 @@ use crate::shell::{interruptible_by_socket, message, warning};
 /// How long what waits may take to be pushed at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lost samples are warned of at most this often.
+/// The same is warned of at most this often.
 const WARN_INTERVAL: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
@@ -40,7 +41,14 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             message!("figures of the agent: http://{address}/metrics");
         }
     }
-    let mut said = Said { quiet, verbose, begin: begin(args, &sinks), windows: 0, warned: None };
+    let mut said = Said {
+        quiet,
+        verbose,
+        begin: begin(args, &sinks),
+        windows: 0,
+        warned: None,
+        warned_of: HashMap::new(),
+    };
     let found = interruptible_by_socket(|stop| {
         wingbeat_agent::run(&options, &mut sinks, stop, &mut |notice| said.say(&notice))
     })?;
@@ -96,6 +104,8 @@ struct Said {
     begin: String,
     windows: u64,
     warned: Option<Instant>,
+    /// By the names of engines.
+    warned_of: HashMap<String, Instant>,
 }
 
 impl Said {
@@ -126,6 +136,19 @@ impl Said {
                 "the agent used {} of memory: it gave up its caches; --max-memory sets the limit",
                 bytes(*rss_bytes)
             ),
+            Notice::Trouble { name, counts } => {
+                let is_due = |warned: &Instant| warned.elapsed() > WARN_INTERVAL;
+                if self.warned_of.get(*name).is_none_or(is_due) {
+                    self.warned_of.insert((*name).to_owned(), Instant::now());
+                    let why = counts.last_error.as_deref().unwrap_or("no reason was told");
+                    warning!(
+                        "{why}; {} waiting, {} refused, {} dropped until now",
+                        plural(counts.waiting, "window"),
+                        grouped(counts.rejected),
+                        grouped(counts.dropped)
+                    );
+                }
+            }
             Notice::NotKept(error) => warning!("a window could not be kept: {error}"),
             Notice::Lost { samples, events } => {
                 if self.warned.is_none_or(|warned| warned.elapsed() > WARN_INTERVAL) {

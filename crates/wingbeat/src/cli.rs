@@ -135,8 +135,8 @@ Examples:
   wingbeat agent --keep /var/lib/wingbeat --keep-for 24h  pprof files of the last day
   wingbeat agent --push parca=http://parca:7070 -F 97 --max-cpu 2% --metrics 127.0.0.1:9464
 
-It runs until Ctrl-C or SIGTERM, and ends with 0 then; 1 on failure; 2 for wrong usage. docs/agent.md
-explains labels, limits and figures.";
+It runs until Ctrl-C or SIGTERM, and ends with 0 then; 1 on failure; 2 for wrong usage.
+docs/agent.md explains labels, limits and figures.";
 
 const DIFF_EXAMPLES: &str = "\
 Examples:

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
     }
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
-    Ok(exit_code(&recording, &profile))
+    Ok(exit_code(&recording, !profile.sites.is_empty()))
 }
 
 /// Records until the end. Says before what it will cost, and shows then how it goes if somebody watches.
@@ -71,6 +71,11 @@ fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Resul
 /// The files to write: formats known, paths writable, before anything is recorded.
 pub(crate) fn outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, HeapFormat)>> {
     paths.iter().map(|path| Ok((pending(path)?, HeapFormat::from_path(path)?))).collect()
+}
+
+/// Whether the name of a file says what is to be written.
+pub(crate) fn check_name(path: &Path) -> anyhow::Result<()> {
+    HeapFormat::from_path(path).map(drop)
 }
 
 fn options(args: &HeapArgs) -> Options {
@@ -142,12 +147,12 @@ fn shown(profile: &Profile, show: Show) -> Profile {
     shown
 }
 
-fn exit_code(recording: &Finished, profile: &Profile) -> ExitCode {
+fn exit_code(recording: &Finished, has_samples: bool) -> ExitCode {
     match &recording.ended {
         Some(ended) if ended.by_itself && ended.code() != 0 => {
             ExitCode::from(u8::try_from(ended.code()).unwrap_or(1))
         }
-        _ if profile.sites.is_empty() => ExitCode::FAILURE,
+        _ if !has_samples => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     }
 }

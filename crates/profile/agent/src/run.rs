@@ -12,7 +12,7 @@ use wingbeat_profile::{
     session::{Continuous, Options, Window},
     targets::Targets,
 };
-use wingbeat_push::{FolderError, Pusher, Ring};
+use wingbeat_push::{Counts, FolderError, Pusher, Ring};
 
 use super::{
     divide::{Divided, divide},
@@ -59,6 +59,8 @@ pub enum Notice<'a> {
     Rate { cpu_share: f64, frequency_hz: u64 },
     /// It used more memory than it may, and gave back what only makes it quicker.
     Memory { rss_bytes: u64 },
+    /// An engine did not take a window since the last time: why, and how many were refused or dropped until now.
+    Trouble { name: &'a str, counts: &'a Counts },
     /// A window could not be kept on disk.
     NotKept(&'a FolderError),
     /// Samples or events found no room.
@@ -125,6 +127,8 @@ pub fn run(
         governor: Governor::new(options.frequency_hz, options.cpu_share_max),
         own: Own::start(),
         memory_bytes_max: options.memory_bytes_max,
+        is_first: true,
+        failed: vec![0; sinks.pushers.len()],
     };
     let begun = Instant::now();
     loop {
@@ -146,6 +150,9 @@ struct Agent {
     governor: Governor,
     own: Own,
     memory_bytes_max: u64,
+    is_first: bool,
+    /// What each engine did not take until the last window.
+    failed: Vec<u64>,
 }
 
 impl Agent {
@@ -169,11 +176,19 @@ impl Agent {
         }
         let Divided { window: divided, samples, broken } = divided;
         let shared = Arc::new(divided);
+        let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
+        let counts: Vec<(String, Counts)> = sinks.pushers.iter().map(counts).collect();
+        for ((name, counts), before) in counts.iter().zip(&mut self.failed) {
+            let failed = counts.retries + counts.rejected + counts.dropped;
+            if failed > *before {
+                notice(Notice::Trouble { name, counts });
+            }
+            *before = failed;
+        }
         for (_, pusher) in &sinks.pushers {
             pusher.offer(&shared);
         }
-        let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
-        metrics.pushes(sinks.pushers.iter().map(counts).collect());
+        metrics.pushes(counts);
         drop(metrics);
         let used = self.own.lap();
         let frequency_hz = self.governor.current_hz();
@@ -195,6 +210,10 @@ impl Agent {
         let mut metrics = sinks.metrics.lock().unwrap_or_else(PoisonError::into_inner);
         metrics.used(used, self.governor.current_hz(), bpf_bytes);
         drop(metrics);
+        // In the first, the files of all processes are read.
+        if std::mem::take(&mut self.is_first) {
+            return Ok(());
+        }
         if let Some(frequency_hz) = self.governor.next(used.cpu_share) {
             recording.set_frequency(frequency_hz)?;
             notice(Notice::Rate { cpu_share: used.cpu_share, frequency_hz });

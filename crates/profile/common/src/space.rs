@@ -6,12 +6,14 @@ use crate::RecordKind;
 pub mod call {
     /// `mmap` of memory without a file, at `address`.
     pub const MAP: u8 = 1;
-    /// `munmap`, or `mmap` of a file over what was there.
+    /// `munmap`.
     pub const UNMAP: u8 = 2;
     /// `brk`, to `address`, or the question where it is.
     pub const BREAK: u8 = 3;
     /// `mremap`: from `old_address` to `address`.
     pub const REMAP: u8 = 4;
+    /// `mmap` of a file over whatever was there.
+    pub const COVER: u8 = 5;
 }
 
 /// A call that worked. The stack of those that may map memory comes before it.

@@ -42,7 +42,7 @@ pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
                 record.call = call::MAP;
                 has_stack = true;
             } else if flags & MAP_FIXED != 0 {
-                record.call = call::UNMAP;
+                record.call = call::COVER;
             } else {
                 return 0;
             }

@@ -13,12 +13,10 @@ pub enum Protocol {
     Otlp,
     /// Parca: `parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw`.
     Parca,
-    /// A wingbeat server, which takes Pyroscope's call.
-    Wingbeat,
 }
 
 impl Protocol {
-    const ALL: [Self; 4] = [Self::Pyroscope, Self::Otlp, Self::Parca, Self::Wingbeat];
+    const ALL: [Self; 3] = [Self::Pyroscope, Self::Otlp, Self::Parca];
 
     /// What stands before the `=` of a target.
     #[must_use]
@@ -27,7 +25,6 @@ impl Protocol {
             Self::Pyroscope => "pyroscope",
             Self::Otlp => "otlp",
             Self::Parca => "parca",
-            Self::Wingbeat => "wingbeat",
         }
     }
 
@@ -37,12 +34,11 @@ impl Protocol {
             Self::Pyroscope => "http://localhost:4040",
             Self::Otlp => "http://localhost:4318",
             Self::Parca => "http://localhost:7070",
-            Self::Wingbeat => "http://localhost:6610",
         }
     }
 }
 
-/// A backend: `pyroscope=http://localhost:4040`, `otlp=URL`, `parca=URL` or `wingbeat=URL`.
+/// A backend: `pyroscope=http://localhost:4040`, `otlp=URL` or `parca=URL`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     pub(crate) protocol: Protocol,
@@ -53,7 +49,7 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error(
-        "{0:?} names no backend; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
+        "{0:?} names no backend; write pyroscope=URL, otlp=URL or parca=URL, as in \
          pyroscope=http://localhost:4040"
     )]
     UnknownProtocol(String),
@@ -136,7 +132,7 @@ mod tests {
         check("pyroscope=http://localhost:4040", "pyroscope=http://localhost:4040");
         check(" otlp = https://collector.example/otlp/ ", "otlp=https://collector.example/otlp");
         check("parca=http://[::1]:7070/", "parca=http://[::1]:7070");
-        check("wingbeat=HTTPS://host", "wingbeat=https://host");
+        check("parca=HTTPS://host", "parca=https://host");
     }
 
     #[test]
@@ -155,9 +151,9 @@ mod tests {
         check("parca=http://", "cannot be used");
         check("parca=http:///path", "cannot be used");
         check("parca=http://host/?a=b", "it has a query or a fragment");
-        check("wingbeat=http://me:secret@host", "user name or a password");
+        check("parca=http://me:secret@host", "user name or a password");
         check("wing=http://me:secret@host", "names no backend");
-        check("wingbeat=http://ho st", "cannot be used");
+        check("parca=http://ho st", "cannot be used");
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Flags of `wingbeat agent`.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, ops::Bound, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Args};
 use wingbeat_push::Target;
 
-use crate::values::{duration, large_bytes, share};
+use crate::{
+    profile::unwind_bytes,
+    values::{duration, large_bytes, share_within},
+};
 
 /// Flags of `wingbeat agent`.
 #[derive(Debug, Args)]
@@ -27,8 +30,8 @@ pub(crate) struct AgentArgs {
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub frequency: u64,
-    /// Time that one profile covers
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
+    /// Time that one profile covers, 1s to 10m
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = window)]
     pub window: Duration,
     /// Stop after this time [default: never]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
@@ -46,13 +49,13 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = large_bytes)]
     pub spool_size: u64,
     /// Share of one CPU that the agent may use; it samples less often when that is too little
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = cpu_share)]
     pub max_cpu: f64,
     /// Memory above which caches are given up
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = large_bytes)]
     pub max_memory: u64,
     /// Kernel memory for unwind tables, 1M to 64M
-    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = large_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = unwind_bytes)]
     pub unwind_memory: u64,
     /// Serve the agent's own figures for Prometheus here, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
@@ -60,4 +63,16 @@ pub(crate) struct AgentArgs {
     /// Name of this machine [default: its host name]
     #[arg(long, value_name = "NAME")]
     pub host_name: Option<String>,
+}
+
+fn window(text: &str) -> Result<Duration, String> {
+    let window = duration(text)?;
+    match (Duration::from_secs(1)..=Duration::from_secs(600)).contains(&window) {
+        true => Ok(window),
+        false => Err("the time must be from 1s to 10m".to_owned()),
+    }
+}
+
+fn cpu_share(text: &str) -> Result<f64, String> {
+    share_within(text, (Bound::Excluded(0.0), Bound::Included(6400.0)))
 }

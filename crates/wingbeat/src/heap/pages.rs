@@ -35,8 +35,15 @@ pub(crate) fn run(
     let recording = interruptible_by_socket(|stop| record(options, stop, quiet))??;
     let profile = symbolize(&recording, &DebugFiles::default(), &mut |_, _| {}).profile;
     let shown = shown(&profile, show);
+    let is_missing = shown.sites.is_empty();
+    // It has both, touched and mapped.
+    let outputs: Vec<_> = outputs
+        .into_iter()
+        .filter(|(_, format)| !is_missing || *format == HeapFormat::Pprof && !profile.is_empty())
+        .collect();
+    let is_nothing = is_missing && outputs.is_empty();
     let mut written = Written::default();
-    if !shown.sites.is_empty() {
+    if !is_nothing {
         let facts = facts(&profile, recording.space.as_ref(), show, options.faults);
         write(&mut written, outputs, &profile, &shown, &facts);
     }
@@ -44,12 +51,12 @@ pub(crate) fn run(
         figures(&profile, &recording, options.faults);
         report::outputs(&written.outputs);
     }
-    if shown.sites.is_empty() {
+    if is_nothing {
         error!("{}", nothing(show));
     }
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
-    Ok(exit_code(&recording, &shown))
+    Ok(exit_code(&recording, !is_nothing))
 }
 
 fn nothing(show: Memory) -> &'static str {

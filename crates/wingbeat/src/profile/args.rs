@@ -183,7 +183,7 @@ fn buffer_bytes(text: &str) -> Result<u32, String> {
     }
 }
 
-fn unwind_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn unwind_bytes(text: &str) -> Result<u64, String> {
     match size_bytes(text)? {
         Some(bytes) if (1 << 20..=64 << 20).contains(&bytes) => Ok(bytes.into()),
         _ => Err("the size must be from 1M to 64M".to_owned()),

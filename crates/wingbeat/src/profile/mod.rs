@@ -21,7 +21,7 @@ use wingbeat_profile::{
     targets::Targets,
 };
 
-pub(crate) use self::args::{Memory, ProfileArgs};
+pub(crate) use self::args::{Memory, ProfileArgs, unwind_bytes};
 use self::args::{ProfileMode, StackHalf};
 use crate::{
     heap,
@@ -111,6 +111,9 @@ fn write(written: &mut Written, outputs: Vec<(PendingFile, Format)>, profile: &P
 fn pages(args: &ProfileArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let options = options(args);
     options.targets.check()?;
+    if let Some(error) = args.output.iter().find_map(|path| heap::check_name(path).err()) {
+        wrong_usage(ErrorKind::ValueValidation, format!("{error:#}"));
+    }
     let outputs = heap::outputs(&args.output)?;
     if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
         wrong_usage(ErrorKind::ArgumentConflict, text);

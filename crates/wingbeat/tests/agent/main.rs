@@ -81,9 +81,23 @@ fn an_engine_that_is_down_costs_no_window_that_has_room() {
 }
 
 #[test]
+fn an_engine_that_refuses_is_told_of_while_the_agent_runs() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let _busy = busy(folder.path());
+    let engine = Engine::start();
+    let target = format!("pyroscope={}", engine.url());
+    let _address = engine.stop();
+    let words = ["-d", "4s", "--window", "1s", "--push", &target];
+    let ran = Ran::of(&mut agent(&words)).ended_with(0);
+    // Once meanwhile, and once at the end.
+    let warnings = ran.stderr.matches("refused the connection").count();
+    assert_eq!(warnings, 2, "{}", ran.stderr);
+}
+
+#[test]
 fn an_agent_that_costs_too_much_samples_less_often() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    let words = ["-d", "5s", "--window", "1s", "--max-cpu", "0.0001%", "--keep"];
+    let words = ["-d", "6s", "--window", "1s", "--max-cpu", "0.0001%", "--keep"];
     let ran = Ran::of(agent(&words).arg(folder.path().join("kept"))).ended_with(0);
     ran.tells_all(&["warning: the agent used", "it samples at 9 Hz from now on"]);
 }
@@ -96,7 +110,11 @@ fn wrong_usage() {
     check(&[], 2, "--push");
     check(&["--push", "nonsense"], 2, "pyroscope=URL");
     check(&["--push", "influx=http://localhost"], 2, "pyroscope=URL");
+    check(&["--push", "wingbeat=http://localhost"], 2, "pyroscope=URL");
     check(&["--keep", "x", "-F", "0"], 2, "0");
+    check(&["--keep", "x", "--window", "1ms"], 2, "1s to 10m");
+    check(&["--keep", "x", "--max-cpu", "0"], 2, "above 0");
+    check(&["--keep", "x", "--unwind-memory", "1G"], 2, "64M");
     check(&["--keep", "x", "--keep-size", "many"], 2, "many");
     check(&["--keep", "/proc/nowhere", "-d", "1s"], 1, "/proc/nowhere");
     check(&["--push", "parca=http://localhost:1", "--token-file", "/nowhere"], 1, "/nowhere");

@@ -153,5 +153,5 @@ fn flags_about_time() {
         Ran::of(&mut profile(&words)).ended_with(2).tells(flag[0]);
     }
     let unknown = ["-o", "x.json.gz", "--", "true"];
-    Ran::of(&mut profile(&unknown)).ended_with(1).tells(".json (DHAT)");
+    Ran::of(&mut profile(&unknown)).ended_with(2).tells(".json (DHAT)");
 }

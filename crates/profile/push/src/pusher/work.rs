@@ -124,8 +124,7 @@ impl Worker {
                 self.backoff.fail(Instant::now(), *pause);
                 shared.count(|counts| {
                     counts.retries += 1;
-                    counts.last_error =
-                        Some(format!("{target} did not take a window: {reason}; it is sent again"));
+                    counts.last_error = Some(format!("{target} did not take a window: {reason}"));
                 });
             }
             Verdict::Refused { reason } => {

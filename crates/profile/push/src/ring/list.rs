@@ -44,7 +44,7 @@ pub(super) fn list(
         let path = entry.map_err(FolderError::of("reading", folder))?.path();
         let Some((start, duration)) = names::span(&path) else { continue };
         // The name knows seconds only.
-        let end = start.checked_add(duration.saturating_add(Duration::from_secs(1)));
+        let end = start.checked_add(duration.saturating_add(Duration::from_secs(2)));
         if start < until && end.is_none_or(|end| end > since) {
             found.push((start, path));
         }

@@ -79,14 +79,15 @@ pub(super) fn folder(window: &Window, attempt: u32) -> String {
         OffsetDateTime::from_unix_timestamp_nanos(unix_ns(window.start).into())
             .unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let start = start.format(START).unwrap_or_else(|_| "19700101T000000Z".to_owned());
-    let seconds = window.duration.as_nanos().div_ceil(1_000_000_000).max(1);
+    let seconds = (window.duration.as_nanos() + 500_000_000) / 1_000_000_000;
+    let seconds = seconds.max(1);
     match attempt {
         0 => format!("{start}-{seconds}s"),
         attempt => format!("{start}-{seconds}s.{attempt}"),
     }
 }
 
-/// Start and length of a window by the name of its folder, to the second; it may end later than that by a second.
+/// Start and length of a window by the name of its folder, to the second; it may end later than that by two.
 pub(super) fn span(path: &Path) -> Option<(SystemTime, Duration)> {
     let name = path.file_name()?.to_str()?;
     let (start, rest) = name.split_once('-')?;
@@ -127,7 +128,8 @@ mod tests {
             assert!(window.end() <= from + length + Duration::from_secs(1), "{expected}");
         };
         check(1_795_820_400_000_000_000, 15_000, 0, "20261127T230000Z-15s");
-        check(1_795_820_400_999_999_999, 14_001, 2, "20261127T230000Z-15s.2");
+        check(1_795_820_400_000_000_000, 15_001, 0, "20261127T230000Z-15s");
+        check(1_795_820_400_999_999_999, 14_501, 2, "20261127T230000Z-15s.2");
         check(0, 0, 0, "19700101T000000Z-1s");
     }
 

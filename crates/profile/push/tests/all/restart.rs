@@ -158,7 +158,7 @@ fn two_agents_do_not_share_a_folder() {
     let second = wingbeat_push::Pusher::start(&target, Default::default(), spooling(folder.path()));
     assert!(second.expect_err("in use").to_string().contains("a folder of its own"));
     // Another target has another folder.
-    let target = format!("wingbeat={}", backend.url()).parse().expect("a target");
+    let target = format!("parca={}", backend.url()).parse().expect("a target");
     wingbeat_push::Pusher::start(&target, Default::default(), spooling(folder.path()))
         .expect("another folder");
 }

@@ -85,10 +85,20 @@ impl MappedMemory {
                 let known = self.remove(record.pid, (start, end), time_ns);
                 self.count_unmapped(if known > 0 { known } else { end - start });
             }
+            call::COVER => {
+                let known = self.remove(record.pid, (start, end), time_ns);
+                if known > 0 {
+                    self.count_unmapped(known);
+                }
+            }
             call::BREAK => self.moved_break(record, place),
             call::REMAP => {
                 let old = record.old_address;
                 let old_end = old.saturating_add(self.whole_pages(record.old_bytes));
+                if end - start <= old_end - old {
+                    self.shrink(record, (old, old_end), (start, end));
+                    return;
+                }
                 let known = self.remove(record.pid, (old, old_end), time_ns);
                 self.remove(record.pid, (start, end), time_ns);
                 // Of what was mapped before the recording, only the growth is new.
@@ -96,6 +106,28 @@ impl MappedMemory {
                 self.insert(record, (new_from, end), place);
             }
             _ => {}
+        }
+    }
+
+    /// A mapping becomes smaller, and may move: it stays that of who asked for it.
+    fn shrink(&mut self, record: &SpaceRecord, old: (u64, u64), new: (u64, u64)) {
+        let kept_end = old.0.saturating_add(new.1 - new.0);
+        self.remove(record.pid, (kept_end, old.1), record.time_ns);
+        if old.1 > kept_end {
+            self.count_unmapped(old.1 - kept_end);
+        }
+        if new.0 == old.0 {
+            return;
+        }
+        self.remove(record.pid, new, record.time_ns);
+        let Some(space) = self.by_process.get_mut(&record.pid) else { return };
+        // One that begins before the range, or ends behind it, was not mapped by one call and is left where it is.
+        let moved: Vec<(u64, Piece)> =
+            space.pieces.range(old.0..kept_end).map(|it| (*it.0, *it.1)).collect();
+        for (at, piece) in moved.into_iter().filter(|(_, piece)| piece.end <= kept_end) {
+            space.pieces.remove(&at);
+            let to = |address: u64| address.wrapping_sub(old.0).wrapping_add(new.0);
+            space.pieces.insert(to(at), Piece { end: to(piece.end), ..piece });
         }
     }
 
@@ -291,6 +323,40 @@ mod tests {
         case.check(2, (5 * PAGE, 5 * PAGE));
         case.check(3, (PAGE, PAGE));
         assert_eq!(case.mapped.sums.sites.len(), 3);
+        assert_eq!(case.mapped.unmapped, (1, PAGE));
+    }
+
+    #[test]
+    fn a_mapping_that_shrinks_is_of_who_asked_for_it() {
+        let mut case = Case::new();
+        case.map(0x10000, 4 * PAGE, 1);
+        case.remap((0x10000, 4 * PAGE), (0x10000, 3 * PAGE), 2);
+        case.remap((0x10000, 3 * PAGE), (0x80000, 2 * PAGE), 3);
+        assert_eq!(case.mapped.unmapped, (2, 2 * PAGE));
+        // It lies where it was moved to, and nowhere else.
+        case.unmap(0x10000, 8 * PAGE);
+        case.unmap(0x81000, PAGE);
+        case.mapped.finish(9);
+        case.check(1, (4 * PAGE, PAGE));
+        assert_eq!(case.mapped.sums.sites.len(), 1);
+    }
+
+    #[test]
+    fn a_file_over_memory_gives_it_back() {
+        let mut case = Case::new();
+        case.map(0x10000, 2 * PAGE, 1);
+        let cover = |address, bytes| SpaceRecord {
+            call: call::COVER,
+            address,
+            bytes,
+            ..SpaceRecord::EMPTY
+        };
+        case.call(cover(0x11000, 5 * PAGE), 2);
+        // Over another file.
+        case.call(cover(0x90000, 5 * PAGE), 2);
+        case.mapped.finish(9);
+        case.check(1, (2 * PAGE, PAGE));
+        assert_eq!(case.mapped.unmapped, (1, PAGE));
     }
 
     #[test]
