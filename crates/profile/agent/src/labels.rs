@@ -67,17 +67,18 @@ impl Processes {
 
     fn look_at(&mut self, process: &Process) -> Known {
         let pid = process.pid;
-        let seen = self.known.get(&pid).filter(|known| known.name == process.name).cloned();
-        let mut known = seen.unwrap_or_else(|| {
-            let of_parent = process.parent.and_then(|parent| self.known.get(&parent));
-            let origin = read_origin(pid)
-                .or_else(|| Some(of_parent?.origin.clone()))
-                .or_else(|| read_origin(process.parent?))
-                .unwrap_or_default();
-            let executable = read_executable(pid).unwrap_or_else(|| process.name.clone());
-            Known { name: process.name.clone(), origin, executable, window: 0 }
-        });
-        known.window = self.window;
+        let seen = self.known.get(&pid).filter(|known| known.name == process.name);
+        let of_parent = process.parent.and_then(|parent| self.known.get(&parent));
+        // What is there now comes first: the number may be another process's with the same name.
+        let origin = read_origin(pid)
+            .or_else(|| Some(seen?.origin.clone()))
+            .or_else(|| Some(of_parent?.origin.clone()))
+            .or_else(|| read_origin(process.parent?))
+            .unwrap_or_default();
+        let executable = read_executable(pid)
+            .or_else(|| Some(seen?.executable.clone()))
+            .unwrap_or_else(|| process.name.clone());
+        let known = Known { name: process.name.clone(), origin, executable, window: self.window };
         self.known.insert(pid, known.clone());
         known
     }

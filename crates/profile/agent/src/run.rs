@@ -2,7 +2,7 @@
 
 use std::{
     os::fd::BorrowedFd,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -48,6 +48,12 @@ pub struct Sinks {
     pub metrics: Arc<Mutex<Metrics>>,
 }
 
+impl Sinks {
+    fn metrics(&self) -> MutexGuard<'_, Metrics> {
+        self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What whoever runs it may want to know.
 #[derive(Debug)]
 pub enum Notice<'a> {
@@ -68,34 +74,13 @@ pub enum Notice<'a> {
 }
 
 /// Why the agent ended before its time.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    Record(RecordError),
-    Export(ExportError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Export(#[from] ExportError),
 }
-
-impl From<RecordError> for AgentError {
-    fn from(error: RecordError) -> Self {
-        Self::Record(error)
-    }
-}
-
-impl From<ExportError> for AgentError {
-    fn from(error: ExportError) -> Self {
-        Self::Export(error)
-    }
-}
-
-impl std::fmt::Display for AgentError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Record(error) => error.fmt(f),
-            Self::Export(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for AgentError {}
 
 /// Buffer of the records between two looks.
 const BUFFER_BYTES: u32 = 4 << 20;
@@ -163,19 +148,30 @@ impl Agent {
         notice: &mut dyn FnMut(Notice<'_>),
     ) -> Result<OwnUse, AgentError> {
         let divided = divide(&window.profile, &mut self.processes)?;
-        let mut metrics = sinks.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        metrics.window(&divided, &window.ticks, window.events_lost);
+        sinks.metrics().window(&divided, &window.ticks, window.events_lost);
         if window.ticks.lost + window.events_lost > 0 {
             notice(Notice::Lost { samples: window.ticks.lost, events: window.events_lost });
         }
         if let Some(ring) = &mut sinks.ring
             && let Err(error) = ring.add(&divided.window)
         {
-            metrics.keep_failed();
+            sinks.metrics().keep_failed();
             notice(Notice::NotKept(&error));
         }
-        let Divided { window: divided, samples, broken } = divided;
-        let shared = Arc::new(divided);
+        self.look_at_engines(sinks, notice);
+        let Divided { window, samples, broken } = divided;
+        let shared = Arc::new(window);
+        for (_, pusher) in &sinks.pushers {
+            pusher.offer(&shared);
+        }
+        let used = self.own.lap();
+        let (frequency_hz, series) = (self.governor.current_hz(), shared.series.len());
+        notice(Notice::Window { samples, broken, series, used, frequency_hz });
+        Ok(used)
+    }
+
+    /// Counts what engines took until now, and says which of them did not take what they got.
+    fn look_at_engines(&mut self, sinks: &Sinks, notice: &mut dyn FnMut(Notice<'_>)) {
         let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
         let counts: Vec<(String, Counts)> = sinks.pushers.iter().map(counts).collect();
         for ((name, counts), before) in counts.iter().zip(&mut self.failed) {
@@ -185,16 +181,7 @@ impl Agent {
             }
             *before = failed;
         }
-        for (_, pusher) in &sinks.pushers {
-            pusher.offer(&shared);
-        }
-        metrics.pushes(counts);
-        drop(metrics);
-        let used = self.own.lap();
-        let frequency_hz = self.governor.current_hz();
-        let series = shared.series.len();
-        notice(Notice::Window { samples, broken, series, used, frequency_hz });
-        Ok(used)
+        sinks.metrics().pushes(counts);
     }
 
     /// Keeps the agent within its limits.
@@ -207,9 +194,7 @@ impl Agent {
     ) -> Result<(), AgentError> {
         let tables = window.tables.as_ref().map_or(0, |tables| tables.bytes);
         let bpf_bytes = tables + u64::from(BUFFER_BYTES);
-        let mut metrics = sinks.metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        metrics.used(used, self.governor.current_hz(), bpf_bytes);
-        drop(metrics);
+        sinks.metrics().used(used, self.governor.current_hz(), bpf_bytes);
         // In the first, the files of all processes are read.
         if std::mem::take(&mut self.is_first) {
             return Ok(());

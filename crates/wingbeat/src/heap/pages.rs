@@ -8,7 +8,7 @@ use wingbeat_profile::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
     heap::places::by_place,
-    model::{Amount, Profile},
+    model::{Amount, Profile, Site},
     session::{Finished, Options, SpaceAccounts},
     symbolize::symbolize,
 };
@@ -160,11 +160,7 @@ fn figures(profile: &Profile, recording: &Finished, faults: u64) {
 
 /// The account of address space.
 fn mapped(profile: &Profile, space: &SpaceAccounts) {
-    let sum = |of: fn(&wingbeat_profile::model::Site) -> Amount| {
-        let mut sum = Amount::default();
-        profile.mapped.iter().for_each(|site| sum += of(site));
-        sum
-    };
+    let sum = |of: fn(&Site) -> Amount| profile.mapped.iter().map(of).sum::<Amount>();
     message!(
         "  mapped  {}; at most {} at once, after {}",
         amount_text(sum(|site| site.total), "mapping"),

@@ -1,6 +1,9 @@
 //! Allocations by the place that made them.
 
-use std::ops::{AddAssign, SubAssign};
+use std::{
+    iter::Sum,
+    ops::{AddAssign, SubAssign},
+};
 
 use super::{Profile, StackId, ThreadId};
 
@@ -114,12 +117,18 @@ impl Site {
     }
 }
 
+impl Sum for Amount {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        let mut sum = Self::default();
+        amounts.for_each(|amount| sum += amount);
+        sum
+    }
+}
+
 impl Profile {
     /// The sum of an amount over all places.
     pub fn heap_sum(&self, amount: impl Fn(&Site) -> Amount) -> Amount {
-        let mut sum = Amount::default();
-        self.sites.iter().for_each(|site| sum += amount(site));
-        sum
+        self.sites.iter().map(amount).sum()
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::{mem, os::fd::BorrowedFd, time::Duration};
 
-use wingbeat_profile_common::counter;
-
 use super::{
     Options, TableCounts,
     kernel::{Counters, Pace},
@@ -118,10 +116,5 @@ impl Continuous {
     /// Gives back memory that only makes the next window quicker.
     pub fn shed(&mut self) {
         self.known = KnownNames::default();
-    }
-
-    /// Bytes of records since the start, headers included.
-    pub fn record_bytes(&self) -> u64 {
-        self.before.get(counter::RECORD_BYTES)
     }
 }
