@@ -30,7 +30,9 @@ pub use native::{Instructions, PageEnd, RefusedDocument, Taken};
 pub use request::{is_for_bencher, request};
 pub use stores::{ExchangeFailure, Exchanged};
 
-use self::http::{Call, excerpt, is_loopback};
+use wingbeat_http::{excerpt, is_loopback};
+
+use self::http::Call;
 use crate::model::{Report, Threshold};
 
 /// The server that Bencher runs, whose console is known without asking.

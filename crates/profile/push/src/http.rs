@@ -1,17 +1,14 @@
 //! The only file that speaks to the network: one request, one answer, in bounded time.
 
 use std::{
-    io::{ErrorKind, Read as _},
-    net::IpAddr,
+    io::Read as _,
     time::{Duration, SystemTime},
 };
 
 use time::{OffsetDateTime, format_description::well_known::Rfc2822};
 use ureq::{
-    Agent, Body, Error, Timeout,
-    config::Config,
+    Agent, Body, Error,
     http::{HeaderName, HeaderValue, Response, Uri, header},
-    tls::{RootCerts, TlsConfig},
 };
 
 use crate::{
@@ -23,10 +20,6 @@ use crate::{
 
 /// What is read of an answer at most, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-
-/// What servers take of a request, unless they are set up otherwise. One that is larger and cut off is one that the
-/// server does not want: its answer cannot be read any more, and the next attempt would end like this one.
-const BODY_USUAL_MAX: usize = 4 << 20;
 
 /// How long a connection is kept for the next window: while a spool is sent, they follow each other.
 const IDLE_MAX: Duration = Duration::from_secs(5);
@@ -42,16 +35,12 @@ pub(crate) struct Transport {
 impl Transport {
     /// `connect` bounds the time until there is a connection.
     pub(crate) fn new(target: &Target, credentials: Credentials, connect: Duration) -> Self {
-        let mut config = Config::builder()
-            .http_status_as_error(false)
+        let mut config = wingbeat_http::client()
             // A POST that is redirected would become a GET, and a token would go to another server.
             .max_redirects(0)
-            .user_agent(concat!("wingbeat/", env!("CARGO_PKG_VERSION")))
             .timeout_resolve(Some(connect))
             .timeout_connect(Some(connect))
-            .max_idle_age(IDLE_MAX)
-            // As `curl` and `git` do it, so that a company's own certificates work.
-            .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
+            .max_idle_age(IDLE_MAX);
         if is_loopback(target.root()) {
             config = config.proxy(None);
         }
@@ -117,32 +106,16 @@ fn pause(text: &str, now: SystemTime) -> Option<Duration> {
     Some(until.duration_since(now).unwrap_or_default())
 }
 
-/// Why there is no answer, without the word `io` in front, which says nothing.
 fn miss(error: &Error, body_bytes: usize) -> Miss {
-    let passing = |reason: &str| Miss { reason: reason.to_owned(), is_passing: true };
-    let is_cut = |kind| matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
-    match error {
-        Error::Timeout(Timeout::Connect) => passing("the connection was not made in time"),
-        Error::Timeout(Timeout::Resolve) => passing("its name was not resolved in time"),
-        Error::Timeout(_) => passing("no answer came in time"),
-        Error::HostNotFound => passing("there is no such host"),
-        Error::Io(error) if error.kind() == ErrorKind::TimedOut => {
-            passing("no answer came in time")
-        }
-        Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            passing("it refused the connection")
-        }
-        Error::Io(error) if is_cut(error.kind()) && body_bytes > BODY_USUAL_MAX => Miss {
-            reason: format!(
-                "it closed the connection while {} were sent, which is more than servers usually take",
-                wingbeat_text::bytes(body_bytes as u64)
-            ),
-            is_passing: false,
-        },
-        Error::Io(error) => passing(&error.to_string()),
+    if !wingbeat_http::is_too_large(error, body_bytes) {
         // A certificate may be renewed, a proxy return, a cut answer be whole the next time.
-        other => passing(&other.to_string()),
+        return Miss { reason: wingbeat_http::reason(error), is_passing: true };
     }
+    let reason = format!(
+        "it closed the connection while {} were sent, which is more than servers usually take",
+        wingbeat_text::bytes(body_bytes as u64)
+    );
+    Miss { reason, is_passing: false }
 }
 
 /// The root of an API without a slash at its end, or why there is none. The reason shows nothing of a password.
@@ -173,14 +146,13 @@ pub(crate) fn root(address: &str) -> Result<String, String> {
 
 /// Whether the address is this machine, to which no proxy leads.
 pub(crate) fn is_loopback(root: &str) -> bool {
-    let Ok(uri) = root.parse::<Uri>() else { return false };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let address: Result<IpAddr, _> = host.parse();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    root.parse().is_ok_and(|uri| wingbeat_http::is_loopback(&uri))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -197,16 +169,6 @@ mod tests {
         check("soon", None);
         check("", None);
         check("99999999999999999999999", None);
-    }
-
-    #[test]
-    fn this_machine() {
-        let check = |root, expected| assert_eq!(is_loopback(root), expected, "{root}");
-        check("http://localhost:6610/v0", true);
-        check("http://127.0.0.1", true);
-        check("http://[::1]:80", true);
-        check("http://localhost.example.com", false);
-        check("no URL", false);
     }
 
     #[test]

@@ -3,12 +3,9 @@
 use std::time::Duration;
 
 use prost::Message;
-use serde_json::Value;
+use wingbeat_http::{excerpt, with_text};
 
 use crate::target::Protocol;
-
-/// Longest text of a server that is shown, in characters.
-const SAID_CHARS_MAX: usize = 300;
 
 /// What a server answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -169,39 +166,13 @@ fn decoded(message: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What a server says about an error: a message in JSON or protobuf, or the beginning of the text.
+/// What a server says about an error: a message in protobuf or JSON, or the beginning of the text.
 fn said(reply: &Reply) -> String {
-    let status = reply.status;
     if reply.content_type.starts_with("application/x-protobuf") {
         let message = RpcStatus::decode(reply.body.as_slice()).unwrap_or_default().message;
-        return with_text(status, &message);
+        return with_text(reply.status, &message);
     }
-    let text = String::from_utf8_lossy(&reply.body);
-    // A page of a proxy, or of something else that is no API.
-    if text.trim_start().starts_with('<') {
-        return format!("status {status} and a page of HTML, which a proxy may have made");
-    }
-    let json: Option<Value> = serde_json::from_str(&text).ok();
-    let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
-    with_text(status, message.unwrap_or(&text))
-}
-
-fn with_text(status: u16, text: &str) -> String {
-    match excerpt(text) {
-        text if text.is_empty() => format!("status {status}"),
-        text => format!("status {status}: {text}"),
-    }
-}
-
-/// The beginning of a text, in one line.
-fn excerpt(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let text = words.join(" ");
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    match text.char_indices().nth(SAID_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    wingbeat_http::said(reply.status, &String::from_utf8_lossy(&reply.body))
 }
 
 fn hint(status: u16) -> &'static str {

@@ -8,10 +8,10 @@ use std::{
 use serde_json::Value;
 use ureq::{
     Error, Timeout,
-    config::Config,
     http::{Method, Request, Uri, header::LOCATION},
-    tls::{RootCerts, TlsConfig},
 };
+
+use wingbeat_http::{is_loopback, is_too_large};
 
 use super::{Key, Patience, Retry};
 
@@ -57,9 +57,6 @@ struct Miss {
     is_passing: bool,
     may_have_arrived: bool,
 }
-
-/// What servers take of a request, ours and Bencher's, unless they are set up otherwise.
-const BODY_USUAL_MAX: usize = 4 << 20;
 
 impl<'a> Call<'a> {
     /// A request for JSON, without a key and a body, that may be repeated.
@@ -110,16 +107,12 @@ impl<'a> Call<'a> {
         })?;
         // Nothing would time out after no time at all.
         let limit = left.clamp(Duration::from_millis(1), ATTEMPT_MAX);
-        let mut config = Config::builder()
-            .http_status_as_error(false)
+        let mut config = wingbeat_http::client()
             // A POST that is redirected would become a GET, and a key would go to another server.
             .max_redirects(0)
-            .user_agent(concat!("wingbeat/", env!("CARGO_PKG_VERSION")))
             .timeout_resolve(Some(connect))
             .timeout_connect(Some(connect))
-            .timeout_global(Some(limit))
-            // As `curl` and `git` do it, so that a company's own certificates work.
-            .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build());
+            .timeout_global(Some(limit));
         if is_loopback(&uri) {
             config = config.proxy(None);
         }
@@ -154,77 +147,33 @@ impl<'a> Call<'a> {
         Ok(Response { status, body, location, attempts: 1 })
     }
 
-    /// A large request that is cut off is one that the server does not want: it has answered, which cannot be read
-    /// any more, and the next attempt would end like this one.
     fn miss(&self, error: &Error) -> Miss {
         let bytes =
             self.text.map_or(0, str::len).max(self.body.map_or(0, |it| it.to_string().len()));
-        let is_cut = |kind| matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
-        match error {
-            Error::Io(error) if is_cut(error.kind()) && bytes > BODY_USUAL_MAX => Miss {
-                reason: format!(
-                    "it closed the connection while {} were sent, which is more than servers usually take \
-                     (4 MiB; `body_bytes_max` of wingbeat serve)",
-                    wingbeat_text::bytes(bytes as u64)
-                ),
-                is_passing: false,
-                may_have_arrived: false,
-            },
-            error => Miss::of(error),
+        if !is_too_large(error, bytes) {
+            return Miss::of(error);
+        }
+        Miss {
+            reason: format!(
+                "it closed the connection while {} were sent, which is more than servers usually take \
+                 (4 MiB; `body_bytes_max` of wingbeat serve)",
+                wingbeat_text::bytes(bytes as u64)
+            ),
+            is_passing: false,
+            may_have_arrived: false,
         }
     }
 }
 
 impl Response {
-    /// What a server says about its refusal: the member `message` of JSON, or the beginning of the text.
+    /// What a server says about its refusal.
     pub(crate) fn said(&self) -> String {
-        let json: Option<Value> = serde_json::from_str(&self.body).ok();
-        let message = json.as_ref().and_then(|json| json.get("message")?.as_str());
-        let text = message.unwrap_or(&self.body);
-        // A page of a proxy, or of something else that is no API.
-        if text.trim_start().starts_with('<') {
-            return format!(
-                "status {} and a page of HTML, which a proxy may have made",
-                self.status
-            );
-        }
-        let words: Vec<&str> = text.split_whitespace().collect();
-        match excerpt(&words.join(" ")) {
-            text if text.is_empty() => format!("status {}", self.status),
-            text => format!("status {}: {text}", self.status),
-        }
+        wingbeat_http::said(self.status, &self.body)
     }
-}
-
-pub(crate) fn excerpt(text: &str) -> String {
-    const CHARS_MAX: usize = 300;
-    match text.char_indices().nth(CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// Whether the address is this machine.
-pub(crate) fn is_loopback(uri: &Uri) -> bool {
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let address: Result<std::net::IpAddr, _> = host.parse();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 impl Miss {
     fn of(error: &Error) -> Self {
-        let reason = match error {
-            Error::Timeout(Timeout::Connect) => "the connection was not made in time".to_owned(),
-            Error::Timeout(Timeout::Resolve) => "its name was not resolved in time".to_owned(),
-            Error::Timeout(_) => "no answer came in time".to_owned(),
-            Error::HostNotFound => "there is no such host".to_owned(),
-            Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                "it refused the connection".to_owned()
-            }
-            // Without the word `io` in front, which says nothing.
-            Error::Io(error) => error.to_string(),
-            other => other.to_string(),
-        };
         let (is_passing, may_have_arrived) = match error {
             Error::Timeout(Timeout::Connect | Timeout::Resolve)
             | Error::HostNotFound
@@ -236,36 +185,6 @@ impl Miss {
             // Certificates, addresses, answers that are too long: the next attempt ends like this one.
             _ => (false, false),
         };
-        Self { reason, is_passing, may_have_arrived }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_machine() {
-        let check = |url: &str, expected| {
-            assert_eq!(is_loopback(&url.parse().expect("a URL")), expected, "{url}");
-        };
-        check("http://localhost:6610/v0", true);
-        check("http://127.0.0.1", true);
-        check("http://[::1]:80/", true);
-        check("http://localhost.example.com/", false);
-        check("https://10.0.0.1/", false);
-    }
-
-    #[test]
-    fn what_servers_say() {
-        let check = |body: &str, expected: &str| {
-            let body = body.to_owned();
-            let response = Response { status: 401, body, location: None, attempts: 1 };
-            assert_eq!(response.said(), expected);
-        };
-        check(r#"{"request_id": "1", "message": "no\nkey"}"#, "status 401: no key");
-        check(" <html>oops</html>", "status 401 and a page of HTML, which a proxy may have made");
-        check("", "status 401");
-        check(&"x".repeat(400), &format!("status 401: {}…", "x".repeat(300)));
+        Self { reason: wingbeat_http::reason(error), is_passing, may_have_arrived }
     }
 }

@@ -6,7 +6,7 @@ use ureq::http::Method;
 
 use super::{
     Answer, Host, Instructions, Patience, RemoteError, Retry, Submission, Taken,
-    http::{Call, Response, excerpt},
+    http::{Call, Response},
 };
 use crate::{
     explain::Explained,
@@ -146,5 +146,5 @@ pub(super) fn checked(url: &str, response: &Response) -> Result<(), RemoteError>
 
 pub(super) fn not_a_report(url: &str, reason: &str, body: &str) -> RemoteError {
     let (url, reason) = (url.to_owned(), reason.to_owned());
-    RemoteError::NotAReport { url, reason, excerpt: excerpt(body) }
+    RemoteError::NotAReport { url, reason, excerpt: wingbeat_http::excerpt(body) }
 }

@@ -7,11 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ureq::{
-    Agent, Error, Timeout,
-    http::Uri,
-    tls::{RootCerts, TlsConfig},
-};
+use ureq::{Agent, Error, Timeout, http::Uri};
 
 use super::{DownloadError, settings::Limits};
 
@@ -61,16 +57,12 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(limits: &Limits) -> Self {
         let config = || {
-            Agent::config_builder()
-                .http_status_as_error(false)
+            wingbeat_http::client()
                 .max_redirects(REDIRECTS_MAX)
-                .user_agent(concat!("wingbeat/", env!("CARGO_PKG_VERSION")))
                 .timeout_resolve(limits.stall)
                 .timeout_connect(limits.stall)
                 .timeout_recv_response(limits.stall)
                 .timeout_per_read(limits.stall)
-                // As curl, and so gdb, does it: the certificates of a company work.
-                .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
         };
         let agent = config().build().new_agent();
         let direct = config().proxy(None).build().new_agent();
@@ -88,7 +80,7 @@ impl Client {
         let url: Uri = format!("{server}{path}").parse().map_err(|error| {
             DownloadError::Connection { server: server.to_owned(), reason: format!("{error}") }
         })?;
-        let agent = if is_loopback(&url) { &self.direct } else { &self.agent };
+        let agent = if wingbeat_http::is_loopback(&url) { &self.direct } else { &self.agent };
         let left = watch.deadline.map(|deadline| {
             // Nothing would time out after no time at all.
             deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
@@ -165,24 +157,11 @@ fn failure(server: &str, watch: &Watch, error: &Error) -> DownloadError {
         Error::Timeout(_) if watch.limits.stall.is_some() => {
             return slow(server, watch.limits.stall.unwrap_or_default());
         }
-        Error::HostNotFound => "there is no such host".to_owned(),
         Error::TooManyRedirects => "it redirects too often".to_owned(),
-        Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            "it refused the connection".to_owned()
-        }
         Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
             "the connection ended before the file did".to_owned()
         }
-        // Without the word `io` in front, which says nothing.
-        Error::Io(error) => error.to_string(),
-        other => other.to_string(),
+        other => wingbeat_http::reason(other),
     };
     DownloadError::Connection { server: server.to_owned(), reason }
-}
-
-/// Whether the address is this machine.
-fn is_loopback(url: &Uri) -> bool {
-    let host = url.host().unwrap_or_default().trim_matches(['[', ']']);
-    let address: Result<std::net::IpAddr, _> = host.parse();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
