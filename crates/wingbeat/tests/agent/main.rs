@@ -37,6 +37,10 @@ fn windows_are_kept_by_who_was_sampled() {
         time += entry.duration;
     }
     assert!((Duration::from_secs(3)..Duration::from_secs(6)).contains(&time), "{time:?}");
+    // One window begins where the other ended: nothing that is sampled is in neither's time.
+    let end = entries[0].start + entries[0].duration;
+    let apart = entries[1].start.duration_since(end).unwrap_or_else(|early| early.duration());
+    assert!(apart < Duration::from_millis(20), "{apart:?}: {listing:?}");
     // It shares two CPUs at the most with all that goes on here.
     let share = sampled_ns as f64 / time.as_nanos() as f64;
     assert!((0.4..1.05).contains(&share), "{share}: {listing:?}");

@@ -73,6 +73,8 @@ impl Continuous {
         self.session.run(&self.options, stop, &mut |_| {})?;
         let duration_ns = self.session.started.elapsed().as_nanos() as u64;
         let meta = self.session.meta(&self.options, duration_ns);
+        // The next one begins where this one ends: what is sampled while names are looked up is in its time.
+        self.session.begin();
         let counters = self.session.kernel_half.counters()?;
         let kernel_code = &self.session.recorder.kernel_code;
         if kernel_code[self.kernel_code_seen..].iter().any(|code| !code.is_bpf) {
@@ -87,7 +89,6 @@ impl Continuous {
         if let Some(tables) = &mut self.session.tables {
             tables.sweep()?;
         }
-        self.session.begin();
         self.session.recorder.next_window(self.session.start_ns);
         self.kernel_code_seen = self.session.recorder.kernel_code.len();
         let before = mem::replace(&mut self.before, counters);
