@@ -238,7 +238,7 @@ fn profile() -> Profile {
             start_ns: 0,
             duration_ns: 2_000_000,
             frequency_hz: 999,
-            period: 1_001_001,
+            period: 1_001_001, fault_bytes: 0,
             system: "Linux".to_owned(),
         },
         functions: vec![function("main"), function("work")],
@@ -270,7 +270,7 @@ fn profile() -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
-        mapped: Vec::new(),
+        mapped: None,
     }
 }
 

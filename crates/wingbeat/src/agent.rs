@@ -28,6 +28,8 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let options = AgentOptions {
         frequency_hz: args.frequency,
         window: args.window,
+        min_block_ns: args.off_cpu.map(|time| time.as_nanos() as u64),
+        faults: args.pages,
         duration: args.duration,
         unwind_bytes: args.unwind_memory,
         cpu_share_max: args.max_cpu,

@@ -160,6 +160,10 @@ fn row(agent: &Child, address: &str, at: Duration, processes: u64) -> anyhow::Re
     };
     let descriptors =
         fs::read_dir(format!("/proc/{}/fd", agent.id())).context("the agent ended")?;
+    let broken = |line: &str| {
+        let rest = line.strip_prefix("wingbeat_agent_stacks_broken_total{")?;
+        rest.rsplit_once(' ')?.1.parse::<u64>().ok()
+    };
     Ok(Row {
         seconds: at.as_secs_f64(),
         processes,
@@ -168,7 +172,7 @@ fn row(agent: &Child, address: &str, at: Duration, processes: u64) -> anyhow::Re
         bpf_bytes: of("bpf_memory_bytes")? as u64,
         descriptors: descriptors.count() as u64,
         samples: of("samples_total")? as u64,
-        broken: of("stacks_broken_total")? as u64,
+        broken: text.lines().filter_map(broken).sum(),
         lost: (of("samples_lost_total")? + of("events_lost_total")?) as u64,
     })
 }

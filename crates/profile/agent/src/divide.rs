@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
 use wingbeat_profile::{
     export::{self, ExportError},
-    model::{Completeness, ProcessId, Profile},
+    model::{Completeness, Mode, ProcessId, Profile},
 };
 use wingbeat_push::{Kind, Series, Window};
 
@@ -13,13 +13,17 @@ use super::labels::{Labels, Processes};
 /// Series of a window at most. Beyond them, those with fewest processes are one.
 const SERIES_MAX: usize = 200;
 
+/// What is told apart, and the mode that shows it.
+const KINDS: [(Kind, Mode); 3] =
+    [(Kind::Cpu, Mode::OnCpu), (Kind::OffCpu, Mode::OffCpu), (Kind::Pages, Mode::Pages)];
+
 /// A window, and what it was made of.
 #[derive(Debug)]
 pub(crate) struct Divided {
     pub window: Window,
     pub samples: u64,
-    /// Stacks that do not reach their end.
-    pub broken: u64,
+    /// Samples whose stack does not reach its end, by reason.
+    pub broken: BTreeMap<&'static str, u64>,
 }
 
 /// Makes a pprof file of each set of labels.
@@ -30,26 +34,36 @@ pub(crate) struct Divided {
 pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Divided, ExportError> {
     processes.next_window();
     let mut groups: BTreeMap<Labels, BTreeSet<ProcessId>> = BTreeMap::new();
-    let sampled: BTreeSet<ProcessId> =
-        profile.samples.iter().map(|it| owner(profile, it.thread)).collect();
-    for id in sampled {
+    let parts = KINDS.map(|(kind, mode)| (kind, profile.of_mode(mode)));
+    let threads = parts.iter().flat_map(|(_, part)| part.weights().map(|((_, thread), _)| thread));
+    let seen: BTreeSet<ProcessId> = threads.map(|thread| owner(profile, thread)).collect();
+    for id in seen {
         let Some(process) = profile.processes.get(id as usize) else { continue };
         groups.entry(processes.labels(process)).or_default().insert(id);
     }
     let mut series = Vec::with_capacity(groups.len());
     for (labels, members) in few(groups) {
-        let part = profile.of_threads(|thread| members.contains(&owner(profile, thread)));
-        let mut pprof = Vec::new();
-        export::write_sums(&part, &mut pprof)?;
-        series.push(Series { kind: Kind::Cpu, labels, pprof });
+        for (kind, part) in &parts {
+            let part = part.of_threads(|thread| members.contains(&owner(profile, thread)));
+            if part.is_empty() {
+                continue;
+            }
+            let mut pprof = Vec::new();
+            export::write_sums(&part, &mut pprof)?;
+            series.push(Series { kind: *kind, labels: labels.clone(), pprof });
+        }
     }
-    let is_broken = |stack: u32| {
-        let stack = profile.stacks.get(stack as usize);
-        stack.is_none_or(|stack| stack.completeness != Completeness::Complete)
-    };
+    let mut broken: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for sample in &profile.samples {
+        match profile.stacks.get(sample.stack as usize).map(|stack| stack.completeness) {
+            Some(Completeness::Complete) | None => continue,
+            Some(Completeness::Truncated) => *broken.entry("too_deep").or_default() += 1,
+            Some(Completeness::Broken(reason)) => *broken.entry(reason.name()).or_default() += 1,
+        }
+    }
     Ok(Divided {
         samples: profile.samples.len() as u64,
-        broken: profile.samples.iter().filter(|it| is_broken(it.stack)).count() as u64,
+        broken,
         window: Window {
             start: profile.meta.start,
             duration: Duration::from_nanos(profile.meta.duration_ns),

@@ -1,8 +1,8 @@
 //! The agent's own figures, as text for Prometheus (exposition format 0.0.4).
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
-use wingbeat_profile::counts::Ticks;
+use wingbeat_profile::session::Window;
 use wingbeat_push::Counts;
 
 use super::{divide::Divided, own::OwnUse};
@@ -12,10 +12,12 @@ use super::{divide::Divided, own::OwnUse};
 pub struct Metrics {
     windows: u64,
     samples: u64,
-    broken: u64,
+    /// By reason.
+    broken: BTreeMap<&'static str, u64>,
     lost: u64,
     failed: u64,
     events_lost: u64,
+    switches_lost: u64,
     series: u64,
     keep_errors: u64,
     used: Option<OwnUse>,
@@ -26,13 +28,16 @@ pub struct Metrics {
 
 impl Metrics {
     /// Adds a window.
-    pub(crate) fn window(&mut self, divided: &Divided, ticks: &Ticks, events_lost: u64) {
+    pub(crate) fn window(&mut self, divided: &Divided, window: &Window) {
         self.windows += 1;
         self.samples += divided.samples;
-        self.broken += divided.broken;
-        self.lost += ticks.lost;
-        self.failed += ticks.failed.values().sum::<u64>();
-        self.events_lost += events_lost;
+        for (reason, samples) in &divided.broken {
+            *self.broken.entry(reason).or_default() += samples;
+        }
+        self.lost += window.ticks.lost;
+        self.failed += window.ticks.failed.values().sum::<u64>();
+        self.events_lost += window.events_lost;
+        self.switches_lost += window.switches_lost;
         self.series = divided.window.series.len() as u64;
     }
 
@@ -57,15 +62,16 @@ impl Metrics {
         let counters = [
             ("windows", self.windows, "Windows that were recorded"),
             ("samples", self.samples, "Samples that were taken"),
-            ("stacks_broken", self.broken, "Samples whose stack does not reach its end"),
             ("samples_lost", self.lost, "Samples that found no room in the buffer"),
             ("samples_failed", self.failed, "Samples that the kernel refused"),
             ("events_lost", self.events_lost, "Events about processes that found no room"),
+            ("switches_lost", self.switches_lost, "Blocks of threads that could not be reported"),
             ("keep_errors", self.keep_errors, "Windows that could not be kept on disk"),
         ];
         for (name, value, help) in counters {
             one(&mut text, &format!("{name}_total"), "counter", help, value);
         }
+        self.broken_text(&mut text);
         if let Some(used) = self.used {
             let cpu_s = used.cpu_ns as f64 / 1e9;
             one(&mut text, "cpu_seconds_total", "counter", "CPU time of the agent", cpu_s);
@@ -79,6 +85,14 @@ impl Metrics {
         one(&mut text, "series", "gauge", "Sets of labels in the last window", self.series);
         self.push_text(&mut text);
         text
+    }
+
+    fn broken_text(&self, text: &mut String) {
+        let name = "stacks_broken_total";
+        head(text, name, "counter", "Samples whose stack does not reach its end, by reason");
+        for (reason, samples) in &self.broken {
+            let _ = writeln!(text, "wingbeat_agent_{name}{{reason=\"{reason}\"}} {samples}");
+        }
     }
 
     fn push_text(&self, text: &mut String) {

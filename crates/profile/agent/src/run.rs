@@ -3,12 +3,13 @@
 use std::{
     os::fd::BorrowedFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use wingbeat_profile::{
     error::RecordError,
     export::ExportError,
+    model::Mode,
     session::{Continuous, Options, Window},
     targets::Targets,
 };
@@ -27,6 +28,10 @@ use super::{
 pub struct AgentOptions {
     pub frequency_hz: u64,
     pub window: Duration,
+    /// Time off the CPU too: blocks of so many nanoseconds or more.
+    pub min_block_ns: Option<u64>,
+    /// Page faults too: one of so many.
+    pub faults: Option<u64>,
     /// For ever without it.
     pub duration: Option<Duration>,
     /// Memory of the kernel for unwind tables.
@@ -99,12 +104,17 @@ pub fn run(
     stop: BorrowedFd<'_>,
     notice: &mut dyn FnMut(Notice<'_>),
 ) -> Result<(), AgentError> {
+    let all = Options::new(Targets::All);
     let mut recording = Continuous::start(Options {
+        mode: if options.min_block_ns.is_some() { Mode::Wall } else { Mode::OnCpu },
+        min_block_ns: options.min_block_ns.unwrap_or(all.min_block_ns),
+        with_faults: options.faults.is_some(),
+        faults: options.faults.unwrap_or(all.faults),
         frequency_hz: options.frequency_hz,
         unwind_bytes: options.unwind_bytes,
         buffer_bytes: Some(BUFFER_BYTES),
         rest: REST,
-        ..Options::new(Targets::All)
+        ..all
     })?;
     notice(Notice::Begun);
     let mut agent = Agent {
@@ -115,14 +125,15 @@ pub fn run(
         is_first: true,
         failed: vec![0; sinks.pushers.len()],
     };
-    let begun = Instant::now();
+    let mut recorded = Duration::ZERO;
     loop {
-        let left = options.duration.map(|duration| duration.saturating_sub(begun.elapsed()));
+        let left = options.duration.map(|duration| duration.saturating_sub(recorded));
         let length = left.map_or(options.window, |left| left.min(options.window));
         let window = recording.window(length, stop)?;
+        recorded += Duration::from_nanos(window.profile.meta.duration_ns);
         let used = agent.hand_over(&window, sinks, notice)?;
         agent.look_after(&mut recording, (&window, used), sinks, notice)?;
-        let is_over = options.duration.is_some_and(|duration| begun.elapsed() >= duration);
+        let is_over = options.duration.is_some_and(|duration| recorded >= duration);
         if window.is_last || is_over {
             return Ok(());
         }
@@ -148,9 +159,10 @@ impl Agent {
         notice: &mut dyn FnMut(Notice<'_>),
     ) -> Result<OwnUse, AgentError> {
         let divided = divide(&window.profile, &mut self.processes)?;
-        sinks.metrics().window(&divided, &window.ticks, window.events_lost);
-        if window.ticks.lost + window.events_lost > 0 {
-            notice(Notice::Lost { samples: window.ticks.lost, events: window.events_lost });
+        sinks.metrics().window(&divided, window);
+        let samples = window.ticks.lost + window.switches_lost;
+        if samples + window.events_lost > 0 {
+            notice(Notice::Lost { samples, events: window.events_lost });
         }
         if let Some(ring) = &mut sinks.ring
             && let Err(error) = ring.add(&divided.window)
@@ -160,6 +172,7 @@ impl Agent {
         }
         self.look_at_engines(sinks, notice);
         let Divided { window, samples, broken } = divided;
+        let broken = broken.values().sum();
         let shared = Arc::new(window);
         for (_, pusher) in &sinks.pushers {
             pusher.offer(&shared);

@@ -56,6 +56,8 @@ pub enum RecordKind {
     Free = 11,
     /// A [`space::SpaceRecord`].
     Space = 12,
+    /// Where a page is touched first, as `Sample`.
+    Fault = 13,
 }
 
 /// Why the walk of a user stack ended.
@@ -395,6 +397,8 @@ pub mod map {
 pub mod program {
     /// perf_event: takes the samples.
     pub const SAMPLE: &str = "sample";
+    /// perf_event: takes samples of page faults.
+    pub const FAULT: &str = "fault";
     /// tp_btf: watches the scheduler.
     pub const SWITCH: &str = "on_switch";
     /// tp_btf, attached before that one: makes up for switches that were not told.

@@ -1,7 +1,7 @@
 //! Kernel half of the profiler: one program per event.
 //!
 //! `sample` runs at each tick of a cpu-clock event on each CPU, in the context of whatever the tick
-//! interrupted. `on_switch` runs when a thread goes off a CPU and another comes in, after
+//! interrupted, `fault` at page faults. `on_switch` runs when a thread goes off a CPU and another comes in, after
 //! `on_missed`; `on_waking` when one is woken. The programs of `heap` run when
 //! functions of an allocator are called, `on_sys_exit` when a system call returns. The four programs of `targets` keep the table of targets: children join by `fork`, a
 //! launched command at its first `exec`, and all leave when their task is freed, so that a PID that

@@ -63,8 +63,8 @@ impl SampleRecord {
 
     /// An empty sample; nothing if the scratch memory is missing, which cannot be.
     #[inline(always)]
-    pub fn sample(whose: Whose) -> Option<Self> {
-        Self::begin(scratch::SAMPLE, stack_header(RecordKind::Sample, whose))
+    pub fn sample(kind: RecordKind, whose: Whose) -> Option<Self> {
+        Self::begin(scratch::SAMPLE, stack_header(kind, whose))
     }
 }
 

@@ -1,4 +1,4 @@
-//! One tick: decide, walk, send, count.
+//! One tick, or one page fault: decide, walk, send, count.
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -6,7 +6,7 @@ use aya_ebpf::{
     macros::perf_event,
     programs::PerfEventContext,
 };
-use wingbeat_profile_common::counter;
+use wingbeat_profile_common::{RecordKind, counter};
 
 use crate::{
     maps::{count, is_target},
@@ -21,23 +21,34 @@ const ENOMEM: u32 = 12;
 /// A tick of the cpu-clock.
 #[perf_event]
 pub fn sample(ctx: PerfEventContext) -> u32 {
+    at(&ctx, RecordKind::Sample)
+}
+
+/// One of so many page faults.
+#[perf_event]
+pub fn fault(ctx: PerfEventContext) -> u32 {
+    at(&ctx, RecordKind::Fault)
+}
+
+#[inline(always)]
+fn at(ctx: &PerfEventContext, kind: RecordKind) -> u32 {
     let is_idle = bpf_get_current_pid_tgid() >> 32 == 0;
     let (pid, tid) = namespace::current();
     if is_idle {
         count(counter::IDLE, 1);
     } else if !is_target(pid) {
         count(counter::OTHER, 1);
-    } else if let Err(errno) = take(&ctx, pid, tid) {
+    } else if let Err(errno) = take(ctx, kind, pid, tid) {
         count(counter::FAILED + errno.min(counter::ERRNOS - 1), 1);
     }
     0
 }
 
 #[inline(always)]
-fn take(ctx: &PerfEventContext, pid: u32, tid: u32) -> Result<(), u32> {
+fn take(ctx: &PerfEventContext, kind: RecordKind, pid: u32, tid: u32) -> Result<(), u32> {
     // SAFETY: a helper without arguments.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    let record = SampleRecord::sample(Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
+    let record = SampleRecord::sample(kind, Whose { pid, tid, time_ns }).ok_or(ENOMEM)?;
     let in_kernel = match interrupted(ctx) {
         Interrupted::User(user, registers) => {
             record.walk_user(user, Some(registers));

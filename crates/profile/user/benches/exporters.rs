@@ -62,6 +62,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
             duration_ns: samples * PERIOD_NS,
             frequency_hz: 999,
             period: PERIOD_NS,
+            fault_bytes: 0,
             system: "Linux".into(),
         },
         functions: (0..FUNCTIONS).map(function).collect(),
@@ -96,7 +97,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
-        mapped: Vec::new(),
+        mapped: None,
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Profile {
     /// Places that allocated memory, or touched it first.
     pub sites: Vec<Site>,
     /// Places that asked the kernel for address space, where this was watched.
-    pub mapped: Vec<Site>,
+    pub mapped: Option<Vec<Site>>,
 }
 
 impl Profile {
@@ -55,10 +55,41 @@ impl Profile {
         frame.lines.iter().filter_map(|line| self.functions.get(line.function as usize))
     }
 
-    /// The samples of some threads alone. Tables are those of the whole profile.
+    /// The places of [`Self::mapped`]; none where this was not watched.
+    pub fn mapped_sites(&self) -> &[Site] {
+        self.mapped.as_deref().unwrap_or_default()
+    }
+
+    /// What one mode shows of a recording that has more: samples, blocks, or places that touched memory first.
+    /// Threads that slept all the time are left out.
+    #[must_use]
+    pub fn of_mode(&self, mode: Mode) -> Self {
+        let mut part = self.clone();
+        part.meta.mode = mode;
+        if !matches!(mode, Mode::OnCpu | Mode::Wall) {
+            part.samples.clear();
+        }
+        if !mode.blocks() {
+            part.blocked.clear();
+            part.intervals.clear();
+        }
+        if mode == Mode::Pages {
+            part.meta.period = self.meta.fault_bytes;
+        } else {
+            part.sites.clear();
+        }
+        part.retain_blocked(|blocked| blocked.state != State::Idle);
+        part
+    }
+
+    /// What some threads did. Tables are those of the whole profile.
+    #[must_use]
     pub fn of_threads(&self, keep: impl Fn(ThreadId) -> bool) -> Self {
-        let samples = self.samples.iter().filter(|sample| keep(sample.thread)).copied().collect();
-        Self { samples, ..self.clone() }
+        let mut part = self.clone();
+        part.samples.retain(|sample| keep(sample.thread));
+        part.retain_blocked(|blocked| keep(blocked.thread));
+        part.sites.retain(|site| keep(site.thread));
+        part
     }
 
     /// Keeps the frames of some kinds of binaries only. Frames without a binary count as user code;
@@ -104,6 +135,8 @@ pub struct Meta {
     pub frequency_hz: u64,
     /// What one sample stands for: nanoseconds of CPU time, or bytes in the modes about memory.
     pub period: u64,
+    /// Memory that a sample of a page fault stands for, bytes.
+    pub fault_bytes: u64,
     /// `Linux 6.18.0 x86_64`.
     pub system: String,
 }

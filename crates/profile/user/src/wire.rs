@@ -31,13 +31,17 @@ pub enum Record<'a> {
     Free(FreeRecord),
     /// A call that changed the address space.
     Space(SpaceRecord),
+    /// A page fault.
+    Fault(Stack<'a>),
 }
 
 impl Record<'_> {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub fn time_ns(&self) -> u64 {
         match self {
-            Self::Sample(stack) | Self::AllocationStack(stack) => stack.header.time_ns,
+            Self::Sample(stack) | Self::AllocationStack(stack) | Self::Fault(stack) => {
+                stack.header.time_ns
+            }
             Self::Copy(piece) => piece.header.time_ns,
             Self::UserStack(half)
             | Self::KernelStack(half)
@@ -130,6 +134,10 @@ pub fn decode(bytes: &[u8]) -> Result<Record<'_>, DecodeError> {
         RecordKind::Sample => {
             let (header, rest) = header(bytes)?;
             Record::Sample(stack(header, rest)?)
+        }
+        RecordKind::Fault => {
+            let (header, rest) = header(bytes)?;
+            Record::Fault(stack(header, rest)?)
         }
         RecordKind::Copy => {
             let (header, rest): (CopyHeader, _) = header(bytes)?;
@@ -276,7 +284,7 @@ mod tests {
             assert_eq!(decode(&bytes), Err(expected));
         };
         check(|bytes| bytes.clear(), DecodeError::Kind(0));
-        check(|bytes| bytes[0] = 13, DecodeError::Kind(13));
+        check(|bytes| bytes[0] = 14, DecodeError::Kind(14));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
         check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 48 });
         check(|bytes| bytes.truncate(64), DecodeError::Words { found: 2, told: 3 });

@@ -30,6 +30,14 @@ pub(crate) struct AgentArgs {
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 19)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub frequency: u64,
+    /// Record time off the CPU too: of each thread, the blocks of MIN_TIME or more
+    #[arg(long, value_name = "MIN_TIME", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "1ms", value_parser = duration)]
+    pub off_cpu: Option<Duration>,
+    /// Sample page faults too, one in N: where memory grows
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "64", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub pages: Option<u64>,
     /// Time that one profile covers, 1s to 10m
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = window)]
     pub window: Duration,

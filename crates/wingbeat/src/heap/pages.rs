@@ -74,7 +74,7 @@ fn nothing(show: Memory) -> &'static str {
 /// The profile whose places are those to be drawn, and what was live at their end is what is drawn of them.
 fn shown(profile: &Profile, show: Memory) -> Profile {
     let mut shown = profile.clone();
-    let mapped = std::mem::take(&mut shown.mapped);
+    let mapped = shown.mapped.take().unwrap_or_default();
     let words = match show {
         Memory::Touched => "memory touched first",
         Memory::Mapped => "address space mapped",
@@ -114,7 +114,7 @@ fn write(
 ) {
     // What is drawn of places is no fact about them.
     let in_dhat = match facts.peak_ns {
-        Some(_) => &Profile { sites: profile.mapped.clone(), ..profile.clone() },
+        Some(_) => &Profile { sites: profile.mapped_sites().to_vec(), ..profile.clone() },
         None => profile,
     };
     for (file, format) in outputs {
@@ -148,7 +148,7 @@ fn figures(profile: &Profile, recording: &Finished, faults: u64) {
         mapped(profile, space);
     }
     let touched = by_place(profile, &profile.sites);
-    let mapped = by_place(profile, &profile.mapped);
+    let mapped = by_place(profile, profile.mapped_sites());
     table("Most memory touched first", "fault", &touched, |place| place.total);
     table("Most address space mapped", "mapping", &mapped, |place| place.total);
     table("Most address space mapped and kept", "mapping", &mapped, |place| place.at_end);
@@ -160,7 +160,7 @@ fn figures(profile: &Profile, recording: &Finished, faults: u64) {
 
 /// The account of address space.
 fn mapped(profile: &Profile, space: &SpaceAccounts) {
-    let sum = |of: fn(&Site) -> Amount| profile.mapped.iter().map(of).sum::<Amount>();
+    let sum = |of: fn(&Site) -> Amount| profile.mapped_sites().iter().map(of).sum::<Amount>();
     message!(
         "  mapped  {}; at most {} at once, after {}",
         amount_text(sum(|site| site.total), "mapping"),

@@ -1,5 +1,6 @@
 //! `wingbeat agent` on the real kernel: windows that are kept and pushed, its limits, wrong usage.
 
+mod beside;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
@@ -14,7 +15,7 @@ use wingbeat_push::{Entry, Ring};
 
 use crate::{
     ran::{Ran, without_rights},
-    support::{Engine, agent, busy, cpu_ns, strings},
+    support::{Engine, agent, busy, strings, sum},
     target::turn_in_folder,
 };
 
@@ -33,7 +34,7 @@ fn windows_are_kept_by_who_was_sampled() {
     let mut sampled_ns = 0;
     for entry in &entries {
         assert!(strings(&entry.path).iter().any(|text| text == "busy_work"), "{entry:?}");
-        sampled_ns += cpu_ns(&entry.path);
+        sampled_ns += sum(&entry.path);
         time += entry.duration;
     }
     assert!((Duration::from_secs(3)..Duration::from_secs(6)).contains(&time), "{time:?}");

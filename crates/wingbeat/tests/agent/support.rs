@@ -70,8 +70,8 @@ pub(crate) fn strings(path: &Path) -> Vec<String> {
     read(path).string_table
 }
 
-/// CPU time in a file, nanoseconds. Samples have no labels.
-pub(crate) fn cpu_ns(path: &Path) -> i64 {
+/// What a file is about: CPU time, nanoseconds, or the like. Samples have no labels.
+pub(crate) fn sum(path: &Path) -> i64 {
     let samples = read(path).sample;
     assert!(samples.iter().all(|sample| sample.label.is_empty()), "{samples:?}");
     samples.iter().filter_map(|sample| sample.value.last()).sum()

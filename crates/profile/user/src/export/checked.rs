@@ -32,7 +32,7 @@ impl<'a> Checked<'a> {
         threads.check(profile.samples.iter().map(|sample| sample.thread))?;
         stacks.check(profile.blocked.iter().map(|blocked| blocked.stack))?;
         threads.check(profile.blocked.iter().map(|blocked| blocked.thread))?;
-        for sites in [&profile.sites, &profile.mapped] {
+        for sites in [profile.sites.as_slice(), profile.mapped_sites()] {
             stacks.check(sites.iter().map(|site| site.stack))?;
             threads.check(sites.iter().map(|site| site.thread))?;
         }

@@ -48,12 +48,13 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// The values of a mode. The last is the one that tools show first.
-    fn of(mode: Mode) -> &'static [Self] {
-        match mode {
+    /// The values of a profile. The last is the one that tools show first.
+    fn of(profile: &Profile) -> &'static [Self] {
+        match profile.meta.mode {
             Mode::OnCpu => &[Self::Samples, Self::Cpu],
             Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
             Mode::Wall => &[Self::Samples, Self::Cpu, Self::Blocks, Self::OffCpu, Self::Wall],
+            Mode::Pages if profile.mapped.is_none() => &[Self::Faults, Self::Grown],
             Mode::Pages => {
                 &[Self::Mappings, Self::MappedSpace, Self::KeptSpace, Self::Faults, Self::Grown]
             }
@@ -165,7 +166,7 @@ impl<'a> Builder<'a> {
         let running = (profile.meta.mode == Mode::Wall).then_some(State::Running);
         let states = profile.samples.iter().map(|_| running);
         let states = states.chain(profile.blocked.iter().map(|blocked| Some(blocked.state)));
-        let states = states.chain(profile.sites.iter().chain(&profile.mapped).map(|_| None));
+        let states = states.chain(profile.sites.iter().chain(profile.mapped_sites()).map(|_| None));
         let weights = profile.weights().zip(states);
         let sums = add_up(weights.map(|(((stack, thread), weight), state)| {
             let thread = if self.has_labels { thread } else { 0 };
@@ -186,7 +187,7 @@ impl<'a> Builder<'a> {
     /// What the values mean, and when and how they were measured.
     fn circumstances(&mut self) {
         let meta = &self.profile.meta;
-        let values = Value::of(meta.mode);
+        let values = Value::of(self.profile);
         let types = values.iter().map(|&value| self.value_type(value)).collect();
         self.message.sample_type = types;
         self.message.default_sample_type =
@@ -221,7 +222,7 @@ impl<'a> Builder<'a> {
     fn sample(&mut self, (stack, thread, state): Key, weight: Weight) -> proto::Sample {
         let frames = &self.profile.stacks[stack as usize].frames;
         let location_id = frames.iter().map(|&frame| self.location(frame)).collect();
-        let values = Value::of(self.profile.meta.mode);
+        let values = Value::of(self.profile);
         let value = values.iter().map(|value| value.in_weight(weight)).collect();
         if !self.has_labels {
             return proto::Sample { location_id, value, label: Vec::new() };

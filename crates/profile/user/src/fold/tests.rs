@@ -37,6 +37,7 @@ fn profile(stacks: &[&[&str]]) -> Profile {
             duration_ns: 1,
             frequency_hz: 1,
             period: 1,
+            fault_bytes: 0,
             system,
         },
         functions: Vec::new(),
@@ -62,7 +63,7 @@ fn profile(stacks: &[&[&str]]) -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
-        mapped: Vec::new(),
+        mapped: None,
     };
     for names in stacks {
         let frames = frames(&mut profile, names);

@@ -124,6 +124,7 @@ mod tests {
                 duration_ns: 10_000_000_000,
                 frequency_hz: 99,
                 period: 10_101_010,
+                fault_bytes: 0,
                 system: String::new(),
             },
             functions: Vec::new(),
@@ -157,7 +158,7 @@ mod tests {
                 .collect(),
             intervals: Vec::new(),
             sites: Vec::new(),
-            mapped: Vec::new(),
+            mapped: None,
         }
     }
 

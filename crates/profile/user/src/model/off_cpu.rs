@@ -274,7 +274,7 @@ impl Profile {
             };
             ((site.stack, site.thread), weight)
         });
-        let mapped = self.mapped.iter().map(|site| {
+        let mapped = self.mapped_sites().iter().map(|site| {
             let weight = Weight {
                 mapped: (site.total.blocks(), site.total.bytes()),
                 kept_bytes: site.at_end.bytes(),
@@ -323,6 +323,6 @@ impl Profile {
         self.samples.is_empty()
             && self.blocked.is_empty()
             && self.sites.is_empty()
-            && self.mapped.is_empty()
+            && self.mapped_sites().is_empty()
     }
 }

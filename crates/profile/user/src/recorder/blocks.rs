@@ -171,6 +171,18 @@ pub(super) struct Blocker {
     exec: Option<(Exec, Off)>,
     /// What it did as this program before its account began: since when, and the time on the CPU.
     earlier: Option<(u64, u64)>,
+    /// What earlier windows have already.
+    counted: Counted,
+}
+
+/// What earlier windows of a recording have of a thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    /// Its block up to here, `CLOCK_MONOTONIC`, nanoseconds.
+    until_ns: u64,
+    /// Its blocks below the limit.
+    below: u64,
+    below_ns: u64,
 }
 
 /// Time off the CPU, nanoseconds.
@@ -280,6 +292,11 @@ impl Blocker {
         *self.whole(block) = Some(Whole { user_ns, kernel_ns, stack, is_missing, row: None });
     }
 
+    /// The start of a block, or of what earlier windows do not have of it.
+    pub(super) fn start_of(&self, block: &Block) -> u64 {
+        block.start_ns.max(self.counted.until_ns)
+    }
+
     /// Notes that the thread becomes another program.
     pub(super) fn exec(&mut self, exec: Exec) {
         self.exec = Some((exec, self.off));
@@ -366,7 +383,9 @@ impl Blocks {
         }
         let blocker = self.blockers.entry(block.tid).or_default();
         blocker.off.total_ns += duration_ns;
-        if kind.state == State::Sleeping && (duration_ns >= IDLE_NS_MIN || block.is_open) {
+        // Not only by the part of it that is in this window.
+        let is_long = block.end_ns.saturating_sub(block.start_ns) >= IDLE_NS_MIN;
+        if kind.state == State::Sleeping && (is_long || block.is_open) {
             blocker.off.slept_long_ns += duration_ns;
         }
     }
@@ -390,11 +409,44 @@ impl Blocks {
         row
     }
 
+    /// What a thread did until now, which a window of the recording ends with: its account, if there is any.
+    /// If it is off the CPU (`is_out`), that time is in it, and not in the next one.
+    pub(super) fn so_far(&mut self, mut span: Span, is_out: bool) -> Option<Span> {
+        let blocker = self.blocker(span.tid);
+        if is_out {
+            blocker.counted.until_ns = span.end_ns;
+        }
+        let Counted { below, below_ns, .. } = blocker.counted;
+        (blocker.counted.below, blocker.counted.below_ns) = (span.below, span.below_ns);
+        span.below = span.below.saturating_sub(below);
+        span.below_ns = span.below_ns.saturating_sub(below_ns);
+        span.off = blocker.off;
+        (span.off.total_ns > 0 || span.below > 0).then_some(span)
+    }
+
+    /// Begins another window of the recording: keeps the stacks that threads have, which are not sent again.
+    pub(super) fn next_window(&mut self, gone: &FxHashSet<u32>) {
+        self.rows.clear();
+        self.wakers.clear();
+        self.intervals.clear();
+        self.accounts.clear();
+        self.row_ids.clear();
+        self.waker_ids.clear();
+        self.waker_stacks = WakerStacks::default();
+        self.blockers.retain(|tid, _| !gone.contains(tid));
+        for blocker in self.blockers.values_mut() {
+            blocker.wholes = Default::default();
+            (blocker.off, blocker.exec, blocker.earlier) = (Off::default(), None, None);
+        }
+    }
+
     /// Ends the time of a thread by its account. What it did as an earlier program comes first, what it
     /// did as the last one second; if it goes on as that (`is_exec`), this waits for its end.
     pub(super) fn end(&mut self, mut span: Span, is_exec: bool) -> Ended {
         let blocker = self.blockers.remove(&span.tid).unwrap_or_default();
         span.off = blocker.off;
+        span.below = span.below.saturating_sub(blocker.counted.below);
+        span.below_ns = span.below_ns.saturating_sub(blocker.counted.below_ns);
         if let Some((begun_ns, on_cpu_ns)) = blocker.earlier {
             span.begun_ns = begun_ns;
             span.on_cpu_ns += on_cpu_ns;

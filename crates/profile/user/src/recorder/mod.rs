@@ -75,6 +75,8 @@ pub(crate) struct Recorder {
     pub threads: Threads,
     pub stacks: RawStacks,
     pub samples: Vec<RawSample>,
+    /// Samples of page faults.
+    pub faults: Vec<RawSample>,
     pub blocks: Blocks,
     pub heap: heap::Heap,
     /// Code that came and went in the kernel, oldest first.
@@ -100,6 +102,7 @@ impl Recorder {
             threads: Threads::default(),
             stacks: RawStacks::default(),
             samples: Vec::new(),
+            faults: Vec::new(),
             blocks: Blocks::default(),
             heap: heap::Heap::default(),
             kernel_code: Vec::new(),
@@ -143,12 +146,14 @@ impl Recorder {
     pub(crate) fn next_window(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.samples.clear();
+        self.faults.clear();
         self.stacks = RawStacks::default();
         self.rules.clear();
         let gone = self.threads.next_window();
         self.spaces.forget(&gone);
         self.owners.forget(&gone);
         gone.iter().for_each(|&pid| self.jit.clear(pid));
+        self.blocks.next_window(&gone);
         let mapped = self.spaces.all().flat_map(|generation| &generation.mappings);
         self.binaries.next_window(&mapped.map(|mapping| mapping.binary).collect());
         let first = self.kernel_code.len().saturating_sub(KERNEL_CODE_MAX);
@@ -292,7 +297,14 @@ impl Recorder {
     pub(crate) fn record(&mut self, record: Record<'_>) {
         self.jit.advance(record.time_ns());
         match record {
-            Record::Sample(stack) => self.sample(&stack),
+            Record::Sample(stack) => {
+                let sample = self.sample(&stack);
+                self.samples.push(sample);
+            }
+            Record::Fault(stack) => {
+                let fault = self.sample(&stack);
+                self.faults.push(fault);
+            }
             Record::Copy(piece) => self.copied.add(&piece),
             Record::UserStack(half) => self.user_stack(&half),
             Record::KernelStack(half) => self.kernel_stack(&half),
@@ -307,7 +319,7 @@ impl Recorder {
         }
     }
 
-    fn sample(&mut self, sample: &Stack<'_>) {
+    fn sample(&mut self, sample: &Stack<'_>) -> RawSample {
         let (generation, completeness, frames) = self.user_frames(sample);
         let stack = self.stacks.intern(
             generation,
@@ -319,7 +331,7 @@ impl Recorder {
         let StackHeader { pid, tid, time_ns, cpu, .. } = sample.header;
         let thread = self.threads.sampled(pid, tid);
         let time_ns = time_ns.saturating_sub(self.start_ns);
-        self.samples.push(RawSample { time_ns, thread, stack, cpu });
+        RawSample { time_ns, thread, stack, cpu }
     }
 
     /// The user frames of a stack, with those that its walk did not reach. Whoever is done with the

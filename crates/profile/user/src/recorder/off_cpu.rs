@@ -83,7 +83,8 @@ impl Recorder {
         let waker = self.blocks.waker(block);
         let kind = BlockKind { thread, stack, state: block.state, waker };
         let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
-        let span = (since(block.start_ns), since(block.end_ns));
+        let start_ns = self.blocks.blocker(block.tid).start_of(block);
+        let span = (since(start_ns), since(block.end_ns));
         self.blocks.add(block, kind, span);
     }
 
@@ -135,6 +136,30 @@ impl Recorder {
         }
         if let Some(span) = last {
             let thread = self.threads.sampled(span.pid, span.tid);
+            self.blocks.close(thread, self.start_ns, span);
+        }
+    }
+
+    /// Takes what a thread did until a window of the recording ends at `end_ns`. Of one that slept all the time there
+    /// is nothing.
+    pub(crate) fn thread_so_far(&mut self, tid: u32, thread: &Thread, end_ns: u64) {
+        let is_out = thread.whereabouts == OFF_CPU && thread.since_ns < end_ns;
+        let is_asleep = thread.state == BlockState::Sleeping as u8;
+        if is_out && !(is_asleep && thread.since_ns <= self.start_ns) {
+            self.block(&Block::open(tid, thread, end_ns));
+        }
+        let span = Span {
+            pid: thread.pid,
+            tid,
+            begun_ns: thread.begun_ns.max(self.start_ns),
+            end_ns,
+            on_cpu_ns: 0,
+            off: Off::default(),
+            below: thread.below.into(),
+            below_ns: thread.below_ns,
+        };
+        if let Some(span) = self.blocks.so_far(span, is_out) {
+            let thread = self.threads.sampled(span.pid, tid);
             self.blocks.close(thread, self.start_ns, span);
         }
     }

@@ -2,13 +2,7 @@
 
 use std::{mem, os::fd::BorrowedFd, time::Duration};
 
-use super::{
-    Options, TableCounts,
-    kernel::{Counters, Pace},
-    run::Session,
-    started,
-    tables::Tables,
-};
+use super::{Options, TableCounts, kernel::Counters, run::Session, started, tables::Tables};
 use crate::{
     counts::Ticks,
     debuginfod::DebugFiles,
@@ -39,6 +33,8 @@ pub struct Window {
     pub ticks: Ticks,
     /// Events about processes and mappings that did not fit into their buffers.
     pub events_lost: u64,
+    /// Switches of threads that were seen and could not be reported.
+    pub switches_lost: u64,
     /// What the unwind tables take in the kernel.
     pub tables: Option<TableCounts>,
     /// `stop` was given: it is the last one.
@@ -46,13 +42,12 @@ pub struct Window {
 }
 
 impl Continuous {
-    /// Begins to record, on-CPU.
+    /// Begins to record what runs; with [`Mode::Wall`] the time off the CPU too.
     ///
     /// # Errors
     ///
     /// As [`record`](super::record) has them.
     pub fn start(options: Options) -> Result<Self, RecordError> {
-        let options = Options { mode: Mode::OnCpu, ..options };
         let session = started(&options)?;
         let before = session.kernel_half.counters()?;
         let known = KnownNames::default();
@@ -72,9 +67,16 @@ impl Continuous {
         self.options.duration = Some(length);
         self.session.run(&self.options, stop, &mut |_| {})?;
         let duration_ns = self.session.started.elapsed().as_nanos() as u64;
-        let meta = self.session.meta(&self.options, duration_ns);
+        let mut meta = self.session.meta(&self.options, duration_ns);
+        if self.options.mode == Mode::Wall {
+            // Samples stand for their period: what a thread ran is known at its end only.
+            meta.mode = Mode::OffCpu;
+        }
         // The next one begins where this one ends: what is sampled while names are looked up is in its time.
         self.session.begin();
+        if self.options.mode.blocks() {
+            self.session.off_cpu_so_far(self.session.start_ns)?;
+        }
         let counters = self.session.kernel_half.counters()?;
         let kernel_code = &self.session.recorder.kernel_code;
         if kernel_code[self.kernel_code_seen..].iter().any(|code| !code.is_bpf) {
@@ -92,11 +94,12 @@ impl Continuous {
         self.session.recorder.next_window(self.session.start_ns);
         self.kernel_code_seen = self.session.recorder.kernel_code.len();
         let before = mem::replace(&mut self.before, counters);
-        let ticks = self.before.since(&before).ticks();
+        let since = self.before.since(&before);
         let lost_before = mem::replace(&mut self.events_lost_before, self.session.sideband.lost);
         Ok(Window {
             profile,
-            ticks,
+            ticks: since.ticks(),
+            switches_lost: since.switches(0).lost.values().sum(),
             events_lost: self.session.sideband.lost - lost_before,
             tables: self.session.tables.as_ref().map(Tables::counts),
             is_last: self.session.interrupted,
@@ -111,7 +114,7 @@ impl Continuous {
     pub fn set_frequency(&mut self, frequency_hz: u64) -> Result<(), RecordError> {
         self.session.kernel_half.stop()?;
         self.options.frequency_hz = frequency_hz;
-        self.session.kernel_half.start(&self.session.cpus, Pace::Hz(frequency_hz))
+        self.session.start_clocks(&self.options)
     }
 
     /// Gives back memory that only makes the next window quicker.

@@ -58,6 +58,8 @@ pub(super) struct Settings {
     pub sample_bytes: Option<u32>,
     /// Calls that change address spaces are to be watched.
     pub space: bool,
+    /// Page faults are to be sampled.
+    pub faults: bool,
     pub unwind: Unwind,
     pub unwind_bytes: u64,
 }
@@ -167,6 +169,9 @@ impl KernelHalf {
             )))?);
         }
         half.load_program(&object, program::SAMPLE)?;
+        if settings.faults {
+            half.load_program(&object, program::FAULT)?;
+        }
         if settings.blocks.is_some() {
             half.load_switch(&object)?;
         }
@@ -227,13 +232,13 @@ impl KernelHalf {
     pub(super) fn start(&mut self, cpus: &[u32], pace: Pace) -> Result<(), RecordError> {
         for &cpu in cpus {
             let what = |verb: &str| format!("{verb} {pace} on CPU {cpu}");
-            let clock = match pace {
-                Pace::Hz(frequency_hz) => CpuClock::open(cpu, frequency_hz),
-                Pace::Faults(period) => CpuClock::open_page_faults(cpu, period),
+            let (clock, name) = match pace {
+                Pace::Hz(frequency_hz) => (CpuClock::open(cpu, frequency_hz), program::SAMPLE),
+                Pace::Faults(period) => (CpuClock::open_page_faults(cpu, period), program::FAULT),
             };
             let clock = clock.map_err(RecordError::system(what("open")))?;
             clock
-                .attach(self.program(program::SAMPLE)?)
+                .attach(self.program(name)?)
                 .map_err(RecordError::system(what("attach the sampler to")))?;
             self.clocks.push(clock);
         }
@@ -532,6 +537,7 @@ mod tests {
             blocks,
             sample_bytes,
             space: true,
+            faults: true,
             unwind,
             unwind_bytes: 1 << 20,
         };

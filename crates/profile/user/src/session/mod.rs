@@ -54,8 +54,10 @@ pub struct Options {
     pub printing: Printing,
     /// Allocations, in the mode that watches them.
     pub heap: HeapOptions,
-    /// Page faults for each sample, in the mode that takes these.
+    /// Page faults for each sample, where these are taken.
     pub faults: u64,
+    /// Sample page faults beside what the mode records.
+    pub with_faults: bool,
     /// Buffers are read at most this often, however many processes come and go: a swarm of them must not make the
     /// profiler a load of its own. A new process lives at least this long before its files are opened.
     pub rest: Duration,
@@ -94,8 +96,14 @@ impl Options {
             printing: Printing::Shown,
             heap: HeapOptions::default(),
             faults: 64,
+            with_faults: false,
             rest: Duration::from_millis(1),
         }
+    }
+
+    /// Are page faults sampled?
+    pub(crate) fn takes_faults(&self) -> bool {
+        self.mode == Mode::Pages || self.with_faults
     }
 }
 

@@ -132,6 +132,7 @@ impl Session {
                 .then_some(Blocks { min_block_ns: options.min_block_ns, wakers: options.wakers }),
             sample_bytes: (options.mode == Mode::Heap).then_some(options.heap.sample_bytes),
             space: options.mode == Mode::Pages,
+            faults: options.takes_faults(),
             unwind: options.unwind,
             unwind_bytes: options.unwind_bytes,
         };
@@ -211,13 +212,7 @@ impl Session {
         self.recorder.start_at(self.start_ns);
         self.kernel_half.start_switch()?;
         self.kernel_half.start_space()?;
-        if options.mode.samples() {
-            let pace = match options.mode {
-                Mode::Pages => Pace::Faults(options.faults),
-                _ => Pace::Hz(options.frequency_hz),
-            };
-            self.kernel_half.start(&self.cpus, pace)?;
-        }
+        self.start_clocks(options)?;
         if let Targets::Command(words) = &options.targets {
             let command = launch(words, options.printing, self.probes.is_some())?;
             raise_limit();
@@ -226,6 +221,17 @@ impl Session {
                 probes.watch_command(&self.kernel_half, &mut self.recorder, &command)?;
             }
             self.command = Some(command);
+        }
+        Ok(())
+    }
+
+    /// Starts what runs the samplers.
+    pub(super) fn start_clocks(&mut self, options: &Options) -> Result<(), RecordError> {
+        if options.takes_faults() {
+            self.kernel_half.start(&self.cpus, Pace::Faults(options.faults))?;
+        }
+        if options.mode.samples() && options.mode != Mode::Pages {
+            self.kernel_half.start(&self.cpus, Pace::Hz(options.frequency_hz))?;
         }
         Ok(())
     }
@@ -357,7 +363,10 @@ impl Session {
             }
             self.samples += u64::from(matches!(
                 record,
-                wire::Record::Sample(_) | wire::Record::Block(_) | wire::Record::Allocation(_)
+                wire::Record::Sample(_)
+                    | wire::Record::Fault(_)
+                    | wire::Record::Block(_)
+                    | wire::Record::Allocation(_)
             ));
             self.recorder.record(record);
         }
@@ -376,6 +385,16 @@ impl Session {
                 Ok(())
             }
         }
+    }
+
+    /// Takes what threads did until a window of the recording ends at `end_ns`.
+    pub(super) fn off_cpu_so_far(&mut self, end_ns: u64) -> Result<(), RecordError> {
+        self.kernel_half.take_stacks()?;
+        self.drain(false)?;
+        for (tid, thread) in self.kernel_half.threads()? {
+            self.recorder.thread_so_far(tid, &thread, end_ns);
+        }
+        Ok(())
     }
 
     /// Reports what has not come back, and takes the accounts of the threads that live.
@@ -456,6 +475,7 @@ impl Session {
             duration_ns,
             frequency_hz: options.frequency_hz,
             period: period(options),
+            fault_bytes: fault_bytes(options),
             system: system(),
         }
     }
@@ -525,9 +545,14 @@ impl Session {
 fn period(options: &Options) -> u64 {
     match options.mode {
         Mode::Heap => options.heap.sample_bytes.into(),
-        Mode::Pages => options.faults * rustix::param::page_size() as u64,
+        Mode::Pages => fault_bytes(options),
         Mode::OnCpu | Mode::OffCpu | Mode::Wall => 1_000_000_000 / options.frequency_hz,
     }
+}
+
+/// The memory that a sample of a page fault stands for.
+fn fault_bytes(options: &Options) -> u64 {
+    options.faults * rustix::param::page_size() as u64
 }
 
 /// Name, release and machine of the running kernel.

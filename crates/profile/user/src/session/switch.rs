@@ -74,10 +74,15 @@ impl KernelHalf {
         self.set_watching(false)?;
         // The threads stay in the table.
         self.switches.clear();
-        if self.back_end == BackEnd::TpBtf {
-            self.iterate(program::FINISH)?;
+        self.take_stacks()
+    }
+
+    /// Takes the kernel stacks of threads that are off the CPU, where it can.
+    pub(super) fn take_stacks(&self) -> Result<(), RecordError> {
+        match self.back_end {
+            BackEnd::TpBtf => self.iterate(program::FINISH),
+            BackEnd::RawTracepoint => Ok(()),
         }
-        Ok(())
     }
 
     /// Tells the kernel half whether switches, births, other programs and ends belong to the recording.

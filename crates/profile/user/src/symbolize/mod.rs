@@ -28,7 +28,7 @@ use crate::{
     heap::sums::RawSite,
     model::{Amount, Frame, Meta, Mode, Profile, Sample, Site, StackId, ThreadId},
     recorder::{
-        Recorder,
+        RawSample, Recorder,
         intern::{RawStack, RawStackId},
     },
     session::Finished,
@@ -79,7 +79,10 @@ pub(crate) fn name(
         .iter()
         .map(|raw| stacks.stacks.id(places.stack(*raw, recorder, &mut jits, None)))
         .collect();
-    let samples = samples(recorder, meta.start_ns, &raw, &mut places, &mut stacks, &mut jits);
+    let mut of = |taken: &[RawSample]| {
+        samples((recorder, taken), meta.start_ns, &raw, &mut places, &mut stacks, &mut jits)
+    };
+    let (samples, faults) = (of(&recorder.samples), of(&recorder.faults));
     let (names, refused) =
         lookup::names(&places, recorder, asked, &mut jits, &mut stacks.tables, progress);
     stacks.frames = names
@@ -96,12 +99,12 @@ pub(crate) fn name(
     for (id, thread) in (0..).zip(&mut threads) {
         thread.on_cpu_ns = off_cpu.on_cpu_ns.remove(&id);
     }
-    let (touched_or_allocated, samples) = match meta.mode {
-        Mode::Pages => (touched(meta.period, &samples), Vec::new()),
-        _ => (sites(&recorder.heap.blocks.sums.sites, &stacks), samples),
+    let touched_or_allocated = match meta.mode {
+        Mode::Heap => sites(&recorder.heap.blocks.sums.sites, &stacks),
+        _ => touched(meta.fault_bytes, &faults),
     };
     let mapped = recorder.heap.space.as_ref();
-    let mapped = mapped.map_or_else(Vec::new, |mapped| sites(&mapped.sums.sites, &stacks));
+    let mapped = mapped.map(|mapped| sites(&mapped.sums.sites, &stacks));
     let Stacks { tables, frames, stacks, .. } = stacks;
     let profile = Profile {
         meta: meta.clone(),
@@ -160,7 +163,7 @@ fn touched(period: u64, samples: &[Sample]) -> Vec<Site> {
 
 /// The samples, by time. A stack with code of a JIT compiler is what it was at the time of the sample.
 fn samples(
-    recorder: &Recorder,
+    (recorder, taken): (&Recorder, &[RawSample]),
     start_ns: u64,
     raw_stacks: &[RawStack<'_>],
     places: &mut Places,
@@ -171,8 +174,8 @@ fn samples(
     let changes: Vec<Vec<u64>> = named.map(|stack| places.changes(&stack.frames, jits)).collect();
     // The stack of a sample by how many of these changes came before it.
     let mut known: FxHashMap<(RawStackId, usize), StackId> = FxHashMap::default();
-    let mut samples = Vec::with_capacity(recorder.samples.len());
-    for raw in &recorder.samples {
+    let mut samples = Vec::with_capacity(taken.len());
+    for raw in taken {
         let index = raw.stack as usize;
         let at_ns = start_ns.saturating_add(raw.time_ns);
         let stack = match &changes[index][..] {

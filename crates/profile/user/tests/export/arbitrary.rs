@@ -1,5 +1,6 @@
 //! Profiles that no session would make, but that the model allows.
 
+use std::iter;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::collection::vec;
@@ -59,6 +60,7 @@ fn meta() -> impl Strategy<Value = Meta> {
             duration_ns,
             frequency_hz,
             period,
+            fault_bytes: 0,
             system: "Linux".into(),
         },
     )
@@ -167,7 +169,12 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         vec(process, 0..3),
         vec(thread, 0..4),
         vec(sample, 0..20),
-        (vec(blocked(), 0..8), vec(interval(), 0..8), vec(site(), 0..8), vec(site(), 0..8)),
+        (
+            vec(blocked(), 0..8),
+            vec(interval(), 0..8),
+            vec(site(), 0..8),
+            option::of(vec(site(), 0..8)),
+        ),
     )
         .prop_map(
             |(meta, functions, binaries, frames, stacks, processes, threads, samples, off_cpu)| {
@@ -212,7 +219,7 @@ fn fitted(mut profile: Profile) -> Profile {
     let (stacks, processes) = (profile.stacks.len(), profile.processes.len());
     profile.threads.retain_mut(|thread| fit(&mut thread.process, processes));
     let threads = profile.threads.len();
-    for sites in [&mut profile.sites, &mut profile.mapped] {
+    for sites in iter::once(&mut profile.sites).chain(&mut profile.mapped) {
         sites.retain_mut(|site| fit(&mut site.stack, stacks) && fit(&mut site.thread, threads));
     }
     profile
@@ -239,7 +246,7 @@ fn fitted(mut profile: Profile) -> Profile {
         profile.sites.clear();
     }
     if profile.meta.mode != Mode::Pages {
-        profile.mapped.clear();
+        profile.mapped = None;
     }
     let blocked = profile.blocked.len();
     profile.intervals.retain_mut(|interval| fit(&mut interval.blocked, blocked));

@@ -42,7 +42,7 @@ pub(crate) fn small() -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
-        mapped: Vec::new(),
+        mapped: None,
     }
 }
 
@@ -59,6 +59,7 @@ fn meta() -> Meta {
         duration_ns: 100_000_000,
         frequency_hz: 100,
         period: 10_000_000,
+        fault_bytes: 0,
         system: "Linux 6.18.0 x86_64".into(),
     }
 }

@@ -1,0 +1,70 @@
+//! What the agent records beside what runs: time off the CPU, and page faults.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use wingbeat_push::{Entry, Kind, Ring};
+
+use crate::{
+    ran::Ran,
+    support::{agent, strings, sum},
+    target::{Background, build, turn_in_folder},
+};
+
+/// Sleeps for 0.7 s again and again, so that windows begin and end in sleeps.
+const NAPS: &str = "OWN void nap(void) { doze(700000000); } int main(void) { for (;;) nap(); }";
+
+/// Has nothing to do.
+const IDLE: &str = "int main(void) { for (;;) doze(2000000000); }";
+
+/// Touches 1 MiB of new memory 20 times a second.
+const GROWS: &str = r#"
+#include <sys/mman.h>
+OWN void touch(volatile char *memory) { for (long i = 0; i < 1 << 20; i += 4096) memory[i] = 1; }
+int main(void) {
+    for (;;) {
+        char *memory = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        madvise(memory, 1 << 20, MADV_NOHUGEPAGE);
+        touch(memory);
+        munmap(memory, 1 << 20);
+        doze(50000000);
+    }
+}"#;
+
+fn start(folder: &Path, name: &str, source: &str) -> Background {
+    Background::start(&build(folder, name, source), &[])
+}
+
+#[test]
+fn time_off_the_cpu_and_page_faults_are_kept_beside_samples() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let sources = [("naps", NAPS), ("idle", IDLE), ("grows", GROWS)];
+    let _all = sources.map(|(name, source)| start(folder.path(), name, source));
+    let kept = folder.path().join("kept");
+    let words = ["-d", "4s", "--window", "2s", "--off-cpu", "--pages=16", "--max-cpu", "100%"];
+    Ran::of(agent(&words).arg("--keep").arg(&kept)).ended_with(0);
+    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let of = |name: &str, kind: Kind| -> Vec<&Entry> {
+        let is_it = |it: &&Entry| it.labels["process_executable_name"] == name && it.kind == kind;
+        listing.entries.iter().filter(is_it).collect()
+    };
+    let naps = of("naps", Kind::OffCpu);
+    assert_eq!(naps.len(), 2, "{naps:?}");
+    for entry in naps {
+        assert!(strings(&entry.path).iter().any(|text| text == "nap"), "{entry:?}");
+        // A sleep is divided between the windows that it is in.
+        let share = sum(&entry.path) as f64 / entry.duration.as_nanos() as f64;
+        assert!((0.95..1.01).contains(&share), "{share} of {entry:?}");
+    }
+    assert_eq!(of("idle", Kind::OffCpu), Vec::<&Entry>::new());
+    let grown = of("grows", Kind::Pages);
+    let time: Duration = grown.iter().map(|entry| entry.duration).sum();
+    assert!(strings(&grown[0].path).iter().any(|text| text == "touch"), "{grown:?}");
+    let bytes: i64 = grown.iter().map(|entry| sum(&entry.path)).sum();
+    // 20 MiB a second, as far as the machine keeps up with it.
+    let most = time.as_secs_f64() * f64::from(20 << 20);
+    assert!((0.5..1.1).contains(&(bytes as f64 / most)), "{bytes} of {most}");
+    assert_eq!(of("naps", Kind::Pages), Vec::<&Entry>::new());
+}
