@@ -42,6 +42,8 @@ pub(crate) struct Binary {
 
 /// Windows for which a file stays open that nobody maps: short processes come again.
 const UNUSED_MAX: u32 = 20;
+/// Windows for which its image is kept, which takes megabytes of a large file.
+const IMAGE_UNUSED_MAX: u32 = 2;
 
 impl Binary {
     /// The descriptor, if the file could be opened.
@@ -113,6 +115,9 @@ impl Binaries {
     pub(super) fn next_window(&mut self, used: &FxHashSet<BinaryId>) {
         for (id, binary) in (0..).zip(&mut self.table) {
             binary.unused = if used.contains(&id) { 0 } else { binary.unused.saturating_add(1) };
+            if binary.unused == IMAGE_UNUSED_MAX {
+                binary.image = OnceCell::new();
+            }
             if binary.backing == Backing::File && binary.unused == UNUSED_MAX {
                 (binary.file, binary.image) = (None, OnceCell::new());
             }

@@ -2,7 +2,10 @@
 
 use std::{mem, os::fd::BorrowedFd, time::Duration};
 
-use super::{Options, TableCounts, kernel::Counters, run::Session, started, tables::Tables};
+use super::{
+    Options, TableCounts, kernel::Counters, memory::return_free_pages, run::Session, started,
+    tables::Tables,
+};
 use crate::{
     counts::Ticks,
     debuginfod::DebugFiles,
@@ -93,6 +96,7 @@ impl Continuous {
         }
         self.session.recorder.next_window(self.session.start_ns);
         self.kernel_code_seen = self.session.recorder.kernel_code.len();
+        return_free_pages();
         let before = mem::replace(&mut self.before, counters);
         let since = self.before.since(&before);
         let lost_before = mem::replace(&mut self.events_lost_before, self.session.sideband.lost);

@@ -11,3 +11,13 @@ pub(super) fn return_large_blocks() {
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES) };
     }
 }
+
+/// Gives the system back what is free between blocks that are not: after a window of a recording that goes on, that
+/// is what the lookup of names took for a moment.
+pub(super) fn return_free_pages() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
