@@ -97,6 +97,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
         intervals: Vec::new(),
         sites: Vec::new(),
         mapped: Vec::new(),
+        sums: Vec::new(),
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum Value {
 
 impl Value {
     /// The values of a mode. The last is the one that tools show first.
-    fn of(mode: Mode) -> &'static [Self] {
+    pub(crate) fn of(mode: Mode) -> &'static [Self] {
         match mode {
             Mode::OnCpu => &[Self::Samples, Self::Cpu],
             Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
@@ -100,6 +100,25 @@ impl Value {
             | Self::KeptSpace => "bytes",
             Self::Cpu | Self::OffCpu | Self::Wall => NANOSECONDS,
         }
+    }
+
+    /// Puts a value that was read into a weight.
+    pub(crate) fn put(self, weight: &mut Weight, value: u64) {
+        *match self {
+            Self::Samples => &mut weight.samples,
+            Self::Cpu => &mut weight.on_cpu_ns,
+            Self::Blocks => &mut weight.blocks,
+            Self::OffCpu => &mut weight.off_cpu_ns,
+            // The sum of others.
+            Self::Wall => return,
+            Self::AllocatedObjects => &mut weight.allocated.0,
+            Self::AllocatedSpace => &mut weight.allocated.1,
+            Self::LiveObjects | Self::Faults => &mut weight.live.0,
+            Self::LiveSpace | Self::Grown => &mut weight.live.1,
+            Self::Mappings => &mut weight.mapped.0,
+            Self::MappedSpace => &mut weight.mapped.1,
+            Self::KeptSpace => &mut weight.kept_bytes,
+        } = value;
     }
 
     fn in_weight(self, weight: Weight) -> i64 {
@@ -166,6 +185,7 @@ impl<'a> Builder<'a> {
         let states = profile.samples.iter().map(|_| running);
         let states = states.chain(profile.blocked.iter().map(|blocked| Some(blocked.state)));
         let states = states.chain(profile.sites.iter().chain(&profile.mapped).map(|_| None));
+        let states = states.chain(profile.sums.iter().map(|_| None));
         let weights = profile.weights().zip(states);
         let sums = add_up(weights.map(|(((stack, thread), weight), state)| {
             let thread = if self.has_labels { thread } else { 0 };
@@ -228,12 +248,15 @@ impl<'a> Builder<'a> {
         }
         let thread = &self.profile.threads[thread as usize];
         let process = &self.profile.processes[thread.process as usize];
-        let mut label = vec![
-            self.text_label(PROCESS_LABEL, &process.name),
-            self.number_label("pid", process.pid),
-            self.text_label("thread", &thread.name),
-            self.number_label("tid", thread.tid),
-        ];
+        let mut label = vec![self.text_label(PROCESS_LABEL, &process.name)];
+        // Of many processes together there is no number.
+        if process.pid != 0 {
+            label.extend([
+                self.number_label("pid", process.pid),
+                self.text_label("thread", &thread.name),
+                self.number_label("tid", thread.tid),
+            ]);
+        }
         if let Some(state) = state {
             label.push(self.text_label("state", state.name()));
         }

@@ -63,6 +63,7 @@ fn profile(stacks: &[&[&str]]) -> Profile {
         intervals: Vec::new(),
         sites: Vec::new(),
         mapped: Vec::new(),
+        sums: Vec::new(),
     };
     for names in stacks {
         let frames = frames(&mut profile, names);

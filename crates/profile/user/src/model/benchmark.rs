@@ -158,6 +158,7 @@ mod tests {
             intervals: Vec::new(),
             sites: Vec::new(),
             mapped: Vec::new(),
+            sums: Vec::new(),
         }
     }
 

@@ -185,6 +185,7 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
                     intervals,
                     sites,
                     mapped,
+                    sums: Vec::new(),
                 })
             },
         )
