@@ -20,6 +20,8 @@ pub(crate) struct Divided {
     pub samples: u64,
     /// Stacks that do not reach their end.
     pub broken: u64,
+    /// Samples of those that rules drop; the others count them, too.
+    pub dropped: u64,
 }
 
 /// Makes a pprof file of each set of labels.
@@ -32,9 +34,13 @@ pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Div
     let mut groups: BTreeMap<Labels, BTreeSet<ProcessId>> = BTreeMap::new();
     let sampled: BTreeSet<ProcessId> =
         profile.samples.iter().map(|it| owner(profile, it.thread)).collect();
+    let mut dropped = BTreeSet::new();
     for id in sampled {
         let Some(process) = profile.processes.get(id as usize) else { continue };
-        groups.entry(processes.labels(process)).or_default().insert(id);
+        match processes.labels(process) {
+            Some(labels) => drop(groups.entry(labels).or_default().insert(id)),
+            None => drop(dropped.insert(id)),
+        }
     }
     let mut series = Vec::with_capacity(groups.len());
     for (labels, members) in few(groups) {
@@ -49,6 +55,11 @@ pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Div
     };
     Ok(Divided {
         samples: profile.samples.len() as u64,
+        dropped: profile
+            .samples
+            .iter()
+            .filter(|it| dropped.contains(&owner(profile, it.thread)))
+            .count() as u64,
         broken: profile.samples.iter().filter(|it| is_broken(it.stack)).count() as u64,
         window: Window {
             start: profile.meta.start,

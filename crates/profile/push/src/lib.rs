@@ -29,6 +29,7 @@ mod spool;
 mod target;
 mod window;
 
+pub use backoff::Backoff;
 pub use credentials::{Credentials, CredentialsError};
 pub use encode::{EncodeError, Request, encode};
 pub use error::FolderError;

@@ -28,7 +28,7 @@ pub(crate) struct ProfileArgs {
     /// Sample all processes, including kernel threads
     #[arg(short, long)]
     pub all: bool,
-    /// Record nothing: show what `wingbeat agent --keep DIR` kept
+    /// Record nothing: show what wingbeat agent --keep DIR kept
     #[arg(long, value_name = "DIR", conflicts_with = "recording")]
     pub from: Option<PathBuf>,
     /// Begin of what is shown of DIR: 90m, 2d (ago), 2026-11-27T14:00, 2026-11-27T14:00:00+01:00; UTC without
@@ -38,10 +38,10 @@ pub(crate) struct ProfileArgs {
     /// End of what is shown of DIR [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment_or_ago, requires = "from")]
     pub until: Option<SystemTime>,
-    /// Show only services of this name; repeatable. `*` is any text without `/`, `**` any text
+    /// Show only services of this name, or pattern (web-*); repeatable
     #[arg(long, value_name = "NAME", value_parser = pattern, requires = "from")]
     pub service: Vec<Pattern>,
-    /// Show only what has this label; repeatable, and all of them count: container_id=4f*
+    /// Show only what has this label; or a pattern of it; repeatable, and all of them count: container_id=4f**
     #[arg(long, value_name = "NAME=VALUE", value_parser = label, requires = "from")]
     pub label: Vec<(String, Pattern)>,
     /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 avoids running in step with
