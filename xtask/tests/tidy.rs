@@ -53,6 +53,7 @@ const NETWORK_ALLOWED: &[&str] = &[
     "crates/base/http/",
     // Of a server that it started itself, on loopback.
     "crates/dev/peers/src/serve/server.rs",
+    "crates/profile/agent/src/kubelet.rs",
     "crates/profile/push/src/http.rs",
     "crates/profile/user/src/debuginfod/http.rs",
     "crates/track/src/github/",

@@ -5,13 +5,16 @@ mod metrics;
 
 use std::{
     collections::HashMap,
+    fs, io,
+    path::Path,
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use owo_colors::OwoColorize as _;
-use wingbeat_agent::{AgentOptions, Notice, Sinks};
+use wingbeat_agent::{AgentOptions, Kubelet, KubeletOptions, Notice, Rules, Sinks};
 use wingbeat_push::{Counts, Credentials, PushOptions, Pusher, Ring, Target};
 use wingbeat_text::{bytes, grouped, plural, share};
 
@@ -35,6 +38,8 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         cpu_share_max: args.max_cpu,
         memory_bytes_max: args.max_memory,
         host: args.host_name.clone().unwrap_or_else(host_name),
+        rules: rules(args.config.as_deref())?,
+        kubelet: kubelet(args)?,
     };
     let mut sinks = sinks(args)?;
     if let Some(address) = args.metrics {
@@ -61,6 +66,32 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     }
     found?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where rules are, if nobody says.
+const CONFIG: &str = "/etc/wingbeat/agent.toml";
+
+fn rules(given: Option<&Path>) -> anyhow::Result<Rules> {
+    let path = given.unwrap_or(Path::new(CONFIG));
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if given.is_none() && error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Rules::default());
+        }
+        Err(error) => bail!("cannot read the rules in {}: {error}", path.display()),
+    };
+    Rules::read(&text).with_context(|| format!("the rules in {}", path.display()))
+}
+
+fn kubelet(args: &AgentArgs) -> anyhow::Result<Option<Arc<Kubelet>>> {
+    let Some(url) = args.kubelet.clone() else { return Ok(None) };
+    let options = KubeletOptions {
+        url,
+        token_file: args.kubelet_token_file.clone(),
+        ca_file: args.kubelet_ca_file.clone(),
+        is_insecure: args.kubelet_insecure,
+    };
+    Ok(Some(Arc::new(Kubelet::new(&options)?)))
 }
 
 fn sinks(args: &AgentArgs) -> anyhow::Result<Sinks> {
@@ -139,9 +170,7 @@ impl Said {
                 bytes(*rss_bytes)
             ),
             Notice::Trouble { name, counts } => {
-                let is_due = |warned: &Instant| warned.elapsed() > WARN_INTERVAL;
-                if self.warned_of.get(*name).is_none_or(is_due) {
-                    self.warned_of.insert((*name).to_owned(), Instant::now());
+                if self.is_due(name) {
                     let why = counts.last_error.as_deref().unwrap_or("no reason was told");
                     warning!(
                         "{why}; {} waiting, {} refused, {} dropped until now",
@@ -149,6 +178,11 @@ impl Said {
                         grouped(counts.rejected),
                         grouped(counts.dropped)
                     );
+                }
+            }
+            Notice::Kubelet(why) => {
+                if self.is_due("kubelet") {
+                    warning!("pods have no names: {why}");
                 }
             }
             Notice::NotKept(error) => warning!("a window could not be kept: {error}"),
@@ -163,6 +197,18 @@ impl Said {
                 }
             }
         }
+    }
+}
+
+impl Said {
+    /// Whether it is time to warn of this again.
+    fn is_due(&mut self, what: &str) -> bool {
+        let is_due = |warned: &Instant| warned.elapsed() > WARN_INTERVAL;
+        let is_due = self.warned_of.get(what).is_none_or(is_due);
+        if is_due {
+            self.warned_of.insert(what.to_owned(), Instant::now());
+        }
+        is_due
     }
 }
 

@@ -1,6 +1,9 @@
 //! Values of flags that several verbs take: formats, times and percentages.
 
-use std::{ops::Bound, time::Duration};
+use std::{
+    ops::Bound,
+    time::{Duration, SystemTime},
+};
 
 use clap::{
     ValueEnum,
@@ -124,6 +127,19 @@ pub(crate) fn moment(text: &str) -> Result<OffsetDateTime, String> {
     })
 }
 
+/// A moment, or how long ago it was: 90m, 2d.
+pub(crate) fn moment_or_ago(text: &str) -> Result<SystemTime, String> {
+    if let Ok(ago) = humantime::parse_duration(text) {
+        let moment = SystemTime::now().checked_sub(ago);
+        return moment.ok_or_else(|| "that is before all time".to_owned());
+    }
+    moment(text).map(SystemTime::from).map_err(|_| {
+        "expected how long ago, such as 90m or 2d, or a time, such as 2026-11-21, 2026-11-21T14:05 or \
+         2026-11-21T14:05:00+01:00"
+            .to_owned()
+    })
+}
+
 /// A share, of a flag that takes fractions: `0.05`, or `5%`.
 pub(crate) fn fraction(text: &str) -> Option<f64> {
     match text.strip_suffix('%') {
@@ -165,7 +181,7 @@ pub(crate) fn average() -> impl TypedValueParser<Value = Average> {
 
 /// Another number each time.
 pub(crate) fn time_seed() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since = SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     // The lower half of the nanoseconds is what changes.
     since.map_or(0, |since| u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap_or(0))
 }

@@ -24,6 +24,8 @@ pub(crate) struct Divided {
     pub samples: u64,
     /// Samples whose stack does not reach its end, by reason.
     pub broken: BTreeMap<&'static str, u64>,
+    /// Samples of those that rules drop; the others count them, too.
+    pub dropped: u64,
 }
 
 /// Makes a pprof file of each set of labels.
@@ -37,9 +39,13 @@ pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Div
     let parts = KINDS.map(|(kind, mode)| (kind, profile.of_mode(mode)));
     let threads = parts.iter().flat_map(|(_, part)| part.weights().map(|((_, thread), _)| thread));
     let seen: BTreeSet<ProcessId> = threads.map(|thread| owner(profile, thread)).collect();
+    let mut dropped = BTreeSet::new();
     for id in seen {
         let Some(process) = profile.processes.get(id as usize) else { continue };
-        groups.entry(processes.labels(process)).or_default().insert(id);
+        match processes.labels(process) {
+            Some(labels) => drop(groups.entry(labels).or_default().insert(id)),
+            None => drop(dropped.insert(id)),
+        }
     }
     let mut series = Vec::with_capacity(groups.len());
     for (labels, members) in few(groups) {
@@ -64,6 +70,11 @@ pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Div
     Ok(Divided {
         samples: profile.samples.len() as u64,
         broken,
+        dropped: profile
+            .samples
+            .iter()
+            .filter(|it| dropped.contains(&owner(profile, it.thread)))
+            .count() as u64,
         window: Window {
             start: profile.meta.start,
             duration: Duration::from_nanos(profile.meta.duration_ns),

@@ -1,11 +1,15 @@
 //! Labels of processes: few sets, since engines keep a series for each.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs};
 
 use rustc_hash::FxHashMap;
 use wingbeat_profile::model::Process;
 
-use super::origin::Origin;
+use super::{
+    origin::Origin,
+    pods::{PodCounts, Pods},
+    rules::{Facts, Rules},
+};
 
 /// Labels of a series, as engines name them: those of OpenTelemetry with `_` for `.`.
 pub(crate) type Labels = BTreeMap<String, String>;
@@ -14,6 +18,8 @@ pub(crate) type Labels = BTreeMap<String, String>;
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     host: String,
+    rules: Rules,
+    pods: Option<Pods>,
     known: FxHashMap<u32, Known>,
     window: u64,
 }
@@ -22,18 +28,26 @@ pub(crate) struct Processes {
 struct Known {
     name: String,
     origin: Origin,
-    executable: String,
+    executable: Executable,
     /// When it was sampled last.
     window: u64,
+}
+
+/// What a process runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Executable {
+    name: String,
+    /// None of a thread of the kernel, and of what was gone.
+    path: Option<String>,
 }
 
 /// Windows for which a process that is not sampled is remembered: its children may be.
 const REMEMBERED: u64 = 40;
 
 impl Processes {
-    /// For a machine of this name.
-    pub(crate) fn new(host: String) -> Self {
-        Self { host, ..Self::default() }
+    /// For a machine of this name, with rules, and with a kubelet that may be asked.
+    pub(crate) fn new(host: String, rules: Rules, pods: Option<Pods>) -> Self {
+        Self { host, rules, pods, ..Self::default() }
     }
 
     /// Another window begins.
@@ -41,28 +55,48 @@ impl Processes {
         self.window += 1;
         let window = self.window;
         self.known.retain(|_, known| window - known.window < REMEMBERED);
+        if let Some(pods) = &mut self.pods {
+            pods.next_window();
+        }
     }
 
-    /// The labels of a process that was sampled. One that is gone already is where its parent is.
-    pub(crate) fn labels(&mut self, process: &Process) -> Labels {
-        let known = self.look_at(process);
-        let mut labels = Labels::new();
-        let mut add = |name: &str, value: &str| {
-            labels.insert(name.to_owned(), value.to_owned());
+    /// How often the kubelet was asked, and what went wrong there since this was asked for last.
+    pub(crate) fn kubelet(&mut self) -> Option<(PodCounts, Option<String>)> {
+        self.pods.as_mut().map(|pods| (pods.counts, pods.take_trouble()))
+    }
+
+    /// The labels of a process that was sampled; none if a rule drops it. One that is gone already is where its parent
+    /// is.
+    pub(crate) fn labels(&mut self, process: &Process) -> Option<Labels> {
+        let Known { origin, executable, .. } = self.look_at(process);
+        let pod = match (&mut self.pods, &origin.pod_uid) {
+            (Some(pods), Some(uid)) => pods.get(uid, origin.container_id.as_deref()),
+            _ => None,
         };
-        add("host_name", &self.host);
-        let service = known.origin.name().unwrap_or_else(|| known.executable.clone());
-        add("service_name", &service);
-        add("process_executable_name", &known.executable);
-        let Origin { container_id, unit, pod_uid } = &known.origin;
-        let more =
-            [("container_id", container_id), ("systemd_unit", unit), ("k8s_pod_uid", pod_uid)];
-        for (name, value) in more {
-            if let Some(value) = value {
-                add(name, value);
-            }
+        let mut labels = Labels::new();
+        let mut add = |name: &str, value: Option<&str>| {
+            labels.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+        };
+        let service = pod.as_ref().map(|pod| pod.service.clone());
+        let service = service.or_else(|| origin.name()).unwrap_or_else(|| executable.name.clone());
+        add("host_name", Some(&self.host));
+        add("service_name", Some(&service));
+        add("process_executable_name", Some(&executable.name));
+        add("container_id", origin.container_id.as_deref());
+        add("systemd_unit", origin.unit.as_deref());
+        add("k8s_pod_uid", origin.pod_uid.as_deref());
+        if let Some(pod) = &pod {
+            add("k8s_namespace_name", Some(&pod.namespace));
+            add("k8s_pod_name", Some(&pod.pod));
+            add("k8s_container_name", pod.container.as_deref());
         }
-        labels
+        let facts = Facts {
+            executable: &executable.name,
+            path: executable.path.as_deref(),
+            origin: &origin,
+            pod: pod.as_ref(),
+        };
+        self.rules.apply(&facts, &mut labels).then_some(labels)
     }
 
     fn look_at(&mut self, process: &Process) -> Known {
@@ -77,10 +111,19 @@ impl Processes {
             .unwrap_or_default();
         let executable = read_executable(pid)
             .or_else(|| Some(seen?.executable.clone()))
-            .unwrap_or_else(|| process.name.clone());
+            .unwrap_or_else(|| Executable::of_thread(&process.name));
         let known = Known { name: process.name.clone(), origin, executable, window: self.window };
         self.known.insert(pid, known.clone());
         known
+    }
+}
+
+impl Executable {
+    /// Of a process without a file: a thread of the kernel, or one that is gone. Workers of the kernel are called by what
+    /// they do just now, and by their CPU (`kworker/u8:4-events_unbound`, `ksoftirqd/1`): each would be a series.
+    fn of_thread(name: &str) -> Self {
+        let kind = name.split_once('/').map_or(name, |(kind, _)| kind);
+        Self { name: kind.to_owned(), path: None }
     }
 }
 
@@ -89,11 +132,13 @@ fn read_origin(pid: u32) -> Option<Origin> {
     Some(Origin::parse(&text))
 }
 
-/// The name of the program that a process runs; none of a thread of the kernel.
-fn read_executable(pid: u32) -> Option<String> {
+/// The program that a process runs; none of a thread of the kernel.
+fn read_executable(pid: u32) -> Option<Executable> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    let name = Path::new(&path).file_name()?.to_string_lossy().into_owned();
-    Some(name.trim_end_matches(" (deleted)").to_owned())
+    let text = path.to_string_lossy();
+    let path = text.strip_suffix(" (deleted)").unwrap_or(&text);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    Some(Executable { name: name.to_owned(), path: Some(path.to_owned()) })
 }
 
 #[cfg(test)]
@@ -107,8 +152,8 @@ mod tests {
     #[test]
     fn a_live_process() {
         let me = std::process::id();
-        let mut processes = Processes::new("box".to_owned());
-        let labels = processes.labels(&process(me, None, "me"));
+        let mut processes = Processes::new("box".to_owned(), Rules::default(), None);
+        let labels = processes.labels(&process(me, None, "me")).expect("labels");
         let own = std::env::current_exe().expect("a path");
         let own = own.file_name().expect("a name").to_string_lossy();
         assert_eq!(labels["process_executable_name"], own);
@@ -118,19 +163,54 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_is_where_its_parent_is() {
-        let mut processes = Processes::new("box".to_owned());
+        let mut processes = Processes::new("box".to_owned(), Rules::default(), None);
         let gone = 5_000_000;
         let origin = Origin { unit: Some("nginx.service".to_owned()), ..Origin::default() };
         let name = "sh".to_owned();
-        let parent = Known { name: name.clone(), origin, executable: name, window: 0 };
+        let executable = Executable::of_thread(&name);
+        let parent = Known { name, origin, executable, window: 0 };
         processes.known.insert(gone, parent);
-        let labels = processes.labels(&process(gone + 1, Some(gone), "gzip"));
+        let labels = processes.labels(&process(gone + 1, Some(gone), "gzip")).expect("labels");
         let found = ["service_name", "process_executable_name", "systemd_unit"];
         assert_eq!(found.map(|name| labels[name].as_str()), ["nginx", "gzip", "nginx.service"]);
         // The same number with another name is another program.
-        let labels = processes.labels(&process(gone + 1, None, "ls"));
+        let labels = processes.labels(&process(gone + 1, None, "ls")).expect("labels");
         assert_eq!((labels["service_name"].as_str(), labels.get("systemd_unit")), ("ls", None));
         (0..REMEMBERED).for_each(|_| processes.next_window());
         assert!(processes.known.is_empty());
+    }
+
+    #[test]
+    fn workers_of_the_kernel_are_one() {
+        let check =
+            |name: &str, expected: &str| assert_eq!(Executable::of_thread(name).name, expected);
+        check("kworker/u8:4-events_unbound", "kworker");
+        check("ksoftirqd/1", "ksoftirqd");
+        check("kcompactd0", "kcompactd0");
+    }
+
+    #[test]
+    fn rules_and_pods_have_their_say() {
+        let document = include_bytes!("pods/tests/pods.json").to_vec();
+        let rules = "[[rule]]\npod = 'etcd-*'\ndrop = true\n[[rule]]\nnamespace = '*'\nlabels = { team = '{namespace}' }";
+        let rules = Rules::read(rules).expect("rules");
+        let pods = Pods::start(Box::new(move || Ok(document.clone())));
+        let mut processes = Processes::new("box".to_owned(), rules, Some(pods));
+        let mut labels = |uid: &str, id: &str| {
+            let origin = Origin::parse(&format!("0::/kubepods/burstable/pod{uid}/{id}"));
+            let executable = Executable::of_thread("app");
+            let known = Known { name: "app".to_owned(), origin, executable, window: 0 };
+            let gone = 5_000_000;
+            processes.known.insert(gone, known);
+            processes.labels(&process(gone, None, "app"))
+        };
+        let found =
+            labels("5b3c1f0e-6a1d-4a53-9b1f-0a7d3f6c2e11", &"0f".repeat(32)).expect("labels");
+        let names =
+            ["service_name", "k8s_namespace_name", "k8s_pod_name", "k8s_container_name", "team"];
+        let expected = ["cart", "shop", "cart-6f5d8b7c9-x2k4q", "migrate", "shop"];
+        assert_eq!(names.map(|name| found[name].as_str()), expected);
+        assert_eq!(labels("9f2d1c0b8a7e6f5d4c3b2a1908f7e6d5", &"3c".repeat(32)), None);
+        assert_eq!(processes.kubelet().map(|(counts, _)| counts.requests), Some(1));
     }
 }

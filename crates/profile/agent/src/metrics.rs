@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use wingbeat_profile::session::Window;
 use wingbeat_push::Counts;
 
-use super::{divide::Divided, own::OwnUse};
+use super::{divide::Divided, own::OwnUse, pods::PodCounts};
 
 /// Sums since the start, and what was measured last.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Metrics {
     failed: u64,
     events_lost: u64,
     switches_lost: u64,
+    dropped: u64,
+    pods: Option<PodCounts>,
     series: u64,
     keep_errors: u64,
     used: Option<OwnUse>,
@@ -34,6 +36,7 @@ impl Metrics {
         for (reason, samples) in &divided.broken {
             *self.broken.entry(reason).or_default() += samples;
         }
+        self.dropped += divided.dropped;
         self.lost += window.ticks.lost;
         self.failed += window.ticks.failed.values().sum::<u64>();
         self.events_lost += window.events_lost;
@@ -44,6 +47,11 @@ impl Metrics {
     /// Takes what the agent used, the rate, and what its tables and buffers take in the kernel.
     pub(crate) fn used(&mut self, used: OwnUse, frequency_hz: u64, bpf_bytes: u64) {
         (self.used, self.frequency_hz, self.bpf_bytes) = (Some(used), frequency_hz, bpf_bytes);
+    }
+
+    /// Takes how often the kubelet was asked.
+    pub(crate) fn pods(&mut self, counts: PodCounts) {
+        self.pods = Some(counts);
     }
 
     /// A window could not be kept.
@@ -66,12 +74,19 @@ impl Metrics {
             ("samples_failed", self.failed, "Samples that the kernel refused"),
             ("events_lost", self.events_lost, "Events about processes that found no room"),
             ("switches_lost", self.switches_lost, "Blocks of threads that could not be reported"),
+            ("samples_dropped", self.dropped, "Samples of what rules drop"),
             ("keep_errors", self.keep_errors, "Windows that could not be kept on disk"),
         ];
         for (name, value, help) in counters {
             one(&mut text, &format!("{name}_total"), "counter", help, value);
         }
         self.broken_text(&mut text);
+        if let Some(PodCounts { requests, errors }) = self.pods {
+            let help = "Questions to the kubelet";
+            one(&mut text, "kubelet_requests_total", "counter", help, requests);
+            let help = "Questions to the kubelet without an answer";
+            one(&mut text, "kubelet_errors_total", "counter", help, errors);
+        }
         if let Some(used) = self.used {
             let cpu_s = used.cpu_ns as f64 / 1e9;
             one(&mut text, "cpu_seconds_total", "counter", "CPU time of the agent", cpu_s);

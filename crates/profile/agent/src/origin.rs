@@ -3,6 +3,8 @@
 /// What the path of a control group tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
+    /// The path that tells it; of several, that of the container or unit.
+    pub cgroup: String,
     /// All 64 digits, as runtimes and Kubernetes have them.
     pub container_id: Option<String>,
     /// The unit of systemd; none in a container.
@@ -25,12 +27,15 @@ impl Origin {
         origins()
             .find(|origin| origin.container_id.is_some())
             .or_else(|| origins().find(|origin| origin.unit.is_some()))
+            .or_else(|| origins().next_back())
             .unwrap_or_default()
     }
 
     /// By one path. The innermost container or unit counts: a runtime is a unit itself.
     fn of_path(path: &str) -> Self {
-        let mut origin = Self::default();
+        // In a namespace of control groups, what lies outside is reached by its parents.
+        let path = path.trim_start_matches("/..");
+        let mut origin = Self { cgroup: path.to_owned(), ..Self::default() };
         for part in path.split('/').rev() {
             if origin.container_id.is_none() {
                 origin.container_id = container_id(part);
@@ -48,7 +53,7 @@ impl Origin {
         origin
     }
 
-    /// What a person calls it: the unit without its suffix, or the first digits of the container.
+    /// What a person calls it, if nobody tells more: the unit without its suffix, or the first digits of the container.
     pub(crate) fn name(&self) -> Option<String> {
         let short = |id: &String| id.chars().take(12).collect();
         let unit = self.unit.as_ref().map(|unit| unit.trim_end_matches(".service").to_owned());
@@ -100,6 +105,7 @@ mod tests {
         check("/", (None, None, None));
         check("", (None, None, None));
         check("/docker/0123", (None, None, None));
+        check("/../../system.slice/docker-ID.scope", (container, None, None));
     }
 
     #[test]
@@ -128,5 +134,17 @@ mod tests {
         let container = Origin::parse(&format!("4:cpu:/docker/{}", "ab".repeat(32)));
         assert_eq!(container.name().as_deref(), Some("abababababab"));
         assert_eq!(Origin::parse("nonsense").name(), None);
+    }
+
+    #[test]
+    fn the_path_is_that_of_what_was_found() {
+        let check = |text: &str, expected: &str| assert_eq!(Origin::parse(text).cgroup, expected);
+        check(
+            "12:memory:/other\n1:name=systemd:/system.slice/a.service\n0::/",
+            "/system.slice/a.service",
+        );
+        check("12:memory:/other\n0::/apps/web", "/apps/web");
+        check("0::/../../apps/web", "/apps/web");
+        check("", "");
     }
 }

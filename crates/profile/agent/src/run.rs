@@ -18,9 +18,12 @@ use wingbeat_push::{Counts, FolderError, Pusher, Ring};
 use super::{
     divide::{Divided, divide},
     governor::Governor,
+    kubelet::Kubelet,
     labels::Processes,
     metrics::Metrics,
     own::{Own, OwnUse},
+    pods::Pods,
+    rules::Rules,
 };
 
 /// How the machine is watched.
@@ -42,6 +45,9 @@ pub struct AgentOptions {
     pub memory_bytes_max: u64,
     /// Name of the machine.
     pub host: String,
+    pub rules: Rules,
+    /// Asked for the names of pods.
+    pub kubelet: Option<Arc<Kubelet>>,
 }
 
 /// Where windows go.
@@ -74,6 +80,8 @@ pub enum Notice<'a> {
     Trouble { name: &'a str, counts: &'a Counts },
     /// A window could not be kept on disk.
     NotKept(&'a FolderError),
+    /// The kubelet did not tell of pods: why.
+    Kubelet(&'a str),
     /// Samples or events found no room.
     Lost { samples: u64, events: u64 },
 }
@@ -118,7 +126,7 @@ pub fn run(
     })?;
     notice(Notice::Begun);
     let mut agent = Agent {
-        processes: Processes::new(options.host.clone()),
+        processes: Processes::new(options.host.clone(), options.rules.clone(), pods(options)),
         governor: Governor::new(options.frequency_hz, options.cpu_share_max),
         own: Own::start(),
         memory_bytes_max: options.memory_bytes_max,
@@ -138,6 +146,11 @@ pub fn run(
             return Ok(());
         }
     }
+}
+
+fn pods(options: &AgentOptions) -> Option<Pods> {
+    let kubelet = Arc::clone(options.kubelet.as_ref()?);
+    Some(Pods::start(Box::new(move || kubelet.pods())))
 }
 
 /// What is known from one window to the next.
@@ -171,7 +184,13 @@ impl Agent {
             notice(Notice::NotKept(&error));
         }
         self.look_at_engines(sinks, notice);
-        let Divided { window, samples, broken } = divided;
+        if let Some((counts, trouble)) = self.processes.kubelet() {
+            sinks.metrics().pods(counts);
+            if let Some(trouble) = &trouble {
+                notice(Notice::Kubelet(trouble));
+            }
+        }
+        let Divided { window, samples, broken, dropped: _ } = divided;
         let broken = broken.values().sum();
         let shared = Arc::new(window);
         for (_, pusher) in &sinks.pushers {

@@ -1,4 +1,4 @@
-//! How long to leave a backend alone that did not take a window.
+//! How long to leave somebody alone who did not take a window, or did not answer.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -10,7 +10,7 @@ const DEMANDED_MAX: Duration = Duration::from_secs(3600);
 
 /// Pauses that double from failure to failure.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     first: Duration,
     most: Duration,
     failures: u32,
@@ -20,7 +20,9 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, most: Duration) -> Self {
+    /// From the first pause to the longest.
+    #[must_use]
+    pub fn new(first: Duration, most: Duration) -> Self {
         Self { first: first.min(most), most, failures: 0, until: None, is_demanded: false }
     }
 
@@ -30,16 +32,18 @@ impl Backoff {
     }
 
     /// What is left of the pause.
-    pub(crate) fn left(&self, now: Instant) -> Duration {
+    #[must_use]
+    pub fn left(&self, now: Instant) -> Duration {
         self.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    pub(crate) fn succeed(&mut self) {
+    /// No pause from now on.
+    pub fn succeed(&mut self) {
         (self.failures, self.until, self.is_demanded) = (0, None, false);
     }
 
     /// Begins a pause: the one that the backend demands, or one of its own.
-    pub(crate) fn fail(&mut self, now: Instant, demanded: Option<Duration>) {
+    pub fn fail(&mut self, now: Instant, demanded: Option<Duration>) {
         self.failures = self.failures.saturating_add(1);
         let pause = demanded.map_or_else(
             || jittered(nominal(self.first, self.most, self.failures), random_share()),

@@ -22,15 +22,18 @@ mod error;
 mod http;
 mod judge;
 mod lock;
+mod pattern;
 mod pusher;
 mod ring;
 mod spool;
 mod target;
 mod window;
 
+pub use backoff::Backoff;
 pub use credentials::{Credentials, CredentialsError};
 pub use encode::{EncodeError, Request, encode};
 pub use error::FolderError;
+pub use pattern::Pattern;
 pub use pusher::{Counts, PushOptions, Pusher};
 pub use ring::{Entry, Listing, Ring};
 pub use target::{Protocol, Target, TargetError};

@@ -108,6 +108,11 @@ impl Ring {
         list::list(folder, since, until)
     }
 
+    /// Start of the oldest window in the folder and end of the newest, by their names: to the second.
+    pub fn range(folder: &Path) -> Result<Option<(SystemTime, SystemTime)>, FolderError> {
+        list::range(folder)
+    }
+
     /// What is kept, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -98,6 +98,7 @@ fn profile(samples: u64, stacks: u32) -> Profile {
         intervals: Vec::new(),
         sites: Vec::new(),
         mapped: None,
+        sums: Vec::new(),
     }
 }
 

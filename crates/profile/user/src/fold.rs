@@ -103,6 +103,9 @@ pub fn fold_runtime(profile: &mut Profile) -> Folded {
     for stack in profile.blocked.iter_mut().map(|blocked| &mut blocked.stack) {
         move_to(&moved, stack);
     }
+    for stack in profile.sums.iter_mut().map(|sum| &mut sum.stack) {
+        move_to(&moved, stack);
+    }
     merge_blocked(profile);
     folded
 }
@@ -137,7 +140,8 @@ fn count_stacks(profile: &Profile) -> Vec<u64> {
     let mut counts = vec![0_u64; profile.stacks.len()];
     let samples = profile.samples.iter().map(|sample| (sample.stack, 1));
     let blocks = profile.blocked.iter().map(|blocked| (blocked.stack, blocked.count));
-    for (stack, count) in samples.chain(blocks) {
+    let sums = profile.sums.iter().map(|sum| (sum.stack, sum.weight.samples + sum.weight.blocks));
+    for (stack, count) in samples.chain(blocks).chain(sums) {
         if let Some(sum) = counts.get_mut(stack as usize) {
             *sum += count;
         }

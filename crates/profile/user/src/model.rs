@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 pub use durations::Durations;
 pub use heap::{Amount, Site};
-pub use off_cpu::{BlockTimes, Blocked, Interval, Mode, State, Weight};
+pub use off_cpu::{BlockTimes, Blocked, Interval, Mode, State, Sum, Weight};
 
 /// A finished, symbolized profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,8 @@ pub struct Profile {
     pub sites: Vec<Site>,
     /// Places that asked the kernel for address space, where this was watched.
     pub mapped: Option<Vec<Site>>,
+    /// What was added up before it came here, without single samples and blocks: profiles that were read.
+    pub sums: Vec<Sum>,
 }
 
 impl Profile {
@@ -89,6 +91,7 @@ impl Profile {
         part.samples.retain(|sample| keep(sample.thread));
         part.retain_blocked(|blocked| keep(blocked.thread));
         part.sites.retain(|site| keep(site.thread));
+        part.sums.retain(|sum| keep(sum.thread));
         part
     }
 
@@ -96,7 +99,7 @@ impl Profile {
     /// samples that have no frame left are dropped, unless time off the CPU was measured as well. The
     /// frames of states stay, and so does every block. Without user frames every stack is complete.
     pub fn retain_frames(&mut self, keep: impl Fn(BinaryKind) -> bool) {
-        let Self { meta, binaries, frames, stacks, samples, .. } = self;
+        let Self { meta, binaries, frames, stacks, samples, sums, .. } = self;
         let kind = |frame: &FrameId| {
             let binary = frames.get(*frame as usize).and_then(|frame| frame.binary);
             binary.and_then(|id| binaries.get(id as usize)).map_or(BinaryKind::User, |b| b.kind)
@@ -113,9 +116,11 @@ impl Profile {
         }
         // Elsewhere a sample is a share of time that has to add up.
         if meta.mode == Mode::OnCpu {
-            samples.retain(|sample| {
-                stacks.get(sample.stack as usize).is_some_and(|stack| !stack.frames.is_empty())
-            });
+            let has_frames = |stack: StackId| {
+                stacks.get(stack as usize).is_some_and(|stack| !stack.frames.is_empty())
+            };
+            samples.retain(|sample| has_frames(sample.stack));
+            sums.retain(|sum| has_frames(sum.stack));
         }
     }
 }
@@ -184,7 +189,7 @@ impl BinaryKind {
 }
 
 /// A file with code.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Binary {
     pub kind: BinaryKind,
     /// Path as the process saw it, `[vdso]`, `[kernel]`, `[bpf]`, `[anon]` or
@@ -206,7 +211,7 @@ impl Binary {
 }
 
 /// One code location and the functions that it expands to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub binary: Option<BinaryId>,
     /// ELF address in that file; a virtual address for kernel, BPF and anonymous code. For callers

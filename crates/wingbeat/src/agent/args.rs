@@ -68,6 +68,22 @@ pub(crate) struct AgentArgs {
     /// Serve the agent's own figures for Prometheus here, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
+    /// Rules for labels, and for what is dropped [default: /etc/wingbeat/agent.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Ask the kubelet for the names of pods, such as https://$NODE_IP:10250
+    #[arg(long, value_name = "URL")]
+    pub kubelet: Option<String>,
+    /// File with the token for the kubelet [default: that of the service account, if it is there]
+    #[arg(long, value_name = "FILE", requires = "kubelet")]
+    pub kubelet_token_file: Option<PathBuf>,
+    /// File with the certificates that the kubelet is checked by [default: that of the service account, if it is
+    /// there]
+    #[arg(long, value_name = "FILE", requires = "kubelet")]
+    pub kubelet_ca_file: Option<PathBuf>,
+    /// Believe whoever answers as the kubelet: its certificate is often its own
+    #[arg(long, requires = "kubelet", conflicts_with = "kubelet_ca_file")]
+    pub kubelet_insecure: bool,
     /// Name of this machine [default: its host name]
     #[arg(long, value_name = "NAME")]
     pub host_name: Option<String>,

@@ -1,6 +1,10 @@
 //! Flags of `wingbeat profile`.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use clap::{ArgGroup, Args, ValueEnum};
 use wingbeat_profile::{
@@ -8,12 +12,14 @@ use wingbeat_profile::{
     model::Mode,
     session::Unwind,
 };
+use wingbeat_push::Pattern;
 
-use crate::values::{self, FormatArgs, duration, size_bytes};
+use crate::values::{self, FormatArgs, duration, moment_or_ago, size_bytes};
 
 /// Flags of `wingbeat profile`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("target").required(true).args(["pid", "all", "command"]))]
+#[command(group = ArgGroup::new("target").required(true).args(["pid", "all", "from", "command"]))]
+#[command(group = ArgGroup::new("recording").multiple(true).args(OF_RECORDINGS))]
 pub(crate) struct ProfileArgs {
     /// Process to sample; repeatable, or a list separated by commas
     #[arg(short, long, value_name = "PID", value_delimiter = ',')]
@@ -22,23 +28,38 @@ pub(crate) struct ProfileArgs {
     /// Sample all processes, including kernel threads
     #[arg(short, long)]
     pub all: bool,
+    /// Record nothing: show what wingbeat agent --keep DIR kept
+    #[arg(long, value_name = "DIR", conflicts_with = "recording")]
+    pub from: Option<PathBuf>,
+    /// Begin of what is shown of DIR: 90m, 2d (ago), 2026-11-27T14:00, 2026-11-27T14:00:00+01:00; UTC without
+    /// a zone [default: all that was kept]
+    #[arg(long, value_name = "TIME", value_parser = moment_or_ago, requires = "from")]
+    pub since: Option<SystemTime>,
+    /// End of what is shown of DIR [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment_or_ago, requires = "from")]
+    pub until: Option<SystemTime>,
+    /// Show only services of this name, or pattern (web-*); repeatable
+    #[arg(long, value_name = "NAME", value_parser = pattern, requires = "from")]
+    pub service: Vec<Pattern>,
+    /// Show only what has this label; or a pattern of it; repeatable, and all of them count: container_id=4f**
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label, requires = "from")]
+    pub label: Vec<(String, Pattern)>,
     /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 avoids running in step with
-    /// timers
-    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99)]
-    #[arg(value_parser = frequency)]
-    pub frequency: u64,
+    /// timers [default: 99]
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = frequency)]
+    pub frequency: Option<u64>,
     /// Recording time: 10s, 500ms, 2m. A launched command then gets SIGTERM
     /// [default: until Ctrl-C, or until the targets end]
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// What to measure: on-cpu samples running code, off-cpu measures how long threads sleep, wait or are
-    /// preempted, wall does both, pages samples page faults and watches mmap and brk
-    #[arg(long, value_enum, default_value_t, value_name = "MODE")]
-    pub mode: ProfileMode,
-    /// Page faults for each sample (pages)
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    /// preempted, wall does both, pages samples page faults and watches mmap and brk [default: on-cpu]
+    #[arg(long = "mode", value_enum, value_name = "MODE")]
+    pub given_mode: Option<ProfileMode>,
+    /// Page faults for each sample (pages) [default: 64]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
-    pub faults: u64,
+    pub faults: Option<u64>,
     /// Memory that .svg, .folded and .json show (pages) [default: touched]
     #[arg(long, value_enum, value_name = "WHICH")]
     pub show: Option<Memory>,
@@ -87,6 +108,30 @@ pub(crate) struct ProfileArgs {
     /// Command to launch and sample from its first instruction, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// Flags that mean nothing for what was recorded before.
+const OF_RECORDINGS: [&str; 13] = [
+    "frequency",
+    "duration",
+    "faults",
+    "min_block",
+    "wakers",
+    "hide_idle",
+    "unwind",
+    "unwind_memory",
+    "debuginfod",
+    "no_inherit",
+    "summary_json",
+    "buffer_size",
+    "format",
+];
+
+impl ProfileArgs {
+    /// What is measured.
+    pub(crate) fn mode(&self) -> ProfileMode {
+        self.given_mode.unwrap_or_default()
+    }
 }
 
 /// What `wingbeat profile` measures.
@@ -163,6 +208,20 @@ pub(crate) enum StackHalf {
 fn output(text: &str) -> Result<PathBuf, UnknownFormat> {
     let path = PathBuf::from(text);
     Format::from_path(&path).map(|_| path)
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    match text.is_empty() {
+        true => Err("expected a name, or a pattern such as web-*".to_owned()),
+        false => Ok(Pattern::new(text)),
+    }
+}
+
+fn label(text: &str) -> Result<(String, Pattern), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), Pattern::new(value))),
+        _ => Err("expected NAME=VALUE, such as host_name=web-*".to_owned()),
+    }
 }
 
 fn duration_or_zero(text: &str) -> Result<Duration, String> {

@@ -2,6 +2,7 @@
 
 mod args;
 mod download;
+mod kept;
 pub(crate) mod progress;
 mod report;
 
@@ -32,7 +33,10 @@ use crate::{
 
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     check_flags(args);
-    if args.mode == ProfileMode::Pages {
+    if let Some(folder) = &args.from {
+        return kept::run(args, folder, quiet);
+    }
+    if args.mode() == ProfileMode::Pages {
         return pages(args, quiet);
     }
     let debuginfod = download::client(&args.debuginfod);
@@ -130,15 +134,22 @@ fn check_flags(args: &ProfileArgs) {
         (args.stacks != StackHalf::Both, "--stacks"),
         (args.format.get() == values::Format::Json, "--format json"),
     ];
-    if args.mode == ProfileMode::Pages
+    if args.mode() == ProfileMode::Pages
         && let Some((_, flag)) = of_time.iter().find(|(is_given, _)| *is_given)
     {
         let text =
             format!("{flag} is about time, and --mode pages about memory: leave one of both out");
         wrong_usage(ErrorKind::ArgumentConflict, text);
     }
-    if args.mode != ProfileMode::Pages && args.show.is_some() {
-        let text = "--show is about memory: add --mode pages".to_owned();
+    if args.mode() == ProfileMode::Pages && args.frequency.is_some() {
+        let text = "--frequency is about time, and --mode pages samples page faults: --faults says how many";
+        wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
+    }
+    let of_memory = [(args.show.is_some(), "--show"), (args.faults.is_some(), "--faults")];
+    if args.mode() != ProfileMode::Pages
+        && let Some((_, flag)) = of_memory.iter().find(|(is_given, _)| *is_given)
+    {
+        let text = format!("{flag} is about memory: add --mode pages");
         wrong_usage(ErrorKind::ArgumentConflict, text);
     }
     let given = [
@@ -146,7 +157,7 @@ fn check_flags(args: &ProfileArgs) {
         (args.wakers, "--wakers"),
         (args.hide_idle, "--hide-idle"),
     ];
-    if matches!(args.mode, ProfileMode::OnCpu | ProfileMode::Pages)
+    if matches!(args.mode(), ProfileMode::OnCpu | ProfileMode::Pages)
         && let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given)
     {
         let text = format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall");
@@ -170,18 +181,18 @@ fn options(args: &ProfileArgs) -> Options {
     };
     let standard = Options::new(targets);
     Options {
-        mode: args.mode.into(),
+        mode: args.mode().into(),
         min_block_ns: args.min_block.map_or(standard.min_block_ns, |time| {
             u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
         }),
         wakers: args.wakers,
-        frequency_hz: args.frequency,
+        frequency_hz: args.frequency.unwrap_or(standard.frequency_hz),
         duration: args.duration,
         inherit: !args.no_inherit,
         buffer_bytes: args.buffer_size,
         unwind: args.unwind.into(),
         unwind_bytes: args.unwind_memory,
-        faults: args.faults,
+        faults: args.faults.unwrap_or(standard.faults),
         ..standard
     }
 }

@@ -76,8 +76,13 @@ pub(super) struct Symbolizing {
 
 impl Symbolizing {
     pub(super) fn new(hidden: bool) -> Self {
+        Self::of("{spinner} symbolizing {pos}/{len} addresses", hidden)
+    }
+
+    /// The same for something else that may take long.
+    pub(super) fn of(text: &'static str, hidden: bool) -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
-        bar.set_style(style("{spinner} symbolizing {pos}/{len} addresses"));
+        bar.set_style(style(text));
         let timer = (!hidden).then(|| {
             let (sender, receiver) = mpsc::channel();
             let bar = bar.clone();

@@ -1,6 +1,7 @@
 //! `wingbeat agent` on the real kernel: windows that are kept and pushed, its limits, wrong usage.
 
 mod beside;
+mod from;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
@@ -9,7 +10,11 @@ mod support;
 #[path = "../common/target.rs"]
 mod target;
 
-use std::time::{Duration, SystemTime};
+use std::{
+    fs,
+    process::Command,
+    time::{Duration, SystemTime},
+};
 
 use wingbeat_push::{Entry, Ring};
 
@@ -49,6 +54,13 @@ fn windows_are_kept_by_who_was_sampled() {
     let all = listing.entries.iter();
     assert!(all.clone().all(|it| it.labels.contains_key("host_name")), "{listing:?}");
     assert!(all.clone().all(|it| !it.labels["service_name"].is_empty()), "{listing:?}");
+    // As one profile.
+    let folded = folder.path().join("out.folded");
+    let mut profile = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    profile.args(["profile", "--since", "1m", "--label", "process_executable_name=busy", "--from"]);
+    Ran::of(profile.arg(&kept).arg("-o").arg(&folded)).ended_with(0).tells("2 windows");
+    let text = fs::read_to_string(&folded).expect("a file");
+    assert!(text.lines().any(|line| line.contains("busy_work")), "{text}");
 }
 
 #[test]

@@ -75,6 +75,18 @@ pub(super) fn list(
     Ok(listing)
 }
 
+pub(super) fn range(folder: &Path) -> Result<Option<(SystemTime, SystemTime)>, FolderError> {
+    let mut range: Option<(SystemTime, SystemTime)> = None;
+    for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {
+        let path = entry.map_err(FolderError::of("reading", folder))?.path();
+        let Some((start, duration)) = names::span(&path) else { continue };
+        let end = start.checked_add(duration).unwrap_or(start);
+        let (oldest, newest) = range.unwrap_or((start, end));
+        range = Some((oldest.min(start), newest.max(end)));
+    }
+    Ok(range)
+}
+
 /// Nothing, if the window is gone.
 fn labels(window: &Path) -> Result<Option<Labels>, ()> {
     let mut bytes = Vec::new();

@@ -36,6 +36,8 @@ impl<'a> Checked<'a> {
             stacks.check(sites.iter().map(|site| site.stack))?;
             threads.check(sites.iter().map(|site| site.thread))?;
         }
+        stacks.check(profile.sums.iter().map(|sum| sum.stack))?;
+        threads.check(profile.sums.iter().map(|sum| sum.thread))?;
         blocked.check(profile.intervals.iter().map(|interval| interval.blocked))?;
         Ok(Self(profile))
     }

@@ -15,11 +15,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-use self::format::{Document, Samples, Thread};
+use self::format::{Amount, Document, Samples, Thread};
 use self::tables::{Libraries, Tables};
 use super::ExportError;
 use super::checked::Checked;
-use crate::model::{BinaryKind, Frame, Interval, Profile, Sample, State};
+use crate::model::{BinaryKind, Frame, Interval, Mode, Profile, Sample, State, Sum};
 
 pub(super) fn write(
     profile: Checked<'_>,
@@ -45,6 +45,7 @@ pub(super) fn write(
 struct Timeline<'a> {
     samples: Vec<&'a Sample>,
     intervals: Vec<&'a Interval>,
+    sums: Vec<&'a Sum>,
 }
 
 fn document(profile: &Profile) -> Document<'_> {
@@ -56,6 +57,9 @@ fn document(profile: &Profile) -> Document<'_> {
     for interval in &profile.intervals {
         let thread = profile.blocked[interval.blocked as usize].thread;
         timelines[thread as usize].intervals.push(interval);
+    }
+    for sum in &profile.sums {
+        timelines[sum.thread as usize].sums.push(sum);
     }
     let pids = unique(profile.processes.iter().map(|process| process.pid));
     let tids = unique(profile.threads.iter().map(|thread| thread.tid));
@@ -201,10 +205,18 @@ fn thread<'a>(
     let of_intervals = timeline.intervals.iter();
     let stacks = (timeline.samples.iter().map(|sample| sample.stack))
         .chain(of_intervals.map(|interval| profile.blocked[interval.blocked as usize].stack))
+        .chain(timeline.sums.iter().map(|sum| sum.stack))
         .collect();
     let nodes = tables.add_stacks(stacks);
     let node = |stack| nodes.get(&stack).copied().flatten();
-    let samples = samples(profile.meta.period, thread.start_ns, &timeline.samples, node);
+    let mut rows = sample_rows(profile.meta.period, thread.start_ns, &timeline.samples, node);
+    rows.extend(timeline.sums.iter().map(|sum| Row {
+        time_ns: sum.time_ns,
+        node: node(sum.stack),
+        cpu_us: sum.weight.on_cpu_ns / 1000,
+        weight: sum.weight.value(profile.meta.mode),
+    }));
+    let samples = samples(profile.meta.mode, rows);
     let markers = markers::markers(profile, &timeline.intervals, node, &mut tables.strings);
     Thread {
         name: if is_main_thread { &process.name } else { &thread.name },
@@ -230,13 +242,23 @@ fn thread<'a>(
     }
 }
 
+/// A line of the table of samples.
+struct Row {
+    time_ns: u64,
+    /// None: the thread was idle until here.
+    node: Option<usize>,
+    cpu_us: u64,
+    /// As [`crate::model::Weight::value`] has it.
+    weight: u64,
+}
+
 /// The samples of a thread, `node` of the tree of stacks each.
-fn samples(
+fn sample_rows(
     period_ns: u64,
     start_ns: u64,
     samples: &[&Sample],
     node: impl Fn(u32) -> Option<usize>,
-) -> Samples {
+) -> Vec<Row> {
     let mut rows = Vec::with_capacity(samples.len());
     let mut busy_until = start_ns;
     for sample in samples {
@@ -245,19 +267,34 @@ fn samples(
         // over the gap.
         let busy_from = sample.time_ns.saturating_sub(period_ns);
         if busy_from.saturating_sub(busy_until) > period_ns / 2 {
-            rows.push((busy_from, None, 0, 0));
+            rows.push(Row { time_ns: busy_from, node: None, cpu_us: 0, weight: 0 });
         }
         busy_until = sample.time_ns;
-        rows.push((sample.time_ns, node(sample.stack), period_ns / 1000, 1));
+        let (time_ns, node) = (sample.time_ns, node(sample.stack));
+        rows.push(Row { time_ns, node, cpu_us: period_ns / 1000, weight: 1 });
     }
-    rows.sort_by_key(|&(time_ns, ..)| time_ns);
-    let mut table = Samples { weight_type: "samples", ..Samples::default() };
+    rows
+}
+
+fn samples(mode: Mode, mut rows: Vec<Row>) -> Samples {
+    rows.sort_by_key(|row| row.time_ns);
+    let weight_type = match mode {
+        // Blocks of a recording are markers, and its samples are counted.
+        Mode::OnCpu | Mode::Wall => "samples",
+        Mode::OffCpu if rows.is_empty() => "samples",
+        Mode::OffCpu => "tracing-ms",
+        Mode::Heap | Mode::Pages => "bytes",
+    };
+    let mut table = Samples { weight_type, ..Samples::default() };
     let mut before_ns = 0;
-    for (time_ns, node, cpu_us, weight) in rows {
+    for Row { time_ns, node, cpu_us, weight } in rows {
         table.length += 1;
         table.stack.push(node);
         table.time_deltas.push(ms(time_ns - before_ns));
-        table.weight.push(weight);
+        table.weight.push(match mode {
+            Mode::OffCpu => Amount::Ms(ms(weight)),
+            _ => Amount::Count(weight),
+        });
         table.thread_cpu_delta.push(cpu_us);
         before_ns = time_ns;
     }

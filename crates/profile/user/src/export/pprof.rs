@@ -48,13 +48,14 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// The values of a profile. The last is the one that tools show first.
-    fn of(profile: &Profile) -> &'static [Self] {
-        match profile.meta.mode {
+    /// The values of a mode, and whether address space was watched, in the mode about pages. The last is the one that
+    /// tools show first.
+    pub(crate) fn of(mode: Mode, has_space: bool) -> &'static [Self] {
+        match mode {
             Mode::OnCpu => &[Self::Samples, Self::Cpu],
             Mode::OffCpu => &[Self::Blocks, Self::OffCpu],
             Mode::Wall => &[Self::Samples, Self::Cpu, Self::Blocks, Self::OffCpu, Self::Wall],
-            Mode::Pages if profile.mapped.is_none() => &[Self::Faults, Self::Grown],
+            Mode::Pages if !has_space => &[Self::Faults, Self::Grown],
             Mode::Pages => {
                 &[Self::Mappings, Self::MappedSpace, Self::KeptSpace, Self::Faults, Self::Grown]
             }
@@ -101,6 +102,25 @@ impl Value {
             | Self::KeptSpace => "bytes",
             Self::Cpu | Self::OffCpu | Self::Wall => NANOSECONDS,
         }
+    }
+
+    /// Puts a value that was read into a weight.
+    pub(crate) fn put(self, weight: &mut Weight, value: u64) {
+        *match self {
+            Self::Samples => &mut weight.samples,
+            Self::Cpu => &mut weight.on_cpu_ns,
+            Self::Blocks => &mut weight.blocks,
+            Self::OffCpu => &mut weight.off_cpu_ns,
+            // The sum of others.
+            Self::Wall => return,
+            Self::AllocatedObjects => &mut weight.allocated.0,
+            Self::AllocatedSpace => &mut weight.allocated.1,
+            Self::LiveObjects | Self::Faults => &mut weight.live.0,
+            Self::LiveSpace | Self::Grown => &mut weight.live.1,
+            Self::Mappings => &mut weight.mapped.0,
+            Self::MappedSpace => &mut weight.mapped.1,
+            Self::KeptSpace => &mut weight.kept_bytes,
+        } = value;
     }
 
     fn in_weight(self, weight: Weight) -> i64 {
@@ -160,6 +180,10 @@ impl<'a> Builder<'a> {
         }
     }
 
+    fn values(&self) -> &'static [Value] {
+        Value::of(self.profile.meta.mode, self.profile.mapped.is_some())
+    }
+
     fn build(mut self) -> proto::Profile {
         self.circumstances();
         let profile = self.profile;
@@ -167,6 +191,7 @@ impl<'a> Builder<'a> {
         let states = profile.samples.iter().map(|_| running);
         let states = states.chain(profile.blocked.iter().map(|blocked| Some(blocked.state)));
         let states = states.chain(profile.sites.iter().chain(profile.mapped_sites()).map(|_| None));
+        let states = states.chain(profile.sums.iter().map(|_| None));
         let weights = profile.weights().zip(states);
         let sums = add_up(weights.map(|(((stack, thread), weight), state)| {
             let thread = if self.has_labels { thread } else { 0 };
@@ -187,7 +212,7 @@ impl<'a> Builder<'a> {
     /// What the values mean, and when and how they were measured.
     fn circumstances(&mut self) {
         let meta = &self.profile.meta;
-        let values = Value::of(self.profile);
+        let values = self.values();
         let types = values.iter().map(|&value| self.value_type(value)).collect();
         self.message.sample_type = types;
         self.message.default_sample_type =
@@ -222,19 +247,22 @@ impl<'a> Builder<'a> {
     fn sample(&mut self, (stack, thread, state): Key, weight: Weight) -> proto::Sample {
         let frames = &self.profile.stacks[stack as usize].frames;
         let location_id = frames.iter().map(|&frame| self.location(frame)).collect();
-        let values = Value::of(self.profile);
+        let values = self.values();
         let value = values.iter().map(|value| value.in_weight(weight)).collect();
         if !self.has_labels {
             return proto::Sample { location_id, value, label: Vec::new() };
         }
         let thread = &self.profile.threads[thread as usize];
         let process = &self.profile.processes[thread.process as usize];
-        let mut label = vec![
-            self.text_label(PROCESS_LABEL, &process.name),
-            self.number_label("pid", process.pid),
-            self.text_label("thread", &thread.name),
-            self.number_label("tid", thread.tid),
-        ];
+        let mut label = vec![self.text_label(PROCESS_LABEL, &process.name)];
+        // Of many processes together there is no number.
+        if process.pid != 0 {
+            label.extend([
+                self.number_label("pid", process.pid),
+                self.text_label("thread", &thread.name),
+                self.number_label("tid", thread.tid),
+            ]);
+        }
         if let Some(state) = state {
             label.push(self.text_label("state", state.name()));
         }

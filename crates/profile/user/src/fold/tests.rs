@@ -64,6 +64,7 @@ fn profile(stacks: &[&[&str]]) -> Profile {
         intervals: Vec::new(),
         sites: Vec::new(),
         mapped: None,
+        sums: Vec::new(),
     };
     for names in stacks {
         let frames = frames(&mut profile, names);

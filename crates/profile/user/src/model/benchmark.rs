@@ -159,6 +159,7 @@ mod tests {
             intervals: Vec::new(),
             sites: Vec::new(),
             mapped: None,
+            sums: Vec::new(),
         }
     }
 

@@ -193,6 +193,16 @@ pub struct Weight {
     pub kept_bytes: u64,
 }
 
+/// What a stack of a thread weighs, added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sum {
+    pub thread: ThreadId,
+    pub stack: StackId,
+    /// Where it is drawn in a timeline, nanoseconds since the start of recording.
+    pub time_ns: u64,
+    pub weight: Weight,
+}
+
 impl AddAssign for Weight {
     fn add_assign(&mut self, other: Self) {
         self.samples = self.samples.saturating_add(other.samples);
@@ -224,8 +234,8 @@ impl Weight {
 }
 
 impl Profile {
-    /// The weight of each sample and of each entry of [`Profile::blocked`], [`Profile::sites`] and
-    /// [`Profile::mapped`], by order of these lists; the same stack and thread may come again.
+    /// The weight of each sample and of each entry of [`Profile::blocked`], [`Profile::sites`],
+    /// [`Profile::mapped`] and [`Profile::sums`], by order of these lists; the same stack and thread may come again.
     ///
     /// A sample stands for its period. Where the time of its thread on the CPU is known exactly, the
     /// samples of the thread share that time.
@@ -282,7 +292,8 @@ impl Profile {
             };
             ((site.stack, site.thread), weight)
         });
-        samples.chain(blocked).chain(sites).chain(mapped)
+        let sums = self.sums.iter().map(|sum| ((sum.stack, sum.thread), sum.weight));
+        samples.chain(blocked).chain(sites).chain(mapped).chain(sums)
     }
 
     /// The profile without the blocks of threads that slept all the time, and how many threads these
@@ -324,5 +335,6 @@ impl Profile {
             && self.blocked.is_empty()
             && self.sites.is_empty()
             && self.mapped_sites().is_empty()
+            && self.sums.is_empty()
     }
 }

@@ -119,6 +119,7 @@ pub(crate) fn name(
         intervals: off_cpu.intervals,
         sites: touched_or_allocated,
         mapped,
+        sums: Vec::new(),
     };
     Symbolized { profile, refused }
 }

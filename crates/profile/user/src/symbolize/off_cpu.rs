@@ -4,8 +4,9 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use super::tables::{Distinct, Tables};
+use super::tables::Tables;
 use crate::{
+    distinct::Distinct,
     model::{
         BinaryKind, Blocked, Completeness, Durations, Frame, FrameId, Interval, Mode, Stack,
         StackId, State, ThreadId,

@@ -2,8 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{jit::Jits, tables::Distinct};
+use super::jit::Jits;
 use crate::{
+    distinct::Distinct,
     model::{BrokenReason, Completeness, FrameId, Stack},
     recorder::{
         Recorder,

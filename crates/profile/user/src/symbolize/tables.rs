@@ -1,6 +1,6 @@
 //! Collects the functions and binaries of a profile, each once.
 
-use std::{collections::HashMap, hash::Hash};
+use std::collections::HashMap;
 
 use blazesym::symbolize::{CodeInfo, Sym};
 use rustc_hash::FxHashMap;
@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::places::Space;
 
 use crate::{
+    distinct::Distinct,
     model::{self, Binary, BinaryKind, Function, Line},
     recorder::binaries::{Backing, Binaries, BinaryId},
 };
@@ -16,29 +17,6 @@ use crate::{
 pub(super) struct Named {
     pub binary: Option<model::BinaryId>,
     pub lines: Vec<Line>,
-}
-
-/// Entries of a table, each once.
-#[derive(Debug)]
-pub(super) struct Distinct<T> {
-    pub entries: Vec<T>,
-    ids: FxHashMap<T, u32>,
-}
-
-impl<T> Default for Distinct<T> {
-    fn default() -> Self {
-        Self { entries: Vec::new(), ids: FxHashMap::default() }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Distinct<T> {
-    /// The position of an entry.
-    pub(super) fn id(&mut self, entry: T) -> u32 {
-        *self.ids.entry(entry).or_insert_with_key(|entry| {
-            self.entries.push(entry.clone());
-            self.entries.len() as u32 - 1
-        })
-    }
 }
 
 /// Tables that grow as names are found.

@@ -192,6 +192,7 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
                     intervals,
                     sites,
                     mapped,
+                    sums: Vec::new(),
                 })
             },
         )

@@ -12,7 +12,7 @@ use crate::small::{export, small};
 use crate::{firefox, folded, golden, pprof, svg};
 
 /// The functions of [`small`] and the stacks of its threads while they wait, all states.
-fn profile(mode: Mode) -> Profile {
+pub(crate) fn profile(mode: Mode) -> Profile {
     let mut profile = small();
     profile.meta.mode = mode;
     let state_binary = profile.binaries.len() as u32;

@@ -8,6 +8,7 @@ mod folded;
 #[path = "../../../../bench/tests/common/golden.rs"]
 mod golden;
 mod heap;
+mod merge;
 mod pprof;
 mod properties;
 mod small;

@@ -43,6 +43,7 @@ pub(crate) fn small() -> Profile {
         intervals: Vec::new(),
         sites: Vec::new(),
         mapped: None,
+        sums: Vec::new(),
     }
 }
 

@@ -67,10 +67,20 @@ pub(super) struct Samples {
     pub stack: Vec<Option<usize>>,
     /// Milliseconds since the sample before.
     pub time_deltas: Vec<f64>,
-    pub weight: Vec<u32>,
+    pub weight: Vec<Amount>,
     /// Microseconds.
     #[serde(rename = "threadCPUDelta")]
     pub thread_cpu_delta: Vec<u64>,
+}
+
+/// The weight of a sample.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Amount {
+    /// Samples, or bytes.
+    Count(u64),
+    /// Milliseconds.
+    Ms(f64),
 }
 
 /// The nodes of a tree; a stack is a node.

@@ -1,0 +1,28 @@
+//! A table whose entries are told apart, each with its number.
+
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+/// Entries of a table, each once.
+#[derive(Debug)]
+pub(crate) struct Distinct<T> {
+    pub entries: Vec<T>,
+    ids: FxHashMap<T, u32>,
+}
+
+impl<T> Default for Distinct<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), ids: FxHashMap::default() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Distinct<T> {
+    /// The position of an entry.
+    pub(crate) fn id(&mut self, entry: T) -> u32 {
+        *self.ids.entry(entry).or_insert_with_key(|entry| {
+            self.entries.push(entry.clone());
+            self.entries.len() as u32 - 1
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! `wingbeat profile --from`: what the agent kept, as what `profile` writes.
+
+mod report;
+
+use std::{
+    collections::BTreeMap, fs::File, io::Read as _, path::Path, process::ExitCode, time::SystemTime,
+};
+
+use anyhow::{Context as _, bail};
+use clap::error::ErrorKind;
+use time::{OffsetDateTime, macros::format_description};
+use wingbeat_profile::{
+    diff::BYTES_MAX,
+    export::Format,
+    fold::fold_runtime,
+    merge::{Merge, Part},
+    model::{Mode, Profile},
+};
+use wingbeat_push::{Entry, Kind, Listing, Ring};
+use wingbeat_text::{listed, plural};
+
+use super::{
+    Memory, ProfileArgs, ProfileMode, keep, pending_outputs, progress, write, wrong_usage,
+};
+use crate::{
+    output::{Written, given_twice},
+    shell::{message, warning},
+};
+
+/// Files that are warned of one by one; the others are a number.
+const WARNINGS_MAX: usize = 3;
+
+/// Width of the list of services in a message, in characters.
+const SERVICES_WIDTH: usize = 200;
+
+pub(super) fn run(args: &ProfileArgs, folder: &Path, quiet: bool) -> anyhow::Result<ExitCode> {
+    if args.mode() == ProfileMode::Wall {
+        let text = "the agent keeps on-cpu, off-cpu and pages: --mode wall is for recordings";
+        wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
+    }
+    let outputs = pending_outputs(&args.output)?;
+    if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
+        wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
+    let chosen = choose(args, folder)?;
+    for other in chosen.others.iter().filter(|_| !quiet) {
+        message!("there is {} of that time, too: --mode {0}", other.name());
+    }
+    let has_timeline = outputs.iter().any(|(_, format)| matches!(format, Format::Firefox { .. }));
+    let (merge, skipped) = read(&chosen, has_timeline, quiet);
+    say_skipped(&skipped);
+    let covered = merge.windows();
+    let mut profile = merge.finish(target(args, folder, &chosen.entries));
+    keep(&mut profile, args.stacks);
+    if args.fold_runtime {
+        fold_runtime(&mut profile);
+    }
+    if profile.is_empty() {
+        bail!("nothing could be read of that time: see the warnings above");
+    }
+    let mut written = Written::default();
+    write(&mut written, outputs, &shown(&profile, args.show.unwrap_or_default()));
+    if !quiet {
+        report::print(&profile, covered, &written.outputs);
+    }
+    written.finish(true)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be read.
+struct Chosen {
+    entries: Vec<Entry>,
+    mode: Mode,
+    /// What was kept, too, of the same time.
+    others: Vec<Mode>,
+}
+
+fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
+    let since = args.since.unwrap_or(SystemTime::UNIX_EPOCH);
+    let until = args.until.unwrap_or_else(SystemTime::now);
+    if since >= until {
+        let text = format!("--since {} is not before --until {}", day(since), day(until));
+        wrong_usage(ErrorKind::ValueValidation, text);
+    }
+    let Listing { mut entries, damaged } = Ring::list(folder, since, until)?;
+    for path in &damaged {
+        warning!("{}: its labels.json is damaged, and the window is left out", path.display());
+    }
+    if entries.is_empty() {
+        bail!("{}", nothing(folder, (since, until), &damaged)?);
+    }
+    let (count, services) = (entries.len(), services(&entries));
+    entries.retain(|entry| is_wanted(args, entry));
+    if entries.is_empty() {
+        bail!(
+            "none of {} is what --service and --label ask for: the services of that time are {services}",
+            plural(count as u64, "profile")
+        );
+    }
+    let kinds: Vec<Kind> =
+        Kind::ALL.into_iter().filter(|kind| entries.iter().any(|it| it.kind == *kind)).collect();
+    let mode = args.given_mode.map(Mode::from);
+    // In the order of `Kind::ALL`, time on the CPU is the first.
+    let Some(mode) = mode.or_else(|| kinds.first().map(|kind| mode_of(*kind))) else {
+        bail!("there is no profile of that time");
+    };
+    entries.retain(|entry| mode_of(entry.kind) == mode);
+    let others: Vec<Mode> = kinds.into_iter().map(mode_of).filter(|it| *it != mode).collect();
+    if entries.is_empty() {
+        let names: Vec<&str> = others.iter().map(|it| it.name()).collect();
+        bail!("nothing of {} was kept of that time, but {}", mode.name(), names.join(" and "));
+    }
+    // Without the flag it is told what else there is.
+    let others = if args.given_mode.is_some() { Vec::new() } else { others };
+    Ok(Chosen { entries, mode, others })
+}
+
+fn is_wanted(args: &ProfileArgs, entry: &Entry) -> bool {
+    let label = |name: &str| entry.labels.get(name).map_or("", String::as_str);
+    let service = label("service_name");
+    (args.service.is_empty() || args.service.iter().any(|it| it.matches(service)))
+        && args.label.iter().all(|(name, value)| value.matches(label(name)))
+}
+
+fn mode_of(kind: Kind) -> Mode {
+    match kind {
+        Kind::Cpu => Mode::OnCpu,
+        Kind::OffCpu => Mode::OffCpu,
+        Kind::Pages => Mode::Pages,
+    }
+}
+
+/// Why there is nothing: what there is instead.
+fn nothing(
+    folder: &Path,
+    (since, until): (SystemTime, SystemTime),
+    damaged: &[std::path::PathBuf],
+) -> anyhow::Result<String> {
+    let folder_name = folder.display();
+    Ok(match Ring::range(folder)? {
+        None => format!(
+            "{folder_name} has no windows: give the folder that `wingbeat agent --keep` writes to"
+        ),
+        Some(_) if !damaged.is_empty() => {
+            format!("{folder_name} has nothing of that time that is whole")
+        }
+        Some((oldest, newest)) => {
+            let from =
+                if since == SystemTime::UNIX_EPOCH { "its begin".to_owned() } else { day(since) };
+            format!(
+                "{folder_name} has nothing from {from} to {}: its windows are from {} to {}",
+                day(until),
+                day(oldest),
+                day(newest)
+            )
+        }
+    })
+}
+
+/// The services with most profiles.
+fn services(entries: &[Entry]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for service in entries.iter().filter_map(|entry| entry.labels.get("service_name")) {
+        *counts.entry(service).or_default() += 1;
+    }
+    let mut sorted: Vec<_> = counts.into_iter().collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let names: Vec<String> = sorted.into_iter().map(|(name, _)| name.to_owned()).collect();
+    listed(&names, SERVICES_WIDTH)
+}
+
+/// The files that are left out, and why.
+type Skipped = Vec<String>;
+
+fn read(chosen: &Chosen, has_timeline: bool, quiet: bool) -> (Merge, Skipped) {
+    let bar = progress::Symbolizing::of("{spinner} reading {pos}/{len} profiles", quiet);
+    let mut merge = Merge::new(chosen.mode, has_timeline);
+    let mut skipped = Vec::new();
+    for (done, entry) in chosen.entries.iter().enumerate() {
+        bar.show(done, chosen.entries.len());
+        let part = Part { process: &process(entry), start: entry.start, duration: entry.duration };
+        let added = bytes(&entry.path).and_then(|bytes| Ok(merge.add(&bytes, &part)?));
+        if let Err(error) = added {
+            skipped.push(format!("{}: {error:#}", entry.path.display()));
+        }
+    }
+    (merge, skipped)
+}
+
+fn say_skipped(skipped: &Skipped) {
+    for text in skipped.iter().take(WARNINGS_MAX) {
+        warning!("{text}; it is left out");
+    }
+    if let Some(more) = skipped.len().checked_sub(WARNINGS_MAX).filter(|more| *more > 0) {
+        warning!("{} more cannot be read, and are left out", plural(more as u64, "file"));
+    }
+}
+
+fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).context("cannot open it")?;
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).context("cannot read it")?;
+    Ok(bytes)
+}
+
+/// What stands for processes: the service, and its program if that is not called the same.
+fn process(entry: &Entry) -> String {
+    let label = |name: &str| entry.labels.get(name).map(String::as_str).filter(|it| !it.is_empty());
+    match (label("service_name"), label("process_executable_name")) {
+        (Some(service), Some(executable)) if service != executable => {
+            format!("{service} ({executable})")
+        }
+        (Some(service), _) => service.to_owned(),
+        (None, executable) => executable.unwrap_or("unknown_service").to_owned(),
+    }
+}
+
+/// For titles: whose profile, and of when.
+fn target(args: &ProfileArgs, folder: &Path, entries: &[Entry]) -> String {
+    let start = entries.iter().map(|it| it.start).min();
+    let end = entries.iter().filter_map(|it| it.start.checked_add(it.duration)).max();
+    let services: Vec<&str> = args.service.iter().map(|it| it.text()).collect();
+    let what = match services.is_empty() {
+        true => folder.display().to_string(),
+        false => services.join(", "),
+    };
+    match (start, end) {
+        (Some(start), Some(end)) => format!("{what}, {} to {}", day(start), day(end)),
+        _ => what,
+    }
+}
+
+/// `2026-11-27 23:00:00 UTC`.
+fn day(time: SystemTime) -> String {
+    let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
+    OffsetDateTime::from(time).format(format).unwrap_or_default()
+}
+
+/// The profile whose bytes are those to be drawn.
+fn shown(profile: &Profile, show: Memory) -> Profile {
+    let mut shown = profile.clone();
+    for weight in shown.sums.iter_mut().map(|sum| &mut sum.weight) {
+        weight.live = match show {
+            Memory::Touched => weight.live,
+            Memory::Mapped => weight.mapped,
+            Memory::Kept => (weight.mapped.0, weight.kept_bytes),
+        };
+    }
+    shown
+}
