@@ -60,21 +60,36 @@ pub struct Total {
 impl Total {
     /// Adds a profile. After an error a part of it may be in the total.
     pub fn add(&mut self, message: &Profile) -> Result<(), AddError> {
+        self.add_some(message, message.sample.iter())
+    }
+
+    /// Adds these samples of a profile.
+    pub fn add_some<'m>(
+        &mut self,
+        message: &'m Profile,
+        samples: impl Iterator<Item = &'m Sample>,
+    ) -> Result<(), AddError> {
         let tables = Tables::new(message);
         self.check_types(&tables)?;
-        let mut known = FxHashMap::default();
-        for location in &message.location {
-            known.insert(location.id, self.place(&tables, location)?);
-        }
+        let locations: FxHashMap<_, _> = message.location.iter().map(|it| (it.id, it)).collect();
+        let mut known: FxHashMap<u64, u32> = FxHashMap::default();
         let mut stack = Vec::new();
-        for sample in &message.sample {
+        for sample in samples {
             if sample.value.len() != self.types.len() {
                 return Err(AddError::Values(sample.value.len(), self.types.len()));
             }
             stack.clear();
             for id in &sample.location_id {
-                let missing = Dangling { table: "location", id: (*id).into() };
-                stack.push(*known.get(id).ok_or(missing)?);
+                let place = match known.get(id) {
+                    Some(place) => *place,
+                    None => {
+                        let missing = Dangling { table: "location", id: (*id).into() };
+                        let place = self.place(&tables, locations.get(id).ok_or(missing)?)?;
+                        known.insert(*id, place);
+                        place
+                    }
+                };
+                stack.push(place);
             }
             self.count(&stack, &sample.value);
         }
