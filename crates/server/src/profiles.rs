@@ -200,6 +200,12 @@ impl Profiles {
         }
     }
 
+    /// The time that a project has profiles of. `None` if it has none.
+    pub fn extent(&self, project: &str) -> Result<Option<Span>, ProfilesError> {
+        let Some(reader) = self.reader()? else { return Ok(None) };
+        Ok(index::extent(&reader, project)?)
+    }
+
     /// Adds up what series have of a time.
     pub fn read(&self, series: &[i64], span: Span, now_ns: i64) -> Result<Reading, ProfilesError> {
         let Some(reader) = self.reader()? else {

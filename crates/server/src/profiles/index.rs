@@ -7,7 +7,10 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
-use super::intake::{Labels, Part};
+use super::{
+    intake::{Labels, Part},
+    read::Span,
+};
 
 /// Name of the index in the folder of profiles.
 pub(super) const FILE: &str = "index.db";
@@ -300,6 +303,14 @@ pub(super) fn hours(
                WHERE series IN (SELECT id FROM series WHERE project = ?1) AND hour >= ?2";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     connection.prepare(sql)?.query_map(params![project, since], read)?.collect()
+}
+
+/// The time from the oldest block of a project to its newest.
+pub(super) fn extent(connection: &Connection, project: &str) -> rusqlite::Result<Option<Span>> {
+    let sql = "SELECT start_ns, (SELECT max(newest_ns) FROM series WHERE project = ?1) FROM block \
+               WHERE series IN (SELECT id FROM series WHERE project = ?1) ORDER BY start_ns LIMIT 1";
+    let read = |row: &rusqlite::Row<'_>| Ok(Span { from_ns: row.get(0)?, until_ns: row.get(1)? });
+    connection.query_row(sql, [project], read).optional()
 }
 
 fn packed(sums: &[i64]) -> Vec<u8> {

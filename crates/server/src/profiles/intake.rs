@@ -99,15 +99,18 @@ pub enum Refusal {
     Label(String),
 }
 
-/// Reads a profile with its labels. What has no sample has no part.
+/// Reads a profile with its labels. What has no sample has no part. `budget` is how many bytes may be unpacked, and what
+/// is left of that.
 pub fn parts(
     labels: impl Iterator<Item = (String, String)>,
     bytes: &[u8],
     now_ns: i64,
     oldest_ns: i64,
+    budget: &mut u64,
 ) -> Result<Vec<Part>, Refusal> {
     let (service, name, labels) = checked(labels)?;
-    let unpacked = unpacked(bytes, BYTES_MAX).map_err(Refusal::Unpack)?;
+    let unpacked = unpacked(bytes, BYTES_MAX.min(*budget)).map_err(Refusal::Unpack)?;
+    *budget = budget.saturating_sub(unpacked.len() as u64);
     check_entries(&unpacked)?;
     let mut message =
         Profile::decode(&*unpacked).map_err(|error| Refusal::Pprof(error.to_string()))?;
@@ -302,7 +305,8 @@ mod tests {
     }
 
     fn read(labels: Vec<(String, String)>, message: &Profile) -> Result<Vec<Part>, Refusal> {
-        parts(labels.into_iter(), &message.encode_to_vec(), NOW, NOW - 7 * 86_400 * SECOND_NS)
+        let oldest = NOW - 7 * 86_400 * SECOND_NS;
+        parts(labels.into_iter(), &message.encode_to_vec(), NOW, oldest, &mut (1 << 30))
     }
 
     #[test]
@@ -376,7 +380,8 @@ mod tests {
         let names: Vec<String> = (0..60).map(|number| format!("n{number}")).collect();
         let many: Vec<_> = names.iter().map(|name| (name.as_str(), "x")).collect();
         check(&many, "41 labels: 40 are the most");
-        let error = parts(std::iter::empty(), &[], NOW, 0).expect_err("no name").to_string();
+        let error =
+            parts(std::iter::empty(), &[], NOW, 0, &mut 0).expect_err("no name").to_string();
         assert!(error.contains("__name__ is missing"), "{error}");
     }
 
@@ -387,10 +392,12 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(&mut bomb, flate2::Compression::fast());
         std::io::Write::write_all(&mut gzip, &bytes).expect("packed");
         gzip.finish().expect("packed");
-        let error = parts(labels(&[]).into_iter(), &bomb, NOW, 0).expect_err("refused").to_string();
+        let error = parts(labels(&[]).into_iter(), &bomb, NOW, 0, &mut (1 << 30))
+            .expect_err("refused")
+            .to_string();
         assert!(error.contains("more than 25165824 bytes"), "{error}");
         for bytes in [&b"no pprof"[..], &[0x1f, 0x8b, 8], &[0xff; 16]] {
-            parts(labels(&[]).into_iter(), bytes, NOW, 0).expect_err("refused");
+            parts(labels(&[]).into_iter(), bytes, NOW, 0, &mut (1 << 30)).expect_err("refused");
         }
     }
 }

@@ -39,6 +39,15 @@ pub struct Reading {
 }
 
 impl Span {
+    /// The part of it that lies in another.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        Self {
+            from_ns: self.from_ns.max(other.from_ns),
+            until_ns: self.until_ns.min(other.until_ns),
+        }
+    }
+
     /// In seconds.
     pub fn seconds(self) -> f64 {
         self.until_ns.saturating_sub(self.from_ns).max(1) as f64 / 1e9
