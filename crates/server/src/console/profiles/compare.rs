@@ -11,7 +11,7 @@ use super::{
     choice::{Choice, Choices},
     figures::Figures,
     range::{self, BASE, FIELDS, Fields, span_shown},
-    service::{Asked, factors, points, side},
+    service::{Asked, factors, function_rows, points, side},
     timeline::{self, Pen, Timeline},
 };
 use crate::{
@@ -27,8 +27,8 @@ use crate::{
     profiles::{Reading, Span, now_ns},
 };
 
-/// Functions of the table.
-const FUNCTIONS_MAX: usize = 100;
+/// Fewer standard deviations may be chance.
+const DEVIATIONS_MIN: f64 = 2.0;
 
 /// The labels of the time that it is compared with.
 const BASE_LABEL: &str = "base_label";
@@ -217,35 +217,63 @@ fn shown(path: &str, params: &Params, pair: &Pair, found: &Found) -> Markup {
     html! {
         h2 id="flame" { "Flame graph of the difference" }
         (flame::section(&found.picture, (path, params), "flame", &views))
-        (functions(params, &pair.after.choice.figures, found))
+        (functions(path, params, &pair.after.choice.figures, found))
     }
 }
 
-fn functions(params: &Params, figures: &Figures, found: &Found) -> Markup {
+fn functions(path: &str, params: &Params, figures: &Figures, found: &Found) -> Markup {
     let search = flame::search(params).unwrap_or_default().to_lowercase();
-    let rows: Vec<&FunctionRow> =
-        found.rows.iter().filter(|row| row.name.to_lowercase().contains(&search)).collect();
+    let shows_all = params.get("show") == Some("all");
+    let named = found.rows.iter().filter(|row| row.name.to_lowercase().contains(&search));
+    let is_clear = |row: &&FunctionRow| {
+        [row.own, row.total].iter().any(|it| it.deviations().abs() >= DEVIATIONS_MIN)
+    };
+    let (clear, chance): (Vec<&FunctionRow>, Vec<&FunctionRow>) = named.partition(is_clear);
+    let rows = if shows_all { [clear, chance.clone()].concat() } else { clear };
+    let (shown, has_more) = function_rows(params, rows.len());
+    html! {
+        h2 id="functions" { "Functions by change" }
+        @if rows.is_empty() { p { "None changed by more than chance explains." } } @else { (table(figures, &rows[..shown])) }
+        p class="quiet" {
+            @if shown < rows.len() { "The first " (shown) " of " (grouped(rows.len())) ". " }
+            @if !shows_all && !chance.is_empty() {
+                (grouped(chance.len())) " more differ by no more than chance explains. "
+                a href={ (params.with("show", "all").at(path)) "#functions" } { "Show all" }
+            }
+            @if has_more { " " a href={ (params.with("rows", "more").at(path)) "#functions" } { "Show more" } }
+        }
+    }
+}
+
+fn table(figures: &Figures, rows: &[&FunctionRow]) -> Markup {
     let write = |value: f64| figures.rate(value);
     html! {
-        h2 { "Functions by change" }
-        p class="quiet" { (grouped(rows.len())) " functions"
-            @if rows.len() > FUNCTIONS_MAX { "; the first " (FUNCTIONS_MAX) " are shown" }
-            ". ± is twice the standard deviation." }
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
             table class="tops changed stacked" {
                 thead { tr { th { "Function" } th class="number" { "Self before" } th class="number" { "after" }
                     th class="number" { "Difference" } th class="number" { "" } th class="number" { "With what it calls" } } }
-                tbody { @for row in rows.iter().take(FUNCTIONS_MAX) {
+                tbody { @for row in rows {
                     tr {
                         th scope="row" { (name(&shortened(&row.name, 120))) }
                         td class="number" { (write(row.own.before)) }
                         td class="number" { (write(row.own.after)) }
                         td class="number" { (signed(row.own, &write)) }
-                        td class="number" { @if row.own.before > 0.0 { (share::change(row.own.difference() / row.own.before)) } @else { "new" } }
+                        td class="number" { (step(row)) }
                         td class="number" { (signed(row.total, &write)) }
                     }
                 } }
             }
         }
+        p class="quiet" { "± is twice the standard deviation." }
+    }
+}
+
+/// The change of a function by itself, as a part of what it was.
+fn step(row: &FunctionRow) -> String {
+    match (row.own.before > 0.0, row.own.after > 0.0) {
+        (true, true) => share::change(row.own.difference() / row.own.before),
+        (true, false) => "gone".to_owned(),
+        (false, true) => "new".to_owned(),
+        (false, false) => String::new(),
     }
 }

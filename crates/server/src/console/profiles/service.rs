@@ -25,8 +25,16 @@ use crate::{
     profiles::{Point, ProfilesError, Reading, Series, Span, now_ns},
 };
 
-/// Functions of the table.
-const FUNCTIONS_MAX: usize = 100;
+/// Functions of the table, and of one that is asked for with `rows=more`.
+const FUNCTIONS: usize = 40;
+const FUNCTIONS_MAX: usize = 1000;
+
+/// How many functions are shown, and whether there are more to ask for.
+pub(super) fn function_rows(params: &Params, count: usize) -> (usize, bool) {
+    let is_more = params.get("rows") == Some("more");
+    let most = if is_more { FUNCTIONS_MAX } else { FUNCTIONS };
+    (count.min(most), !is_more && count > FUNCTIONS)
+}
 
 /// A service as an address asks for it.
 pub(super) struct Asked {
@@ -267,15 +275,16 @@ fn functions(path: &str, params: &Params, looked: &Looked, found: &Found) -> Mar
             is_number,
         )
     };
+    let (shown, has_more) = function_rows(params, rows.len());
     html! {
-        h2 { "Functions" }
-        p class="quiet" { (grouped(rows.len())) " functions" @if !search.is_empty() { " with " (name(&search)) }
-            @if rows.len() > FUNCTIONS_MAX { "; the first " (FUNCTIONS_MAX) " are shown" } "." }
+        h2 id="functions" { "Functions" }
+        p class="quiet" { (plural(grouped(rows.len()), "function")) @if !search.is_empty() { " with " (name(&search)) }
+            @if shown < rows.len() { "; the first " (shown) " are shown" } "." }
         div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
             table class="tops stacked" {
                 thead { tr { (head("Function", "function", false)) (head("Self", "self", true)) th class="number" { "%" }
                     (head("With what it calls", "total", true)) th class="number" { "%" } } }
-                tbody { @for row in rows.iter().take(FUNCTIONS_MAX) {
+                tbody { @for row in rows.iter().take(shown) {
                     tr {
                         th scope="row" { a href={ (params.with("search", row.name.as_str()).with("frame", "").at(path)) "#flame" } {
                             (name(&shortened(&row.name, 120))) } }
@@ -287,5 +296,6 @@ fn functions(path: &str, params: &Params, looked: &Looked, found: &Found) -> Mar
                 } }
             }
         }
+        @if has_more { p { a href={ (params.with("rows", "more").at(path)) "#functions" } { "Show more functions" } } }
     }
 }

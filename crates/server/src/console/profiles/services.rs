@@ -173,7 +173,7 @@ fn row(visit: &Visit, service: &str, entry: &Entry) -> Markup {
             th scope="row" { a href=(address) { (name(&shortened(service))) } }
             td class="number" { @if entry.has_cpu { (Figures::cpu().rate(entry.recent_ns() / 3600.0)) } }
             td { @if entry.has_cpu { a class="plain" href=(address) aria-label="Open" tabindex="-1" { (spark(&values, Tone::Neutral)) } } }
-            td { (moment(newest)) }
+            td class="number" { (moment(newest)) }
             td { (few(&entry.types)) }
             td { (few(&entry.hosts)) }
         }

@@ -184,7 +184,7 @@ pub(super) fn moves(span: Span, now_ns: i64, (path, params): (&str, &Params)) ->
     html! {
         nav class="moves" aria-label="Time" {
             a href=(at(from_ns - length_ns, from_ns)) { "← Earlier" }
-            @if until_ns < now_ns { a href=(at(until_ns, until_ns + length_ns)) { "Later →" } }
+            @if until_ns + length_ns / 20 < now_ns { a href=(at(until_ns, until_ns + length_ns)) { "Later →" } }
             a href=(at(from_ns - length_ns, until_ns + length_ns)) { "More time" }
             @if length_ns > 2 * SECOND_NS {
                 a href=(at(from_ns + length_ns / 4, until_ns - length_ns / 4)) { "Less time" }
@@ -197,8 +197,8 @@ pub(super) fn moves(span: Span, now_ns: i64, (path, params): (&str, &Params)) ->
 /// Both ends of a time as fields of a form.
 pub(super) fn fields(fields: Fields, span: Span) -> Markup {
     html! {
-        label { span { "From (UTC)" } input name=(fields.from) value=(written(span.from_ns)) size="21" autocomplete="off"; }
-        label { span { "Until (UTC)" } input name=(fields.until) value=(written(span.until_ns)) size="21" autocomplete="off"; }
+        label class="moment" { span { "From (UTC)" } input name=(fields.from) value=(written(span.from_ns)) size="21" autocomplete="off"; }
+        label class="moment" { span { "Until (UTC)" } input name=(fields.until) value=(written(span.until_ns)) size="21" autocomplete="off"; }
     }
 }
 
