@@ -1,5 +1,7 @@
 //! The API that the `bencher` client uses, version 0.6: `/v0`.
 //!
+//! Besides, `native` (`/v1`) takes and gives whole documents, and `push` takes profiles.
+//!
 //! `endpoints` is the table of all routes: method, path, right, handler, and what the OpenAPI document says.
 
 mod accounts;
@@ -9,6 +11,7 @@ mod native;
 mod perf;
 mod plots;
 mod projects;
+pub(crate) mod push;
 mod reports;
 mod request;
 mod run;
@@ -34,9 +37,11 @@ pub fn routes() -> Vec<Route> {
     endpoints().into_iter().map(|endpoint| endpoint.route).collect()
 }
 
-/// The routes of `/v1`, which the document about the API of `bencher` does not name.
+/// The routes of `/v1`, and what takes profiles: the document about the API of `bencher` does not name them.
 pub fn native_routes() -> Vec<Route> {
-    native::routes()
+    let mut routes = native::routes();
+    routes.extend(push::routes());
+    routes
 }
 
 fn endpoints() -> Vec<Endpoint> {

@@ -2,9 +2,13 @@
 
 use std::{ops::Deref, sync::Arc};
 
+use tokio::task;
+use uuid::Uuid;
+
 use crate::{
     access::Access,
     metrics::Metrics,
+    profiles::Profiles,
     series::Refresher,
     service::Rest,
     settings::Settings,
@@ -22,6 +26,7 @@ pub struct Shared {
     pub access: Access,
     pub metrics: Metrics,
     pub series: Refresher,
+    pub profiles: Profiles,
     pub rest: Rest,
 }
 
@@ -35,14 +40,29 @@ impl App {
     /// For databases that are open.
     pub fn of(settings: Settings, storage: Storage) -> Self {
         let access = Access::of(&settings.public_url);
+        let profiles = Profiles::of(&settings.data, settings.profiles);
         Self(Arc::new(Shared {
             settings,
             storage,
             access,
             metrics: Metrics::default(),
             series: Refresher::default(),
+            profiles,
             rest: Rest::default(),
         }))
+    }
+}
+
+impl App {
+    /// Removes the profiles of a project that is gone. If that fails now, they go when they are too old.
+    pub(crate) async fn forget_profiles(&self, project: Uuid) {
+        let app = self.clone();
+        let forget = move || app.profiles.forget(&project.to_string());
+        match task::spawn_blocking(forget).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("profiles of {project} are still there: {error}"),
+            Err(error) => tracing::warn!("profiles of {project} are still there: {error}"),
+        }
     }
 }
 

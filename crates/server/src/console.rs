@@ -6,7 +6,7 @@
 //!
 //! - `visit`, `links`: who looks at which project, and the addresses of its pages. Names in them are readable.
 //! - `data`: what pages are made of, read from both databases.
-//! - `layout`, `parts`, `spark`: what pages have in common. `assets`: style and scripts.
+//! - `layout`, `parts`, `spark`, `flame`: what pages have in common. `assets`: style and scripts.
 //! - The others: a page or two each.
 //!
 //! Each page of a project has two addresses, since the `bencher` client prints both: one for public projects
@@ -21,12 +21,14 @@ mod cause;
 mod compare;
 mod data;
 pub(crate) mod failure;
+mod flame;
 mod keys;
 mod layout;
 mod links;
 mod parts;
 mod pins;
 mod plot;
+mod profiles;
 mod projects;
 mod report;
 mod reports;
@@ -91,6 +93,11 @@ pub fn routes() -> Vec<Route> {
     read(&mut routes, both!("/testbeds/{name}"), things::testbed);
     write(&mut routes, both!("/alerts"), Right::Write, alerts::dismiss_all);
     write(&mut routes, both!("/alerts/{alert}"), Right::Write, alerts::settle);
+    read(&mut routes, both!("/profiles"), profiles::list);
+    read(&mut routes, both!("/profiles/{service}"), profiles::service);
+    read(&mut routes, both!("/profiles/{service}/compare"), profiles::compare);
+    read(&mut routes, both!("/profiles/{service}/profile.pb.gz"), profiles::pprof);
+    read(&mut routes, both!("/profiles/{service}/flame.svg"), profiles::flame);
     read(&mut routes, both!("/thresholds"), thresholds::list);
     read(&mut routes, both!("/thresholds/{threshold}"), thresholds::show);
     for path in both!("/thresholds/add") {

@@ -11,6 +11,7 @@
 //! - [`registry`]: what the server knows besides results: users, keys, things with names that may change, kept
 //!   thresholds, pinned plots.
 //! - [`access`]: who asks, and what a route demands.
+//! - [`profiles`]: what agents push: files of pprof beside the databases.
 //! - [`api`]: the API that the `bencher` client uses.
 //! - [`console`]: pages for people.
 //! - [`service`]: listens, and stops in order; logs and counts requests ([`metrics`]).
@@ -24,6 +25,7 @@ pub mod console;
 mod error;
 pub mod metrics;
 mod names;
+pub mod profiles;
 pub mod registry;
 mod request_id;
 pub mod series;

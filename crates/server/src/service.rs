@@ -30,15 +30,19 @@ use tower_http::{
 
 pub use self::rest::Rest;
 pub use self::start::{ServeError, log_to_stderr, run};
+pub(crate) use crate::api::push::PATH as PUSH_PATH;
 use crate::{
     ApiError, App,
     access::{Right, Route},
-    api, console, series,
+    api, console, profiles, series,
     storage::StorageError,
 };
 
 /// How long requests under way may take once the server is to stop.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// How often profiles are merged.
+const TIDY: Duration = Duration::from_secs(30);
 
 /// The routes of all parts, each with its right.
 pub fn routes() -> Vec<Route> {
@@ -67,6 +71,7 @@ pub fn router(app: &App) -> Router {
             let message = "the server failed in an unforeseen way; its log has more";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message).into_response()
         }))
+        .layer(middleware::from_fn(api::push::as_connect))
         .layer(middleware::from_fn(console::failure::as_pages))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone());
@@ -95,6 +100,7 @@ pub async fn serve_with_grace(
     grace: Duration,
 ) -> io::Result<()> {
     series::touch_all(&app).await;
+    tokio::spawn(tidy_profiles(app.clone()));
     let (say, mut heard) = watch::channel(false);
     let stop = async move {
         stop.await;
@@ -115,6 +121,20 @@ pub async fn serve_with_grace(
         () = late => {
             tracing::warn!("requests that took longer than {} s were cut off", grace.as_secs());
             Ok(())
+        }
+    }
+}
+
+/// Merges and removes profiles, as long as the server runs.
+async fn tidy_profiles(app: App) {
+    loop {
+        time::sleep(TIDY).await;
+        let owner = app.clone();
+        let tidy = move || owner.profiles.tidy(profiles::now_ns());
+        match tokio::task::spawn_blocking(tidy).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!("profiles are not tidied: {error}"),
+            Err(error) => tracing::warn!("profiles are not tidied: {error}"),
         }
     }
 }

@@ -4,9 +4,12 @@ use std::{
     fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use serde::Deserialize;
+
+use crate::profiles::Keep;
 
 /// The port that the `bencher` client's own server has, so that scripts go on working.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:6610";
@@ -16,6 +19,11 @@ pub const VARIABLES: &str = "WINGBEAT_SERVE_";
 
 /// A body that is smaller holds hardly a report.
 const BODY_BYTES_LEAST: usize = 64 << 10;
+
+/// Less holds hardly an hour of a machine.
+const PROFILES_BYTES_LEAST: u64 = 16 << 20;
+
+const DAY_S: i64 = 86_400;
 
 /// What a server is told at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +38,10 @@ pub struct Settings {
     pub proxies: usize,
     /// Bytes of a request's body at most, unpacked.
     pub body_bytes_max: usize,
-    /// Whether results are taken from whoever reaches the server, without a key.
+    /// Whether results and profiles are taken from whoever reaches the server, without a key.
     pub allow_anonymous_runs: bool,
+    /// How long and how many profiles are kept that agents push.
+    pub profiles: Keep,
 }
 
 /// Settings that somebody gave. As a file, each is a line.
@@ -44,6 +54,8 @@ pub struct Given {
     pub behind_proxy: Option<usize>,
     pub body_bytes_max: Option<usize>,
     pub allow_anonymous_runs: Option<bool>,
+    pub profiles_keep_days: Option<u32>,
+    pub profiles_bytes_max: Option<u64>,
 }
 
 /// Why settings are not taken.
@@ -71,6 +83,10 @@ pub enum SettingsError {
         "body_bytes_max = {0} is too small for a report: it has to be {BODY_BYTES_LEAST} at least, or left out"
     )]
     BodyBytes(usize),
+    #[error(
+        "profiles_keep_days has to be 1 at least, and profiles_bytes_max {PROFILES_BYTES_LEAST}: less would keep nothing"
+    )]
+    Profiles,
     #[error("there is no folder for data, since HOME is not set: name one with --data")]
     NoData,
 }
@@ -87,6 +103,7 @@ impl Settings {
             // As Bencher's server has it (lib/bencher_config, 0.6.12).
             body_bytes_max: 4 << 20,
             allow_anonymous_runs: false,
+            profiles: Keep { for_s: 7 * DAY_S, bytes: 2 << 30 },
         }
     }
 
@@ -111,6 +128,15 @@ impl Settings {
             return Err(SettingsError::BodyBytes(bytes));
         }
         let defaults = Self::of(data);
+        let profiles = Keep {
+            for_s: given
+                .profiles_keep_days
+                .map_or(defaults.profiles.for_s, |it| i64::from(it) * DAY_S),
+            bytes: given.profiles_bytes_max.unwrap_or(defaults.profiles.bytes),
+        };
+        if profiles.for_s == 0 || profiles.bytes < PROFILES_BYTES_LEAST {
+            return Err(SettingsError::Profiles);
+        }
         Ok(Self {
             listen,
             public_url,
@@ -119,6 +145,7 @@ impl Settings {
             allow_anonymous_runs: given
                 .allow_anonymous_runs
                 .unwrap_or(defaults.allow_anonymous_runs),
+            profiles,
             ..defaults
         })
     }
@@ -134,6 +161,8 @@ impl Given {
             behind_proxy: self.behind_proxy.or(others.behind_proxy),
             body_bytes_max: self.body_bytes_max.or(others.body_bytes_max),
             allow_anonymous_runs: self.allow_anonymous_runs.or(others.allow_anonymous_runs),
+            profiles_keep_days: self.profiles_keep_days.or(others.profiles_keep_days),
+            profiles_bytes_max: self.profiles_bytes_max.or(others.profiles_bytes_max),
         }
     }
 
@@ -150,14 +179,7 @@ impl Given {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, SettingsError> {
         let read = |name: &str| variable(&format!("{VARIABLES}{name}")).filter(|it| !it.is_empty());
-        let number = |name: &'static str| {
-            let parse = |value: String| {
-                let expected = "a number";
-                let number = value.parse();
-                number.map_err(|_| SettingsError::Variable { variable: name, value, expected })
-            };
-            read(name).map(parse).transpose()
-        };
+        let number = |name: &'static str| parsed(name, read(name));
         let allow = |value: String| match value.as_str() {
             "true" | "1" => Ok(true),
             "false" | "0" => Ok(false),
@@ -174,8 +196,22 @@ impl Given {
             behind_proxy: number("BEHIND_PROXY")?,
             body_bytes_max: number("BODY_BYTES_MAX")?,
             allow_anonymous_runs: read("ALLOW_ANONYMOUS_RUNS").map(allow).transpose()?,
+            profiles_keep_days: parsed("PROFILES_KEEP_DAYS", read("PROFILES_KEEP_DAYS"))?,
+            profiles_bytes_max: parsed("PROFILES_BYTES_MAX", read("PROFILES_BYTES_MAX"))?,
         })
     }
+}
+
+/// A variable that is a number.
+fn parsed<T: FromStr>(
+    variable: &'static str,
+    value: Option<String>,
+) -> Result<Option<T>, SettingsError> {
+    let expected = "a number";
+    let parse = |value: String| {
+        value.parse().map_err(|_| SettingsError::Variable { variable, value, expected })
+    };
+    value.map(parse).transpose()
 }
 
 /// The folder that systemd made for the service, or one of the user.
@@ -207,7 +243,7 @@ mod tests {
     fn flags_go_before_variables_before_a_file_before_defaults() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("serve.toml");
-        let text = "listen = \"127.0.0.1:1\"\ndata = \"/file\"\nbehind_proxy = 1\n";
+        let text = "listen = \"127.0.0.1:1\"\ndata = \"/file\"\nbehind_proxy = 1\nprofiles_keep_days = 2\n";
         fs::write(&path, text).expect("written");
         let file = Given::from_file(&path).expect("understood");
         let environment = Given::from_variables(|name| match name {
@@ -215,6 +251,7 @@ mod tests {
             "WINGBEAT_SERVE_DATA" => Some("/variable".to_owned()),
             "WINGBEAT_SERVE_BEHIND_PROXY" => Some(String::new()),
             "WINGBEAT_SERVE_ALLOW_ANONYMOUS_RUNS" => Some("true".to_owned()),
+            "WINGBEAT_SERVE_PROFILES_BYTES_MAX" => Some("1073741824".to_owned()),
             _ => None,
         });
         let flags = Given { listen: Some("127.0.0.1:3".to_owned()), ..Given::default() };
@@ -227,6 +264,7 @@ mod tests {
             proxies: 1,
             body_bytes_max: 4 << 20,
             allow_anonymous_runs: true,
+            profiles: Keep { for_s: 2 * DAY_S, bytes: 1 << 30 },
         };
         assert_eq!(settings, expected);
     }
@@ -282,6 +320,23 @@ mod tests {
         check(0, false);
         check(BODY_BYTES_LEAST - 1, false);
         check(BODY_BYTES_LEAST, true);
+    }
+
+    #[test]
+    fn some_profiles_are_kept() {
+        let check = |days: Option<u32>, bytes: Option<u64>, is_taken: bool| {
+            let given =
+                Given { profiles_keep_days: days, profiles_bytes_max: bytes, ..Given::default() };
+            assert_eq!(
+                Settings::from_given(given, variables).is_ok(),
+                is_taken,
+                "{days:?} {bytes:?}"
+            );
+        };
+        check(None, None, true);
+        check(Some(u32::MAX), Some(u64::MAX), true);
+        check(Some(0), None, false);
+        check(None, Some(1 << 20), false);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //!
 //! both sides → `tree` (one for both, in units of the metric) → `layout` (by the widths of one side) → `svg`.
 
+mod functions;
 mod layout;
 mod svg;
 mod tree;
 
+pub use self::functions::FunctionRow;
 use self::{layout::Layout, tree::Tree};
 use crate::{Explanation, Side};
 
@@ -20,6 +22,8 @@ pub enum View {
     Before,
     /// The profile after alone.
     After,
+    /// A profile that is compared with none.
+    Single,
 }
 
 /// Where a picture is to stand.
@@ -62,13 +66,14 @@ pub struct Flame {
 impl View {
     pub const ALL: [Self; 4] = [Self::Difference, Self::Vanished, Self::Before, Self::After];
 
-    /// As in addresses.
+    /// As in addresses; a single profile has no other view.
     pub fn name(self) -> &'static str {
         match self {
             Self::Difference => "difference",
             Self::Vanished => "vanished",
             Self::Before => "before",
             Self::After => "after",
+            Self::Single => "single",
         }
     }
 
@@ -91,6 +96,16 @@ impl Flame {
     /// The tree of two profiles that were compared.
     pub fn of(before: &Side, after: &Side, explanation: &Explanation) -> Self {
         Self { tree: Tree::of(before, after, explanation) }
+    }
+
+    /// The tree of a profile alone, whose total is that in units of the metric. It has [`View::Single`].
+    pub fn single(side: &Side, total: f64) -> Self {
+        Self { tree: Tree::single(side, total) }
+    }
+
+    /// All functions, those first that take most by themselves, or changed most.
+    pub fn functions(&self) -> Vec<FunctionRow> {
+        functions::of(&self.tree)
     }
 
     /// Draws it. `write` writes values of the metric, with their unit.

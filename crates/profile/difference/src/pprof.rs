@@ -74,14 +74,15 @@ impl<'a> Tables<'a> {
         self.functions.get(&id).copied().ok_or(Dangling { table: "function", id: id.into() })
     }
 
+    pub fn mapping(&self, id: u64) -> Result<&'a Mapping, Dangling> {
+        self.mappings.get(&id).copied().ok_or(Dangling { table: "mapping", id: id.into() })
+    }
+
     /// The file of a mapping; 0 is none.
     pub fn file(&self, mapping: u64) -> Result<&'a str, Dangling> {
         match mapping {
             0 => Ok(""),
-            id => {
-                let missing = Dangling { table: "mapping", id: id.into() };
-                self.string(self.mappings.get(&id).ok_or(missing)?.filename)
-            }
+            id => self.string(self.mapping(id)?.filename),
         }
     }
 }

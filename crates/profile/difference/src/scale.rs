@@ -63,6 +63,11 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
+    pub(crate) fn join(&mut self, other: Self) {
+        self.weight += other.weight;
+        self.variance += other.variance;
+    }
+
     pub(crate) fn add(&mut self, stack: &Stack) {
         self.weight += stack.weight;
         // A count that varies as its own size does, each of the same mean weight.

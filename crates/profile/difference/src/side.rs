@@ -85,7 +85,17 @@ impl Side {
             unpacked(bytes, most).map_err(|source| ReadError::Unpack { side, source })?;
         let message = proto::Profile::decode(&*unpacked)
             .map_err(|source| ReadError::Pprof { side, source })?;
-        let read = Reader { tables: Tables::new(&message) }.side();
+        Self::of_message(side, &message, None)
+    }
+
+    /// The same of a profile that is unpacked. `shown` names the sample type to weigh by, if it is not that which
+    /// tools show first.
+    pub fn of_message(
+        side: &'static str,
+        message: &proto::Profile,
+        shown: Option<&str>,
+    ) -> Result<Self, ReadError> {
+        let read = Reader { tables: Tables::new(message), shown }.side();
         let read = read.map_err(|source| ReadError::Dangling { side, source })?;
         read.filter(|read| read.total > 0.0).ok_or(ReadError::NoSamples { side })
     }
@@ -185,6 +195,7 @@ impl Side {
 
 struct Reader<'a> {
     tables: Tables<'a>,
+    shown: Option<&'a str>,
 }
 
 impl Reader<'_> {
@@ -227,7 +238,11 @@ impl Reader<'_> {
     fn values(&self) -> Result<Option<(usize, Vec<usize>, String)>, Dangling> {
         let message = self.tables.message;
         let (types, default) = (&message.sample_type, message.default_sample_type);
-        let shown = types.iter().position(|it| default != 0 && it.r#type == default);
+        let is_shown = |it: &proto::ValueType| match self.shown {
+            Some(name) => self.tables.string(it.r#type) == Ok(name),
+            None => default != 0 && it.r#type == default,
+        };
+        let shown = types.iter().position(is_shown);
         let Some(weight) = shown.or(types.len().checked_sub(1)) else { return Ok(None) };
         let mut counts = Vec::new();
         for (at, known) in types.iter().enumerate() {

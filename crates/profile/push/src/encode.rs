@@ -3,7 +3,7 @@
 mod otlp;
 mod otlp_proto;
 mod parca;
-mod pyroscope;
+pub mod pyroscope;
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub enum EncodeError {
 /// Series of the same start, kind, labels and profile have the same identifier in each request.
 pub fn encode(target: &Target, window: &Window) -> Result<Request, EncodeError> {
     match target.protocol() {
-        Protocol::Pyroscope => Ok(pyroscope::request(window)),
+        Protocol::Pyroscope | Protocol::Wingbeat => Ok(pyroscope::request(window)),
         Protocol::Otlp => otlp::request(window),
         Protocol::Parca => Ok(parca::request(window)),
     }

@@ -94,7 +94,7 @@ fn accepted(protocol: Protocol, reply: &Reply) -> Verdict {
         return Verdict::Refused { reason: reason.to_owned() };
     }
     match protocol {
-        Protocol::Pyroscope => Verdict::Taken,
+        Protocol::Pyroscope | Protocol::Wingbeat => Verdict::Taken,
         Protocol::Otlp => partly(reply),
         Protocol::Parca => grpc(reply),
     }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A [`Pusher`] has a thread for one [`Target`]. [`encode()`] is pure: a window becomes a request of Pyroscope's, of
-//! OpenTelemetry's or of Parca's protocol. `http.rs` alone speaks to the network, and `judge.rs` decides what an answer
+//! OpenTelemetry's or of Parca's protocol; our own server takes that of Pyroscope. `http.rs` alone speaks to the network, and `judge.rs` decides what an answer
 //! means. What waits for a backend lies in `spool.rs`, on disk if it has a folder, and outlives the process.
 //!
 //! Nothing is lost without being counted ([`Counts`]). Delivery is at least once: an answer that was cut off leaves
@@ -31,7 +31,7 @@ mod window;
 
 pub use backoff::Backoff;
 pub use credentials::{Credentials, CredentialsError};
-pub use encode::{EncodeError, Request, encode};
+pub use encode::{EncodeError, Request, encode, pyroscope};
 pub use error::FolderError;
 pub use pattern::Pattern;
 pub use pusher::{Counts, PushOptions, Pusher};

@@ -13,10 +13,12 @@ pub enum Protocol {
     Otlp,
     /// Parca: `parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw`.
     Parca,
+    /// `wingbeat serve`, which takes what Pyroscope takes. The token is a key, and the tenant a project.
+    Wingbeat,
 }
 
 impl Protocol {
-    const ALL: [Self; 3] = [Self::Pyroscope, Self::Otlp, Self::Parca];
+    const ALL: [Self; 4] = [Self::Pyroscope, Self::Otlp, Self::Parca, Self::Wingbeat];
 
     /// What stands before the `=` of a target.
     #[must_use]
@@ -25,6 +27,7 @@ impl Protocol {
             Self::Pyroscope => "pyroscope",
             Self::Otlp => "otlp",
             Self::Parca => "parca",
+            Self::Wingbeat => "wingbeat",
         }
     }
 
@@ -34,11 +37,12 @@ impl Protocol {
             Self::Pyroscope => "http://localhost:4040",
             Self::Otlp => "http://localhost:4318",
             Self::Parca => "http://localhost:7070",
+            Self::Wingbeat => "http://localhost:6610",
         }
     }
 }
 
-/// A backend: `pyroscope=http://localhost:4040`, `otlp=URL` or `parca=URL`.
+/// A backend: `pyroscope=http://localhost:4040`, `otlp=URL`, `parca=URL` or `wingbeat=URL`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     pub(crate) protocol: Protocol,
@@ -49,7 +53,7 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error(
-        "{0:?} names no backend; write pyroscope=URL, otlp=URL or parca=URL, as in \
+        "{0:?} names no backend; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
          pyroscope=http://localhost:4040"
     )]
     UnknownProtocol(String),
@@ -133,6 +137,7 @@ mod tests {
         check(" otlp = https://collector.example/otlp/ ", "otlp=https://collector.example/otlp");
         check("parca=http://[::1]:7070/", "parca=http://[::1]:7070");
         check("parca=HTTPS://host", "parca=https://host");
+        check("wingbeat=http://127.0.0.1:6610", "wingbeat=http://127.0.0.1:6610");
     }
 
     #[test]

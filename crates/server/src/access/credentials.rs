@@ -1,6 +1,7 @@
 //! What a request presents to say who asks.
 
 use axum::http::{HeaderMap, header};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use time::{Duration, OffsetDateTime};
 
 use super::{Caller, Cookies, Digest, KeyText, Means};
@@ -21,7 +22,7 @@ const RENEWAL: Duration = Duration::days(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Presented {
     Nothing,
-    /// A key or a token, of `Authorization: Bearer`.
+    /// A key or a token: of `Authorization: Bearer`, or the password of `Basic`.
     Bearer(Option<KeyText>),
     /// A cookie of a browser.
     Session(Digest),
@@ -45,10 +46,20 @@ pub(super) fn presented(headers: &HeaderMap, cookies: Cookies) -> Result<Present
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") && !key.trim().is_empty() => {
             Ok(Presented::Bearer(KeyText::parse(key.trim())))
         }
+        Some((scheme, pair)) if scheme.eq_ignore_ascii_case("basic") => {
+            Ok(Presented::Bearer(password(pair.trim()).and_then(|key| KeyText::parse(&key))))
+        }
         _ => Err(ApiError::unauthorized(
-            "the header Authorization is not understood: it has to be `Bearer KEY`",
+            "the header Authorization is not understood: it has to be `Bearer KEY`, or `Basic` with the key as the \
+             password",
         )),
     }
+}
+
+/// The password of basic authentication. Its user says nothing here: the key does.
+fn password(pair: &str) -> Option<String> {
+    let pair = String::from_utf8(STANDARD.decode(pair).ok()?).ok()?;
+    Some(pair.split_once(':')?.1.to_owned())
 }
 
 impl Presented {

@@ -136,11 +136,14 @@ pub(super) async fn delete(
     State(app): State<App>,
     Extension(project): Extension<Project>,
 ) -> Result<StatusCode, ApiError> {
+    let uuid = project.uuid;
     let delete = move |databases: &mut Databases| {
         databases.delete_project(project.id, "its project was deleted by the API")?;
         Ok::<_, ApiError>(StatusCode::NO_CONTENT)
     };
-    app.storage.write(delete).await
+    let done = app.storage.write(delete).await?;
+    app.forget_profiles(uuid).await;
+    Ok(done)
 }
 
 /// Whether the caller may do something in a project, by the words of the client.

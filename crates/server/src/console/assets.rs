@@ -15,6 +15,7 @@ use crate::ApiError;
 const PAGE_STYLE: &str = include_str!("assets/console.css");
 const TABLE: &str = include_str!("assets/table.js");
 const FLAME: &str = include_str!("assets/flame.js");
+const TIMELINE: &str = include_str!("assets/timeline.js");
 const RANGE: &str = include_str!("assets/range.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
@@ -29,6 +30,8 @@ pub(super) enum Asset {
     Table,
     /// Looks closer at flame graphs.
     Flame,
+    /// Chooses a time by drawing over it.
+    Timeline,
 }
 
 struct File {
@@ -38,7 +41,7 @@ struct File {
 }
 
 /// In the order of [`Asset`].
-static FILES: LazyLock<[File; 5]> = LazyLock::new(|| {
+static FILES: LazyLock<[File; 6]> = LazyLock::new(|| {
     let file = |name: &str, ending: &str, kind, content: String| {
         let digest = Sha256::digest(content.as_bytes());
         let digits: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
@@ -53,6 +56,7 @@ static FILES: LazyLock<[File; 5]> = LazyLock::new(|| {
         file("plot", "js", script, format!("{SCRIPT}{RANGE}")),
         file("table", "js", script, TABLE.to_owned()),
         file("flame", "js", script, FLAME.to_owned()),
+        file("timeline", "js", script, TIMELINE.to_owned()),
     ]
 });
 

@@ -1,23 +1,16 @@
 //! Why a metric changed: what the profiles before and after say, for the page of an alert and for two reports.
 
-use axum::{
-    http::{HeaderValue, header},
-    response::{IntoResponse as _, Response},
-};
-use maud::{Markup, PreEscaped, html};
+use axum::response::Response;
+use maud::{Markup, html};
 use uuid::Uuid;
-use wingbeat_text::{grouped, plural, share, shell_word};
+use wingbeat_text::{grouped, share, shell_word};
 use wingbeat_track::{
     explain::{self, Medium, NoSources, Pair, Picture, Request, Unexplained, View, written},
     model::{BenchmarkName, ProfileInfo, ProfileKind, Slug, short_id},
     store::{AlertFilter, ReportFilter},
 };
 
-use super::{
-    links::Params,
-    parts::{kept, name},
-    visit::Visit,
-};
+use super::{flame, links::Params, parts::name, visit::Visit};
 use crate::{
     ApiError,
     names::Names,
@@ -27,9 +20,6 @@ use crate::{
 
 /// Functions of the table.
 const FUNCTIONS_MAX: usize = 25;
-
-/// Letters that are looked for at most.
-const SEARCH_CHARS_MAX: usize = 200;
 
 /// Parameters that say how the picture is looked at; `frame` is the script's.
 const LOOK: [&str; 3] = ["view", "search", "frame"];
@@ -62,7 +52,7 @@ pub(super) async fn find(
         Some(View::Vanished) => View::Vanished,
         _ => View::Difference,
     };
-    draw(visit, of, view, Medium::Page, search(params)).await
+    draw(visit, of, view, Medium::Page, flame::search(params)).await
 }
 
 /// A picture alone: `difference.svg`, `vanished.svg`, `before.svg` or `after.svg`.
@@ -78,21 +68,9 @@ pub(super) async fn file(
         )
     })?;
     let missing = |why: &str| ApiError::not_found(format!("there is no picture: {why}"));
-    let cause = draw(visit, of, view, Medium::File, search(params)).await?;
+    let cause = draw(visit, of, view, Medium::File, flame::search(params)).await?;
     let cause = cause.ok_or_else(|| missing("nothing was profiled"))?;
-    let mut response = cause.map_err(|why| missing(&why))?.picture.svg.into_response();
-    for (name, value) in [
-        (header::CONTENT_TYPE, "image/svg+xml"),
-        // It has no script, and if it had one, it would not run.
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
-    ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    Ok(response)
-}
-
-fn search(params: &Params) -> Option<String> {
-    params.get("search").map(|text| text.chars().take(SEARCH_CHARS_MAX).collect())
+    Ok(flame::file(cause.map_err(|why| missing(&why))?.picture.svg))
 }
 
 /// Reads, compares and draws, beside the threads that answer.
@@ -217,28 +195,13 @@ fn picture(path: &str, params: &Params, cause: &Cause) -> Markup {
             .at(&format!("{pictures}/{}.svg", view.name()));
         html! { a href=(address) { (view.name()) } }
     };
-    let found = cause.picture.found.map(|(count, part)| {
-        format!("{} found, {} of the width", plural(count, "frame"), share::size(part))
-    });
-    html! {
-        div class="flame-tools" {
-            nav class="choice" aria-label="Widths" {
-                (view(View::Difference, "As it is now")) (view(View::Vanished, "What vanished"))
-            }
-            form class="filter" method="get" action={ (path) "#cause" } role="search" {
-                label { span { "Search functions" }
-                    input type="search" name="search" value=[params.get("search")] maxlength=(SEARCH_CHARS_MAX)
-                        autocomplete="off" spellcheck="false" placeholder="part of a function's name";
-                }
-                (kept(params, &["search", "frame"]))
-                button { "Search" }
-                button type="button" data-whole hidden { "Show all frames" }
-            }
-            output data-found { (found.unwrap_or_default()) }
+    let views = html! {
+        nav class="choice" aria-label="Widths" {
+            (view(View::Difference, "As it is now")) (view(View::Vanished, "What vanished"))
         }
-        (PreEscaped(&cause.picture.svg))
-        p class="flame-words" data-words hidden {}
-        p class="quiet" { (cause.picture.legend) }
+    };
+    html! {
+        (flame::section(&cause.picture, (path, params), "cause", &views))
         p class="quiet" { "The pictures alone: "
             (file(View::Before)) ", " (file(View::After)) ", " (file(View::Difference)) ", " (file(View::Vanished)) "." }
     }

@@ -16,7 +16,7 @@ use super::{
 use crate::{ApiError, registry::Project};
 
 /// What begins so is for programs.
-const MACHINES: [&str; 4] = ["/v0/", "/v1/", "/healthz", "/metrics"];
+const MACHINES: [&str; 5] = ["/v0/", "/v1/", "/push.v1.", "/healthz", "/metrics"];
 
 /// Turns an error into a page in words, except for programs.
 pub(crate) async fn as_pages(request: Request, next: Next) -> Response {

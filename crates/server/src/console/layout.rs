@@ -36,17 +36,19 @@ pub(super) enum Tab {
     Reports,
     Compare,
     Alerts,
+    Profiles,
     Thresholds,
     Names,
     Settings,
 }
 
-const TABS: [(Tab, &str, &str); 8] = [
+const TABS: [(Tab, &str, &str); 9] = [
     (Tab::Series, "", "Series"),
     (Tab::Plot, "/plot", "Plot"),
     (Tab::Reports, "/reports", "Reports"),
     (Tab::Compare, "/compare", "Compare"),
     (Tab::Alerts, "/alerts", "Alerts"),
+    (Tab::Profiles, "/profiles", "Profiles"),
     (Tab::Thresholds, "/thresholds", "Thresholds"),
     (Tab::Names, "/benchmarks", "Names"),
     (Tab::Settings, "/settings", "Settings"),

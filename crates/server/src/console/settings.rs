@@ -107,6 +107,7 @@ pub(super) async fn delete(
         databases.delete_project(project, "its project was deleted in the console")
     });
     write.await?;
+    visit.app.forget_profiles(visit.project.uuid).await;
     Ok(Redirect::to("/"))
 }
 

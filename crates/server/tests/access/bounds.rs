@@ -43,7 +43,7 @@ async fn every_answer_has_headers_for_browsers_and_a_number() {
     assert!(ids.iter().all(|id| uuid::Uuid::try_parse(id).is_ok()));
 }
 
-fn packed(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(bytes).expect("packed");
     packer.finish().expect("packed")

@@ -3,6 +3,7 @@
 mod bounds;
 mod invitations;
 mod keys;
+mod profiles;
 mod rights;
 mod sign_in;
 mod support;

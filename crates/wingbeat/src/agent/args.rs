@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("sink").required(true).multiple(true).args(["push", "keep"]))]
 pub(crate) struct AgentArgs {
-    /// Push to an engine; repeatable: pyroscope=URL, parca=URL, otlp=URL (experimental)
+    /// Push to an engine; repeatable: wingbeat=URL (our own server), pyroscope=URL, parca=URL, otlp=URL (experimental)
     #[arg(long, value_name = "ENGINE=URL")]
     pub push: Vec<Target>,
     /// Keep pprof files in DIR

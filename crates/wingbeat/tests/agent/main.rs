@@ -127,7 +127,7 @@ fn wrong_usage() {
     check(&[], 2, "--push");
     check(&["--push", "nonsense"], 2, "pyroscope=URL");
     check(&["--push", "influx=http://localhost"], 2, "pyroscope=URL");
-    check(&["--push", "wingbeat=http://localhost"], 2, "pyroscope=URL");
+    check(&["--push", "wingbeat=localhost"], 2, "wingbeat=http://localhost:6610");
     check(&["--keep", "x", "-F", "0"], 2, "0");
     check(&["--keep", "x", "--window", "1ms"], 2, "1s to 10m");
     check(&["--keep", "x", "--max-cpu", "0"], 2, "above 0");

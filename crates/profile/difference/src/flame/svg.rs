@@ -134,6 +134,7 @@ impl Pen<'_> {
         match self.request.view {
             View::Before => format!("{title} before: {}", (self.write)(change.before)),
             View::After => format!("{title} after: {}", (self.write)(change.after)),
+            View::Single => format!("{title}: {}", (self.write)(change.after)),
             _ => format!("{title}: {}", step(change, self.write)),
         }
     }
@@ -146,7 +147,7 @@ impl Pen<'_> {
             View::Vanished => {
                 "Width: before. Violet: gone; blue: less after, red: more, each with what it calls; grey: no more than chance."
             }
-            View::Before | View::After => {
+            View::Before | View::After | View::Single => {
                 "Red: your code, yellow: libraries, blue: kernel, violet: waiting."
             }
         }

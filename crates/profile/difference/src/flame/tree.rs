@@ -8,7 +8,7 @@ use crate::{
     Explanation,
     names::{function, plain},
     origin::Origin,
-    scale::{Change, Scales, Sum},
+    scale::{Change, Metric, Scales, Sum},
     side::Side,
 };
 
@@ -22,34 +22,35 @@ const FRAMES_MAX: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     pub(super) frames: Vec<Frame>,
-    names: Vec<(String, Origin)>,
+    pub(super) names: Vec<(String, Origin)>,
     scales: Scales,
 }
 
 /// A frame with what it calls.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frame {
-    name: u32,
+    pub(super) name: u32,
     /// By their places in the tree, in the order of their names.
     pub(super) children: Vec<u32>,
-    sums: [Sum; 2],
-    own_sums: [Sum; 2],
+    pub(super) sums: [Sum; 2],
+    pub(super) own_sums: [Sum; 2],
 }
 
 impl Tree {
     pub(super) fn of(before: &Side, after: &Side, explanation: &Explanation) -> Self {
-        let scales = Scales::of(before, after, explanation.metric);
-        let root = Frame::default();
-        let names = vec![("all".to_owned(), Origin::Library)];
-        let mut builder = Builder {
-            tree: Self { frames: vec![root], names, scales },
-            known_names: FxHashMap::default(),
-            known: FxHashMap::default(),
-        };
+        let mut builder = Builder::new(Scales::of(before, after, explanation.metric));
         let renamed = explanation.matched.iter();
         let renamed = renamed.map(|it| (it.before.as_str(), it.after.as_str())).collect();
         builder.add(before, 0, &renamed);
         builder.add(after, 1, &HashMap::new());
+        builder.sorted()
+    }
+
+    /// A profile alone: it is the one after, and there is none before.
+    pub(super) fn single(side: &Side, total: f64) -> Self {
+        let metric = Metric { before: 0.0, after: total, before_sd: 0.0, after_sd: 0.0 };
+        let mut builder = Builder::new(Scales::of(side, side, metric));
+        builder.add(side, 1, &HashMap::new());
         builder.sorted()
     }
 
@@ -59,6 +60,11 @@ impl Tree {
 
     pub(super) fn origin(&self, frame: &Frame) -> Origin {
         self.names.get(frame.name as usize).map_or(Origin::Library, |(_, origin)| *origin)
+    }
+
+    /// What weights before and after are in units of the metric.
+    pub(super) fn scaled(&self, sums: [Sum; 2]) -> Change {
+        self.scales.change(sums[0], sums[1])
     }
 
     /// Of the frame with what it calls.
@@ -87,6 +93,15 @@ struct Builder {
 }
 
 impl Builder {
+    fn new(scales: Scales) -> Self {
+        let names = vec![("all".to_owned(), Origin::Library)];
+        Self {
+            tree: Tree { frames: vec![Frame::default()], names, scales },
+            known_names: FxHashMap::default(),
+            known: FxHashMap::default(),
+        }
+    }
+
     fn add(&mut self, side: &Side, at: usize, renamed: &HashMap<&str, &str>) {
         let names: Vec<u32> = side
             .frames

@@ -3,40 +3,64 @@
 //! Names and numbers: <https://github.com/grafana/pyroscope/blob/main/api/push/v1/push.proto> and
 //! `api/types/v1/types.proto` beside it.
 
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use prost::Message;
+use serde::{Deserialize, Deserializer};
 
 use super::{Request, labels};
 use crate::window::{Series, Window};
 
-#[derive(Clone, PartialEq, Message)]
-struct PushRequest {
+/// Profiles of several sets of labels.
+#[derive(Clone, PartialEq, Message, Deserialize)]
+pub struct PushRequest {
     #[prost(message, repeated, tag = "1")]
-    series: Vec<RawProfileSeries>,
+    #[serde(default)]
+    pub series: Vec<RawProfileSeries>,
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct RawProfileSeries {
+#[derive(Clone, PartialEq, Message, Deserialize)]
+pub struct RawProfileSeries {
     #[prost(message, repeated, tag = "1")]
-    labels: Vec<LabelPair>,
+    #[serde(default)]
+    pub labels: Vec<LabelPair>,
     #[prost(message, repeated, tag = "2")]
-    samples: Vec<RawSample>,
+    #[serde(default)]
+    pub samples: Vec<RawSample>,
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct LabelPair {
+#[derive(Clone, PartialEq, Message, Deserialize)]
+pub struct LabelPair {
     #[prost(string, tag = "1")]
-    name: String,
+    #[serde(default)]
+    pub name: String,
     #[prost(string, tag = "2")]
-    value: String,
+    #[serde(default)]
+    pub value: String,
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct RawSample {
+#[derive(Clone, PartialEq, Message, Deserialize)]
+pub struct RawSample {
+    /// A profile in pprof's format, gzip'd or not.
     #[prost(bytes = "vec", tag = "1")]
-    raw_profile: Vec<u8>,
-    /// A UUID.
+    #[serde(default, rename = "rawProfile", alias = "raw_profile", deserialize_with = "bytes")]
+    pub raw_profile: Vec<u8>,
+    /// A UUID: the same if a profile is sent again.
     #[prost(string, tag = "2")]
-    id: String,
+    #[serde(default, rename = "ID")]
+    pub id: String,
+}
+
+/// Bytes as the JSON of protobuf has them: base64 of either alphabet, with or without padding.
+fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_safe = text.contains(['-', '_']);
+    let alphabet = if is_safe { &alphabet::URL_SAFE } else { &alphabet::STANDARD };
+    let config =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    GeneralPurpose::new(alphabet, config).decode(&text).map_err(serde::de::Error::custom)
 }
 
 pub(super) fn request(window: &Window) -> Request {
@@ -80,5 +104,23 @@ mod tests {
         // Field 1 of the request, then field 1 of the series, field 1 of the label.
         assert_eq!(request.body[0], 0x0a);
         assert!(request.body.windows(10).any(|at| at == b"\x0a\x08__name__"));
+    }
+
+    #[test]
+    fn requests_in_json_are_read() {
+        let check = |raw: &str, id: &str, expected: &[u8]| {
+            let text = format!(
+                r#"{{"series":[{{"labels":[{{"name":"a","value":"b"}}],"samples":[{{{raw},"{id}":"x"}}]}}]}}"#
+            );
+            let message: PushRequest = serde_json::from_str(&text).expect("a message");
+            assert_eq!(message.series[0].labels[0].value, "b");
+            assert_eq!(message.series[0].samples[0].raw_profile, expected);
+            assert_eq!(message.series[0].samples[0].id, "x");
+        };
+        check(r#""rawProfile":"+/8=""#, "ID", &[0xfb, 0xff]);
+        check(r#""raw_profile":"-_8""#, "ID", &[0xfb, 0xff]);
+        assert!(serde_json::from_str::<PushRequest>("{}").expect("empty").series.is_empty());
+        let wrong = r#"{"series":[{"samples":[{"rawProfile":"?"}]}]}"#;
+        serde_json::from_str::<PushRequest>(wrong).expect_err("no base64");
     }
 }

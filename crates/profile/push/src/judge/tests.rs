@@ -56,7 +56,7 @@ fn no_answer_is_judged_by_its_reason() {
 
 #[test]
 fn a_page_is_no_answer() {
-    for protocol in [Protocol::Pyroscope, Protocol::Otlp, Protocol::Parca] {
+    for protocol in [Protocol::Pyroscope, Protocol::Wingbeat, Protocol::Otlp, Protocol::Parca] {
         let page = reply(200, "text/html; charset=utf-8", b"<html>hello");
         let (word, reason) = words(judge(protocol, &Ok(page)));
         assert_eq!(word, "refused");

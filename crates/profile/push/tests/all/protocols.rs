@@ -63,6 +63,9 @@ fn pyroscope() {
     let received = pushed("pyroscope", "content-type: application/proto\r\n", b"");
     let headers = ["content-type: application/proto", "connect-protocol-version: 1"];
     check_head(&received, "/push.v1.PusherService/Push", &headers);
+    let ours = pushed("wingbeat", "content-type: application/proto\r\n", b"");
+    check_head(&ours, "/push.v1.PusherService/Push", &headers);
+    assert_eq!(ours.body, received.body);
 }
 
 #[test]

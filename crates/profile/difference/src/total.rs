@@ -1,0 +1,367 @@
+//! Profiles of the same kind as one: what a service did in many windows of time.
+
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    pprof::{Dangling, Tables},
+    proto::{Function, Line, Location, Mapping, Profile, Sample, ValueType},
+};
+
+/// Frames of all stacks that are told apart, inlined functions among them.
+const FRAMES_MAX: usize = 16 << 20;
+
+/// The function that stands for stacks beyond that.
+const OTHERS: &str = "[other stacks]";
+
+/// Why a profile cannot be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    #[error(transparent)]
+    Dangling(#[from] Dangling),
+    #[error("the profiles count different things, {0} and {1}")]
+    Kinds(String, String),
+    #[error("a sample has {0} values, and the profile {1} sample types")]
+    Values(usize, usize),
+}
+
+/// A place in the code. Addresses of files that are mapped anew differ, so they count only where no function is known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    /// File and build id.
+    mapping: (u32, u32),
+    address: u64,
+    lines: Vec<(u32, i64)>,
+}
+
+/// Profiles that were added up. Labels of samples, and what no reader here asks for, are left out.
+#[derive(Debug, Default)]
+pub struct Total {
+    /// Name and unit of each sample type.
+    types: Vec<(u32, u32)>,
+    shown: u32,
+    period: (u32, u32, i64),
+    texts: Vec<String>,
+    text_numbers: FxHashMap<String, u32>,
+    functions: Vec<(u32, u32)>,
+    function_numbers: FxHashMap<(u32, u32), u32>,
+    places: Vec<Place>,
+    place_numbers: FxHashMap<Place, u32>,
+    /// By places, innermost first: which of `values`.
+    stacks: FxHashMap<Box<[u32]>, usize>,
+    /// For each stack, one for each type.
+    values: Vec<i64>,
+    frames: usize,
+    /// Start and end of all of it, in nanoseconds since 1970.
+    span_ns: Option<(i64, i64)>,
+}
+
+impl Total {
+    /// Adds a profile. After an error a part of it may be in the total.
+    pub fn add(&mut self, message: &Profile) -> Result<(), AddError> {
+        self.add_some(message, message.sample.iter())
+    }
+
+    /// Adds these samples of a profile.
+    pub fn add_some<'m>(
+        &mut self,
+        message: &'m Profile,
+        samples: impl Iterator<Item = &'m Sample>,
+    ) -> Result<(), AddError> {
+        let tables = Tables::new(message);
+        self.check_types(&tables)?;
+        let locations: FxHashMap<_, _> = message.location.iter().map(|it| (it.id, it)).collect();
+        let mut known: FxHashMap<u64, u32> = FxHashMap::default();
+        let mut stack = Vec::new();
+        for sample in samples {
+            if sample.value.len() != self.types.len() {
+                return Err(AddError::Values(sample.value.len(), self.types.len()));
+            }
+            stack.clear();
+            for id in &sample.location_id {
+                let place = match known.get(id) {
+                    Some(place) => *place,
+                    None => {
+                        let missing = Dangling { table: "location", id: (*id).into() };
+                        let place = self.place(&tables, locations.get(id).ok_or(missing)?)?;
+                        known.insert(*id, place);
+                        place
+                    }
+                };
+                stack.push(place);
+            }
+            self.count(&stack, &sample.value);
+        }
+        let end = message.time_nanos.saturating_add(message.duration_nanos.max(0));
+        let (first, last) = self.span_ns.unwrap_or((message.time_nanos, end));
+        self.span_ns = Some((first.min(message.time_nanos), last.max(end)));
+        Ok(())
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    /// The sum as a profile of its own.
+    pub fn message(&self) -> Profile {
+        // Others' tables begin with the empty text, as the schema demands; this one may not.
+        let text = |number: u32| i64::from(number) + 1;
+        let kind = |(name, unit): (u32, u32)| ValueType { r#type: text(name), unit: text(unit) };
+        let mut mappings = Vec::new();
+        let mut mapping_ids = FxHashMap::default();
+        let mut locations = Vec::with_capacity(self.places.len());
+        for (number, place) in (1..).zip(&self.places) {
+            let id = *mapping_ids.entry(place.mapping).or_insert_with(|| {
+                let (filename, build_id) = (text(place.mapping.0), text(place.mapping.1));
+                let id = mappings.len() as u64 + 1;
+                mappings.push(Mapping { id, filename, build_id, ..Mapping::default() });
+                id
+            });
+            let line = |&(function, line): &(u32, i64)| Line {
+                function_id: u64::from(function) + 1,
+                line,
+            };
+            let line = place.lines.iter().map(line).collect();
+            locations.push(Location { id: number, mapping_id: id, address: place.address, line });
+        }
+        let functions = (1..).zip(&self.functions).map(|(id, (name, file))| Function {
+            id,
+            name: text(*name),
+            system_name: text(*name),
+            filename: text(*file),
+        });
+        let (start, end) = self.span_ns.unwrap_or_default();
+        let (period_name, period_unit, period) = self.period;
+        Profile {
+            sample_type: self.types.iter().map(|it| kind(*it)).collect(),
+            sample: self.samples(),
+            mapping: mappings,
+            location: locations,
+            function: functions.collect(),
+            string_table: std::iter::once(String::new()).chain(self.texts.clone()).collect(),
+            time_nanos: start,
+            duration_nanos: end.saturating_sub(start),
+            period_type: Some(kind((period_name, period_unit))),
+            period,
+            comment: Vec::new(),
+            default_sample_type: text(self.shown),
+        }
+    }
+
+    /// In an order that does not depend on that of a table.
+    fn samples(&self) -> Vec<Sample> {
+        let mut stacks: Vec<_> = self.stacks.iter().collect();
+        stacks.sort_unstable_by_key(|(_, at)| **at);
+        let width = self.types.len();
+        let sample = |(stack, at): (&Box<[u32]>, &usize)| Sample {
+            location_id: stack.iter().map(|place| u64::from(*place) + 1).collect(),
+            value: self.values[at * width..][..width].to_vec(),
+            label: Vec::new(),
+        };
+        stacks.into_iter().map(sample).collect()
+    }
+
+    fn check_types(&mut self, tables: &Tables<'_>) -> Result<(), AddError> {
+        let mut types = Vec::new();
+        for it in &tables.message.sample_type {
+            types.push((self.text(tables.string(it.r#type)?), self.text(tables.string(it.unit)?)));
+        }
+        if self.types.is_empty() {
+            self.shown = self.text(tables.string(tables.message.default_sample_type)?);
+            let period = tables.message.period_type.unwrap_or_default();
+            let name = self.text(tables.string(period.r#type)?);
+            let unit = self.text(tables.string(period.unit)?);
+            self.period = (name, unit, tables.message.period);
+            self.types = types;
+        } else if self.types != types {
+            return Err(AddError::Kinds(self.told(&self.types), self.told(&types)));
+        }
+        Ok(())
+    }
+
+    fn told(&self, types: &[(u32, u32)]) -> String {
+        let names = types.iter().map(|(name, _)| self.texts[*name as usize].as_str());
+        names.collect::<Vec<_>>().join(" and ")
+    }
+
+    fn text(&mut self, text: &str) -> u32 {
+        if let Some(known) = self.text_numbers.get(text) {
+            return *known;
+        }
+        // Memory ends before numbers do.
+        let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        self.texts.push(text.to_owned());
+        self.text_numbers.insert(text.to_owned(), number);
+        number
+    }
+
+    fn function(&mut self, name: &str, file: &str) -> u32 {
+        let key = (self.text(name), self.text(file));
+        *self.function_numbers.entry(key).or_insert_with(|| {
+            self.functions.push(key);
+            u32::try_from(self.functions.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    fn place(&mut self, tables: &Tables<'_>, location: &Location) -> Result<u32, Dangling> {
+        let mapping = match location.mapping_id {
+            0 => None,
+            id => Some(tables.mapping(id)?),
+        };
+        let (file, build, start) = match mapping {
+            Some(it) => (tables.string(it.filename)?, tables.string(it.build_id)?, it.memory_start),
+            None => ("", "", 0),
+        };
+        let mapping = (self.text(file), self.text(build));
+        let mut lines = Vec::with_capacity(location.line.len());
+        for line in &location.line {
+            let function = tables.function(line.function_id)?;
+            let (name, file) = (tables.string(function.name)?, tables.string(function.filename)?);
+            lines.push((self.function(name, file), line.line));
+        }
+        let address = if lines.is_empty() { location.address.wrapping_sub(start) } else { 0 };
+        Ok(self.numbered(Place { mapping, address, lines }))
+    }
+
+    fn numbered(&mut self, place: Place) -> u32 {
+        match self.place_numbers.entry(place) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let number = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+                self.places.push(new.key().clone());
+                *new.insert(number)
+            }
+        }
+    }
+
+    fn count(&mut self, stack: &[u32], values: &[i64]) {
+        let at = match self.stacks.get(stack) {
+            Some(at) => *at,
+            None => {
+                let frames = stack.iter().map(|place| self.places[*place as usize].lines.len());
+                let frames = frames.sum::<usize>() + 1;
+                match self.frames + frames > FRAMES_MAX {
+                    true => self.others(),
+                    false => {
+                        self.frames += frames;
+                        self.new_stack(stack)
+                    }
+                }
+            }
+        };
+        for (sum, value) in self.values[at * values.len()..].iter_mut().zip(values) {
+            *sum = sum.saturating_add(*value);
+        }
+    }
+
+    fn others(&mut self) -> usize {
+        let function = self.function(OTHERS, "");
+        let nothing = self.text("");
+        let place = Place { mapping: (nothing, nothing), address: 0, lines: vec![(function, 0)] };
+        let stack = [self.numbered(place)];
+        match self.stacks.get(&stack[..]) {
+            Some(at) => *at,
+            None => self.new_stack(&stack),
+        }
+    }
+
+    fn new_stack(&mut self, stack: &[u32]) -> usize {
+        let at = self.stacks.len();
+        self.stacks.insert(stack.into(), at);
+        self.values.resize(self.values.len() + self.types.len(), 0);
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Side;
+
+    /// A profile of stacks `outermost;innermost count`, whose code lies at that address.
+    fn profile(stacks: &str, start_ns: i64, at: u64) -> Profile {
+        let mut strings = vec![String::new(), "cpu".into(), "nanoseconds".into(), "/bin/a".into()];
+        let mut message = Profile {
+            sample_type: vec![ValueType { r#type: 1, unit: 2 }],
+            mapping: vec![Mapping { id: 9, memory_start: at, filename: 3, ..Mapping::default() }],
+            time_nanos: start_ns,
+            duration_nanos: 10,
+            ..Profile::default()
+        };
+        for line in stacks.lines() {
+            let (stack, count) = line.rsplit_once(' ').expect("a count");
+            let mut ids: Vec<u64> = Vec::new();
+            for name in stack.split(';') {
+                strings.push(name.to_owned());
+                let id = strings.len() as u64;
+                let function = Function { id, name: id as i64 - 1, ..Function::default() };
+                message.function.push(function);
+                let line =
+                    if name == "?" { vec![] } else { vec![Line { function_id: id, line: 1 }] };
+                message.location.push(Location { id, mapping_id: 9, address: at + 16, line });
+                ids.insert(0, id);
+            }
+            let value = vec![count.parse().expect("a number")];
+            message.sample.push(Sample { location_id: ids, value, label: Vec::new() });
+        }
+        message.string_table = strings;
+        message
+    }
+
+    fn stacks(message: &Profile) -> Vec<(String, f64)> {
+        let side = Side::of_message("earlier", message, None).expect("a profile");
+        let names = |stack: &crate::side::Stack| {
+            let names = stack.frames.iter().map(|frame| &*side.frames[*frame as usize].name);
+            names.collect::<Vec<_>>().join(";")
+        };
+        let mut all: Vec<_> = side.stacks.iter().map(|it| (names(it), it.weight)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
+    #[test]
+    fn stacks_that_are_the_same_are_one() {
+        let mut total = Total::default();
+        assert!(total.is_empty());
+        total.add(&profile("main;a 3\nmain;b 4\nmain;? 1", 100, 0x1000)).expect("added");
+        total.add(&profile("main;b 5\nmain;? 2", 50, 0x7000)).expect("added");
+        let message = total.message();
+        let expected = [("main;a", 3.0), ("main;a+0x10", 3.0), ("main;b", 9.0)];
+        let expected = expected.map(|(stack, weight)| (stack.to_owned(), weight));
+        assert_eq!(stacks(&message), expected);
+        assert_eq!((message.time_nanos, message.duration_nanos), (50, 60));
+        // What was added up can be added again.
+        let mut again = Total::default();
+        again.add(&message).expect("added");
+        assert_eq!(stacks(&again.message()), expected);
+        assert_eq!(again.message().mapping.len(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_added_is_said() {
+        let check = |change: &dyn Fn(&mut Profile), expected: &str| {
+            let mut total = Total::default();
+            total.add(&profile("main;a 3", 0, 0)).expect("added");
+            let mut message = profile("main;a 3", 0, 0);
+            change(&mut message);
+            let error = total.add(&message).expect_err("refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check(&|it| it.sample[0].value.clear(), "0 values, and the profile 1 sample types");
+        check(&|it| it.sample[0].location_id[0] = 77, "location 77, which is missing");
+        check(&|it| it.location[0].mapping_id = 3, "mapping 3, which is missing");
+        check(&|it| it.function[0].name = -1, "string -1, which is missing");
+        check(&|it| it.sample_type[0].r#type = 2, "cpu and nanoseconds");
+    }
+
+    #[test]
+    fn sums_do_not_overflow() {
+        let mut total = Total::default();
+        for _ in 0..2 {
+            total.add(&profile(&format!("main {}", i64::MAX), i64::MAX, 0)).expect("added");
+        }
+        assert_eq!(total.message().sample[0].value, [i64::MAX]);
+    }
+}

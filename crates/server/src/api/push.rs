@@ -1,0 +1,188 @@
+//! `push.v1.PusherService/Push`: profiles come in, as clients of Pyroscope send them. A call of Connect's protocol over
+//! HTTP: a POST with the message as its body, in protobuf or JSON.
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+    routing::post,
+};
+use prost::Message as _;
+use serde::Serialize;
+use wingbeat_push::pyroscope::PushRequest;
+use wingbeat_track::model::Slug;
+
+use super::run::project_named;
+use crate::{
+    ApiError, App,
+    access::{Caller, Right, Route},
+    profiles::{
+        ProfilesError, Push,
+        intake::{self, Refusal},
+        now_ns,
+    },
+    registry::Project,
+    storage::Databases,
+};
+
+/// Where clients push to.
+pub(crate) const PATH: &str = "/push.v1.PusherService/Push";
+
+/// The project of profiles that come with the key of a user, who names no other.
+const PROJECT: &str = "profiles";
+
+/// Whom the profiles are for, in the words of Pyroscope: here, a project.
+const TENANT: &str = "x-scope-orgid";
+
+/// Profiles of a request.
+const PROFILES_MAX: usize = 1000;
+/// Bytes of all profiles of a request when they are unpacked.
+const BYTES_MAX: u64 = 96 << 20;
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::api(Method::POST, PATH, Right::Handler, post(push))]
+}
+
+async fn push(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let is_json = is_json(&headers)?;
+    let project = project(&app, &caller, &headers).await?;
+    let owner = app.clone();
+    let take = move || {
+        let now_ns = now_ns();
+        let pushes = pushes(&body, is_json, now_ns, owner.profiles.keep().oldest_ns(now_ns))?;
+        Ok::<_, ApiError>(owner.profiles.put(&project.uuid.to_string(), &pushes, now_ns)?)
+    };
+    app.profiles.run(take).await??;
+    let kind = if is_json { "application/json" } else { "application/proto" };
+    let answer = if is_json { "{}" } else { "" };
+    Ok(([(header::CONTENT_TYPE, kind)], answer).into_response())
+}
+
+/// Whether the message is JSON, and not protobuf.
+fn is_json(headers: &HeaderMap) -> Result<bool, ApiError> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    match kind.to_ascii_lowercase().as_str() {
+        "application/proto" => Ok(false),
+        "application/json" => Ok(true),
+        _ => Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the body has to be a push.v1.PushRequest, with `Content-Type: application/proto` or `application/json`",
+        )),
+    }
+}
+
+/// The project that a push is for: the one that it names, or else that of the key, or else one that is kept for that.
+async fn project(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Project, ApiError> {
+    let tenant = headers.get(TENANT).map(HeaderValue::as_bytes).map(String::from_utf8_lossy);
+    let tenant = tenant.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
+    if let (Caller::ProjectKey { project }, None) = (caller, &tenant) {
+        let row = *project;
+        let find = move |databases: &Databases| {
+            let all = databases.registry.projects()?;
+            Ok::<_, ApiError>(all.into_iter().find(|project| project.id == row))
+        };
+        let found = app.storage.read(find).await?;
+        return found.ok_or_else(|| ApiError::not_found("the project of this key was deleted"));
+    }
+    let name = tenant.unwrap_or_else(|| PROJECT.to_owned());
+    let slug = Slug::new(&name).map_err(|error| {
+        let reason =
+            format!("there is no project {name:?}, and none can be made of that name: {error}");
+        ApiError::bad_request(reason)
+    });
+    let found = project_named(app, caller, name.clone(), &name, slug).await;
+    found.map_err(|error| match error.status {
+        StatusCode::UNAUTHORIZED => ApiError::unauthorized(format!(
+            "profiles for the project {name:?} need a key: send one as `Authorization: Bearer KEY`, or as the password \
+             of basic authentication; members of the server make keys on its pages"
+        )),
+        _ => error,
+    })
+}
+
+/// The profiles of a request, all of them or the reason against one.
+fn pushes(body: &[u8], is_json: bool, now_ns: i64, oldest_ns: i64) -> Result<Vec<Push>, ApiError> {
+    let wrong = |reason: &dyn std::fmt::Display| {
+        ApiError::bad_request(format!("the body is no push.v1.PushRequest: {reason}"))
+    };
+    let request = match is_json {
+        true => serde_json::from_slice(body).map_err(|error| wrong(&error))?,
+        false => PushRequest::decode(body).map_err(|error| wrong(&error))?,
+    };
+    let mut budget = BYTES_MAX;
+    let mut pushes = Vec::new();
+    for series in &request.series {
+        for sample in &series.samples {
+            if pushes.len() >= PROFILES_MAX {
+                return Err(ApiError::bad_request(format!(
+                    "the request has more than {PROFILES_MAX} profiles: send them in several"
+                )));
+            }
+            let labels = series.labels.iter().map(|it| (it.name.clone(), it.value.clone()));
+            let parts = intake::parts(labels, &sample.raw_profile, now_ns, oldest_ns, &mut budget)?;
+            let id = sample.id.chars().take(64).collect();
+            pushes.push(Push { id, parts });
+        }
+    }
+    Ok(pushes)
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        Self::bad_request(refusal.to_string())
+    }
+}
+
+impl From<ProfilesError> for ApiError {
+    fn from(error: ProfilesError) -> Self {
+        match error {
+            ProfilesError::Busy => Self::busy(),
+            ProfilesError::TooManySeries => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, error.to_string())
+            }
+            ProfilesError::TooMuch { .. } => Self::bad_request(error.to_string()),
+            other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+        }
+    }
+}
+
+/// An error in the words of Connect.
+#[derive(Debug, Serialize)]
+struct ConnectError {
+    code: &'static str,
+    message: String,
+}
+
+/// Turns errors of this call into those of its protocol.
+pub(crate) async fn as_connect(request: Request, next: Next) -> Response {
+    let is_call = request.uri().path() == PATH;
+    let response = next.run(request).await;
+    let Some(error) = response.extensions().get::<ApiError>().cloned().filter(|_| is_call) else {
+        return response;
+    };
+    let code = match error.status {
+        StatusCode::UNAUTHORIZED => "unauthenticated",
+        StatusCode::FORBIDDEN => "permission_denied",
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNSUPPORTED_MEDIA_TYPE => "unimplemented",
+        StatusCode::PAYLOAD_TOO_LARGE | StatusCode::TOO_MANY_REQUESTS => "resource_exhausted",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        status if status.is_client_error() => "invalid_argument",
+        _ => "internal",
+    };
+    let (status, after) = (error.status, response.headers().get(header::RETRY_AFTER).cloned());
+    let mut answer = (status, Json(ConnectError { code, message: error.message })).into_response();
+    if let Some(after) = after {
+        answer.headers_mut().insert(header::RETRY_AFTER, after);
+    }
+    answer
+}

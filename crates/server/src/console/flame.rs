@@ -1,0 +1,62 @@
+//! What stands around a flame graph on each page that has one: a search, words about the frame under the pointer, and
+//! what the colours mean. The script looks for these parts.
+
+use axum::{
+    http::{HeaderValue, header},
+    response::{IntoResponse as _, Response},
+};
+use maud::{Markup, PreEscaped, html};
+use wingbeat_difference::Picture;
+use wingbeat_text::{plural, share};
+
+use super::{links::Params, parts::kept};
+
+/// Letters that are looked for at most.
+pub(super) const SEARCH_CHARS_MAX: usize = 200;
+
+/// What is looked for.
+pub(super) fn search(params: &Params) -> Option<String> {
+    params.get("search").map(|text| text.chars().take(SEARCH_CHARS_MAX).collect())
+}
+
+/// The picture in a page at that path, with its views to choose from. `anchor` is where a search leads.
+pub(super) fn section(
+    picture: &Picture,
+    (path, params): (&str, &Params),
+    anchor: &str,
+    views: &Markup,
+) -> Markup {
+    let found = picture.found.map(|(count, part)| {
+        format!("{} found, {} of the width", plural(count, "frame"), share::size(part))
+    });
+    html! {
+        div class="flame-tools" {
+            (views)
+            form class="filter" method="get" action={ (path) "#" (anchor) } role="search" {
+                label { span { "Search functions" }
+                    input type="search" name="search" value=[params.get("search")] maxlength=(SEARCH_CHARS_MAX)
+                        autocomplete="off" spellcheck="false" placeholder="part of a function's name";
+                }
+                (kept(params, &["search", "frame"]))
+                button { "Search" }
+                button type="button" data-whole hidden { "Show all frames" }
+            }
+            output data-found { (found.unwrap_or_default()) }
+        }
+        (PreEscaped(&picture.svg))
+        p class="flame-words" data-words hidden {}
+        p class="quiet" { (picture.legend) }
+    }
+}
+
+/// The picture alone. It has no script, and if it had one, it would not run.
+pub(super) fn file(svg: String) -> Response {
+    let mut response = svg.into_response();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "image/svg+xml"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

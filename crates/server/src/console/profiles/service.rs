@@ -1,0 +1,301 @@
+//! A service in a time: when it took how much, its flame graph, and its functions.
+
+use axum::extract::Path;
+use maud::{Markup, html};
+use wingbeat_difference::{
+    Flame, FunctionRow, Medium, Picture, Request, Side, View, proto::Profile,
+};
+use wingbeat_text::{grouped, plural, share, shortened};
+
+use super::{
+    choice::{Choice, Choices},
+    range::{self, FIELDS, LASTS, span_shown},
+    timeline::{self, Pen, Timeline},
+};
+use crate::{
+    ApiError, App,
+    console::{
+        assets::Asset,
+        flame,
+        layout::{Page, Tab},
+        links::{Params, encoded},
+        parts::{kept, name, sortable},
+        visit::Visit,
+    },
+    profiles::{Point, ProfilesError, Reading, Series, Span, now_ns},
+};
+
+/// Functions of the table, and of one that is asked for with `rows=more`.
+const FUNCTIONS: usize = 40;
+const FUNCTIONS_MAX: usize = 1000;
+
+/// How many functions are shown, and whether there are more to ask for.
+pub(super) fn function_rows(params: &Params, count: usize) -> (usize, bool) {
+    let is_more = params.get("rows") == Some("more");
+    let most = if is_more { FUNCTIONS_MAX } else { FUNCTIONS };
+    (count.min(most), !is_more && count > FUNCTIONS)
+}
+
+/// A service as an address asks for it.
+pub(super) struct Asked {
+    pub(super) project: String,
+    pub(super) service: String,
+    pub(super) params: Params,
+}
+
+/// What was found of it in a time.
+pub(super) struct Looked {
+    choices: Choices,
+    choice: Choice,
+    span: Span,
+    now_ns: i64,
+    timeline: Timeline,
+    reading: Reading,
+    found: Option<Found>,
+}
+
+/// What is there to see.
+struct Found {
+    picture: Picture,
+    rows: Vec<FunctionRow>,
+    /// In the unit of the type; of a state, the mean.
+    total: f64,
+    per_second: f64,
+}
+
+impl Asked {
+    pub(super) fn of(visit: &Visit, service: String, params: &Params) -> Self {
+        Self { project: visit.project.uuid.to_string(), service, params: params.clone() }
+    }
+
+    /// All series of the service.
+    pub(super) fn series(&self, app: &App) -> Result<Vec<Series>, ApiError> {
+        let all = app.profiles.series(&self.project, Some(&self.service))?;
+        if all.is_empty() {
+            let service = shortened(&self.service, 60);
+            return Err(ApiError::not_found(format!(
+                "there are no profiles of a service {service:?} in this project, or they are too old to be kept"
+            )));
+        }
+        Ok(all)
+    }
+
+    pub(super) fn choice(&self, all: &[Series], label_field: &str) -> Result<Choice, ApiError> {
+        Choice::of(all, &self.params, label_field).ok_or_else(|| {
+            ApiError::not_found(
+                "the service has no profiles of this type; leave `type` out of the address",
+            )
+        })
+    }
+
+    /// The profile of a choice in the time that the address asks for.
+    pub(super) fn profile(&self, app: &App) -> Result<(Choice, Span, Reading), ApiError> {
+        let now_ns = now_ns();
+        let choice = self.choice(&self.series(app)?, "label")?;
+        let span = FIELDS.read(&self.params, now_ns)?;
+        let span = span.unwrap_or_else(|| range::usual(choice.newest_ns(), now_ns));
+        let reading = app.profiles.read(&choice.ids(), span, now_ns)?;
+        Ok((choice, span, reading))
+    }
+}
+
+/// Points of each series of a choice.
+pub(super) fn points(
+    app: &App,
+    choice: &Choice,
+    span: Span,
+) -> Result<Vec<Vec<Point>>, ProfilesError> {
+    // A window may begin before the time does.
+    let wider = Span { from_ns: span.from_ns - 600 * 1_000_000_000, ..span };
+    choice.series.iter().map(|series| app.profiles.points(series.id, wider)).collect()
+}
+
+/// The profile as stacks of the chosen type. `None` if it has none of it.
+pub(super) fn side(profile: &Profile, choice: &Choice) -> Option<Side> {
+    Side::of_message("later", profile, Some(choice.figures.name())).ok()
+}
+
+/// What turns sums of a reading into totals, and into rates: of what there is at a time, both are the mean.
+pub(super) fn factors(
+    app: &App,
+    asked: &Asked,
+    choice: &Choice,
+    reading: &Reading,
+) -> Result<(f64, f64), ApiError> {
+    if choice.figures.is_state() {
+        let mean = choice.series.len() as f64 / reading.windows.max(1) as f64;
+        return Ok((mean, mean));
+    }
+    let extent = app.profiles.extent(&asked.project)?.unwrap_or(reading.span);
+    Ok((1.0, 1.0 / reading.span.within(extent).seconds()))
+}
+
+fn look(app: &App, asked: &Asked) -> Result<Looked, ApiError> {
+    let choices = Choices::of(&asked.series(app)?);
+    let (choice, span, reading) = asked.profile(app)?;
+    let timeline = Timeline::of(&choice, &points(app, &choice, span)?, span);
+    let found = match reading.profile.as_ref().and_then(|it| side(it, &choice)) {
+        None => None,
+        Some(side) => {
+            let (factor, rate) = factors(app, asked, &choice, &reading)?;
+            let total = side.total() * factor;
+            let flame = Flame::single(&side, total);
+            let picture = draw(&flame, asked, &choice, Medium::Page);
+            let rows = flame.functions();
+            Some(Found { picture, rows, total, per_second: side.total() * rate })
+        }
+    };
+    let reading = Reading { profile: None, ..reading };
+    Ok(Looked { choices, choice, span, now_ns: now_ns(), timeline, reading, found })
+}
+
+/// The flame graph of one profile.
+pub(super) fn draw(flame: &Flame, asked: &Asked, choice: &Choice, medium: Medium) -> Picture {
+    let search = flame::search(&asked.params);
+    let title = format!("{} {}", asked.service, choice.figures.name());
+    let request = Request { view: View::Single, medium, title: &title, search: search.as_deref() };
+    flame.draw(request, &|value| choice.figures.total(value))
+}
+
+pub(in crate::console) async fn show(
+    visit: Visit,
+    Path((_, service)): Path<(String, String)>,
+    params: Params,
+) -> Result<Page, ApiError> {
+    let asked = Asked::of(&visit, service.clone(), &params);
+    let app = visit.app.clone();
+    let looked = visit.app.profiles.run(move || look(&app, &asked)).await??;
+    let path = format!("{}/{}", visit.at("profiles"), encoded(&service));
+    let content = html! {
+        h1 { (name(&shortened(&service, 200))) }
+        (filter(&path, &params, &looked))
+        (time(&path, &params, &looked))
+        @match &looked.found {
+            Some(found) => (shown(&path, &params, &looked, found)),
+            None => (nothing(&path, &params, &looked)),
+        }
+    };
+    let title = shortened(&service, 60);
+    Ok(Page::of(&visit, Tab::Profiles, &title, &[Asset::Flame, Asset::Timeline], &content))
+}
+
+fn filter(path: &str, params: &Params, looked: &Looked) -> Markup {
+    let own = ["type", "label", FIELDS.from, FIELDS.until, FIELDS.last, "frame"];
+    html! {
+        nav class="choice lasts" aria-label="Last" {
+            @for (last, words) in LASTS {
+                @let current = (params.get(FIELDS.last) == Some(last)).then_some("true");
+                a href=(FIELDS.write_last(params, last).with("frame", "").at(path)) aria-current=[current]
+                    title={ "The last " (words) } { (last) }
+            }
+        }
+        form class="filter" method="get" action=(path) {
+            (looked.choices.select_type(&looked.choice.figures))
+            (looked.choices.select_labels(params, "label"))
+            (timeline::fields(FIELDS, looked.span))
+            (kept(params, &own))
+            button { "Show" }
+        }
+    }
+}
+
+fn time(path: &str, params: &Params, looked: &Looked) -> Markup {
+    let Looked { choice, span, now_ns, timeline, .. } = looked;
+    let pen = Pen { path, params, fields: FIELDS, marked: None, label: "" };
+    html! {
+        @if !timeline.is_empty() { (timeline.draw(choice, pen)) }
+        (timeline::moves(*span, *now_ns, (path, params)))
+    }
+}
+
+fn nothing(path: &str, params: &Params, looked: &Looked) -> Markup {
+    let newest = looked.choice.newest_ns();
+    html! {
+        @if looked.choice.series.is_empty() {
+            p { "No profile has these labels together. " a href=(params.with("label", "").at(path)) { "All labels" } }
+        } @else {
+            p { "There is no profile in this time. The newest ends at " (range::shown(newest)) " UTC. "
+                a href=(FIELDS.write(params, range::usual(newest, i64::MAX)).at(path)) { "Show the hour before" } }
+        }
+    }
+}
+
+fn shown(path: &str, params: &Params, looked: &Looked, found: &Found) -> Markup {
+    let Looked { choice, reading, span, .. } = looked;
+    let figures = &choice.figures;
+    let query =
+        |tail: &str| FIELDS.write(params, *span).with("frame", "").at(&format!("{path}/{tail}"));
+    html! {
+        dl class="facts" {
+            div { dt { @if figures.is_state() { "Mean" } @else { "In all" } } dd { (figures.total(found.total)) } }
+            @if !figures.is_state() { div { dt { "Mean" } dd { (figures.rate(found.per_second)) } } }
+            div { dt { "Time" } dd { (span_shown(reading.span)) } }
+            div { dt { "Profiles" } dd { (grouped(reading.windows)) " of " (plural(choice.series.len(), "set")) " of labels" } }
+            (looked.choices.facts())
+        }
+        @if reading.span != *span {
+            p class="note" { "Older profiles are kept by ten minutes: this is of " (span_shown(reading.span)) "." }
+        }
+        @if reading.damaged > 0 {
+            p class="note bad" { (plural(reading.damaged, "file")) " could not be read; the log of the server says why." }
+        }
+        p class="actions" {
+            a class="button" href=(query("compare")) { "Compare with the time before" } " "
+            a class="button" href=(query("profile.pb.gz")) download { "Download as pprof" } " "
+            a class="button" href=(query("flame.svg")) { "The picture alone" }
+        }
+        h2 id="flame" { "Flame graph" }
+        (flame::section(&found.picture, (path, params), "flame", &html! {}))
+        (functions(path, params, looked, found))
+    }
+}
+
+fn functions(path: &str, params: &Params, looked: &Looked, found: &Found) -> Markup {
+    let figures = &looked.choice.figures;
+    let search = flame::search(params).unwrap_or_default().to_lowercase();
+    let mut rows: Vec<&FunctionRow> =
+        found.rows.iter().filter(|row| row.name.to_lowercase().contains(&search)).collect();
+    let key = params.get("sort").unwrap_or("self");
+    let is_descending = params.get("direction").map_or(key != "function", |it| it == "desc");
+    rows.sort_by(|a, b| {
+        let by_key = match key {
+            "function" => a.name.cmp(&b.name),
+            "total" => a.total.after.total_cmp(&b.total.after),
+            _ => a.own.after.total_cmp(&b.own.after),
+        };
+        if is_descending { by_key.reverse() } else { by_key }
+    });
+    let part = |value: f64| share::size(value / found.total);
+    let head = |text, key, is_number| {
+        sortable(
+            text,
+            key,
+            (params, path),
+            (params.get("sort").unwrap_or("self"), is_descending),
+            is_number,
+        )
+    };
+    let (shown, has_more) = function_rows(params, rows.len());
+    html! {
+        h2 id="functions" { "Functions" }
+        p class="quiet" { (plural(grouped(rows.len()), "function")) @if !search.is_empty() { " with " (name(&search)) }
+            @if shown < rows.len() { "; the first " (shown) " are shown" } "." }
+        div class="scroll fit" tabindex="0" role="region" aria-label="Functions" {
+            table class="tops stacked" {
+                thead { tr { (head("Function", "function", false)) (head("Self", "self", true)) th class="number" { "%" }
+                    (head("With what it calls", "total", true)) th class="number" { "%" } } }
+                tbody { @for row in rows.iter().take(shown) {
+                    tr {
+                        th scope="row" { a href={ (params.with("search", row.name.as_str()).with("frame", "").at(path)) "#flame" } {
+                            (name(&shortened(&row.name, 120))) } }
+                        td class="number" { (figures.total(row.own.after)) }
+                        td class="number" { (part(row.own.after)) }
+                        td class="number" { (figures.total(row.total.after)) }
+                        td class="number" { (part(row.total.after)) }
+                    }
+                } }
+            }
+        }
+        @if has_more { p { a href={ (params.with("rows", "more").at(path)) "#functions" } { "Show more functions" } } }
+    }
+}

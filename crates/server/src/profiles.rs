@@ -1,0 +1,333 @@
+//! Profiles that were pushed: files of pprof beside the databases, by service and time.
+//!
+//! ```text
+//! push → intake (checked, divided) → files + index → merge (ten minutes, hours) → retain
+//!                                         ↓
+//!                              read (a service, a time) → one profile
+//! ```
+//!
+//! Whoever has several servers has profiles on the one that they were pushed to: they are no part of the databases.
+
+mod files;
+mod index;
+pub mod intake;
+mod merge;
+mod read;
+mod retain;
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use rusqlite::{Connection, OptionalExtension as _};
+use tokio::{sync::Semaphore, task};
+
+use self::{
+    index::{Block, Level},
+    intake::Part,
+};
+pub use self::{
+    index::{Point, Series},
+    read::{Reading, Span},
+    retain::Keep,
+};
+
+/// Name of the folder in that of the server.
+pub const FOLDER: &str = "profiles";
+
+/// Sets of labels of a project: a client that makes a label of a number would fill the disk with folders.
+const SERIES_MAX: i64 = 20_000;
+
+/// Profiles that are unpacked at once, and jobs that wait for that at most.
+const AT_ONCE: usize = 2;
+const WAITING_MAX: usize = 64;
+
+/// Why profiles cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfilesError {
+    #[error("the folder of profiles cannot be used: {0}")]
+    Io(#[from] io::Error),
+    #[error("the index of profiles cannot be used: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("a profile is damaged: {0}")]
+    Damaged(String),
+    #[error(
+        "the project has {SERIES_MAX} sets of labels with profiles, which is the most: leave out labels that have \
+         many values"
+    )]
+    TooManySeries,
+    #[error(
+        "this needs {files} files, and {most} are the most: choose a shorter time, or fewer hosts by a label"
+    )]
+    TooMuch { files: usize, most: usize },
+    #[error("too many profiles are waiting")]
+    Busy,
+}
+
+/// The parts of a profile that came in.
+#[derive(Debug)]
+pub struct Push {
+    /// The client's name of it; empty if it has none.
+    pub id: String,
+    pub parts: Vec<Part>,
+}
+
+/// The profiles of a running server.
+#[derive(Debug)]
+pub struct Profiles {
+    folder: PathBuf,
+    keep: Keep,
+    /// The one who writes. Opened at the first use, so that who has no profiles has no folder.
+    writer: Mutex<Option<Connection>>,
+    at_once: Semaphore,
+    waiting: AtomicUsize,
+}
+
+impl Profiles {
+    /// For the folder of a server.
+    pub fn of(data: &Path, keep: Keep) -> Self {
+        Self {
+            folder: data.join(FOLDER),
+            keep,
+            writer: Mutex::new(None),
+            at_once: Semaphore::new(AT_ONCE),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn keep(&self) -> Keep {
+        self.keep
+    }
+
+    /// Runs what takes long beside the threads that answer, a few at once.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ProfilesError> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(ProfilesError::Busy);
+        }
+        let turn = self.at_once.acquire().await;
+        let done = task::spawn_blocking(job).await;
+        drop(turn);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        done.map_err(|error| ProfilesError::Damaged(error.to_string()))
+    }
+
+    /// Keeps what came in for a project, all of it or nothing; how many profiles were new.
+    pub fn put(&self, project: &str, pushes: &[Push], now_ns: i64) -> Result<usize, ProfilesError> {
+        let mut writer = self.writer()?;
+        let connection = opened(&mut writer)?;
+        let transaction = connection.transaction()?;
+        let mut written = Vec::new();
+        let put = self.put_all(&transaction, project, pushes, now_ns, &mut written);
+        match put.and_then(|new| Ok(transaction.commit().map(|()| new)?)) {
+            Ok(new) => Ok(new),
+            Err(error) => {
+                written.iter().for_each(|path| files::remove(&self.folder.join(path)));
+                Err(error)
+            }
+        }
+    }
+
+    fn put_all(
+        &self,
+        transaction: &rusqlite::Transaction<'_>,
+        project: &str,
+        pushes: &[Push],
+        now_ns: i64,
+        written: &mut Vec<String>,
+    ) -> Result<usize, ProfilesError> {
+        let mut new = 0;
+        let mut id = index::next_block(transaction)?;
+        for push in pushes {
+            let name = format!("{project}/{}", push.id);
+            if !push.id.is_empty() && index::is_seen(transaction, &name, now_ns)? {
+                continue;
+            }
+            for part in &push.parts {
+                let series = index::series_for(transaction, project, part, SERIES_MAX)?;
+                let series = series.ok_or(ProfilesError::TooManySeries)?;
+                let (start_ns, end_ns) = (part.start_ns, part.start_ns + part.duration_ns);
+                let about = (project, part.service.as_str(), part.name.as_str());
+                let path = files::path(about, (start_ns, end_ns), id);
+                written.push(path.clone());
+                let bytes = files::write(&self.folder, &path, &part.pprof)?;
+                let block = Block { id, series, start_ns, end_ns, windows: 1, path };
+                index::add_block(transaction, Level::Window, &block, bytes)?;
+                let point =
+                    Point { start_ns, duration_ns: part.duration_ns, sums: part.sums.clone() };
+                index::add_point(transaction, series, &point, part.shown)?;
+                (id, new) = (id + 1, new + 1);
+            }
+        }
+        Ok(new)
+    }
+
+    /// The series of a project, or of a service of it.
+    pub fn series(
+        &self,
+        project: &str,
+        service: Option<&str>,
+    ) -> Result<Vec<Series>, ProfilesError> {
+        match self.reader()? {
+            Some(reader) => Ok(index::series(&reader, project, service)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Of each series, each hour since one, and what it counted of what is shown first.
+    pub fn hours(&self, project: &str, since: i64) -> Result<Vec<(i64, i64, i64)>, ProfilesError> {
+        match self.reader()? {
+            Some(reader) => Ok(index::hours(&reader, project, since)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What a series counted in windows that begin in a time.
+    pub fn points(&self, series: i64, span: Span) -> Result<Vec<Point>, ProfilesError> {
+        match self.reader()? {
+            Some(reader) => Ok(index::points(&reader, series, span.from_ns, span.until_ns)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The time that a project has profiles of. `None` if it has none.
+    pub fn extent(&self, project: &str) -> Result<Option<Span>, ProfilesError> {
+        let Some(reader) = self.reader()? else { return Ok(None) };
+        Ok(index::extent(&reader, project)?)
+    }
+
+    /// Adds up what series have of a time.
+    pub fn read(&self, series: &[i64], span: Span, now_ns: i64) -> Result<Reading, ProfilesError> {
+        let Some(reader) = self.reader()? else {
+            return Ok(Reading { profile: None, span, files: 0, windows: 0, damaged: 0 });
+        };
+        let reading = read::read(&self.folder, &reader, series, span, now_ns)?;
+        match reading.damaged {
+            0 => Ok(reading),
+            // It may have been merged meanwhile.
+            _ => read::read(&self.folder, &reader, series, span, now_ns),
+        }
+    }
+
+    /// The time that is read where that one is asked for.
+    pub fn readable(&self, span: Span, now_ns: i64) -> Span {
+        read::readable(span, now_ns)
+    }
+
+    /// Merges what is over, and removes what is too old or too much.
+    pub fn tidy(&self, now_ns: i64) -> Result<(), ProfilesError> {
+        let Some(reader) = self.reader()? else { return Ok(()) };
+        for level in [Level::TenMinutes, Level::Hour] {
+            for wanted in merge::wanted(&reader, level, now_ns)? {
+                self.merge(&reader, wanted)?;
+            }
+        }
+        self.change(|transaction| merge::drop_old_windows(transaction, now_ns))?;
+        let oldest_ns = self.keep.oldest_ns(now_ns);
+        self.change(|transaction| retain::forget_before(transaction, None, oldest_ns))?;
+        for project in projects(&reader)? {
+            if let Some(limit_ns) = retain::too_much(&reader, &project, self.keep.bytes)? {
+                self.change(|transaction| {
+                    retain::forget_before(transaction, Some(&project), limit_ns)
+                })?;
+            }
+        }
+        self.change(|transaction| {
+            retain::forget_empty(transaction, now_ns)?;
+            Ok(Vec::new())
+        })
+    }
+
+    /// Removes all that a project has.
+    pub fn forget(&self, project: &str) -> Result<(), ProfilesError> {
+        if self.reader()?.is_none() {
+            return Ok(());
+        }
+        self.change(|transaction| retain::forget_before(transaction, Some(project), i64::MAX))
+    }
+
+    fn merge(&self, reader: &Connection, wanted: merge::Wanted) -> Result<(), ProfilesError> {
+        let sources = merge::sources(reader, wanted)?;
+        let (bytes, windows) = sources.sum(&self.folder)?;
+        let Some(about) = about(reader, &sources)? else { return Ok(()) };
+        let about = (about.0.as_str(), about.1.as_str(), about.2.as_str());
+        self.change(|transaction| {
+            sources.replace(transaction, &self.folder, about, (&bytes, windows))
+        })
+    }
+
+    /// Changes the index, and removes the files that it names no longer.
+    fn change(
+        &self,
+        job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<Vec<String>, ProfilesError>,
+    ) -> Result<(), ProfilesError> {
+        let mut writer = self.writer()?;
+        let transaction = opened(&mut writer)?.transaction()?;
+        let gone = job(&transaction)?;
+        transaction.commit()?;
+        drop(writer);
+        gone.iter().for_each(|path| files::remove(&self.folder.join(path)));
+        Ok(())
+    }
+
+    /// The connection that writes, with the folder made and tidied at the first use.
+    fn writer(&self) -> Result<MutexGuard<'_, Option<Connection>>, ProfilesError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.is_none() {
+            fs::create_dir_all(&self.folder)?;
+            let connection = index::open(&self.folder)?;
+            let named = index::blocks(&connection, "TRUE", &[])?;
+            let named: HashSet<String> = named.into_iter().map(|block| block.path).collect();
+            files::remove_rubbish(&self.folder, &named)?;
+            *writer = Some(connection);
+        }
+        Ok(writer)
+    }
+
+    /// A connection that reads; `None` where nothing was ever pushed.
+    fn reader(&self) -> Result<Option<Connection>, ProfilesError> {
+        match self.folder.join(index::FILE).exists() {
+            true => Ok(Some(index::reader(&self.folder)?)),
+            false => Ok(None),
+        }
+    }
+}
+
+fn opened(writer: &mut Option<Connection>) -> Result<&mut Connection, ProfilesError> {
+    writer.as_mut().ok_or(ProfilesError::Busy)
+}
+
+/// Project, service and kind of what is merged.
+fn about(
+    reader: &Connection,
+    sources: &merge::Sources,
+) -> Result<Option<(String, String, String)>, ProfilesError> {
+    let sql = "SELECT project, service, name FROM series WHERE id = ?1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    Ok(reader.query_row(sql, [sources.series()], read).optional()?)
+}
+
+fn projects(reader: &Connection) -> Result<BTreeSet<String>, ProfilesError> {
+    let mut statement = reader.prepare("SELECT DISTINCT project FROM series")?;
+    let all = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>();
+    Ok(all?)
+}
+
+/// Nanoseconds since 1970, now.
+pub fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! What a service did in a time: the fewest files that cover it, added up.
+
+use std::{fs, io, path::Path};
+
+use prost::Message as _;
+use rusqlite::Connection;
+use wingbeat_difference::{Total, pprof::unpacked, proto::Profile};
+
+use super::{
+    ProfilesError,
+    index::{self, Block, HOUR_NS, Level},
+    merge::{FINE_NS, TEN_MINUTES_NS},
+};
+
+/// Bytes of a file when it is unpacked. What is merged is larger than what comes in.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Files that are read for one answer.
+const FILES_MAX: usize = 6000;
+
+/// A time, in nanoseconds since 1970. The end does not belong to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub from_ns: i64,
+    pub until_ns: i64,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Reading {
+    /// `None` where there is nothing.
+    pub profile: Option<Profile>,
+    /// The time that it is of: that which was asked for, or a little more where only larger blocks are left.
+    pub span: Span,
+    pub files: usize,
+    pub windows: i64,
+    /// Files that could not be read.
+    pub damaged: usize,
+}
+
+impl Span {
+    /// The part of it that lies in another.
+    #[must_use]
+    pub fn within(self, other: Self) -> Self {
+        Self {
+            from_ns: self.from_ns.max(other.from_ns),
+            until_ns: self.until_ns.min(other.until_ns),
+        }
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        self.until_ns.saturating_sub(self.from_ns).max(1) as f64 / 1e9
+    }
+}
+
+/// From when on windows are there one by one.
+fn fine_from(now_ns: i64) -> i64 {
+    (now_ns - FINE_NS + TEN_MINUTES_NS - 1).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS
+}
+
+/// The time that can be read: blocks of ten minutes are the least that is left of what is older.
+pub(super) fn readable(span: Span, now_ns: i64) -> Span {
+    let fine_ns = fine_from(now_ns);
+    let Span { mut from_ns, mut until_ns } = span;
+    if from_ns < fine_ns {
+        from_ns = from_ns.div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
+    }
+    if until_ns < fine_ns {
+        until_ns = (until_ns + TEN_MINUTES_NS - 1).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
+    }
+    Span { from_ns, until_ns }
+}
+
+/// The blocks of a series that cover a time, each window once.
+fn cover(
+    connection: &Connection,
+    series: i64,
+    span: Span,
+    now_ns: i64,
+) -> rusqlite::Result<Vec<Block>> {
+    let fine_ns = fine_from(now_ns).clamp(span.from_ns, span.until_ns);
+    let find = |level: Level, more: &str, from: i64, until: i64| {
+        let condition =
+            format!("series = ?1 AND level = ?2 AND start_ns >= ?3 AND start_ns < ?4 {more}");
+        index::blocks(connection, &condition, &[series, level as i64, from, until])
+    };
+    let first_hour = (span.from_ns + HOUR_NS - 1).div_euclid(HOUR_NS) * HOUR_NS;
+    let last_hour = fine_ns.div_euclid(HOUR_NS) * HOUR_NS;
+    let mut all = find(Level::Hour, "", first_hour, last_hour)?;
+    // What an hour has is not read again.
+    let hours: Vec<i64> = all.iter().map(|block| block.start_ns).collect();
+    let is_in_hour = |block: &Block| {
+        hours.binary_search(&(block.start_ns.div_euclid(HOUR_NS) * HOUR_NS)).is_ok()
+    };
+    all.extend(find(Level::TenMinutes, "AND is_merged = 0", span.from_ns, fine_ns)?);
+    let merged = find(Level::TenMinutes, "AND is_merged = 1", span.from_ns, fine_ns)?;
+    all.extend(merged.into_iter().filter(|block| !is_in_hour(block)));
+    all.extend(find(Level::Window, "AND is_merged = 0", span.from_ns, fine_ns)?);
+    all.extend(find(Level::Window, "", fine_ns, span.until_ns)?);
+    Ok(all)
+}
+
+/// Reads what these series have of a time.
+pub(super) fn read(
+    folder: &Path,
+    connection: &Connection,
+    series: &[i64],
+    span: Span,
+    now_ns: i64,
+) -> Result<Reading, ProfilesError> {
+    let span = readable(span, now_ns);
+    let mut blocks = Vec::new();
+    for id in series {
+        blocks.extend(cover(connection, *id, span, now_ns)?);
+    }
+    if blocks.len() > FILES_MAX {
+        return Err(ProfilesError::TooMuch { files: blocks.len(), most: FILES_MAX });
+    }
+    let (left, right) = blocks.split_at(blocks.len() / 2);
+    // The larger half of the time goes into unpacking, and two at once share it.
+    let (mut total, others) = std::thread::scope(|scope| {
+        let right = scope.spawn(|| sum(folder, right));
+        (sum(folder, left), right.join())
+    });
+    // A thread that panicked has read nothing.
+    let others = others.unwrap_or_default();
+    total.windows += others.windows;
+    total.damaged += others.damaged;
+    if !others.total.is_empty() {
+        let message = others.total.message();
+        match total.total.is_empty() {
+            true => total.total = others.total,
+            false => total
+                .total
+                .add(&message)
+                .map_err(|error| ProfilesError::Damaged(error.to_string()))?,
+        }
+    }
+    let is_empty = total.total.is_empty();
+    Ok(Reading {
+        profile: (!is_empty).then(|| total.total.message()),
+        span,
+        files: blocks.len(),
+        windows: total.windows,
+        damaged: total.damaged,
+    })
+}
+
+#[derive(Default)]
+struct Sum {
+    total: Total,
+    windows: i64,
+    damaged: usize,
+}
+
+fn sum(folder: &Path, blocks: &[Block]) -> Sum {
+    let mut sum = Sum::default();
+    for block in blocks {
+        match add_file(&mut sum.total, &folder.join(&block.path)) {
+            Ok(()) => sum.windows += block.windows,
+            Err(reason) => {
+                tracing::warn!("a profile cannot be read, {}: {reason}", block.path);
+                sum.damaged += 1;
+            }
+        }
+    }
+    sum
+}
+
+/// Adds a file to a total.
+pub(super) fn add_file(total: &mut Total, path: &Path) -> Result<(), String> {
+    let bytes = fs::read(path).map_err(|error: io::Error| error.to_string())?;
+    let unpacked = unpacked(&bytes, BYTES_MAX).map_err(|error| error.to_string())?;
+    let message = Profile::decode(&*unpacked).map_err(|error| error.to_string())?;
+    total.add(&message).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_times_are_rounded_to_what_is_left() {
+        const MINUTE: i64 = 60 * 1_000_000_000;
+        // Two hours and five minutes: windows are there from 1:10 on.
+        let now = 125 * MINUTE;
+        let check = |from: i64, until: i64, expected: (i64, i64)| {
+            let span = Span { from_ns: from * MINUTE, until_ns: until * MINUTE };
+            let found = readable(span, now);
+            assert_eq!((found.from_ns / MINUTE, found.until_ns / MINUTE), expected);
+        };
+        check(71, 123, (71, 123));
+        check(65, 123, (60, 123));
+        check(5, 15, (0, 20));
+        check(10, 20, (10, 20));
+        check(69, 70, (60, 70));
+    }
+}

@@ -1,0 +1,93 @@
+//! What is too old, or too much, goes: the oldest first, for each project by itself.
+
+use rusqlite::{Connection, Transaction, params};
+
+use super::{ProfilesError, index};
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    pub for_s: i64,
+    /// Of each project.
+    pub bytes: u64,
+}
+
+impl Keep {
+    /// What ends before is not kept.
+    pub fn oldest_ns(self, now_ns: i64) -> i64 {
+        now_ns.saturating_sub(self.for_s.saturating_mul(1_000_000_000))
+    }
+}
+
+/// How long it is known that a profile came, so that it does not count twice when it is sent again.
+const SEEN_NS: i64 = 86_400 * 1_000_000_000;
+
+/// Before that nothing is kept of a project, if it keeps too much.
+pub(super) fn too_much(
+    connection: &Connection,
+    project: &str,
+    bytes: u64,
+) -> Result<Option<i64>, ProfilesError> {
+    let of_project = "FROM block WHERE series IN (SELECT id FROM series WHERE project = ?1)";
+    let sql = format!("SELECT coalesce(sum(bytes), 0) {of_project}");
+    let all: i64 = connection.query_row(&sql, [project], |row| row.get(0))?;
+    let mut over = all.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
+    if over <= 0 {
+        return Ok(None);
+    }
+    let sql = format!("SELECT start_ns, bytes {of_project} ORDER BY start_ns");
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([project])?;
+    let mut limit_ns = None;
+    while let Some(row) = rows.next()? {
+        let start_ns: i64 = row.get(0)?;
+        // All that begins at the same time goes with it: an hour, and the ten minutes that it begins with.
+        if over <= 0 && limit_ns != Some(start_ns) {
+            return Ok(Some(start_ns));
+        }
+        over -= row.get::<_, i64>(1)?;
+        limit_ns = Some(start_ns);
+    }
+    Ok(limit_ns.map(|start_ns| start_ns.saturating_add(1)))
+}
+
+/// Forgets what begins before a time; the files that may go. An hour that goes takes what it was made of along in
+/// time: that begins later, and goes with the next ones.
+pub(super) fn forget_before(
+    transaction: &Transaction<'_>,
+    project: Option<&str>,
+    limit_ns: i64,
+) -> Result<Vec<String>, ProfilesError> {
+    let of_project = match project {
+        Some(_) => "series IN (SELECT id FROM series WHERE project = ?2)",
+        None => "?2 IS NULL",
+    };
+    let sql = format!("DELETE FROM block WHERE start_ns < ?1 AND {of_project} RETURNING path");
+    let paths = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    let gone: Vec<String> = transaction
+        .prepare(&sql)?
+        .query_map(params![limit_ns, project], paths)?
+        .collect::<Result<_, _>>()?;
+    let sql = format!("DELETE FROM point WHERE start_ns < ?1 AND {of_project}");
+    transaction.execute(&sql, params![limit_ns, project])?;
+    let sql = format!("DELETE FROM hour_sum WHERE hour < ?1 AND {of_project}");
+    transaction.execute(&sql, params![limit_ns.div_euclid(index::HOUR_NS), project])?;
+    Ok(gone)
+}
+
+/// Forgets series without anything, and what was seen long ago.
+pub(super) fn forget_empty(
+    transaction: &Transaction<'_>,
+    now_ns: i64,
+) -> Result<(), ProfilesError> {
+    transaction.execute(
+        "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM block WHERE block.series = series.id)",
+        [],
+    )?;
+    for table in ["point", "hour_sum"] {
+        let sql = format!("DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)");
+        transaction.execute(&sql, [])?;
+    }
+    transaction.execute("DELETE FROM seen WHERE at_ns < ?1", [now_ns - SEEN_NS])?;
+    Ok(())
+}
