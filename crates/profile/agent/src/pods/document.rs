@@ -86,7 +86,10 @@ pub(crate) fn read(bytes: &[u8]) -> Result<FxHashMap<String, Pod>, String> {
     let list: PodList = serde_json::from_slice(bytes)
         .map_err(|error| format!("the kubelet answers no list of pods: {error}"))?;
     if list.kind.as_deref().is_some_and(|kind| kind != "PodList") {
-        return Err(format!("the kubelet answers a {}, not a PodList", list.kind.unwrap_or_default()));
+        return Err(format!(
+            "the kubelet answers a {}, not a PodList",
+            list.kind.unwrap_or_default()
+        ));
     }
     let mut pods = FxHashMap::default();
     for Item { metadata, status } in list.items.unwrap_or_default() {
