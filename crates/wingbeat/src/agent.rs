@@ -6,7 +6,7 @@ mod metrics;
 use std::{
     collections::HashMap,
     fs, io,
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         host: args.host_name.clone().unwrap_or_else(host_name),
         rules: rules(args.config.as_deref())?,
         kubelet: kubelet(args)?,
+        names: names_folder(args).map(|folder| (folder, args.names_size)),
     };
     let mut sinks = sinks(args)?;
     if let Some(address) = args.metrics {
@@ -81,6 +82,14 @@ fn rules(given: Option<&Path>) -> anyhow::Result<Rules> {
         Err(error) => bail!("cannot read the rules in {}: {error}", path.display()),
     };
     Rules::read(&text).with_context(|| format!("the rules in {}", path.display()))
+}
+
+/// Where names are kept; nowhere if nobody says, and the user has no home.
+fn names_folder(args: &AgentArgs) -> Option<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let cache = || of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
+    let standard = || of("CACHE_DIRECTORY").or_else(|| Some(cache()?.join("wingbeat/names")));
+    args.names.clone().or_else(standard)
 }
 
 fn kubelet(args: &AgentArgs) -> anyhow::Result<Option<Arc<Kubelet>>> {
@@ -177,6 +186,14 @@ impl Said {
                         plural(counts.waiting, "window"),
                         grouped(counts.rejected),
                         grouped(counts.dropped)
+                    );
+                }
+            }
+            Notice::NamesNotKept(error) => {
+                if self.is_due("names") {
+                    warning!(
+                        "names of functions are not kept on disk: {error}; --names chooses another \
+                         folder"
                     );
                 }
             }

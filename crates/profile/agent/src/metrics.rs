@@ -1,8 +1,11 @@
 //! The agent's own figures, as text for Prometheus (exposition format 0.0.4).
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
 
-use wingbeat_profile::session::Window;
+use wingbeat_profile::session::{NameCounts, Window};
 use wingbeat_push::Counts;
 
 use super::{divide::Divided, own::OwnUse, pods::PodCounts};
@@ -25,7 +28,20 @@ pub struct Metrics {
     used: Option<OwnUse>,
     frequency_hz: u64,
     bpf_bytes: u64,
-    pushes: Vec<(String, Counts)>,
+    names: NameCounts,
+    pushes: Pushes,
+}
+
+/// The counts of each target at the time of the question, by its name.
+#[derive(Default)]
+struct Pushes(Vec<(String, CountsOf)>);
+
+type CountsOf = Box<dyn Fn() -> Counts + Send + Sync>;
+
+impl fmt::Debug for Pushes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
 }
 
 impl Metrics {
@@ -59,9 +75,18 @@ impl Metrics {
         self.keep_errors += 1;
     }
 
-    /// Takes the counts of the targets, by their names.
-    pub(crate) fn pushes(&mut self, pushes: Vec<(String, Counts)>) {
-        self.pushes = pushes;
+    /// Takes how often files had to be read for names.
+    pub(crate) fn names(&mut self, names: NameCounts) {
+        self.names = names;
+    }
+
+    /// Adds a target, whose counts are asked for whenever there is a text to write.
+    pub(crate) fn push_to(
+        &mut self,
+        name: String,
+        counts: impl Fn() -> Counts + Send + Sync + 'static,
+    ) {
+        self.pushes.0.push((name, Box::new(counts)));
     }
 
     /// The text.
@@ -75,6 +100,8 @@ impl Metrics {
             ("events_lost", self.events_lost, "Events about processes that found no room"),
             ("switches_lost", self.switches_lost, "Blocks of threads that could not be reported"),
             ("samples_dropped", self.dropped, "Samples of what rules drop"),
+            ("symbol_files_read", self.names.read, "Files that were read for names"),
+            ("symbol_files_loaded", self.names.loaded, "Files whose names were on disk"),
             ("keep_errors", self.keep_errors, "Windows that could not be kept on disk"),
         ];
         for (name, value, help) in counters {
@@ -120,12 +147,11 @@ impl Metrics {
             ("push_waiting", "gauge", |it| it.waiting, "Windows that wait"),
             ("push_waiting_bytes", "gauge", |it| it.waiting_bytes, "Bytes that wait"),
         ];
-        for (name, kind, of, help) in all {
-            if self.pushes.is_empty() {
-                return;
-            }
+        let pushes: Vec<(&str, Counts)> =
+            self.pushes.0.iter().map(|(name, counts)| (name.as_str(), counts())).collect();
+        for (name, kind, of, help) in all.into_iter().filter(|_| !pushes.is_empty()) {
             head(text, name, kind, help);
-            for (target, counts) in &self.pushes {
+            for (target, counts) in &pushes {
                 let target = escaped(target);
                 let _ =
                     writeln!(text, "wingbeat_agent_{name}{{target=\"{target}\"}} {}", of(counts));
@@ -139,7 +165,7 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# TYPE wingbeat_agent_{name} {kind}");
 }
 
-fn one(text: &mut String, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+fn one(text: &mut String, name: &str, kind: &str, help: &str, value: impl fmt::Display) {
     head(text, name, kind, help);
     let _ = writeln!(text, "wingbeat_agent_{name} {value}");
 }
@@ -159,7 +185,7 @@ mod tests {
         metrics.keep_failed();
         let used = OwnUse { cpu_share: 0.01, cpu_ns: 1_500_000_000, rss_bytes: 4096 };
         metrics.used(used, 19, 7);
-        metrics.pushes(vec![("a\"b".to_owned(), Counts { pushed: 3, ..Counts::default() })]);
+        metrics.push_to("a\"b".to_owned(), || Counts { pushed: 3, ..Counts::default() });
         let text = metrics.text();
         for line in [
             "wingbeat_agent_keep_errors_total 1",

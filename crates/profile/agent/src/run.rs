@@ -1,7 +1,9 @@
 //! The agent's loop: record a window, divide it, hand it over, look at what that cost.
 
 use std::{
+    io,
     os::fd::BorrowedFd,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -48,6 +50,8 @@ pub struct AgentOptions {
     pub rules: Rules,
     /// Asked for the names of pods.
     pub kubelet: Option<Arc<Kubelet>>,
+    /// Names of functions are kept here, up to so many bytes.
+    pub names: Option<(PathBuf, u64)>,
 }
 
 /// Where windows go.
@@ -80,6 +84,8 @@ pub enum Notice<'a> {
     Trouble { name: &'a str, counts: &'a Counts },
     /// A window could not be kept on disk.
     NotKept(&'a FolderError),
+    /// Names of functions cannot be kept on disk.
+    NamesNotKept(&'a io::Error),
     /// The kubelet did not tell of pods: why.
     Kubelet(&'a str),
     /// Samples or events found no room.
@@ -124,6 +130,14 @@ pub fn run(
         rest: REST,
         ..all
     })?;
+    if let Some((folder, bytes_max)) = &options.names
+        && let Err(error) = recording.keep_names(folder, *bytes_max)
+    {
+        notice(Notice::NamesNotKept(&error));
+    }
+    for (name, pusher) in &sinks.pushers {
+        sinks.metrics().push_to(name.clone(), pusher.counter());
+    }
     notice(Notice::Begun);
     let mut agent = Agent {
         processes: Processes::new(options.host.clone(), options.rules.clone(), pods(options)),
@@ -173,6 +187,10 @@ impl Agent {
     ) -> Result<OwnUse, AgentError> {
         let divided = divide(&window.profile, &mut self.processes)?;
         sinks.metrics().window(&divided, window);
+        sinks.metrics().names(window.names);
+        if let Some(error) = &window.names_error {
+            notice(Notice::NamesNotKept(error));
+        }
         let samples = window.ticks.lost + window.switches_lost;
         if samples + window.events_lost > 0 {
             notice(Notice::Lost { samples, events: window.events_lost });
@@ -202,7 +220,7 @@ impl Agent {
         Ok(used)
     }
 
-    /// Counts what engines took until now, and says which of them did not take what they got.
+    /// Says which engines did not take what they got.
     fn look_at_engines(&mut self, sinks: &Sinks, notice: &mut dyn FnMut(Notice<'_>)) {
         let counts = |(name, pusher): &(String, Pusher)| (name.clone(), pusher.counts());
         let counts: Vec<(String, Counts)> = sinks.pushers.iter().map(counts).collect();
@@ -213,7 +231,6 @@ impl Agent {
             }
             *before = failed;
         }
-        sinks.metrics().pushes(counts);
     }
 
     /// Keeps the agent within its limits.

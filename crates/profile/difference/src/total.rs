@@ -155,12 +155,12 @@ impl Total {
         let mut stacks: Vec<_> = self.stacks.iter().collect();
         stacks.sort_unstable_by_key(|(_, at)| **at);
         let width = self.types.len();
-        let sample = |(stack, at): (&Box<[u32]>, &usize)| Sample {
+        let sample = |stack: &[u32], at: usize| Sample {
             location_id: stack.iter().map(|place| u64::from(*place) + 1).collect(),
             value: self.values[at * width..][..width].to_vec(),
             label: Vec::new(),
         };
-        stacks.into_iter().map(sample).collect()
+        stacks.into_iter().map(|(stack, at)| sample(stack, *at)).collect()
     }
 
     fn check_types(&mut self, tables: &Tables<'_>) -> Result<(), AddError> {

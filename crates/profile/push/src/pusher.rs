@@ -143,6 +143,12 @@ impl Pusher {
         self.shared.counts()
     }
 
+    /// The same at any later time, also for others than the owner.
+    pub fn counter(&self) -> impl Fn() -> Counts + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.counts()
+    }
+
     /// Pushes what still waits as long as patience lasts, writes the rest to the folder, and ends the thread. Without a
     /// folder the rest is dropped. A pause that the backend did not demand is cut short for one last attempt; none is
     /// begun when less than half a second is left.

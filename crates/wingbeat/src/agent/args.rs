@@ -84,6 +84,13 @@ pub(crate) struct AgentArgs {
     /// Believe whoever answers as the kubelet: its certificate is often its own
     #[arg(long, requires = "kubelet", conflicts_with = "kubelet_ca_file")]
     pub kubelet_insecure: bool,
+    /// Folder for names of functions, by build id, so that files are not read again after a restart
+    /// [default: $CACHE_DIRECTORY, or wingbeat/names in $XDG_CACHE_HOME or ~/.cache]
+    #[arg(long, value_name = "DIR")]
+    pub names: Option<PathBuf>,
+    /// How much they may take; those used longest ago go first
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = large_bytes)]
+    pub names_size: u64,
     /// Name of this machine [default: its host name]
     #[arg(long, value_name = "NAME")]
     pub host_name: Option<String>,

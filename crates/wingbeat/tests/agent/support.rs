@@ -25,7 +25,7 @@ pub(crate) fn check(_summary: &Value, _folded: &[(String, u64)]) {}
 
 pub(crate) fn agent(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
-    command.arg("agent").args(words);
+    command.arg("agent").args(words).env("CACHE_DIRECTORY", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

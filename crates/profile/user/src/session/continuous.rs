@@ -1,6 +1,6 @@
 //! A recording that goes on: in windows, each a profile of its own.
 
-use std::{mem, os::fd::BorrowedFd, time::Duration};
+use std::{io, mem, os::fd::BorrowedFd, path::Path, time::Duration};
 
 use super::{
     Options, TableCounts, kernel::Counters, memory::return_free_pages, run::Session, started,
@@ -12,7 +12,7 @@ use crate::{
     error::RecordError,
     model::{Mode, Profile},
     symbolize::{
-        known::KnownNames,
+        known::{KnownNames, NameCounts},
         lookup::{Asked, Detail},
         name,
     },
@@ -40,6 +40,10 @@ pub struct Window {
     pub switches_lost: u64,
     /// What the unwind tables take in the kernel.
     pub tables: Option<TableCounts>,
+    /// Since the beginning.
+    pub names: NameCounts,
+    /// Why names that were found could not be kept on disk.
+    pub names_error: Option<io::Error>,
     /// `stop` was given: it is the last one.
     pub is_last: bool,
 }
@@ -91,6 +95,7 @@ impl Continuous {
             known: &mut self.known,
         };
         let profile = name(&self.session.recorder, &meta, asked, &mut |_, _| {}).profile;
+        let names_error = self.known.next_window().err();
         if let Some(tables) = &mut self.session.tables {
             tables.sweep()?;
         }
@@ -106,8 +111,20 @@ impl Continuous {
             switches_lost: since.switches(0).lost.values().sum(),
             events_lost: self.session.sideband.lost - lost_before,
             tables: self.session.tables.as_ref().map(Tables::counts),
+            names: self.known.counts,
+            names_error,
             is_last: self.session.interrupted,
         })
+    }
+
+    /// Keeps the names of functions in a folder, too, by the build ids of their files: a later recording need not read
+    /// these.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be created or read.
+    pub fn keep_names(&mut self, folder: &Path, bytes_max: u64) -> io::Result<()> {
+        self.known.keep_in(folder, bytes_max)
     }
 
     /// Samples at another rate from now on.
@@ -123,6 +140,6 @@ impl Continuous {
 
     /// Gives back memory that only makes the next window quicker.
     pub fn shed(&mut self) {
-        self.known = KnownNames::default();
+        self.known.shed();
     }
 }

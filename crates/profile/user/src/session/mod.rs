@@ -19,6 +19,7 @@ pub use self::{
     heap::{HeapAccounts, ProbedFile},
     space::SpaceAccounts,
 };
+pub use crate::symbolize::known::NameCounts;
 pub use tables::TableCounts;
 pub use wingbeat_bpf::command::{Ended, Printing};
 use wingbeat_bpf::rights::Rights;

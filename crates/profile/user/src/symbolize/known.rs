@@ -1,46 +1,160 @@
 //! Names that were found before: a recording in windows meets the same code again and again.
+//!
+//! Of a file with a build id whole functions are known, so that another address in one needs no look at the file. These
+//! may be kept on disk (`store`), for the next process.
+
+pub(crate) mod file;
+mod store;
+
+use std::{
+    io, mem,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use rustc_hash::FxHashMap;
 
+use self::{
+    file::{Functions, KnownFunction},
+    store::NameStore,
+};
 use super::{
     places::{CodePlace, Space},
     tables::{Named, Tables},
 };
-use crate::model::{Function, Line};
+use crate::{
+    model::{Function, Line},
+    recorder::binaries::Binaries,
+    unwind::Image,
+};
 
 /// Places that are kept, at least the half of them that was used last.
 const PLACES_MAX: usize = 1 << 17;
 
+/// Functions that are kept. Of files that were used longest ago they are forgotten.
+const FUNCTIONS_MAX: usize = 1 << 17;
+
+/// How often what is new is written.
+const SAVE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Functions that begin before an address and may still have it: one may lie within another.
+const NESTED_MAX: usize = 4;
+
 /// A function, and its place in the source.
-type KnownLine = (Function, Option<String>, Option<u32>);
+pub(super) type KnownLine = (Function, Option<String>, Option<u32>);
 
 /// Names by place, of code that stays what it is.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
     young: FxHashMap<(Space, u64), Vec<KnownLine>>,
     old: FxHashMap<(Space, u64), Vec<KnownLine>>,
+    /// By build id.
+    files: FxHashMap<Vec<u8>, KnownFile>,
+    functions: usize,
+    /// Counts windows.
+    window: u64,
+    store: Option<NameStore>,
+    saved: Option<Instant>,
+    pub(crate) counts: NameCounts,
+}
+
+/// How often files had to be read for names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NameCounts {
+    /// Files with a build id that were asked for a name, window by window.
+    pub read: u64,
+    /// Files whose names were on disk.
+    pub loaded: u64,
+    /// Files of names that were written.
+    pub saved: u64,
+}
+
+#[derive(Debug, Default)]
+struct KnownFile {
+    functions: Functions,
+    /// There are some that are not on disk.
+    is_new: bool,
+    /// When it was used last.
+    window: u64,
 }
 
 impl KnownNames {
+    /// Keeps names in a folder, too, up to a size in bytes.
+    pub(crate) fn keep_in(&mut self, folder: &Path, bytes_max: u64) -> io::Result<()> {
+        self.store = Some(NameStore::open(folder, bytes_max)?);
+        Ok(())
+    }
+
     /// The names of a place, if they are known.
-    pub(super) fn get(&mut self, place: &CodePlace) -> Option<&[KnownLine]> {
+    pub(super) fn get(&mut self, place: &CodePlace, binaries: &Binaries) -> Option<Vec<KnownLine>> {
+        if let Some(build_id) = build_id(place, binaries)
+            && let Some((_, known)) = self.function(build_id, place.address)
+        {
+            let function = Function { name: known.name.clone(), is_symbol: true };
+            let (file, line) = known.source.clone().unzip();
+            return Some(vec![(function, file, line)]);
+        }
         let key = key(place)?;
         if let Some(lines) = self.old.remove(&key) {
             self.put(key, lines);
         }
-        self.young.get(&key).map(Vec::as_slice)
+        self.young.get(&key).cloned()
+    }
+
+    /// The function of a file that an address is in.
+    fn function(&mut self, build_id: &[u8], address: u64) -> Option<(&u64, &KnownFunction)> {
+        if !self.files.contains_key(build_id) {
+            let kept = self.store.as_mut().and_then(|store| store.load(build_id));
+            self.counts.loaded += u64::from(kept.is_some());
+            let functions = kept.unwrap_or_default();
+            self.functions += functions.len();
+            let file = KnownFile { functions, is_new: false, window: self.window };
+            self.files.insert(build_id.to_vec(), file);
+        }
+        let file = self.files.get_mut(build_id)?;
+        file.window = self.window;
+        let before = file.functions.range(..=address).rev().take(NESTED_MAX);
+        before.into_iter().find(|(_, function)| address < function.end)
     }
 
     /// Keeps what was found.
-    pub(super) fn keep(&mut self, place: &CodePlace, named: &Named, tables: &Tables) {
+    pub(super) fn keep(
+        &mut self,
+        place: &CodePlace,
+        named: &Named,
+        tables: &Tables,
+        binaries: &Binaries,
+    ) {
         let Some(key) = key(place) else { return };
         let known = |line: &Line| {
             let function = tables.functions.entries.get(line.function as usize)?;
             Some((function.clone(), line.file.clone(), line.line))
         };
-        if let Some(lines) = named.lines.iter().map(known).collect() {
-            self.put(key, lines);
+        let Some(lines) = named.lines.iter().map(known).collect::<Option<Vec<_>>>() else { return };
+        match (build_id(place, binaries), &lines[..]) {
+            (Some(build_id), [(function, file, line)]) if function.is_symbol => {
+                let source = file.clone().zip(*line);
+                let whole = named.range.filter(|(start, end)| {
+                    source.is_none() && (*start..*end).contains(&place.address)
+                });
+                // Where it is not known how far it goes, it is this address.
+                let one = (place.address, place.address.saturating_add(1));
+                let (start, end) = whole.unwrap_or(one);
+                let function = KnownFunction { end, name: function.name.clone(), source };
+                let file = self.files.entry(build_id.to_vec()).or_default();
+                file.window = self.window;
+                file.is_new = true;
+                let before = file.functions.insert(start, function);
+                self.functions += usize::from(before.is_none());
+            }
+            _ => self.put(key, lines),
         }
+    }
+
+    /// A file with a build id has to be read.
+    pub(super) fn reads(&mut self, space: Space, binaries: &Binaries) {
+        let place = CodePlace { space, address: 0, code: None };
+        self.counts.read += u64::from(build_id(&place, binaries).is_some());
     }
 
     /// The kernel has other code now.
@@ -50,12 +164,64 @@ impl KnownNames {
         }
     }
 
+    /// A window is over: keeps what is new on disk if it is time, and forgets what was used longest ago.
+    ///
+    /// # Errors
+    ///
+    /// The disk does not take it. It is tried again with the next window.
+    pub(crate) fn next_window(&mut self) -> io::Result<()> {
+        self.window += 1;
+        let is_due = self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL);
+        let saved = if is_due { self.save() } else { Ok(()) };
+        if self.functions > FUNCTIONS_MAX {
+            let mut windows: Vec<u64> = self.files.values().map(|file| file.window).collect();
+            windows.sort_unstable();
+            let middle = windows.get(windows.len() / 2).copied().unwrap_or(0);
+            self.files.retain(|_, file| file.window > middle);
+            self.functions = self.files.values().map(|file| file.functions.len()).sum();
+        }
+        saved
+    }
+
+    /// Gives back memory; what is on disk stays.
+    pub(crate) fn shed(&mut self) {
+        // What is not on disk is found again.
+        let _ = self.save();
+        self.young = FxHashMap::default();
+        self.old = FxHashMap::default();
+        self.files = FxHashMap::default();
+        self.functions = 0;
+    }
+
+    fn save(&mut self) -> io::Result<()> {
+        let Some(store) = &mut self.store else { return Ok(()) };
+        self.saved = Some(Instant::now());
+        for (build_id, file) in self.files.iter_mut().filter(|(_, file)| file.is_new) {
+            store.save(build_id, &file.functions)?;
+            self.counts.saved += 1;
+            file.is_new = false;
+        }
+        Ok(())
+    }
+
     fn put(&mut self, key: (Space, u64), lines: Vec<KnownLine>) {
         if self.young.len() >= PLACES_MAX / 2 {
-            self.old = std::mem::take(&mut self.young);
+            self.old = mem::take(&mut self.young);
         }
         self.young.insert(key, lines);
     }
+}
+
+impl Drop for KnownNames {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = self.save();
+    }
+}
+
+fn build_id<'a>(place: &CodePlace, binaries: &'a Binaries) -> Option<&'a [u8]> {
+    let Space::File(id) = place.space else { return None };
+    binaries.get(id)?.image().map(Image::build_id).filter(|it| !it.is_empty())
 }
 
 /// Code of a file or of the kernel; what compilers make at run time may be other code tomorrow.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use blazesym::symbolize::{
-    Input, Symbolized, Symbolizer,
+    Input, Sym, Symbolized, Symbolizer,
     source::{Elf, Source},
 };
 use wingbeat_unwind::GoPlace;
@@ -70,7 +70,10 @@ pub(super) fn names(
     let places: Vec<&CodePlace> = places.iter().collect();
     let mut names: Vec<Option<Named>> = places
         .iter()
-        .map(|place| Some(tables.known(place.space, &recorder.binaries, known.get(place)?)))
+        .map(|place| {
+            let lines = known.get(place, &recorder.binaries)?;
+            Some(tables.known(place.space, &recorder.binaries, &lines))
+        })
         .collect();
     let mut groups: BTreeMap<Space, Vec<usize>> = BTreeMap::new();
     for (index, place) in places.iter().enumerate().filter(|(index, _)| names[*index].is_none()) {
@@ -88,6 +91,7 @@ pub(super) fn names(
             Space::Anonymous(_, pid) => jits.of(pid),
             _ => Rc::default(),
         };
+        known.reads(space, binaries);
         let mut has_all_names = true;
         // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
         let symbolizer = symbolizer(debug_files, detail);
@@ -98,7 +102,7 @@ pub(super) fn names(
             for (&index, named) in batch.iter().zip(answers) {
                 has_all_names &= lookup.tables.has_name(&named);
                 if lookup.is_settled(&named) {
-                    known.keep(places[index], &named, lookup.tables);
+                    known.keep(places[index], &named, lookup.tables, binaries);
                 }
                 names[index] = Some(named);
             }
@@ -170,7 +174,7 @@ impl Lookup<'_> {
     fn jit(&mut self, binary: model::BinaryId, place: &CodePlace, told: &Told) -> Named {
         if let Some(code) = place.code.and_then(|id| told.code(id)) {
             let line = self.tables.source_line(demangled(&code.name), code.line(place.address));
-            return Named { binary: Some(binary), lines: vec![line] };
+            return Named { binary: Some(binary), lines: vec![line], range: None };
         }
         let name = match told.name(place.address) {
             Some(name) => (name.to_owned(), true),
@@ -206,6 +210,7 @@ impl Lookup<'_> {
                 names[index] = symbol.as_sym().map(|symbol| Named {
                     binary: Some(binary),
                     lines: self.tables.lines(symbol, demangled),
+                    range: self.range_of(symbol),
                 });
             }
         }
@@ -221,6 +226,12 @@ impl Lookup<'_> {
         names.into_iter().zip(places).map(or_address).collect()
     }
 
+    /// Where a symbol begins and ends, if nothing but its name is asked for.
+    fn range_of(&self, symbol: &Sym<'_>) -> Option<(u64, u64)> {
+        let size = symbol.size.filter(|size| *size > 0 && self.detail == Detail::Functions)?;
+        Some((symbol.addr, symbol.addr.checked_add(size as u64)?))
+    }
+
     /// What Go's table says, or else where the address lies in the file.
     fn go_or_address(
         &mut self,
@@ -232,7 +243,7 @@ impl Lookup<'_> {
             Some(GoPlace { function, source }) => {
                 let source = source.as_ref().map(|(file, line)| (&**file, *line));
                 let line = self.tables.source_line(function.into_owned(), source);
-                Named { binary: Some(binary), lines: vec![line] }
+                Named { binary: Some(binary), lines: vec![line], range: None }
             }
             None => {
                 let module = self.tables.binary_name(binary);
@@ -267,10 +278,10 @@ impl Lookup<'_> {
             let is_bpf = symbol.module.as_deref().is_some_and(|module| module == BPF_MODULE);
             if is_bpf {
                 let binary = Some(self.tables.special(BinaryKind::Bpf));
-                Named { binary, lines: self.tables.lines(symbol, bpf_name) }
+                Named { binary, lines: self.tables.lines(symbol, bpf_name), range: None }
             } else {
                 let binary = Some(self.tables.special(BinaryKind::Kernel));
-                Named { binary, lines: self.tables.lines(symbol, demangled) }
+                Named { binary, lines: self.tables.lines(symbol, demangled), range: None }
             }
         };
         places.iter().enumerate().map(answer).collect()

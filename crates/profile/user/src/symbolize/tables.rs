@@ -17,6 +17,8 @@ use crate::{
 pub(super) struct Named {
     pub binary: Option<model::BinaryId>,
     pub lines: Vec<Line>,
+    /// Start and end of the function, where all of it has these names.
+    pub range: Option<(u64, u64)>,
 }
 
 /// Tables that grow as names are found.
@@ -71,7 +73,7 @@ impl Tables {
         (name, is_symbol): (String, bool),
     ) -> Named {
         let function = self.functions.id(Function { name, is_symbol });
-        Named { binary, lines: vec![Line { function, file: None, line: None }] }
+        Named { binary, lines: vec![Line { function, file: None, line: None }], range: None }
     }
 
     /// A place whose names are known.
@@ -91,7 +93,7 @@ impl Tables {
             file: file.clone(),
             line: *line,
         };
-        Named { binary, lines: lines.iter().map(line).collect() }
+        Named { binary, lines: lines.iter().map(line).collect(), range: None }
     }
 
     /// Does the place have a real name?
