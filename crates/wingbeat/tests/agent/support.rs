@@ -36,6 +36,14 @@ pub(crate) fn busy(folder: &Path) -> Background {
     Background::start(&build_with(folder, "busy", source, &[]), &[])
 }
 
+/// What a process ran until now, by the kernel's account (proc_pid_stat(5)): in hundredths of a second.
+pub(crate) fn cpu_time(pid: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let fields: Vec<&str> = text.rsplit(')').next().expect("a name").split_whitespace().collect();
+    let ticks = |field: usize| fields[field].parse::<u64>().expect("a number");
+    Duration::from_millis((ticks(11) + ticks(12)) * 10)
+}
+
 /// A pprof file, as far as it is needed (profile.proto).
 #[derive(Clone, PartialEq, prost::Message)]
 struct Pprof {
