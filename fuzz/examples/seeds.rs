@@ -74,6 +74,12 @@ fn main() -> Result<()> {
             save("pprof", "plain", &unpack(&seeds.join("pprof/packed"))?)?;
         }
     }
+    save("merge", "packed", &fs::read(seeds.join("pprof/packed"))?)?;
+    save("ring", "window", RING)?;
+    save("spool_file", "message", SPOOL_MESSAGE)?;
+    save("names_file", "message", NAMES_MESSAGE)?;
+    save("agent_rules", "all", AGENT_RULES)?;
+    save("kubelet_pods", "one", KUBELET_PODS)?;
     save("callgrind", "calls", CALLGRIND)?;
     save("btf", "types", &kernel_types())?;
     save("object_file", "sample", &sample::Sample::new().bytes())?;
@@ -101,6 +107,31 @@ fn main() -> Result<()> {
     save("gopclntab", "table", &go[magic..])?;
     Ok(())
 }
+
+const RING: &[u8] = br#"20261127T230000Z-15s
+{"format":1,"start_unix_ns":7,"duration_ns":9,"series":[{"file":"a.pb.gz","kind":"off_cpu","labels":{"service_name":"a"}}]}"#;
+
+/// Start, length, and a series of a kind with a label and two bytes: protobuf without mark and sum.
+const SPOOL_MESSAGE: &[u8] =
+    b"\x09\x07\0\0\0\0\0\0\0\x10\x09\x1a\x17\x0a\x07off_cpu\x12\x08\x0a\x03abc\x12\x01d\x1a\x02ab";
+
+/// Build id, a function, and an address with its source: the same, by the writer of this version.
+const NAMES_MESSAGE: &[u8] = b"\x0a\x050.1.0\x12\x02id\x1a\x0b\x08\x10\x10\x08\x1a\x05main!\x1a\x0d\x08\x40\x10\x01\x1a\x01f\x22\x02.c\x28\x07";
+
+const AGENT_RULES: &[u8] = b"[[rule]]
+executable = 'a*'
+path = '/**/?'
+service_name = '{executable.1}-{{{path}}}'
+labels = { a = '{path.1}', b = '' }
+[[rule]]
+cgroup = '*'
+drop = true
+";
+
+const KUBELET_PODS: &[u8] = br#"{"kind":"PodList","items":[{"metadata":{"name":"a-1-b","namespace":"n","uid":"u",
+"labels":{"pod-template-hash":"1"},"annotations":{"kubernetes.io/config.hash":"h"},
+"ownerReferences":[{"kind":"ReplicaSet","name":"a-1"}]},
+"status":{"containerStatuses":[{"name":"c","image":"i","containerID":"containerd://7"}],"initContainerStatuses":null}}]}"#;
 
 const MAPS: &[u8] = b"\
 555555554000-555555558000 r-xp 00001000 fe:00 123                        /usr/bin/a b (deleted)
@@ -270,7 +301,12 @@ fn profile() -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
+<<<<<<< HEAD
         mapped: None,
+=======
+        mapped: Vec::new(),
+        sums: Vec::new(),
+>>>>>>> fleet
     }
 }
 

@@ -15,6 +15,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use owo_colors::OwoColorize as _;
 use wingbeat_agent::{AgentOptions, Kubelet, KubeletOptions, Notice, Rules, Sinks};
+use wingbeat_profile::session::NameCounts;
 use wingbeat_push::{Counts, Credentials, PushOptions, Pusher, Ring, Target};
 use wingbeat_text::{bytes, grouped, plural, share};
 
@@ -155,7 +156,7 @@ impl Said {
         match notice {
             Notice::Begun if self.quiet => {}
             Notice::Begun => message!("{}", self.begin.bold()),
-            Notice::Window { samples, broken, series, used, frequency_hz } => {
+            Notice::Window { samples, broken, series, used, frequency_hz, names } => {
                 self.windows += 1;
                 // The first shows that it works.
                 if self.quiet || !self.verbose && self.windows > 1 {
@@ -169,6 +170,9 @@ impl Said {
                     share::size(used.cpu_share),
                     bytes(used.rss_bytes)
                 );
+                if self.verbose {
+                    say_names(*names);
+                }
             }
             Notice::Rate { cpu_share, frequency_hz } => warning!(
                 "the agent used {} of a CPU: it samples at {frequency_hz} Hz from now on",
@@ -215,6 +219,14 @@ impl Said {
             }
         }
     }
+}
+
+fn say_names(names: NameCounts) {
+    message!(
+        "  until now {} read for names, those of {} were on disk",
+        plural(names.read, "file"),
+        grouped(names.loaded)
+    );
 }
 
 impl Said {

@@ -137,8 +137,13 @@ fn read_executable(pid: u32) -> Option<Executable> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let text = path.to_string_lossy();
     let path = text.strip_suffix(" (deleted)").unwrap_or(&text);
+    Some(Executable { name: name_of(path).to_owned(), path: Some(path.to_owned()) })
+}
+
+/// The name of a file. Of memory that is run, such as that of runtimes of containers, it may be another each time.
+fn name_of(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
-    Some(Executable { name: name.to_owned(), path: Some(path.to_owned()) })
+    if path.starts_with("/memfd:") { "memfd" } else { name }
 }
 
 #[cfg(test)]
@@ -187,6 +192,8 @@ mod tests {
         check("kworker/u8:4-events_unbound", "kworker");
         check("ksoftirqd/1", "ksoftirqd");
         check("kcompactd0", "kcompactd0");
+        assert_eq!(name_of("/memfd:runc_cloned:/proc/self/exe"), "memfd");
+        assert_eq!(name_of("/usr/bin/runc"), "runc");
     }
 
     #[test]

@@ -11,8 +11,12 @@ use std::{
 use wingbeat_profile::{
     error::RecordError,
     export::ExportError,
+<<<<<<< HEAD
     model::Mode,
     session::{Continuous, Options, Window},
+=======
+    session::{Continuous, NameCounts, Options, Window},
+>>>>>>> fleet
     targets::Targets,
 };
 use wingbeat_push::{Counts, FolderError, Pusher, Ring};
@@ -75,7 +79,14 @@ pub enum Notice<'a> {
     /// It records from now on.
     Begun,
     /// A window is over.
-    Window { samples: u64, broken: u64, series: usize, used: OwnUse, frequency_hz: u64 },
+    Window {
+        samples: u64,
+        broken: u64,
+        series: usize,
+        used: OwnUse,
+        frequency_hz: u64,
+        names: NameCounts,
+    },
     /// The agent used this share of a CPU, so it samples at another rate.
     Rate { cpu_share: f64, frequency_hz: u64 },
     /// It used more memory than it may, and gave back what only makes it quicker.
@@ -185,6 +196,7 @@ impl Agent {
         sinks: &mut Sinks,
         notice: &mut dyn FnMut(Notice<'_>),
     ) -> Result<OwnUse, AgentError> {
+        let names = window.names;
         let divided = divide(&window.profile, &mut self.processes)?;
         sinks.metrics().window(&divided, window);
         sinks.metrics().names(window.names);
@@ -216,7 +228,7 @@ impl Agent {
         }
         let used = self.own.lap();
         let (frequency_hz, series) = (self.governor.current_hz(), shared.series.len());
-        notice(Notice::Window { samples, broken, series, used, frequency_hz });
+        notice(Notice::Window { samples, broken, series, used, frequency_hz, names });
         Ok(used)
     }
 

@@ -19,6 +19,9 @@ mod backoff;
 mod credentials;
 mod encode;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod judge;
 mod lock;

@@ -23,6 +23,18 @@ use std::{
 pub use self::list::{Entry, Listing};
 use crate::{error::FolderError, lock::FolderLock, window::Window};
 
+/// For the fuzz target: what a file of labels names lies in the folder of its window.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz(folder: &Path, labels: &[u8]) {
+    if let Some((start, duration)) = names::span(folder) {
+        assert!(start.checked_add(duration).is_some() || duration > Duration::from_secs(1 << 40));
+        assert!(!names::is_half(folder));
+    }
+    for entry in list::fuzz(Path::new("/window"), labels) {
+        assert_eq!(entry.path.parent(), Some(Path::new("/window")));
+    }
+}
+
 /// Windows of the same second and length; more are an error.
 const SAME_NAME_MAX: u32 = 1_000;
 

@@ -21,6 +21,16 @@ use crate::{
     window::{Window, unix_ns},
 };
 
+/// For the fuzz target.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    for bytes in [bytes.to_vec(), stored::with_head(bytes)] {
+        if let Ok(window) = stored::decode(&bytes) {
+            assert_eq!(stored::decode(&stored::encode(&window)).as_ref(), Ok(&window));
+        }
+    }
+}
+
 const SUFFIX: &str = "window";
 /// What a file is called until it is whole.
 const PART_PREFIX: &str = ".part-";

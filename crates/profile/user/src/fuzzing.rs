@@ -14,6 +14,7 @@ use crate::{
     symbolize::{
         debug_info::{DebugInfo, place_of_build},
         jitdump::{self, JitCode},
+        known::file::{decode, encode, with_head},
         perf_map::PerfMap,
     },
     unwind::{
@@ -37,6 +38,16 @@ pub fn perf_map(bytes: &[u8]) {
             if let Some(name) = map.find(address) {
                 assert!(!name.trim().is_empty() && text.contains(name));
             }
+        }
+    }
+}
+
+/// A file of names, whole and as what its sum is right for: what comes of it is written the same way.
+pub fn names_file(bytes: &[u8]) {
+    for bytes in [bytes.to_vec(), with_head(bytes)] {
+        if let Some(functions) = decode(&bytes, b"id") {
+            assert!(functions.iter().all(|(start, function)| *start < function.end));
+            assert_eq!(decode(&encode(b"id", &functions), b"id"), Some(functions));
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct ProfileArgs {
     /// Show only services of this name, or pattern (web-*); repeatable
     #[arg(long, value_name = "NAME", value_parser = pattern, requires = "from")]
     pub service: Vec<Pattern>,
-    /// Show only what has this label; or a pattern of it; repeatable, and all of them count: container_id=4f**
+    /// Show only what has this label; VALUE may be a pattern; repeatable, and all of them count: container_id=4f**
     #[arg(long, value_name = "NAME=VALUE", value_parser = label, requires = "from")]
     pub label: Vec<(String, Pattern)>,
     /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 avoids running in step with

@@ -20,10 +20,11 @@ use wingbeat_push::{Entry, Kind, Listing, Ring};
 use wingbeat_text::{listed, plural};
 
 use super::{
-    Memory, ProfileArgs, ProfileMode, keep, pending_outputs, progress, write, wrong_usage,
+    Memory, ProfileArgs, ProfileMode, check_outputs, keep, pending_outputs, progress, write,
+    wrong_usage,
 };
 use crate::{
-    output::{Written, given_twice},
+    output::Written,
     shell::{message, warning},
 };
 
@@ -39,9 +40,7 @@ pub(super) fn run(args: &ProfileArgs, folder: &Path, quiet: bool) -> anyhow::Res
         wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
     }
     let outputs = pending_outputs(&args.output)?;
-    if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
-        wrong_usage(ErrorKind::ArgumentConflict, text);
-    }
+    check_outputs(outputs.iter().map(|(file, _)| file));
     let chosen = choose(args, folder)?;
     for other in chosen.others.iter().filter(|_| !quiet) {
         message!("there is {} of that time, too: --mode {0}", other.name());

@@ -44,10 +44,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     options.targets.check()?;
     let outputs = pending_outputs(&args.output)?;
     let summary_file = args.summary_json.as_deref().map(pending).transpose()?;
-    if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file).chain(&summary_file)) {
-        wrong_usage(ErrorKind::ArgumentConflict, text);
-    }
-
+    check_outputs(outputs.iter().map(|(file, _)| file).chain(&summary_file));
     let mut cost = OwnCost::start();
     let (recording, debug_files) = interruptible_by_socket(|stop| -> anyhow::Result<_> {
         let recording = record(&options, stop, quiet)?;
@@ -119,9 +116,7 @@ fn pages(args: &ProfileArgs, quiet: bool) -> anyhow::Result<ExitCode> {
         wrong_usage(ErrorKind::ValueValidation, format!("{error:#}"));
     }
     let outputs = heap::outputs(&args.output)?;
-    if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
-        wrong_usage(ErrorKind::ArgumentConflict, text);
-    }
+    check_outputs(outputs.iter().map(|(file, _)| file));
     heap::pages::run(&options, outputs, args.show.unwrap_or_default(), quiet)
 }
 
@@ -161,6 +156,13 @@ fn check_flags(args: &ProfileArgs) {
         && let Some((_, flag)) = given.iter().find(|(is_given, _)| *is_given)
     {
         let text = format!("{flag} is about time off the CPU: add --mode off-cpu or --mode wall");
+        wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
+}
+
+/// Two outputs are not one file.
+fn check_outputs<'a>(files: impl Iterator<Item = &'a PendingFile>) {
+    if let Some(text) = given_twice(files) {
         wrong_usage(ErrorKind::ArgumentConflict, text);
     }
 }

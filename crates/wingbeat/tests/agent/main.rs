@@ -24,9 +24,25 @@ use crate::{
     target::turn_in_folder,
 };
 
+const RULES: &str = "\
+[[rule]]
+executable = 'busy'
+path = '/**/*'
+service_name = 'load-{executable}'
+labels = { team = '{path.2}' }
+";
+
+/// The figure of a line such as `until now 3 files read for names, those of 2 were on disk`.
+fn loaded(text: &str) -> u64 {
+    let found = text.lines().rev().find_map(|line| line.split_once("those of "));
+    let figure = found.and_then(|(_, rest)| rest.split(' ').next());
+    figure.and_then(|figure| figure.parse().ok()).expect("a figure")
+}
+
 #[test]
-fn windows_are_kept_by_who_was_sampled() {
+fn windows_are_kept_and_pushed_by_who_was_sampled() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
+<<<<<<< HEAD
     let busy = busy(folder.path());
     let kept = folder.path().join("kept");
     let words = ["-d", "4s", "--window", "2s", "-F", "99", "--max-cpu", "100%", "--keep"];
@@ -34,93 +50,105 @@ fn windows_are_kept_by_who_was_sampled() {
     Ran::of(agent(&words).arg(&kept)).ended_with(0).tells("99 Hz on each CPU");
     let ran = cpu_time(busy.0.id()) - before;
     let expected = ran.as_secs_f64() / begun.elapsed().as_secs_f64();
+=======
+    let _busy = busy(folder.path());
+    let [kept, names, rules] = ["kept", "names", "rules"].map(|name| folder.path().join(name));
+    fs::write(&rules, RULES).expect("rules");
+    let engine = Engine::start();
+    let target = format!("pyroscope={}", engine.url());
+    let run = |words: &[&str]| {
+        let mut agent = agent(&["-v", "--max-cpu", "400%", "-F", "99"]);
+        agent.args(words).arg("--config").arg(&rules).arg("--names").arg(&names);
+        Ran::of(agent.arg("--keep").arg(&kept)).ended_with(0)
+    };
+    let ran = run(&["-d", "5s", "--window", "2s", "--push", &target]);
+    let ran = ran.tells_all(&["99 Hz on each CPU", "windows pushed"]);
+    assert_eq!(loaded(&ran.stderr), 0);
+
+>>>>>>> fleet
     let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
     let is_busy = |it: &&Entry| it.labels["process_executable_name"] == "busy";
     let entries: Vec<&Entry> = listing.entries.iter().filter(is_busy).collect();
-    assert_eq!(entries.len(), 2, "{listing:?}");
+    // The first may take long: it reads many files.
+    let [first, second, ..] = &entries[..] else { panic!("one window: {listing:?}") };
     let mut time = Duration::ZERO;
     let mut sampled_ns = 0;
     for entry in &entries {
         assert!(strings(&entry.path).iter().any(|text| text == "busy_work"), "{entry:?}");
+<<<<<<< HEAD
         sampled_ns += sum(&entry.path);
+=======
+        assert_eq!((&*entry.labels["service_name"], &*entry.labels["team"]), ("load-busy", "busy"));
+        sampled_ns += cpu_ns(&entry.path);
+>>>>>>> fleet
         time += entry.duration;
     }
-    assert!((Duration::from_secs(3)..Duration::from_secs(6)).contains(&time), "{time:?}");
     // One window begins where the other ended: nothing that is sampled is in neither's time.
-    let end = entries[0].start + entries[0].duration;
-    let apart = entries[1].start.duration_since(end).unwrap_or_else(|early| early.duration());
+    let end = first.start + first.duration;
+    let apart = second.start.duration_since(end).unwrap_or_else(|early| early.duration());
     assert!(apart < Duration::from_millis(20), "{apart:?}: {listing:?}");
     // It had about as much of a CPU before and after the windows.
     let share = sampled_ns as f64 / time.as_nanos() as f64;
+<<<<<<< HEAD
     let is_near = (0.7..1.3).contains(&(share / expected)) && share < 1.05;
     assert!(is_near, "{share}, and the kernel says {expected}: {entries:?}");
+=======
+    assert!((0.3..1.05).contains(&share), "{share}: {listing:?}");
+>>>>>>> fleet
     // All that was sampled has a host and a service.
     let all = listing.entries.iter();
     assert!(all.clone().all(|it| it.labels.contains_key("host_name")), "{listing:?}");
     assert!(all.clone().all(|it| !it.labels["service_name"].is_empty()), "{listing:?}");
-    // As one profile.
-    let folded = folder.path().join("out.folded");
-    let mut profile = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
-    profile.args(["profile", "--since", "1m", "--label", "process_executable_name=busy", "--from"]);
-    Ran::of(profile.arg(&kept).arg("-o").arg(&folded)).ended_with(0).tells("2 windows");
-    let text = fs::read_to_string(&folded).expect("a file");
-    assert!(text.lines().any(|line| line.contains("busy_work")), "{text}");
-}
 
-#[test]
-fn windows_are_pushed_and_counted() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let _busy = busy(folder.path());
-    let engine = Engine::start();
-    let target = format!("pyroscope={}", engine.url());
-    let words = ["-d", "4s", "--window", "2s", "-F", "99", "--push", &target];
-    Ran::of(&mut agent(&words)).ended_with(0).tells("2 windows pushed");
     let requests = engine.requests();
-    assert_eq!(requests.len(), 2);
+    assert!(requests.len() >= entries.len(), "{} requests", requests.len());
     for (head, body) in &requests {
         assert!(head.starts_with("POST /push.v1.PusherService/Push HTTP/1.1"), "{head}");
         let has = |text: &str| body.windows(text.len()).any(|bytes| bytes == text.as_bytes());
-        assert!(has("service_name") && has("process_cpu") && has("busy"), "{head}");
+        assert!(has("service_name") && has("process_cpu") && has("load-busy"), "{head}");
     }
+
+    // As one profile.
+    let folded = folder.path().join("out.folded");
+    let mut profile = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    profile.args(["profile", "--since", "5m", "--label", "team=busy", "--from"]);
+    let words = format!("{} windows", entries.len());
+    Ran::of(profile.arg(&kept).arg("-o").arg(&folded)).ended_with(0).tells(&words);
+    let text = fs::read_to_string(&folded).expect("a file");
+    let is_work = |line: &str| line.starts_with("load-busy (busy);") && line.contains("busy_work");
+    assert!(text.lines().any(is_work), "{text}");
+
+    // The next one need not read the file of `busy` again.
+    let ran = run(&["-d", "1s", "--window", "1s"]);
+    assert!(loaded(&ran.stderr) > 0, "{}", ran.stderr);
 }
 
 #[test]
-fn an_engine_that_is_down_costs_no_window_that_has_room() {
+fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
-    let _busy = busy(folder.path());
     let engine = Engine::start();
     let target = format!("pyroscope={}", engine.url());
     // Nobody listens there any more, and who comes next does.
     let address = engine.stop();
     let spool = folder.path().join("spool");
-    let words = ["-d", "1s", "--window", "1s", "--push", &target, "--spool"];
-    let ran = Ran::of(agent(&words).arg(&spool)).ended_with(0);
-    ran.tells_all(&["warning", "not pushed yet", "refused"]);
-    let engine = Engine::at(&address);
-    Ran::of(agent(&words).arg(&spool)).ended_with(0).tells("2 windows pushed");
-    assert_eq!(engine.requests().len(), 2);
-}
-
-#[test]
-fn an_engine_that_refuses_is_told_of_while_the_agent_runs() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let _busy = busy(folder.path());
-    let engine = Engine::start();
-    let target = format!("pyroscope={}", engine.url());
-    let _address = engine.stop();
-    let words = ["-d", "4s", "--window", "1s", "--push", &target];
-    let ran = Ran::of(&mut agent(&words)).ended_with(0);
+    let run = |words: &[&str]| {
+        let mut agent = agent(&["--window", "1s", "--push", &target]);
+        Ran::of(agent.args(words).arg("--spool").arg(&spool)).ended_with(0)
+    };
+    // The rate is lowered after the third window.
+    let ran = run(&["-d", "6s", "--max-cpu", "0.0001%"]);
+    let ran = ran.tells_all(&[
+        "warning: the agent used",
+        "it samples at 9 Hz from now on",
+        "not pushed yet",
+    ]);
     // Once meanwhile, and once at the end.
     let warnings = ran.stderr.matches("refused the connection").count();
     assert_eq!(warnings, 2, "{}", ran.stderr);
-}
-
-#[test]
-fn an_agent_that_costs_too_much_samples_less_often() {
-    let Some((_turn, folder)) = turn_in_folder() else { return };
-    let words = ["-d", "6s", "--window", "1s", "--max-cpu", "0.0001%", "--keep"];
-    let ran = Ran::of(agent(&words).arg(folder.path().join("kept"))).ended_with(0);
-    ran.tells_all(&["warning: the agent used", "it samples at 9 Hz from now on"]);
+    // A window that waits costs nothing else.
+    let engine = Engine::at(&address);
+    run(&["-d", "1s"]).tells("windows pushed");
+    assert!(engine.requests().len() >= 4, "{} requests", engine.requests().len());
 }
 
 #[test]
@@ -137,11 +165,17 @@ fn wrong_usage() {
     check(&["--keep", "x", "--max-cpu", "0"], 2, "above 0");
     check(&["--keep", "x", "--unwind-memory", "1G"], 2, "64M");
     check(&["--keep", "x", "--keep-size", "many"], 2, "many");
+    let folder = target::folder();
+    let rules = folder.path().join("rules").display().to_string();
+    fs::write(&rules, "[[rule]]\nexe = 'x'").expect("rules");
+    check(&["--keep", "x", "--config", &rules], 1, "line 2: unknown field `exe`, expected one of");
+    check(&["--keep", "x", "--config", "/nowhere"], 1, "cannot read the rules in /nowhere");
+    check(&["--keep", "x", "--kubelet", "localhost"], 1, "no address of a kubelet");
+    check(&["--keep", "x", "--kubelet-insecure"], 2, "--kubelet");
     check(&["--keep", "/proc/nowhere", "-d", "1s"], 1, "/proc/nowhere");
     check(&["--push", "parca=http://localhost:1", "--token-file", "/nowhere"], 1, "/nowhere");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let folder = target::folder();
     let kept = folder.path().join("kept").display().to_string();
     check(&["--keep", &kept, "--metrics", &address], 1, "--metrics");
 }

@@ -21,7 +21,7 @@ impl Pod {
         self.containers.contains_key(container_id)
     }
 
-    pub(super) fn container(&self, id: Option<&str>) -> PodContainer {
+    pub(crate) fn container(&self, id: Option<&str>) -> PodContainer {
         let (container, image) = id.and_then(|id| self.containers.get(id)).cloned().unzip();
         PodContainer {
             namespace: self.namespace.clone(),

@@ -109,3 +109,10 @@ fn entries(window: &Path, labels: Labels) -> Option<Vec<Entry>> {
     };
     labels.series.into_iter().map(entry).collect()
 }
+
+/// For the fuzz target: the entries of a window with these labels.
+#[cfg(feature = "fuzzing")]
+pub(super) fn fuzz(window: &Path, labels: &[u8]) -> Vec<Entry> {
+    let labels: Option<Labels> = serde_json::from_slice(labels).ok();
+    labels.and_then(|labels| entries(window, labels)).unwrap_or_default()
+}

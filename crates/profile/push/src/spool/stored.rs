@@ -45,11 +45,15 @@ pub(super) fn encode(window: &Window) -> Vec<u8> {
         duration_ns: u64::try_from(window.duration.as_nanos()).unwrap_or(u64::MAX),
         series: window.series.iter().map(stored).collect(),
     };
-    let message = message.encode_to_vec();
+    with_head(&message.encode_to_vec())
+}
+
+/// A message with its mark and its sum.
+pub(super) fn with_head(message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + message.len());
     bytes.extend_from_slice(MARK);
-    bytes.extend_from_slice(&sum(&message).to_le_bytes());
-    bytes.extend_from_slice(&message);
+    bytes.extend_from_slice(&sum(message).to_le_bytes());
+    bytes.extend_from_slice(message);
     bytes
 }
 

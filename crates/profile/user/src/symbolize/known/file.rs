@@ -64,10 +64,14 @@ pub(crate) fn encode(build_id: &[u8], functions: &Functions) -> Vec<u8> {
         build_id: build_id.to_vec(),
         functions: functions.iter().map(stored).collect(),
     };
-    let message = message.encode_to_vec();
+    with_head(&message.encode_to_vec())
+}
+
+/// A message with its mark and its sum.
+pub(crate) fn with_head(message: &[u8]) -> Vec<u8> {
     let mut bytes = MARK.to_vec();
-    bytes.extend_from_slice(&sum(&message).to_le_bytes());
-    bytes.extend_from_slice(&message);
+    bytes.extend_from_slice(&sum(message).to_le_bytes());
+    bytes.extend_from_slice(message);
     bytes
 }
 

@@ -1,0 +1,13 @@
+//! Rules of the agent: any text is some rules, or an error of one line.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use wingbeat_agent::Rules;
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    match Rules::read(&text) {
+        Ok(rules) => assert!(rules.len() <= text.len()),
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+});

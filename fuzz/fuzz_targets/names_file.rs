@@ -1,0 +1,6 @@
+//! A file of names by build id: any bytes, and any message with the right sum.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| wingbeat_profile::fuzzing::names_file(bytes));
