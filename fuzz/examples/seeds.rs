@@ -301,12 +301,8 @@ fn profile() -> Profile {
         blocked: Vec::new(),
         intervals: Vec::new(),
         sites: Vec::new(),
-<<<<<<< HEAD
         mapped: None,
-=======
-        mapped: Vec::new(),
         sums: Vec::new(),
->>>>>>> fleet
     }
 }
 

@@ -11,12 +11,8 @@ use std::{
 use wingbeat_profile::{
     error::RecordError,
     export::ExportError,
-<<<<<<< HEAD
     model::Mode,
-    session::{Continuous, Options, Window},
-=======
     session::{Continuous, NameCounts, Options, Window},
->>>>>>> fleet
     targets::Targets,
 };
 use wingbeat_push::{Counts, FolderError, Pusher, Ring};
