@@ -53,6 +53,8 @@ const hostileAlert = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/ho
 const causes = await addressIn(`${article}/compare/main..tidy-fibonacci`, /\/perf\/fun-xdp\/compare\/[0-9a-f.-]+\/cause\?[^"]*/);
 const explained = await addressIn(`${article}/alerts?status=all`, /\/perf\/fun-xdp\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">queue\/push)/);
 const hostileCause = await addressIn(`${hostile}/alerts?status=all`, /\/perf\/hostile\/alerts\/[0-9a-f-]{36}(?="><bdi class="name">right-to-left)/);
+const hostileService = await addressIn(`${hostile}/profiles`, /\/perf\/hostile\/profiles\/%3C%2Fscript[^"]*/);
+const hostileCompare = `${hostileService}/compare?last=20m&search=%3C%2Fscript%3E`;
 const largeReport = await addressIn("/perf/large/reports", /\/perf\/large\/reports\/[0-9a-f-]{36}/);
 
 const pages = {
@@ -67,6 +69,12 @@ const pages = {
   "cause-folded": explained, cause: `${explained}?view=difference`, vanished: `${explained}?view=vanished`, "cause-search": `${explained}?search=fibonacci`,
   "compare-cause": causes, "hostile-cause": `${hostileCause}?view=vanished`,
   hostile, "hostile-plot": `${hostile}/plot`, "hostile-report": hostileReport, "hostile-alert": hostileAlert,
+  profiles: `${article}/profiles`, "profiles-found": `${article}/profiles?service=packet`, service: `${article}/profiles/packet-filter`,
+  "service-hours": `${article}/profiles/packet-filter?last=3h&type=process_cpu:cpu&label=host_name%3Dedge-2&search=fibonacci`,
+  "service-memory": `${article}/profiles/packet-filter?last=1h&type=memory:inuse_space`, "service-old": `${article}/profiles/api?from=2026-01-01&until=2026-01-02`,
+  "service-compare": `${article}/profiles/packet-filter/compare?last=30m`, "service-vanished": `${article}/profiles/packet-filter/compare?last=30m&view=vanished&show=all`,
+  "service-hosts": `${article}/profiles/packet-filter/compare?last=30m&base_last=30m&base_label=host_name%3Dedge-1&label=host_name%3Dedge-2`,
+  "no-profiles": "/perf/large/profiles", "hostile-profiles": `${hostile}/profiles`, "hostile-service": hostileService, "hostile-service-compare": hostileCompare,
   "hostile-names": `${hostile}/benchmarks`, "hostile-compare": `${hostile}/compare/main..main?show=all`,
 };
 // Pages that are there for who is signed in.
@@ -77,6 +85,7 @@ const own = {
 const failures = {
   "no-page": "/nothing", "no-report": `${article}/reports/abc`, "no-project": "/perf/none",
   "no-side": `${article}/compare/main..none`, "no-day": `${article}/plot?from=yesterday`,
+  "no-service": `${article}/profiles/none`, "no-time": `${article}/profiles/api?from=yesterday`, "no-type": `${article}/profiles/api?type=x:y`,
   "long-name": `${article}/benchmarks/${"x".repeat(4096)}`,
   "script-name": `${article}/benchmarks/${encodeURIComponent("</script><script>alert(1)</script>\u202e")}`,
 };
@@ -226,6 +235,43 @@ async function withoutScript() {
     if (path !== report) check(await page.locator("figure svg").first().isVisible(), `${name}: no picture without a script`);
     await close();
   }
+}
+
+// The timeline: a time is drawn over it, or a bar is followed; the flame graph below is looked closer at.
+async function timeline() {
+  const { page, name, close } = await open(`${article}/profiles/packet-filter?last=3h`);
+  check(await page.getByText("Drag over the bars").isVisible(), `${name}: nothing says that the bars take a drag`);
+  const svg = await page.locator(".timeline svg").boundingBox();
+  await page.mouse.move(svg.x + svg.width * 0.2, svg.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(svg.x + svg.width * 0.5, svg.y + 40, { steps: 4 });
+  check(await page.locator(".timeline .choice").count() === 1, `${name}: nothing shows what is drawn over`);
+  await page.mouse.up();
+  await page.waitForURL(/from=\d{4}-\d\d-\d\dT[^&]*&until=/);
+  const [from, until] = ["from", "until"].map((field) => Date.parse(new URL(page.url()).searchParams.get(field)));
+  const minutes = (until - from) / 60000;
+  check(Math.abs(minutes - 54) < 3 && !page.url().includes("last="), `${name}: ${minutes} minutes were chosen, not 54: ${page.url()}`);
+  const frames = page.locator("svg.flame svg.frame:not([hidden])"), all = await frames.count();
+  await page.locator("svg.flame svg.frame", { hasText: "events::handle" }).first().click();
+  check(await frames.count() < all && page.url().includes("frame=events"), `${name}: a click fills nothing: ${page.url()}`);
+  await page.getByLabel("Search functions").fill("checksum");
+  check((await page.locator("[data-found]").textContent()).startsWith("1 frame found"), `${name}: the search finds nothing`);
+  await close();
+  const plain = await open(`${article}/profiles/packet-filter?last=3h`, { javaScriptEnabled: false });
+  check(!(await plain.page.getByText("Drag over the bars").isVisible()), `${name}: promises a drag without a script`);
+  await plain.page.locator(".timeline a").nth(20).click();
+  await plain.page.waitForURL(/from=.*until=/);
+  check(await plain.page.locator("svg.flame").isVisible(), `${name}: no flame graph without a script`);
+  await plain.page.getByRole("link", { name: "More time" }).click();
+  await plain.page.getByRole("link", { name: "Self" }).click();
+  await plain.page.getByRole("link", { name: "Compare with the time before" }).click();
+  await plain.page.getByLabel("host_name").last().selectOption("edge-2");
+  await plain.page.getByRole("button", { name: "Compare" }).click();
+  await plain.page.waitForURL(/label=host_name%3Dedge-2/);
+  await plain.close();
+  const pprof = await fetch(`${base}${article}/profiles/packet-filter/profile.pb.gz?last=1h`);
+  const bytes = new Uint8Array(await pprof.arrayBuffer());
+  check(bytes[0] === 0x1f && bytes[1] === 0x8b, `${name}: the download is no gzip`);
 }
 
 // Becomes the admin, and does what only people with rights do.
@@ -398,6 +444,7 @@ await addresses();
 await keyboard();
 await zoom();
 await flame();
+await timeline();
 await sorting();
 await withoutScript();
 await speed();

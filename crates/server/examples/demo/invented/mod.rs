@@ -4,6 +4,7 @@ mod history;
 mod hostile;
 mod judge;
 mod profiled;
+mod pushed;
 
 use std::error::Error;
 
@@ -21,7 +22,10 @@ pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> 
     let now = OffsetDateTime::now_utc();
     let url = Some("https://github.com/example/fun-xdp");
     let reports = |project: &ProjectName| history::reports(project, now, days);
-    fill(app, ("fun-xdp", "fun-xdp", url), reports, profiled::of_article).await
+    fill(app, ("fun-xdp", "fun-xdp", url), reports, profiled::of_article).await?;
+    // A demonstration has a day; tests have no time for that.
+    let hours = if days > 100 { 24 } else { 3 };
+    pushed::fill(app, "fun-xdp", &pushed::of_article(hours)).await
 }
 
 /// Makes a project whose names attack pages, as `hostile`, and one with reports of 5,000 metrics, as `large`.
@@ -30,6 +34,7 @@ pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
     let hostile = |project: &ProjectName| hostile::reports(project, now);
     let about = (hostile::PROJECT, "hostile", Some("javascript:alert(3)//"));
     fill(app, about, hostile, profiled::of_hostile).await?;
+    pushed::fill(app, "hostile", &pushed::of_hostile()).await?;
     let large = |project: &ProjectName| hostile::large(project, now);
     fill(app, ("large", "large", None), large, |_| Vec::new()).await
 }

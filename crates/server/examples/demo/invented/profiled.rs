@@ -69,20 +69,20 @@ fn of(
             .collect();
         let samples = counted.iter().map(|(_, count)| count.unsigned_abs()).sum();
         let name = Some(benchmark.name.clone());
-        Some(Profile::new(report.uuid, name, kind, samples, pprof(&counted, is_exact)))
+        let pprof =
+            message(&counted, if is_exact { "instructions count" } else { "wall nanoseconds" });
+        Some(Profile::new(report.uuid, name, kind, samples, pprof.encode_to_vec()))
     };
     metrics.filter_map(|(_, benchmark, _, metric)| profile(benchmark, metric.value)).collect()
 }
 
-/// Stacks as pprof, each sample of a millisecond, or exact counts of instructions.
-fn pprof(stacks: &[(&str, i64)], is_exact: bool) -> Vec<u8> {
-    let words = ["", "samples", "count", "wall", "nanoseconds", "src/lib.rs", "instructions"];
+/// Stacks as pprof, each sample of a millisecond of what is measured.
+pub(crate) fn message(stacks: &[(&str, i64)], measured: &str) -> proto::Profile {
+    let (name, unit) = measured.split_once(' ').unwrap_or((measured, "count"));
+    let words = ["", "samples", "count", name, unit, "src/lib.rs"];
     let mut strings: Vec<String> = words.map(str::to_owned).to_vec();
-    let types = if is_exact { [(1, 2), (6, 2)] } else { [(1, 2), (3, 4)] };
-    let mut message = proto::Profile {
-        sample_type: types.map(|(r#type, unit)| proto::ValueType { r#type, unit }).to_vec(),
-        ..proto::Profile::default()
-    };
+    let types = [(1, 2), (3, 4)].map(|(r#type, unit)| proto::ValueType { r#type, unit });
+    let mut message = proto::Profile { sample_type: types.to_vec(), ..proto::Profile::default() };
     for (stack, count) in stacks.iter().filter(|(_, count)| *count > 0) {
         let mut location_id = Vec::new();
         for name in stack.split(';').rev() {
@@ -100,5 +100,5 @@ fn pprof(stacks: &[(&str, i64)], is_exact: bool) -> Vec<u8> {
         message.sample.push(proto::Sample { location_id, value, label: Vec::new() });
     }
     message.string_table = strings;
-    message.encode_to_vec()
+    message
 }

@@ -1,0 +1,144 @@
+//! Pages of a day of pushed profiles: 5,760 windows of one service of one host, merged as a server merges them.
+//! `cargo bench -p wingbeat-server --bench profiles`.
+
+use std::{hint::black_box, time::Duration};
+
+use axum::{
+    body::{Body, to_bytes},
+    http::Request,
+};
+use criterion::{Criterion, criterion_group, criterion_main};
+use tower::ServiceExt as _;
+use wingbeat_difference::{
+    proto::{Function, Line, Location, Profile, Sample, ValueType},
+    write::pack,
+};
+use wingbeat_server::{
+    App,
+    profiles::{
+        Push,
+        intake::{Labels, Part},
+        now_ns,
+    },
+    registry::{NewProject, Visibility},
+    router,
+    settings::Settings,
+    storage::{Databases, StorageError},
+};
+use wingbeat_track::model::ProjectName;
+
+const SECOND: i64 = 1_000_000_000;
+const WINDOWS: i64 = 5760;
+const FUNCTIONS: u64 = 3000;
+/// Distinct stacks of a window, of a service that takes a half of a CPU at 19 Hz.
+const STACKS: u64 = 100;
+
+/// A generator of numbers that are the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+}
+
+/// A window: stacks of some 30 frames of a tree in which few branches are taken often.
+fn window(numbers: &mut Numbers, start_ns: i64) -> Part {
+    let text = |number| format!("service::module_{}::function_{number}", number % 97);
+    let mut strings: Vec<String> = ["", "cpu", "nanoseconds"].map(str::to_owned).to_vec();
+    strings.extend((0..FUNCTIONS).map(text));
+    let mut message = Profile {
+        sample_type: vec![ValueType { r#type: 1, unit: 2 }],
+        time_nanos: start_ns,
+        duration_nanos: 15 * SECOND,
+        ..Profile::default()
+    };
+    for id in 1..=FUNCTIONS {
+        let line = vec![Line { function_id: id, line: 1 }];
+        message.location.push(Location { id, line, ..Location::default() });
+        message.function.push(Function { id, name: 2 + id as i64, ..Function::default() });
+    }
+    message.string_table = strings;
+    for _ in 0..STACKS {
+        let mut stack = vec![1];
+        for depth in 1..20 + numbers.next(20) {
+            // Mostly the usual callee, sometimes another.
+            let last = stack[stack.len() - 1];
+            let branch = if numbers.next(10) < 8 { 0 } else { 1 + numbers.next(3) };
+            stack.push(1 + (last * 31 + depth * 7 + branch) % FUNCTIONS);
+        }
+        stack.reverse();
+        let value = vec![52_631_579];
+        message.sample.push(Sample { location_id: stack, value, label: Vec::new() });
+    }
+    let mut total = wingbeat_difference::Total::default();
+    total.add(&message).expect("added");
+    let mut pprof = Vec::new();
+    pack(&total.message(), &mut pprof).expect("packed");
+    Part {
+        service: "web".to_owned(),
+        name: "process_cpu".to_owned(),
+        labels: Labels::from([("host_name".to_owned(), "box-1".to_owned())]),
+        types: vec![("cpu".to_owned(), "nanoseconds".to_owned())],
+        shown: 0,
+        start_ns,
+        duration_ns: 15 * SECOND,
+        sums: vec![52_631_579 * STACKS as i64],
+        pprof,
+    }
+}
+
+/// A server with a day of profiles.
+async fn filled(app: &App) {
+    let name = ProjectName::new("fleet").expect("a name");
+    let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
+    let make = move |databases: &mut Databases| {
+        let now = time::OffsetDateTime::now_utc();
+        databases.registry.create_project(&new, now).map_err(StorageError::from)
+    };
+    let project = app.storage.write(make).await.expect("made").uuid.to_string();
+    let (mut numbers, now) = (Numbers(7), now_ns());
+    for number in 0..WINDOWS {
+        let start = now - (WINDOWS - number) * 15 * SECOND;
+        let push = Push { id: String::new(), parts: vec![window(&mut numbers, start)] };
+        app.profiles.put(&project, &[push], now).expect("kept");
+    }
+    let begin = std::time::Instant::now();
+    app.profiles.tidy(now).expect("tidied");
+    println!("merged a day in {:.1} s", begin.elapsed().as_secs_f64());
+}
+
+fn pages(criterion: &mut Criterion) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let app = App::open(Settings::of(folder.path())).expect("opened");
+    runtime.block_on(filled(&app));
+    let router = router(&app);
+    let mut group = criterion.benchmark_group("profiles");
+    group.sample_size(20).measurement_time(Duration::from_secs(8));
+    for (name, path) in [
+        ("services", "/perf/fleet/profiles"),
+        ("hour", "/perf/fleet/profiles/web?last=1h"),
+        ("day", "/perf/fleet/profiles/web?last=24h"),
+        ("half days compared", "/perf/fleet/profiles/web/compare?last=12h"),
+    ] {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let answer = runtime.block_on(async {
+                    let request = Request::get(path).body(Body::empty()).expect("a request");
+                    let answer = router.clone().oneshot(request).await.expect("answered");
+                    assert_eq!(answer.status(), 200);
+                    to_bytes(answer.into_body(), usize::MAX).await.expect("read")
+                });
+                black_box(answer)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, pages);
+criterion_main!(benches);
