@@ -73,35 +73,75 @@ fn part(page: &str, frame: &str) -> f64 {
     part.and_then(|part| part.parse().ok()).unwrap_or(0.0)
 }
 
+/// A server with a project, on a port of its own, until it is dropped.
+struct Server {
+    runtime: tokio::runtime::Runtime,
+    app: App,
+    url: String,
+    key: KeyText,
+    stop: Option<oneshot::Sender<()>>,
+    _folder: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Result<Self, Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let key = project(folder.path())?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let app = App::open(Settings::of(folder.path()))?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let stopped = async { stopped.await.unwrap_or_default() };
+        runtime.spawn(serve(app.clone(), listener, stopped));
+        Ok(Self { runtime, app, url, key, stop: Some(stop), _folder: folder })
+    }
+
+    /// Runs a client with the address and the key.
+    fn run(&self, command: &mut Command) -> Result<(), Box<dyn Error>> {
+        let status = command.arg(&self.url).arg(self.key.as_str()).status()?;
+        assert!(status.success(), "{command:?}");
+        Ok(())
+    }
+
+    fn page(&self, path: &str) -> String {
+        self.runtime.block_on(page(&router(&self.app), path))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The server may have ended by itself.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+    }
+}
+
 #[test]
 fn the_client_for_python() -> Result<(), Box<dyn Error>> {
     let Some(packages) = packages() else { return Ok(()) };
-    let temporary = tempfile::tempdir()?;
-    let key = project(temporary.path())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let app = App::open(Settings::of(temporary.path()))?;
-    let (stop, stopped) = oneshot::channel::<()>();
-    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-    let url = format!("http://{}", listener.local_addr()?);
-    let stopped = async { stopped.await.unwrap_or_default() };
-    runtime.spawn(serve(app.clone(), listener, stopped));
+    let server = Server::start()?;
     let script = repository().join("crates/server/tests/clients/work.py");
-    let mut python = Command::new("python3");
-    let status =
-        python.arg(script).arg(url).arg(key.as_str()).env("PYTHONPATH", packages).status()?;
-    assert!(status.success());
-    runtime.block_on(async {
-        let router = router(&app);
-        let services = page(&router, "/perf/fleet/profiles").await;
-        assert!(services.contains(">python.app<"), "{services}");
-        let all = page(&router, "/perf/fleet/profiles/python.app?last=15m").await;
-        assert!(part(&all, "work") > 90.0 && part(&all, "hot") > 80.0, "{all}");
-        assert!(all.contains("&lt;b&gt;north&lt;/b&gt;") && all.contains("cpython"), "{all}");
-        let second = "/perf/fleet/profiles/python.app?last=15m&label=phase%3Dsecond";
-        let second = page(&router, second).await;
-        assert!(part(&second, "hot") > 80.0, "{second}");
-    });
-    // The server may have ended by itself.
-    let _ = stop.send(());
+    server.run(Command::new("python3").arg(script).env("PYTHONPATH", packages))?;
+    let services = server.page("/perf/fleet/profiles");
+    assert!(services.contains(">python.app<"), "{services}");
+    let all = server.page("/perf/fleet/profiles/python.app?last=15m");
+    assert!(part(&all, "work") > 90.0 && part(&all, "hot") > 80.0, "{all}");
+    assert!(all.contains("&lt;b&gt;north&lt;/b&gt;") && all.contains("cpython"), "{all}");
+    let second = server.page("/perf/fleet/profiles/python.app?last=15m&label=phase%3Dsecond");
+    assert!(part(&second, "hot") > 80.0, "{second}");
+    Ok(())
+}
+
+/// The client for Rust pulls in an HTTP stack that nothing else here needs, so it is a package of its own. Build it, and
+/// name it: `WINGBEAT_RUST_CLIENT=PATH cargo test -p wingbeat-server --test clients`.
+#[test]
+fn the_client_for_rust() -> Result<(), Box<dyn Error>> {
+    let Some(client) = env::var_os("WINGBEAT_RUST_CLIENT") else { return Ok(()) };
+    let server = Server::start()?;
+    server.run(&mut Command::new(client))?;
+    let all = server.page("/perf/fleet/profiles/rust.app?last=15m");
+    let (work, hot) = ("wingbeat_rust_client::work", "wingbeat_rust_client::hot");
+    assert!(part(&all, work) > 90.0 && part(&all, hot) > 80.0, "{all}");
+    assert!(all.contains(">north<") && all.contains("com.grafana.pyroscope/rust"), "{all}");
     Ok(())
 }
