@@ -13,10 +13,10 @@ use crate::{
 const FRAMES_MAX: usize = 16 << 20;
 
 /// The function that stands for stacks beyond that.
-const OTHERS: &str = "[other stacks]";
+const OTHERS: &str = "(other stacks)";
 
 /// The function that stands for those that are called too rarely to be told apart.
-const RARE: &str = "[rarely called]";
+const RARE: &str = "(rarely called)";
 
 /// Why a profile cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -110,7 +110,7 @@ impl Total {
     }
 
     /// The same with what is rare in one frame: where a function and what it calls have less than such a share of the
-    /// value that is shown first, it is `[rarely called]` by its caller. What is left is small, however much was added.
+    /// value that is shown first, it is `(rarely called)` by its caller. What is left is small, however much was added.
     #[must_use]
     pub fn without_rare(mut self, share: f64) -> Self {
         let width = self.types.len();
@@ -428,13 +428,13 @@ mod tests {
         check(
             0.05,
             &[
-                ("[rarely called]", 1.0),
-                ("main;a;[rarely called]", 4.0),
+                ("(rarely called)", 1.0),
+                ("main;a;(rarely called)", 4.0),
                 ("main;a;b", 90.0),
                 ("main;a;c", 5.0),
             ],
         );
-        check(2.0, &[("[rarely called]", 100.0)]);
+        check(2.0, &[("(rarely called)", 100.0)]);
         assert!(Total::default().without_rare(0.5).is_empty());
     }
 
