@@ -8,7 +8,7 @@ use wingbeat_difference::{
     pprof::{BYTES_MAX, unpacked},
     proto::Profile,
 };
-use wingbeat_server::profiles::intake;
+use wingbeat_push::intake;
 
 /// 2026-11-28T02:00:00Z.
 const NOW_NS: i64 = 1_795_831_200_000_000_000;
