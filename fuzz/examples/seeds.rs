@@ -72,6 +72,7 @@ fn main() -> Result<()> {
         save(if format == Format::Pprof { "pprof" } else { "folded" }, name, &bytes)?;
         if format == Format::Pprof {
             save("pprof", "plain", &unpack(&seeds.join("pprof/packed"))?)?;
+            save("pushed", "packed", &bytes)?;
         }
     }
     save("merge", "packed", &fs::read(seeds.join("pprof/packed"))?)?;

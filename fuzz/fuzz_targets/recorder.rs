@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
                 | Record::WakerKernel(half) => own(&mut half.stack.header),
                 Record::Block(block) => (block.pid, block.tid) = (pid(block.pid), pid(block.tid)),
                 Record::ThreadEnd(end) => (end.pid, end.tid) = (pid(end.pid), pid(end.tid)),
-                Record::AllocationStack(stack) => own(&mut stack.header),
+                Record::AllocationStack(stack) | Record::Fault(stack) => own(&mut stack.header),
                 Record::Allocation(block) => {
                     (block.pid, block.tid) = (pid(block.pid), pid(block.tid))
                 }

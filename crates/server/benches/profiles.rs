@@ -30,8 +30,10 @@ use wingbeat_track::model::ProjectName;
 const SECOND: i64 = 1_000_000_000;
 const WINDOWS: i64 = 5760;
 const FUNCTIONS: u64 = 3000;
-/// Distinct stacks of a window, of a service that takes a half of a CPU at 19 Hz.
-const STACKS: u64 = 100;
+/// Samples of a window: a half of a CPU at 19 Hz is 143.
+const SAMPLES: usize = 143;
+/// Stacks that there are: few of them are found often, most of them hardly ever.
+const STACKS: usize = 20_000;
 
 /// A generator of numbers that are the same each time.
 struct Numbers(u64);
@@ -44,8 +46,24 @@ impl Numbers {
     }
 }
 
-/// A window: stacks of some 30 frames of a tree in which few branches are taken often.
-fn window(numbers: &mut Numbers, start_ns: i64) -> Part {
+/// Stacks of some 30 frames of a tree in which few branches are taken often.
+fn stacks(numbers: &mut Numbers) -> Vec<Vec<u64>> {
+    let mut stack = || {
+        let mut stack: Vec<u64> = vec![1];
+        for depth in 1..20 + numbers.next(20) {
+            // Mostly the usual callee, sometimes another.
+            let last = stack[stack.len() - 1];
+            let branch = if numbers.next(10) < 8 { 0 } else { 1 + numbers.next(3) };
+            stack.push(1 + (last * 31 + depth * 7 + branch) % FUNCTIONS);
+        }
+        stack.reverse();
+        stack
+    };
+    (0..STACKS).map(|_| stack()).collect()
+}
+
+/// A window of these stacks.
+fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
     let text = |number| format!("service::module_{}::function_{number}", number % 97);
     let mut strings: Vec<String> = ["", "cpu", "nanoseconds"].map(str::to_owned).to_vec();
     strings.extend((0..FUNCTIONS).map(text));
@@ -61,17 +79,11 @@ fn window(numbers: &mut Numbers, start_ns: i64) -> Part {
         message.function.push(Function { id, name: 2 + id as i64, ..Function::default() });
     }
     message.string_table = strings;
-    for _ in 0..STACKS {
-        let mut stack = vec![1];
-        for depth in 1..20 + numbers.next(20) {
-            // Mostly the usual callee, sometimes another.
-            let last = stack[stack.len() - 1];
-            let branch = if numbers.next(10) < 8 { 0 } else { 1 + numbers.next(3) };
-            stack.push(1 + (last * 31 + depth * 7 + branch) % FUNCTIONS);
-        }
-        stack.reverse();
-        let value = vec![52_631_579];
-        message.sample.push(Sample { location_id: stack, value, label: Vec::new() });
+    for _ in 0..SAMPLES {
+        // The share of the nth stack falls as 1/n does.
+        let place = (STACKS as f64).powf(numbers.next(1 << 30) as f64 / (1_u64 << 30) as f64);
+        let location_id = stacks[place as usize - 1].clone();
+        message.sample.push(Sample { location_id, value: vec![52_631_579], label: Vec::new() });
     }
     let mut total = wingbeat_difference::Total::default();
     total.add(&message).expect("added");
@@ -85,7 +97,7 @@ fn window(numbers: &mut Numbers, start_ns: i64) -> Part {
         shown: 0,
         start_ns,
         duration_ns: 15 * SECOND,
-        sums: vec![52_631_579 * STACKS as i64],
+        sums: vec![52_631_579 * SAMPLES as i64],
         pprof,
     }
 }
@@ -100,9 +112,10 @@ async fn filled(app: &App) {
     };
     let project = app.storage.write(make).await.expect("made").uuid.to_string();
     let (mut numbers, now) = (Numbers(7), now_ns());
+    let stacks = stacks(&mut numbers);
     for number in 0..WINDOWS {
         let start = now - (WINDOWS - number) * 15 * SECOND;
-        let push = Push { id: String::new(), parts: vec![window(&mut numbers, start)] };
+        let push = Push { id: String::new(), parts: vec![window(&mut numbers, &stacks, start)] };
         app.profiles.put(&project, &[push], now).expect("kept");
     }
     let begin = std::time::Instant::now();

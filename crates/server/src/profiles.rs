@@ -10,7 +10,6 @@
 
 mod files;
 mod index;
-pub mod intake;
 mod merge;
 mod read;
 mod retain;
@@ -28,6 +27,7 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension as _};
 use tokio::{sync::Semaphore, task};
+pub use wingbeat_push::intake;
 
 use self::{
     index::{Block, Level},

@@ -7,7 +7,7 @@ use wingbeat_ebpf_build::Toolchain;
 use super::{
     plan::{LINKER_VERSION, Step},
     probe::{linker_root, runner_root, runs},
-    tools::{DRIVER_FOLDER, RUNNER_VERSION},
+    tools::{DRIVER_FOLDER, PYTHON_FOLDER, RUNNER_VERSION},
 };
 use wingbeat_steps::{
     command::{Failure, Rights, cargo, repository, run_logged},
@@ -29,6 +29,7 @@ pub(super) fn describe(step: &Step) -> String {
             format!("gungraun-runner {RUNNER_VERSION} (built from source, a minute or two)")
         }
         Step::FetchDriver => format!("npm packages of {DRIVER_FOLDER}"),
+        Step::FetchPython => format!("Python packages of {PYTHON_FOLDER}"),
     }
 }
 
@@ -69,6 +70,17 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
             let mut npm = Command::new("npm");
             npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
             run_logged(npm.current_dir(repository().join(DRIVER_FOLDER)), log)
+        }
+        Step::FetchPython => {
+            // Into a folder of their own, which no other program looks into.
+            let mut pip = Command::new("pip3");
+            pip.args(["install", "--disable-pip-version-check", "--no-input", "--upgrade"]);
+            pip.args(["--only-binary", ":all:", "--target", ".packages", "-r", "requirements.txt"]);
+            let folder = repository().join(PYTHON_FOLDER);
+            run_logged(pip.current_dir(&folder), log)?;
+            // Says which versions are there.
+            let mut copy = Command::new("cp");
+            run_logged(copy.args(["requirements.txt", ".packages"]).current_dir(folder), log)
         }
     }
 }

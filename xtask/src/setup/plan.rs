@@ -119,6 +119,8 @@ pub(crate) enum Step {
     BuildRunner,
     /// Fetch what drives the browser in tests of the server's console.
     FetchDriver,
+    /// Fetch the Python packages of tests with clients and readers of other makers.
+    FetchPython,
 }
 
 impl Step {

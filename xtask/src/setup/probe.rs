@@ -12,7 +12,7 @@ use wingbeat_ebpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 use super::{
     apt,
     plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES, is_new_enough},
-    tools::{DRIVER_FOLDER, Found, RUNNER_VERSION, TOOLS, Tool},
+    tools::{DRIVER_FOLDER, Found, PYTHON_FOLDER, RUNNER_VERSION, TOOLS, Tool},
 };
 use wingbeat_steps::command::{Rights, find_program, output_of, repository};
 
@@ -53,7 +53,12 @@ pub(super) fn linker_root(llvm: u32) -> PathBuf {
 
 /// The tools beside the toolchain: takes some milliseconds.
 pub(super) fn tools() -> Found {
-    Found { runner: runs(&runner()), driver: has_driver(), ..programs(&TOOLS) }
+    Found {
+        runner: runs(&runner()),
+        driver: has_driver(),
+        python: has_python(),
+        ..programs(&TOOLS)
+    }
 }
 
 /// Whether the npm packages of the tests in a browser are those of the lock file.
@@ -74,12 +79,20 @@ fn has_driver() -> bool {
         && locked == read("node_modules/playwright-core/package.json").and_then(version)
 }
 
+/// Whether the Python packages are those that are asked for.
+fn has_python() -> bool {
+    let folder = repository().join(PYTHON_FOLDER);
+    let asked = fs::read(folder.join("requirements.txt")).ok();
+    asked.is_some() && asked == fs::read(folder.join(".packages/requirements.txt")).ok()
+}
+
 /// Those of other programs that are missing. They have nothing to do with the runner.
 pub(super) fn programs(needed: &[Tool]) -> Found {
     Found {
         missing: needed.iter().copied().filter(|tool| find_program(tool.name).is_none()).collect(),
         runner: true,
         driver: true,
+        python: true,
         installs: find_program("apt-get").is_some() && Rights::now() != Rights::None,
     }
 }

@@ -13,6 +13,9 @@ pub(super) const RUNNER_VERSION: &str = "0.20.0";
 /// Where the npm packages of the tests in a browser are.
 pub(super) const DRIVER_FOLDER: &str = "crates/server/tests/browser";
 
+/// Where the Python packages are that tests use.
+pub(super) const PYTHON_FOLDER: &str = "xtask/python";
+
 /// A program that the distribution has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tool {
@@ -24,13 +27,14 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 7] = [
+pub(super) const TOOLS: [Tool; 8] = [
     Tool { name: "chromium", package: "chromium", purpose: "tests of the server's pages" },
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
     Tool { name: "npm", package: "npm", purpose: "tests of the server's pages" },
     Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
+    Tool { name: "pip3", package: "python3-pip", purpose: "tests with clients of other makers" },
     Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
 ];
 
@@ -43,6 +47,8 @@ pub(super) struct Found {
     pub(super) runner: bool,
     /// Whether what drives the browser is there.
     pub(super) driver: bool,
+    /// Whether the Python packages are there.
+    pub(super) python: bool,
     /// Whether packages can be installed: there is apt-get, and we are root or have sudo.
     pub(super) installs: bool,
 }
@@ -50,7 +56,7 @@ pub(super) struct Found {
 impl Found {
     /// Whether there is nothing to do.
     pub(super) fn is_complete(&self) -> bool {
-        self.missing.is_empty() && self.runner && self.driver
+        self.missing.is_empty() && self.runner && self.driver && self.python
     }
 }
 
@@ -68,10 +74,13 @@ pub(super) fn next(found: &Found, history: &History) -> Option<Step> {
             return Some(Step::AptUpdate);
         }
     }
-    let has_npm = found.missing.iter().all(|tool| tool.name != "npm");
-    let fetch = Step::FetchDriver;
-    if !found.driver && has_npm && !tried(&fetch) {
-        return Some(fetch);
+    let has = |name: &str| found.missing.iter().all(|tool| tool.name != name);
+    for (is_there, program, fetch) in
+        [(found.driver, "npm", Step::FetchDriver), (found.python, "pip3", Step::FetchPython)]
+    {
+        if !is_there && has(program) && !tried(&fetch) {
+            return Some(fetch);
+        }
     }
     Some(Step::BuildRunner).filter(|step| !found.runner && !tried(step))
 }
@@ -87,7 +96,15 @@ pub(super) fn losses(found: &Found) -> Vec<String> {
     let driver = format!(
         "playwright-core, for tests of the server's pages; in {DRIVER_FOLDER}, run `npm ci`"
     );
-    let parts = [(!found.runner).then_some(runner), (!found.driver).then_some(driver)];
+    let python = format!(
+        "Python packages, for tests with clients of other makers; in {PYTHON_FOLDER}, run `pip3 install --target \
+         .packages -r requirements.txt && cp requirements.txt .packages`"
+    );
+    let parts = [
+        (!found.runner).then_some(runner),
+        (!found.driver).then_some(driver),
+        (!found.python).then_some(python),
+    ];
     tools.chain(parts.into_iter().flatten()).collect()
 }
 
@@ -102,7 +119,7 @@ mod tests {
     }
 
     fn nothing() -> Found {
-        Found { missing: TOOLS.to_vec(), runner: false, driver: true, installs: true }
+        Found { missing: TOOLS.to_vec(), runner: false, driver: true, python: true, installs: true }
     }
 
     #[track_caller]
@@ -120,27 +137,33 @@ mod tests {
         check(
             &nothing(),
             &[],
-            Some(install("chromium clang golang-go iproute2 npm musl-tools valgrind")),
+            Some(install("chromium clang golang-go iproute2 npm musl-tools python3-pip valgrind")),
         );
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
         check(&Found { missing: Vec::new(), ..nothing() }, &[], Some(Step::BuildRunner));
-        let complete = Found { missing: Vec::new(), runner: true, driver: true, installs: true };
+        let complete = Found { missing: Vec::new(), runner: true, ..nothing() };
         assert!(complete.is_complete());
         check(&complete, &[], None);
     }
 
     #[test]
-    fn the_driver_needs_npm() {
-        let [_, _, _, _, npm, ..] = TOOLS;
-        let without = |missing| Found { missing, runner: true, driver: false, installs: false };
+    fn the_driver_needs_npm_and_packages_pip() {
+        let [_, _, _, _, npm, _, pip, _] = TOOLS;
+        let found = Found { runner: true, installs: false, ..nothing() };
+        let without = |missing| Found { missing, driver: false, ..found.clone() };
         check(&without(Vec::new()), &[], Some(Step::FetchDriver));
         check(&without(vec![npm]), &[], None);
         check(&without(Vec::new()), &[(Step::FetchDriver, false)], None);
+        let without = |missing| Found { missing, python: false, ..found.clone() };
+        check(&without(Vec::new()), &[], Some(Step::FetchPython));
+        check(&without(vec![pip]), &[], None);
+        check(&without(Vec::new()), &[(Step::FetchPython, false)], None);
     }
 
     #[test]
     fn stale_lists_are_fetched_once() {
-        let packages = || install("chromium clang golang-go iproute2 npm musl-tools valgrind");
+        let packages =
+            || install("chromium clang golang-go iproute2 npm musl-tools python3-pip valgrind");
         let failed = (packages(), false);
         let fetched = (Step::AptUpdate, true);
         check(&nothing(), slice::from_ref(&failed), Some(Step::AptUpdate));
@@ -159,7 +182,12 @@ mod tests {
         check(
             &nothing(),
             &[
-                (install("chromium clang golang-go iproute2 npm musl-tools valgrind"), true),
+                (
+                    install(
+                        "chromium clang golang-go iproute2 npm musl-tools python3-pip valgrind",
+                    ),
+                    true,
+                ),
                 runner_failed,
             ],
             None,
@@ -169,11 +197,11 @@ mod tests {
     #[test]
     fn losses_say_what_does_not_work() {
         let lines =
-            losses(&Found { missing: vec![TOOLS[6]], runner: true, driver: true, installs: false });
+            losses(&Found { missing: vec![TOOLS[7]], runner: true, installs: false, ..nothing() });
         let expected = "valgrind, for benchmarks that count instructions; as root, run \
                         `apt-get install valgrind`";
         assert_eq!(lines, [expected]);
-        assert_eq!(losses(&nothing()).len(), 8);
+        assert_eq!(losses(&nothing()).len(), 9);
         assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
     }
 

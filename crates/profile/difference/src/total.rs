@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::Entry;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     pprof::{Dangling, Tables},
@@ -13,7 +13,10 @@ use crate::{
 const FRAMES_MAX: usize = 16 << 20;
 
 /// The function that stands for stacks beyond that.
-const OTHERS: &str = "[other stacks]";
+const OTHERS: &str = "(other stacks)";
+
+/// The function that stands for those that are called too rarely to be told apart.
+const RARE: &str = "(rarely called)";
 
 /// Why a profile cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +76,7 @@ impl Total {
         self.check_types(&tables)?;
         let locations: FxHashMap<_, _> = message.location.iter().map(|it| (it.id, it)).collect();
         let mut known: FxHashMap<u64, u32> = FxHashMap::default();
+        let mut mappings = FxHashMap::default();
         let mut stack = Vec::new();
         for sample in samples {
             if sample.value.len() != self.types.len() {
@@ -84,7 +88,8 @@ impl Total {
                     Some(place) => *place,
                     None => {
                         let missing = Dangling { table: "location", id: (*id).into() };
-                        let place = self.place(&tables, locations.get(id).ok_or(missing)?)?;
+                        let location = locations.get(id).ok_or(missing)?;
+                        let place = self.place(&tables, location, &mut mappings)?;
                         known.insert(*id, place);
                         place
                     }
@@ -104,6 +109,50 @@ impl Total {
         self.types.is_empty()
     }
 
+    /// The same with what is rare in one frame: where a function and what it calls have less than such a share of the
+    /// value that is shown first, it is `(rarely called)` by its caller. What is left is small, however much was added.
+    #[must_use]
+    pub fn without_rare(mut self, share: f64) -> Self {
+        let width = self.types.len();
+        let shown = self.types.iter().position(|(name, _)| *name == self.shown);
+        let shown = shown.unwrap_or(width.saturating_sub(1));
+        let stacks = std::mem::take(&mut self.stacks);
+        let values = std::mem::take(&mut self.values);
+        let weight = |at: usize| values[at * width + shown];
+        let whole: f64 = stacks.values().map(|at| weight(*at) as f64).sum();
+        // Callers by their place in the tree, 0 for the root.
+        let mut nodes: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        let mut weights: Vec<f64> = vec![whole];
+        for (stack, at) in &stacks {
+            let mut node = 0;
+            for place in stack.iter().rev() {
+                node = *nodes.entry((node, *place)).or_insert_with(|| {
+                    weights.push(0.0);
+                    u32::try_from(weights.len() - 1).unwrap_or(u32::MAX)
+                });
+                weights[node as usize] += weight(*at) as f64;
+            }
+        }
+        let rare = self.unknown(RARE);
+        self.frames = 0;
+        let mut sorted: Vec<_> = stacks.iter().collect();
+        sorted.sort_unstable_by_key(|(_, at)| **at);
+        for (stack, at) in sorted {
+            let (mut node, mut kept) = (0, Vec::with_capacity(stack.len()));
+            for place in stack.iter().rev() {
+                node = nodes.get(&(node, *place)).copied().unwrap_or(0);
+                if weights[node as usize] < share * whole {
+                    kept.push(rare);
+                    break;
+                }
+                kept.push(*place);
+            }
+            kept.reverse();
+            self.count(&kept, &values[at * width..][..width]);
+        }
+        self
+    }
+
     /// The sum as a profile of its own.
     pub fn message(&self) -> Profile {
         // Others' tables begin with the empty text, as the schema demands; this one may not.
@@ -112,7 +161,12 @@ impl Total {
         let mut mappings = Vec::new();
         let mut mapping_ids = FxHashMap::default();
         let mut locations = Vec::with_capacity(self.places.len());
+        let used: FxHashSet<u32> = self.stacks.keys().flat_map(|it| it.iter().copied()).collect();
         for (number, place) in (1..).zip(&self.places) {
+            // What is rare was left out.
+            if !used.contains(&(number as u32 - 1)) {
+                continue;
+            }
             let id = *mapping_ids.entry(place.mapping).or_insert_with(|| {
                 let (filename, build_id) = (text(place.mapping.0), text(place.mapping.1));
                 let id = mappings.len() as u64 + 1;
@@ -205,16 +259,20 @@ impl Total {
         })
     }
 
-    fn place(&mut self, tables: &Tables<'_>, location: &Location) -> Result<u32, Dangling> {
-        let mapping = match location.mapping_id {
-            0 => None,
-            id => Some(tables.mapping(id)?),
+    fn place(
+        &mut self,
+        tables: &Tables<'_>,
+        location: &Location,
+        mappings: &mut FxHashMap<u64, ((u32, u32), u64)>,
+    ) -> Result<u32, Dangling> {
+        let (mapping, start) = match mappings.get(&location.mapping_id) {
+            Some(known) => *known,
+            None => {
+                let known = self.mapping(tables, location.mapping_id)?;
+                mappings.insert(location.mapping_id, known);
+                known
+            }
         };
-        let (file, build, start) = match mapping {
-            Some(it) => (tables.string(it.filename)?, tables.string(it.build_id)?, it.memory_start),
-            None => ("", "", 0),
-        };
-        let mapping = (self.text(file), self.text(build));
         let mut lines = Vec::with_capacity(location.line.len());
         for line in &location.line {
             let function = tables.function(line.function_id)?;
@@ -223,6 +281,18 @@ impl Total {
         }
         let address = if lines.is_empty() { location.address.wrapping_sub(start) } else { 0 };
         Ok(self.numbered(Place { mapping, address, lines }))
+    }
+
+    /// File and build id of a mapping, and where it begins; 0 is none.
+    fn mapping(&mut self, tables: &Tables<'_>, id: u64) -> Result<((u32, u32), u64), Dangling> {
+        let (file, build, start) = match id {
+            0 => ("", "", 0),
+            id => {
+                let it = tables.mapping(id)?;
+                (tables.string(it.filename)?, tables.string(it.build_id)?, it.memory_start)
+            }
+        };
+        Ok(((self.text(file), self.text(build)), start))
     }
 
     fn numbered(&mut self, place: Place) -> u32 {
@@ -257,14 +327,18 @@ impl Total {
     }
 
     fn others(&mut self) -> usize {
-        let function = self.function(OTHERS, "");
-        let nothing = self.text("");
-        let place = Place { mapping: (nothing, nothing), address: 0, lines: vec![(function, 0)] };
-        let stack = [self.numbered(place)];
+        let stack = [self.unknown(OTHERS)];
         match self.stacks.get(&stack[..]) {
             Some(at) => *at,
             None => self.new_stack(&stack),
         }
+    }
+
+    /// The place of a function that stands for others.
+    fn unknown(&mut self, name: &str) -> u32 {
+        let (function, nothing) = (self.function(name, ""), self.text(""));
+        let lines = vec![(function, 0)];
+        self.numbered(Place { mapping: (nothing, nothing), address: 0, lines })
     }
 
     fn new_stack(&mut self, stack: &[u32]) -> usize {
@@ -337,6 +411,31 @@ mod tests {
         again.add(&message).expect("added");
         assert_eq!(stacks(&again.message()), expected);
         assert_eq!(again.message().mapping.len(), 1);
+    }
+
+    #[test]
+    fn what_is_rare_is_one_frame_of_its_caller() {
+        let check = |share: f64, expected: &[(&str, f64)]| {
+            let mut total = Total::default();
+            total
+                .add(&profile("main;a;b 90\nmain;a;c 5\nmain;a;d;e 4\nx;y 1", 0, 0))
+                .expect("added");
+            let found = stacks(&total.without_rare(share).message());
+            let owned = expected.iter().map(|(stack, weight)| ((*stack).to_owned(), *weight));
+            assert_eq!(found, owned.collect::<Vec<_>>(), "{share}");
+        };
+        check(0.0, &[("main;a;b", 90.0), ("main;a;c", 5.0), ("main;a;d;e", 4.0), ("x;y", 1.0)]);
+        check(
+            0.05,
+            &[
+                ("(rarely called)", 1.0),
+                ("main;a;(rarely called)", 4.0),
+                ("main;a;b", 90.0),
+                ("main;a;c", 5.0),
+            ],
+        );
+        check(2.0, &[("(rarely called)", 100.0)]);
+        assert!(Total::default().without_rare(0.5).is_empty());
     }
 
     #[test]

@@ -9,8 +9,10 @@
 //! ```
 //!
 //! A [`Pusher`] has a thread for one [`Target`]. [`encode()`] is pure: a window becomes a request of Pyroscope's, of
-//! OpenTelemetry's or of Parca's protocol; our own server takes that of Pyroscope. `http.rs` alone speaks to the network, and `judge.rs` decides what an answer
-//! means. What waits for a backend lies in `spool.rs`, on disk if it has a folder, and outlives the process.
+//! OpenTelemetry's or of Parca's protocol; our own server takes that of Pyroscope. `http.rs` alone speaks to the
+//! network, and `judge.rs` decides what an answer means. What waits for a backend lies in `spool.rs`, on disk if it has a folder, and outlives the process.
+//!
+//! [`intake`] is the other end: it reads what our own server is pushed.
 //!
 //! Nothing is lost without being counted ([`Counts`]). Delivery is at least once: an answer that was cut off leaves
 //! unknown whether the window arrived, so it is sent again, with the same identifiers.
@@ -23,6 +25,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
+pub mod intake;
 mod judge;
 mod lock;
 mod pattern;

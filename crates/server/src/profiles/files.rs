@@ -4,7 +4,7 @@ use std::{
     collections::HashSet,
     fs,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use time::{OffsetDateTime, format_description::StaticFormatDescription};
@@ -95,7 +95,7 @@ fn is_ours(path: &Path) -> bool {
     !name.starts_with(FILE) && (name.ends_with(".pb.gz") || name.ends_with(PART))
 }
 
-fn is_named(folder: &Path, path: &PathBuf, named: &HashSet<String>) -> bool {
+fn is_named(folder: &Path, path: &Path, named: &HashSet<String>) -> bool {
     let relative = path.strip_prefix(folder).ok().and_then(Path::to_str);
     relative.is_some_and(|path| named.contains(path))
 }

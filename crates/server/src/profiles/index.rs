@@ -268,19 +268,19 @@ pub(super) fn coarsen(
     until_ns: i64,
 ) -> rusqlite::Result<()> {
     const MINUTE_NS: i64 = 60 * 1_000_000_000;
+    let minute = |point: &Point| point.start_ns.div_euclid(MINUTE_NS);
     let mut minutes: Vec<Point> = Vec::new();
     for point in points(transaction, series, from_ns, until_ns)? {
-        let start_ns = point.start_ns.div_euclid(MINUTE_NS) * MINUTE_NS;
-        let duration_ns = point.duration_ns.max(MINUTE_NS);
-        match minutes.last_mut().filter(|last| last.start_ns == start_ns) {
+        match minutes.last_mut().filter(|last| minute(last) == minute(&point)) {
             Some(last) => {
-                last.duration_ns = last.duration_ns.max(duration_ns);
+                let end_ns = point.start_ns.saturating_add(point.duration_ns);
+                last.duration_ns = last.duration_ns.max(end_ns.saturating_sub(last.start_ns));
                 last.sums
                     .iter_mut()
                     .zip(point.sums)
                     .for_each(|(sum, it)| *sum = sum.saturating_add(it));
             }
-            None => minutes.push(Point { start_ns, duration_ns, sums: point.sums }),
+            None => minutes.push(point),
         }
     }
     let delete = "DELETE FROM point WHERE series = ?1 AND start_ns >= ?2 AND start_ns < ?3";

@@ -17,8 +17,12 @@ pub(super) const TEN_MINUTES_NS: i64 = HOUR_NS / 6;
 /// So long after its end, what belongs to a block has come; what comes later is merged once more.
 const GRACE_NS: i64 = 90 * 1_000_000_000;
 
-/// Windows are kept beside the merged ones for so long: of that time, each minute can be looked at.
-pub(super) const FINE_NS: i64 = HOUR_NS;
+/// Windows are kept beside the merged ones for so long: of that time, each minute can be looked at. Of all of the last
+/// hour at least, with a stretch of ten minutes that is gone in part.
+pub(super) const FINE_NS: i64 = HOUR_NS + 2 * TEN_MINUTES_NS;
+
+/// Of an hour, what has a smaller share is not told apart: no picture shows it, and a day would be read slowly.
+const RARE: f64 = 0.0002;
 
 /// What is merged at once at most, so that who writes beside waits for no more than one.
 const MERGES_MAX: usize = 100_000;
@@ -105,6 +109,9 @@ impl Sources {
                 Ok(()) => windows += block.windows,
                 Err(reason) => tracing::warn!("a profile is left out, {}: {reason}", block.path),
             }
+        }
+        if self.wanted.level == Level::Hour {
+            total = total.without_rare(RARE);
         }
         let mut bytes = Vec::new();
         if !total.is_empty() {

@@ -72,32 +72,32 @@ pub(super) fn readable(span: Span, now_ns: i64) -> Span {
     Span { from_ns, until_ns }
 }
 
-/// The blocks of a series that cover a time, each window once.
-fn cover(
-    connection: &Connection,
-    series: i64,
-    span: Span,
-    now_ns: i64,
-) -> rusqlite::Result<Vec<Block>> {
-    let fine_ns = fine_from(now_ns).clamp(span.from_ns, span.until_ns);
-    let find = |level: Level, more: &str, from: i64, until: i64| {
+/// The blocks of a series that cover a time, each window once: the largest that lie in it, and windows at its ends.
+fn cover(connection: &Connection, series: i64, span: Span) -> rusqlite::Result<Vec<Block>> {
+    let find = |level: Level, more: &str, (from, until): (i64, i64)| {
         let condition =
             format!("series = ?1 AND level = ?2 AND start_ns >= ?3 AND start_ns < ?4 {more}");
         index::blocks(connection, &condition, &[series, level as i64, from, until])
     };
-    let first_hour = (span.from_ns + HOUR_NS - 1).div_euclid(HOUR_NS) * HOUR_NS;
-    let last_hour = fine_ns.div_euclid(HOUR_NS) * HOUR_NS;
-    let mut all = find(Level::Hour, "", first_hour, last_hour)?;
+    // Whole stretches of a length that lie in the time.
+    let whole = |length_ns: i64| {
+        let first = (span.from_ns + length_ns - 1).div_euclid(length_ns) * length_ns;
+        (first, span.until_ns.div_euclid(length_ns) * length_ns)
+    };
+    let tens = whole(TEN_MINUTES_NS);
+    let mut all = find(Level::Hour, "ORDER BY start_ns", whole(HOUR_NS))?;
     // What an hour has is not read again.
     let hours: Vec<i64> = all.iter().map(|block| block.start_ns).collect();
-    let is_in_hour = |block: &Block| {
-        hours.binary_search(&(block.start_ns.div_euclid(HOUR_NS) * HOUR_NS)).is_ok()
-    };
-    all.extend(find(Level::TenMinutes, "AND is_merged = 0", span.from_ns, fine_ns)?);
-    let merged = find(Level::TenMinutes, "AND is_merged = 1", span.from_ns, fine_ns)?;
+    let hour = |block: &Block| block.start_ns.div_euclid(HOUR_NS) * HOUR_NS;
+    let is_in_hour = |block: &Block| hours.binary_search(&hour(block)).is_ok();
+    all.extend(find(Level::TenMinutes, "AND is_merged = 0", tens)?);
+    let merged = find(Level::TenMinutes, "AND is_merged = 1", tens)?;
     all.extend(merged.into_iter().filter(|block| !is_in_hour(block)));
-    all.extend(find(Level::Window, "AND is_merged = 0", span.from_ns, fine_ns)?);
-    all.extend(find(Level::Window, "", fine_ns, span.until_ns)?);
+    let ends = (span.from_ns, span.until_ns);
+    all.extend(find(Level::Window, "AND is_merged = 0", ends)?);
+    let merged = find(Level::Window, "AND is_merged = 1", ends)?;
+    let is_in_ten = |block: &Block| (tens.0..tens.1).contains(&block.start_ns);
+    all.extend(merged.into_iter().filter(|block| !is_in_ten(block)));
     Ok(all)
 }
 
@@ -112,7 +112,7 @@ pub(super) fn read(
     let span = readable(span, now_ns);
     let mut blocks = Vec::new();
     for id in series {
-        blocks.extend(cover(connection, *id, span, now_ns)?);
+        blocks.extend(cover(connection, *id, span)?);
     }
     if blocks.len() > FILES_MAX {
         return Err(ProfilesError::TooMuch { files: blocks.len(), most: FILES_MAX });
@@ -183,17 +183,17 @@ mod tests {
     #[test]
     fn old_times_are_rounded_to_what_is_left() {
         const MINUTE: i64 = 60 * 1_000_000_000;
-        // Two hours and five minutes: windows are there from 1:10 on.
+        // Two hours and five minutes: windows are there from 0:50 on.
         let now = 125 * MINUTE;
         let check = |from: i64, until: i64, expected: (i64, i64)| {
             let span = Span { from_ns: from * MINUTE, until_ns: until * MINUTE };
             let found = readable(span, now);
             assert_eq!((found.from_ns / MINUTE, found.until_ns / MINUTE), expected);
         };
-        check(71, 123, (71, 123));
-        check(65, 123, (60, 123));
+        check(65, 125, (65, 125));
+        check(45, 123, (40, 123));
         check(5, 15, (0, 20));
         check(10, 20, (10, 20));
-        check(69, 70, (60, 70));
+        check(49, 50, (40, 50));
     }
 }

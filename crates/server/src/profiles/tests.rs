@@ -123,8 +123,8 @@ fn merged_profiles_are_the_same() {
         kept.profiles.tidy(last + 2 * MINUTE).expect("tidied");
         assert_eq!(sums(last + 2 * MINUTE), expected);
     }
-    // Of two series: three hours, 18 times ten minutes, and the windows of the last hour.
-    assert_eq!(kept.files(), 2 * (3 + 18 + 60));
+    // Of two series: three hours, 18 times ten minutes, and the windows of the last 80 minutes.
+    assert_eq!(kept.files(), 2 * (3 + 18 + 80));
     // What comes late is there at once, and after the next merge once more.
     kept.put(vec![part("web", "a", 7 * SECOND, DAY + 15 * MINUTE)], last);
     for now in [last + 2 * MINUTE, last + 4 * MINUTE] {

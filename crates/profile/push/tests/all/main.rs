@@ -3,6 +3,7 @@
 mod backend;
 mod protocols;
 mod push;
+mod readers;
 mod restart;
 mod ring;
 mod windows;

@@ -126,7 +126,7 @@ impl Choices {
         html! {
             @for (label, values) in &self.labels {
                 @if let (1, Some(value)) = (values.len(), values.first()) {
-                    div { dt { (name(label)) } dd { (name(value)) } }
+                    div { dt { (name(&shortened(label))) } dd { (name(&shortened(value))) } }
                 }
             }
         }

@@ -123,7 +123,7 @@ fn table(visit: &Visit, params: &Params, entries: BTreeMap<String, Entry>) -> Ma
         p class="quiet" { (plural(grouped(count), "service")) }
         @if rows.is_empty() { p { "None has such a name." } } @else {
             div class="scroll" tabindex="0" role="region" aria-label="Services" {
-                table class="services stacked series" {
+                table class="services stacked" {
                     thead { tr {
                         (head("Service", "service", false)) (head("CPU, last hour", "cpu", true))
                         th { "24 hours" } (head("Newest", "newest", true)) th { "Kinds" } th { "Hosts" }

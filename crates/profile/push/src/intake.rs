@@ -400,4 +400,48 @@ mod tests {
             parts(labels(&[]).into_iter(), bytes, NOW, 0, &mut (1 << 30)).expect_err("refused");
         }
     }
+
+    #[test]
+    fn damaged_profiles_lead_to_parts_or_to_a_refusal() {
+        use wingbeat_difference::{Flame, Side};
+        let good = profile().encode_to_vec();
+        let mut state = 7_u64;
+        let mut number = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let (mut taken, mut refused) = (0, 0);
+        for _ in 0..4000 {
+            let mut bytes = good.clone();
+            for _ in 0..=number(3) {
+                let at = number(bytes.len());
+                bytes[at] = number(256) as u8;
+            }
+            bytes.truncate(good.len() - number(4) * number(8));
+            match parts(labels(&[]).into_iter(), &bytes, NOW, 0, &mut (1 << 30)) {
+                Err(refusal) => {
+                    refused += 1;
+                    assert!(!refusal.to_string().is_empty());
+                }
+                Ok(parts) => {
+                    taken += 1;
+                    let mut total = Total::default();
+                    for part in parts {
+                        let unpacked = unpacked(&part.pprof, BYTES_MAX).expect("packed here");
+                        let message = Profile::decode(&*unpacked).expect("written here");
+                        total.add(&message).expect("parts of a profile are of a kind");
+                    }
+                    if let Ok(side) = Side::of_message("later", &total.message(), None) {
+                        let sum: f64 = Flame::single(&side, side.total())
+                            .functions()
+                            .iter()
+                            .map(|row| row.own.after)
+                            .sum();
+                        assert!(sum <= side.total() * 1.000_001);
+                    }
+                }
+            }
+        }
+        assert!(taken > 100 && refused > 100, "{taken} taken, {refused} refused");
+    }
 }
