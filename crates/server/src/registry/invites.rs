@@ -29,9 +29,9 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let create = || {
             let transaction = self.writing()?;
-            transaction.execute("DELETE FROM invite WHERE user IS ?1", [user])?;
+            transaction.execute("DELETE FROM invite WHERE \"user\" IS NOT DISTINCT FROM ?1", [user])?;
             transaction.execute(
-                "INSERT INTO invite (hash, user, created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO invite (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
                 params![hash.as_slice(), user, Time(now), Time(expires)],
             )?;
             transaction.commit()
@@ -49,7 +49,7 @@ impl Registry {
     }
 
     fn find_invite(&self, hash: &Digest, now: OffsetDateTime) -> rusqlite::Result<Option<Invite>> {
-        let sql = "SELECT user FROM invite WHERE hash = ?1 AND expires_ns > ?2";
+        let sql = "SELECT \"user\" FROM invite WHERE hash = ?1 AND expires_ns > ?2";
         let found = self
             .connection
             .prepare_cached(sql)?
@@ -58,12 +58,12 @@ impl Registry {
         match found {
             None => Ok(None),
             Some(None) => {
-                let has_users = self.connection.prepare_cached("SELECT 1 FROM user")?.exists([])?;
+                let has_users = self.any_user()?;
                 // Whoever finds an old link must not become a second admin.
                 Ok((!has_users).then_some(Invite::FirstAdmin))
             }
             Some(Some(id)) => {
-                let sql = format!("SELECT {COLUMNS} FROM user WHERE id = ?1");
+                let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE id = ?1");
                 let user = self.connection.prepare_cached(&sql)?.query_row([id], user)?;
                 Ok((!user.is_locked).then(|| Invite::User(Box::new(user))))
             }

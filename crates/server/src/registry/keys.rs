@@ -58,13 +58,14 @@ pub enum KeyHolder {
     Project(i64),
 }
 
-const COLUMNS: &str = "key.uuid, key.name, key.user, key.project, key.created_ns, key.expires_ns,
-     key.revoked_ns, user.uuid AS creator FROM key LEFT JOIN user ON user.id = key.user";
+const COLUMNS: &str = "key.uuid, key.name, key.\"user\", key.project, key.created_ns,
+     key.expires_ns, key.revoked_ns, \"user\".uuid AS creator
+     FROM key LEFT JOIN \"user\" ON \"user\".id = key.\"user\"";
 
 impl KeyOwner {
     fn condition(self) -> (&'static str, i64) {
         match self {
-            Self::User(id) => ("key.user = ?1 AND key.project IS NULL", id),
+            Self::User(id) => ("key.\"user\" = ?1 AND key.project IS NULL", id),
             Self::Project(id) => ("key.project = ?1", id),
         }
     }
@@ -80,7 +81,7 @@ impl Registry {
                 KeyOwner::Project(project) => (new.creator, Some(project)),
             };
             self.connection.execute(
-                "INSERT INTO key (uuid, hash, name, user, project, created_ns, expires_ns)
+                "INSERT INTO key (uuid, hash, name, \"user\", project, created_ns, expires_ns)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![
                     uuid,
@@ -104,7 +105,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<KeyHolder>, RegistryError> {
         let find = || {
-            let sql = "SELECT user, project FROM key
+            let sql = "SELECT \"user\", project FROM key
                        WHERE hash = ?1 AND expires_ns > ?2 AND revoked_ns IS NULL";
             let owner = self
                 .connection
@@ -116,7 +117,7 @@ impl Registry {
             match owner {
                 Some((_, Some(project))) => Ok(Some(KeyHolder::Project(project))),
                 Some((Some(id), None)) => {
-                    let sql = format!("SELECT {USER_COLUMNS} FROM user WHERE id = ?1");
+                    let sql = format!("SELECT {USER_COLUMNS} FROM \"user\" WHERE id = ?1");
                     let user = self.connection.prepare_cached(&sql)?.query_row([id], user)?;
                     Ok((!user.is_locked).then(|| KeyHolder::User(Box::new(user))))
                 }

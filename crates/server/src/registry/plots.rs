@@ -58,16 +58,18 @@ impl Registry {
         let list = || {
             let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
             let condition = "project = ?1 AND (?2 IS NULL OR title = ?2)
-                 AND (?3 IS NULL OR title LIKE ?3 ESCAPE '\\')";
+                 AND (?3 IS NULL OR lower(title) LIKE lower(?3) ESCAPE '\\')";
             let values = params![project, filter.title, sought];
             let sql = format!("SELECT count(*) FROM plot WHERE {condition}");
             let count: i64 = self.connection.query_row(&sql, values, |row| row.get(0))?;
             let column = if filter.by_title { "title" } else { "position" };
-            let order = if filter.descending { "DESC" } else { "ASC" };
+            // Both engines put what has no title first.
+            let (order, nulls) =
+                if filter.descending { ("DESC", "LAST") } else { ("ASC", "FIRST") };
             let (limit, offset) = (filter.limit, filter.offset);
             let sql = format!(
                 "SELECT {COLUMNS} FROM plot WHERE {condition}
-                 ORDER BY {column} {order}, id {order} LIMIT {limit} OFFSET {offset}"
+                 ORDER BY {column} {order} NULLS {nulls}, id {order} LIMIT {limit} OFFSET {offset}"
             );
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_map(values, plot)?;

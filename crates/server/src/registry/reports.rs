@@ -38,7 +38,7 @@ pub struct MetricUuids {
 
 const SELECT: &str = "SELECT r.id, r.uuid, r.project, r.created_ns,
             u.uuid AS user_uuid, u.name AS user_name, u.slug AS user_slug
-     FROM report r LEFT JOIN user u ON u.id = r.user";
+     FROM report r LEFT JOIN \"user\" u ON u.id = r.\"user\"";
 
 impl MetricUuids {
     /// Those of a report.
@@ -71,7 +71,7 @@ impl Registry {
         let add = || {
             self.connection
                 .prepare_cached(
-                    "INSERT INTO report (uuid, project, user, created_ns) VALUES (?1, ?2, ?3, ?4)
+                    "INSERT INTO report (uuid, project, \"user\", created_ns) VALUES (?1, ?2, ?3, ?4)
                      ON CONFLICT (uuid) DO NOTHING",
                 )?
                 .execute(params![uuid, project, user, Time(now)])?;
@@ -87,7 +87,7 @@ impl Registry {
 
     /// Whether any report came in.
     pub fn has_reports(&self) -> Result<bool, RegistryError> {
-        let ask = || self.connection.prepare_cached("SELECT 1 FROM report")?.exists([]);
+        let ask = || self.connection.prepare_cached("SELECT 1 FROM report LIMIT 1")?.exists([]);
         ask().map_err(self.error("looking for reports"))
     }
 

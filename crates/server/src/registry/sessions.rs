@@ -30,7 +30,7 @@ impl Registry {
             let transaction = self.writing()?;
             transaction.execute("DELETE FROM session WHERE expires_ns <= ?1", [Time(now)])?;
             transaction.execute(
-                "INSERT INTO session (hash, user, created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO session (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
                 params![hash.as_slice(), user, Time(now), Time(expires)],
             )?;
             transaction.commit()
@@ -47,8 +47,8 @@ impl Registry {
         let find = || {
             let sql = format!(
                 "SELECT {COLUMNS}, session.created_ns AS begun_ns, session.expires_ns
-                 FROM session JOIN user ON user.id = session.user
-                 WHERE session.hash = ?1 AND session.expires_ns > ?2 AND NOT user.is_locked"
+                 FROM session JOIN \"user\" ON \"user\".id = session.\"user\"
+                 WHERE session.hash = ?1 AND session.expires_ns > ?2 AND \"user\".is_locked = 0"
             );
             self.connection
                 .prepare_cached(&sql)?
@@ -70,7 +70,7 @@ impl Registry {
         hash: &Digest,
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
-        let sql = "UPDATE session SET expires_ns = max(expires_ns, ?2) WHERE hash = ?1";
+        let sql = "UPDATE session SET expires_ns = ?2 WHERE hash = ?1 AND expires_ns < ?2";
         let extend = || self.connection.execute(sql, params![hash.as_slice(), Time(expires)]);
         extend().map(drop).map_err(self.error("extending a session"))
     }
@@ -84,7 +84,7 @@ impl Registry {
 
     /// Ends all sessions of a user.
     pub fn end_sessions(&self, user: i64) -> Result<(), RegistryError> {
-        let end = || self.connection.execute("DELETE FROM session WHERE user = ?1", [user]);
+        let end = || self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [user]);
         end().map(drop).map_err(self.error("ending sessions"))
     }
 }

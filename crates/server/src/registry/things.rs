@@ -150,9 +150,10 @@ impl Registry {
     ) -> Result<(Vec<Thing>, u64), RegistryError> {
         let list = || {
             let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
-            let condition = "project = ?1 AND kind = ?2 AND (archived_ns IS NOT NULL) = ?3
+            let condition = "project = ?1 AND kind = ?2 AND CASE WHEN archived_ns IS NULL THEN 0 ELSE 1 END = ?3
                  AND (?4 IS NULL OR name = ?4)
-                 AND (?5 IS NULL OR name LIKE ?5 ESCAPE '\\' OR slug LIKE ?5 ESCAPE '\\')";
+                 AND (?5 IS NULL OR lower(name) LIKE lower(?5) ESCAPE '\\'
+                      OR slug LIKE lower(?5) ESCAPE '\\')";
             let values = params![project, kind.word(), filter.is_archived, filter.name, sought];
             let sql = format!("SELECT count(*) FROM thing WHERE {condition}");
             let count: i64 =

@@ -56,8 +56,8 @@ pub enum UserRefusal {
     LastAdmin,
 }
 
-pub(super) const COLUMNS: &str = "user.id, user.uuid, user.name, user.slug, user.email, user.role,
-     user.password IS NOT NULL AS has_password, user.is_locked, user.created_ns";
+pub(super) const COLUMNS: &str = "\"user\".id, \"user\".uuid, \"user\".name, \"user\".slug, \"user\".email, \"user\".role,
+     CASE WHEN \"user\".password IS NULL THEN 0 ELSE 1 END AS has_password, \"user\".is_locked, \"user\".created_ns";
 
 impl Role {
     pub(super) fn column(self) -> &'static str {
@@ -73,7 +73,7 @@ impl Registry {
     /// All users, by name.
     pub fn users(&self) -> Result<Vec<User>, RegistryError> {
         let list = || {
-            let sql = format!("SELECT {COLUMNS} FROM user ORDER BY name, id");
+            let sql = format!("SELECT {COLUMNS} FROM \"user\" ORDER BY name, id");
             self.connection
                 .prepare_cached(&sql)?
                 .query_map([], user)?
@@ -84,8 +84,11 @@ impl Registry {
 
     /// Whether there is a user at all.
     pub fn has_users(&self) -> Result<bool, RegistryError> {
-        let any = || self.connection.prepare_cached("SELECT 1 FROM user")?.exists([]);
-        any().map_err(self.error("looking for users"))
+        self.any_user().map_err(self.error("looking for users"))
+    }
+
+    pub(super) fn any_user(&self) -> rusqlite::Result<bool> {
+        self.connection.prepare_cached("SELECT 1 FROM \"user\" LIMIT 1")?.exists([])
     }
 
     /// The user with that UUID, slug or email address.
@@ -108,7 +111,7 @@ impl Registry {
     }
 
     fn user_by(&self, condition: &str, value: impl ToSql) -> rusqlite::Result<Option<User>> {
-        let sql = format!("SELECT {COLUMNS} FROM user WHERE {condition}");
+        let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE {condition}");
         self.connection.prepare_cached(&sql)?.query_row([value], user).optional()
     }
 
@@ -134,7 +137,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> rusqlite::Result<Result<User, UserRefusal>> {
         let exists = |column: &str, value: &str| {
-            let sql = format!("SELECT 1 FROM user WHERE {column} = ?1");
+            let sql = format!("SELECT 1 FROM \"user\" WHERE {column} = ?1");
             self.connection.prepare_cached(&sql)?.exists([value])
         };
         let email = normal_email(&new.email);
@@ -145,7 +148,7 @@ impl Registry {
             free(Slug::of(&new.name).as_str(), "-", |slug| exists("slug", slug).map(|is| !is))?;
         let uuid = Uuid::now_v7();
         self.connection.execute(
-            "INSERT INTO user (uuid, name, slug, email, role, created_ns, modified_ns)
+            "INSERT INTO \"user\" (uuid, name, slug, email, role, created_ns, modified_ns)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
             params![uuid, new.name, slug, email, new.role.column(), Time(now)],
         )?;
@@ -160,7 +163,7 @@ impl Registry {
         role: Role,
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
-        let sql = "UPDATE user SET role = ?2, modified_ns = ?3 WHERE id = ?1";
+        let sql = "UPDATE \"user\" SET role = ?2, modified_ns = ?3 WHERE id = ?1";
         self.change_user(id, sql, params![id, role.column(), Time(now)])
     }
 
@@ -171,7 +174,7 @@ impl Registry {
         is_locked: bool,
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
-        let sql = "UPDATE user SET is_locked = ?2, modified_ns = ?3 WHERE id = ?1";
+        let sql = "UPDATE \"user\" SET is_locked = ?2, modified_ns = ?3 WHERE id = ?1";
         let changed = self.change_user(id, sql, params![id, is_locked, Time(now)])?;
         if is_locked && changed.is_ok() {
             self.end_sessions(id)?;
@@ -203,7 +206,7 @@ impl Registry {
     }
 
     fn admins(&self) -> rusqlite::Result<i64> {
-        let sql = "SELECT count(*) FROM user WHERE role = 'admin' AND NOT is_locked";
+        let sql = "SELECT count(*) FROM \"user\" WHERE role = 'admin' AND is_locked = 0";
         self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))
     }
 
@@ -229,17 +232,17 @@ impl Registry {
         hash: &str,
         now: OffsetDateTime,
     ) -> rusqlite::Result<()> {
-        let sql = "UPDATE user SET password = ?2, modified_ns = ?3 WHERE id = ?1";
+        let sql = "UPDATE \"user\" SET password = ?2, modified_ns = ?3 WHERE id = ?1";
         self.connection.execute(sql, params![id, hash, Time(now)])?;
-        self.connection.execute("DELETE FROM session WHERE user = ?1", [id])?;
+        self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [id])?;
         // Links of earlier resets would change the password once more.
-        self.connection.execute("DELETE FROM invite WHERE user = ?1", [id])?;
+        self.connection.execute("DELETE FROM invite WHERE \"user\" = ?1", [id])?;
         Ok(())
     }
 
     /// The hash of a user's password, if one was chosen.
     pub fn password_hash(&self, id: i64) -> Result<Option<String>, RegistryError> {
-        let sql = "SELECT password FROM user WHERE id = ?1";
+        let sql = "SELECT password FROM \"user\" WHERE id = ?1";
         let find = || self.connection.prepare_cached(sql)?.query_row([id], |row| row.get(0));
         Ok(find().optional().map_err(self.error("reading a password's hash"))?.flatten())
     }
