@@ -28,7 +28,7 @@ pub struct Shared {
 impl App {
     /// Opens the databases, or makes them.
     pub fn open(settings: Settings) -> Result<Self, StorageError> {
-        let storage = Storage::open(&settings.data)?;
+        let storage = Storage::open(&settings.place)?;
         Ok(Self::of(settings, storage))
     }
 

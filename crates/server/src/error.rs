@@ -89,6 +89,7 @@ impl From<StorageError> for ApiError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
+            StorageError::Lost => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
             StorageError::Store(error) => error.into(),
             StorageError::Registry(error) => error.into(),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),

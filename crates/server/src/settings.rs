@@ -1,5 +1,7 @@
 //! What a server is told at its start: by flags, else by variables, else by a file, else by defaults.
 
+mod place;
+
 use std::{
     fs, io,
     net::SocketAddr,
@@ -7,6 +9,9 @@ use std::{
 };
 
 use serde::Deserialize;
+use wingbeat_sql::InvalidUrl;
+
+pub use self::place::{DatabaseUrl, Place};
 
 /// The port that the `bencher` client's own server has, so that scripts go on working.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:6610";
@@ -21,8 +26,8 @@ const BODY_BYTES_LEAST: usize = 64 << 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Folder with the databases.
-    pub data: PathBuf,
+    /// Where everything is kept.
+    pub place: Place,
     /// Where people and clients reach the server, without a slash at the end. All links begin with it.
     pub public_url: String,
     /// Reverse proxies in front of the server: so many entries of `X-Forwarded-For` are believed, from the
@@ -40,6 +45,8 @@ pub struct Settings {
 pub struct Given {
     pub listen: Option<String>,
     pub data: Option<PathBuf>,
+    pub database: Option<DatabaseUrl>,
+    pub read_database: Option<DatabaseUrl>,
     pub public_url: Option<String>,
     pub behind_proxy: Option<usize>,
     pub body_bytes_max: Option<usize>,
@@ -73,6 +80,12 @@ pub enum SettingsError {
     BodyBytes(usize),
     #[error("there is no folder for data, since HOME is not set: name one with --data")]
     NoData,
+    #[error(transparent)]
+    Database(#[from] InvalidUrl),
+    #[error(
+        "--read-database names a replica of the one that --database names, which is missing: a folder has none"
+    )]
+    ReplicaOfNothing,
 }
 
 impl Settings {
@@ -81,7 +94,7 @@ impl Settings {
         let listen = SocketAddr::from(([127, 0, 0, 1], 6610));
         Self {
             listen,
-            data: data.into(),
+            place: Place::Folder(data.into()),
             public_url: format!("http://{listen}"),
             proxies: 0,
             // As Bencher's server has it (lib/bencher_config, 0.6.12).
@@ -98,10 +111,7 @@ impl Settings {
         let listen = given.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
         let listen: SocketAddr =
             listen.parse().map_err(|_| SettingsError::Listen(listen.to_owned()))?;
-        let data = match given.data {
-            Some(data) => data,
-            None => default_data(variable).ok_or(SettingsError::NoData)?,
-        };
+        let place = Place::from_given(&given, variable)?;
         let public_url = match given.public_url {
             Some(url) => public_url(&url).ok_or(SettingsError::PublicUrl(url))?,
             None if listen.ip().is_unspecified() => return Err(SettingsError::NoPublicUrl(listen)),
@@ -110,9 +120,10 @@ impl Settings {
         if let Some(bytes) = given.body_bytes_max.filter(|bytes| *bytes < BODY_BYTES_LEAST) {
             return Err(SettingsError::BodyBytes(bytes));
         }
-        let defaults = Self::of(data);
+        let defaults = Self::of("");
         Ok(Self {
             listen,
+            place,
             public_url,
             proxies: given.behind_proxy.unwrap_or(defaults.proxies),
             body_bytes_max: given.body_bytes_max.unwrap_or(defaults.body_bytes_max),
@@ -127,9 +138,13 @@ impl Settings {
 impl Given {
     /// These, and what they leave open from others.
     pub fn or(self, others: Self) -> Self {
+        // Who names a folder means no database of others, and the other way round.
+        let is_placed = self.data.is_some() || self.database.is_some();
         Self {
             listen: self.listen.or(others.listen),
-            data: self.data.or(others.data),
+            data: self.data.or(others.data.filter(|_| !is_placed)),
+            database: self.database.or(others.database.filter(|_| !is_placed)),
+            read_database: self.read_database.or(others.read_database.filter(|_| !is_placed)),
             public_url: self.public_url.or(others.public_url),
             behind_proxy: self.behind_proxy.or(others.behind_proxy),
             body_bytes_max: self.body_bytes_max.or(others.body_bytes_max),
@@ -170,21 +185,14 @@ impl Given {
         Ok(Self {
             listen: read("LISTEN"),
             data: read("DATA").map(PathBuf::from),
+            database: read("DATABASE").map(DatabaseUrl::from),
+            read_database: read("READ_DATABASE").map(DatabaseUrl::from),
             public_url: read("PUBLIC_URL"),
             behind_proxy: number("BEHIND_PROXY")?,
             body_bytes_max: number("BODY_BYTES_MAX")?,
             allow_anonymous_runs: read("ALLOW_ANONYMOUS_RUNS").map(allow).transpose()?,
         })
     }
-}
-
-/// The folder that systemd made for the service, or one of the user.
-fn default_data(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let read = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    read("STATE_DIRECTORY").or_else(|| {
-        let shared = read("XDG_DATA_HOME").or_else(|| Some(read("HOME")?.join(".local/share")))?;
-        Some(shared.join("wingbeat/serve"))
-    })
 }
 
 /// A URL as all links begin: scheme, host and port.
@@ -222,7 +230,7 @@ mod tests {
         let settings = Settings::from_given(given, variables).expect("taken");
         let expected = Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 3)),
-            data: "/variable".into(),
+            place: Place::Folder("/variable".into()),
             public_url: "http://127.0.0.1:3".to_owned(),
             proxies: 1,
             body_bytes_max: 4 << 20,
@@ -238,7 +246,8 @@ mod tests {
                 set.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
             };
             let settings = Settings::from_given(Given::default(), variable).ok();
-            assert_eq!(settings.map(|it| it.data), expected.map(PathBuf::from), "{set:?}");
+            let expected = expected.map(|folder| Place::Folder(folder.into()));
+            assert_eq!(settings.map(|it| it.place), expected, "{set:?}");
         };
         check(&[("HOME", "/h")], Some("/h/.local/share/wingbeat/serve"));
         check(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")], Some("/d/wingbeat/serve"));

@@ -1,8 +1,8 @@
 //! Links that let somebody choose a password, once: a user who was invited or whose password was reset, or
 //! the first admin.
 
-use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
+use wingbeat_sql::{OptionalExtension as _, params, Result as SqlResult};
 
 use super::{
     Digest, NewUser, Registry, RegistryError, User, UserRefusal,
@@ -28,7 +28,7 @@ impl Registry {
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             transaction.execute("DELETE FROM invite WHERE \"user\" IS NOT DISTINCT FROM ?1", [user])?;
             transaction.execute(
                 "INSERT INTO invite (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
@@ -48,11 +48,11 @@ impl Registry {
         self.find_invite(hash, now).map_err(self.error("looking for an invitation"))
     }
 
-    fn find_invite(&self, hash: &Digest, now: OffsetDateTime) -> rusqlite::Result<Option<Invite>> {
+    fn find_invite(&self, hash: &Digest, now: OffsetDateTime) -> SqlResult<Option<Invite>> {
         let sql = "SELECT \"user\" FROM invite WHERE hash = ?1 AND expires_ns > ?2";
         let found = self
             .connection
-            .prepare_cached(sql)?
+            .prepare(sql)?
             .query_row(params![hash.as_slice(), Time(now)], |row| row.get::<_, Option<i64>>(0))
             .optional()?;
         match found {
@@ -64,7 +64,7 @@ impl Registry {
             }
             Some(Some(id)) => {
                 let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE id = ?1");
-                let user = self.connection.prepare_cached(&sql)?.query_row([id], user)?;
+                let user = self.connection.prepare(&sql)?.query_row([id], user)?;
                 Ok((!user.is_locked).then(|| Invite::User(Box::new(user))))
             }
         }
@@ -80,7 +80,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Result<User, UserRefusal>>, RegistryError> {
         let accept = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let accepted = match (self.find_invite(hash, now)?, admin) {
                 (Some(Invite::User(user)), _) => *user,
                 (Some(Invite::FirstAdmin), Some(admin)) => match self.insert_user(admin, now)? {

@@ -1,8 +1,8 @@
 //! Keys of users and of projects. Only the SHA-256 of a key is kept.
 
-use rusqlite::{OptionalExtension as _, Row, params};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
+use wingbeat_sql::{Error, OptionalExtension as _, Row, params, Result as SqlResult};
 
 use super::{
     Digest, Registry, RegistryError, User,
@@ -93,7 +93,7 @@ impl Registry {
                     Time(new.expires)
                 ],
             )?;
-            self.find_key(new.owner, uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            self.find_key(new.owner, uuid)?.ok_or(Error::NoRow)
         };
         create().map_err(self.error("making a key"))
     }
@@ -109,7 +109,7 @@ impl Registry {
                        WHERE hash = ?1 AND expires_ns > ?2 AND revoked_ns IS NULL";
             let owner = self
                 .connection
-                .prepare_cached(sql)?
+                .prepare(sql)?
                 .query_row(params![hash.as_slice(), Time(now)], |row| {
                     Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
                 })
@@ -118,7 +118,7 @@ impl Registry {
                 Some((_, Some(project))) => Ok(Some(KeyHolder::Project(project))),
                 Some((Some(id), None)) => {
                     let sql = format!("SELECT {USER_COLUMNS} FROM \"user\" WHERE id = ?1");
-                    let user = self.connection.prepare_cached(&sql)?.query_row([id], user)?;
+                    let user = self.connection.prepare(&sql)?.query_row([id], user)?;
                     Ok((!user.is_locked).then(|| KeyHolder::User(Box::new(user))))
                 }
                 _ => Ok(None),
@@ -133,9 +133,9 @@ impl Registry {
             let (condition, id) = owner.condition();
             let sql = format!("SELECT {COLUMNS} WHERE {condition} ORDER BY key.name, key.id");
             self.connection
-                .prepare_cached(&sql)?
+                .prepare(&sql)?
                 .query_map([id], key)?
-                .collect::<rusqlite::Result<Vec<_>>>()
+                .collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing keys"))
     }
@@ -145,10 +145,10 @@ impl Registry {
         self.find_key(owner, uuid).map_err(self.error("looking for a key"))
     }
 
-    fn find_key(&self, owner: KeyOwner, uuid: Uuid) -> rusqlite::Result<Option<Key>> {
+    fn find_key(&self, owner: KeyOwner, uuid: Uuid) -> SqlResult<Option<Key>> {
         let (condition, id) = owner.condition();
         let sql = format!("SELECT {COLUMNS} WHERE {condition} AND key.uuid = ?2");
-        self.connection.prepare_cached(&sql)?.query_row(params![id, uuid], key).optional()
+        self.connection.prepare(&sql)?.query_row(params![id, uuid], key).optional()
     }
 
     /// Renames a key. `None` if there is no such key.
@@ -193,7 +193,7 @@ pub fn key_name_fault(name: &str) -> Option<&'static str> {
         .then_some("a key's name has 1 to 64 characters: name what uses it, as `ci` does")
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+fn key(row: &Row<'_>) -> SqlResult<Key> {
     let owner = match row.get::<_, Option<i64>>("project")? {
         Some(project) => KeyOwner::Project(project),
         None => KeyOwner::User(row.get("user")?),

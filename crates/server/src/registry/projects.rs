@@ -1,9 +1,9 @@
 //! Projects.
 
-use rusqlite::{OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Error, OptionalExtension as _, Row, ToSql, params, Result as SqlResult};
 use wingbeat_track::model::{ProjectName, Slug};
 
 use super::{Registry, RegistryError, columns::Time};
@@ -76,9 +76,9 @@ impl Registry {
         let list = || {
             let sql = format!("SELECT {COLUMNS} FROM project ORDER BY name, id");
             self.connection
-                .prepare_cached(&sql)?
+                .prepare(&sql)?
                 .query_map([], project)?
-                .collect::<rusqlite::Result<Vec<_>>>()
+                .collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing projects"))
     }
@@ -107,10 +107,10 @@ impl Registry {
     fn project_by(
         &self,
         condition: &str,
-        value: impl rusqlite::ToSql,
-    ) -> rusqlite::Result<Option<Project>> {
+        value: impl ToSql,
+    ) -> SqlResult<Option<Project>> {
         let sql = format!("SELECT {COLUMNS} FROM project WHERE {condition}");
-        self.connection.prepare_cached(&sql)?.query_row([value], project).optional()
+        self.connection.prepare(&sql)?.query_row([value], project).optional()
     }
 
     /// Makes a project. A slug that is taken gets a number.
@@ -120,11 +120,11 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Project, RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let wanted = new.slug.clone().unwrap_or_else(|| Slug::of(new.name.as_str()));
             let is_free = |column: &str, text: &str| {
                 let sql = format!("SELECT 1 FROM project WHERE {column} = ?1");
-                Ok(!transaction.prepare_cached(&sql)?.exists([text])?)
+                Ok(!transaction.prepare(&sql)?.exists([text])?)
             };
             let slug = free(wanted.as_str(), "-", |text| is_free("slug", text))?;
             // A renamed project keeps its name in the results.
@@ -144,7 +144,7 @@ impl Registry {
                 ],
             )?;
             transaction.commit()?;
-            self.project_by("uuid = ?1", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            self.project_by("uuid = ?1", uuid)?.ok_or(Error::NoRow)
         };
         create().map_err(self.error("making a project"))
     }
@@ -157,11 +157,11 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Project>, RegistryError> {
         let apply = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let Some(mut project) = self.project_by("id = ?1", id)? else { return Ok(None) };
             if let Some(slug) = &change.slug {
                 let taken = "SELECT 1 FROM project WHERE slug = ?1 AND id <> ?2";
-                if transaction.prepare_cached(taken)?.exists(params![slug.as_str(), id])? {
+                if transaction.prepare(taken)?.exists(params![slug.as_str(), id])? {
                     return Ok(None);
                 }
                 project.slug = slug.clone();
@@ -200,7 +200,7 @@ impl Registry {
     /// Deletes a project with everything that belongs to it here.
     pub fn delete_project(&self, id: i64) -> Result<(), RegistryError> {
         let delete = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             transaction.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
             transaction.execute("DELETE FROM report WHERE project = ?1", [id])?;
             transaction.execute("DELETE FROM project WHERE id = ?1", [id])?;
@@ -214,8 +214,8 @@ impl Registry {
 pub(super) fn free(
     text: &str,
     joint: &str,
-    is_free: impl Fn(&str) -> rusqlite::Result<bool>,
-) -> rusqlite::Result<String> {
+    is_free: impl Fn(&str) -> SqlResult<bool>,
+) -> SqlResult<String> {
     if is_free(text)? {
         return Ok(text.to_owned());
     }
@@ -235,10 +235,10 @@ pub(super) fn free(
     }
 }
 
-fn project(row: &Row<'_>) -> rusqlite::Result<Project> {
+fn project(row: &Row<'_>) -> SqlResult<Project> {
     let text = |column: &str| row.get::<_, String>(column);
     let invalid = |error: wingbeat_track::model::InvalidName| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+        Error::content(error)
     };
     Ok(Project {
         id: row.get("id")?,

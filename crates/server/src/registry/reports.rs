@@ -3,10 +3,10 @@
 //! A metric's UUID tells the row of its report, its place there, and a check by which a UUID that somebody
 //! made up is found out. So no table of metrics is needed.
 
-use rusqlite::{OptionalExtension as _, Row, params};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
+use wingbeat_sql::{Error, OptionalExtension as _, Row, ToSql, params, Result as SqlResult};
 
 use super::{Registry, RegistryError, columns::Time};
 
@@ -70,12 +70,12 @@ impl Registry {
     ) -> Result<ReportRow, RegistryError> {
         let add = || {
             self.connection
-                .prepare_cached(
+                .prepare(
                     "INSERT INTO report (uuid, project, \"user\", created_ns) VALUES (?1, ?2, ?3, ?4)
                      ON CONFLICT (uuid) DO NOTHING",
                 )?
                 .execute(params![uuid, project, user, Time(now)])?;
-            self.report_by("r.uuid = ?1", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            self.report_by("r.uuid = ?1", uuid)?.ok_or(Error::NoRow)
         };
         add().map_err(self.error("entering a report"))
     }
@@ -87,7 +87,7 @@ impl Registry {
 
     /// Whether any report came in.
     pub fn has_reports(&self) -> Result<bool, RegistryError> {
-        let ask = || self.connection.prepare_cached("SELECT 1 FROM report LIMIT 1")?.exists([]);
+        let ask = || self.connection.prepare("SELECT 1 FROM report LIMIT 1")?.exists([]);
         ask().map_err(self.error("looking for reports"))
     }
 
@@ -95,9 +95,9 @@ impl Registry {
     pub fn reports_of(&self, project: i64) -> Result<Vec<Uuid>, RegistryError> {
         let list = || {
             self.connection
-                .prepare_cached("SELECT uuid FROM report WHERE project = ?1")?
+                .prepare("SELECT uuid FROM report WHERE project = ?1")?
                 .query_map([project], |row| row.get(0))?
-                .collect::<rusqlite::Result<Vec<_>>>()
+                .collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing reports"))
     }
@@ -117,14 +117,14 @@ impl Registry {
     fn report_by(
         &self,
         condition: &str,
-        value: impl rusqlite::ToSql,
-    ) -> rusqlite::Result<Option<ReportRow>> {
+        value: impl ToSql,
+    ) -> SqlResult<Option<ReportRow>> {
         let sql = format!("{SELECT} WHERE {condition}");
-        self.connection.prepare_cached(&sql)?.query_row([value], report).optional()
+        self.connection.prepare(&sql)?.query_row([value], report).optional()
     }
 }
 
-fn report(row: &Row<'_>) -> rusqlite::Result<ReportRow> {
+fn report(row: &Row<'_>) -> SqlResult<ReportRow> {
     let user = match row.get::<_, Option<Uuid>>("user_uuid")? {
         Some(uuid) => {
             Some(Sender { uuid, name: row.get("user_name")?, slug: row.get("user_slug")? })

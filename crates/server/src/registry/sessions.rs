@@ -1,7 +1,7 @@
 //! Browsers that are signed in.
 
-use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
+use wingbeat_sql::{OptionalExtension as _, params};
 
 use super::{
     Digest, Registry, RegistryError, User,
@@ -27,7 +27,7 @@ impl Registry {
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             transaction.execute("DELETE FROM session WHERE expires_ns <= ?1", [Time(now)])?;
             transaction.execute(
                 "INSERT INTO session (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
@@ -51,7 +51,7 @@ impl Registry {
                  WHERE session.hash = ?1 AND session.expires_ns > ?2 AND \"user\".is_locked = 0"
             );
             self.connection
-                .prepare_cached(&sql)?
+                .prepare(&sql)?
                 .query_row(params![hash.as_slice(), Time(now)], |row| {
                     Ok(Session {
                         user: user(row)?,

@@ -1,8 +1,8 @@
 //! Kept thresholds: by branch, testbed and measure a model, and the models before it.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Connection, Error, OptionalExtension as _, Row, params, Result as SqlResult};
 use wingbeat_track::model::ThresholdModel;
 
 use super::{Registry, RegistryError, columns::Time};
@@ -71,9 +71,9 @@ impl Registry {
                  AND (?3 IS NULL OR testbed = ?3) AND (?4 IS NULL OR measure = ?4) ORDER BY id"
             );
             let values = params![project, filter.branch, filter.testbed, filter.measure];
-            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_map(values, threshold)?;
-            found.map(|it| with_models(&self.connection, it?)).collect::<rusqlite::Result<Vec<_>>>()
+            found.map(|it| with_models(&self.connection, it?)).collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing thresholds"))
     }
@@ -82,7 +82,7 @@ impl Registry {
     pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, RegistryError> {
         let find = || {
             let sql = format!("{SELECT} WHERE project = ?1 AND uuid = ?2");
-            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], threshold).optional()?;
             found.map(|it| with_models(&self.connection, it)).transpose()
         };
@@ -99,11 +99,11 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Threshold>, RegistryError> {
         let set = || {
-            let own = self.connection.is_autocommit().then(|| self.writing()).transpose()?;
+            let own = self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
             let db = &self.connection;
             let sql = format!("{SELECT} WHERE branch = ?1 AND testbed = ?2 AND measure = ?3");
             let find = || {
-                let mut statement = db.prepare_cached(&sql)?;
+                let mut statement = db.prepare(&sql)?;
                 let found =
                     statement.query_row(params![branch, testbed, measure], threshold).optional()?;
                 found.map(|it| with_models(db, it)).transpose()
@@ -112,7 +112,7 @@ impl Registry {
                 Some(known) => known,
                 None if settings.is_none() => return Ok(None),
                 None => {
-                    db.prepare_cached(
+                    db.prepare(
                         "INSERT INTO threshold
                              (uuid, project, branch, testbed, measure, created_ns, modified_ns)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
@@ -125,7 +125,7 @@ impl Registry {
                         measure,
                         Time(now)
                     ])?;
-                    find()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+                    find()?.ok_or(Error::NoRow)?
                 }
             };
             if known.model().map(|model| &model.settings) != settings {
@@ -154,15 +154,15 @@ fn replace(
     threshold: i64,
     settings: Option<&ThresholdModel>,
     now: OffsetDateTime,
-) -> rusqlite::Result<()> {
-    db.prepare_cached(
+) -> SqlResult<()> {
+    db.prepare(
         "UPDATE model SET replaced_ns = ?2 WHERE threshold = ?1 AND replaced_ns IS NULL",
     )?
     .execute(params![threshold, Time(now)])?;
-    db.prepare_cached("UPDATE threshold SET modified_ns = ?2 WHERE id = ?1")?
+    db.prepare("UPDATE threshold SET modified_ns = ?2 WHERE id = ?1")?
         .execute(params![threshold, Time(now)])?;
     let Some(settings) = settings else { return Ok(()) };
-    db.prepare_cached(
+    db.prepare(
         "INSERT INTO model (uuid, threshold, test, min_sample_size, max_sample_size, window_s,
                             lower_boundary, upper_boundary, created_ns)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -181,7 +181,7 @@ fn replace(
     Ok(())
 }
 
-fn threshold(row: &Row<'_>) -> rusqlite::Result<Threshold> {
+fn threshold(row: &Row<'_>) -> SqlResult<Threshold> {
     Ok(Threshold {
         id: row.get("id")?,
         uuid: row.get("uuid")?,
@@ -194,24 +194,20 @@ fn threshold(row: &Row<'_>) -> rusqlite::Result<Threshold> {
     })
 }
 
-fn with_models(db: &Connection, threshold: Threshold) -> rusqlite::Result<Threshold> {
+fn with_models(db: &Connection, threshold: Threshold) -> SqlResult<Threshold> {
     let sql = "SELECT uuid, test, min_sample_size, max_sample_size, window_s, lower_boundary,
                       upper_boundary, created_ns, replaced_ns
                FROM model WHERE threshold = ?1 ORDER BY id";
-    let mut statement = db.prepare_cached(sql)?;
-    let models = statement.query_map([threshold.id], model)?.collect::<rusqlite::Result<_>>()?;
+    let mut statement = db.prepare(sql)?;
+    let models = statement.query_map([threshold.id], model)?.collect::<SqlResult<_>>()?;
     Ok(Threshold { models, ..threshold })
 }
 
-fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
+fn model(row: &Row<'_>) -> SqlResult<Model> {
     let test: String = row.get("test")?;
     let test =
         test.parse().map_err(|error: wingbeat_track::model::threshold::ThresholdError| {
-            rusqlite::Error::FromSqlConversionFailure(
-                1,
-                rusqlite::types::Type::Text,
-                Box::new(error),
-            )
+            Error::content(error)
         })?;
     Ok(Model {
         uuid: row.get("uuid")?,

@@ -1,8 +1,8 @@
 //! Users.
 
-use rusqlite::{OptionalExtension as _, Row, ToSql, params};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Error, OptionalExtension as _, Row, ToSql, params, Result as SqlResult};
 use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
@@ -75,9 +75,9 @@ impl Registry {
         let list = || {
             let sql = format!("SELECT {COLUMNS} FROM \"user\" ORDER BY name, id");
             self.connection
-                .prepare_cached(&sql)?
+                .prepare(&sql)?
                 .query_map([], user)?
-                .collect::<rusqlite::Result<Vec<_>>>()
+                .collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing users"))
     }
@@ -87,8 +87,8 @@ impl Registry {
         self.any_user().map_err(self.error("looking for users"))
     }
 
-    pub(super) fn any_user(&self) -> rusqlite::Result<bool> {
-        self.connection.prepare_cached("SELECT 1 FROM \"user\" LIMIT 1")?.exists([])
+    pub(super) fn any_user(&self) -> SqlResult<bool> {
+        self.connection.prepare("SELECT 1 FROM \"user\" LIMIT 1")?.exists([])
     }
 
     /// The user with that UUID, slug or email address.
@@ -110,9 +110,9 @@ impl Registry {
         self.user_by("id = ?1", id).map_err(self.error("looking for a user"))
     }
 
-    fn user_by(&self, condition: &str, value: impl ToSql) -> rusqlite::Result<Option<User>> {
+    fn user_by(&self, condition: &str, value: impl ToSql) -> SqlResult<Option<User>> {
         let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE {condition}");
-        self.connection.prepare_cached(&sql)?.query_row([value], user).optional()
+        self.connection.prepare(&sql)?.query_row([value], user).optional()
     }
 
     /// Makes a user, who has no password yet.
@@ -122,7 +122,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let made = self.insert_user(new, now)?;
             transaction.commit()?;
             Ok(made)
@@ -135,10 +135,10 @@ impl Registry {
         &self,
         new: &NewUser,
         now: OffsetDateTime,
-    ) -> rusqlite::Result<Result<User, UserRefusal>> {
+    ) -> SqlResult<Result<User, UserRefusal>> {
         let exists = |column: &str, value: &str| {
             let sql = format!("SELECT 1 FROM \"user\" WHERE {column} = ?1");
-            self.connection.prepare_cached(&sql)?.exists([value])
+            self.connection.prepare(&sql)?.exists([value])
         };
         let email = normal_email(&new.email);
         if exists("email", &email)? {
@@ -153,7 +153,7 @@ impl Registry {
             params![uuid, new.name, slug, email, new.role.column(), Time(now)],
         )?;
         let made = self.user_by("uuid = ?1", uuid)?;
-        Ok(Ok(made.ok_or(rusqlite::Error::QueryReturnedNoRows)?))
+        Ok(Ok(made.ok_or(Error::NoRow)?))
     }
 
     /// Gives a user another role. Keys and sessions of the user have it at once.
@@ -190,9 +190,9 @@ impl Registry {
         values: &[&dyn ToSql],
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
         let change = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let before = self.admins()?;
-            transaction.prepare_cached(sql)?.execute(values)?;
+            transaction.prepare(sql)?.execute(values)?;
             let Some(changed) = self.user_by("id = ?1", id)? else {
                 return Ok(Err(UserRefusal::Unknown));
             };
@@ -205,9 +205,9 @@ impl Registry {
         change().map_err(self.error("changing a user"))
     }
 
-    fn admins(&self) -> rusqlite::Result<i64> {
+    fn admins(&self) -> SqlResult<i64> {
         let sql = "SELECT count(*) FROM \"user\" WHERE role = 'admin' AND is_locked = 0";
-        self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))
+        self.connection.prepare(sql)?.query_row([], |row| row.get(0))
     }
 
     /// Keeps the hash of a user's password, and ends all sessions of the user.
@@ -218,7 +218,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let set = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             self.write_password(id, hash, now)?;
             transaction.commit()
         };
@@ -231,7 +231,7 @@ impl Registry {
         id: i64,
         hash: &str,
         now: OffsetDateTime,
-    ) -> rusqlite::Result<()> {
+    ) -> SqlResult<()> {
         let sql = "UPDATE \"user\" SET password = ?2, modified_ns = ?3 WHERE id = ?1";
         self.connection.execute(sql, params![id, hash, Time(now)])?;
         self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [id])?;
@@ -243,14 +243,14 @@ impl Registry {
     /// The hash of a user's password, if one was chosen.
     pub fn password_hash(&self, id: i64) -> Result<Option<String>, RegistryError> {
         let sql = "SELECT password FROM \"user\" WHERE id = ?1";
-        let find = || self.connection.prepare_cached(sql)?.query_row([id], |row| row.get(0));
+        let find = || self.connection.prepare(sql)?.query_row([id], |row| row.get(0));
         Ok(find().optional().map_err(self.error("reading a password's hash"))?.flatten())
     }
 
     /// Notes who changed what.
     pub fn note(&self, who: &str, what: &str, now: OffsetDateTime) -> Result<(), RegistryError> {
         let sql = "INSERT INTO audit (time_ns, who, what) VALUES (?1, ?2, ?3)";
-        let write = || self.connection.prepare_cached(sql)?.execute(params![Time(now), who, what]);
+        let write = || self.connection.prepare(sql)?.execute(params![Time(now), who, what]);
         write().map(drop).map_err(self.error("noting a change"))
     }
 }
@@ -276,7 +276,7 @@ fn normal_email(email: &str) -> String {
     email.trim().to_lowercase()
 }
 
-pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
+pub(super) fn user(row: &Row<'_>) -> SqlResult<User> {
     Ok(User {
         id: row.get("id")?,
         uuid: row.get("uuid")?,

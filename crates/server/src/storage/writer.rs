@@ -10,12 +10,18 @@ use tokio::sync::{
     oneshot,
 };
 
-use super::{Databases, StorageError};
+use super::{
+    Databases, StorageError,
+    source::{Kept, Source},
+};
 
 /// Writes that may wait. Each waits for those before it: a report of 1,000 metrics takes some 15 ms.
 const QUEUE: usize = 256;
 
-type Job = Box<dyn FnOnce(&mut Databases) + Send>;
+type Job = Box<dyn FnOnce(Result<&mut Databases, StorageError>) + Send>;
+
+/// Is told after each write, while nobody else writes.
+type Done = Box<dyn Fn(&Databases) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -26,15 +32,16 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread. It ends when the last sender is gone and all jobs are done.
-    pub(super) fn start(mut databases: Databases) -> Result<Self, StorageError> {
+    pub(super) fn start(
+        source: Source,
+        databases: Databases,
+        done: Done,
+    ) -> Result<Self, StorageError> {
         let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
+        let mut turns = Turns { source, kept: Some(Kept::now(databases)), done };
         let work = move || {
             while let Some(job) = waiting.blocking_recv() {
-                // One request that fails in an unforeseen way must not end all others. Its transaction is
-                // rolled back as it is dropped.
-                if catch_unwind(AssertUnwindSafe(|| job(&mut databases))).is_err() {
-                    tracing::error!("a write failed in an unforeseen way; it was rolled back");
-                }
+                turns.run(job);
             }
         };
         let builder = thread::Builder::new().name("writer".to_owned());
@@ -55,14 +62,58 @@ impl Writer {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |databases| {
             // Who asked may be gone; what was written stays.
-            let _ = answer.send(job(databases));
+            let _ = answer.send(databases.map(job));
         });
         let jobs = self.jobs.as_ref().ok_or(StorageError::Stopping)?;
         jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => StorageError::Busy,
             TrySendError::Closed(_) => StorageError::Stopping,
         })?;
-        answered.await.map_err(|_| StorageError::Stopping)
+        answered.await.map_err(|_| StorageError::Stopping)?
+    }
+}
+
+/// What writes one after the other: of all servers of one database, not of this one alone.
+struct Turns {
+    source: Source,
+    kept: Option<Kept>,
+    done: Done,
+}
+
+impl Turns {
+    fn run(&mut self, job: Job) {
+        let mut databases = match self.begin() {
+            Ok(databases) => databases,
+            Err(error) => return job(Err(error)),
+        };
+        // One request that fails in an unforeseen way must not end all others. Its transaction is
+        // rolled back as it is dropped.
+        if catch_unwind(AssertUnwindSafe(|| job(Ok(&mut databases)))).is_err() {
+            tracing::error!("a write failed in an unforeseen way; it was rolled back");
+        }
+        (self.done)(&databases);
+        match databases.registry.end_turn() {
+            Ok(()) => self.kept = Some(Kept::now(databases)),
+            // With the connection the turn ends too.
+            Err(error) => tracing::warn!("the connection that writes is opened anew: {error}"),
+        }
+    }
+
+    /// Waits until no other server writes.
+    fn begin(&mut self) -> Result<Databases, StorageError> {
+        if let Some(databases) = self.kept.take().and_then(|kept| self.source.usable(kept)) {
+            match databases.registry.begin_turn() {
+                Ok(()) => return Ok(databases),
+                Err(error) if !error.is_lost() => {
+                    self.kept = Some(Kept::now(databases));
+                    return Err(error.into());
+                }
+                Err(_) => {}
+            }
+        }
+        let databases = self.source.open()?;
+        databases.registry.begin_turn()?;
+        Ok(databases)
     }
 }
 
