@@ -24,13 +24,15 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 7] = [
+pub(super) const TOOLS: [Tool; 8] = [
     Tool { name: "chromium", package: "chromium", purpose: "tests of the server's pages" },
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
     Tool { name: "npm", package: "npm", purpose: "tests of the server's pages" },
     Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
+    // Debian leaves the server itself out of PATH; this starts it.
+    Tool { name: "pg_ctlcluster", package: "postgresql", purpose: "tests with PostgreSQL" },
     Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
 ];
 
@@ -120,7 +122,7 @@ mod tests {
         check(
             &nothing(),
             &[],
-            Some(install("chromium clang golang-go iproute2 npm musl-tools valgrind")),
+            Some(install("chromium clang golang-go iproute2 npm musl-tools postgresql valgrind")),
         );
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
         check(&Found { missing: Vec::new(), ..nothing() }, &[], Some(Step::BuildRunner));
@@ -140,7 +142,8 @@ mod tests {
 
     #[test]
     fn stale_lists_are_fetched_once() {
-        let packages = || install("chromium clang golang-go iproute2 npm musl-tools valgrind");
+        let packages =
+            || install("chromium clang golang-go iproute2 npm musl-tools postgresql valgrind");
         let failed = (packages(), false);
         let fetched = (Step::AptUpdate, true);
         check(&nothing(), slice::from_ref(&failed), Some(Step::AptUpdate));
@@ -159,7 +162,10 @@ mod tests {
         check(
             &nothing(),
             &[
-                (install("chromium clang golang-go iproute2 npm musl-tools valgrind"), true),
+                (
+                    install("chromium clang golang-go iproute2 npm musl-tools postgresql valgrind"),
+                    true,
+                ),
                 runner_failed,
             ],
             None,
@@ -169,11 +175,11 @@ mod tests {
     #[test]
     fn losses_say_what_does_not_work() {
         let lines =
-            losses(&Found { missing: vec![TOOLS[6]], runner: true, driver: true, installs: false });
+            losses(&Found { missing: vec![TOOLS[7]], runner: true, driver: true, installs: false });
         let expected = "valgrind, for benchmarks that count instructions; as root, run \
                         `apt-get install valgrind`";
         assert_eq!(lines, [expected]);
-        assert_eq!(losses(&nothing()).len(), 8);
+        assert_eq!(losses(&nothing()).len(), 9);
         assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
     }
 
