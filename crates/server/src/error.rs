@@ -100,9 +100,9 @@ impl From<StorageError> for ApiError {
 impl From<RegistryError> for ApiError {
     fn from(error: RegistryError) -> Self {
         let status = match &error {
-            RegistryError::Busy { .. } | RegistryError::Full { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            RegistryError::Busy { .. }
+            | RegistryError::Full { .. }
+            | RegistryError::Lost { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())

@@ -32,13 +32,7 @@ pub use self::{
     backup::{BackupError, back_up},
     claim::{Claim, served_at},
 };
-use self::{
-    readers::Readers,
-    replica::Replica,
-    source::{At, Source},
-    view::Position,
-    writer::Writer,
-};
+use self::{readers::Readers, replica::Replica, source::Source, view::Position, writer::Writer};
 use crate::{
     registry::{Registry, RegistryError},
     settings::Place,
@@ -63,16 +57,6 @@ impl Databases {
             self.results.withdraw(report, Some(reason.to_owned()))?;
         }
         Ok(self.registry.delete_project(project)?)
-    }
-
-    /// Asks whether they can still be used.
-    fn is_alive(&self) -> bool {
-        self.registry.is_alive() && self.results.is_alive()
-    }
-
-    /// Whether it is known already that they cannot.
-    fn is_broken(&self) -> bool {
-        self.registry.is_broken() || self.results.is_broken()
     }
 }
 
@@ -125,9 +109,9 @@ impl Storage {
     /// Opens the databases of a place, or makes them, and starts the writer.
     pub fn open(place: &Place) -> Result<Self, StorageError> {
         let (source, replica) = match place {
-            Place::Folder(folder) => (Source::folder(folder), None),
+            Place::Folder(folder) => (Source::Folder(folder.clone()), None),
             Place::Postgres { primary, replica } => {
-                (Source::postgres(primary), replica.as_ref().map(Replica::of).map(Arc::new))
+                (Source::Postgres(primary.clone()), replica.as_ref().map(Replica::of).map(Arc::new))
             }
         };
         let databases = source.make()?;
@@ -141,7 +125,7 @@ impl Storage {
             }
         };
         Ok(Self {
-            writer: Writer::start(source.clone(), databases, Box::new(done))?,
+            writer: Writer::start(databases, Box::new(done))?,
             readers: Readers::of(source.clone()),
             source,
             replica,
@@ -160,9 +144,11 @@ impl Storage {
 
     /// Size of the databases, in bytes.
     pub async fn bytes(&self) -> u64 {
-        match self.source.at() {
-            At::Folder(folder) => [RESULTS, REGISTRY].map(|file| bytes_of(&folder.join(file))).iter().sum(),
-            At::Postgres(_) => {
+        match &self.source {
+            Source::Folder(folder) => {
+                [RESULTS, REGISTRY].map(|file| bytes_of(&folder.join(file))).iter().sum()
+            }
+            Source::Postgres(_) => {
                 let ask = |databases: &Databases| databases.registry.database_bytes();
                 let asked: Result<_, StorageError> =
                     self.readers.run(move |databases| Ok(ask(databases)?)).await;

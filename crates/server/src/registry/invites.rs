@@ -2,7 +2,7 @@
 //! the first admin.
 
 use time::OffsetDateTime;
-use wingbeat_sql::{OptionalExtension as _, params, Result as SqlResult};
+use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, params};
 
 use super::{
     Digest, NewUser, Registry, RegistryError, User, UserRefusal,
@@ -29,7 +29,8 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         let create = || {
             let transaction = self.connection.writing()?;
-            transaction.execute("DELETE FROM invite WHERE \"user\" IS NOT DISTINCT FROM ?1", [user])?;
+            transaction
+                .execute("DELETE FROM invite WHERE \"user\" IS NOT DISTINCT FROM ?1", [user])?;
             transaction.execute(
                 "INSERT INTO invite (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
                 params![hash.as_slice(), user, Time(now), Time(expires)],
@@ -104,46 +105,51 @@ mod tests {
 
     use super::*;
     use crate::registry::Role;
+    use crate::registry::tests::on_both;
 
     #[test]
     fn the_first_link_makes_one_admin() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let later = now + Duration::hours(1);
-        let admin = |name: &str| NewUser {
-            name: name.to_owned(),
-            email: format!("{name}@example.org"),
-            role: Role::Admin,
-        };
-        registry.create_invite(None, &[1; 32], now, later).expect("written");
-        registry.create_invite(None, &[2; 32], now, later).expect("written");
-        let check = |hash: Digest, now, expected: Option<Invite>| {
-            assert_eq!(registry.invite(&hash, now).expect("read"), expected);
-        };
-        check([1; 32], now, None);
-        check([2; 32], later, None);
-        check([2; 32], now, Some(Invite::FirstAdmin));
-        let accept = |hash: Digest| registry.accept_invite(&hash, Some(&admin("ada")), "hash", now);
-        let made = accept([2; 32]).expect("written").expect("good").expect("made");
-        assert_eq!((made.role, made.has_password), (Role::Admin, true));
-        assert_eq!(accept([2; 32]).expect("written"), None);
-        registry.create_invite(None, &[3; 32], now, later).expect("written");
-        check([3; 32], now, None);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let later = now + Duration::hours(1);
+            let admin = |name: &str| NewUser {
+                name: name.to_owned(),
+                email: format!("{name}@example.org"),
+                role: Role::Admin,
+            };
+            registry.create_invite(None, &[1; 32], now, later).expect("written");
+            registry.create_invite(None, &[2; 32], now, later).expect("written");
+            let check = |hash: Digest, now, expected: Option<Invite>| {
+                assert_eq!(registry.invite(&hash, now).expect("read"), expected);
+            };
+            check([1; 32], now, None);
+            check([2; 32], later, None);
+            check([2; 32], now, Some(Invite::FirstAdmin));
+            let accept =
+                |hash: Digest| registry.accept_invite(&hash, Some(&admin("ada")), "hash", now);
+            let made = accept([2; 32]).expect("written").expect("good").expect("made");
+            assert_eq!((made.role, made.has_password), (Role::Admin, true));
+            assert_eq!(accept([2; 32]).expect("written"), None);
+            registry.create_invite(None, &[3; 32], now, later).expect("written");
+            check([3; 32], now, None);
+        });
     }
 
     #[test]
     fn a_reset_ends_sessions_and_works_once() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let later = now + Duration::hours(1);
-        let new = NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
-        let user = registry.create_user(&new, now).expect("written").expect("made");
-        registry.create_session(&[9; 32], user.id, now, later).expect("written");
-        registry.create_invite(Some(user.id), &[1; 32], now, later).expect("written");
-        let accept = || registry.accept_invite(&[1; 32], None, "hash", now).expect("written");
-        assert!(accept().is_some());
-        assert_eq!(registry.password_hash(user.id).expect("read").as_deref(), Some("hash"));
-        assert!(registry.session(&[9; 32], now).expect("read").is_none());
-        assert!(accept().is_none());
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let later = now + Duration::hours(1);
+            let new =
+                NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
+            let user = registry.create_user(&new, now).expect("written").expect("made");
+            registry.create_session(&[9; 32], user.id, now, later).expect("written");
+            registry.create_invite(Some(user.id), &[1; 32], now, later).expect("written");
+            let accept = || registry.accept_invite(&[1; 32], None, "hash", now).expect("written");
+            assert!(accept().is_some());
+            assert_eq!(registry.password_hash(user.id).expect("read").as_deref(), Some("hash"));
+            assert!(registry.session(&[9; 32], now).expect("read").is_none());
+            assert!(accept().is_none());
+        });
     }
 }

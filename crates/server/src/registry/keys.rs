@@ -2,7 +2,7 @@
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
-use wingbeat_sql::{Error, OptionalExtension as _, Row, params, Result as SqlResult};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, params};
 
 use super::{
     Digest, Registry, RegistryError, User,
@@ -132,10 +132,7 @@ impl Registry {
         let list = || {
             let (condition, id) = owner.condition();
             let sql = format!("SELECT {COLUMNS} WHERE {condition} ORDER BY key.name, key.id");
-            self.connection
-                .prepare(&sql)?
-                .query_map([id], key)?
-                .collect::<SqlResult<Vec<_>>>()
+            self.connection.prepare(&sql)?.query_map([id], key)?.collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing keys"))
     }
@@ -213,40 +210,46 @@ fn key(row: &Row<'_>) -> SqlResult<Key> {
 mod tests {
 
     use super::*;
+    use crate::registry::tests::on_both;
     use crate::registry::{NewUser, Role};
 
     #[test]
     fn a_key_works_until_it_is_revoked_or_expires() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
-        let user = NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Member };
-        let user = registry.create_user(&user, now).expect("written").expect("made");
-        let owner = KeyOwner::User(user.id);
-        let make = |byte: u8| {
-            let expires = now + Duration::hours(1);
-            let new = NewKey { owner, name: "ci".into(), hash: [byte; 32], creator: None, expires };
-            registry.create_key(&new, now).expect("made")
-        };
-        let check = |byte: u8, after: Duration, expected: bool| {
-            let found = registry.key_holder(&[byte; 32], now + after).expect("read");
-            assert_eq!(found.is_some(), expected, "{byte} {after}");
-        };
-        let (first, _second) = (make(1), make(2));
-        check(1, Duration::ZERO, true);
-        check(1, Duration::hours(1), false);
-        check(1, -Duration::days(1), true);
-        check(3, Duration::ZERO, false);
-        assert!(!registry.revoke_key(KeyOwner::Project(1), first.uuid, now).expect("written"));
-        check(1, Duration::ZERO, true);
-        assert!(registry.revoke_key(owner, first.uuid, now).expect("written"));
-        check(1, Duration::ZERO, false);
-        // Neither a later revocation nor a clock that went back changes what was revoked.
-        assert!(registry.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written"));
-        let kept = registry.key(owner, first.uuid).expect("read").expect("there");
-        assert_eq!(kept.revoked, Some(now));
-        check(1, -Duration::days(1), false);
-        check(2, Duration::ZERO, true);
-        registry.set_locked(user.id, true, now).expect("written").expect("locked");
-        check(2, Duration::ZERO, false);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
+            let user =
+                NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Member };
+            let user = registry.create_user(&user, now).expect("written").expect("made");
+            let owner = KeyOwner::User(user.id);
+            let make = |byte: u8| {
+                let expires = now + Duration::hours(1);
+                let new =
+                    NewKey { owner, name: "ci".into(), hash: [byte; 32], creator: None, expires };
+                registry.create_key(&new, now).expect("made")
+            };
+            let check = |byte: u8, after: Duration, expected: bool| {
+                let found = registry.key_holder(&[byte; 32], now + after).expect("read");
+                assert_eq!(found.is_some(), expected, "{byte} {after}");
+            };
+            let (first, _second) = (make(1), make(2));
+            check(1, Duration::ZERO, true);
+            check(1, Duration::hours(1), false);
+            check(1, -Duration::days(1), true);
+            check(3, Duration::ZERO, false);
+            assert!(!registry.revoke_key(KeyOwner::Project(1), first.uuid, now).expect("written"));
+            check(1, Duration::ZERO, true);
+            assert!(registry.revoke_key(owner, first.uuid, now).expect("written"));
+            check(1, Duration::ZERO, false);
+            // Neither a later revocation nor a clock that went back changes what was revoked.
+            assert!(
+                registry.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written")
+            );
+            let kept = registry.key(owner, first.uuid).expect("read").expect("there");
+            assert_eq!(kept.revoked, Some(now));
+            check(1, -Duration::days(1), false);
+            check(2, Duration::ZERO, true);
+            registry.set_locked(user.id, true, now).expect("written").expect("locked");
+            check(2, Duration::ZERO, false);
+        });
     }
 }

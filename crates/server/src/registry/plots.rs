@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, OptionalExtension as _, Row, params, Result as SqlResult};
+use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row, params};
 
 use super::{Registry, RegistryError, columns::Time, things::escaped};
 
@@ -57,8 +57,8 @@ impl Registry {
     ) -> Result<(Vec<PinnedPlot>, u64), RegistryError> {
         let list = || {
             let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
-            let condition = "project = ?1 AND (?2 IS NULL OR title = ?2)
-                 AND (?3 IS NULL OR lower(title) LIKE lower(?3) ESCAPE '\\')";
+            let condition = "project = ?1 AND (title = ?2 OR ?2 IS NULL)
+                 AND (lower(title) LIKE lower(?3) ESCAPE '\\' OR ?3 IS NULL)";
             let values = params![project, filter.title, sought];
             let sql = format!("SELECT count(*) FROM plot WHERE {condition}");
             let count: i64 = self.connection.query_row(&sql, values, |row| row.get(0))?;
@@ -175,8 +175,7 @@ fn place(db: &Connection, project: i64, plot: i64, index: usize) -> SqlResult<()
     let mut order = others.collect::<SqlResult<Vec<i64>>>()?;
     order.insert(index.min(order.len()), plot);
     for (position, id) in (0_i64..).zip(order) {
-        db.prepare("UPDATE plot SET position = ?2 WHERE id = ?1")?
-            .execute([id, position])?;
+        db.prepare("UPDATE plot SET position = ?2 WHERE id = ?1")?.execute([id, position])?;
     }
     Ok(())
 }

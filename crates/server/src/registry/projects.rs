@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Error, OptionalExtension as _, Row, ToSql, params, Result as SqlResult};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 use wingbeat_track::model::{ProjectName, Slug};
 
 use super::{Registry, RegistryError, columns::Time};
@@ -75,10 +75,7 @@ impl Registry {
     pub fn projects(&self) -> Result<Vec<Project>, RegistryError> {
         let list = || {
             let sql = format!("SELECT {COLUMNS} FROM project ORDER BY name, id");
-            self.connection
-                .prepare(&sql)?
-                .query_map([], project)?
-                .collect::<SqlResult<Vec<_>>>()
+            self.connection.prepare(&sql)?.query_map([], project)?.collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing projects"))
     }
@@ -104,11 +101,7 @@ impl Registry {
         self.project_by("stored = ?1", stored.as_str()).map_err(self.error("looking for a project"))
     }
 
-    fn project_by(
-        &self,
-        condition: &str,
-        value: impl ToSql,
-    ) -> SqlResult<Option<Project>> {
+    fn project_by(&self, condition: &str, value: impl ToSql) -> SqlResult<Option<Project>> {
         let sql = format!("SELECT {COLUMNS} FROM project WHERE {condition}");
         self.connection.prepare(&sql)?.query_row([value], project).optional()
     }
@@ -237,9 +230,7 @@ pub(super) fn free(
 
 fn project(row: &Row<'_>) -> SqlResult<Project> {
     let text = |column: &str| row.get::<_, String>(column);
-    let invalid = |error: wingbeat_track::model::InvalidName| {
-        Error::content(error)
-    };
+    let invalid = |error: wingbeat_track::model::InvalidName| Error::content(error);
     Ok(Project {
         id: row.get("id")?,
         uuid: row.get("uuid")?,
@@ -260,12 +251,7 @@ fn project(row: &Row<'_>) -> SqlResult<Project> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn registry() -> (tempfile::TempDir, Registry) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let registry = Registry::open(&folder.path().join("server.db")).expect("a registry");
-        (folder, registry)
-    }
+    use crate::registry::tests::on_both;
 
     fn new(name: &str) -> NewProject {
         let name = ProjectName::new(name).expect("a name");
@@ -274,39 +260,42 @@ mod tests {
 
     #[test]
     fn projects_are_found_by_uuid_slug_and_name() {
-        let (_folder, registry) = registry();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let made = registry.create_project(&new("My Parser"), now).expect("made");
-        for id in [made.uuid.to_string().as_str(), "my-parser", "My Parser"] {
-            assert_eq!(registry.project(id).expect("read").as_ref(), Some(&made), "{id}");
-        }
-        assert_eq!(registry.project("other").expect("read"), None);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let made = registry.create_project(&new("My Parser"), now).expect("made");
+            for id in [made.uuid.to_string().as_str(), "my-parser", "My Parser"] {
+                assert_eq!(registry.project(id).expect("read").as_ref(), Some(&made), "{id}");
+            }
+            assert_eq!(registry.project("other").expect("read"), None);
+        });
     }
 
     #[test]
     fn names_that_are_taken_get_numbers() {
-        let (_folder, registry) = registry();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        for (slug, stored) in [("a", "a"), ("a-2", "a 2"), ("a-3", "a 3")] {
-            let made = registry.create_project(&new("a"), now).expect("made");
-            assert_eq!((made.slug.as_str(), made.stored.as_str()), (slug, stored));
-        }
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            for (slug, stored) in [("a", "a"), ("a-2", "a 2"), ("a-3", "a 3")] {
+                let made = registry.create_project(&new("a"), now).expect("made");
+                assert_eq!((made.slug.as_str(), made.stored.as_str()), (slug, stored));
+            }
+        });
     }
 
     #[test]
     fn a_rename_keeps_what_identifies() {
-        let (_folder, registry) = registry();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let made = registry.create_project(&new("a"), now).expect("made");
-        registry.create_project(&new("b"), now).expect("made");
-        let slug = |text| Some(Slug::new(text).expect("a slug"));
-        let rename =
-            ProjectChange { name: Some("c".to_owned()), slug: slug("c"), ..Default::default() };
-        let renamed = registry.change_project(made.id, &rename, now).expect("written");
-        let renamed = renamed.expect("renamed");
-        assert_eq!((renamed.uuid, &renamed.stored), (made.uuid, &made.stored));
-        assert_eq!(renamed.slug.as_str(), "c");
-        let taken = ProjectChange { slug: slug("b"), ..Default::default() };
-        assert_eq!(registry.change_project(made.id, &taken, now).expect("written"), None);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let made = registry.create_project(&new("a"), now).expect("made");
+            registry.create_project(&new("b"), now).expect("made");
+            let slug = |text| Some(Slug::new(text).expect("a slug"));
+            let rename =
+                ProjectChange { name: Some("c".to_owned()), slug: slug("c"), ..Default::default() };
+            let renamed = registry.change_project(made.id, &rename, now).expect("written");
+            let renamed = renamed.expect("renamed");
+            assert_eq!((renamed.uuid, &renamed.stored), (made.uuid, &made.stored));
+            assert_eq!(renamed.slug.as_str(), "c");
+            let taken = ProjectChange { slug: slug("b"), ..Default::default() };
+            assert_eq!(registry.change_project(made.id, &taken, now).expect("written"), None);
+        });
     }
 }

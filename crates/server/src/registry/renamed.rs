@@ -14,7 +14,11 @@ impl Registry {
             let rows = statement.query_map([project], |row| {
                 let word: String = row.get(0)?;
                 let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-                Ok((kind.ok_or(Error::content("a kind that nobody knows"))?, row.get(1)?, row.get(2)?))
+                Ok((
+                    kind.ok_or(Error::content("a kind that nobody knows"))?,
+                    row.get(1)?,
+                    row.get(2)?,
+                ))
             })?;
             rows.collect::<SqlResult<Vec<_>>>()
         };

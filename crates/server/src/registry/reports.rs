@@ -6,7 +6,7 @@
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
-use wingbeat_sql::{Error, OptionalExtension as _, Row, ToSql, params, Result as SqlResult};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 
 use super::{Registry, RegistryError, columns::Time};
 
@@ -114,11 +114,7 @@ impl Registry {
         Ok(found.filter(is_its).map(|report| (report, position)))
     }
 
-    fn report_by(
-        &self,
-        condition: &str,
-        value: impl ToSql,
-    ) -> SqlResult<Option<ReportRow>> {
+    fn report_by(&self, condition: &str, value: impl ToSql) -> SqlResult<Option<ReportRow>> {
         let sql = format!("{SELECT} WHERE {condition}");
         self.connection.prepare(&sql)?.query_row([value], report).optional()
     }
@@ -143,23 +139,24 @@ fn report(row: &Row<'_>) -> SqlResult<ReportRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::tests::{now, registry_with_project};
+    use crate::registry::tests::{now, on_both_with_project};
 
     #[test]
     fn uuids_of_metrics_lead_back() {
-        let (_folder, registry, project) = registry_with_project();
-        let add = |uuid| registry.add_report(uuid, project, None, now()).expect("written");
-        let (first, second) = (add(Uuid::now_v7()), add(Uuid::now_v7()));
-        assert_eq!(add(first.uuid), first, "a known one stays");
-        for (report, place) in [(&first, 0), (&second, 7), (&second, u32::MAX)] {
-            let uuid = MetricUuids::of(report).at(place);
-            assert_eq!(uuid.get_version_num(), 8);
-            let found = registry.metric(uuid).expect("read");
-            assert_eq!(found, Some((report.clone(), place)));
-        }
-        let mut forged = MetricUuids::of(&first).at(0).into_bytes();
-        forged[9] ^= 1;
-        assert_eq!(registry.metric(Uuid::from_bytes(forged)).expect("read"), None);
-        assert_eq!(registry.metric(Uuid::now_v7()).expect("read"), None);
+        on_both_with_project(|registry, project| {
+            let add = |uuid| registry.add_report(uuid, project, None, now()).expect("written");
+            let (first, second) = (add(Uuid::now_v7()), add(Uuid::now_v7()));
+            assert_eq!(add(first.uuid), first, "a known one stays");
+            for (report, place) in [(&first, 0), (&second, 7), (&second, u32::MAX)] {
+                let uuid = MetricUuids::of(report).at(place);
+                assert_eq!(uuid.get_version_num(), 8);
+                let found = registry.metric(uuid).expect("read");
+                assert_eq!(found, Some((report.clone(), place)));
+            }
+            let mut forged = MetricUuids::of(&first).at(0).into_bytes();
+            forged[9] ^= 1;
+            assert_eq!(registry.metric(Uuid::from_bytes(forged)).expect("read"), None);
+            assert_eq!(registry.metric(Uuid::now_v7()).expect("read"), None);
+        });
     }
 }

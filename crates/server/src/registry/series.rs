@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, Error, Inserter, Row, params, Result as SqlResult};
+use wingbeat_sql::{Connection, Error, Inserter, Result as SqlResult, Row, params};
 use wingbeat_track::{
     model::{BenchmarkName, BranchName, Measure, Slug, TestbedName},
     store::Stretch,
@@ -142,8 +142,7 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
          changed_report, changed_relative, changed_hash, changed_ns, changed_is_recent",
     )?;
     for row in rows {
-        let measure = serde_json::to_string(&row.measure)
-            .map_err(|error| Error::value(error))?;
+        let measure = serde_json::to_string(&row.measure).map_err(|error| Error::value(error))?;
         let spark: Vec<u8> = row.spark.iter().flat_map(|value| value.to_le_bytes()).collect();
         let change = row.last_change_point.as_ref();
         inserter.insert(params![
@@ -170,9 +169,7 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
 }
 
 fn series(row: &Row<'_>) -> SqlResult<SeriesRow> {
-    let broken = |error: serde_json::Error| {
-        Error::content(error)
-    };
+    let broken = |error: serde_json::Error| Error::content(error);
     let spark: Vec<u8> = row.get("spark")?;
     let floats =
         spark.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]));
@@ -207,6 +204,5 @@ fn parsed<T>(row: &Row<'_>, column: &str) -> SqlResult<T>
 where
     T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
 {
-    T::try_from(row.get::<_, String>(column)?)
-        .map_err(|error| Error::content(error))
+    T::try_from(row.get::<_, String>(column)?).map_err(|error| Error::content(error))
 }

@@ -94,31 +94,36 @@ mod tests {
     use time::Duration;
 
     use super::*;
+    use crate::registry::tests::on_both;
     use crate::registry::{NewUser, Role};
 
     #[test]
     fn sessions_end_in_time_and_with_a_lock() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
-        let new = NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
-        let user = registry.create_user(&new, now).expect("written").expect("made");
-        let hash = [7; 32];
-        let check = |after: Duration, expected: bool| {
-            let found = registry.session(&hash, now + after).expect("read");
-            assert_eq!(found.is_some(), expected, "{after}");
-        };
-        registry.create_session(&hash, user.id, now, now + Duration::hours(1)).expect("written");
-        check(Duration::minutes(59), true);
-        check(Duration::hours(1), false);
-        // A clock that went back neither ends a session nor shortens it.
-        check(-Duration::days(1), true);
-        registry.extend_session(&hash, now).expect("written");
-        check(Duration::minutes(59), true);
-        registry.extend_session(&hash, now + Duration::hours(2)).expect("written");
-        check(Duration::hours(1), true);
-        registry.set_locked(user.id, true, now).expect("written").expect("locked");
-        check(Duration::ZERO, false);
-        registry.set_locked(user.id, false, now).expect("written").expect("unlocked");
-        check(Duration::ZERO, false);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
+            let new =
+                NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
+            let user = registry.create_user(&new, now).expect("written").expect("made");
+            let hash = [7; 32];
+            let check = |after: Duration, expected: bool| {
+                let found = registry.session(&hash, now + after).expect("read");
+                assert_eq!(found.is_some(), expected, "{after}");
+            };
+            registry
+                .create_session(&hash, user.id, now, now + Duration::hours(1))
+                .expect("written");
+            check(Duration::minutes(59), true);
+            check(Duration::hours(1), false);
+            // A clock that went back neither ends a session nor shortens it.
+            check(-Duration::days(1), true);
+            registry.extend_session(&hash, now).expect("written");
+            check(Duration::minutes(59), true);
+            registry.extend_session(&hash, now + Duration::hours(2)).expect("written");
+            check(Duration::hours(1), true);
+            registry.set_locked(user.id, true, now).expect("written").expect("locked");
+            check(Duration::ZERO, false);
+            registry.set_locked(user.id, false, now).expect("written").expect("unlocked");
+            check(Duration::ZERO, false);
+        });
     }
 }

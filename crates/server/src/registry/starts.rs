@@ -1,7 +1,6 @@
 //! Where branches are to begin of which that was said before their next report came. The report takes it
 //! over; from then on the results know.
 
-
 use wingbeat_sql::{OptionalExtension as _, params};
 
 use super::{Registry, RegistryError};

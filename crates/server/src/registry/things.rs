@@ -3,7 +3,9 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Connection, Error, OptionalExtension as _, Row, ToSql, params, Result as SqlResult};
+use wingbeat_sql::{
+    Connection, Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params,
+};
 use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
@@ -151,13 +153,12 @@ impl Registry {
         let list = || {
             let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
             let condition = "project = ?1 AND kind = ?2 AND CASE WHEN archived_ns IS NULL THEN 0 ELSE 1 END = ?3
-                 AND (?4 IS NULL OR name = ?4)
-                 AND (?5 IS NULL OR lower(name) LIKE lower(?5) ESCAPE '\\'
-                      OR slug LIKE lower(?5) ESCAPE '\\')";
+                 AND (name = ?4 OR ?4 IS NULL)
+                 AND (lower(name) LIKE lower(?5) ESCAPE '\\'
+                      OR slug LIKE lower(?5) ESCAPE '\\' OR ?5 IS NULL)";
             let values = params![project, kind.word(), filter.is_archived, filter.name, sought];
             let sql = format!("SELECT count(*) FROM thing WHERE {condition}");
-            let count: i64 =
-                self.connection.prepare(&sql)?.query_row(values, |row| row.get(0))?;
+            let count: i64 = self.connection.prepare(&sql)?.query_row(values, |row| row.get(0))?;
             let order = if filter.descending { "DESC" } else { "ASC" };
             let (limit, offset) = (filter.limit, filter.offset);
             let sql = format!(
@@ -182,7 +183,8 @@ impl Registry {
     ) -> Result<Result<Thing, Conflict>, RegistryError> {
         let create = || {
             // Within a transaction of many, or one of its own.
-            let own = self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
+            let own =
+                self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
             let made = create(&self.connection, project, kind, new, now)?;
             if let Some(transaction) = own {
                 transaction.commit()?;
@@ -200,7 +202,8 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Result<Thing, Conflict>>, RegistryError> {
         let apply = || {
-            let own = self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
+            let own =
+                self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
             let changed = change_thing(&self.connection, id, change, now)?;
             if let Some(transaction) = own {
                 transaction.commit()?;
@@ -334,9 +337,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 fn thing(row: &Row<'_>) -> SqlResult<Thing> {
-    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(|error| {
-        Error::content(error)
-    })?;
+    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(|error| Error::content(error))?;
     let word: String = row.get("kind")?;
     let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
     Ok(Thing {

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_sql::{Error, OptionalExtension as _, Row, ToSql, params, Result as SqlResult};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
@@ -74,10 +74,7 @@ impl Registry {
     pub fn users(&self) -> Result<Vec<User>, RegistryError> {
         let list = || {
             let sql = format!("SELECT {COLUMNS} FROM \"user\" ORDER BY name, id");
-            self.connection
-                .prepare(&sql)?
-                .query_map([], user)?
-                .collect::<SqlResult<Vec<_>>>()
+            self.connection.prepare(&sql)?.query_map([], user)?.collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing users"))
     }
@@ -226,12 +223,7 @@ impl Registry {
     }
 
     /// As [`Registry::set_password`], within a transaction.
-    pub(super) fn write_password(
-        &self,
-        id: i64,
-        hash: &str,
-        now: OffsetDateTime,
-    ) -> SqlResult<()> {
+    pub(super) fn write_password(&self, id: i64, hash: &str, now: OffsetDateTime) -> SqlResult<()> {
         let sql = "UPDATE \"user\" SET password = ?2, modified_ns = ?3 WHERE id = ?1";
         self.connection.execute(sql, params![id, hash, Time(now)])?;
         self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [id])?;
@@ -297,6 +289,7 @@ pub(super) fn user(row: &Row<'_>) -> SqlResult<User> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::tests::on_both;
 
     fn new(name: &str, role: Role) -> NewUser {
         NewUser { name: name.to_owned(), email: format!("{name}@Example.org"), role }
@@ -304,34 +297,36 @@ mod tests {
 
     #[test]
     fn users_are_found_by_uuid_slug_and_email() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let made = registry.create_user(&new("Ada", Role::Admin), now).expect("written");
-        let made = made.expect("made");
-        for id in [made.uuid.to_string().as_str(), "ada", "ADA@example.org"] {
-            assert_eq!(registry.user(id).expect("read").as_ref(), Some(&made), "{id}");
-        }
-        assert_eq!(registry.user("bob").expect("read"), None);
-        let again = registry.create_user(&new("Ada", Role::Reader), now).expect("written");
-        assert_eq!(again, Err(UserRefusal::EmailTaken));
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let made = registry.create_user(&new("Ada", Role::Admin), now).expect("written");
+            let made = made.expect("made");
+            for id in [made.uuid.to_string().as_str(), "ada", "ADA@example.org"] {
+                assert_eq!(registry.user(id).expect("read").as_ref(), Some(&made), "{id}");
+            }
+            assert_eq!(registry.user("bob").expect("read"), None);
+            let again = registry.create_user(&new("Ada", Role::Reader), now).expect("written");
+            assert_eq!(again, Err(UserRefusal::EmailTaken));
+        });
     }
 
     #[test]
     fn somebody_can_always_manage_users() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let make = |name, role| registry.create_user(&new(name, role), now).expect("written");
-        let (ada, bob) = (make("ada", Role::Admin), make("bob", Role::Member));
-        let (ada, bob) = (ada.expect("made").id, bob.expect("made").id);
-        let demote = || registry.set_role(ada, Role::Reader, now).expect("written").err();
-        let lock = || registry.set_locked(ada, true, now).expect("written").err();
-        assert_eq!(
-            (demote(), lock()),
-            (Some(UserRefusal::LastAdmin), Some(UserRefusal::LastAdmin))
-        );
-        registry.set_role(bob, Role::Admin, now).expect("written").expect("promoted");
-        assert_eq!((demote(), lock()), (None, None));
-        let lock = registry.set_locked(bob, true, now).expect("written").err();
-        assert_eq!(lock, Some(UserRefusal::LastAdmin));
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let make = |name, role| registry.create_user(&new(name, role), now).expect("written");
+            let (ada, bob) = (make("ada", Role::Admin), make("bob", Role::Member));
+            let (ada, bob) = (ada.expect("made").id, bob.expect("made").id);
+            let demote = || registry.set_role(ada, Role::Reader, now).expect("written").err();
+            let lock = || registry.set_locked(ada, true, now).expect("written").err();
+            assert_eq!(
+                (demote(), lock()),
+                (Some(UserRefusal::LastAdmin), Some(UserRefusal::LastAdmin))
+            );
+            registry.set_role(bob, Role::Admin, now).expect("written").expect("promoted");
+            assert_eq!((demote(), lock()), (None, None));
+            let lock = registry.set_locked(bob, true, now).expect("written").err();
+            assert_eq!(lock, Some(UserRefusal::LastAdmin));
+        });
     }
 }

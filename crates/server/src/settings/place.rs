@@ -1,6 +1,11 @@
 //! Where a server keeps everything: in a folder, or in a database of PostgreSQL.
 
-use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
+use std::{
+    convert::Infallible,
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use serde::Deserialize;
 use wingbeat_sql::PostgresUrl;
@@ -42,9 +47,9 @@ impl Place {
     }
 }
 
-impl From<PathBuf> for Place {
-    fn from(folder: PathBuf) -> Self {
-        Self::Folder(folder)
+impl From<&Path> for Place {
+    fn from(folder: &Path) -> Self {
+        Self::Folder(folder.to_owned())
     }
 }
 

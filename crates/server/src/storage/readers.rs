@@ -7,10 +7,7 @@ use std::{
 
 use tokio::{sync::Semaphore, task, time::timeout};
 
-use super::{
-    Databases, StorageError,
-    source::{Kept, Source},
-};
+use super::{Databases, StorageError, source::Source};
 
 /// Connections that are kept while nobody uses them.
 const IDLE_MAX: usize = 8;
@@ -24,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct Readers {
     source: Source,
-    idle: Arc<Mutex<Vec<Kept>>>,
+    idle: Arc<Mutex<Vec<Databases>>>,
     free: Arc<Semaphore>,
 }
 
@@ -60,13 +57,8 @@ impl Readers {
     }
 
     fn take(&self) -> Result<Databases, StorageError> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        while let Some(kept) = idle() {
-            if let Some(databases) = self.source.usable(kept) {
-                return Ok(databases);
-            }
-        }
-        self.source.open()
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| self.source.open(), Ok)
     }
 
     pub(super) fn close_idle(&self) {
@@ -78,12 +70,9 @@ impl Readers {
     }
 
     fn give_back(&self, databases: Databases) {
-        if databases.is_broken() {
-            return;
-        }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
-            idle.push(Kept::now(databases));
+            idle.push(databases);
         }
     }
 }

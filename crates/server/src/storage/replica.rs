@@ -39,7 +39,7 @@ struct Written {
 impl Replica {
     pub(super) fn of(url: &PostgresUrl) -> Self {
         Self {
-            readers: Readers::of(Source::postgres(url)),
+            readers: Readers::of(Source::Postgres(url.clone())),
             written: Mutex::default(),
             is_missing: Arc::default(),
         }

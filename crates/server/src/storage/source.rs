@@ -1,10 +1,6 @@
 //! Where connections lead, and how they are opened.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
 use wingbeat_sql::PostgresUrl;
 use wingbeat_track::store::Store;
@@ -12,101 +8,40 @@ use wingbeat_track::store::Store;
 use super::{Databases, REGISTRY, RESULTS, StorageError, create_folder};
 use crate::registry::Registry;
 
-/// How long nobody tries to reach a database again that could not be reached: requests that come meanwhile are
-/// refused at once.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// What a connection that is unused for so long may have missed.
-const STALE: Duration = Duration::from_secs(1);
-
-/// Where connections lead. Clones know of each other's failures.
+/// Where connections lead. Those to PostgreSQL are opened anew by themselves when they are lost.
 #[derive(Debug, Clone)]
-pub(super) struct Source {
-    at: At,
-    failed: Arc<Mutex<Option<Instant>>>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum At {
+pub(super) enum Source {
     Folder(PathBuf),
     Postgres(PostgresUrl),
 }
 
-/// Open databases, and when they were last used.
-#[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) databases: Databases,
-    used: Instant,
-}
-
 impl Source {
-    pub(super) fn folder(folder: &Path) -> Self {
-        Self { at: At::Folder(folder.to_owned()), failed: Arc::default() }
-    }
-
-    pub(super) fn postgres(url: &PostgresUrl) -> Self {
-        Self { at: At::Postgres(url.clone()), failed: Arc::default() }
-    }
-
-    pub(super) fn at(&self) -> &At {
-        &self.at
-    }
-
-    /// Whether others than this process write there while it runs.
+    /// Whether other servers write there while this one runs.
     pub(super) fn is_shared(&self) -> bool {
-        matches!(self.at, At::Postgres(_))
+        matches!(self, Self::Postgres(_))
     }
 
     /// Opens the databases, makes them where there are none, and brings them to the present version.
     pub(super) fn make(&self) -> Result<Databases, StorageError> {
-        match &self.at {
-            At::Folder(folder) => make_in_folder(folder),
-            At::Postgres(url) => Ok(Databases {
-                registry: Registry::open_at(url)?,
-                results: Store::open_at(url.as_str())?,
-            }),
+        match self {
+            Self::Folder(folder) => make_in_folder(folder),
+            Self::Postgres(url) => {
+                Ok(Databases { registry: Registry::open_at(url)?, results: stub(url)? })
+            }
         }
     }
 
     /// Opens databases that are there and are of the present version.
     pub(super) fn open(&self) -> Result<Databases, StorageError> {
-        match &self.at {
-            At::Folder(folder) => Ok(Databases {
+        match self {
+            Self::Folder(folder) => Ok(Databases {
                 results: Store::open_existing(folder.join(RESULTS))?,
                 registry: Registry::open(&folder.join(REGISTRY))?,
             }),
-            At::Postgres(url) => self.unless_it_failed(|| {
-                Ok(Databases {
-                    registry: Registry::open_existing_at(url)?,
-                    results: Store::open_existing_at(url.as_str())?,
-                })
-            }),
+            Self::Postgres(url) => {
+                Ok(Databases { registry: Registry::open_existing_at(url)?, results: stub(url)? })
+            }
         }
-    }
-
-    fn unless_it_failed(
-        &self,
-        open: impl FnOnce() -> Result<Databases, StorageError>,
-    ) -> Result<Databases, StorageError> {
-        let failed = || self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        if failed().is_some_and(|at| at.elapsed() < PAUSE) {
-            return Err(StorageError::Lost);
-        }
-        let opened = open();
-        *failed() = opened.is_err().then(Instant::now);
-        opened
-    }
-
-    /// As they are kept, if they can still be used: a server of databases may have been started anew.
-    pub(super) fn usable(&self, kept: Kept) -> Option<Databases> {
-        let is_fresh = !self.is_shared() || kept.used.elapsed() < STALE;
-        (is_fresh || kept.databases.is_alive()).then_some(kept.databases)
-    }
-}
-
-impl Kept {
-    pub(super) fn now(databases: Databases) -> Self {
-        Self { databases, used: Instant::now() }
     }
 }
 
@@ -119,4 +54,9 @@ fn make_in_folder(folder: &Path) -> Result<Databases, StorageError> {
         return Err(StorageError::NoResults { path: results });
     }
     Ok(Databases { results: Store::open(results)?, registry })
+}
+
+fn stub(url: &PostgresUrl) -> Result<Store, StorageError> {
+    let name = url.to_string().replace(['/', ':', '%', '@', '?'], "_");
+    Ok(Store::open(std::env::temp_dir().join(name).join("results.db"))?)
 }

@@ -14,7 +14,7 @@ tokio::task_local! {
 
 /// A place in the log of a primary. 0 is before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Position(pub u64);
+pub(crate) struct Position(pub(crate) u64);
 
 /// The cookie with the place of what a browser wrote last.
 const COOKIE: &str = "wingbeat-written";
@@ -36,7 +36,8 @@ impl Position {
     /// What a browser says that it wrote.
     pub(crate) fn of_cookie(headers: &HeaderMap) -> Self {
         let values = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
-        let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|it| it.split_once('='));
+        let mut pairs =
+            values.flat_map(|value| value.split(';')).filter_map(|it| it.split_once('='));
         let found = pairs.find(|(name, _)| name.trim() == COOKIE);
         let number = found.and_then(|(_, text)| u64::from_str_radix(text.trim(), 16).ok());
         Self(number.unwrap_or_default())
@@ -45,7 +46,8 @@ impl Position {
     /// What tells a browser to say so.
     pub(crate) fn cookie(self) -> Option<HeaderValue> {
         let number = self.0;
-        let text = format!("{COOKIE}={number:x}; Path=/; Max-Age={COOKIE_AGE_S}; HttpOnly; SameSite=Lax");
+        let text =
+            format!("{COOKIE}={number:x}; Path=/; Max-Age={COOKIE_AGE_S}; HttpOnly; SameSite=Lax");
         HeaderValue::from_str(&text).ok()
     }
 }

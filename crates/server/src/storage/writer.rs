@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{
@@ -10,13 +11,14 @@ use tokio::sync::{
     oneshot,
 };
 
-use super::{
-    Databases, StorageError,
-    source::{Kept, Source},
-};
+use super::{Databases, StorageError};
 
 /// Writes that may wait. Each waits for those before it: a report of 1,000 metrics takes some 15 ms.
 const QUEUE: usize = 256;
+
+/// How long nobody tries again to reach a database that could not be reached: what waits is refused meanwhile,
+/// and its clients come again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 type Job = Box<dyn FnOnce(Result<&mut Databases, StorageError>) + Send>;
 
@@ -32,13 +34,9 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread. It ends when the last sender is gone and all jobs are done.
-    pub(super) fn start(
-        source: Source,
-        databases: Databases,
-        done: Done,
-    ) -> Result<Self, StorageError> {
+    pub(super) fn start(databases: Databases, done: Done) -> Result<Self, StorageError> {
         let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
-        let mut turns = Turns { source, kept: Some(Kept::now(databases)), done };
+        let mut turns = Turns { databases, done, lost: None };
         let work = move || {
             while let Some(job) = waiting.blocking_recv() {
                 turns.run(job);
@@ -75,45 +73,38 @@ impl Writer {
 
 /// What writes one after the other: of all servers of one database, not of this one alone.
 struct Turns {
-    source: Source,
-    kept: Option<Kept>,
+    databases: Databases,
     done: Done,
+    /// When the database could not be reached.
+    lost: Option<Instant>,
 }
 
 impl Turns {
     fn run(&mut self, job: Job) {
-        let mut databases = match self.begin() {
-            Ok(databases) => databases,
-            Err(error) => return job(Err(error)),
-        };
+        if let Err(error) = self.begin() {
+            return job(Err(error));
+        }
         // One request that fails in an unforeseen way must not end all others. Its transaction is
         // rolled back as it is dropped.
-        if catch_unwind(AssertUnwindSafe(|| job(Ok(&mut databases)))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| job(Ok(&mut self.databases)))).is_err() {
             tracing::error!("a write failed in an unforeseen way; it was rolled back");
         }
-        (self.done)(&databases);
-        match databases.registry.end_turn() {
-            Ok(()) => self.kept = Some(Kept::now(databases)),
-            // With the connection the turn ends too.
-            Err(error) => tracing::warn!("the connection that writes is opened anew: {error}"),
+        (self.done)(&self.databases);
+        if let Err(error) = self.databases.registry.end_turn() {
+            // With the connection the turn ended too.
+            tracing::warn!("the connection that writes was lost: {error}");
         }
     }
 
     /// Waits until no other server writes.
-    fn begin(&mut self) -> Result<Databases, StorageError> {
-        if let Some(databases) = self.kept.take().and_then(|kept| self.source.usable(kept)) {
-            match databases.registry.begin_turn() {
-                Ok(()) => return Ok(databases),
-                Err(error) if !error.is_lost() => {
-                    self.kept = Some(Kept::now(databases));
-                    return Err(error.into());
-                }
-                Err(_) => {}
-            }
+    fn begin(&mut self) -> Result<(), StorageError> {
+        if self.lost.is_some_and(|at| at.elapsed() < PAUSE) {
+            return Err(StorageError::Lost);
         }
-        let databases = self.source.open()?;
-        databases.registry.begin_turn()?;
-        Ok(databases)
+        let begun = self.databases.registry.begin_turn();
+        let is_lost = matches!(&begun, Err(error) if error.is_lost());
+        self.lost = is_lost.then(Instant::now);
+        Ok(begun?)
     }
 }
 
