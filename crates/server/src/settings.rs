@@ -89,12 +89,12 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Settings for a folder, with the defaults of everything else.
-    pub fn of(data: impl Into<PathBuf>) -> Self {
+    /// Settings for a place, with the defaults of everything else.
+    pub fn of(place: impl Into<Place>) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 6610));
         Self {
             listen,
-            place: Place::Folder(data.into()),
+            place: place.into(),
             public_url: format!("http://{listen}"),
             proxies: 0,
             // As Bencher's server has it (lib/bencher_config, 0.6.12).
@@ -120,10 +120,9 @@ impl Settings {
         if let Some(bytes) = given.body_bytes_max.filter(|bytes| *bytes < BODY_BYTES_LEAST) {
             return Err(SettingsError::BodyBytes(bytes));
         }
-        let defaults = Self::of("");
+        let defaults = Self::of(place);
         Ok(Self {
             listen,
-            place,
             public_url,
             proxies: given.behind_proxy.unwrap_or(defaults.proxies),
             body_bytes_max: given.body_bytes_max.unwrap_or(defaults.body_bytes_max),

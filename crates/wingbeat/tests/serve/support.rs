@@ -159,7 +159,7 @@ pub(crate) struct Team {
 impl Team {
     pub(crate) fn new(data: &Path) -> Self {
         let now = OffsetDateTime::now_utc();
-        let registry = open_registry(data).expect("opened");
+        let registry = open_registry(&data.into()).expect("opened");
         let name = ProjectName::new("own").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Internal };
         let project = registry.create_project(&new, now).expect("made").id;
@@ -176,7 +176,7 @@ impl Team {
     }
 
     fn registry(&self) -> Registry {
-        open_registry(&self.data).expect("opened")
+        open_registry(&self.data.as_path().into()).expect("opened")
     }
 
     /// The cookie of a browser in which the member is signed in.
