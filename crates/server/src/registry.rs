@@ -5,6 +5,7 @@
 //! of them is a *thing* with a UUID, and a name and a slug that may change.
 
 mod columns;
+mod copy;
 mod invites;
 mod keys;
 mod migrations;
@@ -25,6 +26,7 @@ use std::{path::Path, time::Duration};
 use wingbeat_sql::{Connection, Error, Fault, PostgresUrl};
 
 pub use self::{
+    copy::Content,
     invites::Invite,
     keys::{Key, KeyHolder, KeyOwner, NO_END, NewKey, key_name_fault},
     plots::{PinnedPlot, PlotFilter, PlotSettings},
@@ -77,6 +79,10 @@ pub enum RegistryError {
         "{place} has no tables of a wingbeat server; name the server's database, or start `wingbeat serve` once"
     )]
     Empty { place: String },
+    #[error(
+        "the server's database {place} has users or projects already: copy to a place that has none"
+    )]
+    Taken { place: String },
     #[error("{place} is no database of a wingbeat server; it was left as it is")]
     Foreign { place: String },
     #[error(
