@@ -118,6 +118,9 @@ fn of_sqlite(error: &rusqlite::Error) -> Fault {
 
 fn of_postgres(error: &postgres::Error) -> Fault {
     let Some(code) = error.code() else {
+        if in_words(error).contains("password missing") {
+            return Fault::Denied;
+        }
         // Not an answer of the server: the connection broke, or never was.
         return if is_of_value(error) { Fault::Other } else { Fault::Lost };
     };

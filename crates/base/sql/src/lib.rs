@@ -19,6 +19,7 @@ mod error;
 mod inserter;
 mod many;
 mod parameters;
+mod password;
 mod remote;
 mod rows;
 mod statement;

@@ -58,9 +58,11 @@ fn in_file(text: &str, wanted: &Wanted) -> Option<String> {
         let [of_host, of_port, of_database, of_user, password] = fields.as_slice() else {
             return None;
         };
-        let pairs =
-            [(of_host, host), (of_port, port), (of_database, database), (of_user, user)];
-        pairs.iter().all(|(found, wanted)| *found == "*" || found == wanted).then(|| password.clone())
+        let pairs = [(of_host, host), (of_port, port), (of_database, database), (of_user, user)];
+        pairs
+            .iter()
+            .all(|(found, wanted)| *found == "*" || found == wanted)
+            .then(|| password.clone())
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
+use crate::password;
+
 /// The schema that tables lie in if a URL names none.
 const SCHEMA: &str = "wingbeat";
 
@@ -106,6 +108,11 @@ impl PostgresUrl {
         let mut config: postgres::Config = self.client.parse().unwrap_or_default();
         if config.get_application_name().is_none() {
             config.application_name("wingbeat");
+        }
+        if config.get_password().is_none()
+            && let Some(password) = password::of_environment(&config)
+        {
+            config.password(password);
         }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(std::time::Duration::from_secs(10));

@@ -47,9 +47,9 @@ impl Place {
     }
 }
 
-impl From<&Path> for Place {
-    fn from(folder: &Path) -> Self {
-        Self::Folder(folder.to_owned())
+impl<P: AsRef<Path> + ?Sized> From<&P> for Place {
+    fn from(folder: &P) -> Self {
+        Self::Folder(folder.as_ref().to_owned())
     }
 }
 

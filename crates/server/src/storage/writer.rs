@@ -20,9 +20,12 @@ const QUEUE: usize = 256;
 /// and its clients come again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-type Job = Box<dyn FnOnce(Result<&mut Databases, StorageError>) + Send>;
+/// Does something, and gives what tells it to whoever asked.
+type Job = Box<dyn FnOnce(Result<&mut Databases, StorageError>) -> Tell + Send>;
 
-/// Is told after each write, while nobody else writes.
+type Tell = Box<dyn FnOnce()>;
+
+/// Is told after each write, before whoever asked for it.
 type Done = Box<dyn Fn(&Databases) + Send>;
 
 #[derive(Debug)]
@@ -59,8 +62,9 @@ impl Writer {
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |databases| {
+            let done = databases.map(job);
             // Who asked may be gone; what was written stays.
-            let _ = answer.send(databases.map(job));
+            Box::new(move || drop(answer.send(done)))
         });
         let jobs = self.jobs.as_ref().ok_or(StorageError::Stopping)?;
         jobs.try_send(job).map_err(|error| match error {
@@ -82,14 +86,16 @@ struct Turns {
 impl Turns {
     fn run(&mut self, job: Job) {
         if let Err(error) = self.begin() {
-            return job(Err(error));
+            return job(Err(error))();
         }
         // One request that fails in an unforeseen way must not end all others. Its transaction is
         // rolled back as it is dropped.
-        if catch_unwind(AssertUnwindSafe(|| job(Ok(&mut self.databases)))).is_err() {
-            tracing::error!("a write failed in an unforeseen way; it was rolled back");
-        }
+        let tell = catch_unwind(AssertUnwindSafe(|| job(Ok(&mut self.databases))));
         (self.done)(&self.databases);
+        match tell {
+            Ok(tell) => tell(),
+            Err(_) => tracing::error!("a write failed in an unforeseen way; it was rolled back"),
+        }
         if let Err(error) = self.databases.registry.end_turn() {
             // With the connection the turn ended too.
             tracing::warn!("the connection that writes was lost: {error}");
