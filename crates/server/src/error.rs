@@ -114,7 +114,9 @@ impl From<StoreError> for ApiError {
         let status = match &error {
             StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
             StoreError::NoSuchAlert { .. } => StatusCode::NOT_FOUND,
-            StoreError::Busy { .. } | StoreError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::Lost { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())

@@ -135,10 +135,7 @@ impl Registry {
 impl Table {
     fn copy(&self, from: &Connection, to: &Connection) -> SqlResult<()> {
         let mut inserter = Inserter::prepare(to, self.name, self.columns)?;
-        self.each(from, |values| {
-            let values: Vec<&dyn ToSql> = values.iter().map(|value| value as &dyn ToSql).collect();
-            inserter.insert(&values)
-        })?;
+        self.each(from, |values| inserter.insert(values.iter().map(|value| value as &dyn ToSql)))?;
         inserter.finish()?;
         if self.is_numbered && to.is_postgres() {
             let name = self.name;

@@ -145,7 +145,7 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
         let measure = serde_json::to_string(&row.measure).map_err(|error| Error::value(error))?;
         let spark: Vec<u8> = row.spark.iter().flat_map(|value| value.to_le_bytes()).collect();
         let change = row.last_change_point.as_ref();
-        inserter.insert(params![
+        let values = params![
             project,
             row.branch.as_str(),
             row.testbed.as_str(),
@@ -163,7 +163,8 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
             change.and_then(|change| change.hash.as_ref()),
             change.map(|change| Time(change.time)),
             change.map(|change| change.is_recent),
-        ])?;
+        ];
+        inserter.insert(values.iter().copied())?;
     }
     inserter.finish()
 }

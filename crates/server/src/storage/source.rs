@@ -25,9 +25,10 @@ impl Source {
     pub(super) fn make(&self) -> Result<Databases, StorageError> {
         match self {
             Self::Folder(folder) => make_in_folder(folder),
-            Self::Postgres(url) => {
-                Ok(Databases { registry: Registry::open_at(url)?, results: stub(url)? })
-            }
+            Self::Postgres(url) => Ok(Databases {
+                registry: Registry::open_at(url)?,
+                results: Store::open_postgres(url, true)?,
+            }),
         }
     }
 
@@ -38,9 +39,10 @@ impl Source {
                 results: Store::open_existing(folder.join(RESULTS))?,
                 registry: Registry::open(&folder.join(REGISTRY))?,
             }),
-            Self::Postgres(url) => {
-                Ok(Databases { registry: Registry::open_existing_at(url)?, results: stub(url)? })
-            }
+            Self::Postgres(url) => Ok(Databases {
+                registry: Registry::open_existing_at(url)?,
+                results: Store::open_postgres(url, true)?,
+            }),
         }
     }
 }
@@ -54,9 +56,4 @@ fn make_in_folder(folder: &Path) -> Result<Databases, StorageError> {
         return Err(StorageError::NoResults { path: results });
     }
     Ok(Databases { results: Store::open(results)?, registry })
-}
-
-fn stub(url: &PostgresUrl) -> Result<Store, StorageError> {
-    let name = url.to_string().replace(['/', ':', '%', '@', '?'], "_");
-    Ok(Store::open(std::env::temp_dir().join(name).join("results.db"))?)
 }
