@@ -96,7 +96,7 @@ fn a_replica_is_read_and_not_written() {
             .expect("read"),
         7
     );
-    let error = db.writing().err().expect("a replica");
+    let error = db.writing().expect_err("a replica");
     assert_eq!(error.fault(), Fault::ReadOnly, "{error}");
     replica.stop(Stop::Immediate).expect("stopped");
     let error = db.query_row("SELECT 7", [], |row| row.get::<_, i64>(0)).expect_err("gone");
