@@ -17,7 +17,7 @@ pub struct Connection(Engine);
 #[derive(Debug)]
 enum Engine {
     Sqlite(rusqlite::Connection),
-    Postgres(Session),
+    Postgres(Box<Session>),
 }
 
 impl From<rusqlite::Connection> for Connection {
@@ -32,7 +32,7 @@ const SCANNED_AT_ONCE: usize = 1_000;
 impl Connection {
     /// Connects to PostgreSQL. The schema of the URL may not be there yet.
     pub fn postgres(url: &PostgresUrl) -> Result<Self> {
-        Session::connect(url).map(Engine::Postgres).map(Self)
+        Session::connect(url).map(Box::new).map(Engine::Postgres).map(Self)
     }
 
     /// SQLite's own connection, for what only SQLite has.
@@ -132,7 +132,7 @@ impl Connection {
         match &self.0 {
             Engine::Sqlite(connection) => connection.execute_batch("BEGIN")?,
             Engine::Postgres(session) => {
-                session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?
+                session.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
             }
         }
         Ok(Transaction { connection: self })
@@ -143,17 +143,11 @@ impl Connection {
     pub fn writing(&self) -> Result<Transaction<'_>> {
         match &self.0 {
             Engine::Sqlite(connection) => connection.execute_batch("BEGIN IMMEDIATE")?,
-            Engine::Postgres(session) => {
-                session.begin("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")?
-            }
+            Engine::Postgres(session) => session.begin("BEGIN ISOLATION LEVEL READ COMMITTED")?,
         }
         let transaction = Transaction { connection: self };
         if let Engine::Postgres(session) = &self.0 {
-            // A lock of this database for this schema.
-            let schema = session.url().schema();
-            session.once(&format!(
-                "SELECT pg_advisory_xact_lock(hashtextextended('wingbeat {schema}', 0))"
-            ))?;
+            session.lock()?;
         }
         Ok(transaction)
     }

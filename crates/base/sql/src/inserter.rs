@@ -2,13 +2,12 @@
 //! a way to the server and back.
 
 use postgres::types::Type;
-use rusqlite::ToSql;
+use rusqlite::{CachedStatement, ToSql};
 
 use crate::{
     connection::Connection,
     error::{Error, Result},
     remote::{session::Session, value::Parameter},
-    statement::Statement,
 };
 
 /// Rows that are sent at once.
@@ -22,7 +21,7 @@ const BYTES_MAX: usize = 1 << 22;
 pub struct Inserter<'c>(Inner<'c>);
 
 enum Inner<'c> {
-    Sqlite(Statement<'c>),
+    Sqlite(CachedStatement<'c>),
     Postgres(Batch<'c>),
 }
 
@@ -40,9 +39,10 @@ impl<'c> Inserter<'c> {
         let count = columns.split(',').count();
         let places = vec!["?"; count].join(", ");
         let sql = format!("INSERT INTO {table} ({columns}) VALUES ({places})");
-        let Some(session) = db.session() else {
-            return Ok(Self(Inner::Sqlite(db.prepare(&sql)?)));
-        };
+        if let Some(sqlite) = db.sqlite() {
+            return Ok(Self(Inner::Sqlite(sqlite.prepare_cached(&sql)?)));
+        }
+        let session = db.session().ok_or(Error::NoRow)?;
         let types = session.types(&sql)?;
         let lists: Vec<_> = types
             .iter()
@@ -55,10 +55,17 @@ impl<'c> Inserter<'c> {
         Ok(Self(Inner::Postgres(Batch { session, sql, columns, bytes: 0 })))
     }
 
-    pub fn insert(&mut self, values: &[&dyn ToSql]) -> Result<()> {
+    /// Adds a row: its values in the order of the columns.
+    pub fn insert<'v>(&mut self, values: impl IntoIterator<Item = &'v dyn ToSql>) -> Result<()> {
         match &mut self.0 {
-            Inner::Sqlite(statement) => statement.execute(values).map(drop),
-            Inner::Postgres(batch) => batch.add(values),
+            Inner::Sqlite(statement) => {
+                for (number, value) in (1..).zip(values) {
+                    statement.raw_bind_parameter(number, value)?;
+                }
+                statement.raw_execute()?;
+                Ok(())
+            }
+            Inner::Postgres(batch) => batch.add(values.into_iter()),
         }
     }
 
@@ -76,12 +83,10 @@ fn name(of: &Type) -> &str {
 }
 
 impl Batch<'_> {
-    fn add(&mut self, values: &[&dyn ToSql]) -> Result<()> {
-        if values.len() != self.columns.len() {
-            return Err(Error::value("a row has another number of values than its table"));
-        }
-        for (column, value) in self.columns.iter_mut().zip(values) {
-            let value = Parameter::of(*value)?;
+    fn add<'v>(&mut self, mut values: impl Iterator<Item = &'v dyn ToSql>) -> Result<()> {
+        for column in &mut self.columns {
+            let missing = || Error::value("a row has fewer values than its table");
+            let value = Parameter::of(values.next().ok_or_else(missing)?)?;
             self.bytes += value.bytes();
             column.push(value);
         }

@@ -22,6 +22,7 @@ mod parameters;
 mod password;
 mod remote;
 mod rows;
+pub mod sqlite;
 mod statement;
 mod url;
 pub mod versions;
@@ -30,6 +31,14 @@ pub use rusqlite::{
     ToSql,
     types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef},
 };
+
+/// What [`ToSql::to_sql`] returns.
+pub type Written<'a> = rusqlite::Result<ToSqlOutput<'a>>;
+
+/// The error of [`ToSql::to_sql`] for what is no value.
+pub fn not_written(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(why.into())
+}
 
 pub use self::{
     connection::{Connection, Transaction},

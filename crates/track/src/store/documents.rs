@@ -139,7 +139,7 @@ impl Store {
     ) -> Result<Documents, StoreError> {
         let page = || {
             // One view of the store, also if somebody writes meanwhile.
-            let view = self.connection.unchecked_transaction()?;
+            let view = self.connection.view()?;
             let mut page = Documents::default();
             // One more tells whether there are more.
             for entry in entries(&view, project, after, count_max.saturating_add(1))? {
@@ -165,7 +165,7 @@ impl Store {
         count_max: usize,
     ) -> Result<Vec<Entry>, StoreError> {
         let list = || {
-            let view = self.connection.unchecked_transaction()?;
+            let view = self.connection.view()?;
             entries(&view, project, after, count_max)
         };
         list().map_err(self.error("listing documents"))
@@ -329,7 +329,7 @@ fn line(db: &Connection, entry: Entry) -> SqlResult<String> {
             Document::Profile(Box::new(profiles::whole(db, about)?))
         }
     };
-    document.line().map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    document.line().map_err(|error| Error::value(error))
 }
 
 impl fmt::Display for Cursor {

@@ -8,11 +8,11 @@ use std::{
 };
 
 use flate2::bufread::MultiGzDecoder;
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tempfile::NamedTempFile;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
+use wingbeat_sql::Connection;
 
 use super::{
     AlertChange, Insertion, InvalidReport, SqlResult, Withdrawal,

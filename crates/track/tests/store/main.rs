@@ -3,6 +3,7 @@
 mod alerts;
 mod child;
 mod concurrency;
+mod engines;
 mod exchange;
 mod explain;
 mod fixture;

@@ -103,6 +103,25 @@ impl Session {
         self.batch(how)
     }
 
+    /// Takes the lock of those who write to the schema, until the transaction ends. There is none to take where
+    /// nobody may write: on a replica.
+    pub(crate) fn lock(&self) -> Result<()> {
+        let url = &self.url;
+        let sql = format!(
+            "SELECT current_setting('transaction_read_only')::boolean, \
+             pg_advisory_xact_lock(hashtextextended('wingbeat {}', 0))::text",
+            url.schema()
+        );
+        let rows = self.once(&sql)?;
+        match rows.first().map(|row| row.try_get(0)).transpose()? {
+            Some(false) => Ok(()),
+            _ => {
+                let what = format!("{url} is a replica, or is set to be read only");
+                Err(Error::Server { fault: Fault::ReadOnly, what })
+            }
+        }
+    }
+
     fn prepared(&self, client: &mut Client, sql: &str) -> Result<postgres::Statement> {
         if let Some(known) = self.statements.borrow().get(sql) {
             return Ok(known.clone());

@@ -64,7 +64,7 @@ impl postgres::types::ToSql for Parameter {
                 out.extend_from_slice(&i16::try_from(*number)?.to_be_bytes());
             }
             (Value::Integer(number @ (0 | 1)), &Type::BOOL) => {
-                out.extend_from_slice(&[*number as u8])
+                out.extend_from_slice(&[*number as u8]);
             }
             (Value::Integer(number), &Type::FLOAT8) => {
                 out.extend_from_slice(&(*number as f64).to_be_bytes());
