@@ -30,9 +30,9 @@ impl Registry {
         end().map(drop).map_err(self.error("letting other servers write"))
     }
 
-    /// Up to where the log is written, of a primary.
+    /// Up to where the log goes, of a primary: also where it is written later than the answer is given.
     pub(crate) fn position(&self) -> Result<Position, RegistryError> {
-        let sql = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint";
+        let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
         let ask = || self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
         let place = ask().map_err(self.error("asking for the place of the log"))?;
         Ok(Position(place.unsigned_abs()))

@@ -140,7 +140,7 @@ impl Store {
 
     /// Connects to a PostgreSQL server. Its tables are made or brought to the present version, unless they are of it:
     /// then nothing is written, and a replica will do.
-    fn open_postgres(url: &PostgresUrl, may_make: bool) -> Result<Self, StoreError> {
+    pub fn open_postgres(url: &PostgresUrl, may_make: bool) -> Result<Self, StoreError> {
         let path = PathBuf::from(url.to_string());
         let connected = Connection::postgres(url);
         let connection = connected.map_err(|source| StoreError::of(&path, OPENING, source))?;
