@@ -128,7 +128,7 @@ fn import_in_parts(folders: &[&std::path::Path], places: &[Index], parts: usize)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(64), ..ProptestConfig::default() })]
 
     #[test]
     fn any_report_comes_out_as_it_went_in(report in any_report()) {
@@ -144,7 +144,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(24), ..ProptestConfig::default() })]
 
     #[test]
     fn stores_of_the_same_files_are_equal(

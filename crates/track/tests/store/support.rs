@@ -31,6 +31,11 @@ pub(crate) fn place(folder: &Path, name: &str) -> PathBuf {
     }
 }
 
+/// How often something random is tried: less often where each new store takes the making of twenty tables.
+pub(crate) fn cases(of_files: u32) -> u32 {
+    if env::var_os(DATABASE).is_some() { of_files / 8 } else { of_files }
+}
+
 /// A connection to the database of a store, beside that of the store.
 pub(crate) fn connect(store: &Store) -> Connection {
     let path = store.path().to_str().expect("a text");
