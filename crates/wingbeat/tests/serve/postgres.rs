@@ -171,5 +171,6 @@ fn pages_read_a_replica_that_has_what_was_written() {
     replica.stop(Stop::Immediate).expect("stopped");
     assert_eq!(page(&cookie).status, 200);
     let (_, log) = server.end(Signal::TERM);
-    assert_eq!(log.matches("the replica cannot be read").count(), 1, "{log}");
+    // Once; and perhaps once before it had the tables.
+    assert!((1..=2).contains(&log.matches("the replica cannot be read").count()), "{log}");
 }
