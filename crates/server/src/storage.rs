@@ -12,6 +12,7 @@
 
 mod backup;
 mod claim;
+mod copy;
 mod readers;
 mod replica;
 mod source;
@@ -26,11 +27,13 @@ use std::{
     sync::Arc,
 };
 
+use wingbeat_sql::PostgresUrl;
 use wingbeat_track::store::{Store, StoreError};
 
 pub use self::{
     backup::{BackupError, back_up},
     claim::{Claim, served_at},
+    copy::{copy_registry, is_of_server},
 };
 use self::{readers::Readers, replica::Replica, source::Source, view::Position, writer::Writer};
 use crate::{
@@ -78,6 +81,10 @@ pub enum StorageError {
     Busy,
     #[error("the server is stopping")]
     Stopping,
+    #[error(
+        "{to} has not what {from} has, although it was copied: something else wrote there meanwhile"
+    )]
+    NotEqual { from: String, to: String },
     #[error("the database cannot be reached; try again")]
     Lost,
     #[error(
@@ -115,6 +122,9 @@ impl Storage {
             }
         };
         let databases = source.make()?;
+        if let Place::Postgres { primary, replica: Some(replica) } = place {
+            check_replica(&databases, primary, replica)?;
+        }
         let follower = replica.clone();
         // What a page wrote is looked for in the replica before that is read.
         let done = move |databases: &Databases| {
@@ -199,6 +209,29 @@ impl Storage {
             _ => job,
         };
         self.readers.run(job).await
+    }
+}
+
+/// Refuses a replica of another database: its pages would look right, and be wrong. One that is not there yet may come.
+fn check_replica(
+    databases: &Databases,
+    primary: &PostgresUrl,
+    replica: &PostgresUrl,
+) -> Result<(), StorageError> {
+    let asked = Registry::open_existing_at(replica).and_then(|registry| registry.cluster());
+    let own = databases.registry.cluster()?;
+    match asked {
+        Ok(cluster) if cluster != own => {
+            let (replica, primary) = (replica.to_string(), primary.to_string());
+            Err(StorageError::OtherReplica { replica, primary })
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::warn!(
+                "the replica cannot be read yet, so pages read from the primary: {error}"
+            );
+            Ok(())
+        }
     }
 }
 

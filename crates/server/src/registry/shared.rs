@@ -48,6 +48,13 @@ impl Registry {
         Ok(is_there.unwrap_or_default())
     }
 
+    /// What a primary and its replicas have in common, and no other server.
+    pub(crate) fn cluster(&self) -> Result<i64, RegistryError> {
+        let sql = "SELECT system_identifier FROM pg_control_system()";
+        let ask = || self.connection.query_row(sql, [], |row| row.get(0));
+        ask().map_err(self.error("asking for its identifier"))
+    }
+
     /// Size of the database, in bytes.
     pub(crate) fn database_bytes(&self) -> Result<u64, RegistryError> {
         let sql = "SELECT pg_database_size(current_database())";

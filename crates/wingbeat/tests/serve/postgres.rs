@@ -138,6 +138,9 @@ fn pages_read_a_replica_that_has_what_was_written() {
     let cookie = team.cookie();
     let replica = primary.replica().expect("a replica");
     let name = url.rsplit_once('/').expect("a path").1;
+    let other = database().expect("there");
+    drop(Server::start_on(&other));
+    serve(&url, &["--read-database", &other]).ended_with(1).tells("is no replica of");
     let mut command = Command::new(WINGBEAT);
     command.args(["serve", "--listen", "127.0.0.1:0"]);
     command.env("WINGBEAT_SERVE_DATABASE", &url);
