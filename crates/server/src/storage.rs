@@ -85,6 +85,8 @@ pub enum StorageError {
         "{to} has not what {from} has, although it was copied: something else wrote there meanwhile"
     )]
     NotEqual { from: String, to: String },
+    #[error("{replica} is no replica of {primary}, which --read-database is to name")]
+    OtherReplica { replica: String, primary: String },
     #[error("the database cannot be reached; try again")]
     Lost,
     #[error(
