@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use wingbeat_text::plural;
 use wingbeat_track::store::{Copied, Progress, Store};
 
-use crate::shell::message;
+use crate::{shell::message, values::FormatArgs};
 
 /// Flags of `wingbeat store`.
 #[derive(Debug, clap::Args)]
@@ -30,13 +30,13 @@ struct CopyArgs {
     /// Store to write, made if there is none; what it has already stays
     #[arg(value_name = "TO")]
     to: PathBuf,
-    /// Output format: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
+    #[default]
     Text,
     Json,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode>
         }
     };
     let copied = from.copy_to(&mut to, tell)?;
-    match args.format {
+    match args.format.get() {
         Format::Json => {
             let json = serde_json::to_string_pretty(&copied).context("cannot write JSON")?;
             println!("{json}");
