@@ -1,6 +1,6 @@
 //! Reports in an embedded database, or in files that merge.
 //!
-//! A [`Store`] is one SQLite file. Each report is stored in one transaction, so it is there whole or not
+//! A [`Store`] is one SQLite file, or a schema of a PostgreSQL database. Each report is stored in one transaction, so it is there whole or not
 //! at all, and several processes may write at once. What is read back of a report is what was stored.
 //!
 //! Nothing in a store depends on the order in which reports came into it: history is ordered by the time
@@ -12,6 +12,7 @@ mod census;
 mod check;
 mod checksum;
 mod columns;
+mod copy;
 mod documents;
 mod error;
 mod exchange;
@@ -40,7 +41,7 @@ mod sums;
 mod versions;
 mod withdrawals;
 
-/// What the files of the store have in common: SQLite, how values stand in columns, and the model.
+/// What the files of the store have in common: the connection, how values stand in columns, and the model.
 mod prelude {
     pub(super) use time::OffsetDateTime;
     pub(super) use uuid::Uuid;
@@ -67,6 +68,7 @@ use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement, Tran
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
+pub use copy::{Copied, CopyError, Progress};
 pub use documents::{Cursor, Document, Documents, Entry, InvalidCursor};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
@@ -80,7 +82,7 @@ pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
 pub use serving::{IterationCount, Stretch, Use};
 pub use withdrawals::Withdrawal;
 
-/// Reports in one SQLite file.
+/// Reports in one SQLite file, or in a schema of a PostgreSQL database.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,

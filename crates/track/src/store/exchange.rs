@@ -25,10 +25,10 @@ use super::{
 };
 
 /// Files that are stored in one transaction: others that write wait for it.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 /// Metrics from which on a batch is stored: they are in memory.
-const BATCH_METRICS: usize = 4_096;
+pub(super) const BATCH_METRICS: usize = 4_096;
 
 /// Why an export or an import was given up. What it has done until then stays.
 #[derive(Debug, thiserror::Error)]

@@ -117,9 +117,14 @@ impl Content {
         match self {
             Self::Report(report) => report.metrics().count(),
             Self::AlertChange(_) | Self::Withdrawal(_) => 0,
-            Self::Profile(profile) => profile.pprof.as_ref().map_or(0, Vec::len) / METRIC_BYTES,
+            Self::Profile(profile) => profile_metrics(profile),
         }
     }
+}
+
+/// What a profile takes in memory, in metrics.
+pub(super) fn profile_metrics(profile: &Profile) -> usize {
+    profile.pprof.as_ref().map_or(0, Vec::len) / METRIC_BYTES
 }
 
 impl<T> Document<T> {

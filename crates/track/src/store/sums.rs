@@ -246,6 +246,13 @@ impl Total {
         })
     }
 
+    /// All documents.
+    pub(super) fn documents(&self) -> u64 {
+        let Self { reports, alert_changes, withdrawals, profiles } = self;
+        let counts = [reports, alert_changes, withdrawals, profiles];
+        counts.iter().map(|count| count.rows.unsigned_abs()).sum()
+    }
+
     /// Writes what version 2 of the store has of it.
     pub(super) fn write_version_2(&self, db: &Connection) -> SqlResult<()> {
         let sql = "UPDATE total SET reports = ?1, reports_checksum = ?2,

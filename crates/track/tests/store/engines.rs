@@ -4,8 +4,9 @@ use std::{env, process::Command};
 
 use crate::support::*;
 
-/// Their subject is a file.
-const OF_FILES: [&str; 5] = ["engines::", "fixture::", "flips::", "mounts::", "opening::"];
+/// Their subject is a file, or both engines.
+const OF_FILES: [&str; 6] =
+    ["copy::", "engines::", "fixture::", "flips::", "mounts::", "opening::"];
 
 #[test]
 fn the_same_tests_pass_on_postgres() {

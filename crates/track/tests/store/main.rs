@@ -3,6 +3,7 @@
 mod alerts;
 mod child;
 mod concurrency;
+mod copy;
 mod engines;
 mod exchange;
 mod explain;
