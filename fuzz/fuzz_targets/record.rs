@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(record) = decode(bytes) else { return };
     let of_stack = |stack: Stack<'_>| stack.user.len() + stack.kernel.len();
     let (header, words) = match record {
-        Record::Sample(stack) | Record::AllocationStack(stack) => {
+        Record::Sample(stack) | Record::AllocationStack(stack) | Record::Fault(stack) => {
             (STACK_HEADER_BYTES, of_stack(stack))
         }
         Record::Copy(piece) => (COPY_HEADER_BYTES, piece.words.len()),

@@ -33,14 +33,14 @@ pub struct Shared {
 impl App {
     /// Opens the databases, or makes them.
     pub fn open(settings: Settings) -> Result<Self, StorageError> {
-        let storage = Storage::open(&settings.data)?;
+        let storage = Storage::open(&settings.place)?;
         Ok(Self::of(settings, storage))
     }
 
     /// For databases that are open.
     pub fn of(settings: Settings, storage: Storage) -> Self {
         let access = Access::of(&settings.public_url);
-        let profiles = Profiles::of(&settings.data, settings.profiles);
+        let profiles = Profiles::of(&settings.files, settings.profiles);
         Self(Arc::new(Shared {
             settings,
             storage,

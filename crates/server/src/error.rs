@@ -89,6 +89,7 @@ impl From<StorageError> for ApiError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
+            StorageError::Lost => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
             StorageError::Store(error) => error.into(),
             StorageError::Registry(error) => error.into(),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
@@ -99,9 +100,9 @@ impl From<StorageError> for ApiError {
 impl From<RegistryError> for ApiError {
     fn from(error: RegistryError) -> Self {
         let status = match &error {
-            RegistryError::Busy { .. } | RegistryError::Full { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            RegistryError::Busy { .. }
+            | RegistryError::Full { .. }
+            | RegistryError::Lost { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
@@ -113,7 +114,9 @@ impl From<StoreError> for ApiError {
         let status = match &error {
             StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
             StoreError::NoSuchAlert { .. } => StatusCode::NOT_FOUND,
-            StoreError::Busy { .. } | StoreError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::Lost { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())

@@ -4,12 +4,11 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     fs,
-    path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
-use crate::storage::{REGISTRY, RESULTS, Storage};
+use crate::storage::Storage;
 
 /// Upper bounds of the classes of durations, in seconds.
 const BOUNDS_S: [f64; 7] = [0.005, 0.02, 0.1, 0.5, 2.0, 10.0, f64::INFINITY];
@@ -41,7 +40,8 @@ impl Metrics {
     }
 
     /// All counts as text, with what is asked of the databases and the process.
-    pub fn text(&self, storage: &Storage) -> String {
+    pub async fn text(&self, storage: &Storage) -> String {
+        let bytes = storage.bytes().await;
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = requests(&table);
         let mut gauge = |name: &str, help: &str, labels: &str, value: u64| {
@@ -50,9 +50,8 @@ impl Metrics {
                 write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {value}\n");
         };
         gauge("wingbeat_write_queue_length", "Writes that wait.", "", storage.waiting() as u64);
-        let bytes = |file| bytes_of(&storage.folder().join(file));
         let help = "Size of both databases with their logs, in bytes.";
-        gauge("wingbeat_database_bytes", help, "", bytes(RESULTS) + bytes(REGISTRY));
+        gauge("wingbeat_database_bytes", help, "", bytes);
         if let Some(bytes) = resident_bytes() {
             gauge("process_resident_memory_bytes", "Resident memory, in bytes.", "", bytes);
         }
@@ -94,17 +93,6 @@ fn requests(table: &BTreeMap<(&'static str, String), Requests>) -> String {
         let _ = writeln!(text, "{name}_sum{{{labels}}} {seconds}\n{name}_count{{{labels}}} {sum}");
     }
     text
-}
-
-/// Size of a database and of its log.
-fn bytes_of(path: &Path) -> u64 {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    [path, Path::new(&log)]
-        .into_iter()
-        .filter_map(|it| fs::metadata(it).ok())
-        .map(|it| it.len())
-        .sum()
 }
 
 /// Resident memory of this process.

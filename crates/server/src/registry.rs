@@ -1,10 +1,11 @@
-//! What a server knows besides results, in one SQLite file: users, keys, sessions, projects and their things,
+//! What a server knows besides results, in a file of SQLite or a schema of PostgreSQL: users, keys, sessions, projects and their things,
 //! kept thresholds, pinned plots.
 //!
 //! Results name their project, branch, testbed, benchmarks and measures by text, and never change. Here each
 //! of them is a *thing* with a UUID, and a name and a slug that may change.
 
 mod columns;
+mod copy;
 mod invites;
 mod keys;
 mod migrations;
@@ -14,19 +15,18 @@ mod renamed;
 mod reports;
 mod series;
 mod sessions;
+mod shared;
 mod starts;
 mod things;
 mod thresholds;
 mod users;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use wingbeat_sql::{Connection, Error, Fault, PostgresUrl};
 
 pub use self::{
+    copy::Content,
     invites::Invite,
     keys::{Key, KeyHolder, KeyOwner, NO_END, NewKey, key_name_fault},
     plots::{PinnedPlot, PlotFilter, PlotSettings},
@@ -43,6 +43,14 @@ pub use self::{
 /// How long a connection waits for another process that writes, as a backup tool may.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Statements that stay prepared: about as many as there are.
+const STATEMENTS: usize = 128;
+
+/// The schema of the registry is called as that of the results, with this behind it.
+const SCHEMA_SUFFIX: &str = "_server";
+
+const OPENING: &str = "opening it";
+
 /// SHA-256 of a secret: all that is kept of it.
 pub type Digest = [u8; 32];
 
@@ -50,50 +58,113 @@ pub type Digest = [u8; 32];
 #[derive(Debug)]
 pub struct Registry {
     connection: Connection,
-    path: PathBuf,
+    /// For sentences about it.
+    place: String,
 }
 
 /// Why the registry cannot be opened, read or written. Nothing has been changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     #[error(
-        "the server's database {} has version {found}, and this wingbeat knows versions up to {known}; a newer \
-         wingbeat has written it and can read it", .path.display()
+        "the server's database {place} has version {found}, and this wingbeat knows versions up to {known}; a newer \
+         wingbeat has written it and can read it"
     )]
-    Newer { path: PathBuf, found: i64, known: i64 },
-    #[error("{} is no database of a wingbeat server; it was left as it is", .path.display())]
-    Foreign { path: PathBuf },
+    Newer { place: String, found: i64, known: i64 },
     #[error(
-        "the disk is full: {doing} in the server's database {} was abandoned, and its earlier contents are \
-         unchanged; make room and try again", .path.display()
+        "the server's database {place} has version {found}, and this wingbeat reads version {known}: start \
+         `wingbeat serve` with the primary to upgrade it"
     )]
-    Full { path: PathBuf, doing: &'static str },
-    #[error("the server's database {} cannot be written while {doing}: it, its folder or the file system is \
-             read-only", .path.display())]
-    ReadOnly { path: PathBuf, doing: &'static str },
-    #[error("the server's database {} stayed locked by another process while {doing}; try again when that is \
-             done", .path.display())]
-    Busy { path: PathBuf, doing: &'static str },
-    #[error("the server's database {} is damaged, seen while {doing}: {source}; restore a backup", .path.display())]
-    Corrupt { path: PathBuf, doing: &'static str, source: rusqlite::Error },
-    #[error("{doing} failed in the server's database {}: {source}", .path.display())]
-    Sqlite { path: PathBuf, doing: &'static str, source: rusqlite::Error },
+    Older { place: String, found: i64, known: i64 },
+    #[error(
+        "{place} has no tables of a wingbeat server; name the server's database, or start `wingbeat serve` once"
+    )]
+    Empty { place: String },
+    #[error(
+        "the server's database {place} has users or projects already: copy to a place that has none"
+    )]
+    Taken { place: String },
+    #[error("{place} is no database of a wingbeat server; it was left as it is")]
+    Foreign { place: String },
+    #[error(
+        "the disk is full: {doing} in the server's database {place} was abandoned, and its earlier contents are \
+         unchanged; make room and try again"
+    )]
+    Full { place: String, doing: &'static str },
+    #[error(
+        "the server's database {place} cannot be written while {doing}: it, its folder or the file system is \
+             read-only"
+    )]
+    ReadOnly { place: String, doing: &'static str },
+    #[error(
+        "the server's database {place} cannot be written while {doing}: it is a replica, or was set to be \
+             read-only; name the primary with --database"
+    )]
+    Replica { place: String, doing: &'static str },
+    #[error(
+        "the server's database {place} stayed locked by another process while {doing}; try again when that is \
+             done"
+    )]
+    Busy { place: String, doing: &'static str },
+    #[error(
+        "the server's database {place} cannot be reached: {source}; try again once PostgreSQL runs there"
+    )]
+    Lost { place: String, source: Error },
+    #[error(
+        "the server's database {place} cannot be used: {source}; check the user, its rights and the password (in \
+         WINGBEAT_SERVE_DATABASE, PGPASSWORD or PGPASSFILE)"
+    )]
+    Denied { place: String, source: Error },
+    #[error("there is no database {place}: {source}; make it with `createdb`")]
+    NoDatabase { place: String, source: Error },
+    #[error(
+        "the server's database {place} is damaged, seen while {doing}: {source}; restore a backup"
+    )]
+    Corrupt { place: String, doing: &'static str, source: Error },
+    #[error("{doing} failed in the server's database {place}: {source}")]
+    Sql { place: String, doing: &'static str, source: Error },
 }
 
 impl Registry {
     /// Opens the registry at `path`, or makes it, and brings it to the present version.
     pub fn open(path: &Path) -> Result<Self, RegistryError> {
-        let opened = Connection::open(path).and_then(|connection| {
+        let place = path.display().to_string();
+        let opened = rusqlite::Connection::open(path).and_then(|connection| {
             connection.busy_timeout(PATIENCE)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "foreign_keys", true)?;
             connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS);
             Ok(connection)
         });
-        let failed = |source| RegistryError::of(path, "opening it", source);
-        let mut connection = opened.map_err(failed)?;
-        migrations::migrate(&mut connection, path)?;
-        Ok(Self { connection, path: path.to_owned() })
+        match opened {
+            Ok(connection) => Self { connection: connection.into(), place }.migrated(),
+            Err(error) => Err(RegistryError::of(&place, OPENING, error.into())),
+        }
+    }
+
+    /// Opens the registry in a database of PostgreSQL, or makes it, and brings it to the present version.
+    pub fn open_at(url: &PostgresUrl) -> Result<Self, RegistryError> {
+        Self::connect(url)?.migrated()
+    }
+
+    /// Opens a registry that is there and of the present version; nothing is written.
+    pub fn open_existing_at(url: &PostgresUrl) -> Result<Self, RegistryError> {
+        let registry = Self::connect(url)?;
+        migrations::check(&registry.connection, &registry.place)?;
+        Ok(registry)
+    }
+
+    fn connect(url: &PostgresUrl) -> Result<Self, RegistryError> {
+        let place = url.to_string();
+        match Connection::postgres(&url.beside(SCHEMA_SUFFIX)) {
+            Ok(connection) => Ok(Self { connection, place }),
+            Err(error) => Err(RegistryError::of(&place, OPENING, error)),
+        }
+    }
+
+    fn migrated(self) -> Result<Self, RegistryError> {
+        migrations::migrate(&self.connection, &self.place)?;
+        Ok(self)
     }
 
     /// Runs several changes as one transaction: all are made, or none.
@@ -102,44 +173,38 @@ impl Registry {
         changes: impl FnOnce(&Self) -> Result<T, E>,
     ) -> Result<T, E> {
         let failed = self.error("beginning or ending a transaction");
-        let transaction = self.writing().map_err(&failed)?;
+        let transaction = self.connection.writing().map_err(&failed)?;
         let done = changes(self)?;
         transaction.commit().map_err(&failed)?;
         Ok(done)
     }
 
     /// Says what failed.
-    fn error(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> RegistryError {
-        move |source| RegistryError::of(&self.path, doing, source)
-    }
-
-    /// A transaction that writes.
-    fn writing(&self) -> rusqlite::Result<Transaction<'_>> {
-        Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-    }
-}
-
-#[cfg(test)]
-impl Registry {
-    /// A registry for a test, in a folder that lasts as long as the test keeps it.
-    fn temporary() -> (tempfile::TempDir, Self) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let registry = Self::open(&folder.path().join("server.db")).expect("a registry");
-        (folder, registry)
+    fn error(&self, doing: &'static str) -> impl Fn(Error) -> RegistryError {
+        move |source| RegistryError::of(&self.place, doing, source)
     }
 }
 
 impl RegistryError {
-    fn of(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        match source.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full { path, doing },
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path, doing },
-            Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, doing },
-            Some(ErrorCode::NotADatabase) => Self::Foreign { path },
-            Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, doing, source },
-            _ => Self::Sqlite { path, doing, source },
+    fn of(place: &str, doing: &'static str, source: Error) -> Self {
+        let place = place.to_owned();
+        match source.fault() {
+            Fault::Full => Self::Full { place, doing },
+            Fault::Busy => Self::Busy { place, doing },
+            Fault::ReadOnly if PostgresUrl::is_meant(&place) => Self::Replica { place, doing },
+            Fault::ReadOnly => Self::ReadOnly { place, doing },
+            Fault::NotADatabase => Self::Foreign { place },
+            Fault::Damaged => Self::Corrupt { place, doing, source },
+            Fault::Lost => Self::Lost { place, source },
+            Fault::Denied => Self::Denied { place, source },
+            Fault::NoDatabase => Self::NoDatabase { place, source },
+            _ => Self::Sql { place, doing, source },
         }
+    }
+
+    /// Whether the database could not be reached.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
     }
 }
 
@@ -154,22 +219,33 @@ mod tests {
         OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000)
     }
 
-    /// A registry with the row of a project.
-    pub(super) fn registry_with_project() -> (tempfile::TempDir, Registry, i64) {
+    /// Runs a test with an empty registry in a file, and with one on PostgreSQL where that is installed.
+    pub(super) fn on_both(test: impl Fn(&Registry)) {
         let folder = tempfile::tempdir().expect("a folder");
-        let registry = Registry::open(&folder.path().join("server.db")).expect("a registry");
-        let name = ProjectName::new("project").expect("a name");
-        let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
-        let project = registry.create_project(&new, now()).expect("made").id;
-        (folder, registry, project)
+        test(&Registry::open(&folder.path().join("server.db")).expect("a registry"));
+        if let Some(url) = wingbeat_postgres::database() {
+            let url = PostgresUrl::parse(&url).expect("a URL");
+            test(&Registry::open_at(&url).expect("a registry"));
+        }
+    }
+
+    /// The same, with the row of a project.
+    pub(super) fn on_both_with_project(test: impl Fn(&Registry, i64)) {
+        on_both(|registry| {
+            let name = ProjectName::new("project").expect("a name");
+            let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
+            test(registry, registry.create_project(&new, now()).expect("made").id);
+        });
     }
 
     #[test]
     fn a_database_that_others_write_is_waited_for() {
-        let (_folder, registry) = Registry::temporary();
-        let other = Connection::open(&registry.path).expect("opened");
+        let folder = tempfile::tempdir().expect("a folder");
+        let registry = Registry::open(&folder.path().join("server.db")).expect("a registry");
+        let other = rusqlite::Connection::open(&registry.place).expect("opened");
         other.execute_batch("BEGIN IMMEDIATE").expect("locked");
-        registry.connection.busy_timeout(Duration::from_millis(20)).expect("set");
+        let own = registry.connection.sqlite().expect("a file");
+        own.busy_timeout(Duration::from_millis(20)).expect("set");
         let note = || registry.note("a", "b", OffsetDateTime::UNIX_EPOCH);
         let error = note().expect_err("locked");
         assert!(matches!(error, RegistryError::Busy { .. }), "{error}");

@@ -56,8 +56,20 @@ pub(crate) fn touch(app: &App, project: i64) {
     }
 }
 
+/// How often a server looks after what others of its database left undone as they were killed.
+const LOOK_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Looks after all projects, now and then again where other servers share the database.
+pub(crate) async fn look_after(app: App) {
+    touch_all(&app).await;
+    while app.storage.is_shared() {
+        tokio::time::sleep(LOOK_AFTER).await;
+        touch_all(&app).await;
+    }
+}
+
 /// The same for all projects: somebody may have put other results there.
-pub(crate) async fn touch_all(app: &App) {
+async fn touch_all(app: &App) {
     let list = |databases: &Databases| Ok::<_, ApiError>(databases.registry.projects()?);
     match app.storage.read(list).await {
         Ok(projects) => projects.iter().for_each(|project| touch(app, project.id)),
@@ -115,10 +127,18 @@ pub async fn refresh(app: &App, project: i64) -> Result<(), ApiError> {
             Ok::<_, ApiError>((stretch, rows))
         };
         let (stretch, rows) = app.storage.read(read).await?;
+        let stored = project.stored.clone();
         let save = move |databases: &mut Databases| {
-            Ok::<_, ApiError>(databases.registry.set_series(project.id, &stretch, &rows)?)
+            // Another server of the database may have made rows of newer reports meanwhile.
+            let is_latest = databases.results.stretches(&stored)?.contains(&stretch);
+            if is_latest {
+                databases.registry.set_series(project.id, &stretch, &rows)?;
+            }
+            Ok::<_, ApiError>(is_latest)
         };
-        app.storage.write(save).await?;
+        if !app.storage.write(save).await? {
+            touch(app, project.id);
+        }
     }
     // What is left has no report any more.
     for ((branch, testbed), _) in states {
@@ -261,7 +281,7 @@ mod tests {
     fn app() -> (tempfile::TempDir, App, Project) {
         let folder = tempfile::tempdir().expect("a folder");
         let app = App::open(Settings::of(folder.path())).expect("opened");
-        let registry = crate::storage::open_registry(folder.path()).expect("opened");
+        let registry = crate::storage::open_registry(&app.settings.place).expect("opened");
         let name = ProjectName::new("project").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
         let project = registry.create_project(&new, OffsetDateTime::now_utc()).expect("made");

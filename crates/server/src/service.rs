@@ -99,8 +99,8 @@ pub async fn serve_with_grace(
     stop: impl Future<Output = ()> + Send + 'static,
     grace: Duration,
 ) -> io::Result<()> {
-    series::touch_all(&app).await;
-    tokio::spawn(tidy_profiles(app.clone()));
+    let tidying = tokio::spawn(tidy_profiles(app.clone()));
+    let looking_after = tokio::spawn(series::look_after(app.clone()));
     let (say, mut heard) = watch::channel(false);
     let stop = async move {
         stop.await;
@@ -116,13 +116,16 @@ pub async fn serve_with_grace(
     };
     let service = router(&app).into_make_service_with_connect_info::<SocketAddr>();
     let server = axum::serve(listener, service).with_graceful_shutdown(stop).into_future();
-    tokio::select! {
+    let ended = tokio::select! {
         ended = server => ended,
         () = late => {
             tracing::warn!("requests that took longer than {} s were cut off", grace.as_secs());
             Ok(())
         }
-    }
+    };
+    looking_after.abort();
+    tidying.abort();
+    ended
 }
 
 /// Merges and removes profiles, as long as the server runs.
@@ -147,7 +150,7 @@ async fn health(State(app): State<App>) -> Result<&'static str, ApiError> {
 
 async fn metrics(State(app): State<App>) -> ([(HeaderName, HeaderValue); 1], String) {
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], app.metrics.text(&app.storage))
+    ([(header::CONTENT_TYPE, kind)], app.metrics.text(&app.storage).await)
 }
 
 async fn not_found() -> ApiError {

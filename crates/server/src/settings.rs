@@ -1,5 +1,7 @@
 //! What a server is told at its start: by flags, else by variables, else by a file, else by defaults.
 
+mod place;
+
 use std::{
     fs, io,
     net::SocketAddr,
@@ -8,6 +10,9 @@ use std::{
 };
 
 use serde::Deserialize;
+use wingbeat_sql::InvalidUrl;
+
+pub use self::place::{DatabaseUrl, Place};
 
 use crate::profiles::Keep;
 
@@ -25,12 +30,17 @@ const PROFILES_BYTES_LEAST: u64 = 16 << 20;
 
 const DAY_S: i64 = 86_400;
 
+/// Folder of files of a server that has a database, and was told of no folder.
+const FILES: &str = "/var/lib/wingbeat";
+
 /// What a server is told at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Folder with the databases.
-    pub data: PathBuf,
+    /// Where everything is kept.
+    pub place: Place,
+    /// Folder of what is not kept in databases: profiles that were pushed.
+    pub files: PathBuf,
     /// Where people and clients reach the server, without a slash at the end. All links begin with it.
     pub public_url: String,
     /// Reverse proxies in front of the server: so many entries of `X-Forwarded-For` are believed, from the
@@ -50,6 +60,8 @@ pub struct Settings {
 pub struct Given {
     pub listen: Option<String>,
     pub data: Option<PathBuf>,
+    pub database: Option<DatabaseUrl>,
+    pub read_database: Option<DatabaseUrl>,
     pub public_url: Option<String>,
     pub behind_proxy: Option<usize>,
     pub body_bytes_max: Option<usize>,
@@ -89,15 +101,26 @@ pub enum SettingsError {
     Profiles,
     #[error("there is no folder for data, since HOME is not set: name one with --data")]
     NoData,
+    #[error(transparent)]
+    Database(#[from] InvalidUrl),
+    #[error(
+        "--read-database names a replica of the one that --database names, which is missing: a folder has none"
+    )]
+    ReplicaOfNothing,
 }
 
 impl Settings {
-    /// Settings for a folder, with the defaults of everything else.
-    pub fn of(data: impl Into<PathBuf>) -> Self {
+    /// Settings for a place, with the defaults of everything else.
+    pub fn of(place: impl Into<Place>) -> Self {
+        let place = place.into();
         let listen = SocketAddr::from(([127, 0, 0, 1], 6610));
         Self {
             listen,
-            data: data.into(),
+            files: match &place {
+                Place::Folder(folder) => folder.clone(),
+                Place::Postgres { .. } => PathBuf::from(FILES),
+            },
+            place,
             public_url: format!("http://{listen}"),
             proxies: 0,
             // As Bencher's server has it (lib/bencher_config, 0.6.12).
@@ -115,10 +138,8 @@ impl Settings {
         let listen = given.listen.as_deref().unwrap_or(DEFAULT_LISTEN);
         let listen: SocketAddr =
             listen.parse().map_err(|_| SettingsError::Listen(listen.to_owned()))?;
-        let data = match given.data {
-            Some(data) => data,
-            None => default_data(variable).ok_or(SettingsError::NoData)?,
-        };
+        let place = Place::from_given(&given, &variable)?;
+        let files = given.data.clone().or_else(|| place::default_data(variable));
         let public_url = match given.public_url {
             Some(url) => public_url(&url).ok_or(SettingsError::PublicUrl(url))?,
             None if listen.ip().is_unspecified() => return Err(SettingsError::NoPublicUrl(listen)),
@@ -127,7 +148,7 @@ impl Settings {
         if let Some(bytes) = given.body_bytes_max.filter(|bytes| *bytes < BODY_BYTES_LEAST) {
             return Err(SettingsError::BodyBytes(bytes));
         }
-        let defaults = Self::of(data);
+        let defaults = Self::of(place);
         let profiles = Keep {
             for_s: given
                 .profiles_keep_days
@@ -146,6 +167,7 @@ impl Settings {
                 .allow_anonymous_runs
                 .unwrap_or(defaults.allow_anonymous_runs),
             profiles,
+            files: files.unwrap_or(defaults.files),
             ..defaults
         })
     }
@@ -154,9 +176,14 @@ impl Settings {
 impl Given {
     /// These, and what they leave open from others.
     pub fn or(self, others: Self) -> Self {
+        // Who names a folder means no database of others, and the other way round.
+        let is_placed = self.data.is_some() || self.database.is_some();
         Self {
             listen: self.listen.or(others.listen),
+            // Beside a database, it is the folder of files.
             data: self.data.or(others.data),
+            database: self.database.or(others.database.filter(|_| !is_placed)),
+            read_database: self.read_database.or(others.read_database.filter(|_| !is_placed)),
             public_url: self.public_url.or(others.public_url),
             behind_proxy: self.behind_proxy.or(others.behind_proxy),
             body_bytes_max: self.body_bytes_max.or(others.body_bytes_max),
@@ -192,6 +219,8 @@ impl Given {
         Ok(Self {
             listen: read("LISTEN"),
             data: read("DATA").map(PathBuf::from),
+            database: read("DATABASE").map(DatabaseUrl::from),
+            read_database: read("READ_DATABASE").map(DatabaseUrl::from),
             public_url: read("PUBLIC_URL"),
             behind_proxy: number("BEHIND_PROXY")?,
             body_bytes_max: number("BODY_BYTES_MAX")?,
@@ -212,15 +241,6 @@ fn parsed<T: FromStr>(
         value.parse().map_err(|_| SettingsError::Variable { variable, value, expected })
     };
     value.map(parse).transpose()
-}
-
-/// The folder that systemd made for the service, or one of the user.
-fn default_data(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-    let read = |name: &str| variable(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    read("STATE_DIRECTORY").or_else(|| {
-        let shared = read("XDG_DATA_HOME").or_else(|| Some(read("HOME")?.join(".local/share")))?;
-        Some(shared.join("wingbeat/serve"))
-    })
 }
 
 /// A URL as all links begin: scheme, host and port.
@@ -259,7 +279,8 @@ mod tests {
         let settings = Settings::from_given(given, variables).expect("taken");
         let expected = Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 3)),
-            data: "/variable".into(),
+            place: Place::Folder("/variable".into()),
+            files: "/variable".into(),
             public_url: "http://127.0.0.1:3".to_owned(),
             proxies: 1,
             body_bytes_max: 4 << 20,
@@ -276,7 +297,8 @@ mod tests {
                 set.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned())
             };
             let settings = Settings::from_given(Given::default(), variable).ok();
-            assert_eq!(settings.map(|it| it.data), expected.map(PathBuf::from), "{set:?}");
+            let expected = expected.map(|folder| Place::Folder(folder.into()));
+            assert_eq!(settings.map(|it| it.place), expected, "{set:?}");
         };
         check(&[("HOME", "/h")], Some("/h/.local/share/wingbeat/serve"));
         check(&[("HOME", "/h"), ("XDG_DATA_HOME", "/d")], Some("/d/wingbeat/serve"));

@@ -1,8 +1,10 @@
-//! The folder of a server: two databases, one thread that writes them, and connections that read.
+//! Where a server keeps everything: results and the registry, one thread that writes them, and connections
+//! that read.
 //!
 //! ```text
-//! results.db   reports, as `wingbeat run` stores them; `wingbeat log --store` reads it
-//! server.db    the registry
+//! folder       results.db   reports, as `wingbeat run` stores them; `wingbeat log --store` reads it
+//!              server.db    the registry
+//! PostgreSQL   one database with a schema for each, and perhaps a replica for pages
 //! ```
 //!
 //! A write runs on the writer's thread, one after the other. Its queue is bounded: when it is full, the request
@@ -10,24 +12,34 @@
 
 mod backup;
 mod claim;
+mod copy;
 mod readers;
+mod replica;
+mod source;
+pub(crate) mod view;
 mod writer;
 
 use std::{
-    fs::DirBuilder,
+    fs::{self, DirBuilder},
     io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use wingbeat_sql::PostgresUrl;
 use wingbeat_track::store::{Store, StoreError};
 
 pub use self::{
     backup::{BackupError, back_up},
     claim::{Claim, served_at},
+    copy::{copy_registry, is_of_server},
 };
-use self::{readers::Readers, writer::Writer};
-use crate::registry::{Registry, RegistryError};
+use self::{readers::Readers, replica::Replica, source::Source, view::Position, writer::Writer};
+use crate::{
+    registry::{Registry, RegistryError},
+    settings::Place,
+};
 
 /// Name of the database of results in the folder.
 pub const RESULTS: &str = "results.db";
@@ -69,6 +81,19 @@ pub enum StorageError {
     Busy,
     #[error("the server is stopping")]
     Stopping,
+    #[error(
+        "{to} has not what {from} has, although it was copied: something else wrote there meanwhile"
+    )]
+    NotEqual { from: String, to: String },
+    #[error("{replica} is no replica of {primary}, which --read-database is to name")]
+    OtherReplica { replica: String, primary: String },
+    #[error("the database cannot be reached; try again")]
+    Lost,
+    #[error(
+        "there is no server's database {}; name the server's folder with --data, or start `wingbeat serve` once",
+        .0.display()
+    )]
+    NoServer(PathBuf),
     #[error("cannot start the thread that writes: {0}")]
     Thread(io::Error),
     #[error("another server uses the data folder {}: stop it, or name another folder with --data", .path.display())]
@@ -83,26 +108,39 @@ pub enum StorageError {
 /// The databases of a running server.
 #[derive(Debug)]
 pub struct Storage {
-    folder: PathBuf,
+    source: Source,
     writer: Writer,
     readers: Readers,
+    replica: Option<Arc<Replica>>,
 }
 
 impl Storage {
-    /// Opens the databases in a folder, or makes them, and starts the writer.
-    pub fn open(folder: &Path) -> Result<Self, StorageError> {
-        create_folder(folder)?;
-        let results = folder.join(RESULTS);
-        let registry = Registry::open(&folder.join(REGISTRY))?;
-        // A folder that was restored in part would look like a server that nobody has sent anything to.
-        if !results.exists() && registry.has_reports()? {
-            return Err(StorageError::NoResults { path: results });
+    /// Opens the databases of a place, or makes them, and starts the writer.
+    pub fn open(place: &Place) -> Result<Self, StorageError> {
+        let (source, replica) = match place {
+            Place::Folder(folder) => (Source::Folder(folder.clone()), None),
+            Place::Postgres { primary, replica } => {
+                (Source::Postgres(primary.clone()), replica.as_ref().map(Replica::of).map(Arc::new))
+            }
+        };
+        let databases = source.make()?;
+        if let Place::Postgres { primary, replica: Some(replica) } = place {
+            check_replica(&databases, primary, replica)?;
         }
-        let databases = Databases { results: Store::open(results)?, registry };
+        let follower = replica.clone();
+        // What a page wrote is looked for in the replica before that is read.
+        let done = move |databases: &Databases| {
+            if let Some(replica) = &follower
+                && let Ok(position) = databases.registry.position()
+            {
+                replica.note(position);
+            }
+        };
         Ok(Self {
-            folder: folder.to_owned(),
-            writer: Writer::start(databases)?,
-            readers: Readers::of(folder),
+            writer: Writer::start(databases, Box::new(done))?,
+            readers: Readers::of(source.clone()),
+            source,
+            replica,
         })
     }
 
@@ -111,13 +149,37 @@ impl Storage {
         self.writer.waiting()
     }
 
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// Whether other servers may write to the databases while this one runs.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.source.is_shared()
+    }
+
+    /// Size of the databases, in bytes.
+    pub async fn bytes(&self) -> u64 {
+        match &self.source {
+            Source::Folder(folder) => {
+                [RESULTS, REGISTRY].map(|file| bytes_of(&folder.join(file))).iter().sum()
+            }
+            Source::Postgres(_) => {
+                let ask = |databases: &Databases| databases.registry.database_bytes();
+                let asked: Result<_, StorageError> =
+                    self.readers.run(move |databases| Ok(ask(databases)?)).await;
+                asked.unwrap_or_default()
+            }
+        }
+    }
+
+    /// The place up to which a replica must have come to have all that this server wrote; none without one.
+    pub(crate) fn written(&self) -> Option<Position> {
+        self.replica.as_ref().map(|replica| replica.newest())
     }
 
     /// Closes connections that nobody uses, with the pages that they keep, but one.
     pub fn close_idle(&self) {
         self.readers.close_idle();
+        if let Some(replica) = &self.replica {
+            replica.close_idle();
+        }
     }
 
     /// Runs a write after those that wait. It is done, and on the disk, when this returns.
@@ -132,7 +194,7 @@ impl Storage {
         self.writer.run(job).await?
     }
 
-    /// Runs a read beside others.
+    /// Runs a read beside others: of the primary, unless the request is one that a replica may answer.
     pub async fn read<T, E>(
         &self,
         job: impl FnOnce(&Databases) -> Result<T, E> + Send + 'static,
@@ -141,7 +203,37 @@ impl Storage {
         T: Send + 'static,
         E: From<StorageError> + Send + 'static,
     {
+        let job = match (&self.replica, view::replica()) {
+            (Some(replica), Some(at_least)) => match replica.run(at_least, job).await {
+                Ok(answer) => return answer,
+                Err(job) => job,
+            },
+            _ => job,
+        };
         self.readers.run(job).await
+    }
+}
+
+/// Refuses a replica of another database: its pages would look right, and be wrong. One that is not there yet may come.
+fn check_replica(
+    databases: &Databases,
+    primary: &PostgresUrl,
+    replica: &PostgresUrl,
+) -> Result<(), StorageError> {
+    let asked = Registry::open_existing_at(replica).and_then(|registry| registry.cluster());
+    let own = databases.registry.cluster()?;
+    match asked {
+        Ok(cluster) if cluster != own => {
+            let (replica, primary) = (replica.to_string(), primary.to_string());
+            Err(StorageError::OtherReplica { replica, primary })
+        }
+        Ok(_) => Ok(()),
+        Err(error) => {
+            tracing::warn!(
+                "the replica cannot be read yet, so pages read from the primary: {error}"
+            );
+            Ok(())
+        }
     }
 }
 
@@ -151,8 +243,35 @@ fn create_folder(folder: &Path) -> Result<(), StorageError> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(create)
 }
 
-/// Opens the registry of a folder, or makes both, for a command beside a server that may run or not.
-pub fn open_registry(folder: &Path) -> Result<Registry, StorageError> {
-    create_folder(folder)?;
-    Ok(Registry::open(&folder.join(REGISTRY))?)
+/// Opens the registry of a place, or makes it, for a command beside a server that may run or not.
+pub fn open_registry(place: &Place) -> Result<Registry, StorageError> {
+    match place {
+        Place::Folder(folder) => {
+            create_folder(folder)?;
+            Ok(Registry::open(&folder.join(REGISTRY))?)
+        }
+        Place::Postgres { primary, .. } => Ok(Registry::open_at(primary)?),
+    }
+}
+
+/// Opens the registry of a place, and makes none.
+pub fn open_registry_that_is_there(place: &Place) -> Result<Registry, StorageError> {
+    match place {
+        Place::Folder(folder) => {
+            let path = folder.join(REGISTRY);
+            if !path.is_file() {
+                return Err(StorageError::NoServer(path));
+            }
+            open_registry(place)
+        }
+        Place::Postgres { primary, .. } => Ok(Registry::open_existing_at(primary)?),
+    }
+}
+
+/// Size of a database and of its log.
+fn bytes_of(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let files = [path, Path::new(&log)].into_iter().filter_map(|it| fs::metadata(it).ok());
+    files.map(|it| it.len()).sum()
 }

@@ -2,8 +2,13 @@
 //! million metrics.
 //!
 //! The aims: a report of 1,000 metrics in 50 ms, its history and a plot in 100 ms.
+//!
+//! With the URL of an empty PostgreSQL database in `WINGBEAT_BENCH_DATABASE` the same runs there.
 
-use std::{hint::black_box, path::Path};
+use std::{
+    hint::black_box,
+    path::{Path, PathBuf},
+};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use time::{Duration, OffsetDateTime};
@@ -51,6 +56,14 @@ fn report(number: u64, metrics: usize) -> Report {
     }
 }
 
+/// Where a store is: a file in the folder, or a schema of the database that was named.
+fn place(folder: &Path, name: &str) -> PathBuf {
+    match std::env::var("WINGBEAT_BENCH_DATABASE") {
+        Ok(url) => format!("{url}?schema={name}").into(),
+        Err(_) => folder.join(name).with_extension("db"),
+    }
+}
+
 /// Under `cargo test`, which only looks whether this still works, a small store will do.
 fn filled(path: &Path, reports: u64, metrics: usize) -> Store {
     let is_measured = std::env::args().any(|argument| argument == "--bench");
@@ -65,10 +78,12 @@ fn filled(path: &Path, reports: u64, metrics: usize) -> Store {
 /// 1,000 reports of 1,000 metrics.
 fn a_million_metrics(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("results.db");
+    let path = place(folder.path(), "results");
+    let begin = std::time::Instant::now();
     let mut store = filled(&path, 1000, 1000);
-    let size = std::fs::metadata(&path).expect("a file").len();
-    println!("1,000 reports of 1,000 metrics: {} MB", size / 1_000_000);
+    let size = std::fs::metadata(&path).map_or(0, |file| file.len());
+    let stored_s = begin.elapsed().as_secs_f64();
+    println!("1,000 reports of 1,000 metrics: {} MB, stored in {stored_s:.1} s", size / 1_000_000);
     let mut group = criterion.benchmark_group("a million metrics");
     group.sample_size(20);
 
@@ -88,6 +103,15 @@ fn a_million_metrics(criterion: &mut Criterion) {
     };
     group.bench_function("plot of 8 series, 1,000 points", |bencher| {
         bencher.iter(|| black_box(store.plot(&plot).expect("a plot")));
+    });
+    let wide =
+        PlotQuery { benchmarks: (0..100).map(|index| benchmark(index * 10)).collect(), ..plot };
+    group.bench_function("plot of 100 series, 1,000 points", |bencher| {
+        bencher.iter(|| black_box(store.plot(&wide).expect("a plot")));
+    });
+    group.bench_function("report of 1,000 metrics", |bencher| {
+        let uuid = report(500, 1000).uuid;
+        bencher.iter(|| black_box(store.report(uuid).expect("read")));
     });
     group.bench_function("log of 20 reports", |bencher| {
         let filter = ReportFilter::default();
@@ -111,7 +135,7 @@ fn a_million_metrics(criterion: &mut Criterion) {
 /// 10,000 reports of 10 metrics, of which one has no file yet.
 fn ten_thousand_reports(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut store = filled(&folder.path().join("results.db"), 10_000, 10);
+    let mut store = filled(&place(folder.path(), "many"), 10_000, 10);
     let files = folder.path().join("files");
     store.export(&files).expect("exported");
     let mut group = criterion.benchmark_group("ten thousand reports");

@@ -1,6 +1,6 @@
 //! Reports in an embedded database, or in files that merge.
 //!
-//! A [`Store`] is one SQLite file. Each report is stored in one transaction, so it is there whole or not
+//! A [`Store`] is one SQLite file, or a schema of a PostgreSQL database. Each report is stored in one transaction, so it is there whole or not
 //! at all, and several processes may write at once. What is read back of a report is what was stored.
 //!
 //! Nothing in a store depends on the order in which reports came into it: history is ordered by the time
@@ -12,6 +12,7 @@ mod census;
 mod check;
 mod checksum;
 mod columns;
+mod copy;
 mod documents;
 mod error;
 mod exchange;
@@ -23,6 +24,7 @@ mod log;
 mod lookup;
 mod migrations;
 mod open;
+mod partitions;
 mod past;
 mod place;
 #[cfg(test)]
@@ -39,17 +41,17 @@ mod sums;
 mod versions;
 mod withdrawals;
 
-/// What the files of the store have in common: SQLite, how values stand in columns, and the model.
+/// What the files of the store have in common: the connection, how values stand in columns, and the model.
 mod prelude {
-    pub(super) use rusqlite::{Connection, OptionalExtension as _, Row, params};
     pub(super) use time::OffsetDateTime;
     pub(super) use uuid::Uuid;
+    pub(super) use wingbeat_sql::{Connection, Error, OptionalExtension as _, Row, params};
 
     pub(super) use super::{
         SqlResult, Store, StoreError,
         columns::{Id, Numbers, Text, Time, Word, limit_ns, time_ns},
         error::is_damage,
-        prepare,
+        many, prepare,
         rows::{branch_row, name_row, project_row},
         writing,
     };
@@ -62,12 +64,11 @@ mod prelude {
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{
-    CachedStatement, Connection, Result as SqlResult, Transaction, TransactionBehavior,
-};
+use wingbeat_sql::{Connection, Error, Many, Result as SqlResult, Statement, Transaction};
 
 pub use alerts::{AlertChange, AlertFilter, StoredAlert};
 pub use check::{Check, Damaged};
+pub use copy::{Copied, CopyError, Progress};
 pub use documents::{Cursor, Document, Documents, Entry, InvalidCursor};
 pub use error::{InvalidReport, StoreError};
 pub use exchange::{ExchangeError, Exported, Imported, Skipped};
@@ -81,7 +82,7 @@ pub use series::{Plot, PlotPoint, PlotQuery, PlotSeries};
 pub use serving::{IterationCount, Stretch, Use};
 pub use withdrawals::Withdrawal;
 
-/// Reports in one SQLite file.
+/// Reports in one SQLite file, or in a schema of a PostgreSQL database.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
@@ -93,20 +94,27 @@ impl Store {
         &self.path
     }
 
-    /// Says what failed: an error of SQLite, in the words of this store.
-    fn error(&self, doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+    /// Says what failed: an error of the database, in the words of this store.
+    fn error(&self, doing: &'static str) -> impl Fn(Error) -> StoreError {
         move |source| StoreError::of(&self.path, doing, source)
     }
 }
 
-/// A transaction that writes. Immediate: one that reads first and writes later cannot wait for another's end.
+/// A transaction that writes, the only one at a time.
 fn writing(db: &Connection) -> SqlResult<Transaction<'_>> {
-    Transaction::new_unchecked(db, TransactionBehavior::Immediate)
+    db.writing()
 }
 
 /// All statements that read or write reports pass here, so that a test can look at their query plans.
-fn prepare<'c>(db: &'c Connection, sql: &str) -> SqlResult<CachedStatement<'c>> {
+fn prepare<'c>(db: &'c Connection, sql: &str) -> SqlResult<Statement<'c>> {
     #[cfg(test)]
     plans::note(sql);
-    db.prepare_cached(sql)
+    db.prepare(sql)
+}
+
+/// As [`prepare`], for a statement that is run for one number after the other.
+fn many<'c>(db: &'c Connection, sql: &str, at_once: usize) -> SqlResult<Many<'c>> {
+    #[cfg(test)]
+    plans::note(sql);
+    Many::prepare(db, sql, at_once)
 }

@@ -22,6 +22,7 @@ use crate::{
     profile::ProfileArgs,
     run::{MockArgs, RunArgs},
     serve::ServeArgs,
+    store::copy::StoreVerbArgs,
     top::TopArgs,
 };
 
@@ -95,6 +96,9 @@ pub(crate) enum Verb {
     Export(ExportArgs),
     /// Read reports from files into the store
     Import(ImportArgs),
+    /// Copy whole stores, between files and PostgreSQL databases
+    #[command(after_help = STORE_EXAMPLES)]
+    Store(StoreVerbArgs),
     /// Keep the results of a team, judge them, and show them in browsers
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeArgs),
@@ -105,6 +109,14 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     Generate(GenerateArgs),
 }
+
+const STORE_EXAMPLES: &str = "\
+Examples:
+  wingbeat store copy .wingbeat/results.db postgres://me@db.example.com/results
+  wingbeat store copy \"postgres://me@localhost/results?schema=team\" copy.db
+
+Both stores are read once more at the end, and compared. The exit status is 0 if all documents are the same in both;
+1 on failure; 2 for wrong usage. A copy that was interrupted goes on when it is made again. docs/store.md tells more.";
 
 const PROFILE_EXAMPLES: &str = "\
 Examples:

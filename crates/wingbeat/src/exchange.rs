@@ -131,7 +131,7 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
 
 /// Reports, changes of alerts, withdrawals and profiles in words; what there is none of is left out, except for
 /// reports.
-fn counts([reports, changes, withdrawals, profiles]: [usize; 4]) -> String {
+pub(crate) fn counts([reports, changes, withdrawals, profiles]: [usize; 4]) -> String {
     let mut parts = vec![plural(reports, "report")];
     parts.extend(match changes {
         0 => None,

@@ -72,6 +72,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Plot(args) => plot::run(args, cli.quiet),
         Verb::Export(args) => exchange::export(args, cli.quiet),
         Verb::Import(args) => exchange::import(args, cli.quiet),
+        Verb::Store(args) => store::copy::run(args, cli.quiet),
         Verb::Serve(args) => serve::run(args, cli.quiet),
         Verb::Doctor(args) => doctor::run(args, cli.quiet),
         Verb::Generate(args) => generate::run(args, &Cli::command()),

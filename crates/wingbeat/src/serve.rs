@@ -10,8 +10,8 @@ use clap::{Args, Subcommand};
 use wingbeat_server::{
     registry::Registry,
     service,
-    settings::{Given, Settings, VARIABLES},
-    storage::{REGISTRY, open_registry, served_at},
+    settings::{DatabaseUrl, Given, Settings, VARIABLES},
+    storage::{open_registry, open_registry_that_is_there, served_at},
 };
 
 use self::{backup::BackupArgs, keys::KeyArgs, users::UserArgs};
@@ -28,6 +28,9 @@ pub(crate) struct ServeArgs {
     listen: Option<String>,
     #[command(flatten)]
     place: PlaceArgs,
+    /// Replica of the database of PostgreSQL, for the pages of the console
+    #[arg(long, value_name = "URL")]
+    read_database: Option<DatabaseUrl>,
     /// Number of reverse proxies in front of the server, whose X-Forwarded-For is believed
     #[arg(long, value_name = "N")]
     behind_proxy: Option<usize>,
@@ -40,8 +43,12 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 struct PlaceArgs {
     /// Folder of the server's databases
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "database")]
     data: Option<PathBuf>,
+    /// Database of PostgreSQL 15 or newer instead of a folder, as postgres://user@host/database. Others of the
+    /// machine see flags: give a password by WINGBEAT_SERVE_DATABASE, PGPASSFILE or the file of --config
+    #[arg(long, value_name = "URL")]
+    database: Option<DatabaseUrl>,
     /// URL that people and clients open, if it is not the address
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
@@ -93,7 +100,12 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
 
 impl PlaceArgs {
     fn given(&self) -> Given {
-        Given { data: self.data.clone(), public_url: self.public_url.clone(), ..Given::default() }
+        Given {
+            data: self.data.clone(),
+            database: self.database.clone(),
+            public_url: self.public_url.clone(),
+            ..Given::default()
+        }
     }
 
     /// What flags, variables and the file say together.
@@ -112,7 +124,7 @@ impl PlaceArgs {
     fn settings_beside(&self) -> anyhow::Result<Settings> {
         let mut settings = self.settings(self.given())?;
         if self.public_url.is_none()
-            && let Some(url) = served_at(&settings.data)
+            && let Some(url) = served_at(&settings.place)
         {
             settings.public_url = url;
         }
@@ -122,21 +134,14 @@ impl PlaceArgs {
     /// The registry of a server that is there already.
     fn registry(&self) -> anyhow::Result<(Settings, Registry)> {
         let settings = self.settings_beside()?;
-        let path = settings.data.join(REGISTRY);
-        anyhow::ensure!(
-            path.is_file(),
-            "there is no server's database {}; name the server's folder with --data, or start `wingbeat serve` \
-             once",
-            path.display()
-        );
-        let registry = open_registry(&settings.data)?;
+        let registry = open_registry_that_is_there(&settings.place)?;
         Ok((settings, registry))
     }
 
     /// The registry of a server that may not have been started yet.
     fn new_registry(&self) -> anyhow::Result<(Settings, Registry)> {
         let settings = self.settings_beside()?;
-        let registry = open_registry(&settings.data)?;
+        let registry = open_registry(&settings.place)?;
         Ok((settings, registry))
     }
 }

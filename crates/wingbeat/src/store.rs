@@ -1,5 +1,6 @@
 //! What all verbs that look at a store share: which store, which reports, and how UUIDs are said.
 
+pub(crate) mod copy;
 pub(crate) mod id;
 
 use std::{env, path::PathBuf};
@@ -19,7 +20,8 @@ use crate::values::moment;
 /// Which store.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// Store to use [env: WINGBEAT_STORE] [default: .wingbeat/results.db in the repository]
+    /// Store to use: a file, or the URL of a PostgreSQL database [env: WINGBEAT_STORE] [default:
+    /// .wingbeat/results.db in the repository]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
 }

@@ -27,13 +27,15 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 8] = [
+pub(super) const TOOLS: [Tool; 9] = [
     Tool { name: "chromium", package: "chromium", purpose: "tests of the server's pages" },
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
     Tool { name: "npm", package: "npm", purpose: "tests of the server's pages" },
     Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
+    // Debian leaves the server itself out of PATH; this starts it.
+    Tool { name: "pg_ctlcluster", package: "postgresql", purpose: "tests with PostgreSQL" },
     Tool { name: "pip3", package: "python3-pip", purpose: "tests with clients of other makers" },
     Tool { name: "valgrind", package: "valgrind", purpose: "benchmarks that count instructions" },
 ];
@@ -137,7 +139,9 @@ mod tests {
         check(
             &nothing(),
             &[],
-            Some(install("chromium clang golang-go iproute2 npm musl-tools python3-pip valgrind")),
+            Some(install(
+                "chromium clang golang-go iproute2 npm musl-tools postgresql python3-pip valgrind",
+            )),
         );
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
         check(&Found { missing: Vec::new(), ..nothing() }, &[], Some(Step::BuildRunner));
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_driver_needs_npm_and_packages_pip() {
-        let [_, _, _, _, npm, _, pip, _] = TOOLS;
+        let [_, _, _, _, npm, _, _, pip, _] = TOOLS;
         let found = Found { runner: true, installs: false, ..nothing() };
         let without = |missing| Found { missing, driver: false, ..found.clone() };
         check(&without(Vec::new()), &[], Some(Step::FetchDriver));
@@ -162,8 +166,11 @@ mod tests {
 
     #[test]
     fn stale_lists_are_fetched_once() {
-        let packages =
-            || install("chromium clang golang-go iproute2 npm musl-tools python3-pip valgrind");
+        let packages = || {
+            install(
+                "chromium clang golang-go iproute2 npm musl-tools postgresql python3-pip valgrind",
+            )
+        };
         let failed = (packages(), false);
         let fetched = (Step::AptUpdate, true);
         check(&nothing(), slice::from_ref(&failed), Some(Step::AptUpdate));
@@ -184,7 +191,7 @@ mod tests {
             &[
                 (
                     install(
-                        "chromium clang golang-go iproute2 npm musl-tools python3-pip valgrind",
+                        "chromium clang golang-go iproute2 npm musl-tools postgresql python3-pip valgrind",
                     ),
                     true,
                 ),
@@ -196,12 +203,17 @@ mod tests {
 
     #[test]
     fn losses_say_what_does_not_work() {
-        let lines =
-            losses(&Found { missing: vec![TOOLS[7]], runner: true, installs: false, ..nothing() });
+        let lines = losses(&Found {
+            missing: vec![TOOLS[8]],
+            runner: true,
+            driver: true,
+            installs: false,
+            ..nothing()
+        });
         let expected = "valgrind, for benchmarks that count instructions; as root, run \
                         `apt-get install valgrind`";
         assert_eq!(lines, [expected]);
-        assert_eq!(losses(&nothing()).len(), 9);
+        assert_eq!(losses(&nothing()).len(), 10);
         assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
     }
 

@@ -1,8 +1,10 @@
-//! `cargo xtask peers serve`: how fast a server answers with a large history, over HTTP on loopback.
+//! `cargo xtask peers serve`: how fast a server answers with a large history, over HTTP on loopback, with its data
+//! in SQLite and in PostgreSQL.
 //!
 //! The history is made up, and the same each time. It comes into the server's store by `wingbeat import`, and
 //! the last reports through the server, which judges them.
 
+mod engines;
 mod history;
 mod posts;
 mod server;
@@ -19,6 +21,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::{
+    engines::{Engine, Stored},
     history::{Shape, history},
     server::Server,
 };
@@ -46,6 +49,12 @@ pub(crate) struct ServeArgs {
     /// A tenth of the history: shows that all works
     #[arg(long)]
     quick: bool,
+    /// Millions of metrics of the largest project
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "quick")]
+    millions: u32,
+    /// Where the data lies: one of them, or both, one after the other
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["sqlite", "postgres"])]
+    engines: Vec<Engine>,
     /// How often each is asked
     #[arg(long, value_name = "N", default_value_t = 10)]
     rounds: u32,
@@ -60,7 +69,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Serialize)]
 struct Figure {
     what: String,
-    /// `ms` or `MB`.
+    /// `ms`, `MB`, `B` or `s`.
     unit: &'static str,
     most: Option<f64>,
     values: Vec<f64>,
@@ -73,33 +82,60 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let program = args.common.shipped_wingbeat()?;
     let folder = fresh("serve")?;
     let divisor = if args.quick { 10 } else { 1 };
-    let shapes = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
-    let [large, long, posted] = shapes;
-    let mut figures = Vec::new();
-
-    let empty = Server::wingbeat(&program, &folder.join("empty"))?;
-    figures.push(memory("memory at rest, without results", &empty)?);
-    drop(empty);
-
-    let data = folder.join("data");
-    let begin = Instant::now();
-    let imported = server::import(&program, &data, |to| history(&[large, posted], to))?;
-    let metrics = imported + u64::from(long.benchmarks * long.reports);
-    eprintln!("{metrics} metrics are there after {:.1} s", begin.elapsed().as_secs_f64());
-    let server = Server::wingbeat(&program, &data)?;
-    figures.push(memory("memory at rest, with the history", &server)?);
-    figures.extend(questions(&server, &shapes, args.rounds)?);
-    figures.push(memory("memory at rest, after all of this", &server)?);
-    let bencher = bencher.map(|program| (program, folder.join("bencher")));
-    figures.extend(posts::figures(&server, bencher.as_ref(), &POSTED, args.rounds)?);
-
+    let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
+    let large = Shape { reports: large.reports * args.millions, ..large };
+    let shapes = [large, long, posted];
+    let metrics: u64 =
+        shapes.iter().map(|it| u64::from(it.benchmarks) * u64::from(it.reports)).sum();
+    let mut results = Vec::new();
+    for engine in &args.engines {
+        let stored = Stored::new(*engine, &folder)?;
+        // Bencher's server is measured once.
+        let bencher = bencher.clone().filter(|_| results.is_empty());
+        let bencher = bencher.map(|program| (program, folder.join("bencher")));
+        results
+            .push((*engine, figures(&program, &stored, &shapes, bencher.as_ref(), args.rounds)?));
+    }
     let text = format!(
         "{}\n{}\nOf {metrics} metrics in the store; median of {} rounds (smallest to largest).\n",
         origin.text(""),
-        lines(&figures),
+        lines(&results),
         args.rounds
     );
-    args.common.finish("serve", &figures, &text, &stop)
+    args.common.finish("serve", &results, &text, &stop)
+}
+
+/// What is measured with one engine.
+fn figures(
+    program: &Path,
+    stored: &Stored,
+    shapes: &[Shape; 3],
+    bencher: Option<&(PathBuf, PathBuf)>,
+    rounds: u32,
+) -> anyhow::Result<Vec<Figure>> {
+    let [large, _, posted] = *shapes;
+    let mut figures = Vec::new();
+    let empty = Server::wingbeat(program, &stored.place("empty")?)?;
+    figures.push(memory("memory at rest, without results", &empty)?);
+    drop(empty);
+
+    let place = stored.place("data")?;
+    let begin = Instant::now();
+    let imported = server::import(program, &place, |to| history(&[large, posted], to))?;
+    let seconds = begin.elapsed().as_secs_f64();
+    eprintln!("{imported} metrics are there after {seconds:.1} s");
+    let size = stored.bytes(&place)? as f64 / imported as f64;
+    let mut one = |what: &str, unit, value| {
+        figures.push(Figure { what: what.to_owned(), unit, most: None, values: vec![value] });
+    };
+    one("`wingbeat import`, a million metrics", "s", seconds * 1e6 / imported as f64);
+    one("size of a metric with its verdict", "B", size);
+    let server = Server::wingbeat(program, &place)?;
+    figures.push(memory("memory at rest, with the history", &server)?);
+    figures.extend(questions(&server, shapes, rounds)?);
+    figures.push(memory("memory at rest, after all of this", &server)?);
+    figures.extend(posts::figures(&server, bencher, &POSTED, rounds)?);
+    Ok(figures)
 }
 
 /// The whole path of a program that was named.
@@ -204,15 +240,19 @@ fn perf_query(server: &Server, shape: &Shape) -> anyhow::Result<String> {
     Ok(format!("/v0/projects/{}/perf?{}", shape.project, parts.join("&")))
 }
 
-fn lines(figures: &[Figure]) -> String {
-    let columns = [
-        column("what", |figure: &&Figure| figure.what.clone()),
-        column("takes", |figure: &&Figure| {
-            show(Spread::of(figure.values.iter().copied()), 1.0, 1, &format!(" {}", figure.unit))
-        }),
-        column("is to take at most", |figure: &&Figure| {
-            figure.most.map_or_else(String::new, |most| format!("{most} {}", figure.unit))
-        }),
-    ];
-    table(figures, &columns)
+fn lines(results: &[(Engine, Vec<Figure>)]) -> String {
+    let Some((_, first)) = results.first() else { return String::new() };
+    let shown = |figure: &Figure| {
+        show(Spread::of(figure.values.iter().copied()), 1.0, 1, &format!(" {}", figure.unit))
+    };
+    let mut columns = vec![column("what", |figure: &&Figure| figure.what.clone())];
+    for (engine, figures) in results {
+        columns.push(column(engine.name(), move |asked: &&Figure| {
+            figures.iter().find(|it| it.what == asked.what).map_or_else(String::new, shown)
+        }));
+    }
+    columns.push(column("is to take at most", |figure: &&Figure| {
+        figure.most.map_or_else(String::new, |most| format!("{most} {}", figure.unit))
+    }));
+    table(first, &columns)
 }

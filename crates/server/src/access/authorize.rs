@@ -18,7 +18,10 @@ use super::{
 use crate::{
     ApiError, App,
     registry::Project,
-    storage::{Databases, StorageError},
+    storage::{
+        Databases, StorageError,
+        view::{self, Position},
+    },
 };
 
 /// What is checked before a handler.
@@ -78,12 +81,34 @@ pub(super) async fn authorize(
     if let Some(project) = project.clone() {
         request.extensions_mut().insert(project);
     }
-    let mut response = run(&check, renewal, request, next).await;
+    let mut response = run_at(&check, renewal, request, next).await;
     // For the page that says what went wrong.
     if response.status().is_client_error()
         && let Some(project) = project
     {
         response.extensions_mut().insert(project);
+    }
+    response
+}
+
+/// Runs the handler. A page is read from the replica, if there is one, as soon as that has what its reader wrote;
+/// everything else is read from the primary: who asks, the API, and what a form changes.
+async fn run_at(
+    check: &Check,
+    renewal: Option<(Digest, OffsetDateTime)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !check.is_page {
+        return run(check, renewal, request, next).await;
+    }
+    if request.method().is_safe() {
+        let written = Position::of_cookie(request.headers());
+        return view::of_replica(written, run(check, renewal, request, next)).await;
+    }
+    let mut response = run(check, renewal, request, next).await;
+    if let Some(cookie) = check.app.storage.written().and_then(Position::cookie) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
     }
     response
 }

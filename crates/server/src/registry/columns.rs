@@ -1,10 +1,7 @@
 //! How our types stand in columns. UUIDs are 16 bytes, which rusqlite does.
 
-use rusqlite::{
-    ToSql,
-    types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef},
-};
 use time::OffsetDateTime;
+use wingbeat_sql::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
 
 /// A time: nanoseconds since 1970. Times of a server are those of its own clock, which 64 bits hold until
 /// 2262.

@@ -1,8 +1,8 @@
 //! Links that let somebody choose a password, once: a user who was invited or whose password was reset, or
 //! the first admin.
 
-use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
+use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, params};
 
 use super::{
     Digest, NewUser, Registry, RegistryError, User, UserRefusal,
@@ -28,10 +28,11 @@ impl Registry {
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
-            transaction.execute("DELETE FROM invite WHERE user IS ?1", [user])?;
+            let transaction = self.connection.writing()?;
+            transaction
+                .execute("DELETE FROM invite WHERE \"user\" IS NOT DISTINCT FROM ?1", [user])?;
             transaction.execute(
-                "INSERT INTO invite (hash, user, created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO invite (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
                 params![hash.as_slice(), user, Time(now), Time(expires)],
             )?;
             transaction.commit()
@@ -48,23 +49,23 @@ impl Registry {
         self.find_invite(hash, now).map_err(self.error("looking for an invitation"))
     }
 
-    fn find_invite(&self, hash: &Digest, now: OffsetDateTime) -> rusqlite::Result<Option<Invite>> {
-        let sql = "SELECT user FROM invite WHERE hash = ?1 AND expires_ns > ?2";
+    fn find_invite(&self, hash: &Digest, now: OffsetDateTime) -> SqlResult<Option<Invite>> {
+        let sql = "SELECT \"user\" FROM invite WHERE hash = ?1 AND expires_ns > ?2";
         let found = self
             .connection
-            .prepare_cached(sql)?
+            .prepare(sql)?
             .query_row(params![hash.as_slice(), Time(now)], |row| row.get::<_, Option<i64>>(0))
             .optional()?;
         match found {
             None => Ok(None),
             Some(None) => {
-                let has_users = self.connection.prepare_cached("SELECT 1 FROM user")?.exists([])?;
+                let has_users = self.any_user()?;
                 // Whoever finds an old link must not become a second admin.
                 Ok((!has_users).then_some(Invite::FirstAdmin))
             }
             Some(Some(id)) => {
-                let sql = format!("SELECT {COLUMNS} FROM user WHERE id = ?1");
-                let user = self.connection.prepare_cached(&sql)?.query_row([id], user)?;
+                let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE id = ?1");
+                let user = self.connection.prepare(&sql)?.query_row([id], user)?;
                 Ok((!user.is_locked).then(|| Invite::User(Box::new(user))))
             }
         }
@@ -80,7 +81,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Result<User, UserRefusal>>, RegistryError> {
         let accept = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let accepted = match (self.find_invite(hash, now)?, admin) {
                 (Some(Invite::User(user)), _) => *user,
                 (Some(Invite::FirstAdmin), Some(admin)) => match self.insert_user(admin, now)? {
@@ -104,46 +105,51 @@ mod tests {
 
     use super::*;
     use crate::registry::Role;
+    use crate::registry::tests::on_both;
 
     #[test]
     fn the_first_link_makes_one_admin() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let later = now + Duration::hours(1);
-        let admin = |name: &str| NewUser {
-            name: name.to_owned(),
-            email: format!("{name}@example.org"),
-            role: Role::Admin,
-        };
-        registry.create_invite(None, &[1; 32], now, later).expect("written");
-        registry.create_invite(None, &[2; 32], now, later).expect("written");
-        let check = |hash: Digest, now, expected: Option<Invite>| {
-            assert_eq!(registry.invite(&hash, now).expect("read"), expected);
-        };
-        check([1; 32], now, None);
-        check([2; 32], later, None);
-        check([2; 32], now, Some(Invite::FirstAdmin));
-        let accept = |hash: Digest| registry.accept_invite(&hash, Some(&admin("ada")), "hash", now);
-        let made = accept([2; 32]).expect("written").expect("good").expect("made");
-        assert_eq!((made.role, made.has_password), (Role::Admin, true));
-        assert_eq!(accept([2; 32]).expect("written"), None);
-        registry.create_invite(None, &[3; 32], now, later).expect("written");
-        check([3; 32], now, None);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let later = now + Duration::hours(1);
+            let admin = |name: &str| NewUser {
+                name: name.to_owned(),
+                email: format!("{name}@example.org"),
+                role: Role::Admin,
+            };
+            registry.create_invite(None, &[1; 32], now, later).expect("written");
+            registry.create_invite(None, &[2; 32], now, later).expect("written");
+            let check = |hash: Digest, now, expected: Option<Invite>| {
+                assert_eq!(registry.invite(&hash, now).expect("read"), expected);
+            };
+            check([1; 32], now, None);
+            check([2; 32], later, None);
+            check([2; 32], now, Some(Invite::FirstAdmin));
+            let accept =
+                |hash: Digest| registry.accept_invite(&hash, Some(&admin("ada")), "hash", now);
+            let made = accept([2; 32]).expect("written").expect("good").expect("made");
+            assert_eq!((made.role, made.has_password), (Role::Admin, true));
+            assert_eq!(accept([2; 32]).expect("written"), None);
+            registry.create_invite(None, &[3; 32], now, later).expect("written");
+            check([3; 32], now, None);
+        });
     }
 
     #[test]
     fn a_reset_ends_sessions_and_works_once() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let later = now + Duration::hours(1);
-        let new = NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
-        let user = registry.create_user(&new, now).expect("written").expect("made");
-        registry.create_session(&[9; 32], user.id, now, later).expect("written");
-        registry.create_invite(Some(user.id), &[1; 32], now, later).expect("written");
-        let accept = || registry.accept_invite(&[1; 32], None, "hash", now).expect("written");
-        assert!(accept().is_some());
-        assert_eq!(registry.password_hash(user.id).expect("read").as_deref(), Some("hash"));
-        assert!(registry.session(&[9; 32], now).expect("read").is_none());
-        assert!(accept().is_none());
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let later = now + Duration::hours(1);
+            let new =
+                NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
+            let user = registry.create_user(&new, now).expect("written").expect("made");
+            registry.create_session(&[9; 32], user.id, now, later).expect("written");
+            registry.create_invite(Some(user.id), &[1; 32], now, later).expect("written");
+            let accept = || registry.accept_invite(&[1; 32], None, "hash", now).expect("written");
+            assert!(accept().is_some());
+            assert_eq!(registry.password_hash(user.id).expect("read").as_deref(), Some("hash"));
+            assert!(registry.session(&[9; 32], now).expect("read").is_none());
+            assert!(accept().is_none());
+        });
     }
 }

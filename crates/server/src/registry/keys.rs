@@ -1,8 +1,8 @@
 //! Keys of users and of projects. Only the SHA-256 of a key is kept.
 
-use rusqlite::{OptionalExtension as _, Row, params};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, params};
 
 use super::{
     Digest, Registry, RegistryError, User,
@@ -58,13 +58,14 @@ pub enum KeyHolder {
     Project(i64),
 }
 
-const COLUMNS: &str = "key.uuid, key.name, key.user, key.project, key.created_ns, key.expires_ns,
-     key.revoked_ns, user.uuid AS creator FROM key LEFT JOIN user ON user.id = key.user";
+const COLUMNS: &str = "key.uuid, key.name, key.\"user\", key.project, key.created_ns,
+     key.expires_ns, key.revoked_ns, \"user\".uuid AS creator
+     FROM key LEFT JOIN \"user\" ON \"user\".id = key.\"user\"";
 
 impl KeyOwner {
     fn condition(self) -> (&'static str, i64) {
         match self {
-            Self::User(id) => ("key.user = ?1 AND key.project IS NULL", id),
+            Self::User(id) => ("key.\"user\" = ?1 AND key.project IS NULL", id),
             Self::Project(id) => ("key.project = ?1", id),
         }
     }
@@ -80,7 +81,7 @@ impl Registry {
                 KeyOwner::Project(project) => (new.creator, Some(project)),
             };
             self.connection.execute(
-                "INSERT INTO key (uuid, hash, name, user, project, created_ns, expires_ns)
+                "INSERT INTO key (uuid, hash, name, \"user\", project, created_ns, expires_ns)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![
                     uuid,
@@ -92,7 +93,7 @@ impl Registry {
                     Time(new.expires)
                 ],
             )?;
-            self.find_key(new.owner, uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            self.find_key(new.owner, uuid)?.ok_or(Error::NoRow)
         };
         create().map_err(self.error("making a key"))
     }
@@ -104,11 +105,11 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<KeyHolder>, RegistryError> {
         let find = || {
-            let sql = "SELECT user, project FROM key
+            let sql = "SELECT \"user\", project FROM key
                        WHERE hash = ?1 AND expires_ns > ?2 AND revoked_ns IS NULL";
             let owner = self
                 .connection
-                .prepare_cached(sql)?
+                .prepare(sql)?
                 .query_row(params![hash.as_slice(), Time(now)], |row| {
                     Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<i64>>(1)?))
                 })
@@ -116,8 +117,8 @@ impl Registry {
             match owner {
                 Some((_, Some(project))) => Ok(Some(KeyHolder::Project(project))),
                 Some((Some(id), None)) => {
-                    let sql = format!("SELECT {USER_COLUMNS} FROM user WHERE id = ?1");
-                    let user = self.connection.prepare_cached(&sql)?.query_row([id], user)?;
+                    let sql = format!("SELECT {USER_COLUMNS} FROM \"user\" WHERE id = ?1");
+                    let user = self.connection.prepare(&sql)?.query_row([id], user)?;
                     Ok((!user.is_locked).then(|| KeyHolder::User(Box::new(user))))
                 }
                 _ => Ok(None),
@@ -131,10 +132,7 @@ impl Registry {
         let list = || {
             let (condition, id) = owner.condition();
             let sql = format!("SELECT {COLUMNS} WHERE {condition} ORDER BY key.name, key.id");
-            self.connection
-                .prepare_cached(&sql)?
-                .query_map([id], key)?
-                .collect::<rusqlite::Result<Vec<_>>>()
+            self.connection.prepare(&sql)?.query_map([id], key)?.collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing keys"))
     }
@@ -144,10 +142,10 @@ impl Registry {
         self.find_key(owner, uuid).map_err(self.error("looking for a key"))
     }
 
-    fn find_key(&self, owner: KeyOwner, uuid: Uuid) -> rusqlite::Result<Option<Key>> {
+    fn find_key(&self, owner: KeyOwner, uuid: Uuid) -> SqlResult<Option<Key>> {
         let (condition, id) = owner.condition();
         let sql = format!("SELECT {COLUMNS} WHERE {condition} AND key.uuid = ?2");
-        self.connection.prepare_cached(&sql)?.query_row(params![id, uuid], key).optional()
+        self.connection.prepare(&sql)?.query_row(params![id, uuid], key).optional()
     }
 
     /// Renames a key. `None` if there is no such key.
@@ -192,7 +190,7 @@ pub fn key_name_fault(name: &str) -> Option<&'static str> {
         .then_some("a key's name has 1 to 64 characters: name what uses it, as `ci` does")
 }
 
-fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
+fn key(row: &Row<'_>) -> SqlResult<Key> {
     let owner = match row.get::<_, Option<i64>>("project")? {
         Some(project) => KeyOwner::Project(project),
         None => KeyOwner::User(row.get("user")?),
@@ -212,40 +210,46 @@ fn key(row: &Row<'_>) -> rusqlite::Result<Key> {
 mod tests {
 
     use super::*;
+    use crate::registry::tests::on_both;
     use crate::registry::{NewUser, Role};
 
     #[test]
     fn a_key_works_until_it_is_revoked_or_expires() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
-        let user = NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Member };
-        let user = registry.create_user(&user, now).expect("written").expect("made");
-        let owner = KeyOwner::User(user.id);
-        let make = |byte: u8| {
-            let expires = now + Duration::hours(1);
-            let new = NewKey { owner, name: "ci".into(), hash: [byte; 32], creator: None, expires };
-            registry.create_key(&new, now).expect("made")
-        };
-        let check = |byte: u8, after: Duration, expected: bool| {
-            let found = registry.key_holder(&[byte; 32], now + after).expect("read");
-            assert_eq!(found.is_some(), expected, "{byte} {after}");
-        };
-        let (first, _second) = (make(1), make(2));
-        check(1, Duration::ZERO, true);
-        check(1, Duration::hours(1), false);
-        check(1, -Duration::days(1), true);
-        check(3, Duration::ZERO, false);
-        assert!(!registry.revoke_key(KeyOwner::Project(1), first.uuid, now).expect("written"));
-        check(1, Duration::ZERO, true);
-        assert!(registry.revoke_key(owner, first.uuid, now).expect("written"));
-        check(1, Duration::ZERO, false);
-        // Neither a later revocation nor a clock that went back changes what was revoked.
-        assert!(registry.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written"));
-        let kept = registry.key(owner, first.uuid).expect("read").expect("there");
-        assert_eq!(kept.revoked, Some(now));
-        check(1, -Duration::days(1), false);
-        check(2, Duration::ZERO, true);
-        registry.set_locked(user.id, true, now).expect("written").expect("locked");
-        check(2, Duration::ZERO, false);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
+            let user =
+                NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Member };
+            let user = registry.create_user(&user, now).expect("written").expect("made");
+            let owner = KeyOwner::User(user.id);
+            let make = |byte: u8| {
+                let expires = now + Duration::hours(1);
+                let new =
+                    NewKey { owner, name: "ci".into(), hash: [byte; 32], creator: None, expires };
+                registry.create_key(&new, now).expect("made")
+            };
+            let check = |byte: u8, after: Duration, expected: bool| {
+                let found = registry.key_holder(&[byte; 32], now + after).expect("read");
+                assert_eq!(found.is_some(), expected, "{byte} {after}");
+            };
+            let (first, _second) = (make(1), make(2));
+            check(1, Duration::ZERO, true);
+            check(1, Duration::hours(1), false);
+            check(1, -Duration::days(1), true);
+            check(3, Duration::ZERO, false);
+            assert!(!registry.revoke_key(KeyOwner::Project(1), first.uuid, now).expect("written"));
+            check(1, Duration::ZERO, true);
+            assert!(registry.revoke_key(owner, first.uuid, now).expect("written"));
+            check(1, Duration::ZERO, false);
+            // Neither a later revocation nor a clock that went back changes what was revoked.
+            assert!(
+                registry.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written")
+            );
+            let kept = registry.key(owner, first.uuid).expect("read").expect("there");
+            assert_eq!(kept.revoked, Some(now));
+            check(1, -Duration::days(1), false);
+            check(2, Duration::ZERO, true);
+            registry.set_locked(user.id, true, now).expect("written").expect("locked");
+            check(2, Duration::ZERO, false);
+        });
     }
 }

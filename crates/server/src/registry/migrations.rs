@@ -1,52 +1,60 @@
 //! Versions of the registry: each is the SQL that makes it of the one before.
 
-use std::path::Path;
+use wingbeat_sql::{
+    Connection,
+    versions::{self, Application, Identity, Migration},
+};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
-
-use super::RegistryError;
+use super::{OPENING, RegistryError};
 
 /// What makes each version of the one before it. What was released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("schema/2.sql")];
+const MIGRATIONS: &[Migration] = &[
+    Migration::of(include_str!("schema.sql"), None),
+    // All tables of this version at once.
+    Migration::of(include_str!("schema/2.sql"), Some(include_str!("schema/postgres.sql"))),
+];
 
-/// `application_id` of a registry: "wngs".
-const APPLICATION: i64 = 0x776e_6773;
+/// What says that a database is a registry: "wngs" in a file.
+const APPLICATION: Application = Application { sqlite_id: 0x776e_6773, name: "wingbeat server" };
+
+const KNOWN: i64 = MIGRATIONS.len() as i64;
 
 /// Brings a registry to the present version, or an empty database to a registry. Anything else is left alone.
-pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), RegistryError> {
-    let failed = |source| RegistryError::of(path, "opening it", source);
-    let known = MIGRATIONS.len() as i64;
-    let is_known = |db: &Connection| -> rusqlite::Result<bool> {
-        let number = |name| db.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-        Ok((number("application_id")?, number("user_version")?) == (APPLICATION, known))
-    };
+pub(super) fn migrate(db: &Connection, place: &str) -> Result<(), RegistryError> {
     // Connections that read are opened while others write.
-    if is_known(db).map_err(failed)? {
+    if identify(db, place)? == Identity::Version(KNOWN) {
         return Ok(());
     }
-    let transaction = Transaction::new(db, TransactionBehavior::Immediate).map_err(failed)?;
-    let number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let application = number("PRAGMA application_id").map_err(failed)?;
-    let version = number("PRAGMA user_version").map_err(failed)?;
-    let entries = number("SELECT count(*) FROM sqlite_schema").map_err(failed)?;
-    let path = path.to_owned();
-    let done = match (application, version, entries) {
-        (APPLICATION, 1.., _) if version > known => {
-            return Err(RegistryError::Newer { path, found: version, known });
+    let failed = |source| RegistryError::of(place, OPENING, source);
+    let found = versions::migrate(db, APPLICATION, MIGRATIONS).map_err(failed)?;
+    let place = place.to_owned();
+    match found {
+        Identity::Version(found) if found > KNOWN => {
+            Err(RegistryError::Newer { place, found, known: KNOWN })
         }
-        (APPLICATION, 1.., _) => version,
-        (0, 0, 0) => 0,
-        _ => return Err(RegistryError::Foreign { path }),
-    };
-    let apply = || {
-        for migration in MIGRATIONS.iter().skip(done as usize) {
-            transaction.execute_batch(migration)?;
+        Identity::Version(_) | Identity::Empty => Ok(()),
+        Identity::Foreign => Err(RegistryError::Foreign { place }),
+    }
+}
+
+/// Demands a registry of the present version.
+pub(super) fn check(db: &Connection, place: &str) -> Result<(), RegistryError> {
+    let found = identify(db, place)?;
+    let (place, known) = (place.to_owned(), KNOWN);
+    match found {
+        Identity::Version(KNOWN) => Ok(()),
+        Identity::Version(found) if found > KNOWN => {
+            Err(RegistryError::Newer { place, found, known })
         }
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-        transaction.pragma_update(None, "user_version", known)?;
-        transaction.commit()
-    };
-    if done == known { Ok(()) } else { apply().map_err(failed) }
+        Identity::Version(found) => Err(RegistryError::Older { place, found, known }),
+        Identity::Empty => Err(RegistryError::Empty { place }),
+        Identity::Foreign => Err(RegistryError::Foreign { place }),
+    }
+}
+
+fn identify(db: &Connection, place: &str) -> Result<Identity, RegistryError> {
+    let look = || versions::identify(&*db.view()?, APPLICATION);
+    look().map_err(|source| RegistryError::of(place, OPENING, source))
 }
 
 #[cfg(test)]
@@ -56,9 +64,9 @@ mod tests {
     #[test]
     fn only_registries_are_migrated() {
         let check = |sql: &str, expected: Option<&str>| {
-            let mut db = Connection::open_in_memory().expect("a database");
+            let db = rusqlite::Connection::open_in_memory().expect("a database");
             db.execute_batch(sql).expect("made");
-            let error = migrate(&mut db, Path::new("server.db")).err().map(|it| it.to_string());
+            let error = migrate(&db.into(), "server.db").err().map(|it| it.to_string());
             assert_eq!(error.is_some(), expected.is_some(), "{sql}: {error:?}");
             assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()));
         };

@@ -1,8 +1,8 @@
 //! Pinned plots: what a project's start page shows.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row, params};
 
 use super::{Registry, RegistryError, columns::Time, things::escaped};
 
@@ -57,21 +57,23 @@ impl Registry {
     ) -> Result<(Vec<PinnedPlot>, u64), RegistryError> {
         let list = || {
             let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
-            let condition = "project = ?1 AND (?2 IS NULL OR title = ?2)
-                 AND (?3 IS NULL OR title LIKE ?3 ESCAPE '\\')";
+            let condition = "project = ?1 AND (title = ?2 OR ?2 IS NULL)
+                 AND (lower(title) LIKE lower(?3) ESCAPE '\\' OR ?3 IS NULL)";
             let values = params![project, filter.title, sought];
             let sql = format!("SELECT count(*) FROM plot WHERE {condition}");
             let count: i64 = self.connection.query_row(&sql, values, |row| row.get(0))?;
             let column = if filter.by_title { "title" } else { "position" };
-            let order = if filter.descending { "DESC" } else { "ASC" };
+            // Both engines put what has no title first.
+            let (order, nulls) =
+                if filter.descending { ("DESC", "LAST") } else { ("ASC", "FIRST") };
             let (limit, offset) = (filter.limit, filter.offset);
             let sql = format!(
                 "SELECT {COLUMNS} FROM plot WHERE {condition}
-                 ORDER BY {column} {order}, id {order} LIMIT {limit} OFFSET {offset}"
+                 ORDER BY {column} {order} NULLS {nulls}, id {order} LIMIT {limit} OFFSET {offset}"
             );
             let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_map(values, plot)?;
-            let found: rusqlite::Result<Vec<_>> =
+            let found: SqlResult<Vec<_>> =
                 found.map(|it| with_things(&self.connection, it?)).collect();
             Ok((found?, count.unsigned_abs()))
         };
@@ -82,7 +84,7 @@ impl Registry {
     pub fn plot(&self, project: i64, uuid: Uuid) -> Result<Option<PinnedPlot>, RegistryError> {
         let find = || {
             let sql = format!("SELECT {COLUMNS} FROM plot WHERE project = ?1 AND uuid = ?2");
-            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], plot).optional()?;
             found.map(|it| with_things(&self.connection, it)).transpose()
         };
@@ -99,12 +101,13 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Uuid, RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let uuid = Uuid::now_v7();
-            transaction.execute(
+            let id: i64 = transaction.query_row(
                 "INSERT INTO plot (uuid, project, position, title, lower_value, upper_value,
                      lower_boundary, upper_boundary, x_axis, y_axis, window_s, created_ns, modified_ns)
-                 VALUES (?1, ?2, -1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)",
+                 VALUES (?1, ?2, -1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)
+                 RETURNING id",
                 params![
                     uuid,
                     project,
@@ -118,8 +121,8 @@ impl Registry {
                     settings.window_s,
                     Time(now)
                 ],
+                |row| row.get(0),
             )?;
-            let id = transaction.last_insert_rowid();
             for (position, thing) in (0_i64..).zip(things) {
                 transaction.execute(
                     "INSERT INTO plot_thing (plot, position, thing) VALUES (?1, ?2, ?3)",
@@ -142,7 +145,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let change = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             transaction.execute(
                 "UPDATE plot SET title = ?2, window_s = ?3, modified_ns = ?4 WHERE id = ?1",
                 params![plot.id, plot.settings.title, plot.settings.window_s, Time(now)],
@@ -165,20 +168,19 @@ impl Registry {
 }
 
 /// Puts a plot at a place among those of its project, and numbers all of them.
-fn place(db: &Connection, project: i64, plot: i64, index: usize) -> rusqlite::Result<()> {
+fn place(db: &Connection, project: i64, plot: i64, index: usize) -> SqlResult<()> {
     let sql = "SELECT id FROM plot WHERE project = ?1 AND id <> ?2 ORDER BY position, id";
-    let mut statement = db.prepare_cached(sql)?;
+    let mut statement = db.prepare(sql)?;
     let others = statement.query_map([project, plot], |row| row.get(0))?;
-    let mut order = others.collect::<rusqlite::Result<Vec<i64>>>()?;
+    let mut order = others.collect::<SqlResult<Vec<i64>>>()?;
     order.insert(index.min(order.len()), plot);
     for (position, id) in (0_i64..).zip(order) {
-        db.prepare_cached("UPDATE plot SET position = ?2 WHERE id = ?1")?
-            .execute([id, position])?;
+        db.prepare("UPDATE plot SET position = ?2 WHERE id = ?1")?.execute([id, position])?;
     }
     Ok(())
 }
 
-fn plot(row: &Row<'_>) -> rusqlite::Result<PinnedPlot> {
+fn plot(row: &Row<'_>) -> SqlResult<PinnedPlot> {
     Ok(PinnedPlot {
         id: row.get("id")?,
         uuid: row.get("uuid")?,
@@ -198,9 +200,9 @@ fn plot(row: &Row<'_>) -> rusqlite::Result<PinnedPlot> {
     })
 }
 
-fn with_things(db: &Connection, plot: PinnedPlot) -> rusqlite::Result<PinnedPlot> {
+fn with_things(db: &Connection, plot: PinnedPlot) -> SqlResult<PinnedPlot> {
     let sql = "SELECT thing FROM plot_thing WHERE plot = ?1 ORDER BY position";
-    let mut statement = db.prepare_cached(sql)?;
+    let mut statement = db.prepare(sql)?;
     let things = statement.query_map([plot.id], |row| row.get(0))?;
-    Ok(PinnedPlot { things: things.collect::<rusqlite::Result<_>>()?, ..plot })
+    Ok(PinnedPlot { things: things.collect::<SqlResult<_>>()?, ..plot })
 }

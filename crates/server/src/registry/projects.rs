@@ -1,9 +1,9 @@
 //! Projects.
 
-use rusqlite::{OptionalExtension as _, Row, params};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 use wingbeat_track::model::{ProjectName, Slug};
 
 use super::{Registry, RegistryError, columns::Time};
@@ -75,10 +75,7 @@ impl Registry {
     pub fn projects(&self) -> Result<Vec<Project>, RegistryError> {
         let list = || {
             let sql = format!("SELECT {COLUMNS} FROM project ORDER BY name, id");
-            self.connection
-                .prepare_cached(&sql)?
-                .query_map([], project)?
-                .collect::<rusqlite::Result<Vec<_>>>()
+            self.connection.prepare(&sql)?.query_map([], project)?.collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing projects"))
     }
@@ -104,13 +101,9 @@ impl Registry {
         self.project_by("stored = ?1", stored.as_str()).map_err(self.error("looking for a project"))
     }
 
-    fn project_by(
-        &self,
-        condition: &str,
-        value: impl rusqlite::ToSql,
-    ) -> rusqlite::Result<Option<Project>> {
+    fn project_by(&self, condition: &str, value: impl ToSql) -> SqlResult<Option<Project>> {
         let sql = format!("SELECT {COLUMNS} FROM project WHERE {condition}");
-        self.connection.prepare_cached(&sql)?.query_row([value], project).optional()
+        self.connection.prepare(&sql)?.query_row([value], project).optional()
     }
 
     /// Makes a project. A slug that is taken gets a number.
@@ -120,11 +113,11 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Project, RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let wanted = new.slug.clone().unwrap_or_else(|| Slug::of(new.name.as_str()));
             let is_free = |column: &str, text: &str| {
                 let sql = format!("SELECT 1 FROM project WHERE {column} = ?1");
-                Ok(!transaction.prepare_cached(&sql)?.exists([text])?)
+                Ok(!transaction.prepare(&sql)?.exists([text])?)
             };
             let slug = free(wanted.as_str(), "-", |text| is_free("slug", text))?;
             // A renamed project keeps its name in the results.
@@ -144,7 +137,7 @@ impl Registry {
                 ],
             )?;
             transaction.commit()?;
-            self.project_by("uuid = ?1", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            self.project_by("uuid = ?1", uuid)?.ok_or(Error::NoRow)
         };
         create().map_err(self.error("making a project"))
     }
@@ -157,11 +150,11 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Project>, RegistryError> {
         let apply = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let Some(mut project) = self.project_by("id = ?1", id)? else { return Ok(None) };
             if let Some(slug) = &change.slug {
                 let taken = "SELECT 1 FROM project WHERE slug = ?1 AND id <> ?2";
-                if transaction.prepare_cached(taken)?.exists(params![slug.as_str(), id])? {
+                if transaction.prepare(taken)?.exists(params![slug.as_str(), id])? {
                     return Ok(None);
                 }
                 project.slug = slug.clone();
@@ -200,7 +193,7 @@ impl Registry {
     /// Deletes a project with everything that belongs to it here.
     pub fn delete_project(&self, id: i64) -> Result<(), RegistryError> {
         let delete = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             transaction.execute("DELETE FROM threshold WHERE project = ?1", [id])?;
             transaction.execute("DELETE FROM report WHERE project = ?1", [id])?;
             transaction.execute("DELETE FROM project WHERE id = ?1", [id])?;
@@ -214,8 +207,8 @@ impl Registry {
 pub(super) fn free(
     text: &str,
     joint: &str,
-    is_free: impl Fn(&str) -> rusqlite::Result<bool>,
-) -> rusqlite::Result<String> {
+    is_free: impl Fn(&str) -> SqlResult<bool>,
+) -> SqlResult<String> {
     if is_free(text)? {
         return Ok(text.to_owned());
     }
@@ -235,11 +228,9 @@ pub(super) fn free(
     }
 }
 
-fn project(row: &Row<'_>) -> rusqlite::Result<Project> {
+fn project(row: &Row<'_>) -> SqlResult<Project> {
     let text = |column: &str| row.get::<_, String>(column);
-    let invalid = |error: wingbeat_track::model::InvalidName| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
-    };
+    let invalid = |error: wingbeat_track::model::InvalidName| Error::content(error);
     Ok(Project {
         id: row.get("id")?,
         uuid: row.get("uuid")?,
@@ -260,12 +251,7 @@ fn project(row: &Row<'_>) -> rusqlite::Result<Project> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn registry() -> (tempfile::TempDir, Registry) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let registry = Registry::open(&folder.path().join("server.db")).expect("a registry");
-        (folder, registry)
-    }
+    use crate::registry::tests::on_both;
 
     fn new(name: &str) -> NewProject {
         let name = ProjectName::new(name).expect("a name");
@@ -274,39 +260,42 @@ mod tests {
 
     #[test]
     fn projects_are_found_by_uuid_slug_and_name() {
-        let (_folder, registry) = registry();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let made = registry.create_project(&new("My Parser"), now).expect("made");
-        for id in [made.uuid.to_string().as_str(), "my-parser", "My Parser"] {
-            assert_eq!(registry.project(id).expect("read").as_ref(), Some(&made), "{id}");
-        }
-        assert_eq!(registry.project("other").expect("read"), None);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let made = registry.create_project(&new("My Parser"), now).expect("made");
+            for id in [made.uuid.to_string().as_str(), "my-parser", "My Parser"] {
+                assert_eq!(registry.project(id).expect("read").as_ref(), Some(&made), "{id}");
+            }
+            assert_eq!(registry.project("other").expect("read"), None);
+        });
     }
 
     #[test]
     fn names_that_are_taken_get_numbers() {
-        let (_folder, registry) = registry();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        for (slug, stored) in [("a", "a"), ("a-2", "a 2"), ("a-3", "a 3")] {
-            let made = registry.create_project(&new("a"), now).expect("made");
-            assert_eq!((made.slug.as_str(), made.stored.as_str()), (slug, stored));
-        }
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            for (slug, stored) in [("a", "a"), ("a-2", "a 2"), ("a-3", "a 3")] {
+                let made = registry.create_project(&new("a"), now).expect("made");
+                assert_eq!((made.slug.as_str(), made.stored.as_str()), (slug, stored));
+            }
+        });
     }
 
     #[test]
     fn a_rename_keeps_what_identifies() {
-        let (_folder, registry) = registry();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let made = registry.create_project(&new("a"), now).expect("made");
-        registry.create_project(&new("b"), now).expect("made");
-        let slug = |text| Some(Slug::new(text).expect("a slug"));
-        let rename =
-            ProjectChange { name: Some("c".to_owned()), slug: slug("c"), ..Default::default() };
-        let renamed = registry.change_project(made.id, &rename, now).expect("written");
-        let renamed = renamed.expect("renamed");
-        assert_eq!((renamed.uuid, &renamed.stored), (made.uuid, &made.stored));
-        assert_eq!(renamed.slug.as_str(), "c");
-        let taken = ProjectChange { slug: slug("b"), ..Default::default() };
-        assert_eq!(registry.change_project(made.id, &taken, now).expect("written"), None);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let made = registry.create_project(&new("a"), now).expect("made");
+            registry.create_project(&new("b"), now).expect("made");
+            let slug = |text| Some(Slug::new(text).expect("a slug"));
+            let rename =
+                ProjectChange { name: Some("c".to_owned()), slug: slug("c"), ..Default::default() };
+            let renamed = registry.change_project(made.id, &rename, now).expect("written");
+            let renamed = renamed.expect("renamed");
+            assert_eq!((renamed.uuid, &renamed.stored), (made.uuid, &made.stored));
+            assert_eq!(renamed.slug.as_str(), "c");
+            let taken = ProjectChange { slug: slug("b"), ..Default::default() };
+            assert_eq!(registry.change_project(made.id, &taken, now).expect("written"), None);
+        });
     }
 }

@@ -3,10 +3,10 @@
 //! A metric's UUID tells the row of its report, its place there, and a check by which a UUID that somebody
 //! made up is found out. So no table of metrics is needed.
 
-use rusqlite::{OptionalExtension as _, Row, params};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 
 use super::{Registry, RegistryError, columns::Time};
 
@@ -38,7 +38,7 @@ pub struct MetricUuids {
 
 const SELECT: &str = "SELECT r.id, r.uuid, r.project, r.created_ns,
             u.uuid AS user_uuid, u.name AS user_name, u.slug AS user_slug
-     FROM report r LEFT JOIN user u ON u.id = r.user";
+     FROM report r LEFT JOIN \"user\" u ON u.id = r.\"user\"";
 
 impl MetricUuids {
     /// Those of a report.
@@ -70,12 +70,12 @@ impl Registry {
     ) -> Result<ReportRow, RegistryError> {
         let add = || {
             self.connection
-                .prepare_cached(
-                    "INSERT INTO report (uuid, project, user, created_ns) VALUES (?1, ?2, ?3, ?4)
+                .prepare(
+                    "INSERT INTO report (uuid, project, \"user\", created_ns) VALUES (?1, ?2, ?3, ?4)
                      ON CONFLICT (uuid) DO NOTHING",
                 )?
                 .execute(params![uuid, project, user, Time(now)])?;
-            self.report_by("r.uuid = ?1", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+            self.report_by("r.uuid = ?1", uuid)?.ok_or(Error::NoRow)
         };
         add().map_err(self.error("entering a report"))
     }
@@ -87,7 +87,7 @@ impl Registry {
 
     /// Whether any report came in.
     pub fn has_reports(&self) -> Result<bool, RegistryError> {
-        let ask = || self.connection.prepare_cached("SELECT 1 FROM report")?.exists([]);
+        let ask = || self.connection.prepare("SELECT 1 FROM report LIMIT 1")?.exists([]);
         ask().map_err(self.error("looking for reports"))
     }
 
@@ -95,9 +95,9 @@ impl Registry {
     pub fn reports_of(&self, project: i64) -> Result<Vec<Uuid>, RegistryError> {
         let list = || {
             self.connection
-                .prepare_cached("SELECT uuid FROM report WHERE project = ?1")?
+                .prepare("SELECT uuid FROM report WHERE project = ?1")?
                 .query_map([project], |row| row.get(0))?
-                .collect::<rusqlite::Result<Vec<_>>>()
+                .collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing reports"))
     }
@@ -114,17 +114,13 @@ impl Registry {
         Ok(found.filter(is_its).map(|report| (report, position)))
     }
 
-    fn report_by(
-        &self,
-        condition: &str,
-        value: impl rusqlite::ToSql,
-    ) -> rusqlite::Result<Option<ReportRow>> {
+    fn report_by(&self, condition: &str, value: impl ToSql) -> SqlResult<Option<ReportRow>> {
         let sql = format!("{SELECT} WHERE {condition}");
-        self.connection.prepare_cached(&sql)?.query_row([value], report).optional()
+        self.connection.prepare(&sql)?.query_row([value], report).optional()
     }
 }
 
-fn report(row: &Row<'_>) -> rusqlite::Result<ReportRow> {
+fn report(row: &Row<'_>) -> SqlResult<ReportRow> {
     let user = match row.get::<_, Option<Uuid>>("user_uuid")? {
         Some(uuid) => {
             Some(Sender { uuid, name: row.get("user_name")?, slug: row.get("user_slug")? })
@@ -143,23 +139,24 @@ fn report(row: &Row<'_>) -> rusqlite::Result<ReportRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::tests::{now, registry_with_project};
+    use crate::registry::tests::{now, on_both_with_project};
 
     #[test]
     fn uuids_of_metrics_lead_back() {
-        let (_folder, registry, project) = registry_with_project();
-        let add = |uuid| registry.add_report(uuid, project, None, now()).expect("written");
-        let (first, second) = (add(Uuid::now_v7()), add(Uuid::now_v7()));
-        assert_eq!(add(first.uuid), first, "a known one stays");
-        for (report, place) in [(&first, 0), (&second, 7), (&second, u32::MAX)] {
-            let uuid = MetricUuids::of(report).at(place);
-            assert_eq!(uuid.get_version_num(), 8);
-            let found = registry.metric(uuid).expect("read");
-            assert_eq!(found, Some((report.clone(), place)));
-        }
-        let mut forged = MetricUuids::of(&first).at(0).into_bytes();
-        forged[9] ^= 1;
-        assert_eq!(registry.metric(Uuid::from_bytes(forged)).expect("read"), None);
-        assert_eq!(registry.metric(Uuid::now_v7()).expect("read"), None);
+        on_both_with_project(|registry, project| {
+            let add = |uuid| registry.add_report(uuid, project, None, now()).expect("written");
+            let (first, second) = (add(Uuid::now_v7()), add(Uuid::now_v7()));
+            assert_eq!(add(first.uuid), first, "a known one stays");
+            for (report, place) in [(&first, 0), (&second, 7), (&second, u32::MAX)] {
+                let uuid = MetricUuids::of(report).at(place);
+                assert_eq!(uuid.get_version_num(), 8);
+                let found = registry.metric(uuid).expect("read");
+                assert_eq!(found, Some((report.clone(), place)));
+            }
+            let mut forged = MetricUuids::of(&first).at(0).into_bytes();
+            forged[9] ^= 1;
+            assert_eq!(registry.metric(Uuid::from_bytes(forged)).expect("read"), None);
+            assert_eq!(registry.metric(Uuid::now_v7()).expect("read"), None);
+        });
     }
 }

@@ -1,8 +1,8 @@
 //! Series in one line each, as they were made of the results.
 
-use rusqlite::{Connection, Row, params, types::Type};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Connection, Error, Inserter, Result as SqlResult, Row, params};
 use wingbeat_track::{
     model::{BenchmarkName, BranchName, Measure, Slug, TestbedName},
     store::Stretch,
@@ -50,7 +50,7 @@ impl Registry {
         let list = || {
             let sql = "SELECT branch, testbed, state FROM series_state WHERE project = ?1";
             self.connection
-                .prepare_cached(sql)?
+                .prepare(sql)?
                 .query_map([project], |row| {
                     Ok(Stretch {
                         branch: parsed(row, "branch")?,
@@ -58,7 +58,7 @@ impl Registry {
                         state: row.get("state")?,
                     })
                 })?
-                .collect::<rusqlite::Result<Vec<_>>>()
+                .collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing series"))
     }
@@ -73,14 +73,14 @@ impl Registry {
             let of_branch = "SELECT * FROM series WHERE project = ?1 AND branch = ?2";
             let mut found = Vec::new();
             for branch in branches {
-                let mut statement = self.connection.prepare_cached(of_branch)?;
+                let mut statement = self.connection.prepare(of_branch)?;
                 for one in statement.query_map(params![project, branch.as_str()], series)? {
                     found.push(one?);
                 }
             }
             if branches.is_empty() {
                 let all = "SELECT * FROM series WHERE project = ?1";
-                for one in self.connection.prepare_cached(all)?.query_map([project], series)? {
+                for one in self.connection.prepare(all)?.query_map([project], series)? {
                     found.push(one?);
                 }
             }
@@ -93,9 +93,9 @@ impl Registry {
     pub fn series_measures(&self, project: i64) -> Result<Vec<Slug>, RegistryError> {
         let list = || {
             let sql = "SELECT DISTINCT slug FROM series WHERE project = ?1";
-            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut statement = self.connection.prepare(sql)?;
             let rows = statement.query_map([project], |row| parsed(row, "slug"))?;
-            rows.collect::<rusqlite::Result<_>>()
+            rows.collect::<SqlResult<_>>()
         };
         list().map_err(self.error("listing measures"))
     }
@@ -108,20 +108,20 @@ impl Registry {
         rows: &[SeriesRow],
     ) -> Result<(), RegistryError> {
         let set = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let place = params![project, stretch.branch.as_str(), stretch.testbed.as_str()];
             for table in ["series", "series_state"] {
                 let sql = format!(
                     "DELETE FROM {table} WHERE project = ?1 AND branch = ?2 AND testbed = ?3"
                 );
-                transaction.prepare_cached(&sql)?.execute(place)?;
+                transaction.prepare(&sql)?.execute(place)?;
             }
             insert(&transaction, project, rows)?;
             if !rows.is_empty() {
                 let sql = "INSERT INTO series_state (project, branch, testbed, state)
                            VALUES (?1, ?2, ?3, ?4)";
                 let (branch, testbed) = (stretch.branch.as_str(), stretch.testbed.as_str());
-                transaction.prepare_cached(sql)?.execute(params![
+                transaction.prepare(sql)?.execute(params![
                     project,
                     branch,
                     testbed,
@@ -134,19 +134,18 @@ impl Registry {
     }
 }
 
-fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> rusqlite::Result<()> {
-    let mut statement = db.prepare_cached(
-        "INSERT INTO series (project, branch, testbed, benchmark, slug, units, measure, value, report,
-             time_ns, change_30d, spark, changed_report, changed_relative, changed_hash, changed_ns,
-             changed_is_recent)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
+    let mut inserter = Inserter::prepare(
+        db,
+        "series",
+        "project, branch, testbed, benchmark, slug, units, measure, value, report, time_ns, change_30d, spark,
+         changed_report, changed_relative, changed_hash, changed_ns, changed_is_recent",
     )?;
     for row in rows {
-        let measure = serde_json::to_string(&row.measure)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let measure = serde_json::to_string(&row.measure).map_err(|error| Error::value(error))?;
         let spark: Vec<u8> = row.spark.iter().flat_map(|value| value.to_le_bytes()).collect();
         let change = row.last_change_point.as_ref();
-        statement.execute(params![
+        let values = params![
             project,
             row.branch.as_str(),
             row.testbed.as_str(),
@@ -164,15 +163,14 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> rusqlite::Result
             change.and_then(|change| change.hash.as_ref()),
             change.map(|change| Time(change.time)),
             change.map(|change| change.is_recent),
-        ])?;
+        ];
+        inserter.insert(values.iter().copied())?;
     }
-    Ok(())
+    inserter.finish()
 }
 
-fn series(row: &Row<'_>) -> rusqlite::Result<SeriesRow> {
-    let broken = |error: serde_json::Error| {
-        rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))
-    };
+fn series(row: &Row<'_>) -> SqlResult<SeriesRow> {
+    let broken = |error: serde_json::Error| Error::content(error);
     let spark: Vec<u8> = row.get("spark")?;
     let floats =
         spark.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]));
@@ -203,10 +201,9 @@ fn series(row: &Row<'_>) -> rusqlite::Result<SeriesRow> {
 }
 
 /// A name of a column.
-fn parsed<T>(row: &Row<'_>, column: &str) -> rusqlite::Result<T>
+fn parsed<T>(row: &Row<'_>, column: &str) -> SqlResult<T>
 where
     T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
 {
-    T::try_from(row.get::<_, String>(column)?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+    T::try_from(row.get::<_, String>(column)?).map_err(|error| Error::content(error))
 }

@@ -1,7 +1,7 @@
 //! Browsers that are signed in.
 
-use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
+use wingbeat_sql::{OptionalExtension as _, params};
 
 use super::{
     Digest, Registry, RegistryError, User,
@@ -27,10 +27,10 @@ impl Registry {
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             transaction.execute("DELETE FROM session WHERE expires_ns <= ?1", [Time(now)])?;
             transaction.execute(
-                "INSERT INTO session (hash, user, created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT INTO session (hash, \"user\", created_ns, expires_ns) VALUES (?1, ?2, ?3, ?4)",
                 params![hash.as_slice(), user, Time(now), Time(expires)],
             )?;
             transaction.commit()
@@ -47,11 +47,11 @@ impl Registry {
         let find = || {
             let sql = format!(
                 "SELECT {COLUMNS}, session.created_ns AS begun_ns, session.expires_ns
-                 FROM session JOIN user ON user.id = session.user
-                 WHERE session.hash = ?1 AND session.expires_ns > ?2 AND NOT user.is_locked"
+                 FROM session JOIN \"user\" ON \"user\".id = session.\"user\"
+                 WHERE session.hash = ?1 AND session.expires_ns > ?2 AND \"user\".is_locked = 0"
             );
             self.connection
-                .prepare_cached(&sql)?
+                .prepare(&sql)?
                 .query_row(params![hash.as_slice(), Time(now)], |row| {
                     Ok(Session {
                         user: user(row)?,
@@ -70,7 +70,7 @@ impl Registry {
         hash: &Digest,
         expires: OffsetDateTime,
     ) -> Result<(), RegistryError> {
-        let sql = "UPDATE session SET expires_ns = max(expires_ns, ?2) WHERE hash = ?1";
+        let sql = "UPDATE session SET expires_ns = ?2 WHERE hash = ?1 AND expires_ns < ?2";
         let extend = || self.connection.execute(sql, params![hash.as_slice(), Time(expires)]);
         extend().map(drop).map_err(self.error("extending a session"))
     }
@@ -84,7 +84,7 @@ impl Registry {
 
     /// Ends all sessions of a user.
     pub fn end_sessions(&self, user: i64) -> Result<(), RegistryError> {
-        let end = || self.connection.execute("DELETE FROM session WHERE user = ?1", [user]);
+        let end = || self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [user]);
         end().map(drop).map_err(self.error("ending sessions"))
     }
 }
@@ -94,31 +94,36 @@ mod tests {
     use time::Duration;
 
     use super::*;
+    use crate::registry::tests::on_both;
     use crate::registry::{NewUser, Role};
 
     #[test]
     fn sessions_end_in_time_and_with_a_lock() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
-        let new = NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
-        let user = registry.create_user(&new, now).expect("written").expect("made");
-        let hash = [7; 32];
-        let check = |after: Duration, expected: bool| {
-            let found = registry.session(&hash, now + after).expect("read");
-            assert_eq!(found.is_some(), expected, "{after}");
-        };
-        registry.create_session(&hash, user.id, now, now + Duration::hours(1)).expect("written");
-        check(Duration::minutes(59), true);
-        check(Duration::hours(1), false);
-        // A clock that went back neither ends a session nor shortens it.
-        check(-Duration::days(1), true);
-        registry.extend_session(&hash, now).expect("written");
-        check(Duration::minutes(59), true);
-        registry.extend_session(&hash, now + Duration::hours(2)).expect("written");
-        check(Duration::hours(1), true);
-        registry.set_locked(user.id, true, now).expect("written").expect("locked");
-        check(Duration::ZERO, false);
-        registry.set_locked(user.id, false, now).expect("written").expect("unlocked");
-        check(Duration::ZERO, false);
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH + Duration::days(1);
+            let new =
+                NewUser { name: "a".into(), email: "a@example.org".into(), role: Role::Reader };
+            let user = registry.create_user(&new, now).expect("written").expect("made");
+            let hash = [7; 32];
+            let check = |after: Duration, expected: bool| {
+                let found = registry.session(&hash, now + after).expect("read");
+                assert_eq!(found.is_some(), expected, "{after}");
+            };
+            registry
+                .create_session(&hash, user.id, now, now + Duration::hours(1))
+                .expect("written");
+            check(Duration::minutes(59), true);
+            check(Duration::hours(1), false);
+            // A clock that went back neither ends a session nor shortens it.
+            check(-Duration::days(1), true);
+            registry.extend_session(&hash, now).expect("written");
+            check(Duration::minutes(59), true);
+            registry.extend_session(&hash, now + Duration::hours(2)).expect("written");
+            check(Duration::hours(1), true);
+            registry.set_locked(user.id, true, now).expect("written").expect("locked");
+            check(Duration::ZERO, false);
+            registry.set_locked(user.id, false, now).expect("written").expect("unlocked");
+            check(Duration::ZERO, false);
+        });
     }
 }

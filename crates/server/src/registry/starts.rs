@@ -1,7 +1,7 @@
 //! Where branches are to begin of which that was said before their next report came. The report takes it
 //! over; from then on the results know.
 
-use rusqlite::{OptionalExtension as _, params};
+use wingbeat_sql::{OptionalExtension as _, params};
 
 use super::{Registry, RegistryError};
 
@@ -34,7 +34,7 @@ impl Registry {
         let sql = "SELECT start, hash, max_versions, is_reset FROM branch_start WHERE branch = ?1";
         let read = || {
             self.connection
-                .prepare_cached(sql)?
+                .prepare(sql)?
                 .query_row([branch], |row| {
                     Ok(Start {
                         branch: row.get(0)?,

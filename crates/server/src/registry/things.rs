@@ -1,9 +1,11 @@
 //! Branches, testbeds, benchmarks and measures: what results name by text, each with a UUID, and with a name
 //! and a slug that may change.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{
+    Connection, Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params,
+};
 use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
@@ -137,7 +139,7 @@ impl Registry {
     /// The thing of that row.
     pub fn thing_of_row(&self, id: i64) -> Result<Option<Thing>, RegistryError> {
         let sql = format!("SELECT {COLUMNS} FROM thing WHERE id = ?1");
-        let find = || self.connection.prepare_cached(&sql)?.query_row([id], thing).optional();
+        let find = || self.connection.prepare(&sql)?.query_row([id], thing).optional();
         find().map_err(self.error("looking for a name"))
     }
 
@@ -150,13 +152,13 @@ impl Registry {
     ) -> Result<(Vec<Thing>, u64), RegistryError> {
         let list = || {
             let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
-            let condition = "project = ?1 AND kind = ?2 AND (archived_ns IS NOT NULL) = ?3
-                 AND (?4 IS NULL OR name = ?4)
-                 AND (?5 IS NULL OR name LIKE ?5 ESCAPE '\\' OR slug LIKE ?5 ESCAPE '\\')";
+            let condition = "project = ?1 AND kind = ?2 AND CASE WHEN archived_ns IS NULL THEN 0 ELSE 1 END = ?3
+                 AND (name = ?4 OR ?4 IS NULL)
+                 AND (lower(name) LIKE lower(?5) ESCAPE '\\'
+                      OR slug LIKE lower(?5) ESCAPE '\\' OR ?5 IS NULL)";
             let values = params![project, kind.word(), filter.is_archived, filter.name, sought];
             let sql = format!("SELECT count(*) FROM thing WHERE {condition}");
-            let count: i64 =
-                self.connection.prepare_cached(&sql)?.query_row(values, |row| row.get(0))?;
+            let count: i64 = self.connection.prepare(&sql)?.query_row(values, |row| row.get(0))?;
             let order = if filter.descending { "DESC" } else { "ASC" };
             let (limit, offset) = (filter.limit, filter.offset);
             let sql = format!(
@@ -164,7 +166,7 @@ impl Registry {
                  ORDER BY name {order}, id {order} LIMIT {limit} OFFSET {offset}"
             );
             let mut statement = self.connection.prepare(&sql)?;
-            let found = statement.query_map(values, thing)?.collect::<rusqlite::Result<_>>()?;
+            let found = statement.query_map(values, thing)?.collect::<SqlResult<_>>()?;
             Ok((found, count.unsigned_abs()))
         };
         list().map_err(self.error("listing names"))
@@ -181,7 +183,8 @@ impl Registry {
     ) -> Result<Result<Thing, Conflict>, RegistryError> {
         let create = || {
             // Within a transaction of many, or one of its own.
-            let own = self.connection.is_autocommit().then(|| self.writing()).transpose()?;
+            let own =
+                self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
             let made = create(&self.connection, project, kind, new, now)?;
             if let Some(transaction) = own {
                 transaction.commit()?;
@@ -199,7 +202,8 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Result<Thing, Conflict>>, RegistryError> {
         let apply = || {
-            let own = self.connection.is_autocommit().then(|| self.writing()).transpose()?;
+            let own =
+                self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
             let changed = change_thing(&self.connection, id, change, now)?;
             if let Some(transaction) = own {
                 transaction.commit()?;
@@ -212,9 +216,9 @@ impl Registry {
     /// Deletes a thing that no report uses. Plots lose it.
     pub fn delete_thing(&self, id: i64) -> Result<Result<(), Conflict>, RegistryError> {
         let delete = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let used = "SELECT 1 FROM threshold WHERE branch = ?1 OR testbed = ?1 OR measure = ?1";
-            if transaction.prepare_cached(used)?.exists([id])? {
+            if transaction.prepare(used)?.exists([id])? {
                 return Ok(Err(Conflict::Thresholds));
             }
             transaction.execute("DELETE FROM thing WHERE id = ?1", [id])?;
@@ -230,11 +234,11 @@ fn by(
     project: i64,
     kind: Kind,
     column: &str,
-    value: impl rusqlite::ToSql,
-) -> rusqlite::Result<Option<Thing>> {
+    value: impl ToSql,
+) -> SqlResult<Option<Thing>> {
     let sql =
         format!("SELECT {COLUMNS} FROM thing WHERE project = ?1 AND kind = ?2 AND {column} = ?3");
-    db.prepare_cached(&sql)?.query_row(params![project, kind.word(), value], thing).optional()
+    db.prepare(&sql)?.query_row(params![project, kind.word(), value], thing).optional()
 }
 
 fn create(
@@ -243,7 +247,7 @@ fn create(
     kind: Kind,
     new: &NewThing<'_>,
     now: OffsetDateTime,
-) -> rusqlite::Result<Result<Thing, Conflict>> {
+) -> SqlResult<Result<Thing, Conflict>> {
     let is_free = |column: &str, text: &str| Ok(by(db, project, kind, column, text)?.is_none());
     if !is_free("name", new.name)? {
         return Ok(Err(Conflict::Name));
@@ -263,12 +267,12 @@ fn create(
     // Results tell measures by their slugs. Whatever was renamed keeps its name there.
     let wanted = if kind == Kind::Measure { slug.as_str() } else { new.name };
     let stored = free(wanted, "-", |text| is_free("stored", text))?;
-    db.prepare_cached(
+    db.prepare(
         "INSERT INTO thing (project, kind, uuid, stored, name, slug, units, created_ns, modified_ns)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
     )?
     .execute(params![project, kind.word(), uuid, stored, new.name, slug, new.units, Time(now)])?;
-    by(db, project, kind, "uuid", uuid)?.ok_or(rusqlite::Error::QueryReturnedNoRows).map(Ok)
+    by(db, project, kind, "uuid", uuid)?.ok_or(Error::NoRow).map(Ok)
 }
 
 /// The slug with a part of a UUID behind it. Numbers would be tried one by one, and the names of thousands of
@@ -284,9 +288,9 @@ fn change_thing(
     id: i64,
     change: &ThingChange,
     now: OffsetDateTime,
-) -> rusqlite::Result<Option<Result<Thing, Conflict>>> {
+) -> SqlResult<Option<Result<Thing, Conflict>>> {
     let sql = format!("SELECT {COLUMNS} FROM thing WHERE id = ?1");
-    let Some(mut thing) = db.prepare_cached(&sql)?.query_row([id], thing).optional()? else {
+    let Some(mut thing) = db.prepare(&sql)?.query_row([id], thing).optional()? else {
         return Ok(None);
     };
     for (column, text, conflict) in [
@@ -298,7 +302,7 @@ fn change_thing(
              WHERE t.project = own.project AND t.kind = own.kind AND t.{column} = ?2 AND t.id <> ?1"
         );
         if let Some(text) = text
-            && db.prepare_cached(&taken)?.exists(params![id, text])?
+            && db.prepare(&taken)?.exists(params![id, text])?
         {
             return Ok(Some(Err(conflict)));
         }
@@ -312,7 +316,7 @@ fn change_thing(
         None => thing.archived,
     };
     thing.modified = now;
-    db.prepare_cached(
+    db.prepare(
         "UPDATE thing SET name = ?2, slug = ?3, units = ?4, archived_ns = ?5, modified_ns = ?6
          WHERE id = ?1",
     )?
@@ -332,15 +336,13 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
-fn thing(row: &Row<'_>) -> rusqlite::Result<Thing> {
-    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
-    })?;
+fn thing(row: &Row<'_>) -> SqlResult<Thing> {
+    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(|error| Error::content(error))?;
     let word: String = row.get("kind")?;
     let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
     Ok(Thing {
         id: row.get("id")?,
-        kind: kind.ok_or(rusqlite::Error::InvalidQuery)?,
+        kind: kind.ok_or(Error::content("a kind that nobody knows"))?,
         uuid: row.get("uuid")?,
         stored: row.get("stored")?,
         name: row.get("name")?,

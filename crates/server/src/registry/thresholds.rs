@@ -1,8 +1,8 @@
 //! Kept thresholds: by branch, testbed and measure a model, and the models before it.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Connection, Error, OptionalExtension as _, Result as SqlResult, Row, params};
 use wingbeat_track::model::ThresholdModel;
 
 use super::{Registry, RegistryError, columns::Time};
@@ -67,13 +67,13 @@ impl Registry {
     ) -> Result<Vec<Threshold>, RegistryError> {
         let list = || {
             let sql = format!(
-                "{SELECT} WHERE project = ?1 AND (?2 IS NULL OR branch = ?2)
-                 AND (?3 IS NULL OR testbed = ?3) AND (?4 IS NULL OR measure = ?4) ORDER BY id"
+                "{SELECT} WHERE project = ?1 AND (branch = ?2 OR ?2 IS NULL)
+                 AND (testbed = ?3 OR ?3 IS NULL) AND (measure = ?4 OR ?4 IS NULL) ORDER BY id"
             );
             let values = params![project, filter.branch, filter.testbed, filter.measure];
-            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_map(values, threshold)?;
-            found.map(|it| with_models(&self.connection, it?)).collect::<rusqlite::Result<Vec<_>>>()
+            found.map(|it| with_models(&self.connection, it?)).collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing thresholds"))
     }
@@ -82,7 +82,7 @@ impl Registry {
     pub fn threshold(&self, project: i64, uuid: Uuid) -> Result<Option<Threshold>, RegistryError> {
         let find = || {
             let sql = format!("{SELECT} WHERE project = ?1 AND uuid = ?2");
-            let mut statement = self.connection.prepare_cached(&sql)?;
+            let mut statement = self.connection.prepare(&sql)?;
             let found = statement.query_row(params![project, uuid], threshold).optional()?;
             found.map(|it| with_models(&self.connection, it)).transpose()
         };
@@ -99,11 +99,12 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Option<Threshold>, RegistryError> {
         let set = || {
-            let own = self.connection.is_autocommit().then(|| self.writing()).transpose()?;
+            let own =
+                self.connection.is_autocommit().then(|| self.connection.writing()).transpose()?;
             let db = &self.connection;
             let sql = format!("{SELECT} WHERE branch = ?1 AND testbed = ?2 AND measure = ?3");
             let find = || {
-                let mut statement = db.prepare_cached(&sql)?;
+                let mut statement = db.prepare(&sql)?;
                 let found =
                     statement.query_row(params![branch, testbed, measure], threshold).optional()?;
                 found.map(|it| with_models(db, it)).transpose()
@@ -112,7 +113,7 @@ impl Registry {
                 Some(known) => known,
                 None if settings.is_none() => return Ok(None),
                 None => {
-                    db.prepare_cached(
+                    db.prepare(
                         "INSERT INTO threshold
                              (uuid, project, branch, testbed, measure, created_ns, modified_ns)
                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
@@ -125,7 +126,7 @@ impl Registry {
                         measure,
                         Time(now)
                     ])?;
-                    find()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?
+                    find()?.ok_or(Error::NoRow)?
                 }
             };
             if known.model().map(|model| &model.settings) != settings {
@@ -154,15 +155,13 @@ fn replace(
     threshold: i64,
     settings: Option<&ThresholdModel>,
     now: OffsetDateTime,
-) -> rusqlite::Result<()> {
-    db.prepare_cached(
-        "UPDATE model SET replaced_ns = ?2 WHERE threshold = ?1 AND replaced_ns IS NULL",
-    )?
-    .execute(params![threshold, Time(now)])?;
-    db.prepare_cached("UPDATE threshold SET modified_ns = ?2 WHERE id = ?1")?
+) -> SqlResult<()> {
+    db.prepare("UPDATE model SET replaced_ns = ?2 WHERE threshold = ?1 AND replaced_ns IS NULL")?
+        .execute(params![threshold, Time(now)])?;
+    db.prepare("UPDATE threshold SET modified_ns = ?2 WHERE id = ?1")?
         .execute(params![threshold, Time(now)])?;
     let Some(settings) = settings else { return Ok(()) };
-    db.prepare_cached(
+    db.prepare(
         "INSERT INTO model (uuid, threshold, test, min_sample_size, max_sample_size, window_s,
                             lower_boundary, upper_boundary, created_ns)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -181,7 +180,7 @@ fn replace(
     Ok(())
 }
 
-fn threshold(row: &Row<'_>) -> rusqlite::Result<Threshold> {
+fn threshold(row: &Row<'_>) -> SqlResult<Threshold> {
     Ok(Threshold {
         id: row.get("id")?,
         uuid: row.get("uuid")?,
@@ -194,25 +193,20 @@ fn threshold(row: &Row<'_>) -> rusqlite::Result<Threshold> {
     })
 }
 
-fn with_models(db: &Connection, threshold: Threshold) -> rusqlite::Result<Threshold> {
+fn with_models(db: &Connection, threshold: Threshold) -> SqlResult<Threshold> {
     let sql = "SELECT uuid, test, min_sample_size, max_sample_size, window_s, lower_boundary,
                       upper_boundary, created_ns, replaced_ns
                FROM model WHERE threshold = ?1 ORDER BY id";
-    let mut statement = db.prepare_cached(sql)?;
-    let models = statement.query_map([threshold.id], model)?.collect::<rusqlite::Result<_>>()?;
+    let mut statement = db.prepare(sql)?;
+    let models = statement.query_map([threshold.id], model)?.collect::<SqlResult<_>>()?;
     Ok(Threshold { models, ..threshold })
 }
 
-fn model(row: &Row<'_>) -> rusqlite::Result<Model> {
+fn model(row: &Row<'_>) -> SqlResult<Model> {
     let test: String = row.get("test")?;
-    let test =
-        test.parse().map_err(|error: wingbeat_track::model::threshold::ThresholdError| {
-            rusqlite::Error::FromSqlConversionFailure(
-                1,
-                rusqlite::types::Type::Text,
-                Box::new(error),
-            )
-        })?;
+    let test = test
+        .parse()
+        .map_err(|error: wingbeat_track::model::threshold::ThresholdError| Error::content(error))?;
     Ok(Model {
         uuid: row.get("uuid")?,
         settings: ThresholdModel {
@@ -236,37 +230,38 @@ mod tests {
     use super::*;
     use crate::registry::{
         Kind, NewThing,
-        tests::{now, registry_with_project},
+        tests::{now, on_both_with_project},
     };
 
     #[test]
     fn models_are_replaced_and_remembered() {
-        let (_folder, registry, project) = registry_with_project();
-        let row = |kind| {
-            let new = NewThing { name: "a", slug: None, units: None };
-            let made = registry.create_thing(project, kind, &new, now()).expect("written");
-            made.expect("made").id
-        };
-        let place = (row(Kind::Branch), row(Kind::Testbed), row(Kind::Measure));
-        let share = |upper| ThresholdModel::new(Test::Percentage).within(None, Some(upper));
-        let at = |seconds| now() + Duration::seconds(seconds);
-        let set = |model: Option<&ThresholdModel>, seconds| {
-            registry.set_threshold(project, place, model, at(seconds)).expect("written")
-        };
-        assert_eq!(set(None, 0), None, "there is nothing to remove");
-        set(Some(&share(0.1)), 1);
-        set(Some(&share(0.1)), 2);
-        let two = set(Some(&share(0.2)), 3).expect("a threshold");
-        assert_eq!(two.models.len(), 2);
-        assert_eq!(two.model_at(at(2)).map(|model| model.settings), Some(share(0.1)));
-        assert_eq!(two.model_at(at(3)).map(|model| model.settings), Some(share(0.2)));
-        assert_eq!(two.model_at(at(0)), None);
-        // A clock that went back does not bring back what was replaced.
-        let three = set(Some(&share(0.3)), -60).expect("a threshold");
-        assert_eq!(three.model().map(|model| model.settings), Some(share(0.3)));
-        let none = set(None, 4).expect("a threshold");
-        assert_eq!((none.uuid, none.model()), (two.uuid, None));
-        let all = registry.thresholds(project, ThresholdFilter::default()).expect("read");
-        assert_eq!(all, [none]);
+        on_both_with_project(|registry, project| {
+            let row = |kind| {
+                let new = NewThing { name: "a", slug: None, units: None };
+                let made = registry.create_thing(project, kind, &new, now()).expect("written");
+                made.expect("made").id
+            };
+            let place = (row(Kind::Branch), row(Kind::Testbed), row(Kind::Measure));
+            let share = |upper| ThresholdModel::new(Test::Percentage).within(None, Some(upper));
+            let at = |seconds| now() + Duration::seconds(seconds);
+            let set = |model: Option<&ThresholdModel>, seconds| {
+                registry.set_threshold(project, place, model, at(seconds)).expect("written")
+            };
+            assert_eq!(set(None, 0), None, "there is nothing to remove");
+            set(Some(&share(0.1)), 1);
+            set(Some(&share(0.1)), 2);
+            let two = set(Some(&share(0.2)), 3).expect("a threshold");
+            assert_eq!(two.models.len(), 2);
+            assert_eq!(two.model_at(at(2)).map(|model| model.settings), Some(share(0.1)));
+            assert_eq!(two.model_at(at(3)).map(|model| model.settings), Some(share(0.2)));
+            assert_eq!(two.model_at(at(0)), None);
+            // A clock that went back does not bring back what was replaced.
+            let three = set(Some(&share(0.3)), -60).expect("a threshold");
+            assert_eq!(three.model().map(|model| model.settings), Some(share(0.3)));
+            let none = set(None, 4).expect("a threshold");
+            assert_eq!((none.uuid, none.model()), (two.uuid, None));
+            let all = registry.thresholds(project, ThresholdFilter::default()).expect("read");
+            assert_eq!(all, [none]);
+        });
     }
 }

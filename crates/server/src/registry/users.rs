@@ -1,8 +1,8 @@
 //! Users.
 
-use rusqlite::{OptionalExtension as _, Row, ToSql, params};
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{Error, OptionalExtension as _, Result as SqlResult, Row, ToSql, params};
 use wingbeat_track::model::Slug;
 
 use super::{Registry, RegistryError, columns::Time, projects::free};
@@ -56,8 +56,8 @@ pub enum UserRefusal {
     LastAdmin,
 }
 
-pub(super) const COLUMNS: &str = "user.id, user.uuid, user.name, user.slug, user.email, user.role,
-     user.password IS NOT NULL AS has_password, user.is_locked, user.created_ns";
+pub(super) const COLUMNS: &str = "\"user\".id, \"user\".uuid, \"user\".name, \"user\".slug, \"user\".email, \"user\".role,
+     CASE WHEN \"user\".password IS NULL THEN 0 ELSE 1 END AS has_password, \"user\".is_locked, \"user\".created_ns";
 
 impl Role {
     pub(super) fn column(self) -> &'static str {
@@ -73,19 +73,19 @@ impl Registry {
     /// All users, by name.
     pub fn users(&self) -> Result<Vec<User>, RegistryError> {
         let list = || {
-            let sql = format!("SELECT {COLUMNS} FROM user ORDER BY name, id");
-            self.connection
-                .prepare_cached(&sql)?
-                .query_map([], user)?
-                .collect::<rusqlite::Result<Vec<_>>>()
+            let sql = format!("SELECT {COLUMNS} FROM \"user\" ORDER BY name, id");
+            self.connection.prepare(&sql)?.query_map([], user)?.collect::<SqlResult<Vec<_>>>()
         };
         list().map_err(self.error("listing users"))
     }
 
     /// Whether there is a user at all.
     pub fn has_users(&self) -> Result<bool, RegistryError> {
-        let any = || self.connection.prepare_cached("SELECT 1 FROM user")?.exists([]);
-        any().map_err(self.error("looking for users"))
+        self.any_user().map_err(self.error("looking for users"))
+    }
+
+    pub(super) fn any_user(&self) -> SqlResult<bool> {
+        self.connection.prepare("SELECT 1 FROM \"user\" LIMIT 1")?.exists([])
     }
 
     /// The user with that UUID, slug or email address.
@@ -107,9 +107,9 @@ impl Registry {
         self.user_by("id = ?1", id).map_err(self.error("looking for a user"))
     }
 
-    fn user_by(&self, condition: &str, value: impl ToSql) -> rusqlite::Result<Option<User>> {
-        let sql = format!("SELECT {COLUMNS} FROM user WHERE {condition}");
-        self.connection.prepare_cached(&sql)?.query_row([value], user).optional()
+    fn user_by(&self, condition: &str, value: impl ToSql) -> SqlResult<Option<User>> {
+        let sql = format!("SELECT {COLUMNS} FROM \"user\" WHERE {condition}");
+        self.connection.prepare(&sql)?.query_row([value], user).optional()
     }
 
     /// Makes a user, who has no password yet.
@@ -119,7 +119,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
         let create = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let made = self.insert_user(new, now)?;
             transaction.commit()?;
             Ok(made)
@@ -132,10 +132,10 @@ impl Registry {
         &self,
         new: &NewUser,
         now: OffsetDateTime,
-    ) -> rusqlite::Result<Result<User, UserRefusal>> {
+    ) -> SqlResult<Result<User, UserRefusal>> {
         let exists = |column: &str, value: &str| {
-            let sql = format!("SELECT 1 FROM user WHERE {column} = ?1");
-            self.connection.prepare_cached(&sql)?.exists([value])
+            let sql = format!("SELECT 1 FROM \"user\" WHERE {column} = ?1");
+            self.connection.prepare(&sql)?.exists([value])
         };
         let email = normal_email(&new.email);
         if exists("email", &email)? {
@@ -145,12 +145,12 @@ impl Registry {
             free(Slug::of(&new.name).as_str(), "-", |slug| exists("slug", slug).map(|is| !is))?;
         let uuid = Uuid::now_v7();
         self.connection.execute(
-            "INSERT INTO user (uuid, name, slug, email, role, created_ns, modified_ns)
+            "INSERT INTO \"user\" (uuid, name, slug, email, role, created_ns, modified_ns)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
             params![uuid, new.name, slug, email, new.role.column(), Time(now)],
         )?;
         let made = self.user_by("uuid = ?1", uuid)?;
-        Ok(Ok(made.ok_or(rusqlite::Error::QueryReturnedNoRows)?))
+        Ok(Ok(made.ok_or(Error::NoRow)?))
     }
 
     /// Gives a user another role. Keys and sessions of the user have it at once.
@@ -160,7 +160,7 @@ impl Registry {
         role: Role,
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
-        let sql = "UPDATE user SET role = ?2, modified_ns = ?3 WHERE id = ?1";
+        let sql = "UPDATE \"user\" SET role = ?2, modified_ns = ?3 WHERE id = ?1";
         self.change_user(id, sql, params![id, role.column(), Time(now)])
     }
 
@@ -171,7 +171,7 @@ impl Registry {
         is_locked: bool,
         now: OffsetDateTime,
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
-        let sql = "UPDATE user SET is_locked = ?2, modified_ns = ?3 WHERE id = ?1";
+        let sql = "UPDATE \"user\" SET is_locked = ?2, modified_ns = ?3 WHERE id = ?1";
         let changed = self.change_user(id, sql, params![id, is_locked, Time(now)])?;
         if is_locked && changed.is_ok() {
             self.end_sessions(id)?;
@@ -187,9 +187,9 @@ impl Registry {
         values: &[&dyn ToSql],
     ) -> Result<Result<User, UserRefusal>, RegistryError> {
         let change = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             let before = self.admins()?;
-            transaction.prepare_cached(sql)?.execute(values)?;
+            transaction.prepare(sql)?.execute(values)?;
             let Some(changed) = self.user_by("id = ?1", id)? else {
                 return Ok(Err(UserRefusal::Unknown));
             };
@@ -202,9 +202,9 @@ impl Registry {
         change().map_err(self.error("changing a user"))
     }
 
-    fn admins(&self) -> rusqlite::Result<i64> {
-        let sql = "SELECT count(*) FROM user WHERE role = 'admin' AND NOT is_locked";
-        self.connection.prepare_cached(sql)?.query_row([], |row| row.get(0))
+    fn admins(&self) -> SqlResult<i64> {
+        let sql = "SELECT count(*) FROM \"user\" WHERE role = 'admin' AND is_locked = 0";
+        self.connection.prepare(sql)?.query_row([], |row| row.get(0))
     }
 
     /// Keeps the hash of a user's password, and ends all sessions of the user.
@@ -215,7 +215,7 @@ impl Registry {
         now: OffsetDateTime,
     ) -> Result<(), RegistryError> {
         let set = || {
-            let transaction = self.writing()?;
+            let transaction = self.connection.writing()?;
             self.write_password(id, hash, now)?;
             transaction.commit()
         };
@@ -223,31 +223,26 @@ impl Registry {
     }
 
     /// As [`Registry::set_password`], within a transaction.
-    pub(super) fn write_password(
-        &self,
-        id: i64,
-        hash: &str,
-        now: OffsetDateTime,
-    ) -> rusqlite::Result<()> {
-        let sql = "UPDATE user SET password = ?2, modified_ns = ?3 WHERE id = ?1";
+    pub(super) fn write_password(&self, id: i64, hash: &str, now: OffsetDateTime) -> SqlResult<()> {
+        let sql = "UPDATE \"user\" SET password = ?2, modified_ns = ?3 WHERE id = ?1";
         self.connection.execute(sql, params![id, hash, Time(now)])?;
-        self.connection.execute("DELETE FROM session WHERE user = ?1", [id])?;
+        self.connection.execute("DELETE FROM session WHERE \"user\" = ?1", [id])?;
         // Links of earlier resets would change the password once more.
-        self.connection.execute("DELETE FROM invite WHERE user = ?1", [id])?;
+        self.connection.execute("DELETE FROM invite WHERE \"user\" = ?1", [id])?;
         Ok(())
     }
 
     /// The hash of a user's password, if one was chosen.
     pub fn password_hash(&self, id: i64) -> Result<Option<String>, RegistryError> {
-        let sql = "SELECT password FROM user WHERE id = ?1";
-        let find = || self.connection.prepare_cached(sql)?.query_row([id], |row| row.get(0));
+        let sql = "SELECT password FROM \"user\" WHERE id = ?1";
+        let find = || self.connection.prepare(sql)?.query_row([id], |row| row.get(0));
         Ok(find().optional().map_err(self.error("reading a password's hash"))?.flatten())
     }
 
     /// Notes who changed what.
     pub fn note(&self, who: &str, what: &str, now: OffsetDateTime) -> Result<(), RegistryError> {
         let sql = "INSERT INTO audit (time_ns, who, what) VALUES (?1, ?2, ?3)";
-        let write = || self.connection.prepare_cached(sql)?.execute(params![Time(now), who, what]);
+        let write = || self.connection.prepare(sql)?.execute(params![Time(now), who, what]);
         write().map(drop).map_err(self.error("noting a change"))
     }
 }
@@ -273,7 +268,7 @@ fn normal_email(email: &str) -> String {
     email.trim().to_lowercase()
 }
 
-pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
+pub(super) fn user(row: &Row<'_>) -> SqlResult<User> {
     Ok(User {
         id: row.get("id")?,
         uuid: row.get("uuid")?,
@@ -294,6 +289,7 @@ pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::tests::on_both;
 
     fn new(name: &str, role: Role) -> NewUser {
         NewUser { name: name.to_owned(), email: format!("{name}@Example.org"), role }
@@ -301,34 +297,36 @@ mod tests {
 
     #[test]
     fn users_are_found_by_uuid_slug_and_email() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let made = registry.create_user(&new("Ada", Role::Admin), now).expect("written");
-        let made = made.expect("made");
-        for id in [made.uuid.to_string().as_str(), "ada", "ADA@example.org"] {
-            assert_eq!(registry.user(id).expect("read").as_ref(), Some(&made), "{id}");
-        }
-        assert_eq!(registry.user("bob").expect("read"), None);
-        let again = registry.create_user(&new("Ada", Role::Reader), now).expect("written");
-        assert_eq!(again, Err(UserRefusal::EmailTaken));
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let made = registry.create_user(&new("Ada", Role::Admin), now).expect("written");
+            let made = made.expect("made");
+            for id in [made.uuid.to_string().as_str(), "ada", "ADA@example.org"] {
+                assert_eq!(registry.user(id).expect("read").as_ref(), Some(&made), "{id}");
+            }
+            assert_eq!(registry.user("bob").expect("read"), None);
+            let again = registry.create_user(&new("Ada", Role::Reader), now).expect("written");
+            assert_eq!(again, Err(UserRefusal::EmailTaken));
+        });
     }
 
     #[test]
     fn somebody_can_always_manage_users() {
-        let (_folder, registry) = Registry::temporary();
-        let now = OffsetDateTime::UNIX_EPOCH;
-        let make = |name, role| registry.create_user(&new(name, role), now).expect("written");
-        let (ada, bob) = (make("ada", Role::Admin), make("bob", Role::Member));
-        let (ada, bob) = (ada.expect("made").id, bob.expect("made").id);
-        let demote = || registry.set_role(ada, Role::Reader, now).expect("written").err();
-        let lock = || registry.set_locked(ada, true, now).expect("written").err();
-        assert_eq!(
-            (demote(), lock()),
-            (Some(UserRefusal::LastAdmin), Some(UserRefusal::LastAdmin))
-        );
-        registry.set_role(bob, Role::Admin, now).expect("written").expect("promoted");
-        assert_eq!((demote(), lock()), (None, None));
-        let lock = registry.set_locked(bob, true, now).expect("written").err();
-        assert_eq!(lock, Some(UserRefusal::LastAdmin));
+        on_both(|registry| {
+            let now = OffsetDateTime::UNIX_EPOCH;
+            let make = |name, role| registry.create_user(&new(name, role), now).expect("written");
+            let (ada, bob) = (make("ada", Role::Admin), make("bob", Role::Member));
+            let (ada, bob) = (ada.expect("made").id, bob.expect("made").id);
+            let demote = || registry.set_role(ada, Role::Reader, now).expect("written").err();
+            let lock = || registry.set_locked(ada, true, now).expect("written").err();
+            assert_eq!(
+                (demote(), lock()),
+                (Some(UserRefusal::LastAdmin), Some(UserRefusal::LastAdmin))
+            );
+            registry.set_role(bob, Role::Admin, now).expect("written").expect("promoted");
+            assert_eq!((demote(), lock()), (None, None));
+            let lock = registry.set_locked(bob, true, now).expect("written").err();
+            assert_eq!(lock, Some(UserRefusal::LastAdmin));
+        });
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     App,
     access::{INVITE_LIFETIME, NoRandomness, digest, random_text},
     registry::RegistryError,
-    settings::Settings,
+    settings::{Place, Settings},
     storage::{Claim, Storage, StorageError},
 };
 
@@ -64,9 +64,13 @@ pub fn log_to_stderr() {
 /// Serves until SIGTERM or SIGINT. `announce` gets the link that makes the first admin, if there is no user.
 pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeError> {
     memory::stay_small();
-    let mut claim = Claim::of(&settings.data)?;
-    let storage = Storage::open(&settings.data)?;
-    let registry = crate::storage::open_registry(&settings.data)?;
+    // A folder has one server; a database may have several, each of which waits for its turn to write.
+    let mut claim = match &settings.place {
+        Place::Folder(folder) => Some(Claim::of(folder)?),
+        Place::Postgres { .. } => None,
+    };
+    let storage = Storage::open(&settings.place)?;
+    let registry = crate::storage::open_registry(&settings.place)?;
     let has_users = registry.has_users()?;
     if !has_users && !settings.listen.ip().is_loopback() {
         return Err(ServeError::NoUsers(settings.listen));
@@ -81,7 +85,10 @@ pub fn run(mut settings: Settings, announce: impl Fn(&str)) -> Result<(), ServeE
         settings.public_url = format!("http://{bound}");
     }
     // A command that does not learn of it makes links by the settings.
-    let _ = claim.announce(&settings.public_url);
+    match &mut claim {
+        Some(claim) => drop(claim.announce(&settings.public_url)),
+        None => registry.set_public_url(&settings.public_url)?,
+    }
     if !has_users {
         let (secret, now) = (random_text()?, OffsetDateTime::now_utc());
         registry.create_invite(None, &digest(&secret), now, now + INVITE_LIFETIME)?;
@@ -115,7 +122,7 @@ async fn answer(app: App, listener: StdListener, bound: SocketAddr) -> io::Resul
     };
     let listener = TcpListener::from_std(listener)?;
     let url = app.settings.public_url.clone();
-    tracing::info!(address = %bound, %url, data = %app.settings.data.display(), "listening");
+    tracing::info!(address = %bound, %url, data = %app.settings.place, "listening");
     serve(app, listener, stop).await
 }
 

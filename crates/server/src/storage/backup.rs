@@ -169,6 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         registry::{NewProject, Visibility},
+        settings::Place,
         storage::{Storage, open_registry},
     };
 
@@ -189,18 +190,19 @@ mod tests {
     #[test]
     fn a_folder_with_half_of_a_backup_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        let registry = open_registry(folder.path()).expect("made");
-        drop(Storage::open(folder.path()).expect("there is nothing in it yet"));
+        let place = Place::from(folder.path());
+        let registry = open_registry(&place).expect("made");
+        drop(Storage::open(&place).expect("there is nothing in it yet"));
         let name = ProjectName::new("project").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
         let now = OffsetDateTime::now_utc();
         let project = registry.create_project(&new, now).expect("made");
         let results = folder.path().join(RESULTS);
         fs::remove_file(&results).expect("removed");
-        drop(Storage::open(folder.path()).expect("nothing was sent to the project"));
+        drop(Storage::open(&place).expect("nothing was sent to the project"));
         registry.add_report(Uuid::nil(), project.id, None, now).expect("entered");
         fs::remove_file(&results).expect("removed");
-        let error = Storage::open(folder.path()).expect_err("a report is gone");
+        let error = Storage::open(&place).expect_err("a report is gone");
         assert!(error.to_string().contains("restore both from one backup"), "{error}");
         assert!(!results.exists(), "nothing was made");
     }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{StorageError, create_folder};
+use crate::{registry::Registry, settings::Place};
 
 /// Name of the file that a server keeps locked. It holds the server's URL.
 const LOCK: &str = "server.lock";
@@ -41,8 +42,17 @@ impl Claim {
     }
 }
 
-/// The URL of the server that serves a folder now.
-pub fn served_at(folder: &Path) -> Option<String> {
+/// The URL at which a place is served: of a folder while it is, of a database since it was at last.
+pub fn served_at(place: &Place) -> Option<String> {
+    match place {
+        Place::Folder(folder) => served_folder(folder),
+        Place::Postgres { primary, .. } => {
+            Registry::open_existing_at(primary).ok()?.public_url().ok()?
+        }
+    }
+}
+
+fn served_folder(folder: &Path) -> Option<String> {
     let mut file = File::open(folder.join(LOCK)).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {}
@@ -70,13 +80,13 @@ mod tests {
     #[test]
     fn a_folder_says_where_its_server_is() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(served_at(folder.path()), None);
+        assert_eq!(served_folder(folder.path()), None);
         for url in ["http://127.0.0.1:6610", "http://[::1]:80"] {
             let mut claim = Claim::of(folder.path()).expect("free");
             claim.announce(url).expect("written");
-            assert_eq!(served_at(folder.path()).as_deref(), Some(url));
+            assert_eq!(served_folder(folder.path()).as_deref(), Some(url));
             drop(claim);
-            assert_eq!(served_at(folder.path()), None);
+            assert_eq!(served_folder(folder.path()), None);
         }
     }
 }

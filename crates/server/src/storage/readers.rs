@@ -1,28 +1,35 @@
 //! Connections that read, each used by one request at a time.
 
 use std::{
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use tokio::task;
-use wingbeat_track::store::Store;
+use tokio::{sync::Semaphore, task, time::timeout};
 
-use super::{Databases, REGISTRY, RESULTS, StorageError};
-use crate::registry::Registry;
+use super::{Databases, StorageError, source::Source};
 
 /// Connections that are kept while nobody uses them.
 const IDLE_MAX: usize = 8;
 
+/// Connections at once. A server of PostgreSQL has 100 unless told otherwise, for all its clients.
+const AT_ONCE: usize = 16;
+
+/// How long a request waits for one of them.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Clone)]
 pub(super) struct Readers {
-    folder: PathBuf,
+    source: Source,
     idle: Arc<Mutex<Vec<Databases>>>,
+    free: Arc<Semaphore>,
 }
 
 impl Readers {
-    pub(super) fn of(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), idle: Arc::default() }
+    pub(super) fn of(source: Source) -> Self {
+        // Files take as many as there are threads.
+        let at_once = if source.is_shared() { AT_ONCE } else { Semaphore::MAX_PERMITS };
+        Self { source, idle: Arc::default(), free: Arc::new(Semaphore::new(at_once)) }
     }
 
     pub(super) async fn run<T, E>(
@@ -33,8 +40,11 @@ impl Readers {
         T: Send + 'static,
         E: From<StorageError> + Send + 'static,
     {
+        let turn = timeout(PATIENCE, Arc::clone(&self.free).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else { return Err(StorageError::Busy.into()) };
         let readers = self.clone();
         let work = move || {
+            let _turn = turn;
             let databases = readers.take()?;
             let answer = job(&databases);
             readers.give_back(databases);
@@ -48,13 +58,7 @@ impl Readers {
 
     fn take(&self) -> Result<Databases, StorageError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(databases) = idle {
-            return Ok(databases);
-        }
-        Ok(Databases {
-            results: Store::open_existing(self.folder.join(RESULTS))?,
-            registry: Registry::open(&self.folder.join(REGISTRY))?,
-        })
+        idle.map_or_else(|| self.source.open(), Ok)
     }
 
     pub(super) fn close_idle(&self) {

@@ -3,6 +3,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{
@@ -15,7 +16,17 @@ use super::{Databases, StorageError};
 /// Writes that may wait. Each waits for those before it: a report of 1,000 metrics takes some 15 ms.
 const QUEUE: usize = 256;
 
-type Job = Box<dyn FnOnce(&mut Databases) + Send>;
+/// How long nobody tries again to reach a database that could not be reached: what waits is refused meanwhile,
+/// and its clients come again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Does something, and gives what tells it to whoever asked.
+type Job = Box<dyn FnOnce(Result<&mut Databases, StorageError>) -> Tell + Send>;
+
+type Tell = Box<dyn FnOnce()>;
+
+/// Is told after each write, before whoever asked for it.
+type Done = Box<dyn Fn(&Databases) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -26,15 +37,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread. It ends when the last sender is gone and all jobs are done.
-    pub(super) fn start(mut databases: Databases) -> Result<Self, StorageError> {
+    pub(super) fn start(databases: Databases, done: Done) -> Result<Self, StorageError> {
         let (jobs, mut waiting) = mpsc::channel::<Job>(QUEUE);
+        let mut turns = Turns { databases, done, lost: None };
         let work = move || {
             while let Some(job) = waiting.blocking_recv() {
-                // One request that fails in an unforeseen way must not end all others. Its transaction is
-                // rolled back as it is dropped.
-                if catch_unwind(AssertUnwindSafe(|| job(&mut databases))).is_err() {
-                    tracing::error!("a write failed in an unforeseen way; it was rolled back");
-                }
+                turns.run(job);
             }
         };
         let builder = thread::Builder::new().name("writer".to_owned());
@@ -54,15 +62,55 @@ impl Writer {
     ) -> Result<T, StorageError> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |databases| {
+            let done = databases.map(job);
             // Who asked may be gone; what was written stays.
-            let _ = answer.send(job(databases));
+            Box::new(move || drop(answer.send(done)))
         });
         let jobs = self.jobs.as_ref().ok_or(StorageError::Stopping)?;
         jobs.try_send(job).map_err(|error| match error {
             TrySendError::Full(_) => StorageError::Busy,
             TrySendError::Closed(_) => StorageError::Stopping,
         })?;
-        answered.await.map_err(|_| StorageError::Stopping)
+        answered.await.map_err(|_| StorageError::Stopping)?
+    }
+}
+
+/// What writes one after the other: of all servers of one database, not of this one alone.
+struct Turns {
+    databases: Databases,
+    done: Done,
+    /// When the database could not be reached.
+    lost: Option<Instant>,
+}
+
+impl Turns {
+    fn run(&mut self, job: Job) {
+        if let Err(error) = self.begin() {
+            return job(Err(error))();
+        }
+        // One request that fails in an unforeseen way must not end all others. Its transaction is
+        // rolled back as it is dropped.
+        let tell = catch_unwind(AssertUnwindSafe(|| job(Ok(&mut self.databases))));
+        (self.done)(&self.databases);
+        match tell {
+            Ok(tell) => tell(),
+            Err(_) => tracing::error!("a write failed in an unforeseen way; it was rolled back"),
+        }
+        if let Err(error) = self.databases.registry.end_turn() {
+            // With the connection the turn ended too.
+            tracing::warn!("the connection that writes was lost: {error}");
+        }
+    }
+
+    /// Waits until no other server writes.
+    fn begin(&mut self) -> Result<(), StorageError> {
+        if self.lost.is_some_and(|at| at.elapsed() < PAUSE) {
+            return Err(StorageError::Lost);
+        }
+        let begun = self.databases.registry.begin_turn();
+        let is_lost = matches!(&begun, Err(error) if error.is_lost());
+        self.lost = is_lost.then(Instant::now);
+        Ok(begun?)
     }
 }
 

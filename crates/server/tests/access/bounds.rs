@@ -143,7 +143,10 @@ async fn writes_beyond_the_queue_are_refused_and_nothing_of_them_stays() {
     stuck.await.expect("no panic").expect("done");
     assert_eq!((written.len(), refused), (256, 144));
     written.sort();
-    let keys = server.registry.keys(KeyOwner::Project(project.id)).expect("read");
+    let keys = server
+        .kept
+        .registry(|registry| registry.keys(KeyOwner::Project(project.id)))
+        .expect("read");
     let mut kept: Vec<_> = keys.into_iter().map(|key| key.name).collect();
     kept.sort();
     assert_eq!(kept, written);

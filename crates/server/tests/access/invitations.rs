@@ -17,7 +17,10 @@ fn link(page: &Answer) -> String {
 async fn the_first_link_makes_the_admin_once() {
     let server = Server::new();
     let expires = now() + Duration::hours(1);
-    server.registry.create_invite(None, &digest("first"), now(), expires).expect("written");
+    server
+        .kept
+        .registry(|registry| registry.create_invite(None, &digest("first"), now(), expires))
+        .expect("written");
     let form = async |email: &str, new: &str| {
         let fields = [("name", "Ada"), ("email", email), ("new", new), ("again", new)];
         server.ask(Ask::form("/auth/invite/first", &fields)).await
@@ -50,7 +53,11 @@ async fn an_admin_invites_and_the_user_chooses_a_password() {
     let fields = [("new", "long enough"), ("again", "long enough")];
     let accepted = server.ask(Ask::form(&link(&invited), &fields)).await;
     assert_eq!(accepted.status, StatusCode::SEE_OTHER);
-    let bob = server.registry.user("bob@example.org").expect("read").expect("there");
+    let bob = server
+        .kept
+        .registry(|registry| registry.user("bob@example.org"))
+        .expect("read")
+        .expect("there");
     assert_eq!((bob.role, bob.has_password), (Role::Member, true));
     let users = server.ask(Ask::get("/console/users").cookie(&accepted.cookie())).await;
     assert_eq!(users.status, StatusCode::FORBIDDEN);

@@ -133,7 +133,8 @@ async fn a_page_shows_a_key_once() {
     assert_eq!(server.ask(Ask::get("/v0/users/ada").key(key)).await.status, StatusCode::OK);
     let listed = server.ask(Ask::get(place).cookie(&cookie)).await;
     assert!(listed.body.contains("laptop") && !listed.body.contains("bencher_user_"));
-    let kept = server.registry.keys(KeyOwner::User(ada.id)).expect("read");
+    let kept =
+        server.kept.registry(|registry| registry.keys(KeyOwner::User(ada.id))).expect("read");
     let revoke = format!("{place}/{}/revoke", kept[0].uuid);
     let revoked = server.ask(Ask::form(&revoke, &[]).cookie(&cookie)).await;
     assert_eq!((revoked.status, revoked.header("location")), (StatusCode::SEE_OTHER, place));

@@ -3,6 +3,8 @@
 mod bounds;
 mod invitations;
 mod keys;
+#[path = "../common/place.rs"]
+mod place;
 mod profiles;
 mod rights;
 mod sign_in;

@@ -88,7 +88,10 @@ fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
         add(Who::BadKey, "expired key", bearer(key.as_str()));
         let (key, uuid) = server.key(KeyOwner::User(user.id), long);
         let owner = KeyOwner::User(user.id);
-        server.registry.revoke_key(owner, uuid, super::support::now()).expect("revoked");
+        server
+            .kept
+            .registry(|registry| registry.revoke_key(owner, uuid, super::support::now()))
+            .expect("revoked");
         add(Who::BadKey, "revoked key", bearer(key.as_str()));
     }
     let locked = server.user("Locked", Role::Admin);
@@ -98,7 +101,9 @@ fn credentials(server: &Server, own: i64, other: i64) -> Vec<Credential> {
         "cookie of who is locked out",
         Some(("cookie", server.session(&locked, long))),
     );
-    let lock = server.registry.set_locked(locked.id, true, super::support::now());
+    let lock = server
+        .kept
+        .registry(|registry| registry.set_locked(locked.id, true, super::support::now()));
     lock.expect("written").expect("locked");
     add(Who::BadKey, "key of who is locked out", bearer(key.as_str()));
     for (who, project) in [(Who::OwnKey, own), (Who::OtherKey, other)] {

@@ -59,7 +59,11 @@ async fn what_is_wrong_is_not_told() {
     let server = Server::new();
     server.user_with_password("ada", Role::Reader).await;
     let locked = server.user_with_password("locked", Role::Reader).await;
-    server.registry.set_locked(locked.id, true, now()).expect("written").expect("locked");
+    server
+        .kept
+        .registry(|registry| registry.set_locked(locked.id, true, now()))
+        .expect("written")
+        .expect("locked");
     server.user("invited", Role::Reader);
     let bodies = async |email: &str, password: &str| {
         let answer = sign_in(&server, email, password).await;
@@ -135,8 +139,11 @@ async fn a_session_that_is_used_lasts_longer() {
         assert_eq!(answer.status, StatusCode::OK);
         assert_eq!(answer.cookie() == cookie, expected, "{lifetime}");
         let (_, secret) = cookie.split_once('=').expect("a pair");
-        let session =
-            server.registry.session(&digest(secret), now()).expect("read").expect("there");
+        let session = server
+            .kept
+            .registry(|registry| registry.session(&digest(secret), now()))
+            .expect("read")
+            .expect("there");
         let is_longer = session.expires > now() + lifetime + Duration::hours(1);
         assert_eq!(is_longer, expected, "{lifetime}");
     };

@@ -5,18 +5,18 @@ use axum::{
     body::{Body, to_bytes},
     http::{Method, Request, Response, StatusCode, header},
 };
-use tempfile::TempDir;
 use time::{Duration, OffsetDateTime};
 use tower::ServiceExt as _;
 use wingbeat_server::{
     App,
     access::{KeyKind, KeyText, digest, random_text},
-    registry::{KeyOwner, NewKey, NewProject, NewUser, Project, Registry, Role, User, Visibility},
+    registry::{KeyOwner, NewKey, NewProject, NewUser, Project, Role, User, Visibility},
     router,
     settings::Settings,
-    storage::open_registry,
 };
 use wingbeat_track::model::ProjectName;
+
+use crate::place::{Kept, open};
 
 /// A password of all users here.
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -24,8 +24,7 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 pub(crate) struct Server {
     pub(crate) app: App,
     pub(crate) router: Router,
-    pub(crate) registry: Registry,
-    _folder: TempDir,
+    pub(crate) kept: Kept,
 }
 
 /// An answer that was read to its end.
@@ -45,31 +44,35 @@ impl Server {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut settings = Settings::of(folder.path());
+        let kept = Kept::new();
+        let mut settings = kept.settings();
         change(&mut settings);
-        let app = App::open(settings).expect("opened");
-        let registry = open_registry(folder.path()).expect("opened");
-        Self { router: router(&app), app, registry, _folder: folder }
+        let app = open(settings);
+        Self { router: router(&app), app, kept }
     }
 
     pub(crate) fn user(&self, name: &str, role: Role) -> User {
         let new = NewUser { name: name.to_owned(), email: format!("{name}@example.org"), role };
-        self.registry.create_user(&new, now()).expect("written").expect("made")
+        self.kept
+            .registry(|registry| registry.create_user(&new, now()))
+            .expect("written")
+            .expect("made")
     }
 
     /// A user with [`PASSWORD`].
     pub(crate) async fn user_with_password(&self, name: &str, role: Role) -> User {
         let user = self.user(name, role);
         let hash = self.app.access.passwords.hash(PASSWORD.to_owned()).await.expect("hashed");
-        self.registry.set_password(user.id, &hash, now()).expect("written");
+        self.kept
+            .registry(|registry| registry.set_password(user.id, &hash, now()))
+            .expect("written");
         user
     }
 
     pub(crate) fn project(&self, name: &str, visibility: Visibility) -> Project {
         let name = ProjectName::new(name).expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility };
-        self.registry.create_project(&new, now()).expect("made")
+        self.kept.registry(|registry| registry.create_project(&new, now())).expect("made")
     }
 
     /// A key that lasts so long.
@@ -81,7 +84,7 @@ impl Server {
         let text = KeyText::random(kind).expect("random");
         let (hash, expires) = (text.digest(), now() + lifetime);
         let new = NewKey { owner, name: "ci".to_owned(), hash, creator: None, expires };
-        let key = self.registry.create_key(&new, now()).expect("made");
+        let key = self.kept.registry(|registry| registry.create_key(&new, now())).expect("made");
         (text, key.uuid)
     }
 
@@ -89,7 +92,9 @@ impl Server {
     pub(crate) fn session(&self, user: &User, lifetime: Duration) -> String {
         let secret = random_text().expect("random");
         let expires = now() + lifetime;
-        self.registry.create_session(&digest(&secret), user.id, now(), expires).expect("written");
+        self.kept
+            .registry(|registry| registry.create_session(&digest(&secret), user.id, now(), expires))
+            .expect("written");
         format!("wingbeat={secret}")
     }
 

@@ -3,6 +3,8 @@
 mod alerts;
 mod console;
 mod perf;
+#[path = "../common/place.rs"]
+mod place;
 mod plots;
 mod projects;
 mod reports;

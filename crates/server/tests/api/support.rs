@@ -6,26 +6,24 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode},
 };
 use serde::{Serialize, de::DeserializeOwned};
-use tempfile::TempDir;
 use time::{Duration, OffsetDateTime};
 use tower::ServiceExt as _;
 use wingbeat_server::{
-    App,
     access::{KeyKind, KeyText, Role},
     api::shapes::{JsonAlert, JsonReport},
-    registry::{KeyOwner, NewKey, NewProject, NewUser, Registry, Visibility},
+    registry::{KeyOwner, NewKey, NewProject, NewUser, Visibility},
     router,
     settings::Settings,
-    storage::open_registry,
 };
 use wingbeat_track::model::ProjectName;
 
+use crate::place::{Kept, open};
+
 pub(crate) struct Server {
     router: Router,
-    pub(crate) registry: Registry,
     /// That of a member of the server.
     pub(crate) key: String,
-    _folder: TempDir,
+    pub(crate) kept: Kept,
 }
 
 /// An answer that was read to its end.
@@ -41,13 +39,12 @@ impl Server {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut settings = Settings::of(folder.path());
+        let kept = Kept::new();
+        let mut settings = kept.settings();
         change(&mut settings);
-        let app = App::open(settings).expect("opened");
-        let registry = open_registry(folder.path()).expect("opened");
+        let app = open(settings);
         let router = router(&app);
-        let mut server = Self { router, registry, key: String::new(), _folder: folder };
+        let mut server = Self { router, key: String::new(), kept };
         server.key = server.key_of("ann", Role::Member);
         server
     }
@@ -56,13 +53,21 @@ impl Server {
     pub(crate) fn key_of(&self, name: &str, role: Role) -> String {
         let email = format!("{name}@example.org");
         let new = NewUser { name: name.to_owned(), email, role };
-        let user = self.registry.create_user(&new, now()).expect("written").expect("made");
+        let user = self
+            .kept
+            .registry(|registry| registry.create_user(&new, now()))
+            .expect("written")
+            .expect("made");
         self.new_key(KeyOwner::User(user.id), KeyKind::User)
     }
 
     /// The key of a project.
     pub(crate) fn key_of_project(&self, project: &str) -> String {
-        let project = self.registry.project(project).expect("read").expect("a project");
+        let project = self
+            .kept
+            .registry(|registry| registry.project(project))
+            .expect("read")
+            .expect("a project");
         self.new_key(KeyOwner::Project(project.id), KeyKind::Project)
     }
 
@@ -70,14 +75,14 @@ impl Server {
         let text = KeyText::random(kind).expect("random");
         let (hash, expires) = (text.digest(), now() + Duration::HOUR);
         let new = NewKey { owner, name: "ci".to_owned(), hash, creator: None, expires };
-        self.registry.create_key(&new, now()).expect("made");
+        self.kept.registry(|registry| registry.create_key(&new, now())).expect("made");
         text.as_str().to_owned()
     }
 
     pub(crate) fn project(&self, name: &str, visibility: Visibility) {
         let name = ProjectName::new(name).expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility };
-        self.registry.create_project(&new, now()).expect("made");
+        self.kept.registry(|registry| registry.create_project(&new, now())).expect("made");
     }
 
     /// Sends a request with a key, or without one.

@@ -84,7 +84,7 @@ impl Drop for Server {
 }
 
 fn key(folder: &TempDir, role: Role) -> Key {
-    let registry = open_registry(folder.path()).expect("opened");
+    let registry = open_registry(&folder.path().into()).expect("opened");
     let now = OffsetDateTime::now_utc();
     let new = NewUser { name: "ci".to_owned(), email: "ci@example.org".to_owned(), role };
     let user = registry.create_user(&new, now).expect("written").expect("made");

@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::prelude::*;
-use rusqlite::params_from_iter;
 use serde::{Deserialize, Serialize};
 use time::Duration;
+use wingbeat_sql::params_from_iter;
 
 use super::{
     InvalidReport, ReportFilter,
@@ -147,7 +147,7 @@ pub(super) fn insert_change(db: &Connection, change: &AlertChange) -> SqlResult<
     }
     let AlertChange { uuid, alert, time, status, reason } = change;
     let values = params![Id(*uuid), Id(*alert), Time(*time), Word(*status), reason];
-    let checksum = ALERT_CHANGE.inserter(db)?.insert(values)?;
+    let checksum = ALERT_CHANGE.insert(db, values)?;
     let mut total = Total::read(db)?;
     total.alert_changes.add(checksum);
     total.write(db)?;
@@ -261,7 +261,7 @@ fn silenced(
         let mut last = HashMap::new();
         let mut statement = prepare(db, &sql)?;
         let mut rows = statement.query([branch, testbed])?;
-        while let Some(row) = rows.next()? {
+        while let Some(row) = &rows.next()? {
             let status = row.get::<_, Word<AlertStatus>>("status")?.0;
             let series = (row.get::<_, Text<_>>("benchmark")?.0, row.get::<_, Text<_>>("slug")?.0);
             // What is settled for one alert says nothing about its series.

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use super::prelude::*;
+use wingbeat_sql::sqlite::integrity_faults;
 
 use super::{
     checksum::{
@@ -23,15 +24,13 @@ impl Store {
 }
 
 fn take(db: &Connection) -> SqlResult<()> {
-    let view = db.unchecked_transaction()?;
+    let view = db.view()?;
     verified(&view, MEASURE)?;
     let (projects, branches) = (verified(&view, PROJECT)?, verified(&view, BRANCH)?);
     let (testbeds, environments) = (verified(&view, TESTBED)?, verified(&view, ENVIRONMENT)?);
     let mut reports = Count::default();
     // Here and below the statements are not those of `prepare`: they are to read whole tables.
-    let mut statement = view.prepare(&REPORT.select())?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    view.scan(&REPORT.select(), |row| {
         reports.add(REPORT.verify(row, 0)?);
         let of = |column| row.get::<_, i64>(column);
         let start = row.get::<_, Option<i64>>(7)?;
@@ -40,10 +39,9 @@ fn take(db: &Connection) -> SqlResult<()> {
             && testbeds.contains(&of(4)?)
             && start.is_none_or(|start| branches.contains(&start))
             && environments.contains(&of(14)?);
-        if !is_known {
-            return Err(damage("a name that a report refers to is missing"));
-        }
-    }
+        let error = || damage("a name that a report refers to is missing");
+        is_known.then_some(()).ok_or_else(error)
+    })?;
     let total = Total::read(&view)?;
     compare("reports", reports, total.reports)?;
     compare("changes of alerts", count(&view, ALERT_CHANGE)?, total.alert_changes)?;
@@ -67,11 +65,10 @@ fn take(db: &Connection) -> SqlResult<()> {
 /// Verifies and counts all rows of a table.
 fn count(db: &Connection, table: Table) -> SqlResult<Count> {
     let mut count = Count::default();
-    let mut statement = db.prepare(&table.select())?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    db.scan(&table.select(), |row| {
         count.add(table.verify(row, 0)?);
-    }
+        Ok(())
+    })?;
     Ok(count)
 }
 
@@ -87,19 +84,17 @@ pub(super) fn compare(what: &str, found: Count, told: Count) -> SqlResult<()> {
 }
 
 pub(super) fn check_indexes(db: &Connection, table: &str) -> SqlResult<()> {
-    let sql = format!("PRAGMA integrity_check({table})");
-    let found: String = db.query_row(&sql, [], |row| row.get(0))?;
-    if found == "ok" { Ok(()) } else { Err(damage(found)) }
+    let faults = integrity_faults(db, Some(table))?;
+    faults.into_iter().next().map_or(Ok(()), |fault| Err(damage(fault)))
 }
 
 /// Verifies all rows of a table of names. Their numbers.
 pub(super) fn verified(db: &Connection, table: Table) -> SqlResult<HashSet<i64>> {
-    let mut statement = db.prepare(&table.select())?;
-    let mut rows = statement.query([])?;
     let mut ids = HashSet::new();
-    while let Some(row) = rows.next()? {
+    db.scan(&table.select(), |row| {
         table.verify(row, 0)?;
         ids.insert(row.get(0)?);
-    }
+        Ok(())
+    })?;
     Ok(ids)
 }

@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use serde::Serialize;
+use wingbeat_sql::sqlite::integrity_faults;
 
 use crate::model::ProfileInfo;
 
@@ -43,7 +44,7 @@ pub struct Damaged {
 
 impl Damaged {
     /// An error that was seen while a report was read.
-    pub(super) fn report(uuid: Uuid, error: &rusqlite::Error) -> Self {
+    pub(super) fn report(uuid: Uuid, error: &Error) -> Self {
         Self { report: Some(uuid), what: detail(error), ..Self::default() }
     }
 }
@@ -56,7 +57,7 @@ impl Store {
 }
 
 fn check(db: &Connection) -> SqlResult<Check> {
-    let view = db.unchecked_transaction()?;
+    let view = db.view()?;
     let mut found = Check::default();
     for table in [PROJECT, BRANCH, TESTBED, BENCHMARK, MEASURE, ENVIRONMENT] {
         let each = |row: &Row<'_>| table.verify(row, 0).map(drop);
@@ -78,12 +79,12 @@ fn check(db: &Connection) -> SqlResult<Check> {
         }
     }
     // Last, since it can only say where in the file something is wrong.
-    rows(&view, "PRAGMA integrity_check", &mut found.damaged, |row| {
-        match row.get::<_, String>(0)?.as_str() {
-            "ok" => Ok(()),
-            other => Err(super::checksum::damage(format!("SQLite says: {other}"))),
-        }
-    })?;
+    let faults = integrity_faults(&view, None);
+    for fault in faults.as_deref().unwrap_or_default() {
+        let what = format!("SQLite says: {fault}");
+        found.damaged.push(Damaged { what, ..Damaged::default() });
+    }
+    note(faults.map(drop), &mut found.damaged)?;
     Ok(found)
 }
 
@@ -94,7 +95,7 @@ fn metrics_if_whole(
     damaged: &mut Vec<Damaged>,
 ) -> SqlResult<Option<u64>> {
     let sql = format!("{} WHERE id = ?1", REPORT.select());
-    let verified = db.prepare_cached(&sql)?.query_row([report.row], |row| {
+    let verified = db.prepare(&sql)?.query_row([report.row], |row| {
         verify_report(db, row)?;
         row.get::<_, i64>(21)
     });
@@ -131,10 +132,10 @@ fn metrics_if_whole(
 }
 
 /// Names a place as far as the names can be read.
-fn named(db: &Connection, report: Uuid, place: DamagedPlace, error: &rusqlite::Error) -> Damaged {
+fn named(db: &Connection, report: Uuid, place: DamagedPlace, error: &Error) -> Damaged {
     let text = |table: Table, column: &str, row: Option<i64>| {
         let sql = format!("SELECT {column} FROM {} WHERE id = ?1", table.name);
-        let mut statement = db.prepare_cached(&sql).ok()?;
+        let mut statement = db.prepare(&sql).ok()?;
         statement.query_row([row?], |row| row.get::<_, String>(0)).ok()
     };
     let what = match detail(error) {
@@ -233,14 +234,6 @@ fn rows(
     damaged: &mut Vec<Damaged>,
     mut each: impl FnMut(&Row<'_>) -> SqlResult<()>,
 ) -> SqlResult<()> {
-    let mut go = || {
-        let mut statement = db.prepare(sql)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            note(each(row), damaged)?;
-        }
-        Ok(())
-    };
-    let gone = go();
+    let gone = db.scan(sql, |row| note(each(row), damaged));
     note(gone, damaged)
 }

@@ -5,10 +5,7 @@
 
 use std::cell::RefCell;
 
-use rusqlite::{
-    CachedStatement, Connection, OptionalExtension as _, Row, ToSql,
-    types::{ToSqlOutput, Type, ValueRef},
-};
+use wingbeat_sql::{Connection, Error, OptionalExtension as _, Row, ToSql, ToSqlOutput, ValueRef};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{SqlResult, lookup::Lookup, prepare};
@@ -94,9 +91,7 @@ impl Table {
     }
 
     pub(super) fn inserter<'c>(&self, db: &'c Connection) -> SqlResult<Inserter<'c>> {
-        let places = vec!["?"; self.count + 1].join(", ");
-        let sql = format!("INSERT INTO {} ({}) VALUES ({places})", self.name, self.list(""));
-        Ok(Inserter { statement: prepare(db, &sql)? })
+        Ok(Inserter { rows: wingbeat_sql::Inserter::prepare(db, self.name, &self.list(""))? })
     }
 
     /// The next free number. Only within a transaction that writes.
@@ -110,27 +105,28 @@ impl Table {
         Lookup::prepare(db, *self)?.verify(id)
     }
 
-    /// Verifies the row of that number, if it is there, and reads it.
-    pub(super) fn row<T>(
-        &self,
-        db: &Connection,
-        id: i64,
-        read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
-    ) -> SqlResult<Option<T>> {
-        Lookup::prepare(db, *self)?.row(id, read)
-    }
-
     /// The number of the row with these values, which is added if need be.
     pub(super) fn find_or_insert(&self, db: &Connection, values: &[&dyn ToSql]) -> SqlResult<i64> {
+        // Only an environment has columns without a value. PostgreSQL has no index for that.
+        let is = if self.name == ENVIRONMENT.name { "IS NOT DISTINCT FROM" } else { "=" };
         let conditions = self.columns().skip(1).zip(1..);
-        let conditions: Vec<_> = conditions.map(|(name, at)| format!("{name} IS ?{at}")).collect();
+        let conditions: Vec<_> =
+            conditions.map(|(name, at)| format!("{name} {is} ?{at}")).collect();
         let sql = format!("SELECT id FROM {} WHERE {}", self.name, conditions.join(" AND "));
         if let Some(known) = prepare(db, &sql)?.query_row(values, |row| row.get(0)).optional()? {
             return Ok(known);
         }
         let id = self.next(db)?;
-        self.inserter(db)?.insert(&[&[&id as &dyn ToSql], values].concat())?;
+        self.insert(db, &[&[&id as &dyn ToSql], values].concat())?;
         Ok(id)
+    }
+
+    /// Adds one row.
+    pub(super) fn insert(&self, db: &Connection, values: &[&dyn ToSql]) -> SqlResult<Checksum> {
+        let mut inserter = self.inserter(db)?;
+        let checksum = inserter.insert(values)?;
+        inserter.finish()?;
+        Ok(checksum)
     }
 
     /// The checksum of a row of [`Table::select`], whose columns begin at `first`. An error where it is
@@ -157,18 +153,20 @@ impl Table {
 }
 
 pub(super) struct Inserter<'c> {
-    statement: CachedStatement<'c>,
+    rows: wingbeat_sql::Inserter<'c>,
 }
 
 impl Inserter<'_> {
     pub(super) fn insert(&mut self, values: &[&dyn ToSql]) -> SqlResult<Checksum> {
         let checksum = Checksum::of(values)?;
-        for (number, value) in (1..).zip(values) {
-            self.statement.raw_bind_parameter(number, value)?;
-        }
-        self.statement.raw_bind_parameter(values.len() + 1, checksum.short())?;
-        self.statement.raw_execute()?;
+        let short = checksum.short();
+        self.rows.insert(values.iter().copied().chain([&short as &dyn ToSql]))?;
         Ok(checksum)
+    }
+
+    /// Has all rows reach the database. With PostgreSQL they wait for this.
+    pub(super) fn finish(self) -> SqlResult<()> {
+        self.rows.finish()
     }
 }
 
@@ -184,8 +182,8 @@ impl Checksum {
                 ToSqlOutput::Borrowed(value) => bytes.add(value),
                 ToSqlOutput::Owned(value) => bytes.add((&value).into()),
                 other => {
-                    let error = format!("{other:?} has no checksum").into();
-                    return Err(rusqlite::Error::ToSqlConversionFailure(error));
+                    let error = format!("{other:?} has no checksum");
+                    return Err(Error::value(error));
                 }
             }
         }
@@ -267,14 +265,14 @@ fn bits(number: f64) -> u64 {
 #[error("{0}")]
 pub(super) struct Damage(String);
 
-/// The error of damage, which passes through functions that return those of SQLite.
-pub(super) fn damage(what: impl Into<String>) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Null, Box::new(Damage(what.into())))
+/// The error of damage, which passes through functions that return those of the database.
+pub(super) fn damage(what: impl Into<String>) -> Error {
+    Error::content(Damage(what.into()))
 }
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::params;
+    use wingbeat_sql::params;
 
     use super::*;
 

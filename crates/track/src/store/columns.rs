@@ -1,15 +1,14 @@
 //! How our types stand in columns.
 
-use rusqlite::{
-    ToSql,
-    types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef},
-};
 use serde::{
     Serialize,
     de::{DeserializeOwned, IntoDeserializer as _, value::StrDeserializer},
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
+use wingbeat_sql::{
+    FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef, Written,
+};
 
 /// A UUID: 16 bytes, in the order of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,7 +42,7 @@ pub(super) fn limit_ns(time: OffsetDateTime) -> i64 {
 }
 
 impl ToSql for Id {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> Written<'_> {
         Ok(ToSqlOutput::Borrowed(ValueRef::Blob(self.0.as_bytes())))
     }
 }
@@ -55,7 +54,7 @@ impl FromSql for Id {
 }
 
 impl ToSql for Time {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> Written<'_> {
         Ok(ToSqlOutput::Owned(Value::Integer(limit_ns(self.0))))
     }
 }
@@ -69,15 +68,15 @@ impl FromSql for Time {
 }
 
 impl<T: Serialize> ToSql for Word<T> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> Written<'_> {
         let error = match serde_json::to_value(&self.0) {
             Ok(serde_json::Value::String(word)) => {
                 return Ok(ToSqlOutput::Owned(Value::Text(word)));
             }
-            Ok(other) => format!("{other} is no word").into(),
-            Err(error) => error.into(),
+            Ok(other) => wingbeat_sql::not_written(format!("{other} is no word")),
+            Err(error) => wingbeat_sql::not_written(error),
         };
-        Err(rusqlite::Error::ToSqlConversionFailure(error))
+        Err(error)
     }
 }
 
@@ -99,7 +98,7 @@ where
 }
 
 impl ToSql for Numbers {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+    fn to_sql(&self) -> Written<'_> {
         let bytes = self.0.iter().flat_map(|number| number.to_le_bytes()).collect();
         Ok(ToSqlOutput::Owned(Value::Blob(bytes)))
     }
@@ -117,22 +116,22 @@ impl FromSql for Numbers {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
+    use wingbeat_sql::{Connection, Result};
 
     use super::*;
     use crate::{adapter::Adapter, model::Slug};
 
-    fn there_and_back<A: ToSql, B: FromSql>(value: A) -> rusqlite::Result<B> {
-        let connection = Connection::open_in_memory().expect("a database");
-        connection.query_row("SELECT ?1", [value], |row| row.get(0))
+    fn there_and_back<A: ToSql, B: FromSql>(value: A) -> Result<B> {
+        let connection = rusqlite::Connection::open_in_memory().expect("a database");
+        Connection::from(connection).query_row("SELECT ?1", [value], |row| row.get(0))
     }
 
     #[test]
     fn values_come_back() {
         let uuid = Uuid::from_u128(7);
-        assert_eq!(there_and_back(Id(uuid)), Ok(Id(uuid)));
+        assert_eq!(there_and_back::<_, Id>(Id(uuid)).expect("a UUID"), Id(uuid));
         let time = OffsetDateTime::UNIX_EPOCH + time::Duration::nanoseconds(-7);
-        assert_eq!(there_and_back(Time(time)), Ok(Time(time)));
+        assert_eq!(there_and_back::<_, Time>(Time(time)).expect("a time"), Time(time));
         let numbers = vec![1.5, -0.1, 1e300];
         let back: Numbers = there_and_back(Numbers(numbers.clone())).expect("numbers");
         assert_eq!(back.0, numbers);

@@ -11,6 +11,7 @@ use super::{
     exchange::is_contradiction,
     files::{
         ChangeContent, Content, Document as Form, ProfileContent, ReportContent, WithdrawalContent,
+        profile_metrics,
     },
     profiles,
     read::{Alerts, read},
@@ -91,6 +92,24 @@ impl Document {
         }
     }
 
+    /// What it takes in memory, in metrics.
+    pub(super) fn metrics(&self) -> usize {
+        match self {
+            Self::Report(report) => report.metrics().count(),
+            Self::AlertChange(_) | Self::Withdrawal(_) => 0,
+            Self::Profile(profile) => profile_metrics(profile),
+        }
+    }
+
+    pub(super) fn into_content(self) -> Content {
+        match self {
+            Self::Report(report) => Content::Report(report),
+            Self::AlertChange(change) => Content::AlertChange(change),
+            Self::Withdrawal(withdrawal) => Content::Withdrawal(withdrawal),
+            Self::Profile(profile) => Content::Profile(profile),
+        }
+    }
+
     pub fn uuid(&self) -> Uuid {
         match self {
             Self::Report(report) => report.uuid,
@@ -106,12 +125,7 @@ impl Store {
     /// contradicts itself, or what is there, is [`StoreError::Invalid`].
     pub fn take(&mut self, document: Document) -> Result<bool, StoreError> {
         let uuid = document.uuid();
-        let content = match document {
-            Document::Report(report) => Content::Report(report),
-            Document::AlertChange(change) => Content::AlertChange(change),
-            Document::Withdrawal(withdrawal) => Content::Withdrawal(withdrawal),
-            Document::Profile(profile) => Content::Profile(profile),
-        };
+        let content = document.into_content();
         content.validate()?;
         let store = || {
             let transaction = writing(&self.connection)?;
@@ -139,7 +153,7 @@ impl Store {
     ) -> Result<Documents, StoreError> {
         let page = || {
             // One view of the store, also if somebody writes meanwhile.
-            let view = self.connection.unchecked_transaction()?;
+            let view = self.connection.view()?;
             let mut page = Documents::default();
             // One more tells whether there are more.
             for entry in entries(&view, project, after, count_max.saturating_add(1))? {
@@ -165,7 +179,7 @@ impl Store {
         count_max: usize,
     ) -> Result<Vec<Entry>, StoreError> {
         let list = || {
-            let view = self.connection.unchecked_transaction()?;
+            let view = self.connection.view()?;
             entries(&view, project, after, count_max)
         };
         list().map_err(self.error("listing documents"))
@@ -305,7 +319,11 @@ impl Cursor {
 }
 
 fn line(db: &Connection, entry: Entry) -> SqlResult<String> {
-    let document = match entry.at {
+    read_document(db, entry)?.line().map_err(Error::value)
+}
+
+pub(super) fn read_document(db: &Connection, entry: Entry) -> SqlResult<Document> {
+    Ok(match entry.at {
         Cursor::Report(row) => Document::Report(Box::new(read(db, row, Alerts::Raised)?)),
         Cursor::AlertChange(..) => {
             let sql = format!("{} WHERE uuid = ?1", ALERT_CHANGE.select());
@@ -328,8 +346,7 @@ fn line(db: &Connection, entry: Entry) -> SqlResult<String> {
             let (about, _) = prepare(db, &sql)?.query_row([Id(entry.uuid)], profiles::verified)?;
             Document::Profile(Box::new(profiles::whole(db, about)?))
         }
-    };
-    document.line().map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    })
 }
 
 impl fmt::Display for Cursor {

@@ -3,16 +3,12 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use rusqlite::ErrorCode;
 use uuid::Uuid;
+use wingbeat_sql::{Error, Fault, InvalidUrl, sqlite::PATIENCE};
 
 use super::checksum::Damage;
-
-/// How long a process waits for others that write.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) const OPENING: &str = "opening it";
 
@@ -54,8 +50,17 @@ pub enum StoreError {
         "the store {} is damaged, seen while {doing}: {detail}; {}", .path.display(), after_damage(doing)
     )]
     Corrupt { path: PathBuf, doing: &'static str, detail: String },
+    #[error(
+        "the connection to {} failed while {doing}: {source}; try again when its server can be reached",
+        .path.display()
+    )]
+    Lost { path: PathBuf, doing: &'static str, source: Error },
+    #[error("{} cannot be used while {doing}: {source}", .path.display())]
+    Refused { path: PathBuf, doing: &'static str, source: Error },
+    #[error(transparent)]
+    Url(InvalidUrl),
     #[error("{doing} failed in the store {}: {source}", .path.display())]
-    Sqlite { path: PathBuf, doing: &'static str, source: rusqlite::Error },
+    Failed { path: PathBuf, doing: &'static str, source: Error },
     #[error(transparent)]
     Invalid(#[from] InvalidReport),
     #[error("there is no alert {alert} in the store {}; `wingbeat alerts` lists them", .path.display())]
@@ -71,27 +76,24 @@ pub struct InvalidReport {
 }
 
 impl StoreError {
-    pub(super) fn of(path: &Path, doing: &'static str, source: rusqlite::Error) -> Self {
+    pub(super) fn of(path: &Path, doing: &'static str, source: Error) -> Self {
         let path = path.to_owned();
-        // Not even the file of shared memory could be made longer (SQLITE_IOERR_SHMSIZE).
-        let is_shm_full = source.sqlite_error().is_some_and(|error| error.extended_code == 4874);
-        if is_shm_full {
-            return Self::Full { path, doing };
-        }
-        let corrupt = |detail: String| Self::Corrupt { path: path.clone(), doing, detail };
-        match source.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Self::Full { path, doing },
-            Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, doing },
-            Some(ErrorCode::DatabaseCorrupt) => corrupt(source.to_string()),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Busy { path, doing, waited_s: PATIENCE.as_secs() }
+        match source.fault() {
+            Fault::Full => Self::Full { path, doing },
+            // A replica says it better.
+            Fault::ReadOnly if matches!(source, Error::Sqlite(_)) => Self::ReadOnly { path, doing },
+            Fault::Damaged | Fault::Content | Fault::Tables => {
+                Self::Corrupt { path, doing, detail: detail(&source) }
             }
-            Some(ErrorCode::NotADatabase) => {
+            Fault::Busy => Self::Busy { path, doing, waited_s: PATIENCE.as_secs() },
+            Fault::NotADatabase => {
                 Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
             }
-            None if is_of_content(&source) => corrupt(detail(&source)),
-            _ if is_of_tables(&source) => corrupt(source.to_string()),
-            _ => Self::Sqlite { path, doing, source },
+            Fault::Lost => Self::Lost { path, doing, source },
+            Fault::ReadOnly | Fault::Denied | Fault::NoDatabase | Fault::TooOld => {
+                Self::Refused { path, doing, source }
+            }
+            Fault::Contradiction | Fault::Other => Self::Failed { path, doing, source },
         }
     }
 }
@@ -104,39 +106,16 @@ fn after_damage(doing: &str) -> &'static str {
      shell on a copy"
 }
 
-/// Whether an error tells of damage, so that what lies elsewhere may be whole.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error_code();
-    code == Some(ErrorCode::DatabaseCorrupt) || is_of_tables(error) || is_of_content(error)
+/// Whether an error tells of damage, so that what lies elsewhere may be whole. The statements are right, so where
+/// one does not fit the tables, the tables are not.
+pub(super) fn is_damage(error: &Error) -> bool {
+    matches!(error.fault(), Fault::Damaged | Fault::Tables | Fault::Content)
 }
 
-/// Whether a statement does not fit the tables. The statements are right, so the tables are not.
-fn is_of_tables(error: &rusqlite::Error) -> bool {
-    matches!(error, rusqlite::Error::SqlInputError { .. })
-        || error.sqlite_error_code() == Some(ErrorCode::Unknown)
-}
-
-/// Whether a value was read that no wingbeat has written.
-fn is_of_content(error: &rusqlite::Error) -> bool {
-    use rusqlite::Error::{
-        FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, QueryReturnedNoRows,
-    };
-    matches!(
-        error,
-        FromSqlConversionFailure(..)
-            | InvalidColumnType(..)
-            | IntegralValueOutOfRange(..)
-            // Where there may be no row, that is no error.
-            | QueryReturnedNoRows
-    )
-}
-
-pub(super) fn detail(error: &rusqlite::Error) -> String {
-    match error {
-        rusqlite::Error::FromSqlConversionFailure(_, _, source) if source.is::<Damage>() => {
-            source.to_string()
-        }
-        rusqlite::Error::QueryReturnedNoRows => "a row that others refer to is missing".to_owned(),
-        error => error.to_string(),
+pub(super) fn detail(error: &Error) -> String {
+    match error.source_of_content() {
+        Some(source) if source.is::<Damage>() => source.to_string(),
+        _ if matches!(error, Error::NoRow) => "a row that others refer to is missing".to_owned(),
+        _ => error.to_string(),
     }
 }

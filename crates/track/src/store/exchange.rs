@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::prelude::*;
-use rusqlite::ErrorCode;
 use serde::Serialize;
+use wingbeat_sql::Fault;
 
 use super::{
     AlertChange, Damaged, Withdrawal,
@@ -25,10 +25,10 @@ use super::{
 };
 
 /// Files that are stored in one transaction: others that write wait for it.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 
 /// Metrics from which on a batch is stored: they are in memory.
-const BATCH_METRICS: usize = 4_096;
+pub(super) const BATCH_METRICS: usize = 4_096;
 
 /// Why an export or an import was given up. What it has done until then stays.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +93,7 @@ impl Store {
         let mut exported = Exported::default();
         let wrap = self.error("reading it for export");
         // One view of the store, also if somebody writes meanwhile.
-        let view = self.connection.unchecked_transaction().map_err(&wrap)?;
+        let view = self.connection.view().map_err(&wrap)?;
         let Listing { reports, changes, withdrawals, profiles, damaged } =
             list_all(&view).map_err(&wrap)?;
         exported.damaged = damaged;
@@ -224,8 +224,8 @@ fn take_in(
 }
 
 /// Whether one file is to blame: it has an alert of another report.
-pub(super) fn is_contradiction(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
+pub(super) fn is_contradiction(error: &Error) -> bool {
+    error.fault() == Fault::Contradiction
 }
 
 fn is_known(db: &Connection, kind: FileKind, uuid: Uuid) -> SqlResult<bool> {

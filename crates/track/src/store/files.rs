@@ -8,11 +8,11 @@ use std::{
 };
 
 use flate2::bufread::MultiGzDecoder;
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use tempfile::NamedTempFile;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
+use wingbeat_sql::Connection;
 
 use super::{
     AlertChange, Insertion, InvalidReport, SqlResult, Withdrawal,
@@ -117,9 +117,14 @@ impl Content {
         match self {
             Self::Report(report) => report.metrics().count(),
             Self::AlertChange(_) | Self::Withdrawal(_) => 0,
-            Self::Profile(profile) => profile.pprof.as_ref().map_or(0, Vec::len) / METRIC_BYTES,
+            Self::Profile(profile) => profile_metrics(profile),
         }
     }
+}
+
+/// What a profile takes in memory, in metrics.
+pub(super) fn profile_metrics(profile: &Profile) -> usize {
+    profile.pprof.as_ref().map_or(0, Vec::len) / METRIC_BYTES
 }
 
 impl<T> Document<T> {

@@ -34,7 +34,7 @@ impl Store {
     pub fn history(&self, report: &Report, limits: HistoryLimits) -> Result<Past, StoreError> {
         let read = || {
             // One view of the store, also if somebody writes meanwhile.
-            let view = self.connection.unchecked_transaction()?;
+            let view = self.connection.view()?;
             past(&view, reports(&view, report, limits)?, limits.sampled_reports)
         };
         read().map_err(self.error("reading a history"))
@@ -47,7 +47,7 @@ impl Store {
         limits: HistoryLimits,
     ) -> Result<Vec<PastReport>, StoreError> {
         let read = || {
-            let view = self.connection.unchecked_transaction()?;
+            let view = self.connection.view()?;
             let found = reports(&view, report, limits)?;
             Ok(found.into_iter().map(|stored| stored.report).collect())
         };

@@ -11,6 +11,7 @@ use super::{
         ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
         SAMPLES, TESTBED, Table, VERDICT,
     },
+    partitions::{self, Free},
     sums::{Sums, Total},
 };
 
@@ -30,6 +31,9 @@ struct Writer<'c> {
     db: &'c Connection,
     project: i64,
     row: i64,
+    samples_row: i64,
+    /// Rows of benchmarks that were looked up at once.
+    benchmarks: HashMap<String, i64>,
     sums: Sums,
 }
 
@@ -53,9 +57,9 @@ pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
         return Ok(Insertion::AlreadyThere);
     }
     // The row of the report comes last, since it tells sums of the others, which refer to it.
-    db.pragma_update(None, "defer_foreign_keys", true)?;
+    db.defer_references()?;
     let project = PROJECT.find_or_insert(db, params![report.project.as_str()])?;
-    let mut writer = Writer { db, project, row: REPORT.next(db)?, sums: Sums::default() };
+    let mut writer = Writer::new(db, project, report)?;
     let metrics = writer.metrics(report)?;
     writer.failures(report)?;
     writer.verdicts(report, &metrics)?;
@@ -67,16 +71,29 @@ pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
     Ok(Insertion::Stored)
 }
 
+impl<'c> Writer<'c> {
+    fn new(db: &'c Connection, project: i64, report: &Report) -> SqlResult<Self> {
+        let sums = Sums::default();
+        if !db.is_postgres() {
+            let (row, samples_row) = (REPORT.next(db)?, SAMPLES.next(db)?);
+            return Ok(Self { db, project, row, samples_row, benchmarks: HashMap::new(), sums });
+        }
+        let Free { report: row, samples: samples_row } = partitions::free(db, report)?;
+        let benchmarks = benchmarks_at_once(db, project, report)?;
+        Ok(Self { db, project, row, samples_row, benchmarks, sums })
+    }
+}
+
 impl Writer<'_> {
     fn report(&self, report: &Report) -> SqlResult<Checksum> {
-        let Self { db, project, row, sums } = self;
+        let Self { db, project, row, sums, .. } = self;
         let branch = self.named(BRANCH, report.branch.as_str())?;
         let testbed = self.named(TESTBED, report.testbed.as_str())?;
         let environment = environment(db, &report.environment)?;
         let start = report.start_point.as_ref();
         let start_branch =
             start.map(|start| self.named(BRANCH, start.branch.as_str())).transpose()?;
-        REPORT.inserter(db)?.insert(params![
+        let values = params![
             row,
             Id(report.uuid),
             project,
@@ -104,20 +121,21 @@ impl Writer<'_> {
             sums.content.whole(),
             sums.values.whole(),
             sums.marks.whole(),
-        ])
+        ];
+        REPORT.insert(db, values)
     }
 
     fn metrics<'r>(&mut self, report: &'r Report) -> SqlResult<MetricRows<'r>> {
         let mut rows = HashMap::new();
         let mut metrics = METRIC.inserter(self.db)?;
         let mut samples = SAMPLES.inserter(self.db)?;
-        let mut samples_row = SAMPLES.next(self.db)?;
+        let mut samples_row = self.samples_row;
         let mut measures: Vec<(&Measure, i64)> = Vec::new();
         let mut position = 0;
         for (iteration, results) in (0..).zip(&report.iterations) {
             for benchmark in &results.benchmarks {
                 let name = &benchmark.name;
-                let benchmark_row = self.named(BENCHMARK, name.as_str())?;
+                let benchmark_row = self.benchmark(name)?;
                 for (measure, metric) in &benchmark.metrics {
                     // A report has few measures.
                     let measure_row = match measures.iter().find(|known| known.0 == measure) {
@@ -154,16 +172,19 @@ impl Writer<'_> {
                 }
             }
         }
+        samples.finish()?;
+        metrics.finish()?;
         Ok(rows)
     }
 
     fn failures(&mut self, report: &Report) -> SqlResult<()> {
+        let mut failures = FAILURE.inserter(self.db)?;
         for (position, (iteration, failure)) in (0_i64..).zip(report.failures()) {
-            let benchmark = self.named(BENCHMARK, failure.name.as_str())?;
+            let benchmark = self.benchmark(&failure.name)?;
             let values = params![self.row, position, iteration, benchmark, failure.reason];
-            self.sums.failure(FAILURE.inserter(self.db)?.insert(values)?);
+            self.sums.failure(failures.insert(values)?);
         }
-        Ok(())
+        failures.finish()
     }
 
     fn verdicts(&mut self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
@@ -199,7 +220,7 @@ impl Writer<'_> {
             let mark = verdict.outcome.stands_out().then(|| Checksum::of(values)).transpose()?;
             self.sums.verdict(checksum, mark);
         }
-        Ok(())
+        verdicts.finish()
     }
 
     fn alerts(&mut self, report: &Report, rows: &MetricRows<'_>) -> SqlResult<()> {
@@ -215,13 +236,49 @@ impl Writer<'_> {
             let mark = Checksum::of(params![benchmark, measure, iteration, limit, status, uuid])?;
             self.sums.alert(checksum, mark);
         }
-        Ok(())
+        alerts.finish()
+    }
+
+    fn benchmark(&self, name: &BenchmarkName) -> SqlResult<i64> {
+        match self.benchmarks.get(name.as_str()) {
+            Some(row) => Ok(*row),
+            None => self.named(BENCHMARK, name.as_str()),
+        }
     }
 
     /// The row of a name in a table of names, made if need be.
     fn named(&self, table: Table, name: &str) -> SqlResult<i64> {
         table.find_or_insert(self.db, params![self.project, name])
     }
+}
+
+/// The rows of all benchmarks that a report names, made if need be, in few ways to a PostgreSQL server and back.
+fn benchmarks_at_once(
+    db: &Connection,
+    project: i64,
+    report: &Report,
+) -> SqlResult<HashMap<String, i64>> {
+    let of_metrics = report.iterations.iter().flat_map(|results| &results.benchmarks);
+    let of_failures = report.failures().map(|(_, failure)| &failure.name);
+    let names: Vec<_> = of_metrics.map(|benchmark| &benchmark.name).chain(of_failures).collect();
+    // A name has no control characters.
+    let lines: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    let sql = "SELECT name, id FROM benchmark
+               WHERE project = ?1 AND name = ANY (string_to_array(?2, chr(10)))";
+    let mut known: HashMap<String, i64> = prepare(db, sql)?
+        .query_map((project, lines.join("\n")), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<SqlResult<_>>()?;
+    let mut next = BENCHMARK.next(db)?;
+    let mut inserter = BENCHMARK.inserter(db)?;
+    for name in names {
+        if !known.contains_key(name.as_str()) {
+            inserter.insert(params![next, project, name.as_str()])?;
+            known.insert(name.as_str().to_owned(), next);
+            next += 1;
+        }
+    }
+    inserter.finish()?;
+    Ok(known)
 }
 
 fn measure(db: &Connection, measure: &Measure) -> SqlResult<i64> {

@@ -1,7 +1,7 @@
 //! What is in a store, without the metrics: reports newest first, the state of a branch, names.
 
 use super::prelude::*;
-use rusqlite::params_from_iter;
+use wingbeat_sql::params_from_iter;
 
 use super::{
     census::{check_indexes, verified},

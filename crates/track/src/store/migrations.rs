@@ -3,7 +3,10 @@
 //! from before is sealed along with the rest, since nothing tells it.
 
 use super::prelude::*;
-use rusqlite::{ToSql, params_from_iter, types::Value};
+use wingbeat_sql::{
+    ToSql, Value, params_from_iter,
+    versions::{self, Application, Identity, Migration},
+};
 
 use super::{
     checksum::{
@@ -13,72 +16,25 @@ use super::{
     sums::{Sums, Total},
 };
 
-/// What makes each version of the one before it. What was released is never edited.
+/// What makes each version of the one before it. What was released is never edited. PostgreSQL begins with version 4.
 const MIGRATIONS: &[Migration] = &[
-    Migration { sql: include_str!("schema/1.sql"), then: |_| Ok(()) },
-    Migration { sql: include_str!("schema/2.sql"), then: add_checksums },
-    Migration { sql: include_str!("schema/3.sql"), then: |_| Ok(()) },
-    Migration { sql: include_str!("schema/4.sql"), then: |_| Ok(()) },
+    Migration::of(include_str!("schema/1.sql"), None),
+    Migration { sqlite: include_str!("schema/2.sql"), postgres: None, then: add_checksums },
+    Migration::of(include_str!("schema/3.sql"), None),
+    Migration::of(include_str!("schema/4.sql"), Some(include_str!("schema/postgres/4.sql"))),
 ];
-
-#[derive(Clone, Copy)]
-struct Migration {
-    sql: &'static str,
-    /// What SQL cannot do, after it.
-    then: fn(&Connection) -> SqlResult<()>,
-}
 
 /// The version of the tables that this wingbeat writes.
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// `application_id` of a store: "wngb".
-const APPLICATION: i64 = 0x776e_6762;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Identity {
-    Empty,
-    Store(i64),
-    Foreign,
-}
-
-/// Looks what a database is, without changing it. It takes several looks, so the connection is in a
-/// transaction: all of them see the same.
-pub(super) fn identify(db: &Connection) -> SqlResult<Identity> {
-    let number = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let application = number("PRAGMA application_id")?;
-    let version = number("PRAGMA user_version")?;
-    let entries = number("SELECT count(*) FROM sqlite_schema")?;
-    Ok(match (application, version, entries) {
-        (APPLICATION, 1.., _) => Identity::Store(version),
-        (0, 0, 0) => Identity::Empty,
-        _ => Identity::Foreign,
-    })
-}
+pub(super) const APPLICATION: Application = Application { sqlite_id: 0x776e_6762, name: "store" };
 
 /// Brings a store to the present version, or an empty database to a store; several processes may try at
 /// once. Says what the database was found to be once nobody else could change it: anything but an older
 /// store or an empty database is left alone.
-pub(super) fn migrate(db: &mut Connection) -> SqlResult<Identity> {
-    migrate_by(db, MIGRATIONS)
-}
-
-fn migrate_by(db: &mut Connection, migrations: &[Migration]) -> SqlResult<Identity> {
-    let newest = migrations.len() as i64;
-    let transaction = writing(db)?;
-    let identity = identify(&transaction)?;
-    let version = match identity {
-        Identity::Empty => 0,
-        Identity::Store(version) if version < newest => version,
-        Identity::Store(_) | Identity::Foreign => return Ok(identity),
-    };
-    for migration in &migrations[version as usize..] {
-        transaction.execute_batch(migration.sql)?;
-        (migration.then)(&transaction)?;
-    }
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", newest)?;
-    transaction.commit()?;
-    Ok(identity)
+pub(super) fn migrate(db: &Connection) -> SqlResult<Identity> {
+    versions::migrate(db, APPLICATION, MIGRATIONS)
 }
 
 fn add_checksums(db: &Connection) -> SqlResult<()> {
@@ -102,7 +58,7 @@ fn add_checksums(db: &Connection) -> SqlResult<()> {
         let sql = "UPDATE report SET metrics = ?2, failures = ?3, alerts = ?4,
                        content_checksum = ?5, values_checksum = ?6, marks_checksum = ?7
                    WHERE id = ?1";
-        db.prepare_cached(sql)?.execute([
+        db.prepare(sql)?.execute([
             report,
             sums.metrics,
             sums.failures,
@@ -135,13 +91,13 @@ fn seal(
     };
     // All are read before any is written.
     let rows = db
-        .prepare_cached(&sql)?
+        .prepare(&sql)?
         .query_map(values, |row| Ok((keys(row)?, table.checksum(row, 0)?)))?
         .collect::<SqlResult<Vec<_>>>()?;
     let names = table.columns().take(table.keys).zip(2..);
     let names: Vec<_> = names.map(|(name, number)| format!("{name} = ?{number}")).collect();
     let sql = format!("UPDATE {} SET checksum = ?1 WHERE {}", table.name, names.join(" AND "));
-    let mut update = db.prepare_cached(&sql)?;
+    let mut update = db.prepare(&sql)?;
     let mut checksums = Vec::with_capacity(rows.len());
     for (keys, checksum) in rows {
         let short = Value::from(checksum.short());
@@ -154,7 +110,7 @@ fn seal(
 }
 
 fn numbers(db: &Connection, sql: &str, values: &[&dyn ToSql]) -> SqlResult<Vec<i64>> {
-    db.prepare_cached(sql)?.query_map(values, |row| row.get(0))?.collect()
+    db.prepare(sql)?.query_map(values, |row| row.get(0))?.collect()
 }
 
 #[cfg(test)]
@@ -166,18 +122,30 @@ mod tests {
                          UPDATE report SET note = 'from version 1';";
 
     fn with(sql: &'static str) -> Migration {
-        Migration { sql, then: |_| Ok(()) }
+        Migration::of(sql, Some(sql))
+    }
+
+    fn migrate_by(db: &Connection, migrations: &[Migration]) -> SqlResult<Identity> {
+        versions::migrate(db, APPLICATION, migrations)
+    }
+
+    fn identify(db: &Connection) -> Identity {
+        versions::identify(db, APPLICATION).expect("looked")
+    }
+
+    fn in_memory() -> Connection {
+        rusqlite::Connection::open_in_memory().expect("a database").into()
     }
 
     fn version_1() -> Connection {
         let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store/fixtures/version-1.db");
-        let mut db = Connection::open_in_memory().expect("a database");
+        let db = in_memory();
         let bytes = std::fs::read(fixture).expect("the fixture");
         let copy = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(copy.path(), bytes).expect("written");
         let attach = format!("ATTACH '{}' AS fixture", copy.path().display());
         db.execute_batch(&attach).expect("attached");
-        migrate_by(&mut db, &MIGRATIONS[..1]).expect("version 1");
+        migrate_by(&db, &MIGRATIONS[..1]).expect("version 1");
         for table in ["project", "branch", "testbed", "environment", "report"] {
             let copy = format!("INSERT INTO main.{table} SELECT * FROM fixture.{table}");
             db.execute_batch(&copy).expect("copied");
@@ -188,26 +156,29 @@ mod tests {
 
     #[test]
     fn a_later_version_is_made_of_version_1() {
-        let mut db = version_1();
+        let db = version_1();
         let reports = "SELECT count(*) FROM report";
         let before: i64 = db.query_row(reports, [], |row| row.get(0)).expect("a count");
         assert!(before > 0, "the fixture has reports");
-        let found = migrate_by(&mut db, &[MIGRATIONS[0], with(NOTES)]).expect("migrated");
-        assert_eq!(found, Identity::Store(1));
-        assert_eq!(identify(&db), Ok(Identity::Store(2)));
+        let found = migrate_by(&db, &[MIGRATIONS[0], with(NOTES)]).expect("migrated");
+        assert_eq!(found, Identity::Version(1));
+        assert_eq!(identify(&db), Identity::Version(2));
         let with_note = "SELECT count(*) FROM report WHERE note = 'from version 1'";
-        assert_eq!(db.query_row(with_note, [], |row| row.get(0)), Ok(before));
+        assert_eq!(
+            db.query_row(with_note, [], |row| row.get::<_, i64>(0)).expect("a count"),
+            before
+        );
         // Once more changes nothing.
-        let found = migrate_by(&mut db, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
-        assert_eq!(found, Identity::Store(2));
+        let found = migrate_by(&db, &[MIGRATIONS[0], with(NOTES)]).expect("nothing to do");
+        assert_eq!(found, Identity::Version(2));
     }
 
     #[test]
     fn a_migration_that_fails_leaves_the_version_before() {
-        let mut db = version_1();
+        let db = version_1();
         let broken = "ALTER TABLE report ADD COLUMN note TEXT; SELECT * FROM nowhere;";
-        migrate_by(&mut db, &[MIGRATIONS[0], with(broken)]).expect_err("broken");
-        assert_eq!(identify(&db), Ok(Identity::Store(1)));
+        migrate_by(&db, &[MIGRATIONS[0], with(broken)]).expect_err("broken");
+        assert_eq!(identify(&db), Identity::Version(1));
         let column = "SELECT note FROM report";
         assert!(db.prepare(column).is_err(), "the column went with the rest");
     }
@@ -215,15 +186,18 @@ mod tests {
     #[test]
     fn newer_and_foreign_databases_are_left_alone() {
         let check = |make: &str, expected: Identity| {
-            let mut db = Connection::open_in_memory().expect("a database");
+            let db = in_memory();
             db.execute_batch(make).expect("made");
-            assert_eq!(migrate(&mut db), Ok(expected.clone()), "{make}");
+            assert_eq!(migrate(&db).expect("looked"), expected, "{make}");
             let after =
-                if expected == Identity::Empty { Identity::Store(VERSION) } else { expected };
-            assert_eq!(identify(&db), Ok(after), "{make}");
+                if expected == Identity::Empty { Identity::Version(VERSION) } else { expected };
+            assert_eq!(identify(&db), after, "{make}");
         };
         check("", Identity::Empty);
-        check("PRAGMA application_id = 2003724130; PRAGMA user_version = 99", Identity::Store(99));
+        check(
+            "PRAGMA application_id = 2003724130; PRAGMA user_version = 99",
+            Identity::Version(99),
+        );
         check("PRAGMA application_id = 5", Identity::Foreign);
         check("PRAGMA user_version = 1", Identity::Foreign);
         check("CREATE TABLE a (b)", Identity::Foreign);

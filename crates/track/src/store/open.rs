@@ -1,31 +1,29 @@
 //! Opening: what lies at the path is looked at before anything is written, and then brought to the
 //! present version.
 
-use std::{
-    path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use wingbeat_sql::{
+    Connection, PostgresUrl,
+    sqlite::{self, Mode},
+    versions::{Identity, identify},
+};
 
 use super::{
     Store, StoreError,
-    error::{OPENING, PATIENCE},
-    migrations::{self, Identity, VERSION},
+    error::OPENING,
+    migrations::{APPLICATION, VERSION, migrate},
     place,
 };
 
-/// Pause between attempts where SQLite itself does not wait.
-const PAUSE: Duration = Duration::from_millis(5);
-
-/// Statements that stay prepared: some more than there are.
-const STATEMENTS: usize = 64;
-
 impl Store {
     /// Opens the store at `path` for reading and writing; makes it if there is none, with its folder. A
-    /// folder `.wingbeat` gets a `.gitignore` that keeps it out of the repository.
+    /// folder `.wingbeat` gets a `.gitignore` that keeps it out of the repository. A URL of a PostgreSQL database
+    /// ([`PostgresUrl`]) is taken for a path, too: its tables are made if there are none.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        if let Some(url) = postgres_url(path.as_ref())? {
+            return Self::open_postgres(&url, true);
+        }
         let path = path.as_ref().to_owned();
         place::create(&path).map_err(|source| StoreError::Create { path: path.clone(), source })?;
         let store = Self::connect(path)?;
@@ -47,6 +45,9 @@ impl Store {
     /// Opens a store that is there and may be damaged, to check it or to export what is whole. Its lists
     /// are not to be relied upon.
     pub fn open_to_save(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        if let Some(url) = postgres_url(path.as_ref())? {
+            return Self::open_postgres(&url, false);
+        }
         let path = path.as_ref().to_owned();
         if !path.exists() {
             return Err(StoreError::Missing { path });
@@ -67,41 +68,31 @@ impl Store {
         if path.is_dir() {
             return Err(StoreError::NotAStore { path, found: "it is a folder".to_owned() });
         }
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Self::connect_with(path.clone(), &path, flags)
+        Self::connect_with(path, Mode::Write)
     }
 
     /// A connection that needs no locks and no files beside the database, if there are no such files.
     fn connect_read_only(path: PathBuf) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_URI;
         let mut log = path.clone().into_os_string();
         log.push("-wal");
-        // What is in the log is not in the database yet, and an immutable database has no log.
-        let is_complete = std::fs::metadata(log).map_or(true, |log| log.len() == 0);
-        let uri = uri(&path, if is_complete { "?immutable=1" } else { "?mode=ro" });
-        let store = Self::connect_with(path, Path::new(&uri), flags)?;
+        let is_log_empty = std::fs::metadata(log).map_or(true, |log| log.len() == 0);
+        let store = Self::connect_with(path, Mode::Read { is_log_empty })?;
         match store.identify()? {
-            Identity::Store(version) if version < VERSION => {
+            Identity::Version(version) if version < VERSION => {
                 Err(StoreError::OlderReadOnly { path: store.path, found: version, known: VERSION })
             }
             _ => Ok(store),
         }
     }
 
-    fn connect_with(path: PathBuf, name: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
-        let connected = Connection::open_with_flags(name, flags).and_then(|connection| {
-            connection.busy_timeout(PATIENCE)?;
-            connection.set_prepared_statement_cache_capacity(STATEMENTS);
-            Ok(connection)
-        });
-        let connection = connected.map_err(|source| StoreError::of(&path, OPENING, source))?;
+    fn connect_with(path: PathBuf, mode: Mode) -> Result<Self, StoreError> {
+        let opened = sqlite::open(&path, mode);
+        let connection = opened.map_err(|source| StoreError::of(&path, OPENING, source))?;
         Ok(Self { connection, path })
     }
 
     fn is_read_only(&self) -> Result<bool, StoreError> {
-        self.connection.is_readonly("main").map_err(self.error(OPENING))
+        sqlite::is_read_only(&self.connection).map_err(self.error(OPENING))
     }
 
     /// What the database is. An error if it is no store that this wingbeat knows.
@@ -110,8 +101,8 @@ impl Store {
         // looks its tables would appear in a database that had no mark.
         let identity = self
             .connection
-            .unchecked_transaction()
-            .and_then(|view| migrations::identify(&view))
+            .view()
+            .and_then(|view| identify(&view, APPLICATION))
             .map_err(self.error(OPENING))?;
         self.recognize(identity)
     }
@@ -119,51 +110,53 @@ impl Store {
     fn recognize(&self, identity: Identity) -> Result<Identity, StoreError> {
         let path = self.path.clone();
         match identity {
-            Identity::Store(found) if found > VERSION => {
+            Identity::Version(found) if found > VERSION => {
                 Err(StoreError::Newer { path, found, known: VERSION })
             }
             Identity::Foreign => {
-                let found = "it is an SQLite database of another program".to_owned();
-                Err(StoreError::NotAStore { path, found })
+                let found = match self.connection.is_postgres() {
+                    true => {
+                        "its schema has tables of another program; schema=NAME in the URL names another"
+                    }
+                    false => "it is an SQLite database of another program",
+                };
+                Err(StoreError::NotAStore { path, found: found.to_owned() })
             }
             identity => Ok(identity),
         }
     }
 
-    fn prepare_for_writing(mut self) -> Result<Self, StoreError> {
+    fn prepare_for_writing(self) -> Result<Self, StoreError> {
         self.identify()?;
-        let prepared = write_ahead(&self.connection)
-            .and_then(|()| self.connection.pragma_update(None, "foreign_keys", true))
-            // A report may stand for an hour of measuring, so it is to survive a power failure.
-            .and_then(|()| self.connection.pragma_update(None, "synchronous", "FULL"))
-            .and_then(|()| migrations::migrate(&mut self.connection));
-        let identity = prepared.map_err(self.error(OPENING))?;
+        sqlite::prepare_for_writing(&self.connection).map_err(self.error(OPENING))?;
+        self.migrated()
+    }
+
+    fn migrated(self) -> Result<Self, StoreError> {
+        let identity = migrate(&self.connection).map_err(self.error(OPENING))?;
         self.recognize(identity)?;
         Ok(self)
     }
-}
 
-/// Switches to a write-ahead log, in which readers and one writer do not wait for each other. SQLite does
-/// not wait for other processes here, so we do.
-fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
-    let begin = Instant::now();
-    loop {
-        let switched = connection.pragma_update(None, "journal_mode", "WAL");
-        match &switched {
-            Err(error) if is_busy(error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
-            _ => return switched,
+    /// Connects to a PostgreSQL server. Its tables are made or brought to the present version, unless they are of it:
+    /// then nothing is written, and a replica will do.
+    pub fn open_postgres(url: &PostgresUrl, may_make: bool) -> Result<Self, StoreError> {
+        let path = PathBuf::from(url.to_string());
+        let connected = Connection::postgres(url);
+        let connection = connected.map_err(|source| StoreError::of(&path, OPENING, source))?;
+        let store = Self { connection, path };
+        match store.identify()? {
+            Identity::Version(VERSION) => Ok(store),
+            Identity::Empty if !may_make => Err(StoreError::Missing { path: store.path }),
+            _ => store.migrated(),
         }
     }
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error_code();
-    matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
-}
-
-/// The path as SQLite takes it with parameters.
-fn uri(path: &Path, parameters: &str) -> String {
-    let path = path.to_string_lossy();
-    let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    format!("file:{path}{parameters}")
+/// The URL that stands for a path, if it is one.
+fn postgres_url(path: &Path) -> Result<Option<PostgresUrl>, StoreError> {
+    let Some(text) = path.to_str().filter(|text| PostgresUrl::is_meant(text)) else {
+        return Ok(None);
+    };
+    PostgresUrl::parse(text).map(Some).map_err(StoreError::Url)
 }

@@ -4,12 +4,13 @@ use std::{borrow::Cow, collections::HashMap};
 
 use super::prelude::*;
 use rustc_hash::FxHashMap;
+use wingbeat_sql::Many;
 use wingbeat_stats::sample::median;
 
 use super::{
     checksum::{Checksum, METRIC, SAMPLES, damage},
     from_row::{environment, time},
-    lookup::Names,
+    lookup::{Lookup, Names},
     sums::mark,
     withdrawals::STANDS,
 };
@@ -58,6 +59,19 @@ pub(super) fn past_report(row: &Row<'_>) -> SqlResult<StoredReport> {
     })
 }
 
+/// Reports that PostgreSQL is asked for at once: their rows are in memory.
+pub(super) const REPORTS_AT_ONCE: usize = 32;
+
+/// What a history reads of a metric.
+const VALUE: &str = "benchmark, measure, iteration, value";
+
+const VALUE_COLUMNS: usize = 4;
+
+/// The order of SQLite's tables, which need not be told to it. Some plans would sort then.
+pub(super) fn in_order(db: &Connection) -> &'static str {
+    if db.is_postgres() { "ORDER BY benchmark, measure, iteration" } else { "" }
+}
+
 /// The series of reports that are given newest first.
 pub(super) fn past(
     db: &Connection,
@@ -69,25 +83,32 @@ pub(super) fn past(
     let mut series = Vec::<RawSeries>::new();
     let mut index = HashMap::new();
     // Every column counts: a history has some hundred thousand values.
-    let values = "SELECT benchmark, measure, iteration, value FROM metric WHERE report = ?1";
-    let sampled = format!(
-        "SELECT benchmark, measure, iteration, value, {} FROM metric WHERE report = ?1",
-        METRIC.list("")
-    );
-    let (mut values, mut sampled) = (prepare(db, values)?, prepare(db, &sampled)?);
+    let order = in_order(db);
+    let values = format!("SELECT {VALUE} FROM metric WHERE report = ?1 {order}");
+    let sampled =
+        format!("SELECT {VALUE}, {} FROM metric WHERE report = ?1 {order}", METRIC.list(""));
+    let mut values = many(db, &values, REPORTS_AT_ONCE)?;
+    let mut sampled = many(db, &sampled, REPORTS_AT_ONCE)?;
+    values.expect(reports[..first_sampled].iter().map(|report| report.row));
+    sampled.expect(reports[first_sampled..].iter().map(|report| report.row));
+    let mut all_samples = Lookup::prepare(db, SAMPLES)?;
+    let mut all_marks = Marks::prepare(db, &reports)?;
     for (at, report) in reports.iter().enumerate() {
-        let marks = marks(db, report)?;
+        let marks = all_marks.of(report)?;
         let repeats = repeats(db, report)?;
         let mut sum = Checksum::default();
         let is_sampled = at >= first_sampled;
         let statement = if is_sampled { &mut sampled } else { &mut values };
-        let mut rows = statement.query([report.row])?;
+        let mut rows = statement.query(report.row)?;
+        if is_sampled {
+            all_samples.expect(rows.ahead(VALUE_COLUMNS + 9));
+        }
         let mut next = 0;
-        while let Some(row) = rows.next()? {
+        while let Some(row) = &rows.next()? {
             let of_metric = metric_key(row, 0)?;
             let mut samples: Option<i64> = None;
             if is_sampled {
-                METRIC.verify(row, 4)?;
+                METRIC.verify(row, VALUE_COLUMNS)?;
                 samples = row.get("samples")?;
             }
             let mark = marks.get(&of_metric).copied().unwrap_or_default();
@@ -100,7 +121,8 @@ pub(super) fn past(
                 iteration,
                 value,
                 repeats: repeats.get(&key).cloned().unwrap_or_default(),
-                samples: samples.map_or(Ok(Vec::new()), |row| read_samples(db, row))?,
+                samples: samples
+                    .map_or(Ok(Vec::new()), |row| read_samples(&mut all_samples, row))?,
                 alert: mark.alert,
                 outcome: mark.outcome,
             };
@@ -144,12 +166,13 @@ fn repeats(db: &Connection, report: &StoredReport) -> SqlResult<FxHashMap<(i64, 
     })?;
     for confirming in confirming {
         let (row, stored, uuid) = confirming?;
-        let sql = "SELECT benchmark, measure, iteration, value FROM metric WHERE report = ?1";
+        let order = in_order(db);
+        let sql = format!("SELECT {VALUE} FROM metric WHERE report = ?1 {order}");
         let mut sum = Checksum::default();
         let mut again = FxHashMap::<_, Vec<f64>>::default();
-        let mut statement = prepare(db, sql)?;
+        let mut statement = prepare(db, &sql)?;
         let mut rows = statement.query([row])?;
-        while let Some(row) = rows.next()? {
+        while let Some(row) = &rows.next()? {
             let (benchmark, measure, iteration) = metric_key(row, 0)?;
             let value = row.get(3)?;
             sum.add(Checksum::of_value(benchmark, measure, iteration, value));
@@ -163,9 +186,9 @@ fn repeats(db: &Connection, report: &StoredReport) -> SqlResult<FxHashMap<(i64, 
     Ok(repeats)
 }
 
-fn read_samples(db: &Connection, row: i64) -> SqlResult<Vec<f64>> {
-    let samples = SAMPLES.row(db, row, |row| row.get::<_, Numbers>(1))?;
-    Ok(samples.ok_or(rusqlite::Error::QueryReturnedNoRows)?.0)
+fn read_samples(all: &mut Lookup<'_>, row: i64) -> SqlResult<Vec<f64>> {
+    let samples = all.row(row, |row| row.get::<_, Numbers>(1))?;
+    Ok(samples.ok_or(Error::NoRow)?.0)
 }
 
 /// A metric within its report: rows of its benchmark and its measure, and its iteration.
@@ -183,44 +206,65 @@ pub(super) struct Mark {
     pub(super) outcome: Option<Outcome>,
 }
 
-pub(super) fn marks(
-    db: &Connection,
-    report: &StoredReport,
-) -> SqlResult<FxHashMap<MetricRow, Mark>> {
-    let mut marks = FxHashMap::<_, Mark>::default();
-    let mut sum = Checksum::default();
-    // Most reports have none.
-    if report.marks == sum {
-        return Ok(marks);
+/// What stands out in one report after the other.
+pub(super) struct Marks<'c> {
+    outcomes: Many<'c>,
+    alerts: Many<'c>,
+}
+
+impl<'c> Marks<'c> {
+    pub(super) fn prepare<'r>(
+        db: &'c Connection,
+        reports: impl IntoIterator<Item = &'r StoredReport>,
+    ) -> SqlResult<Self> {
+        let order = if db.is_postgres() { "ORDER BY outcome" } else { "" };
+        let outcomes = format!(
+            "SELECT benchmark, measure, iteration, outcome FROM verdict
+             WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'maybe-worse',
+                 'maybe-better', 'maybe-changed', 'moved-together') {order}"
+        );
+        let alerts = "SELECT a.benchmark, a.measure, a.iteration, a.crossed, coalesce(
+                          (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
+                           ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status), a.status AS raised,
+                          a.uuid
+                      FROM alert a WHERE a.report = ?1";
+        let mut outcomes = many(db, &outcomes, REPORTS_AT_ONCE)?;
+        let mut alerts = many(db, alerts, REPORTS_AT_ONCE)?;
+        for report in reports.into_iter().filter(|report| report.marks != Checksum::default()) {
+            outcomes.expect([report.row]);
+            alerts.expect([report.row]);
+        }
+        Ok(Self { outcomes, alerts })
     }
-    let outcomes = "SELECT benchmark, measure, iteration, outcome FROM verdict
-                    WHERE report = ?1 AND outcome IN ('worse', 'better', 'changed', 'maybe-worse',
-                        'maybe-better', 'maybe-changed', 'moved-together')";
-    let mut statement = prepare(db, outcomes)?;
-    let mut rows = statement.query([report.row])?;
-    while let Some(row) = rows.next()? {
-        sum.add(mark(row, [0, 1, 2, 3])?);
-        let outcome = row.get::<_, Word<_>>(3)?.0;
-        marks.entry(metric_key(row, 0)?).or_default().outcome = Some(outcome);
+
+    pub(super) fn of(&mut self, report: &StoredReport) -> SqlResult<FxHashMap<MetricRow, Mark>> {
+        let mut marks = FxHashMap::<_, Mark>::default();
+        let mut sum = Checksum::default();
+        // Most reports have none.
+        if report.marks == sum {
+            return Ok(marks);
+        }
+        let mut rows = self.outcomes.query(report.row)?;
+        while let Some(row) = &rows.next()? {
+            sum.add(mark(row, [0, 1, 2, 3])?);
+            let outcome = row.get::<_, Word<_>>(3)?.0;
+            marks.entry(metric_key(row, 0)?).or_default().outcome = Some(outcome);
+        }
+        let mut rows = self.alerts.query(report.row)?;
+        while let Some(row) = &rows.next()? {
+            sum.add(mark(row, [0, 1, 2, 3, 5, 6])?);
+            let alert = (row.get::<_, Word<_>>(3)?.0, row.get::<_, Word<_>>(4)?.0);
+            marks.entry(metric_key(row, 0)?).or_default().alert = Some(alert);
+        }
+        report.verify(report.marks, sum)?;
+        Ok(marks)
     }
-    let alerts = "SELECT a.benchmark, a.measure, a.iteration, a.crossed, coalesce(
-                      (SELECT c.status FROM alert_change c WHERE c.alert = a.uuid
-                       ORDER BY c.time_ns DESC, c.uuid DESC LIMIT 1), a.status), a.status, a.uuid
-                  FROM alert a WHERE a.report = ?1";
-    let mut statement = prepare(db, alerts)?;
-    let mut rows = statement.query([report.row])?;
-    while let Some(row) = rows.next()? {
-        sum.add(mark(row, [0, 1, 2, 3, 5, 6])?);
-        let alert = (row.get::<_, Word<_>>(3)?.0, row.get::<_, Word<_>>(4)?.0);
-        marks.entry(metric_key(row, 0)?).or_default().alert = Some(alert);
-    }
-    report.verify(report.marks, sum)?;
-    Ok(marks)
 }
 
 /// Gives series their names. A measure that was renamed, or whose direction became known, goes on.
 fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries>> {
     let mut names = Names::prepare(db)?;
+    names.expect_benchmarks(raw.iter().map(|series| series.key.0));
     let mut named: Vec<PastSeries> = Vec::with_capacity(raw.len());
     for RawSeries { key, points } in raw {
         let (benchmark, measure) = (names.benchmark(key.0)?, names.measure(key.1)?);

@@ -160,7 +160,8 @@ fn use_for_server(store: &Store, main: &Report, feature: &Report) {
 
 fn plan(store: &Store, sql: &str) -> Vec<String> {
     let explain = format!("EXPLAIN QUERY PLAN {sql}");
-    let mut statement = store.connection.prepare(&explain).expect("a statement");
+    let sqlite = store.connection.sqlite().expect("SQLite");
+    let mut statement = sqlite.prepare(&explain).expect("a statement");
     // A parameter without a value is NULL, and plans do not depend on values.
     let mut rows = statement.raw_query();
     let mut steps = Vec::new();
@@ -231,7 +232,8 @@ fn each_report_of_a_history_and_a_plot_is_a_search() {
     // A statement that SQLite prepares anew for each report takes longer to prepare than to run.
     let mut runs = 0;
     for sql in statements.iter().filter(|sql| sql.contains("report = ?1")) {
-        let cached = store.connection.prepare_cached(sql).expect("a statement");
+        let sqlite = store.connection.sqlite().expect("SQLite");
+        let cached = sqlite.prepare_cached(sql).expect("a statement");
         runs += cached.get_status(StatementStatus::Run);
         assert_eq!(cached.get_status(StatementStatus::RePrepare), 0, "{sql}");
     }

@@ -2,7 +2,7 @@
 //! added, as a withdrawal; its content goes when [retention](super::Retention) says so.
 
 use super::prelude::*;
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
+use wingbeat_sql::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef, Written};
 
 use super::{
     InvalidReport,
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::model::{PROFILE_BYTES_MAX, Profile, ProfileHash, ProfileInfo, ProfileKind};
 
-impl rusqlite::ToSql for ProfileHash {
-    fn to_sql(&self) -> SqlResult<ToSqlOutput<'_>> {
+impl ToSql for ProfileHash {
+    fn to_sql(&self) -> Written<'_> {
         Ok(ToSqlOutput::Borrowed(ValueRef::Blob(&self.0)))
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn insert_profile(db: &Connection, profile: &Profile) -> SqlResult<bo
         sha256,
         bytes
     ];
-    let checksum = PROFILE.inserter(db)?.insert(values)?;
+    let checksum = PROFILE.insert(db, values)?;
     let mut total = Total::read(db)?;
     total.profiles.add(checksum);
     total.write(db)?;
@@ -170,7 +170,10 @@ fn content(db: &Connection, hash: ProfileHash) -> SqlResult<Option<Vec<u8>>> {
 }
 
 fn profiles(db: &Connection, report: Uuid) -> SqlResult<Vec<ProfileInfo>> {
-    let sql = format!("{} WHERE report = ?1 ORDER BY benchmark, kind, uuid", PROFILE.select());
+    let sql = format!(
+        "{} WHERE report = ?1 ORDER BY benchmark NULLS FIRST, kind, uuid",
+        PROFILE.select()
+    );
     let mut statement = prepare(db, &sql)?;
     statement.query_map([Id(report)], |row| Ok(verified(row)?.0))?.collect()
 }
@@ -200,7 +203,7 @@ fn before(
          WHERE r.project = ?1 AND r.testbed = ?2 AND r.confirms IS NULL AND r.uuid <> ?3
            AND r.start_time_ns <= ?4
            AND (r.branch = ?5 AND r.epoch = ?6 OR r.branch = ?7 AND r.start_time_ns <= ?8)
-           AND pr.kind = ?9 AND pr.benchmark IS ?10
+           AND pr.kind = ?9 AND pr.benchmark IS NOT DISTINCT FROM ?10
            AND EXISTS (SELECT 1 FROM profile_content c WHERE c.hash = pr.hash)
            AND (?11 OR NOT EXISTS (
                SELECT 1 FROM alert a JOIN benchmark b ON b.id = a.benchmark

@@ -35,7 +35,7 @@ impl Store {
 
 pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report> {
     // One view of the store, also if somebody writes meanwhile.
-    let view = db.is_autocommit().then(|| db.unchecked_transaction()).transpose()?;
+    let view = db.is_autocommit().then(|| db.view()).transpose()?;
     let sql = format!(
         "SELECT r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash,
                 r.epoch, s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max,
@@ -88,8 +88,8 @@ fn head(row: &Row<'_>) -> SqlResult<Report> {
 }
 
 fn iteration(report: &mut Report, number: u32) -> SqlResult<&mut Results> {
-    let out_of_range = rusqlite::Error::IntegralValueOutOfRange(0, i64::from(number));
-    report.iterations.get_mut(number as usize).ok_or(out_of_range)
+    let missing = || Error::content(format!("it has no iteration {number}"));
+    report.iterations.get_mut(number as usize).ok_or_else(missing)
 }
 
 fn read_metrics(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()> {
@@ -105,9 +105,9 @@ fn read_metrics(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()>
     let mut names = Names::prepare(db)?;
     let mut statement = prepare(db, sql)?;
     let mut rows = statement.query([row])?;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = &rows.next()? {
         let results = iteration(report, row.get(0)?)?;
-        let name = row.get_ref(1)?.as_str()?;
+        let name = row.get_ref(1)?.as_str().map_err(Error::content)?;
         if results.benchmarks.last().is_none_or(|last| last.name.as_str() != name) {
             let name = row.get::<_, Text<_>>(1)?.0;
             let is_ignored = row.get(2)?;
@@ -133,7 +133,7 @@ fn read_failures(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()
                WHERE f.report = ?1 ORDER BY f.position";
     let mut statement = prepare(db, sql)?;
     let mut rows = statement.query([row])?;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = &rows.next()? {
         let name = row.get::<_, Text<_>>("benchmark")?.0;
         let failure = FailedBenchmark { name, reason: row.get("reason")? };
         iteration(report, row.get("iteration")?)?.failures.push(failure);

@@ -96,7 +96,7 @@ impl Store {
             // The same content may belong to another project, or to a report that comes later.
             let sql = "DELETE FROM profile_content WHERE hash = ?1 AND NOT EXISTS (
                            SELECT 1 FROM profile pr LEFT JOIN report r ON r.uuid = pr.report
-                           WHERE pr.hash = ?1 AND r.project IS NOT ?2)";
+                           WHERE pr.hash = ?1 AND r.project IS DISTINCT FROM ?2)";
             let mut removed = 0;
             for hash in going {
                 removed += prepare(&transaction, sql)?.execute(params![hash, project])?;

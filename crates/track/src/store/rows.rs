@@ -1,7 +1,7 @@
 //! Which rows a query is about: those of names, and reports that meet conditions.
 
 use super::prelude::*;
-use rusqlite::{params_from_iter, types::Value};
+use wingbeat_sql::{Value, params_from_iter};
 
 use super::{from_row::ENVIRONMENT, withdrawals::STANDS};
 
@@ -52,6 +52,10 @@ impl Conditions {
 }
 
 pub(super) fn is_one_of(column: &str, rows: &[i64]) -> String {
+    // PostgreSQL knows no list without anything in it.
+    if rows.is_empty() {
+        return format!("{column} IN (NULL)");
+    }
     let rows: Vec<_> = rows.iter().map(i64::to_string).collect();
     format!("{column} IN ({})", rows.join(", "))
 }

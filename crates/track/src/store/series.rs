@@ -3,16 +3,18 @@
 use std::collections::hash_map::Entry;
 
 use super::prelude::*;
-use rusqlite::CachedStatement;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Serialize, Serializer};
+use wingbeat_sql::Many;
 
 use super::{
     census::check_indexes,
     checksum::{BENCHMARK, Checksum, METRIC, Table, VERDICT},
     from_row::time,
     lookup::Names,
-    past::{MetricRow, SUMS, StoredReport, marks, metric_key, past_report},
+    past::{
+        Marks, MetricRow, REPORTS_AT_ONCE, SUMS, StoredReport, in_order, metric_key, past_report,
+    },
     rows::{Conditions, is_one_of, newest},
 };
 
@@ -139,7 +141,7 @@ struct Source {
 const SCANNED_MIN: i64 = 4;
 
 fn plot_times(db: &Connection, query: &PlotQuery) -> SqlResult<Vec<OffsetDateTime>> {
-    let view = db.unchecked_transaction()?;
+    let view = db.view()?;
     let Some(conditions) = conditions(&view, query)? else { return Ok(Vec::new()) };
     let mut times =
         newest(&view, "r.id", conditions, query.reports_max, |row| time(row, "start_time_ns"))?;
@@ -165,7 +167,7 @@ fn conditions(db: &Connection, query: &PlotQuery) -> SqlResult<Option<Conditions
 
 fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
     // One view of the store, also if somebody writes meanwhile.
-    let view = db.unchecked_transaction()?;
+    let view = db.view()?;
     let Some(project) = project_row(&view, &query.project)? else { return Ok(Plot::default()) };
     let Some(conditions) = conditions(&view, query)? else { return Ok(Plot::default()) };
     let names: Vec<_> = query.benchmarks.iter().map(BenchmarkName::as_str).collect();
@@ -179,15 +181,15 @@ fn plot(db: &Connection, query: &PlotQuery) -> SqlResult<Plot> {
         format!("r.id AS row, r.branch AS branch_row, r.testbed AS testbed_row, r.metrics, {SUMS}");
     let mut sources = newest(&view, &columns, conditions, query.reports_max, source)?;
     sources.reverse();
-    let stored = sources.iter().map(|source| source.metrics).sum();
-    let mut metrics = Metrics::prepare(
-        &view,
-        (benchmarks.as_deref(), measures.as_deref()),
-        (sources.len(), stored),
-    )?;
+    let mut metrics =
+        Metrics::prepare(&view, (benchmarks.as_deref(), measures.as_deref()), &sources)?;
     let mut plot = Plot::default();
     let mut index = FxHashMap::default();
     let mut names = Names::prepare(&view)?;
+    match &benchmarks {
+        Some(rows) => names.expect_benchmarks(rows.iter().copied()),
+        None => names.expect_all_benchmarks(project)?,
+    }
     for source in sources {
         let at = plot.reports.len();
         metrics.read(&source.report, at, |(benchmark, measure), point| {
@@ -234,23 +236,24 @@ fn source(row: &Row<'_>) -> SqlResult<Source> {
 /// Metrics and boundaries are two statements: SQLite would prepare one that joins them anew for each
 /// report, which takes longer than reading it.
 struct Metrics<'c> {
-    db: &'c Connection,
-    metrics: CachedStatement<'c>,
-    boundaries: CachedStatement<'c>,
+    metrics: Many<'c>,
+    boundaries: Many<'c>,
+    marks: Marks<'c>,
     /// Benchmarks of which rows count, where whole reports are read.
     wanted: Option<FxHashSet<i64>>,
     is_all: bool,
 }
 
 impl<'c> Metrics<'c> {
-    /// `None` is all benchmarks, or all measures. So many reports have so many metrics in all.
+    /// Of these reports, in this order. `None` is all benchmarks, or all measures.
     fn prepare(
         db: &'c Connection,
         (benchmarks, measures): (Option<&[i64]>, Option<&[i64]>),
-        (reports, stored): (usize, i64),
+        sources: &[Source],
     ) -> SqlResult<Self> {
+        let stored: i64 = sources.iter().map(|source| source.metrics).sum();
         let is_all = benchmarks.or(measures).is_none();
-        let searches = |rows: &[i64]| i64::try_from(rows.len() * reports).unwrap_or(i64::MAX);
+        let searches = |rows: &[i64]| i64::try_from(rows.len() * sources.len()).unwrap_or(i64::MAX);
         let scans = |rows: &[i64]| searches(rows).saturating_mul(SCANNED_MIN) > stored;
         let (scanned, searched) = match benchmarks {
             Some(rows) if scans(rows) => (Some(rows), None),
@@ -261,10 +264,17 @@ impl<'c> Metrics<'c> {
         for (column, rows) in [("benchmark", searched), ("measure", measures)] {
             among.extend(rows.map(|rows| format!(" AND {}", is_one_of(column, rows))));
         }
-        let of_report =
-            |table: Table| prepare(db, &format!("{} WHERE report = ?1 {among}", table.select()));
-        let (metrics, boundaries) = (of_report(METRIC)?, of_report(VERDICT)?);
-        Ok(Self { db, metrics, boundaries, wanted, is_all })
+        let of_report = |table: Table, order: &str| -> SqlResult<Many<'c>> {
+            let sql = format!("{} WHERE report = ?1 {among} {order}", table.select());
+            let mut statement = many(db, &sql, REPORTS_AT_ONCE)?;
+            statement.expect(sources.iter().map(|source| source.report.row));
+            Ok(statement)
+        };
+        let order = in_order(db);
+        let metrics = of_report(METRIC, order)?;
+        let boundaries = of_report(VERDICT, &order.replace("iteration", "iteration, position"))?;
+        let marks = Marks::prepare(db, sources.iter().map(|source| &source.report))?;
+        Ok(Self { metrics, boundaries, marks, wanted, is_all })
     }
 
     /// Hands on each metric of a report, which is that many in the plot, by rows of benchmark and measure.
@@ -274,11 +284,11 @@ impl<'c> Metrics<'c> {
         at: usize,
         mut hand_on: impl FnMut((i64, i64), PlotPoint) -> SqlResult<()>,
     ) -> SqlResult<()> {
-        let marks = marks(self.db, report)?;
+        let marks = self.marks.of(report)?;
         let mut sum = Checksum::default();
         let boundaries = self.boundaries(report.row)?;
-        let mut rows = self.metrics.query([report.row])?;
-        while let Some(row) = rows.next()? {
+        let mut rows = self.metrics.query(report.row)?;
+        while let Some(row) = &rows.next()? {
             if is_left_out(self.wanted.as_ref(), row)? {
                 continue;
             }
@@ -308,8 +318,8 @@ impl<'c> Metrics<'c> {
 
     fn boundaries(&mut self, report: i64) -> SqlResult<FxHashMap<MetricRow, Boundary>> {
         let mut boundaries = FxHashMap::default();
-        let mut rows = self.boundaries.query([report])?;
-        while let Some(row) = rows.next()? {
+        let mut rows = self.boundaries.query(report)?;
+        while let Some(row) = &rows.next()? {
             if is_left_out(self.wanted.as_ref(), row)? {
                 continue;
             }

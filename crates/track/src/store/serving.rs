@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::prelude::*;
-use rusqlite::params_from_iter;
+use wingbeat_sql::params_from_iter;
 
 use super::{ReportFilter, from_row::start_point, versions::inherited_number, withdrawals::STANDS};
 
@@ -42,7 +42,7 @@ impl Store {
             let sql = format!(
                 "SELECT count(*) FROM (SELECT 1 FROM report r
                      JOIN branch b ON b.id = r.branch
-                     JOIN testbed t ON t.id = r.testbed {} LIMIT ?)",
+                     JOIN testbed t ON t.id = r.testbed {} LIMIT ?) AS counted",
                 conditions.sql()
             );
             let values = params_from_iter(conditions.values(usize::MAX));
@@ -64,7 +64,7 @@ impl Store {
             let sql = "SELECT iteration, benchmark, measure FROM metric WHERE report = ?1";
             let mut statement = prepare(&self.connection, sql)?;
             let mut rows = statement.query([row])?;
-            while let Some(row) = rows.next()? {
+            while let Some(row) = &rows.next()? {
                 let iteration = row.get::<_, u32>(0)? as usize;
                 if let (Some(benchmarks), Some(measures)) =
                     (benchmarks.get_mut(iteration), measures.get_mut(iteration))
@@ -98,13 +98,13 @@ impl Store {
                 return Ok(Vec::new());
             };
             let sql = format!(
-                "SELECT b.name AS branch, t.name AS testbed, count(*) AS reports, sum(r.id) AS rows
+                "SELECT b.name AS branch, t.name AS testbed, count(*) AS reports, CAST(sum(r.id) AS TEXT) AS rows
                  FROM report r JOIN branch b ON b.id = r.branch JOIN testbed t ON t.id = r.testbed
                  WHERE r.project = ?1 AND r.confirms IS NULL AND {STANDS}
-                 GROUP BY r.branch, r.testbed"
+                 GROUP BY r.branch, r.testbed, b.name, t.name"
             );
             let stretch = |row: &Row<'_>| {
-                let (reports, rows): (i64, i64) = (row.get("reports")?, row.get("rows")?);
+                let (reports, rows): (i64, String) = (row.get("reports")?, row.get("rows")?);
                 Ok(Stretch {
                     branch: row.get::<_, Text<_>>("branch")?.0,
                     testbed: row.get::<_, Text<_>>("testbed")?.0,
@@ -157,7 +157,7 @@ fn version_numbers(
     let mut seen: HashMap<(u32, String), u64> = HashMap::new();
     let mut inherited = HashMap::new();
     let (mut epoch, mut next) = (0, 0);
-    while let Some(found) = rows.next()? {
+    while let Some(found) = &rows.next()? {
         let uuid = found.get::<_, Id>("uuid")?.0;
         let hash: Option<String> = found.get("hash")?;
         let own: u32 = found.get("epoch")?;

@@ -109,7 +109,7 @@ impl Store {
     fn write_lines(&self, to: &mut impl Write) -> Result<Exported, ExchangeError> {
         let wrap = self.error("reading it for export");
         // One view of the store, so that the counts are right.
-        let view = self.connection.unchecked_transaction().map_err(&wrap)?;
+        let view = self.connection.view().map_err(&wrap)?;
         let Listing { reports, changes, withdrawals, profiles, damaged } =
             list_all(&view).map_err(&wrap)?;
         let mut exported = Exported { damaged, ..Exported::default() };
@@ -197,12 +197,12 @@ fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeErro
 }
 
 enum Refusal {
-    Store(rusqlite::Error),
+    Store(Error),
     File(String),
 }
 
-impl From<rusqlite::Error> for Refusal {
-    fn from(error: rusqlite::Error) -> Self {
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
         Self::Store(error)
     }
 }

@@ -2,8 +2,8 @@
 //! and sums of their checksums.
 
 use super::prelude::*;
-use rusqlite::types::ValueRef;
 use rustc_hash::FxHashSet;
+use wingbeat_sql::{Rows, ValueRef};
 
 use super::{
     checksum::{
@@ -73,7 +73,7 @@ impl Sums {
     pub(super) fn read(
         db: &Connection,
         report: i64,
-        on_damage: &mut dyn FnMut(DamagedPlace, rusqlite::Error) -> SqlResult<()>,
+        on_damage: &mut dyn FnMut(DamagedPlace, Error) -> SqlResult<()>,
     ) -> SqlResult<Self> {
         let mut sums = Self::default();
         let mut names = Verified::prepare(db)?;
@@ -83,14 +83,15 @@ impl Sums {
             let sql = format!("{} WHERE report = ?1", table.select());
             let mut statement = prepare(db, &sql)?;
             let mut rows = statement.query([report])?;
-            while let Some(row) = rows.next()? {
+            names.expect(&rows, benchmark, (table == METRIC).then_some(9));
+            while let Some(row) = &rows.next()? {
                 let place = DamagedPlace {
                     table,
                     benchmark: integer(row, benchmark)?,
                     measure: measure.map_or(Ok(None), |measure| integer(row, measure))?,
                 };
                 let counted = sums
-                    .count(db, table, row)
+                    .count(&mut names.samples, table, row)
                     .and_then(|()| names.verify(place.benchmark, place.measure));
                 if let Err(error) = counted {
                     on_damage(place, error)?;
@@ -100,14 +101,19 @@ impl Sums {
         Ok(sums)
     }
 
-    fn count(&mut self, db: &Connection, table: Table, row: &Row<'_>) -> SqlResult<()> {
+    fn count(
+        &mut self,
+        all_samples: &mut Lookup<'_>,
+        table: Table,
+        row: &Row<'_>,
+    ) -> SqlResult<()> {
         let checksum = table.verify(row, 0)?;
         match table.name {
             "metric" => {
                 let (benchmark, measure) = (row.get(1)?, row.get(2)?);
                 let value = Checksum::of_value(benchmark, measure, row.get(3)?, row.get(6)?);
                 if let Some(samples) = row.get::<_, Option<i64>>(9)? {
-                    let row = SAMPLES.row(db, samples, |row| SAMPLES.checksum(row, 0))?;
+                    let row = all_samples.row(samples, |row| SAMPLES.checksum(row, 0))?;
                     self.content.add(row.ok_or_else(|| damage("samples are missing"))?);
                 }
                 self.metric(checksum, value);
@@ -129,7 +135,7 @@ pub(super) fn verify(db: &Connection, report: Uuid) -> SqlResult<()> {
     let mut statement = prepare(db, &sql)?;
     let mut rows = statement.query([Id(report)])?;
     match rows.next()? {
-        Some(row) => verify_report(db, row),
+        Some(row) => verify_report(db, &row),
         None => Err(damage(format!("the report {report} is missing"))),
     }
 }
@@ -170,6 +176,7 @@ fn integer(row: &Row<'_>, column: usize) -> SqlResult<Option<i64>> {
 struct Verified<'c> {
     benchmarks: Lookup<'c>,
     measures: Lookup<'c>,
+    samples: Lookup<'c>,
     known_benchmarks: FxHashSet<i64>,
     /// They are few.
     known_measures: Vec<i64>,
@@ -179,8 +186,15 @@ impl<'c> Verified<'c> {
     fn prepare(db: &'c Connection) -> SqlResult<Self> {
         let (benchmarks, measures) =
             (Lookup::prepare(db, BENCHMARK)?, Lookup::prepare(db, MEASURE)?);
+        let samples = Lookup::prepare(db, SAMPLES)?;
         let (known_benchmarks, known_measures) = (FxHashSet::default(), Vec::new());
-        Ok(Self { benchmarks, measures, known_benchmarks, known_measures })
+        Ok(Self { benchmarks, measures, samples, known_benchmarks, known_measures })
+    }
+
+    /// Says which rows will be asked for, by the columns of those that tell.
+    fn expect(&mut self, rows: &Rows<'_>, benchmark: usize, samples: Option<usize>) {
+        self.benchmarks.expect(rows.ahead(benchmark));
+        self.samples.expect(samples.map(|column| rows.ahead(column)).unwrap_or_default());
     }
 
     fn verify(&mut self, benchmark: Option<i64>, measure: Option<i64>) -> SqlResult<()> {
@@ -230,6 +244,13 @@ impl Total {
             let (reports, alert_changes) = (count(0)?, count(2)?);
             Ok(Self { reports, alert_changes, withdrawals: count(4)?, profiles: count(6)? })
         })
+    }
+
+    /// All documents.
+    pub(super) fn documents(&self) -> u64 {
+        let Self { reports, alert_changes, withdrawals, profiles } = self;
+        let counts = [reports, alert_changes, withdrawals, profiles];
+        counts.iter().map(|count| count.rows.unsigned_abs()).sum()
     }
 
     /// Writes what version 2 of the store has of it.

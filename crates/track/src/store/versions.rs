@@ -79,7 +79,7 @@ fn number(db: &Connection, report: Uuid, start_points: usize) -> SqlResult<Optio
         .optional()?;
     let (first_ns, first_report): (i64, Id) = first.unwrap_or((place.start_time_ns, Id(report)));
     let count_sql = format!(
-        "SELECT count(DISTINCT coalesce(hash, uuid)) FROM report r
+        "SELECT count(DISTINCT hash) + count(CASE WHEN hash IS NULL THEN 1 END) FROM report r
          WHERE branch = ?1 AND epoch = ?2 AND confirms IS NULL
            AND (start_time_ns, uuid) < (?3, ?4) AND {STANDS}"
     );

@@ -58,7 +58,7 @@ pub(super) fn insert_withdrawal(db: &Connection, withdrawal: &Withdrawal) -> Sql
     }
     let Withdrawal { uuid, report, time, reason } = withdrawal;
     let values = params![Id(*uuid), Id(*report), Time(*time), reason];
-    let checksum = WITHDRAWAL.inserter(db)?.insert(values)?;
+    let checksum = WITHDRAWAL.insert(db, values)?;
     let mut total = Total::read(db)?;
     total.withdrawals.add(checksum);
     total.write(db)?;

@@ -13,7 +13,7 @@ const REPORTS: u64 = 10;
 fn all_reports_of_eight_processes_land() {
     for round in 0..3 {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(".wingbeat/results.db");
+        let path = place(folder.path(), ".wingbeat/results.db");
         let children: Vec<_> = (0..PROCESSES)
             .map(|process| {
                 child::writer(&path, process * REPORTS, REPORTS).spawn().expect("a process")
@@ -39,7 +39,7 @@ fn all_reports_of_eight_processes_land() {
 fn a_store_that_is_being_made_is_no_other_database() {
     for round in 0..20 {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("results.db");
+        let path = place(folder.path(), "results.db");
         let start = Barrier::new(PROCESSES as usize);
         thread::scope(|scope| {
             for _ in 0..PROCESSES {

@@ -124,7 +124,9 @@ fn folders_that_cannot_be_used() {
     let path = temporary.folder.path().join("nowhere");
     let error = temporary.store.import(&path).expect_err("no folder");
     assert!(matches!(error, ExchangeError::Io { doing: "read the folder", .. }), "{error:?}");
-    let error = temporary.store.export(temporary.store.path()).expect_err("a file");
+    let file = temporary.folder.path().join("file");
+    fs::write(&file, "").expect("written");
+    let error = temporary.store.export(file).expect_err("a file");
     assert!(matches!(error, ExchangeError::Io { doing: "create the folder", .. }), "{error:?}");
 }
 
@@ -150,6 +152,6 @@ fn an_export_of_many_reports_writes_only_what_is_new() {
     let exported = from.store.export(&folder).expect("exported");
     assert_eq!((exported.reports, exported.already_there), (1, 300));
     // More than one batch.
-    let mut to = Store::open(from.folder.path().join("to.db")).expect("a store");
+    let mut to = Store::open(place(from.folder.path(), "to.db")).expect("a store");
     assert_eq!(to.import(&folder).expect("imported").reports, 301);
 }

@@ -41,7 +41,7 @@ fn check(path: &Path, stored: &[u64]) -> usize {
 #[test]
 fn what_was_stored_is_there_and_whole() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("results.db");
+    let path = place(folder.path(), "results.db");
     let mut stored = Vec::new();
     let mut round = 0;
     // On a busy machine a round may store nothing: as many rounds as it takes to see some.
@@ -61,7 +61,7 @@ fn what_was_stored_is_there_and_whole() {
 fn a_store_whose_making_was_interrupted_opens() {
     let folder = tempfile::tempdir().expect("a folder");
     for round in 0..25 {
-        let path = folder.path().join(format!("{round}/results.db"));
+        let path = place(folder.path(), &format!("{round}/results.db"));
         let after = Duration::from_micros(1_000 + round * 1_009 % 25_000);
         let stored = write_and_kill(&path, 0, after);
         assert!(check(&path, &stored) <= stored.len() + 1, "round {round}");

@@ -3,6 +3,8 @@
 mod alerts;
 mod child;
 mod concurrency;
+mod copy;
+mod engines;
 mod exchange;
 mod explain;
 mod fixture;

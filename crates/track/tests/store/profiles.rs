@@ -2,8 +2,6 @@
 
 use std::fs;
 
-use rusqlite::Connection;
-
 use crate::support::*;
 
 fn profile(report: &Report, benchmark: Option<&str>, content: &str) -> Profile {
@@ -14,10 +12,6 @@ fn profile(report: &Report, benchmark: Option<&str>, content: &str) -> Profile {
         9,
         content.as_bytes().to_vec(),
     )
-}
-
-fn connect(temporary: &Temporary) -> Connection {
-    Connection::open(temporary.store.path()).expect("a database")
 }
 
 fn has(store: &Store, profile: &Profile) -> bool {
@@ -41,7 +35,12 @@ fn what_is_stored_comes_back_and_is_stored_once() {
     let check = store.check().expect("checked");
     assert_eq!((check.profiles, check.damaged), (3, Vec::new()));
     let count = "SELECT count(*) FROM profile_content";
-    assert_eq!(connect(&temporary).query_row(count, [], |row| row.get::<_, i64>(0)), Ok(2));
+    assert_eq!(
+        connect(&temporary.store)
+            .query_row(count, [], |row| row.get::<_, i64>(0))
+            .expect("a count"),
+        2
+    );
 }
 
 #[test]
@@ -65,8 +64,8 @@ fn damage_is_found() {
     temporary.insert([&report]);
     let profile = profile(&report, None, "content");
     temporary.store.insert_profiles(std::slice::from_ref(&profile)).expect("stored");
-    let damage = "UPDATE profile_content SET pprof = x'00'";
-    connect(&temporary).execute_batch(damage).expect("damaged");
+    let damage = "UPDATE profile_content SET pprof = ?1";
+    connect(&temporary.store).execute(damage, [vec![0_u8]]).expect("damaged");
     let error = temporary.store.profile_content(profile.about.sha256).expect_err("damaged");
     assert!(error.to_string().contains("not the one that was stored"), "{error}");
     let check = temporary.store.check().expect("checked");

@@ -105,7 +105,7 @@ fn any_report() -> impl Strategy<Value = Report> {
 }
 
 /// Puts each file of some folders into one of several new ones, and imports those one after the other.
-fn import_in_parts(folders: &[&std::path::Path], places: &[Index], parts: usize) -> Store {
+fn import_in_parts(folders: &[&std::path::Path], places: &[Index], parts: usize) -> Temporary {
     let temporary = tempfile::tempdir().expect("a folder");
     let targets: Vec<_> = (0..parts).map(|part| temporary.path().join(part.to_string())).collect();
     for target in &targets {
@@ -119,17 +119,16 @@ fn import_in_parts(folders: &[&std::path::Path], places: &[Index], parts: usize)
             fs::copy(entry.path(), targets[target].join(entry.file_name())).expect("copied");
         }
     }
-    let path = default_path(&temporary.keep());
-    let mut store = Store::open(path).expect("a store");
+    let mut all = crate::support::temporary();
     for target in targets {
-        let imported = store.import(target).expect("imported");
+        let imported = all.store.import(target).expect("imported");
         assert_eq!(imported.skipped, []);
     }
-    store
+    all
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(64), ..ProptestConfig::default() })]
 
     #[test]
     fn any_report_comes_out_as_it_went_in(report in any_report()) {
@@ -145,7 +144,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(24), ..ProptestConfig::default() })]
 
     #[test]
     fn stores_of_the_same_files_are_equal(
@@ -183,21 +182,17 @@ proptest! {
         let [a, b] = &folders;
         let one = import_in_parts(&[a, b], &places, 3);
         let other = import_in_parts(&[b, a, b], &[], 1);
-        prop_assert_eq!(content(&one), content(&other));
+        let (one, other) = (&one.store, &other.store);
+        prop_assert_eq!(content(one), content(other));
         // Merged into the first of the two, it is the same again.
         stores[0].store.import(b).expect("imported");
-        prop_assert_eq!(content(&stores[0].store), content(&one));
+        prop_assert_eq!(content(&stores[0].store), content(one));
         let present = |store: &Store| {
             let alerts = store.alerts(&AlertFilter::default(), 100);
             alerts.expect("a list").into_iter().map(|s| (s.alert, s.changed)).collect::<Vec<_>>()
         };
-        prop_assert_eq!(present(&one), present(&other));
+        prop_assert_eq!(present(one), present(other));
         let listed = |store: &Store| store.reports(&ReportFilter::default(), 100).expect("a list");
-        prop_assert_eq!(listed(&one), listed(&other));
-        for store in [one, other] {
-            let folder = store.path().ancestors().nth(2).expect("a folder").to_owned();
-            drop(store);
-            fs::remove_dir_all(folder).expect("removed");
-        }
+        prop_assert_eq!(listed(one), listed(other));
     }
 }

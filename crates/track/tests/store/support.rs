@@ -1,14 +1,49 @@
 //! Reports to store.
 
-use std::{borrow::Borrow, path::PathBuf};
+use std::{
+    borrow::Borrow,
+    env,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
+use wingbeat_sql::{Connection, PostgresUrl, sqlite};
 pub(crate) use wingbeat_track::{
     adapter::Adapter,
     model::{threshold::Test, *},
     store::*,
 };
+
+/// The environment of the tests when they run on PostgreSQL: a database.
+pub(crate) const DATABASE: &str = "WINGBEAT_TEST_DATABASE";
+
+/// Where a new store can be: a file of that name in a folder, or a schema of its own in the database.
+pub(crate) fn place(folder: &Path, name: &str) -> PathBuf {
+    static SCHEMAS: AtomicUsize = AtomicUsize::new(0);
+    match env::var(DATABASE) {
+        Ok(url) => {
+            let (process, number) = (std::process::id(), SCHEMAS.fetch_add(1, Ordering::Relaxed));
+            format!("{url}?schema=test_{process}_{number}").into()
+        }
+        Err(_) => folder.join(name),
+    }
+}
+
+/// How often something random is tried: less often where each new store takes the making of twenty tables.
+pub(crate) fn cases(of_files: u32) -> u32 {
+    if env::var_os(DATABASE).is_some() { of_files / 8 } else { of_files }
+}
+
+/// A connection to the database of a store, beside that of the store.
+pub(crate) fn connect(store: &Store) -> Connection {
+    let path = store.path().to_str().expect("a text");
+    if PostgresUrl::is_meant(path) {
+        return Connection::postgres(&PostgresUrl::parse(path).expect("a URL")).expect("connected");
+    }
+    sqlite::open(store.path(), sqlite::Mode::Write).expect("a database")
+}
 
 /// A store in a folder that goes with it.
 pub(crate) struct Temporary {
@@ -44,7 +79,7 @@ impl Temporary {
 
 pub(crate) fn temporary() -> Temporary {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = Store::open(folder.path().join("results.db")).expect("a store");
+    let store = Store::open(place(folder.path(), "results.db")).expect("a store");
     Temporary { folder, store }
 }
 

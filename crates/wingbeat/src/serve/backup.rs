@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wingbeat_server::storage::back_up;
+use wingbeat_server::{settings::Place, storage::back_up};
 
 use super::PlaceArgs;
 use crate::shell::message;
@@ -19,7 +19,14 @@ pub(super) struct BackupArgs {
 
 pub(super) fn run(args: &BackupArgs, quiet: bool) -> anyhow::Result<()> {
     let settings = args.place.settings(args.place.given())?;
-    let bytes = back_up(&settings.data, &args.to)?;
+    let Place::Folder(data) = &settings.place else {
+        anyhow::bail!(
+            "{} is a database of PostgreSQL, which its own tools back up: `pg_dump --format=custom --file=FILE \
+             URL`, and `pg_restore` to restore it",
+            settings.place
+        );
+    };
+    let bytes = back_up(data, &args.to)?;
     if !quiet {
         let size = wingbeat_text::bytes(bytes);
         message!("{} has {size}; `wingbeat serve --data` can serve it", args.to.display());

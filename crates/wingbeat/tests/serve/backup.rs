@@ -90,7 +90,8 @@ fn a_backup_does_not_disturb_writes() {
         for n in 0..5 {
             let to = folder.path().join(format!("backup-{n}"));
             back_up(&data, &to).ended_with(0);
-            let registry = wingbeat_server::storage::open_registry(&to).expect("opened");
+            let registry =
+                wingbeat_server::storage::open_registry(&to.as_path().into()).expect("opened");
             let owner = wingbeat_server::registry::KeyOwner::Project(1);
             found.push(registry.keys(owner).expect("read").len());
         }

@@ -1,9 +1,10 @@
 //! A server as a process, and a client.
 
 use std::{
+    collections::BTreeSet,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStderr, Command, Stdio},
     sync::{Arc, Mutex},
     thread::{self, JoinHandle},
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use wingbeat_server::{
     access::{KeyKind, KeyText, digest, random_text},
     registry::{KeyOwner, NewKey, NewProject, NewUser, Registry, Role, User, Visibility},
+    settings::Place,
     storage::open_registry,
 };
 use wingbeat_track::model::ProjectName;
@@ -45,6 +47,14 @@ impl Server {
     pub(crate) fn start(data: &Path) -> Self {
         let mut command = Command::new(WINGBEAT);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+        Self::of(command)
+    }
+
+    /// Starts a server of a database, on a free port.
+    pub(crate) fn start_on(url: &str) -> Self {
+        let mut command = Command::new(WINGBEAT);
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        command.env("WINGBEAT_SERVE_DATABASE", url);
         Self::of(command)
     }
 
@@ -147,19 +157,19 @@ impl Answer {
     }
 }
 
-/// A team in a folder: a project with a member who has a key.
+/// A team at a place: a project with a member who has a key.
 #[derive(Debug, Clone)]
 pub(crate) struct Team {
-    data: PathBuf,
+    place: Place,
     project: i64,
     member: User,
     pub(crate) key: String,
 }
 
 impl Team {
-    pub(crate) fn new(data: &Path) -> Self {
-        let now = OffsetDateTime::now_utc();
-        let registry = open_registry(data).expect("opened");
+    pub(crate) fn new(place: impl Into<Place>) -> Self {
+        let (now, place) = (OffsetDateTime::now_utc(), place.into());
+        let registry = open_registry(&place).expect("opened");
         let name = ProjectName::new("own").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Internal };
         let project = registry.create_project(&new, now).expect("made").id;
@@ -172,11 +182,11 @@ impl Team {
         let new =
             NewKey { owner, name: "tests".into(), hash: text.digest(), creator: None, expires };
         registry.create_key(&new, now).expect("made");
-        Self { data: data.to_owned(), project, member, key: text.as_str().to_owned() }
+        Self { place, project, member, key: text.as_str().to_owned() }
     }
 
     fn registry(&self) -> Registry {
-        open_registry(&self.data).expect("opened")
+        open_registry(&self.place).expect("opened")
     }
 
     /// The cookie of a browser in which the member is signed in.
@@ -210,6 +220,11 @@ impl Team {
         });
         let headers = format!("{}Content-Type: application/json\r\n", bearer(&self.key));
         request(address, "POST", "/v0/run", &headers, &body.to_string())
+    }
+
+    /// UUIDs of the project's reports, as they are on the disk.
+    pub(crate) fn reports(&self) -> BTreeSet<Uuid> {
+        self.registry().reports_of(self.project).expect("read").into_iter().collect()
     }
 
     /// Names of the project's keys, sorted, as they are on the disk.

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{self, BufWriter, Write},
     net::{SocketAddr, TcpListener},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -25,19 +25,32 @@ pub(super) struct Server {
     agent: Agent,
 }
 
+/// Where a server keeps everything.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    Folder(PathBuf),
+    /// The URL of a database of PostgreSQL.
+    Database(String),
+}
+
 /// Imports a history into the store of a server that does not run yet.
 pub(super) fn import(
     program: &Path,
-    data: &Path,
+    place: &Place,
     write: impl FnOnce(&mut dyn Write) -> io::Result<u64>,
 ) -> anyhow::Result<u64> {
-    fs::create_dir_all(data).with_context(|| format!("cannot create {}", data.display()))?;
-    let mut process = Command::new(program)
-        .args(["import", "-", "--store"])
-        .arg(data.join("results.db"))
-        .stdin(Stdio::piped())
-        .spawn()
-        .context("cannot start wingbeat import")?;
+    let mut command = Command::new(program);
+    command.args(["import", "-", "--store"]);
+    match place {
+        Place::Folder(data) => {
+            fs::create_dir_all(data)
+                .with_context(|| format!("cannot create {}", data.display()))?;
+            command.arg(data.join("results.db"));
+        }
+        Place::Database(url) => drop(command.arg(url)),
+    }
+    let mut process =
+        command.stdin(Stdio::piped()).spawn().context("cannot start wingbeat import")?;
     let to = process.stdin.take().context("it has no stdin")?;
     let mut to = BufWriter::with_capacity(1 << 20, to);
     let metrics = write(&mut to).and_then(|metrics| to.flush().map(|()| metrics));
@@ -54,12 +67,16 @@ pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
 }
 
 impl Server {
-    /// `wingbeat serve` with the data of a folder.
-    pub(super) fn wingbeat(program: &Path, data: &Path) -> anyhow::Result<Self> {
+    /// `wingbeat serve` with the data of a place.
+    pub(super) fn wingbeat(program: &Path, place: &Place) -> anyhow::Result<Self> {
         let address = free_address()?;
         let mut command = Command::new(program);
         command.args(["serve", "--allow-anonymous-runs", "--listen", &address.to_string()]);
-        command.arg("--data").arg(data).env("WINGBEAT_LOG", "warn").stdout(Stdio::null());
+        match place {
+            Place::Folder(data) => command.arg("--data").arg(data),
+            Place::Database(url) => command.env("WINGBEAT_SERVE_DATABASE", url),
+        };
+        command.env("WINGBEAT_LOG", "warn").stdout(Stdio::null());
         Self::start("wingbeat serve", command, address, "/healthz")
     }
 

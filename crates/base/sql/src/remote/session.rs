@@ -1,0 +1,207 @@
+//! A session with a PostgreSQL server: the client, its prepared statements, and what is set when it begins. One
+//! that died is replaced before the next transaction, or the next read outside of one.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    fmt, thread,
+};
+
+use postgres::{
+    Client, Row,
+    types::{ToSql, Type},
+};
+
+use super::tls;
+use crate::{
+    dialect,
+    error::{Error, Fault, Result},
+    url::PostgresUrl,
+};
+
+/// Prepared statements that are kept. Some lists stand in their text, so there is no end of them.
+const STATEMENTS_MAX: usize = 256;
+
+/// How long a session waits for another that writes.
+const PATIENCE_S: u32 = 30;
+
+pub(crate) struct Session {
+    url: PostgresUrl,
+    client: RefCell<Option<Client>>,
+    /// By SQLite's text.
+    statements: RefCell<HashMap<String, postgres::Statement>>,
+    is_in_transaction: Cell<bool>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Session({:?})", self.url)
+    }
+}
+
+impl Session {
+    pub(crate) fn connect(url: &PostgresUrl) -> Result<Self> {
+        let client = RefCell::new(Some(connect(url)?));
+        let (statements, is_in_transaction) = Default::default();
+        Ok(Self { url: url.clone(), client, statements, is_in_transaction })
+    }
+
+    pub(crate) fn url(&self) -> &PostgresUrl {
+        &self.url
+    }
+
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.is_in_transaction.get()
+    }
+
+    pub(crate) fn is_prepared(&self, sql: &str) -> bool {
+        self.statements.borrow().contains_key(sql)
+    }
+
+    pub(crate) fn prepare(&self, sql: &str) -> Result<()> {
+        self.again_if_lost(true, |client| self.prepared(client, sql).map(drop))
+    }
+
+    /// The types of a statement's parameters.
+    pub(crate) fn types(&self, sql: &str) -> Result<Vec<Type>> {
+        self.again_if_lost(true, |client| Ok(self.prepared(client, sql)?.params().to_vec()))
+    }
+
+    pub(crate) fn query(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        self.again_if_lost(sql.trim_start().starts_with("SELECT"), |client| {
+            let statement = self.prepared(client, sql)?;
+            Ok(client.query(&statement, values)?)
+        })
+    }
+
+    /// How many rows were changed.
+    pub(crate) fn execute(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64> {
+        self.again_if_lost(false, |client| {
+            let statement = self.prepared(client, sql)?;
+            Ok(client.execute(&statement, values)?)
+        })
+    }
+
+    /// Statements as they are, without values.
+    pub(crate) fn batch(&self, sql: &str) -> Result<()> {
+        self.again_if_lost(false, |client| Ok(client.batch_execute(sql)?))
+    }
+
+    /// Rows of a statement in PostgreSQL's words, which is not kept.
+    pub(crate) fn once(&self, sql: &str) -> Result<Vec<Row>> {
+        self.again_if_lost(sql.starts_with("SELECT"), |client| Ok(client.query(sql, &[])?))
+    }
+
+    pub(crate) fn begin(&self, how: &str) -> Result<()> {
+        self.again_if_lost(true, |client| Ok(client.batch_execute(how)?))?;
+        self.is_in_transaction.set(true);
+        Ok(())
+    }
+
+    pub(crate) fn end(&self, how: &str) -> Result<()> {
+        self.is_in_transaction.set(false);
+        self.batch(how)
+    }
+
+    /// Takes the lock of those who write to the schema, until the transaction ends. There is none to take where
+    /// nobody may write: on a replica.
+    pub(crate) fn lock(&self) -> Result<()> {
+        let url = &self.url;
+        let sql = format!(
+            "SELECT current_setting('transaction_read_only')::boolean, \
+             pg_advisory_xact_lock(hashtextextended('wingbeat {}', 0))::text",
+            url.schema()
+        );
+        let rows = self.once(&sql)?;
+        match rows.first().map(|row| row.try_get(0)).transpose()? {
+            Some(false) => Ok(()),
+            _ => {
+                let what = format!("{url} is a replica, or is set to be read only");
+                Err(Error::Server { fault: Fault::ReadOnly, what })
+            }
+        }
+    }
+
+    fn prepared(&self, client: &mut Client, sql: &str) -> Result<postgres::Statement> {
+        if let Some(known) = self.statements.borrow().get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = client.prepare(&dialect::postgres(sql))?;
+        let mut statements = self.statements.borrow_mut();
+        if statements.len() >= STATEMENTS_MAX {
+            statements.clear();
+        }
+        statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    /// Does something, and once more with a new client where the server has gone away and nothing was begun.
+    fn again_if_lost<T>(
+        &self,
+        may_repeat: bool,
+        mut job: impl FnMut(&mut Client) -> Result<T>,
+    ) -> Result<T> {
+        let mut client = self.client.borrow_mut();
+        let is_closed = client.as_ref().is_none_or(Client::is_closed);
+        let may_renew = !self.is_in_transaction.get();
+        if is_closed && may_renew {
+            self.renew(&mut client)?;
+        }
+        let Some(connected) = client.as_mut() else { return Err(lost(&self.url)) };
+        let done = job(connected);
+        let is_lost = matches!(&done, Err(error) if error.fault() == Fault::Lost);
+        if !is_lost || !may_renew || !may_repeat || is_closed {
+            return done;
+        }
+        self.renew(&mut client)?;
+        client.as_mut().map_or_else(|| Err(lost(&self.url)), job)
+    }
+
+    fn renew(&self, client: &mut Option<Client>) -> Result<()> {
+        self.statements.borrow_mut().clear();
+        close(client.take());
+        *client = Some(connect(&self.url)?);
+        Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.statements.get_mut().clear();
+        close(self.client.get_mut().take());
+    }
+}
+
+/// Closes a client. It has a runtime of its own, which nobody may end within another one.
+fn close(client: Option<Client>) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(_) => drop(thread::spawn(|| drop(client))),
+        Err(_) => drop(client),
+    }
+}
+
+fn lost(url: &PostgresUrl) -> Error {
+    let what = format!("the connection to {url} was lost in the middle of a transaction");
+    Error::Server { fault: Fault::Lost, what }
+}
+
+fn connect(url: &PostgresUrl) -> Result<Client> {
+    let mut client = url.config().connect(tls::connector(url)?)?;
+    let version =
+        client.query_one("SELECT current_setting('server_version_num')::integer / 10000", &[])?;
+    let version: i32 = version.try_get(0)?;
+    if version < PostgresUrl::SERVER_MIN as i32 {
+        let what = format!(
+            "{url} is PostgreSQL {version}, and {} is the oldest that is supported",
+            PostgresUrl::SERVER_MIN
+        );
+        return Err(Error::Server { fault: Fault::TooOld, what });
+    }
+    // `synchronous_commit` stays as the server has it: on, unless its owner decided otherwise.
+    client.batch_execute(&format!(
+        "SET search_path TO \"{}\"; SET lock_timeout TO '{PATIENCE_S}s'; SET client_min_messages TO warning; \
+         SET extra_float_digits TO 1; SET TimeZone TO 'UTC'",
+        url.schema()
+    ))?;
+    Ok(client)
+}

@@ -1,0 +1,257 @@
+//! Where a PostgreSQL database is: a URL as `libpq` takes it, and one parameter of our own.
+
+use std::{fmt, path::PathBuf};
+
+use crate::password;
+
+/// The schema that tables lie in if a URL names none.
+const SCHEMA: &str = "wingbeat";
+
+/// What a schema's name may have besides, so that it needs no quotes in any tool.
+const SCHEMA_LENGTH_MAX: usize = 48;
+
+/// How much of TLS is asked for, in the words of `libpq`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum TlsMode {
+    Disable,
+    /// If the server has it. Who answers is not verified.
+    #[default]
+    Prefer,
+    /// Who answers is not verified.
+    Require,
+    VerifyFull,
+}
+
+/// A URL of a PostgreSQL database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETERS`. Texts of it leave the
+/// password out.
+///
+/// | parameter | |
+/// | --- | --- |
+/// | `schema` | schema of the tables, `wingbeat` if there is none. It is made if need be |
+/// | `sslmode` | `disable`, `prefer` (default), `require`, `verify-full` |
+/// | `sslrootcert` | file of certificates (PEM) to verify by, in place of the system's |
+/// | others | as `libpq` has them: `host` (also a folder of a socket), `user`, `connect_timeout` … |
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresUrl {
+    /// Without the parameters that the client does not know.
+    client: String,
+    shown: String,
+    schema: String,
+    tls: TlsMode,
+    root_certificates: Option<PathBuf>,
+}
+
+/// Why a URL is none of a PostgreSQL database.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidUrl(String);
+
+impl PostgresUrl {
+    /// The oldest version of the server that is used.
+    pub const SERVER_MIN: u32 = 15;
+
+    /// Whether a text is meant as such a URL.
+    pub fn is_meant(text: &str) -> bool {
+        text.starts_with("postgres://") || text.starts_with("postgresql://")
+    }
+
+    pub fn parse(text: &str) -> Result<Self, InvalidUrl> {
+        let shown = without_password(text);
+        let invalid = |what: String| InvalidUrl(format!("{shown} {what}"));
+        if !Self::is_meant(text) {
+            return Err(invalid(
+                "is no URL of a PostgreSQL database: it does not begin with postgres://".to_owned(),
+            ));
+        }
+        let (base, query) = text.split_once('?').unwrap_or((text, ""));
+        let (mut schema, mut tls, mut root_certificates) =
+            (SCHEMA.to_owned(), TlsMode::default(), None);
+        let mut kept = Vec::new();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            match part.split_once('=').unwrap_or((part, "")) {
+                ("schema", name) => schema = checked_schema(name).map_err(invalid)?,
+                ("sslmode", mode) => tls = tls_mode(mode).map_err(invalid)?,
+                ("sslrootcert", path) => root_certificates = Some(decoded(path).into()),
+                _ => kept.push(part),
+            }
+        }
+        kept.push(match tls {
+            TlsMode::Disable => "sslmode=disable",
+            TlsMode::Prefer => "sslmode=prefer",
+            TlsMode::Require | TlsMode::VerifyFull => "sslmode=require",
+        });
+        let client = format!("{base}?{}", kept.join("&"));
+        if let Err(error) = client.parse::<postgres::Config>() {
+            let why = std::error::Error::source(&error).map(ToString::to_string);
+            let why = why.unwrap_or_else(|| error.to_string());
+            return Err(invalid(format!("is no URL of a PostgreSQL database: {why}")));
+        }
+        Ok(Self { client, shown, schema, tls, root_certificates })
+    }
+
+    /// The same database with other tables, which have their own schema: its name, and this behind it.
+    #[must_use]
+    pub fn beside(&self, suffix: &str) -> Self {
+        Self { schema: format!("{}{suffix}", self.schema), ..self.clone() }
+    }
+
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    pub(crate) fn tls(&self) -> (TlsMode, Option<&PathBuf>) {
+        (self.tls, self.root_certificates.as_ref())
+    }
+
+    pub(crate) fn config(&self) -> postgres::Config {
+        // It was parsed before.
+        let mut config: postgres::Config = self.client.parse().unwrap_or_default();
+        if config.get_application_name().is_none() {
+            config.application_name("wingbeat");
+        }
+        if config.get_password().is_none()
+            && let Some(password) = password::of_environment(&config)
+        {
+            config.password(password);
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(std::time::Duration::from_secs(10));
+        }
+        config
+    }
+}
+
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} (schema {})", self.schema)
+    }
+}
+
+fn checked_schema(name: &str) -> Result<String, String> {
+    let is_right = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if begins
+        && name.len() <= SCHEMA_LENGTH_MAX
+        && name.chars().all(is_right)
+        && !name.starts_with("pg_")
+    {
+        return Ok(name.to_owned());
+    }
+    Err(format!(
+        "names the schema {name:?}: it takes up to {SCHEMA_LENGTH_MAX} lower-case letters, digits and underscores, \
+         and does not begin with a digit or pg_"
+    ))
+}
+
+fn tls_mode(mode: &str) -> Result<TlsMode, String> {
+    Ok(match mode {
+        "disable" => TlsMode::Disable,
+        "prefer" | "allow" => TlsMode::Prefer,
+        "require" => TlsMode::Require,
+        "verify-full" => TlsMode::VerifyFull,
+        other => {
+            return Err(format!(
+                "has sslmode={other}, and disable, prefer, require and verify-full are known"
+            ));
+        }
+    })
+}
+
+/// Percent signs with two digits as what they stand for.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.filter(|_| *first == b'%').and_then(|it| u8::from_str_radix(it, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The URL without a password, in whichever of both places it stands.
+fn without_password(url: &str) -> String {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let authority = base.find("://").map_or(0, |at| at + 3);
+    let end = base[authority..].find('/').map_or(base.len(), |at| authority + at);
+    // A password may have an @.
+    let base = match base[authority..end].rfind('@') {
+        Some(at) => {
+            let (who, host) = (&base[authority..authority + at], &base[authority + at..]);
+            let user = who.split(':').next().unwrap_or_default();
+            format!("{}{user}{host}", &base[..authority])
+        }
+        None => base.to_owned(),
+    };
+    let query: Vec<_> = query
+        .split('&')
+        .filter(|part| !part.is_empty() && !part.starts_with("password="))
+        .collect();
+    if query.is_empty() { base } else { format!("{base}?{}", query.join("&")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let check = |url: &str, expected: &str| {
+            let parsed = PostgresUrl::parse(url).expect("a URL");
+            assert_eq!(parsed.to_string(), expected);
+            assert!(!format!("{parsed:?}").contains("secret"));
+        };
+        check("postgres://me:secret@host:5433/db", "postgres://me@host:5433/db");
+        check(
+            "postgres://me:sec@secret@host/db?a=b".trim_end_matches("?a=b"),
+            "postgres://me@host/db",
+        );
+        check("postgresql://host/db?user=me&password=secret", "postgresql://host/db?user=me");
+        check("postgres:///db?host=/run/postgresql", "postgres:///db?host=/run/postgresql");
+        let error =
+            PostgresUrl::parse("postgres://me:secret@host/db?sslmode=odd").expect_err("odd");
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn parameters() {
+        let check = |query: &str, schema: &str, tls: TlsMode| {
+            let url = PostgresUrl::parse(&format!("postgres://host/db{query}")).expect("a URL");
+            assert_eq!((url.schema(), url.tls), (schema, tls), "{query}");
+        };
+        check("", "wingbeat", TlsMode::Prefer);
+        check("?schema=other&sslmode=disable", "other", TlsMode::Disable);
+        check("?sslmode=verify-full&sslrootcert=%2Fa%20b.pem", "wingbeat", TlsMode::VerifyFull);
+        let url = PostgresUrl::parse("postgres://host/db?sslrootcert=%2Fa%20b.pem").expect("a URL");
+        assert_eq!(url.root_certificates, Some("/a b.pem".into()));
+        assert_eq!(url.beside("_server").schema(), "wingbeat_server");
+    }
+
+    #[test]
+    fn what_is_no_url_is_named() {
+        let check = |url: &str, expected: &str| {
+            let error = PostgresUrl::parse(url).expect_err("no URL").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("mysql://host/db", "does not begin with postgres://");
+        check("postgres://host/db?schema=A", "names the schema \"A\"");
+        check("postgres://host/db?schema=pg_x", "names the schema \"pg_x\"");
+        check("postgres://host/db?sslmode=verify-ca", "sslmode=verify-ca");
+        check("postgres://host:port/db", "is no URL of a PostgreSQL database");
+        check("postgres://host/db?nonsense=1", "nonsense");
+    }
+}

@@ -1,0 +1,27 @@
+//! The same statements on both engines, and what only PostgreSQL can do wrong.
+
+mod faults;
+mod values;
+mod versions;
+
+use wingbeat_sql::{Connection, PostgresUrl};
+
+/// Runs a test with a connection to each engine; with PostgreSQL if it is installed.
+fn on_both(test: impl Fn(&Connection)) {
+    test(&sqlite());
+    if let Some(db) = postgres() {
+        test(&db);
+    }
+}
+
+fn sqlite() -> Connection {
+    rusqlite::Connection::open_in_memory().expect("a database").into()
+}
+
+/// A connection to an empty database, whose schema is there.
+fn postgres() -> Option<Connection> {
+    let url = wingbeat_postgres::database()?;
+    let db = Connection::postgres(&PostgresUrl::parse(&url).expect("a URL")).expect("connected");
+    db.execute_batch("CREATE SCHEMA wingbeat").expect("made");
+    Some(db)
+}

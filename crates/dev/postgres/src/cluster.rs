@@ -1,0 +1,232 @@
+//! A running server with its data.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use anyhow::{Context as _, bail};
+
+use crate::{installed::Installed, keeper::Keeper};
+
+/// How a cluster is set up.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Whether what was committed survives a power failure, as anybody runs it; tests need not.
+    pub durable: bool,
+    /// Further lines of `postgresql.conf`.
+    pub lines: Vec<String>,
+}
+
+/// How a server is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Connections are ended, and everything is written.
+    Fast,
+    /// As if it had crashed.
+    Immediate,
+}
+
+/// A server. It and its folder are gone when the last of a primary and its replicas is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    installed: Installed,
+    keeper: Arc<Keeper>,
+    data: PathBuf,
+    databases: AtomicUsize,
+}
+
+impl Cluster {
+    /// Makes an empty cluster and starts it.
+    ///
+    /// # Errors
+    ///
+    /// If none is installed, or it does not start; with the end of its log.
+    pub fn start(settings: &Settings) -> anyhow::Result<Self> {
+        let installed = Installed::find()?;
+        let keeper = Arc::new(Keeper::new(&installed)?);
+        let cluster = Self::at("primary", installed, keeper);
+        let mut initdb = cluster.installed.as_owner(&cluster.installed.program("initdb"));
+        initdb
+            .args(["--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync"])
+            .args(["--no-instructions", "--username", "postgres", "--pgdata"]);
+        run(initdb.arg(&cluster.data))?;
+        cluster.configure(&settings.text(cluster.keeper.folder()))?;
+        cluster.start_again()?;
+        Ok(cluster)
+    }
+
+    /// A streaming replica: what is committed here comes there a moment later.
+    ///
+    /// # Errors
+    ///
+    /// If the copy fails, or it does not start.
+    pub fn replica(&self) -> anyhow::Result<Self> {
+        static COUNT: AtomicUsize = AtomicUsize::new(1);
+        let name = format!("replica-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let replica = Self::at(&name, self.installed.clone(), Arc::clone(&self.keeper));
+        let mut copy = self.installed.as_owner(&self.installed.program("pg_basebackup"));
+        copy.args(["--write-recovery-conf", "--checkpoint", "fast", "--no-sync"]);
+        copy.args(["--username", "postgres", "--host"]).arg(self.socket_folder());
+        run(copy.arg("--pgdata").arg(&replica.data))?;
+        let sockets = replica.socket_folder();
+        fs::create_dir(&sockets).or_else(|e| if sockets.is_dir() { Ok(()) } else { Err(e) })?;
+        replica.own(&sockets)?;
+        replica.configure(&format!("unix_socket_directories = '{}'\n", sockets.display()))?;
+        replica.start_again()?;
+        Ok(replica)
+    }
+
+    fn at(name: &str, installed: Installed, keeper: Arc<Keeper>) -> Self {
+        let data = keeper.folder().join(name);
+        Self { installed, keeper, data, databases: AtomicUsize::new(0) }
+    }
+
+    /// Stops the server and keeps its data.
+    ///
+    /// # Errors
+    ///
+    /// If it does not stop within a minute.
+    pub fn stop(&self, how: Stop) -> anyhow::Result<()> {
+        let mode = match how {
+            Stop::Fast => "fast",
+            Stop::Immediate => "immediate",
+        };
+        run(self.control("stop").args(["--mode", mode]))
+    }
+
+    /// Starts the server after [`Self::stop`], and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// If it does not answer within a minute; with the end of its log.
+    pub fn start_again(&self) -> anyhow::Result<()> {
+        let log = self.data.with_extension("log");
+        let said = run(self.control("start").arg("--log").arg(&log));
+        said.with_context(|| {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<_> = text.lines().collect();
+            lines[lines.len().saturating_sub(10)..].join("\n")
+        })
+    }
+
+    fn control(&self, what: &str) -> Command {
+        let mut command = self.installed.as_owner(&self.installed.program("pg_ctl"));
+        command.args([what, "--silent", "--wait", "--timeout", "60", "--pgdata"]).arg(&self.data);
+        command
+    }
+
+    /// A new, empty database; its URL.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not make it.
+    pub fn fresh(&self) -> anyhow::Result<String> {
+        let name = format!("fresh_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name}"))?;
+        Ok(self.url(&name))
+    }
+
+    /// The URL of a database, for any client. The name of its folder stands for the host.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        let folder = self.socket_folder().display().to_string().replace('/', "%2F");
+        format!("postgres://postgres@{folder}/{database}")
+    }
+
+    /// Runs a text of SQL; what it gives, a line for each row, columns divided by `|`.
+    ///
+    /// # Errors
+    ///
+    /// What the server said.
+    pub fn sql(&self, database: &str, text: &str) -> anyhow::Result<String> {
+        let mut psql = Command::new(self.installed.program("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
+            .args(["--set", "ON_ERROR_STOP=1", "--username", "postgres", "--host"])
+            .arg(self.socket_folder())
+            .args(["--dbname", database, "--command", text])
+            .env_remove("PGPORT");
+        output(&mut psql)
+    }
+
+    /// The process that owns all others of the server.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not run.
+    pub fn process(&self) -> anyhow::Result<u32> {
+        let file = self.data.join("postmaster.pid");
+        let text = fs::read_to_string(&file).context("PostgreSQL does not run")?;
+        let line = text.lines().next().unwrap_or_default();
+        line.parse().with_context(|| format!("no process in {}", file.display()))
+    }
+
+    fn socket_folder(&self) -> PathBuf {
+        match self.data.file_name() {
+            Some(name) if name != "primary" => self.data.with_extension("s"),
+            _ => self.keeper.folder().to_owned(),
+        }
+    }
+
+    fn own(&self, path: &Path) -> anyhow::Result<()> {
+        if let Some(owner) = self.installed.owner() {
+            std::os::unix::fs::chown(path, Some(owner.user), Some(owner.group))?;
+        }
+        Ok(())
+    }
+
+    fn configure(&self, lines: &str) -> anyhow::Result<()> {
+        let path = self.data.join("postgresql.conf");
+        let context = || format!("cannot write {}", path.display());
+        let mut file = fs::OpenOptions::new().append(true).open(&path).with_context(context)?;
+        file.write_all(lines.as_bytes()).with_context(context)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // A replica before its primary; the keeper stops what is left.
+        if Arc::strong_count(&self.keeper) > 1 {
+            let _ = self.stop(Stop::Immediate);
+        }
+    }
+}
+
+impl Settings {
+    fn text(&self, sockets: &Path) -> String {
+        let mut text = format!(
+            "listen_addresses = ''\nunix_socket_directories = '{}'\nmax_connections = 200\n\
+             timezone = 'UTC'\nlog_timezone = 'UTC'\n",
+            sockets.display()
+        );
+        if !self.durable {
+            text += "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n";
+        }
+        for line in &self.lines {
+            text += line;
+            text += "\n";
+        }
+        text
+    }
+}
+
+fn run(command: &mut Command) -> anyhow::Result<()> {
+    output(command).map(drop)
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let program = command.get_program().display().to_string();
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("cannot start {program}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("{program}: {}, {}", output.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}

@@ -1,0 +1,41 @@
+//! One server for all tests of a process.
+
+use std::{env, sync::OnceLock};
+
+use crate::{
+    cluster::{Cluster, Settings},
+    installed::is_installed,
+};
+
+/// The server of this process, started by who asks first. None where no PostgreSQL is installed, so that
+/// the test is skipped; in CI that is a failure.
+///
+/// # Panics
+///
+/// If it does not start, or none is installed and `CI` is set.
+#[must_use]
+pub fn cluster() -> Option<&'static Cluster> {
+    // A static is never dropped: the keeper notices the end of the process.
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    if !is_installed() && env::var_os("CI").is_none() {
+        eprintln!("skipped: no PostgreSQL is installed; `cargo xtask setup` installs it");
+        return None;
+    }
+    Some(CLUSTER.get_or_init(|| match Cluster::start(&Settings::default()) {
+        Ok(cluster) => cluster,
+        Err(error) => panic!("PostgreSQL does not start: {error:#}"),
+    }))
+}
+
+/// The URL of a new, empty database of [`cluster`].
+///
+/// # Panics
+///
+/// As [`cluster`], or if the server makes no database.
+#[must_use]
+pub fn database() -> Option<String> {
+    match cluster()?.fresh() {
+        Ok(url) => Some(url),
+        Err(error) => panic!("PostgreSQL makes no database: {error:#}"),
+    }
+}

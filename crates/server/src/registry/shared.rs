@@ -1,0 +1,79 @@
+//! What several servers of one database need: turns to write, the place of the log, and where people reach them.
+
+use wingbeat_sql::{OptionalExtension as _, params};
+
+use super::{Registry, RegistryError};
+use crate::storage::view::Position;
+
+/// The lock of whose turn it is. Transactions have others.
+const TURN: &str = "hashtextextended('wingbeat turn ' || current_schema(), 0)";
+
+impl Registry {
+    /// Waits until no other server of the database writes. A file has one server, whose writes stand in line.
+    pub(crate) fn begin_turn(&self) -> Result<(), RegistryError> {
+        if !self.connection.is_postgres() {
+            return Ok(());
+        }
+        let sql = format!("SELECT 1 FROM (SELECT pg_advisory_lock({TURN})) AS locked");
+        let wait = || self.connection.query_row(&sql, [], |_| Ok(()));
+        wait().map_err(self.error("waiting for another server that writes"))
+    }
+
+    /// Lets others write.
+    pub(crate) fn end_turn(&self) -> Result<(), RegistryError> {
+        if !self.connection.is_postgres() {
+            return Ok(());
+        }
+        let sql = format!("SELECT pg_advisory_unlock({TURN})");
+        let end = || self.connection.query_row(&sql, [], |row| row.get::<_, bool>(0));
+        // It ended with a connection that was lost.
+        end().map(drop).map_err(self.error("letting other servers write"))
+    }
+
+    /// Up to where the log goes, of a primary: also where it is written later than the answer is given.
+    pub(crate) fn position(&self) -> Result<Position, RegistryError> {
+        let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
+        let ask = || self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let place = ask().map_err(self.error("asking for the place of the log"))?;
+        Ok(Position(place.unsigned_abs()))
+    }
+
+    /// Whether a replica has come to a place of its primary's log. What is no replica never has.
+    pub(crate) fn has_replayed(&self, position: Position) -> Result<bool, RegistryError> {
+        let sql = "SELECT pg_is_in_recovery()
+                       AND (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint >= ?1";
+        let place = i64::try_from(position.0).unwrap_or(i64::MAX);
+        let ask = || self.connection.query_row(sql, [place], |row| row.get::<_, Option<bool>>(0));
+        let is_there = ask().map_err(self.error("asking how far the replica has come"))?;
+        Ok(is_there.unwrap_or_default())
+    }
+
+    /// What a primary and its replicas have in common, and no other server.
+    pub(crate) fn cluster(&self) -> Result<i64, RegistryError> {
+        let sql = "SELECT system_identifier FROM pg_control_system()";
+        let ask = || self.connection.query_row(sql, [], |row| row.get(0));
+        ask().map_err(self.error("asking for its identifier"))
+    }
+
+    /// Size of the database, in bytes.
+    pub(crate) fn database_bytes(&self) -> Result<u64, RegistryError> {
+        let sql = "SELECT pg_database_size(current_database())";
+        let ask = || self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        Ok(ask().map_err(self.error("asking for its size"))?.unsigned_abs())
+    }
+
+    /// Keeps where people reach the server that started last.
+    pub(crate) fn set_public_url(&self, url: &str) -> Result<(), RegistryError> {
+        let sql = "INSERT INTO setting (name, value) VALUES ('public_url', ?1)
+                   ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+        let keep = || self.connection.execute(sql, params![url]);
+        keep().map(drop).map_err(self.error("keeping the URL"))
+    }
+
+    /// Where people reach the server that started last.
+    pub(crate) fn public_url(&self) -> Result<Option<String>, RegistryError> {
+        let sql = "SELECT value FROM setting WHERE name = 'public_url'";
+        let read = || self.connection.query_row(sql, [], |row| row.get(0)).optional();
+        read().map_err(self.error("reading the URL"))
+    }
+}

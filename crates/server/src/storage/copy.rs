@@ -1,0 +1,91 @@
+//! Everything besides results, copied from one place to another: a folder or a database, both ways.
+
+use std::path::Path;
+
+use super::{Claim, REGISTRY, StorageError, open_registry, open_registry_that_is_there};
+use crate::{
+    registry::{Content, Registry, RegistryError},
+    settings::Place,
+};
+
+/// Copies users, keys, names, thresholds and what else a server knows to a place that has none of it, and proves by
+/// a digest that all of it is there. What it is; `None` if there is no server's data at `from`. Made again, it only
+/// compares.
+pub fn copy_registry(from: &Place, to: &Place) -> Result<Option<Content>, StorageError> {
+    let source = match open_of(from)? {
+        Some(source) => source,
+        None => return Ok(None),
+    };
+    // What a running server writes meanwhile would be missing.
+    let _claims = [from, to].map(claim).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let target = open_registry(to)?;
+    let content = source.content()?;
+    if target.content()? != content {
+        source.copy_to(&target)?;
+        if target.content()? != content {
+            return Err(StorageError::NotEqual { from: from.to_string(), to: to.to_string() });
+        }
+    }
+    Ok(Some(content))
+}
+
+fn open_of(place: &Place) -> Result<Option<Registry>, StorageError> {
+    match open_registry_that_is_there(place) {
+        Ok(registry) => Ok(Some(registry)),
+        Err(StorageError::NoServer(_) | StorageError::Registry(RegistryError::Empty { .. })) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn claim(place: &Place) -> Result<Option<Claim>, StorageError> {
+    match place {
+        Place::Folder(folder) => Claim::of(folder).map(Some),
+        Place::Postgres { .. } => Ok(None),
+    }
+}
+
+/// Whether a folder is that of a server.
+pub fn is_of_server(folder: &Path) -> bool {
+    folder.join(REGISTRY).is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+    use wingbeat_sql::PostgresUrl;
+    use wingbeat_track::model::ProjectName;
+
+    use super::*;
+    use crate::registry::{NewProject, Visibility};
+
+    #[test]
+    fn there_and_back_is_equal() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = Place::from(&folder.path().join("first"));
+        let mut places = vec![first.clone(), Place::from(&folder.path().join("second"))];
+        if let Some(url) = wingbeat_postgres::database() {
+            let primary = PostgresUrl::parse(&url).expect("a URL");
+            places.insert(1, Place::Postgres { primary, replica: None });
+        }
+        assert_eq!(copy_registry(&first, &places[1]).expect("nothing to copy"), None);
+        let name = ProjectName::new("a").expect("a name");
+        let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
+        let now = OffsetDateTime::UNIX_EPOCH;
+        open_registry(&first).expect("made").create_project(&new, now).expect("made");
+        let mut contents = Vec::new();
+        for pair in places.windows(2) {
+            contents.push(copy_registry(&pair[0], &pair[1]).expect("copied").expect("something"));
+            assert_eq!(
+                copy_registry(&pair[0], &pair[1]).expect("compared"),
+                contents.last().copied()
+            );
+        }
+        assert!(contents.iter().all(|it| *it == contents[0] && it.rows == 1), "{contents:?}");
+        let last = open_registry(&places[places.len() - 1]).expect("opened");
+        last.create_project(&new, now).expect("made");
+        let error = copy_registry(&first, &places[places.len() - 1]).expect_err("another one");
+        assert!(error.to_string().contains("has users or projects already"), "{error}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Where connections lead, and how they are opened.
+
+use std::path::{Path, PathBuf};
+
+use wingbeat_sql::PostgresUrl;
+use wingbeat_track::store::Store;
+
+use super::{Databases, REGISTRY, RESULTS, StorageError, create_folder};
+use crate::registry::Registry;
+
+/// Where connections lead. Those to PostgreSQL are opened anew by themselves when they are lost.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    Folder(PathBuf),
+    Postgres(PostgresUrl),
+}
+
+impl Source {
+    /// Whether other servers write there while this one runs.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    /// Opens the databases, makes them where there are none, and brings them to the present version.
+    pub(super) fn make(&self) -> Result<Databases, StorageError> {
+        match self {
+            Self::Folder(folder) => make_in_folder(folder),
+            Self::Postgres(url) => Ok(Databases {
+                registry: Registry::open_at(url)?,
+                results: Store::open_postgres(url, true)?,
+            }),
+        }
+    }
+
+    /// Opens databases that are there and are of the present version.
+    pub(super) fn open(&self) -> Result<Databases, StorageError> {
+        match self {
+            Self::Folder(folder) => Ok(Databases {
+                results: Store::open_existing(folder.join(RESULTS))?,
+                registry: Registry::open(&folder.join(REGISTRY))?,
+            }),
+            Self::Postgres(url) => Ok(Databases {
+                registry: Registry::open_existing_at(url)?,
+                results: Store::open_postgres(url, true)?,
+            }),
+        }
+    }
+}
+
+fn make_in_folder(folder: &Path) -> Result<Databases, StorageError> {
+    create_folder(folder)?;
+    let results = folder.join(RESULTS);
+    let registry = Registry::open(&folder.join(REGISTRY))?;
+    // A folder that was restored in part would look like a server that nobody has sent anything to.
+    if !results.exists() && registry.has_reports()? {
+        return Err(StorageError::NoResults { path: results });
+    }
+    Ok(Databases { results: Store::open(results)?, registry })
+}

@@ -1,0 +1,152 @@
+//! `wingbeat store`: whole stores. `copy` moves one to another engine.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::Context as _;
+use wingbeat_server::{
+    registry::Content,
+    settings::Place,
+    storage::{RESULTS, copy_registry, is_of_server},
+};
+use wingbeat_sql::PostgresUrl;
+use wingbeat_text::plural;
+use wingbeat_track::store::{Copied, Progress, Store};
+
+use crate::{shell::message, values::FormatArgs};
+
+/// Flags of `wingbeat store`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StoreVerbArgs {
+    #[command(subcommand)]
+    verb: StoreVerb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum StoreVerb {
+    /// Copy a store to another file or PostgreSQL database, and prove that both have the same
+    Copy(CopyArgs),
+}
+
+/// Flags of `wingbeat store copy`.
+#[derive(Debug, clap::Args)]
+struct CopyArgs {
+    /// Store to read: a file, postgres://USER@HOST/DATABASE, or the folder of a server
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// Store to write, made if there is none; what it has already stays. What a server knows besides results comes along,
+    /// except to a name that ends in .db
+    #[arg(value_name = "TO")]
+    to: PathBuf,
+    #[command(flatten)]
+    format: FormatArgs<Format>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Steps of which progress tells, of a hundred.
+const STEP_PERCENT: usize = 10;
+
+pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode> {
+    let StoreVerb::Copy(args) = &args.verb;
+    let server = copy_server(&args.from, &args.to)?;
+    let from = Store::open_existing(store_of(&args.from))?;
+    let mut to = Store::open(store_of(&args.to))?;
+    let mut told = 0;
+    let tell = |progress| {
+        let (done, all, what) = match progress {
+            Progress::Copied(done, all) => (done, all, "copied"),
+            Progress::Compared(done, all) => (done, all, "compared"),
+        };
+        let percent = done * 100 / all.max(1) / STEP_PERCENT * STEP_PERCENT;
+        // The second pass begins anew.
+        if !quiet && percent != told && all > 1_000 {
+            message!("{what} {done} of {all} documents");
+            told = percent;
+        }
+    };
+    let copied = from.copy_to(&mut to, tell)?;
+    match args.format.get() {
+        Format::Json => {
+            let mut json = serde_json::to_value(&copied).context("cannot write JSON")?;
+            if let Some(Content { rows, digest }) = &server {
+                json["server"] = serde_json::json!({ "rows": rows, "sha256": hex(digest) });
+            }
+            println!("{json:#}");
+        }
+        Format::Text if !quiet => {
+            message!("{}", summary(&copied, &from, &to));
+            if let Some(Content { rows, digest }) = &server {
+                let rows = plural(usize::try_from(*rows).unwrap_or(usize::MAX), "row");
+                message!(
+                    "users, keys, names and thresholds: {rows}, the same in both (SHA-256 {})",
+                    hex(digest)
+                );
+            }
+        }
+        Format::Text => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Copies what a server knows besides results, if that is there and the target is no single file.
+fn copy_server(from: &Path, to: &Path) -> anyhow::Result<Option<Content>> {
+    let source = match place_of(from)? {
+        Some(place) => place,
+        None if is_of_server(from) => Place::from(from),
+        None => return Ok(None),
+    };
+    let target = match place_of(to)? {
+        Some(place) => place,
+        None if to.is_file() || to.extension().is_some_and(|it| it == "db") => return Ok(None),
+        None if matches!(source, Place::Postgres { .. }) || is_of_server(from) => Place::from(to),
+        None => return Ok(None),
+    };
+    Ok(copy_registry(&source, &target)?)
+}
+
+/// The database that a text names.
+fn place_of(path: &Path) -> anyhow::Result<Option<Place>> {
+    match path.to_str().filter(|text| PostgresUrl::is_meant(text)) {
+        Some(text) => {
+            let primary = PostgresUrl::parse(text)?;
+            Ok(Some(Place::Postgres { primary, replica: None }))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The store of a server's folder, or the path itself.
+fn store_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(RESULTS) } else { path.to_owned() }
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn summary(copied: &Copied, from: &Store, to: &Store) -> String {
+    let Copied { reports, alert_changes, withdrawals, profiles, already_there, others, sha256 } =
+        copied;
+    let documents = reports + alert_changes + withdrawals + profiles;
+    let others = match others {
+        0 => String::new(),
+        1 => "; 1 more is in the target alone".to_owned(),
+        others => format!("; {others} more are in the target alone"),
+    };
+    format!(
+        "all {} of {} are in {}, the same to the last bit (SHA-256 {sha256}): {}; {already_there} of them were there \
+         before{others}",
+        plural(documents, "document"),
+        from.path().display(),
+        to.path().display(),
+        crate::exchange::counts([*reports, *alert_changes, *withdrawals, *profiles]),
+    )
+}
