@@ -206,10 +206,11 @@ impl Total {
 
     /// In an order that does not depend on that of a table.
     fn samples(&self) -> Vec<Sample> {
-        let mut stacks: Vec<_> = self.stacks.iter().collect();
-        stacks.sort_unstable_by_key(|(_, at)| **at);
+        let mut stacks: Vec<(&[u32], usize)> =
+            self.stacks.iter().map(|(stack, at)| (&**stack, *at)).collect();
+        stacks.sort_unstable_by_key(|(_, at)| *at);
         let width = self.types.len();
-        let sample = |(stack, at): (&Box<[u32]>, &usize)| Sample {
+        let sample = |(stack, at): (&[u32], usize)| Sample {
             location_id: stack.iter().map(|place| u64::from(*place) + 1).collect(),
             value: self.values[at * width..][..width].to_vec(),
             label: Vec::new(),
