@@ -206,15 +206,16 @@ impl Total {
 
     /// In an order that does not depend on that of a table.
     fn samples(&self) -> Vec<Sample> {
-        let mut stacks: Vec<_> = self.stacks.iter().collect();
-        stacks.sort_unstable_by_key(|(_, at)| **at);
+        let mut stacks: Vec<(&[u32], usize)> =
+            self.stacks.iter().map(|(stack, at)| (&**stack, *at)).collect();
+        stacks.sort_unstable_by_key(|(_, at)| *at);
         let width = self.types.len();
-        let sample = |stack: &[u32], at: usize| Sample {
+        let sample = |(stack, at): (&[u32], usize)| Sample {
             location_id: stack.iter().map(|place| u64::from(*place) + 1).collect(),
             value: self.values[at * width..][..width].to_vec(),
             label: Vec::new(),
         };
-        stacks.into_iter().map(|(stack, at)| sample(stack, *at)).collect()
+        stacks.into_iter().map(sample).collect()
     }
 
     fn check_types(&mut self, tables: &Tables<'_>) -> Result<(), AddError> {
