@@ -82,6 +82,7 @@ pub(crate) fn run(args: &ServeArgs, quiet: bool) -> anyhow::Result<ExitCode> {
 fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let flags = Given {
         listen: args.listen.clone(),
+        read_database: args.read_database.clone(),
         behind_proxy: args.behind_proxy,
         allow_anonymous_runs: args.allow_anonymous_runs.then_some(true),
         ..args.place.given()

@@ -142,7 +142,7 @@ fn insert(db: &Connection, project: i64, rows: &[SeriesRow]) -> SqlResult<()> {
          changed_report, changed_relative, changed_hash, changed_ns, changed_is_recent",
     )?;
     for row in rows {
-        let measure = serde_json::to_string(&row.measure).map_err(|error| Error::value(error))?;
+        let measure = serde_json::to_string(&row.measure).map_err(Error::value)?;
         let spark: Vec<u8> = row.spark.iter().flat_map(|value| value.to_le_bytes()).collect();
         let change = row.last_change_point.as_ref();
         let values = params![
@@ -205,5 +205,5 @@ fn parsed<T>(row: &Row<'_>, column: &str) -> SqlResult<T>
 where
     T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,
 {
-    T::try_from(row.get::<_, String>(column)?).map_err(|error| Error::content(error))
+    T::try_from(row.get::<_, String>(column)?).map_err(Error::content)
 }

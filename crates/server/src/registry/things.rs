@@ -337,7 +337,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 fn thing(row: &Row<'_>) -> SqlResult<Thing> {
-    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(|error| Error::content(error))?;
+    let slug = Slug::new(row.get::<_, String>("slug")?).map_err(Error::content)?;
     let word: String = row.get("kind")?;
     let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
     Ok(Thing {

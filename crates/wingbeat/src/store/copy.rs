@@ -46,8 +46,10 @@ struct CopyArgs {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
+    /// Text
     #[default]
-    Text,
+    Human,
+    /// For programs
     Json,
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode>
             }
             println!("{json:#}");
         }
-        Format::Text if !quiet => {
+        Format::Human if !quiet => {
             message!("{}", summary(&copied, &from, &to));
             if let Some(Content { rows, digest }) = &server {
                 let rows = plural(usize::try_from(*rows).unwrap_or(usize::MAX), "row");
@@ -91,7 +93,7 @@ pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode>
                 );
             }
         }
-        Format::Text => {}
+        Format::Human => {}
     }
     Ok(ExitCode::SUCCESS)
 }
