@@ -197,10 +197,11 @@ fn connect(url: &PostgresUrl) -> Result<Client> {
         );
         return Err(Error::Server { fault: Fault::TooOld, what });
     }
+    // Statements are short and tables have many partitions: compiling one took 0.8 s of 0.85 s.
     // `synchronous_commit` stays as the server has it: on, unless its owner decided otherwise.
     client.batch_execute(&format!(
         "SET search_path TO \"{}\"; SET lock_timeout TO '{PATIENCE_S}s'; SET client_min_messages TO warning; \
-         SET extra_float_digits TO 1; SET TimeZone TO 'UTC'",
+         SET jit TO off; SET extra_float_digits TO 1; SET TimeZone TO 'UTC'",
         url.schema()
     ))?;
     Ok(client)
