@@ -36,8 +36,10 @@ struct CopyArgs {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
+    /// Text
     #[default]
-    Text,
+    Human,
+    /// For programs
     Json,
 }
 
@@ -67,8 +69,8 @@ pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode>
             let json = serde_json::to_string_pretty(&copied).context("cannot write JSON")?;
             println!("{json}");
         }
-        Format::Text if !quiet => message!("{}", summary(&copied, &from, &to)),
-        Format::Text => {}
+        Format::Human if !quiet => message!("{}", summary(&copied, &from, &to)),
+        Format::Human => {}
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -98,9 +98,15 @@ impl Session {
         Ok(())
     }
 
+    /// Ends a transaction. A client that is lost until then is not replaced before: a new one would commit nothing, and
+    /// say that it did.
     pub(crate) fn end(&self, how: &str) -> Result<()> {
+        let done = self.batch(how);
+        if done.is_err() {
+            let _ = self.batch("ROLLBACK");
+        }
         self.is_in_transaction.set(false);
-        self.batch(how)
+        done
     }
 
     /// Takes the lock of those who write to the schema, until the transaction ends. There is none to take where
