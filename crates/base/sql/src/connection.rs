@@ -100,21 +100,10 @@ impl Connection {
                 // A cursor lives in a transaction.
                 let view = self.is_autocommit().then(|| self.view()).transpose()?;
                 session.batch(&format!("DECLARE scanned NO SCROLL CURSOR FOR {sql}"))?;
-                loop {
-                    let fetched = session.once(&format!("FETCH {SCANNED_AT_ONCE} FROM scanned"))?;
-                    let is_last = fetched.len() < SCANNED_AT_ONCE;
-                    let mut rows =
-                        Rows::of_postgres(fetched.into_iter().map(Fetched::new).collect());
-                    while let Some(row) = rows.next()? {
-                        each(&row)?;
-                    }
-                    if is_last {
-                        break;
-                    }
-                }
-                session.batch("CLOSE scanned")?;
+                let gone = fetch_all(session, &mut each);
+                let closed = session.batch("CLOSE scanned");
                 drop(view);
-                Ok(())
+                gone.and(closed)
             }
         }
     }
@@ -170,6 +159,21 @@ impl Connection {
     }
 }
 
+/// Hands on all rows of a cursor.
+fn fetch_all(session: &Session, each: &mut dyn FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+    loop {
+        let fetched = session.once(&format!("FETCH {SCANNED_AT_ONCE} FROM scanned"))?;
+        let is_last = fetched.len() < SCANNED_AT_ONCE;
+        let mut rows = Rows::of_postgres(fetched.into_iter().map(Fetched::new).collect());
+        while let Some(row) = rows.next()? {
+            each(&row)?;
+        }
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
 /// A transaction. What it did is undone unless it is committed.
 #[derive(Debug)]
 pub struct Transaction<'c> {
@@ -178,7 +182,9 @@ pub struct Transaction<'c> {
 
 impl Transaction<'_> {
     pub fn commit(self) -> Result<()> {
-        self.connection.end("COMMIT")
+        // PostgreSQL would take the end of a transaction that has failed for a wish to undo it.
+        let is_postgres = self.connection.is_postgres();
+        self.connection.end(if is_postgres { "SELECT 1; COMMIT" } else { "COMMIT" })
     }
 }
 

@@ -98,9 +98,15 @@ impl Session {
         Ok(())
     }
 
+    /// Ends a transaction. A client that is lost until then is not replaced before: a new one would commit nothing, and
+    /// say that it did.
     pub(crate) fn end(&self, how: &str) -> Result<()> {
+        let done = self.batch(how);
+        if done.is_err() {
+            let _ = self.batch("ROLLBACK");
+        }
         self.is_in_transaction.set(false);
-        self.batch(how)
+        done
     }
 
     /// Takes the lock of those who write to the schema, until the transaction ends. There is none to take where
@@ -197,10 +203,11 @@ fn connect(url: &PostgresUrl) -> Result<Client> {
         );
         return Err(Error::Server { fault: Fault::TooOld, what });
     }
+    // Statements are short and tables have many partitions: compiling one took 0.8 s of 0.85 s.
     // `synchronous_commit` stays as the server has it: on, unless its owner decided otherwise.
     client.batch_execute(&format!(
         "SET search_path TO \"{}\"; SET lock_timeout TO '{PATIENCE_S}s'; SET client_min_messages TO warning; \
-         SET extra_float_digits TO 1; SET TimeZone TO 'UTC'",
+         SET jit TO off; SET extra_float_digits TO 1; SET TimeZone TO 'UTC'",
         url.schema()
     ))?;
     Ok(client)

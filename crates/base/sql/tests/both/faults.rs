@@ -49,8 +49,22 @@ fn a_connection_that_died_is_replaced() {
     // What was begun is not begun again.
     let error = number(&transaction).expect_err("the transaction is gone");
     assert_eq!(error.fault(), Fault::Lost, "{error}");
-    drop(transaction);
+    // Nor does a new connection say that it was committed.
+    let error = transaction.commit().expect_err("the transaction is gone");
+    assert_eq!(error.fault(), Fault::Lost, "{error}");
     assert_eq!(number(&db).expect("again"), 7);
+    assert!(db.is_autocommit());
+}
+
+#[test]
+fn a_transaction_that_failed_is_not_committed() {
+    let Some(db) = postgres() else { return };
+    let transaction = db.writing().expect("begun");
+    transaction.execute_batch("CREATE TABLE a (b BIGINT)").expect("made");
+    transaction.execute_batch("SELECT * FROM nowhere").expect_err("no table");
+    transaction.commit().expect_err("it has failed");
+    db.execute_batch("CREATE TABLE a (b BIGINT)").expect("it was not there");
+    db.writing().expect("begun").commit().expect("written");
 }
 
 fn url_of(db: &Connection) -> String {

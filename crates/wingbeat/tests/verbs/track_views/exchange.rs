@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::support::Place;
+use crate::ran::Ran;
 
 #[test]
 fn there_and_back() {
@@ -94,4 +95,18 @@ fn damage_is_told() {
     check(&["export", "saved"], 1, "", "wrote 24 reports to saved");
     check(&["export", "saved"], 1, "", "a row of the table metric differs from what was written");
     check(&["plot", "-o", "a.svg"], 1, "", "`wingbeat log --check` lists");
+}
+
+#[test]
+fn a_store_is_copied_to_another() {
+    let place = Place::with_history();
+    let copy = |from: &str, to: &str| Ran::of(place.command().args(["store", "copy", from, to]));
+    let to = place.folder.path().join("copy.db");
+    let to = to.to_str().expect("a text");
+    copy("results.db", to).ended_with(0).tells("all 25 documents of results.db are in ");
+    copy("results.db", to).ended_with(0).tells("25 of them were there before");
+    copy("nowhere.db", to).ended_with(1).tells("there is no store at nowhere.db");
+    let unreachable = "postgres://me:secret@127.0.0.1:1/results";
+    let refused = copy("results.db", unreachable).ended_with(1);
+    refused.tells("the connection to postgres://me@127.0.0.1:1/results failed while opening it");
 }
