@@ -80,8 +80,11 @@ impl NameStore {
             .permissions(Permissions::from_mode(0o600))
             .tempfile_in(&self.folder)?;
         part.write_all(&bytes)?;
+        // By the clock that `load` uses: that of the file system is some milliseconds behind.
+        let used = SystemTime::now();
+        part.as_file().set_modified(used)?;
         part.persist(self.folder.join(&name)).map_err(|error| error.error)?;
-        self.files.insert(name, (size, SystemTime::now()));
+        self.files.insert(name, (size, used));
         Ok(())
     }
 
