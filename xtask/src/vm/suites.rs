@@ -53,8 +53,7 @@ const WANTED: &[Wanted] = &[
     beside("crates/wingbeat", "heap"),
 ];
 
-/// Tests that take minutes under emulation and find nothing there that they do not find elsewhere:
-/// suite and test.
+/// Tests that take long under emulation and find nothing there that they do not find elsewhere: suite and test.
 const TOO_LONG: &[(&str, &str)] = &[
     // A million instructions through the verifier, with its log.
     ("bpf/loader", "limits::instructions_over_all_paths"),
@@ -67,6 +66,22 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("wingbeat/heap", "pages::the_"),
     ("wingbeat/heap", "running::"),
     ("wingbeat/heap", "viewer::"),
+    // Flags, files and downloads are the same on every kernel.
+    ("wingbeat/bench", "bad_input::"),
+    ("wingbeat/live", "once::wrong_usage"),
+    ("wingbeat/live", "screen::colours"),
+    ("wingbeat/live", "screen::every_way"),
+    ("wingbeat/live", "screen::it_shows"),
+    ("wingbeat/off_cpu", "failures::a_folder"),
+    ("wingbeat/off_cpu", "failures::one_file"),
+    ("wingbeat/off_cpu", "failures::wrong_usage"),
+    ("wingbeat/off_cpu", "files::"),
+    ("wingbeat/profile", "debuginfod::"),
+    ("wingbeat/profile", "failures::outputs"),
+    ("wingbeat/profile", "failures::targets"),
+    ("wingbeat/profile", "failures::two_outputs"),
+    ("wingbeat/profile", "failures::wrong_usage"),
+    ("wingbeat/profile", "files::"),
 ];
 
 /// Tests of a suite that emulation leaves out.

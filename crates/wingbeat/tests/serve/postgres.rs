@@ -151,7 +151,11 @@ fn pages_read_a_replica_that_has_what_was_written() {
         request(&server.address, "GET", "/perf/own/keys", &headers, "").expect("answered")
     };
     let shows = |cookie: &str| page(cookie).body.contains("a-new-key");
-    wait_for("the replica", || page(&cookie).status == 200);
+    wait_for("the server", || page(&cookie).status == 200);
+    // The replica has all of that before it stands still.
+    let written = primary.sql("postgres", "SELECT pg_current_wal_lsn()").expect("a position");
+    let has_come = format!("SELECT pg_last_wal_replay_lsn() >= '{written}'");
+    wait_for("the replica", || replica.sql("postgres", &has_come).is_ok_and(|it| it == "t"));
     replica.sql("postgres", "SELECT pg_wal_replay_pause()").expect("paused");
     let paused = "SELECT pg_get_wal_replay_pause_state()";
     wait_for("the pause", || replica.sql("postgres", paused).is_ok_and(|state| state == "paused"));

@@ -103,7 +103,8 @@ fn tables_have_the_words_of_help() {
             assert!(help.contains(&words), "{verb}: {name}: {words:?} is not in --help");
             checked += 1;
         }
-        assert!(checked > 0, "{verb} has flags");
+        // A verb that only leads to others has none of its own.
+        assert!(checked > 0 || help.contains("<COMMAND>"), "{verb} has flags");
     }
 }
 
