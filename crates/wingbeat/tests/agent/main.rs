@@ -113,6 +113,8 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let engine = Engine::start();
     let target = format!("pyroscope={}", engine.url());
+    // A window in which nothing ran is not pushed.
+    let _busy = busy(folder.path());
     // Nobody listens there any more, and who comes next does.
     let address = engine.stop();
     let spool = folder.path().join("spool");
