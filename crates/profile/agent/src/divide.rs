@@ -37,6 +37,7 @@ pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Div
     processes.next_window();
     let mut groups: BTreeMap<Labels, BTreeSet<ProcessId>> = BTreeMap::new();
     let parts = KINDS.map(|(kind, mode)| (kind, profile.of_mode(mode)));
+    let parts: Vec<_> = parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();
     let threads = parts.iter().flat_map(|(_, part)| part.weights().map(|((_, thread), _)| thread));
     let seen: BTreeSet<ProcessId> = threads.map(|thread| owner(profile, thread)).collect();
     let mut dropped = BTreeSet::new();
@@ -50,10 +51,11 @@ pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Div
     let mut series = Vec::with_capacity(groups.len());
     for (labels, members) in few(groups) {
         for (kind, part) in &parts {
-            let part = part.of_threads(|thread| members.contains(&owner(profile, thread)));
-            if part.is_empty() {
+            let is_member = |thread| members.contains(&owner(profile, thread));
+            if !part.weights().any(|((_, thread), _)| is_member(thread)) {
                 continue;
             }
+            let part = part.of_threads(is_member);
             let mut pprof = Vec::new();
             export::write_sums(&part, &mut pprof)?;
             series.push(Series { kind: *kind, labels: labels.clone(), pprof });

@@ -3,7 +3,7 @@
 use std::{io, mem, os::fd::BorrowedFd, path::Path, time::Duration};
 
 use super::{
-    Options, TableCounts, kernel::Counters, memory::return_free_pages, run::Session, started,
+    Options, TableCounts, counters::Counters, memory::return_free_pages, run::Session, started,
     tables::Tables,
 };
 use crate::{

@@ -23,7 +23,10 @@ use wingbeat_profile_common::{
 };
 
 use self::cost::ProbeCosts;
-use super::kernel::{Counters, KernelHalf, Object};
+use super::{
+    counters::Counters,
+    kernel::{KernelHalf, Object},
+};
 use crate::{
     error::RecordError,
     heap::allocator::{Function, functions},

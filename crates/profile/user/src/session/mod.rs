@@ -1,6 +1,7 @@
 //! A recording, from start to end: load, launch, drain, stop.
 
 mod continuous;
+mod counters;
 mod descriptors;
 mod heap;
 mod kernel;

@@ -2,7 +2,7 @@
 
 use wingbeat_profile_common::{counter, program};
 
-use super::kernel::{Counters, KernelHalf};
+use super::{counters::Counters, kernel::KernelHalf};
 use crate::{error::RecordError, model::Amount, recorder::Recorder};
 
 /// Accounts of address space that was asked for and given back.

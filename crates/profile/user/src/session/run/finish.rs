@@ -1,0 +1,147 @@
+//! The end of a recording: stops what records, reads the rest, and closes the accounts.
+
+use wingbeat_profile_common::{counter, heap::state};
+
+use super::{Session, now_ns};
+use crate::{
+    counts::{Clocks, Ticks},
+    error::RecordError,
+    model::Mode,
+    proc::{self, MachineTime},
+    recorder::off_cpu::reckon_left,
+    session::{
+        CpuTime, Finished, OffCpuAccounts, Options, SpaceAccounts, Unwinding, counters::Counters,
+        heap::Returns, kernel::BackEnd, tables::Tables,
+    },
+    targets::Targets,
+};
+
+impl Session {
+    pub(in crate::session) fn finish(mut self, options: &Options) -> Result<Finished, RecordError> {
+        let ran_ns = self.kernel_half.stop()?;
+        self.kernel_half.stop_switch()?;
+        let end_ns = now_ns();
+        if self.probes.is_some() {
+            self.kernel_half.set_heap_state(state::COUNTING)?;
+        }
+        let machine = MachineTime::read();
+        let duration_ns = self.started.elapsed().as_nanos() as u64;
+        // While those that still run can be asked.
+        let cpu_time = self.cpu_time(options, machine)?;
+        self.drain(true)?;
+        self.recorder.heap.finish(end_ns);
+        if let Some(probes) = &mut self.probes {
+            probes.stop();
+        }
+        self.kernel_half.close_ring();
+        self.sideband.close();
+        let off_cpu = match options.mode.blocks() {
+            true => Some(self.off_cpu(options, end_ns)?),
+            false => None,
+        };
+        if let Some(mut command) = self.command.take() {
+            let mut ended = command.end().map_err(RecordError::system("end the command"))?;
+            // Ctrl-C reaches the command as well, and it may be faster than we are.
+            ended.by_itself &= !self.interrupted;
+            self.ended = Some(ended);
+        }
+        let counters = self.kernel_half.counters()?;
+        let has_sessions = self.kernel_half.returns == Returns::Session;
+        let heap = self
+            .probes
+            .take()
+            .map(|probes| probes.accounts(&counters, &self.recorder, self.start_ns, has_sessions));
+        let space = SpaceAccounts::of(&self.recorder, &counters, self.start_ns);
+        let ticks = self.ticks(options, &counters, (ran_ns, machine));
+        Ok(Finished {
+            meta: self.meta(options, duration_ns),
+            cpus: self.cpus.len() as u32,
+            off_cpu,
+            heap,
+            space,
+            ticks,
+            cpu_time,
+            cpu_time_before_ns: self.cpu_time_before_ns,
+            record_bytes: counters.get(counter::RECORD_BYTES),
+            unwinding: Unwinding {
+                unwind: options.unwind,
+                tables: self.tables.as_ref().map(Tables::counts),
+                copied: counters.get(counter::COPIED),
+            },
+            children_lost: counters.get(counter::CHILDREN_LOST),
+            ended: self.ended,
+            recorder: self.recorder,
+            kernel_half: self.kernel_half,
+            events_lost: self.sideband.lost,
+            _sideband: self.sideband,
+        })
+    }
+
+    /// Reports what has not come back, and takes the accounts of the threads that live.
+    fn off_cpu(&mut self, options: &Options, end_ns: u64) -> Result<OffCpuAccounts, RecordError> {
+        let mut still_blocked = 0;
+        let mut reckoned = 0;
+        for (tid, mut thread) in self.kernel_half.threads()? {
+            if thread.is_final == 0
+                && let Some(runtime_ns) = proc::thread_cpu_time_ns(thread.pid, tid)
+            {
+                reckoned += u64::from(reckon_left(&mut thread, runtime_ns, end_ns));
+            }
+            still_blocked += u64::from(self.recorder.thread_left(tid, &thread, end_ns));
+        }
+        let counters = self.kernel_half.counters()?;
+        let mut switches = counters.switches(still_blocked);
+        switches.out += reckoned;
+        switches.reckoned += reckoned;
+        Ok(OffCpuAccounts {
+            min_block_ns: options.min_block_ns,
+            back_end: match self.kernel_half.back_end {
+                BackEnd::TpBtf => "tp_btf",
+                BackEnd::RawTracepoint => "raw_tracepoint",
+            },
+            fell_back: self.kernel_half.fell_back.clone(),
+            switches,
+            stacks_lost: counters.get(counter::STACKS_LOST),
+            walked: counters.get(counter::WALKED),
+            reused: counters.get(counter::REUSED),
+        })
+    }
+
+    fn cpu_time(&self, options: &Options, machine: MachineTime) -> Result<CpuTime, RecordError> {
+        let is_all = options.targets == Targets::All;
+        if is_all && !self.namespaced {
+            return Ok(CpuTime { ns: machine.busy_ns, exited_ns: None });
+        }
+        let pids = match is_all {
+            true => proc::pids().into_iter().collect(),
+            false => self.kernel_half.targets(),
+        };
+        let live_ns: u64 = pids.into_iter().map(proc::cpu_time_ns).sum();
+        let exited_ns = self.kernel_half.counter(counter::EXITED_CPU_NS)?;
+        Ok(CpuTime { ns: live_ns + exited_ns, exited_ns: (live_ns == 0).then_some(exited_ns) })
+    }
+
+    /// The ticks that the kernel half saw, and those that it did not see, by clocks that ran so long.
+    fn ticks(
+        &self,
+        options: &Options,
+        counters: &Counters,
+        (ran_ns, machine): (u64, MachineTime),
+    ) -> Ticks {
+        let mut ticks = counters.ticks();
+        if self.undecoded > 0 {
+            ticks.sampled -= self.undecoded.min(ticks.sampled);
+            ticks.failed.insert("record not understood".to_owned(), self.undecoded);
+        }
+        // Page faults that fire nothing are none that were missed.
+        if options.mode != Mode::Pages {
+            ticks.add_unseen(&Clocks {
+                ran_ns,
+                idle_ns: machine.idle_ns - self.machine_before.idle_ns.min(machine.idle_ns),
+                frequency_hz: options.frequency_hz,
+                cpus: self.cpus.len() as u32,
+            });
+        }
+        ticks
+    }
+}
