@@ -18,10 +18,7 @@ use std::{
     collections::{BTreeSet, HashSet},
     fs, io,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -86,8 +83,8 @@ pub struct Profiles {
     keep: Keep,
     /// The one who writes. Opened at the first use, so that who has no profiles has no folder.
     writer: Mutex<Option<Connection>>,
-    at_once: Semaphore,
-    waiting: AtomicUsize,
+    at_once: Arc<Semaphore>,
+    waiting: Semaphore,
 }
 
 impl Profiles {
@@ -97,8 +94,8 @@ impl Profiles {
             folder: data.join(FOLDER),
             keep,
             writer: Mutex::new(None),
-            at_once: Semaphore::new(AT_ONCE),
-            waiting: AtomicUsize::new(0),
+            at_once: Arc::new(Semaphore::new(AT_ONCE)),
+            waiting: Semaphore::new(WAITING_MAX),
         }
     }
 
@@ -111,14 +108,17 @@ impl Profiles {
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ProfilesError> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(ProfilesError::Busy);
-        }
-        let turn = self.at_once.acquire().await;
-        let done = task::spawn_blocking(job).await;
-        drop(turn);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let busy = |_| ProfilesError::Busy;
+        let _place = self.waiting.try_acquire().map_err(busy)?;
+        let turn = Arc::clone(&self.at_once).acquire_owned().await;
+        let turn = turn.map_err(|_| ProfilesError::Busy)?;
+        // The turn goes along: a client that hangs up does not end the work.
+        let work = move || {
+            let done = job();
+            drop(turn);
+            done
+        };
+        let done = task::spawn_blocking(work).await;
         done.map_err(|error| ProfilesError::Damaged(error.to_string()))
     }
 
@@ -209,7 +209,14 @@ impl Profiles {
     /// Adds up what series have of a time.
     pub fn read(&self, series: &[i64], span: Span, now_ns: i64) -> Result<Reading, ProfilesError> {
         let Some(reader) = self.reader()? else {
-            return Ok(Reading { profile: None, span, files: 0, windows: 0, damaged: 0 });
+            return Ok(Reading {
+                profile: None,
+                span,
+                files: 0,
+                series: 0,
+                windows: 0,
+                damaged: 0,
+            });
         };
         let reading = read::read(&self.folder, &reader, series, span, now_ns)?;
         match reading.damaged {
@@ -229,7 +236,10 @@ impl Profiles {
         let Some(reader) = self.reader()? else { return Ok(()) };
         for level in [Level::TenMinutes, Level::Hour] {
             for wanted in merge::wanted(&reader, level, now_ns)? {
-                self.merge(&reader, wanted)?;
+                // What cannot be merged now, as on a full disk, keeps nothing from going.
+                if let Err(error) = self.merge(&reader, wanted) {
+                    tracing::warn!("profiles are not merged now: {error}");
+                }
             }
         }
         self.change(|transaction| merge::drop_old_windows(transaction, now_ns))?;

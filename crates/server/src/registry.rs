@@ -21,9 +21,9 @@ mod things;
 mod thresholds;
 mod users;
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
-use wingbeat_sql::{Connection, Error, Fault, PostgresUrl};
+use wingbeat_sql::{Connection, Error, Fault, PostgresUrl, sqlite};
 
 pub use self::{
     copy::Content,
@@ -39,12 +39,6 @@ pub use self::{
     thresholds::{Model, Threshold, ThresholdFilter},
     users::{NewUser, Role, User, UserRefusal, user_fault},
 };
-
-/// How long a connection waits for another process that writes, as a backup tool may.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Statements that stay prepared: about as many as there are.
-const STATEMENTS: usize = 128;
 
 /// The schema of the registry is called as that of the results, with this behind it.
 const SCHEMA_SUFFIX: &str = "_server";
@@ -128,17 +122,13 @@ impl Registry {
     /// Opens the registry at `path`, or makes it, and brings it to the present version.
     pub fn open(path: &Path) -> Result<Self, RegistryError> {
         let place = path.display().to_string();
-        let opened = rusqlite::Connection::open(path).and_then(|connection| {
-            connection.busy_timeout(PATIENCE)?;
-            connection.pragma_update(None, "journal_mode", "WAL")?;
-            connection.pragma_update(None, "foreign_keys", true)?;
-            connection.pragma_update(None, "synchronous", "FULL")?;
-            connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        let opened = sqlite::open(path, sqlite::Mode::Make).and_then(|connection| {
+            sqlite::prepare_for_writing(&connection)?;
             Ok(connection)
         });
         match opened {
-            Ok(connection) => Self { connection: connection.into(), place }.migrated(),
-            Err(error) => Err(RegistryError::of(&place, OPENING, error.into())),
+            Ok(connection) => Self { connection, place }.migrated(),
+            Err(error) => Err(RegistryError::of(&place, OPENING, error)),
         }
     }
 
@@ -245,7 +235,7 @@ mod tests {
         let other = rusqlite::Connection::open(&registry.place).expect("opened");
         other.execute_batch("BEGIN IMMEDIATE").expect("locked");
         let own = registry.connection.sqlite().expect("a file");
-        own.busy_timeout(Duration::from_millis(20)).expect("set");
+        own.busy_timeout(std::time::Duration::from_millis(20)).expect("set");
         let note = || registry.note("a", "b", OffsetDateTime::UNIX_EPOCH);
         let error = note().expect_err("locked");
         assert!(matches!(error, RegistryError::Busy { .. }), "{error}");

@@ -33,7 +33,7 @@ use wingbeat_track::store::{Store, StoreError};
 pub use self::{
     backup::{BackupError, back_up},
     claim::{Claim, served_at},
-    copy::{copy_registry, is_of_server},
+    copy::{Claims, copy_registry, is_of_server},
 };
 use self::{readers::Readers, replica::Replica, source::Source, view::Position, writer::Writer};
 use crate::{
@@ -73,7 +73,8 @@ pub enum StorageError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
     #[error(
-        "there is no {}, although {REGISTRY} beside it knows of reports: restore both from one backup",
+        "there are no results in {}, although the users and names beside them know of reports: restore both from one \
+         backup",
         .path.display()
     )]
     NoResults { path: PathBuf },

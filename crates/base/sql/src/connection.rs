@@ -47,6 +47,17 @@ impl Connection {
         matches!(self.0, Engine::Postgres(_))
     }
 
+    /// Waits for a lock of the database by this name, and holds it until [`Self::unlock`], also beyond transactions. A
+    /// connection that is lost meanwhile is not replaced, and each statement fails. A file of SQLite has no such lock.
+    pub fn lock(&self, name: &str) -> Result<()> {
+        self.session().map_or(Ok(()), |session| session.lock_beyond(name))
+    }
+
+    /// Lets go of what [`Self::lock`] holds.
+    pub fn unlock(&self) -> Result<()> {
+        self.session().map_or(Ok(()), Session::unlock)
+    }
+
     pub(crate) fn session(&self) -> Option<&Session> {
         match &self.0 {
             Engine::Sqlite(_) => None,

@@ -1,7 +1,6 @@
 //! Adds rows to a table: one after the other with SQLite, many at once with PostgreSQL, where each statement is
 //! a way to the server and back.
 
-use postgres::types::Type;
 use rusqlite::{CachedStatement, ToSql};
 
 use crate::{
@@ -47,7 +46,7 @@ impl<'c> Inserter<'c> {
         let lists: Vec<_> = types
             .iter()
             .zip(1..)
-            .map(|(of, number)| format!("${number}::{}[]", name(of)))
+            .map(|(of, number)| format!("${number}::{}[]", of.name()))
             .collect();
         let sql =
             format!("INSERT INTO {table} ({columns}) SELECT * FROM unnest({})", lists.join(", "));
@@ -78,10 +77,6 @@ impl<'c> Inserter<'c> {
     }
 }
 
-fn name(of: &Type) -> &str {
-    of.name()
-}
-
 impl Batch<'_> {
     fn add<'v>(&mut self, mut values: impl Iterator<Item = &'v dyn ToSql>) -> Result<()> {
         for column in &mut self.columns {
@@ -89,6 +84,9 @@ impl Batch<'_> {
             let value = Parameter::of(values.next().ok_or_else(missing)?)?;
             self.bytes += value.bytes();
             column.push(value);
+        }
+        if values.next().is_some() {
+            return Err(Error::value("a row has more values than its table"));
         }
         if self.columns[0].len() >= ROWS_MAX || self.bytes >= BYTES_MAX {
             self.send()

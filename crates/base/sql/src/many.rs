@@ -72,7 +72,8 @@ impl Ahead<'_> {
         while keys.len() < self.at_once
             && let Some(next) = self.expected.pop_front()
         {
-            if next != key && self.found.insert(next, Vec::new()).is_none() {
+            if next != key {
+                self.found.entry(next).or_default();
                 keys.push(next);
             }
         }

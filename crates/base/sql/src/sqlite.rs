@@ -20,7 +20,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Statements that stay prepared: some more than there are.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 128;
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,14 @@
 //! Where a PostgreSQL database is: a URL as `libpq` takes it, and one parameter of our own.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use crate::password;
 
 /// The schema that tables lie in if a URL names none.
 const SCHEMA: &str = "wingbeat";
+
+/// How long nothing has to come from the other machine until it is asked whether it is there.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// What a schema's name may have besides, so that it needs no quotes in any tool.
 const SCHEMA_LENGTH_MAX: usize = 48;
@@ -63,6 +66,11 @@ impl PostgresUrl {
                 "is no URL of a PostgreSQL database: it does not begin with postgres://".to_owned(),
             ));
         }
+        // The client takes all up to the first @ for user and password; nobody else would.
+        let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
+        if after_scheme.split_once('@').is_some_and(|(who, _)| who.contains(['/', '?'])) {
+            return Err(invalid("has a / or ? before its @: write %2F or %3F".to_owned()));
+        }
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
         let (mut schema, mut tls, mut root_certificates) =
             (SCHEMA.to_owned(), TlsMode::default(), None);
@@ -74,6 +82,12 @@ impl PostgresUrl {
                 ("sslrootcert", path) => root_certificates = Some(decoded(path).into()),
                 _ => kept.push(part),
             }
+        }
+        if root_certificates.is_some() && tls != TlsMode::VerifyFull {
+            return Err(invalid(
+                "has sslrootcert, which needs sslmode=verify-full: nothing else verifies"
+                    .to_owned(),
+            ));
         }
         kept.push(match tls {
             TlsMode::Disable => "sslmode=disable",
@@ -115,8 +129,13 @@ impl PostgresUrl {
             config.password(password);
         }
         if config.get_connect_timeout().is_none() {
-            config.connect_timeout(std::time::Duration::from_secs(10));
+            config.connect_timeout(Duration::from_secs(10));
         }
+        // A machine that is gone says nothing: whoever waits for it would wait for many minutes.
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE);
+        }
+        config.keepalives_idle(SILENCE).keepalives_interval(SILENCE / 3).keepalives_retries(3);
         config
     }
 }
@@ -185,23 +204,22 @@ fn decoded(text: &str) -> String {
 
 /// The URL without a password, in whichever of both places it stands.
 fn without_password(url: &str) -> String {
-    let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    let authority = base.find("://").map_or(0, |at| at + 3);
-    let end = base[authority..].find('/').map_or(base.len(), |at| authority + at);
-    // A password may have an @.
-    let base = match base[authority..end].rfind('@') {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    // A password may have an @, and whatever else may not be there: rather too much is left out than too little.
+    let shown = match url[authority..].rfind('@') {
         Some(at) => {
-            let (who, host) = (&base[authority..authority + at], &base[authority + at..]);
-            let user = who.split(':').next().unwrap_or_default();
-            format!("{}{user}{host}", &base[..authority])
+            let (who, host) = (&url[authority..authority + at], &url[authority + at..]);
+            let user = who.split([':', '/', '?', '@']).next().unwrap_or_default();
+            format!("{}{user}{host}", &url[..authority])
         }
-        None => base.to_owned(),
+        None => url.to_owned(),
     };
+    let (base, query) = shown.split_once('?').unwrap_or((&shown, ""));
     let query: Vec<_> = query
         .split('&')
         .filter(|part| !part.is_empty() && !part.starts_with("password="))
         .collect();
-    if query.is_empty() { base } else { format!("{base}?{}", query.join("&")) }
+    if query.is_empty() { base.to_owned() } else { format!("{base}?{}", query.join("&")) }
 }
 
 #[cfg(test)]
@@ -222,9 +240,16 @@ mod tests {
         );
         check("postgresql://host/db?user=me&password=secret", "postgresql://host/db?user=me");
         check("postgres:///db?host=/run/postgresql", "postgres:///db?host=/run/postgresql");
-        let error =
-            PostgresUrl::parse("postgres://me:secret@host/db?sslmode=odd").expect_err("odd");
-        assert!(!error.to_string().contains("secret"), "{error}");
+        for url in [
+            "postgres://me:secret@host/db?sslmode=odd",
+            "postgres://me:a/secret@host/db",
+            "postgres://me:a?secret@host/db",
+            "postgres://me:a@b/secret@host/db?sslmode=odd",
+            "mysql://me:secret@host/db",
+        ] {
+            let error = PostgresUrl::parse(url).expect_err(url);
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
     }
 
     #[test]
@@ -236,7 +261,8 @@ mod tests {
         check("", "wingbeat", TlsMode::Prefer);
         check("?schema=other&sslmode=disable", "other", TlsMode::Disable);
         check("?sslmode=verify-full&sslrootcert=%2Fa%20b.pem", "wingbeat", TlsMode::VerifyFull);
-        let url = PostgresUrl::parse("postgres://host/db?sslrootcert=%2Fa%20b.pem").expect("a URL");
+        let url = "postgres://host/db?sslmode=verify-full&sslrootcert=%2Fa%20b.pem";
+        let url = PostgresUrl::parse(url).expect("a URL");
         assert_eq!(url.root_certificates, Some("/a b.pem".into()));
         assert_eq!(url.beside("_server").schema(), "wingbeat_server");
     }
@@ -253,5 +279,7 @@ mod tests {
         check("postgres://host/db?sslmode=verify-ca", "sslmode=verify-ca");
         check("postgres://host:port/db", "is no URL of a PostgreSQL database");
         check("postgres://host/db?nonsense=1", "nonsense");
+        check("postgres://host/db?sslmode=require&sslrootcert=a", "needs sslmode=verify-full");
+        check("postgres://me:a/b@host/db", "write %2F");
     }
 }

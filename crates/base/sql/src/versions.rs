@@ -87,14 +87,19 @@ pub fn migrate(
     };
     let schema = transaction.session().map(|session| session.url().schema());
     if let Some(schema) = schema.filter(|_| version == 0) {
+        // Whoever owns the schema need not be allowed to make others.
+        let is_there = format!("SELECT to_regnamespace('{schema}') IS NOT NULL");
+        let is_there: bool = transaction.query_row(&is_there, [], |row| row.get(0))?;
+        if !is_there {
+            transaction.execute_batch(&format!("CREATE SCHEMA {schema}"))?;
+        }
         transaction.execute_batch(&format!(
-            "CREATE SCHEMA IF NOT EXISTS {schema};
-             CREATE TABLE wingbeat_version (application TEXT NOT NULL, version BIGINT NOT NULL);
+            "CREATE TABLE wingbeat_version (application TEXT NOT NULL, version BIGINT NOT NULL);
              INSERT INTO wingbeat_version VALUES ('{}', 0);",
             application.name
         ))?;
     }
-    for migration in &migrations[version as usize..] {
+    for migration in migrations.get(version as usize..).unwrap_or_default() {
         let sql = if schema.is_some() { migration.postgres } else { Some(migration.sqlite) };
         if let Some(sql) = sql {
             transaction.execute_batch(sql)?;

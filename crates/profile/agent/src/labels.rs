@@ -9,6 +9,7 @@ use super::{
     origin::Origin,
     pods::{PodCounts, Pods},
     rules::{Facts, Rules},
+    value::label_value,
 };
 
 /// Labels of a series, as engines name them: those of OpenTelemetry with `_` for `.`.
@@ -75,7 +76,7 @@ impl Processes {
         };
         let mut labels = Labels::new();
         let mut add = |name: &str, value: Option<&str>| {
-            labels.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+            labels.extend(value.map(|value| (name.to_owned(), label_value(value))));
         };
         let service = pod.as_ref().map(|pod| pod.service.clone());
         let service = service.or_else(|| origin.name()).unwrap_or_else(|| executable.name.clone());

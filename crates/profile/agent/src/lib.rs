@@ -18,6 +18,7 @@ mod own;
 mod pods;
 mod rules;
 mod run;
+mod value;
 
 pub use kubelet::{Kubelet, KubeletError, KubeletOptions};
 pub use metrics::Metrics;

@@ -9,10 +9,7 @@ use std::collections::BTreeMap;
 use wingbeat_push::Pattern;
 
 pub use self::read::RulesError;
-use super::{labels::Labels, origin::Origin, pods::PodContainer};
-
-/// Longest value of a label, in characters.
-const VALUE_CHARS_MAX: usize = 200;
+use super::{labels::Labels, origin::Origin, pods::PodContainer, value::label_value};
 
 /// What may be asked for, and be put into a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,10 +160,7 @@ impl Template {
                 captured.map_or_else(String::new, |text| (*text).to_owned())
             }
         };
-        let value: String = self.0.iter().map(text).collect();
-        // Of programs whose names anybody chose.
-        let plain = |c: char| if c.is_control() { ' ' } else { c };
-        value.chars().take(VALUE_CHARS_MAX).map(plain).collect()
+        label_value(&self.0.iter().map(text).collect::<String>())
     }
 }
 

@@ -109,20 +109,23 @@ impl Total {
         self.types.is_empty()
     }
 
-    /// The same with what is rare in one frame: where a function and what it calls have less than such a share of the
-    /// value that is shown first, it is `(rarely called)` by its caller. What is left is small, however much was added.
+    /// The same with what is rare in one frame: where a function and what it calls have less than such a share of
+    /// all types together, it is `(rarely called)` by its caller. What is left is small, however much was added.
     #[must_use]
     pub fn without_rare(mut self, share: f64) -> Self {
         let width = self.types.len();
-        let shown = self.types.iter().position(|(name, _)| *name == self.shown);
-        let shown = shown.unwrap_or(width.saturating_sub(1));
         let stacks = std::mem::take(&mut self.stacks);
         let values = std::mem::take(&mut self.values);
-        let weight = |at: usize| values[at * width + shown];
-        let whole: f64 = stacks.values().map(|at| weight(*at) as f64).sum();
+        let of = |at: usize, of: usize| values[at * width + of] as f64;
+        let wholes: Vec<f64> = (0..width)
+            .map(|number| stacks.values().map(|at| of(*at, number)).sum::<f64>().max(1.0))
+            .collect();
+        // Shares of each type: what is rare in one may be all of another.
+        let weight =
+            |at: usize| (0..width).map(|number| of(at, number) / wholes[number]).sum::<f64>();
         // Callers by their place in the tree, 0 for the root.
         let mut nodes: FxHashMap<(u32, u32), u32> = FxHashMap::default();
-        let mut weights: Vec<f64> = vec![whole];
+        let mut weights: Vec<f64> = vec![0.0];
         for (stack, at) in &stacks {
             let mut node = 0;
             for place in stack.iter().rev() {
@@ -130,7 +133,7 @@ impl Total {
                     weights.push(0.0);
                     u32::try_from(weights.len() - 1).unwrap_or(u32::MAX)
                 });
-                weights[node as usize] += weight(*at) as f64;
+                weights[node as usize] += weight(*at);
             }
         }
         let rare = self.unknown(RARE);
@@ -141,7 +144,7 @@ impl Total {
             let (mut node, mut kept) = (0, Vec::with_capacity(stack.len()));
             for place in stack.iter().rev() {
                 node = nodes.get(&(node, *place)).copied().unwrap_or(0);
-                if weights[node as usize] < share * whole {
+                if weights[node as usize] < share {
                     kept.push(rare);
                     break;
                 }
@@ -437,6 +440,23 @@ mod tests {
         );
         check(2.0, &[("(rarely called)", 100.0)]);
         assert!(Total::default().without_rare(0.5).is_empty());
+    }
+
+    #[test]
+    fn what_is_rare_in_one_type_may_be_all_of_another() {
+        let mut message = profile("main;kept 100\nmain;freed 1\nmain;rare 1", 0, 0);
+        message.sample_type.push(message.sample_type[0]);
+        let others = [0, 1000, 0];
+        for (sample, other) in message.sample.iter_mut().zip(others) {
+            sample.value.push(other);
+        }
+        let mut total = Total::default();
+        total.add(&message).expect("added");
+        let message = total.without_rare(0.05).message();
+        let mut values: Vec<_> = message.sample.iter().map(|it| it.value.clone()).collect();
+        values.sort_unstable();
+        assert_eq!(values, [[1, 0], [1, 1000], [100, 0]]);
+        assert!(message.string_table.iter().any(|text| text == "freed"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prost::{
     Message as _,
     bytes::Buf as _,
-    encoding::{DecodeContext, decode_key, skip_field},
+    encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
 use wingbeat_difference::{
     AddError, Total,
@@ -18,6 +18,8 @@ use wingbeat_difference::{
 const BYTES_MAX: u64 = 24 << 20;
 /// Entries of all tables of a profile: empty ones take two bytes, and many more in memory.
 const ENTRIES_MAX: usize = 1 << 20;
+/// Locations and values of all samples, 8 bytes each.
+const NUMBERS_MAX: usize = 8 << 20;
 const TYPES_MAX: usize = 8;
 const LABELS_MAX: usize = 40;
 const NAME_BYTES_MAX: usize = 128;
@@ -70,7 +72,9 @@ pub enum Refusal {
     Unpack(UnpackError),
     #[error("the profile is no pprof profile: {0}")]
     Pprof(String),
-    #[error("the profile has more than {ENTRIES_MAX} entries, more than a real one has")]
+    #[error(
+        "the profile has more than {ENTRIES_MAX} entries or {NUMBERS_MAX} numbers, more than a real one has"
+    )]
     Entries,
     #[error(transparent)]
     Dangling(#[from] Dangling),
@@ -150,14 +154,15 @@ fn checked(
     all: impl Iterator<Item = (String, String)>,
 ) -> Result<(String, String, Labels), Refusal> {
     let mut labels = Labels::new();
-    for (name, value) in all {
+    for (count, (name, value)) in (1..).zip(all) {
+        // Also if it is the same one again and again.
+        if count > LABELS_MAX {
+            return Err(Refusal::Labels(count));
+        }
         check_label(&name, &value)?;
         // An empty value is no label.
         if !value.is_empty() {
             labels.insert(name, value);
-        }
-        if labels.len() > LABELS_MAX {
-            return Err(Refusal::Labels(labels.len()));
         }
     }
     let name = labels.remove(NAME).ok_or(Refusal::NoName)?;
@@ -176,19 +181,63 @@ fn check_label(name: &str, value: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Counts the entries of the tables before any of them is in memory.
+/// Counts the entries of the tables, and those within samples and locations, before any of them is in memory.
 fn check_entries(mut bytes: &[u8]) -> Result<(), Refusal> {
     let broken = |error: prost::DecodeError| Refusal::Pprof(error.to_string());
-    let mut entries = 0;
+    let mut count = Count::default();
     while bytes.has_remaining() {
         let (tag, wire) = decode_key(&mut bytes).map_err(broken)?;
+        let whole = bytes;
         skip_field(wire, tag, &mut bytes, DecodeContext::default()).map_err(broken)?;
-        entries += 1;
-        if entries > ENTRIES_MAX {
-            return Err(Refusal::Entries);
+        count.entries += 1;
+        if matches!(tag, SAMPLE | LOCATION) && wire == WireType::LengthDelimited {
+            let mut within = &whole[..whole.len() - bytes.len()];
+            decode_varint(&mut within).map_err(broken)?;
+            count.within(within, tag == SAMPLE).map_err(broken)?;
         }
+        count.check()?;
     }
     Ok(())
+}
+
+/// Tags of `profile.proto`.
+const SAMPLE: u32 = 2;
+const LOCATION: u32 = 4;
+
+/// What decoding would put into memory.
+#[derive(Default)]
+struct Count {
+    entries: usize,
+    numbers: usize,
+}
+
+impl Count {
+    /// Counts the fields of a message.
+    fn within(&mut self, mut bytes: &[u8], is_sample: bool) -> Result<(), prost::DecodeError> {
+        while bytes.has_remaining() {
+            let (tag, wire) = decode_key(&mut bytes)?;
+            let whole = bytes;
+            skip_field(wire, tag, &mut bytes, DecodeContext::default())?;
+            let is_message = wire == WireType::LengthDelimited;
+            // Locations and values of a sample are lists of numbers, each of which ends with such a byte.
+            if is_sample && is_message && tag <= 2 {
+                let packed = &whole[..whole.len() - bytes.len()];
+                self.numbers += packed.iter().filter(|byte| **byte < 0x80).count();
+            } else if is_message {
+                self.entries += 1;
+            } else {
+                self.numbers += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        match self.entries > ENTRIES_MAX || self.numbers > NUMBERS_MAX {
+            true => Err(Refusal::Entries),
+            false => Ok(()),
+        }
+    }
 }
 
 fn span(message: &Profile, now_ns: i64, oldest_ns: i64) -> Result<(i64, i64), Refusal> {
@@ -365,6 +414,11 @@ mod tests {
             &|it| it.sample = vec![Sample::default(); ENTRIES_MAX + 1],
             "more than 1048576 entries",
         );
+        // Within one entry, too: an empty one takes two bytes here, and many more in memory.
+        let many = "more than 1048576 entries";
+        check(&|it| it.sample[0].label = vec![Label::default(); ENTRIES_MAX + 1], many);
+        check(&|it| it.location[0].line = vec![Line::default(); ENTRIES_MAX + 1], many);
+        check(&|it| it.sample[0].location_id = vec![1; NUMBERS_MAX + 1], many);
     }
 
     #[test]

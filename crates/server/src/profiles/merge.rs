@@ -1,7 +1,7 @@
 //! Small blocks become large ones: windows those of ten minutes, and these hours. What was merged stays beside the
 //! large block for a while, or for good, so that both a day and a few minutes are read from few files.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use rusqlite::{Connection, Transaction, params};
 use wingbeat_difference::Total;
@@ -9,7 +9,7 @@ use wingbeat_difference::Total;
 use super::{
     ProfilesError, files,
     index::{self, Block, HOUR_NS, Level},
-    read,
+    read::{self, FileError},
 };
 
 pub(super) const TEN_MINUTES_NS: i64 = HOUR_NS / 6;
@@ -21,7 +21,8 @@ const GRACE_NS: i64 = 90 * 1_000_000_000;
 /// hour at least, with a stretch of ten minutes that is gone in part.
 pub(super) const FINE_NS: i64 = HOUR_NS + 2 * TEN_MINUTES_NS;
 
-/// Of an hour, what has a smaller share is not told apart: no picture shows it, and a day would be read slowly.
+/// Of an hour, what has a smaller share of every type is not told apart: no picture shows it, and a day would be read
+/// slowly.
 const RARE: f64 = 0.0002;
 
 /// What is merged at once at most, so that who writes beside waits for no more than one.
@@ -107,6 +108,10 @@ impl Sources {
         for block in former.chain(&self.parts) {
             match read::add_file(&mut total, &folder.join(&block.path)) {
                 Ok(()) => windows += block.windows,
+                // What is there and cannot be read now is merged another time: its former block would be lost.
+                Err(FileError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error.into());
+                }
                 Err(reason) => tracing::warn!("a profile is left out, {}: {reason}", block.path),
             }
         }
@@ -130,6 +135,13 @@ impl Sources {
     ) -> Result<Vec<String>, ProfilesError> {
         let Wanted { series, level, start_ns } = self.wanted;
         let end_ns = self.wanted.end_ns();
+        // Its project may have been deleted while it was added up.
+        let mut is_there = transaction.prepare_cached("SELECT 1 FROM block WHERE id = ?1")?;
+        for block in self.parts.iter().chain(&self.former) {
+            if !is_there.exists([block.id])? {
+                return Ok(Vec::new());
+            }
+        }
         for block in &self.parts {
             let sql = "UPDATE block SET is_merged = 1 WHERE id = ?1";
             transaction.prepare_cached(sql)?.execute([block.id])?;

@@ -1,10 +1,14 @@
 //! What a service did in a time: the fewest files that cover it, added up.
 
-use std::{fs, io, path::Path};
+use std::{collections::HashSet, fs, io, path::Path};
 
 use prost::Message as _;
 use rusqlite::Connection;
-use wingbeat_difference::{Total, pprof::unpacked, proto::Profile};
+use wingbeat_difference::{
+    AddError, Total,
+    pprof::{UnpackError, unpacked},
+    proto::Profile,
+};
 
 use super::{
     ProfilesError,
@@ -33,6 +37,8 @@ pub struct Reading {
     /// The time that it is of: that which was asked for, or a little more where only larger blocks are left.
     pub span: Span,
     pub files: usize,
+    /// Those of the series that have something in the time.
+    pub series: usize,
     pub windows: i64,
     /// Files that could not be read.
     pub damaged: usize,
@@ -110,10 +116,13 @@ pub(super) fn read(
     now_ns: i64,
 ) -> Result<Reading, ProfilesError> {
     let span = readable(span, now_ns);
+    // One view of all of them: what is merged meanwhile would be read twice, or not at all.
+    let view = connection.unchecked_transaction()?;
     let mut blocks = Vec::new();
     for id in series {
-        blocks.extend(cover(connection, *id, span)?);
+        blocks.extend(cover(&view, *id, span)?);
     }
+    drop(view);
     if blocks.len() > FILES_MAX {
         return Err(ProfilesError::TooMuch { files: blocks.len(), most: FILES_MAX });
     }
@@ -142,6 +151,7 @@ pub(super) fn read(
         profile: (!is_empty).then(|| total.total.message()),
         span,
         files: blocks.len(),
+        series: blocks.iter().map(|block| block.series).collect::<HashSet<_>>().len(),
         windows: total.windows,
         damaged: total.damaged,
     })
@@ -168,12 +178,26 @@ fn sum(folder: &Path, blocks: &[Block]) -> Sum {
     sum
 }
 
+/// Why a file is not added to a total.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileError {
+    /// It may be read another time.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    #[error(transparent)]
+    Decode(#[from] prost::DecodeError),
+    #[error(transparent)]
+    Add(#[from] AddError),
+}
+
 /// Adds a file to a total.
-pub(super) fn add_file(total: &mut Total, path: &Path) -> Result<(), String> {
-    let bytes = fs::read(path).map_err(|error: io::Error| error.to_string())?;
-    let unpacked = unpacked(&bytes, BYTES_MAX).map_err(|error| error.to_string())?;
-    let message = Profile::decode(&*unpacked).map_err(|error| error.to_string())?;
-    total.add(&message).map_err(|error| error.to_string())
+pub(super) fn add_file(total: &mut Total, path: &Path) -> Result<(), FileError> {
+    let bytes = fs::read(path)?;
+    let unpacked = unpacked(&bytes, BYTES_MAX)?;
+    let message = Profile::decode(&*unpacked)?;
+    Ok(total.add(&message)?)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Profiles that are pushed, merged, read and removed, in a folder.
 
+use std::path::PathBuf;
+
 use tempfile::TempDir;
 use wingbeat_difference::{
     Side,
@@ -83,17 +85,22 @@ impl Kept {
     }
 
     fn files(&self) -> usize {
+        self.paths().len()
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
         let mut open = vec![self.folder.path().to_owned()];
-        let mut count = 0;
+        let mut paths = Vec::new();
         while let Some(path) = open.pop() {
             for entry in std::fs::read_dir(path).expect("a folder").flatten() {
                 match entry.path() {
                     path if path.is_dir() => open.push(path),
-                    path => count += usize::from(path.to_string_lossy().ends_with(".pb.gz")),
+                    path => paths.push(path),
                 }
             }
         }
-        count
+        paths.retain(|path| path.to_string_lossy().ends_with(".pb.gz"));
+        paths
     }
 }
 
@@ -250,4 +257,36 @@ fn files_that_are_damaged_are_told() {
     let span = Span { from_ns: DAY, until_ns: DAY + MINUTE };
     let reading = kept.profiles.read(&ids, span, DAY + MINUTE).expect("read");
     assert_eq!((reading.damaged, reading.windows, reading.files), (1, 1, 2));
+}
+
+/// A client that hangs up gives back its place.
+#[tokio::test]
+async fn those_who_hang_up_take_no_place() {
+    let kept = Kept::new(1 << 30);
+    for _ in 0..100 {
+        let (waits, goes_on) = std::sync::mpsc::channel::<()>();
+        let job = kept.profiles.run(move || goes_on.recv().is_ok());
+        // It is given up while the job runs.
+        let given_up = tokio::time::timeout(std::time::Duration::from_millis(1), job).await;
+        assert!(given_up.is_err());
+        drop(waits);
+    }
+    kept.profiles.run(|| ()).await.expect("there is a place");
+}
+
+#[test]
+fn what_cannot_be_merged_keeps_nothing_from_going() {
+    let kept = Kept::new(1 << 30);
+    kept.put(vec![part("web", "a", 5 * SECOND, DAY)], DAY + MINUTE);
+    // It is there, and cannot be read as a file.
+    let path = kept.paths().remove(0);
+    std::fs::remove_file(&path).expect("removed");
+    std::fs::create_dir(&path).expect("made");
+    kept.profiles.tidy(DAY + HOUR).expect("tidied");
+    // It is not replaced by nothing.
+    assert!(path.exists());
+    std::fs::remove_dir(&path).expect("removed");
+    std::fs::write(&path, pprof("main", 5 * SECOND, DAY)).expect("written");
+    kept.profiles.tidy(DAY + HOUR).expect("tidied");
+    assert_eq!(kept.read("web", DAY, DAY + HOUR, DAY + HOUR), 5.0);
 }

@@ -194,6 +194,9 @@ mod tests {
         Kind, NewThing, NewUser, PlotSettings, Role, Start, tests::now, tests::on_both_with_project,
     };
 
+    /// Tables that are made of the results.
+    const DERIVED: [&str; 2] = ["series", "series_state"];
+
     /// A row in each table.
     fn fill(registry: &Registry, project: i64) {
         let user = NewUser { name: "a".into(), email: "a@b".into(), role: Role::Admin };
@@ -251,6 +254,50 @@ mod tests {
                 // New rows get new numbers.
                 let report = copy.add_report(uuid::Uuid::now_v7(), project, None, now());
                 assert_eq!(report.expect("written").id, 4);
+            }
+        });
+    }
+
+    /// A column that is not named here would be neither copied nor missed.
+    #[test]
+    fn all_columns_are_copied() {
+        on_both_with_project(|registry, _| {
+            let db = &registry.connection;
+            let names = |sql: &str| -> Vec<String> {
+                let mut statement = db.prepare(sql).expect("prepared");
+                let rows = statement.query_map([], |row| row.get(0)).expect("read");
+                let mut names: Vec<String> = rows.collect::<SqlResult<_>>().expect("read");
+                names.sort_unstable();
+                names
+            };
+            let is_postgres = db.is_postgres();
+            let listed = match is_postgres {
+                true => names(
+                    "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()",
+                ),
+                false => names(
+                    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+                ),
+            };
+            let mut known: Vec<String> =
+                tables().map(|table| table.name.trim_matches('"').to_owned()).collect();
+            known.extend(DERIVED.map(str::to_owned));
+            known.extend(is_postgres.then(|| "wingbeat_version".to_owned()));
+            known.sort_unstable();
+            assert_eq!(listed, known);
+            for table in tables() {
+                let name = table.name.trim_matches('"');
+                let found = match is_postgres {
+                    true => names(&format!(
+                        "SELECT column_name::text FROM information_schema.columns \
+                         WHERE table_schema = current_schema() AND table_name = '{name}'"
+                    )),
+                    false => names(&format!("SELECT name FROM pragma_table_info('{name}')")),
+                };
+                let mut columns: Vec<String> =
+                    table.columns.split(", ").map(|it| it.trim_matches('"').to_owned()).collect();
+                columns.sort_unstable();
+                assert_eq!(columns, found, "{name}");
             }
         });
     }

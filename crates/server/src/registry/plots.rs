@@ -56,9 +56,10 @@ impl Registry {
         filter: PlotFilter<'_>,
     ) -> Result<(Vec<PinnedPlot>, u64), RegistryError> {
         let list = || {
-            let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
+            let sought =
+                filter.search.map(|text| format!("%{}%", escaped(text).to_ascii_lowercase()));
             let condition = "project = ?1 AND (title = ?2 OR ?2 IS NULL)
-                 AND (lower(title) LIKE lower(?3) ESCAPE '\\' OR ?3 IS NULL)";
+                 AND (lower(title) LIKE ?3 ESCAPE '\\' OR ?3 IS NULL)";
             let values = params![project, filter.title, sought];
             let sql = format!("SELECT count(*) FROM plot WHERE {condition}");
             let count: i64 = self.connection.query_row(&sql, values, |row| row.get(0))?;

@@ -6,28 +6,17 @@ use super::{Registry, RegistryError};
 use crate::storage::view::Position;
 
 /// The lock of whose turn it is. Transactions have others.
-const TURN: &str = "hashtextextended('wingbeat turn ' || current_schema(), 0)";
+const TURN: &str = "wingbeat turn";
 
 impl Registry {
     /// Waits until no other server of the database writes. A file has one server, whose writes stand in line.
     pub(crate) fn begin_turn(&self) -> Result<(), RegistryError> {
-        if !self.connection.is_postgres() {
-            return Ok(());
-        }
-        let sql = format!("SELECT 1 FROM (SELECT pg_advisory_lock({TURN})) AS locked");
-        let wait = || self.connection.query_row(&sql, [], |_| Ok(()));
-        wait().map_err(self.error("waiting for another server that writes"))
+        self.connection.lock(TURN).map_err(self.error("waiting for another server that writes"))
     }
 
     /// Lets others write.
     pub(crate) fn end_turn(&self) -> Result<(), RegistryError> {
-        if !self.connection.is_postgres() {
-            return Ok(());
-        }
-        let sql = format!("SELECT pg_advisory_unlock({TURN})");
-        let end = || self.connection.query_row(&sql, [], |row| row.get::<_, bool>(0));
-        // It ended with a connection that was lost.
-        end().map(drop).map_err(self.error("letting other servers write"))
+        self.connection.unlock().map_err(self.error("letting other servers write"))
     }
 
     /// Up to where the log goes, of a primary: also where it is written later than the answer is given.

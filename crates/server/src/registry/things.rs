@@ -151,11 +151,12 @@ impl Registry {
         filter: &ThingFilter<'_>,
     ) -> Result<(Vec<Thing>, u64), RegistryError> {
         let list = || {
-            let sought = filter.search.map(|text| format!("%{}%", escaped(text)));
+            let sought =
+                filter.search.map(|text| format!("%{}%", escaped(text).to_ascii_lowercase()));
             let condition = "project = ?1 AND kind = ?2 AND CASE WHEN archived_ns IS NULL THEN 0 ELSE 1 END = ?3
                  AND (name = ?4 OR ?4 IS NULL)
-                 AND (lower(name) LIKE lower(?5) ESCAPE '\\'
-                      OR slug LIKE lower(?5) ESCAPE '\\' OR ?5 IS NULL)";
+                 AND (lower(name) LIKE ?5 ESCAPE '\\'
+                      OR slug LIKE ?5 ESCAPE '\\' OR ?5 IS NULL)";
             let values = params![project, kind.word(), filter.is_archived, filter.name, sought];
             let sql = format!("SELECT count(*) FROM thing WHERE {condition}");
             let count: i64 = self.connection.prepare(&sql)?.query_row(values, |row| row.get(0))?;

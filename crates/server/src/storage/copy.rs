@@ -8,16 +8,23 @@ use crate::{
     settings::Place,
 };
 
+/// Keeps servers from the folders of a copy. A database of PostgreSQL has no such claim.
+#[derive(Debug)]
+pub struct Claims {
+    _claims: [Option<Claim>; 2],
+}
+
 /// Copies users, keys, names, thresholds and what else a server knows to a place that has none of it, and proves by
 /// a digest that all of it is there. What it is; `None` if there is no server's data at `from`. Made again, it only
-/// compares.
-pub fn copy_registry(from: &Place, to: &Place) -> Result<Option<Content>, StorageError> {
+/// compares. No server begins in either folder as long as the claims are kept: results that are copied afterwards would
+/// be of another moment.
+pub fn copy_registry(from: &Place, to: &Place) -> Result<Option<(Content, Claims)>, StorageError> {
     let source = match open_of(from)? {
         Some(source) => source,
         None => return Ok(None),
     };
     // What a running server writes meanwhile would be missing.
-    let _claims = [from, to].map(claim).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let claims = Claims { _claims: [claim(from)?, claim(to)?] };
     let target = open_registry(to)?;
     let content = source.content()?;
     if target.content()? != content {
@@ -26,7 +33,7 @@ pub fn copy_registry(from: &Place, to: &Place) -> Result<Option<Content>, Storag
             return Err(StorageError::NotEqual { from: from.to_string(), to: to.to_string() });
         }
     }
-    Ok(Some(content))
+    Ok(Some((content, claims)))
 }
 
 fn open_of(place: &Place) -> Result<Option<Registry>, StorageError> {
@@ -69,18 +76,16 @@ mod tests {
             let primary = PostgresUrl::parse(&url).expect("a URL");
             places.insert(1, Place::Postgres { primary, replica: None });
         }
-        assert_eq!(copy_registry(&first, &places[1]).expect("nothing to copy"), None);
+        assert!(copy_registry(&first, &places[1]).expect("nothing to copy").is_none());
         let name = ProjectName::new("a").expect("a name");
         let new = NewProject { name, slug: None, url: None, visibility: Visibility::Public };
         let now = OffsetDateTime::UNIX_EPOCH;
         open_registry(&first).expect("made").create_project(&new, now).expect("made");
         let mut contents = Vec::new();
         for pair in places.windows(2) {
-            contents.push(copy_registry(&pair[0], &pair[1]).expect("copied").expect("something"));
-            assert_eq!(
-                copy_registry(&pair[0], &pair[1]).expect("compared"),
-                contents.last().copied()
-            );
+            let copy = || copy_registry(&pair[0], &pair[1]).expect("copied").expect("something").0;
+            contents.push(copy());
+            assert_eq!(Some(copy()), contents.last().copied());
         }
         assert!(contents.iter().all(|it| *it == contents[0] && it.rows == 1), "{contents:?}");
         let last = open_registry(&places[places.len() - 1]).expect("opened");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use wingbeat_sql::PostgresUrl;
-use wingbeat_track::store::Store;
+use wingbeat_track::store::{Store, StoreError};
 
 use super::{Databases, REGISTRY, RESULTS, StorageError, create_folder};
 use crate::registry::Registry;
@@ -25,10 +25,16 @@ impl Source {
     pub(super) fn make(&self) -> Result<Databases, StorageError> {
         match self {
             Self::Folder(folder) => make_in_folder(folder),
-            Self::Postgres(url) => Ok(Databases {
-                registry: Registry::open_at(url)?,
-                results: Store::open_postgres(url, true)?,
-            }),
+            Self::Postgres(url) => {
+                let registry = Registry::open_at(url)?;
+                // As of a folder: what was restored in part is no new server.
+                let opened = Store::open_postgres(url, !registry.has_reports()?);
+                let results = opened.map_err(|error| match error {
+                    StoreError::Missing { path } => StorageError::NoResults { path },
+                    error => error.into(),
+                })?;
+                Ok(Databases { registry, results })
+            }
         }
     }
 
@@ -41,7 +47,7 @@ impl Source {
             }),
             Self::Postgres(url) => Ok(Databases {
                 registry: Registry::open_existing_at(url)?,
-                results: Store::open_postgres(url, true)?,
+                results: Store::open_postgres(url, false)?,
             }),
         }
     }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use wingbeat_server::{
     registry::Content,
     settings::Place,
-    storage::{RESULTS, copy_registry, is_of_server},
+    storage::{Claims, RESULTS, copy_registry, is_of_server},
 };
 use wingbeat_sql::PostgresUrl;
 use wingbeat_text::plural;
@@ -58,7 +58,8 @@ const STEP_PERCENT: usize = 10;
 
 pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let StoreVerb::Copy(args) = &args.verb;
-    let server = copy_server(&args.from, &args.to)?;
+    // No server begins at either place until all is copied.
+    let (server, _claims) = copy_server(&args.from, &args.to)?.unzip();
     let from = Store::open_existing(store_of(&args.from))?;
     let mut to = Store::open(store_of(&args.to))?;
     let mut told = 0;
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode>
 }
 
 /// Copies what a server knows besides results, if that is there and the target is no single file.
-fn copy_server(from: &Path, to: &Path) -> anyhow::Result<Option<Content>> {
+fn copy_server(from: &Path, to: &Path) -> anyhow::Result<Option<(Content, Claims)>> {
     let source = match place_of(from)? {
         Some(place) => place,
         None if is_of_server(from) => Place::from(from),

@@ -31,6 +31,8 @@ pub(crate) struct Session {
     /// By SQLite's text.
     statements: RefCell<HashMap<String, postgres::Statement>>,
     is_in_transaction: Cell<bool>,
+    /// A lock is held that would end with the client.
+    holds_lock: Cell<bool>,
 }
 
 impl fmt::Debug for Session {
@@ -42,8 +44,8 @@ impl fmt::Debug for Session {
 impl Session {
     pub(crate) fn connect(url: &PostgresUrl) -> Result<Self> {
         let client = RefCell::new(Some(connect(url)?));
-        let (statements, is_in_transaction) = Default::default();
-        Ok(Self { url: url.clone(), client, statements, is_in_transaction })
+        let (statements, is_in_transaction, holds_lock) = Default::default();
+        Ok(Self { url: url.clone(), client, statements, is_in_transaction, holds_lock })
     }
 
     pub(crate) fn url(&self) -> &PostgresUrl {
@@ -52,6 +54,22 @@ impl Session {
 
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.is_in_transaction.get()
+    }
+
+    /// Takes a lock that is held beyond transactions, until [`Self::unlock`]. A client that is lost meanwhile is not
+    /// replaced: what was begun under the lock must not go on without it.
+    pub(crate) fn lock_beyond(&self, name: &str) -> Result<()> {
+        self.once(&format!(
+            "SELECT pg_advisory_lock(hashtextextended('{name} ' || current_schema(), 0))::text"
+        ))?;
+        self.holds_lock.set(true);
+        Ok(())
+    }
+
+    pub(crate) fn unlock(&self) -> Result<()> {
+        let done = self.once("SELECT pg_advisory_unlock_all()::text").map(drop);
+        self.holds_lock.set(false);
+        done
     }
 
     pub(crate) fn is_prepared(&self, sql: &str) -> bool {
@@ -93,6 +111,9 @@ impl Session {
     }
 
     pub(crate) fn begin(&self, how: &str) -> Result<()> {
+        if self.is_in_transaction.get() {
+            return Err(Error::value("a transaction is open already"));
+        }
         self.again_if_lost(true, |client| Ok(client.batch_execute(how)?))?;
         self.is_in_transaction.set(true);
         Ok(())
@@ -149,7 +170,7 @@ impl Session {
     ) -> Result<T> {
         let mut client = self.client.borrow_mut();
         let is_closed = client.as_ref().is_none_or(Client::is_closed);
-        let may_renew = !self.is_in_transaction.get();
+        let may_renew = !self.is_in_transaction.get() && !self.holds_lock.get();
         if is_closed && may_renew {
             self.renew(&mut client)?;
         }
@@ -207,6 +228,7 @@ fn connect(url: &PostgresUrl) -> Result<Client> {
     // `synchronous_commit` stays as the server has it: on, unless its owner decided otherwise.
     client.batch_execute(&format!(
         "SET search_path TO \"{}\"; SET lock_timeout TO '{PATIENCE_S}s'; SET client_min_messages TO warning; \
+         SET tcp_keepalives_idle TO 30; SET tcp_keepalives_interval TO 10; SET tcp_keepalives_count TO 3; \
          SET jit TO off; SET extra_float_digits TO 1; SET TimeZone TO 'UTC'",
         url.schema()
     ))?;

@@ -69,7 +69,10 @@ impl postgres::types::ToSql for Parameter {
             (Value::Integer(number), &Type::FLOAT8) => {
                 out.extend_from_slice(&(*number as f64).to_be_bytes());
             }
-            (Value::Real(number), &Type::FLOAT8) => out.extend_from_slice(&number.to_be_bytes()),
+            // SQLite keeps -0.0 as 0.
+            (Value::Real(number), &Type::FLOAT8) => {
+                out.extend_from_slice(&(number + 0.0).to_be_bytes());
+            }
             (Value::Text(text), &Type::TEXT | &Type::VARCHAR | &Type::NAME) => escape(text, out),
             (Value::Blob(bytes), &Type::BYTEA) => out.extend_from_slice(bytes),
             (value, to) => return Err(format!("{value:?} is no {to}").into()),

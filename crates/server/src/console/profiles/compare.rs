@@ -69,10 +69,7 @@ fn spans(asked: &Asked, newest_ns: i64) -> Result<(Span, Span), ApiError> {
 fn look(app: &App, asked: &Asked) -> Result<Pair, ApiError> {
     let all = asked.series(app)?;
     let after = asked.choice(&all, "label")?;
-    let mut before = asked.choice(&all, BASE_LABEL)?;
-    if before.figures.id() != after.figures.id() {
-        before = after.clone();
-    }
+    let before = asked.choice(&all, BASE_LABEL)?;
     let spans = spans(asked, after.newest_ns())?;
     // Both timelines show both times, with some room.
     let (first, last) =

@@ -121,7 +121,10 @@ fn parsed(text: &str) -> Result<i64, ApiError> {
             .or_else(day)?;
         Some(found.assume_utc())
     };
-    let ns = parse().and_then(|time| i64::try_from(time.unix_timestamp_nanos()).ok());
+    // Lengths are added to it and taken from it.
+    let is_near = |time: &OffsetDateTime| (1970..2200).contains(&time.year());
+    let ns =
+        parse().filter(is_near).and_then(|time| i64::try_from(time.unix_timestamp_nanos()).ok());
     ns.ok_or_else(|| {
         let text: String = text.chars().take(40).collect();
         ApiError::bad_request(format!(

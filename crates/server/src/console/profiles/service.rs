@@ -123,7 +123,7 @@ pub(super) fn factors(
     reading: &Reading,
 ) -> Result<(f64, f64), ApiError> {
     if choice.figures.is_state() {
-        let mean = choice.series.len() as f64 / reading.windows.max(1) as f64;
+        let mean = reading.series as f64 / reading.windows.max(1) as f64;
         return Ok((mean, mean));
     }
     let extent = app.profiles.extent(&asked.project)?.unwrap_or(reading.span);
