@@ -114,7 +114,9 @@ impl From<StoreError> for ApiError {
         let status = match &error {
             StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
             StoreError::NoSuchAlert { .. } => StatusCode::NOT_FOUND,
-            StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::Lost { .. } => {
+            StoreError::Busy { .. }
+            | StoreError::ServerBusy { .. }
+            | StoreError::Full { .. } | StoreError::Lost { .. } => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             _ => StatusCode::INTERNAL_SERVER_ERROR,

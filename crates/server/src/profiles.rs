@@ -192,12 +192,11 @@ impl Profiles {
         }
     }
 
-    /// What a series counted in windows that begin in a time.
-    pub fn points(&self, series: i64, span: Span) -> Result<Vec<Point>, ProfilesError> {
-        match self.reader()? {
-            Some(reader) => Ok(index::points(&reader, series, span.from_ns, span.until_ns)?),
-            None => Ok(Vec::new()),
-        }
+    /// What each of some series counted in windows that begin in a time.
+    pub fn points(&self, series: &[i64], span: Span) -> Result<Vec<Vec<Point>>, ProfilesError> {
+        let Some(reader) = self.reader()? else { return Ok(vec![Vec::new(); series.len()]) };
+        let of_one = |id: &i64| index::points(&reader, *id, span.from_ns, span.until_ns);
+        Ok(series.iter().map(of_one).collect::<Result<_, _>>()?)
     }
 
     /// The time that a project has profiles of. `None` if it has none.

@@ -15,9 +15,9 @@ use std::{
 use anyhow::{Context as _, bail};
 use owo_colors::OwoColorize as _;
 use wingbeat_agent::{AgentOptions, Kubelet, KubeletOptions, Notice, Rules, Sinks};
-use wingbeat_profile::session::NameCounts;
+use wingbeat_profile::session::{NameCounts, Rates};
 use wingbeat_push::{Counts, Credentials, PushOptions, Pusher, Ring, Target};
-use wingbeat_text::{bytes, grouped, plural, share};
+use wingbeat_text::{bytes, duration, grouped, plural, share};
 
 pub(crate) use self::args::AgentArgs;
 use crate::shell::{interruptible_by_socket, message, warning};
@@ -135,7 +135,7 @@ fn begin(args: &AgentArgs, sinks: &Sinks) -> String {
         "agent: {} Hz on each CPU, a profile of {} every {}, to {}",
         args.frequency,
         "each service",
-        wingbeat_text::duration(args.window.as_nanos() as u64),
+        duration(args.window.as_nanos() as u64),
         all.join(", ")
     )
 }
@@ -174,9 +174,10 @@ impl Said {
                     say_names(*names);
                 }
             }
-            Notice::Rate { cpu_share, frequency_hz } => warning!(
-                "the agent used {} of a CPU: it samples at {frequency_hz} Hz from now on",
-                share::size(*cpu_share)
+            Notice::Rates { cpu_share, rates } => warning!(
+                "the agent used {} of a CPU: it records {} from now on",
+                share::size(*cpu_share),
+                shown(*rates)
             ),
             Notice::Memory { rss_bytes } => warning!(
                 "the agent used {} of memory: it gave up its caches; --max-memory sets the limit",
@@ -219,6 +220,18 @@ impl Said {
             }
         }
     }
+}
+
+/// What is recorded, in words.
+fn shown(rates: Rates) -> String {
+    let mut words = format!("at {} Hz", rates.frequency_hz);
+    if let Some(min_block_ns) = rates.min_block_ns {
+        words += &format!(", blocks of {} or more", duration(min_block_ns));
+    }
+    if let Some(faults) = rates.faults {
+        words += &format!(", one of {faults} page faults");
+    }
+    words
 }
 
 fn say_names(names: NameCounts) {

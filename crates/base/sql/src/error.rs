@@ -1,8 +1,9 @@
 //! Why a statement failed, and what that means on either engine.
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, io};
 
 use rusqlite::ErrorCode;
+use rustls::CertificateError;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -49,6 +50,8 @@ pub enum Fault {
     Lost,
     /// A wrong password, or a user who may not do this.
     Denied,
+    /// Nobody whom we trust says that it is the server that was meant: its certificate does not verify.
+    Untrusted,
     /// The server has no database of that name.
     NoDatabase,
     /// The server is older than [`crate::PostgresUrl::SERVER_MIN`].
@@ -121,6 +124,9 @@ fn of_postgres(error: &postgres::Error) -> Fault {
         if in_words(error).contains("password missing") {
             return Fault::Denied;
         }
+        if certificate_fault(error).is_some() {
+            return Fault::Untrusted;
+        }
         // Not an answer of the server: the connection broke, or never was.
         return if is_of_value(error) { Fault::Other } else { Fault::Lost };
     };
@@ -139,6 +145,23 @@ fn of_postgres(error: &postgres::Error) -> Fault {
     }
 }
 
+/// What is wrong with the certificate of the server, if that is why there is no connection.
+fn certificate_fault(error: &postgres::Error) -> Option<&CertificateError> {
+    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(error) = next {
+        // What an I/O error holds is not its source.
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let held = held.map(|held| held as &(dyn StdError + 'static));
+        if let Some(rustls::Error::InvalidCertificate(why)) =
+            held.unwrap_or(error).downcast_ref::<rustls::Error>()
+        {
+            return Some(why);
+        }
+        next = held.unwrap_or(error).source();
+    }
+    None
+}
+
 /// Whether a value could not be turned into one of the other side.
 fn is_of_value(error: &postgres::Error) -> bool {
     error.to_string().starts_with("error serializing")
@@ -151,6 +174,9 @@ fn in_words(error: &postgres::Error) -> String {
         let detail = answer.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
         let hint = answer.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
         return format!("{}{detail}{hint}", answer.message());
+    }
+    if let Some(why) = certificate_fault(error) {
+        return format!("the certificate of the server does not verify: {why}");
     }
     match error.source() {
         Some(source) => format!("{error}: {source}"),

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -22,6 +23,8 @@ pub struct Settings {
     pub durable: bool,
     /// Further lines of `postgresql.conf`.
     pub lines: Vec<String>,
+    /// Files in the folder of its data, which its owner alone may read: the name and the content of each.
+    pub files: Vec<(String, String)>,
 }
 
 /// How a server is stopped.
@@ -58,6 +61,9 @@ impl Cluster {
             .args(["--no-instructions", "--username", "postgres", "--pgdata"]);
         run(initdb.arg(&cluster.data))?;
         cluster.configure(&settings.text(cluster.keeper.folder()))?;
+        for (name, content) in &settings.files {
+            cluster.write(&cluster.data.join(name), content)?;
+        }
         cluster.start_again()?;
         Ok(cluster)
     }
@@ -179,6 +185,15 @@ impl Cluster {
             std::os::unix::fs::chown(path, Some(owner.user), Some(owner.group))?;
         }
         Ok(())
+    }
+
+    fn write(&self, path: &Path, content: &str) -> anyhow::Result<()> {
+        let write = || {
+            fs::write(path, content)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))?;
+        self.own(path)
     }
 
     fn configure(&self, lines: &str) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::{
     fmt::{self, Write as _},
 };
 
-use wingbeat_profile::session::{NameCounts, Window};
+use wingbeat_profile::session::{NameCounts, Rates, Window};
 use wingbeat_push::Counts;
 
 use super::{divide::Divided, own::OwnUse, pods::PodCounts};
@@ -26,7 +26,7 @@ pub struct Metrics {
     series: u64,
     keep_errors: u64,
     used: Option<OwnUse>,
-    frequency_hz: u64,
+    rates: Option<Rates>,
     bpf_bytes: u64,
     names: NameCounts,
     pushes: Pushes,
@@ -60,9 +60,9 @@ impl Metrics {
         self.series = divided.window.series.len() as u64;
     }
 
-    /// Takes what the agent used, the rate, and what its tables and buffers take in the kernel.
-    pub(crate) fn used(&mut self, used: OwnUse, frequency_hz: u64, bpf_bytes: u64) {
-        (self.used, self.frequency_hz, self.bpf_bytes) = (Some(used), frequency_hz, bpf_bytes);
+    /// Takes what the agent used, what it records, and what its tables and buffers take in the kernel.
+    pub(crate) fn used(&mut self, used: OwnUse, rates: Rates, bpf_bytes: u64) {
+        (self.used, self.rates, self.bpf_bytes) = (Some(used), Some(rates), bpf_bytes);
     }
 
     /// Takes how often the kubelet was asked.
@@ -122,11 +122,22 @@ impl Metrics {
         }
         let help = "Memory of unwind tables and buffers in the kernel";
         one(&mut text, "bpf_memory_bytes", "gauge", help, self.bpf_bytes);
-        let help = "Samples a second on each CPU";
-        one(&mut text, "frequency_hertz", "gauge", help, self.frequency_hz);
+        self.rates_text(&mut text);
         one(&mut text, "series", "gauge", "Sets of labels in the last window", self.series);
         self.push_text(&mut text);
         text
+    }
+
+    fn rates_text(&self, text: &mut String) {
+        let Some(Rates { frequency_hz, min_block_ns, faults }) = self.rates else { return };
+        one(text, "frequency_hertz", "gauge", "Samples a second on each CPU", frequency_hz);
+        if let Some(min_block_ns) = min_block_ns {
+            let help = "Shortest block off the CPU that is not only summed";
+            one(text, "min_block_seconds", "gauge", help, min_block_ns as f64 / 1e9);
+        }
+        if let Some(faults) = faults {
+            one(text, "faults_per_sample", "gauge", "Page faults for each sample", faults);
+        }
     }
 
     fn broken_text(&self, text: &mut String) {
@@ -184,7 +195,8 @@ mod tests {
         let mut metrics = Metrics::default();
         metrics.keep_failed();
         let used = OwnUse { cpu_share: 0.01, cpu_ns: 1_500_000_000, rss_bytes: 4096 };
-        metrics.used(used, 19, 7);
+        let rates = Rates { frequency_hz: 19, min_block_ns: Some(2_000_000), faults: None };
+        metrics.used(used, rates, 7);
         metrics.push_to("a\"b".to_owned(), || Counts { pushed: 3, ..Counts::default() });
         let text = metrics.text();
         for line in [
@@ -192,6 +204,7 @@ mod tests {
             "wingbeat_agent_cpu_seconds_total 1.5",
             "# TYPE wingbeat_agent_frequency_hertz gauge",
             "wingbeat_agent_frequency_hertz 19",
+            "wingbeat_agent_min_block_seconds 0.002",
             "wingbeat_agent_pushed_total{target=\"a\\\"b\"} 3",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");

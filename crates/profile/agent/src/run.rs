@@ -12,7 +12,7 @@ use wingbeat_profile::{
     error::RecordError,
     export::ExportError,
     model::Mode,
-    session::{Continuous, NameCounts, Options, Window},
+    session::{Continuous, NameCounts, Options, Rates, Window},
     targets::Targets,
 };
 use wingbeat_push::{Counts, FolderError, Pusher, Ring};
@@ -83,8 +83,8 @@ pub enum Notice<'a> {
         frequency_hz: u64,
         names: NameCounts,
     },
-    /// The agent used this share of a CPU, so it samples at another rate.
-    Rate { cpu_share: f64, frequency_hz: u64 },
+    /// The agent used this share of a CPU, so it records less or more.
+    Rates { cpu_share: f64, rates: Rates },
     /// It used more memory than it may, and gave back what only makes it quicker.
     Memory { rss_bytes: u64 },
     /// An engine did not take a window since the last time: why, and how many were refused or dropped until now.
@@ -148,7 +148,9 @@ pub fn run(
     notice(Notice::Begun);
     let mut agent = Agent {
         processes: Processes::new(options.host.clone(), options.rules.clone(), pods(options)),
-        governor: Governor::new(options.frequency_hz, options.cpu_share_max),
+        wanted: recording.rates(),
+        rates: recording.rates(),
+        governor: Governor::new(options.cpu_share_max),
         own: Own::start(),
         memory_bytes_max: options.memory_bytes_max,
         is_first: true,
@@ -177,6 +179,9 @@ fn pods(options: &AgentOptions) -> Option<Pods> {
 /// What is known from one window to the next.
 struct Agent {
     processes: Processes,
+    /// What was asked for, and what is recorded now.
+    wanted: Rates,
+    rates: Rates,
     governor: Governor,
     own: Own,
     memory_bytes_max: u64,
@@ -223,7 +228,7 @@ impl Agent {
             pusher.offer(&shared);
         }
         let used = self.own.lap();
-        let (frequency_hz, series) = (self.governor.current_hz(), shared.series.len());
+        let (frequency_hz, series) = (self.rates.frequency_hz, shared.series.len());
         notice(Notice::Window { samples, broken, series, used, frequency_hz, names });
         Ok(used)
     }
@@ -251,14 +256,18 @@ impl Agent {
     ) -> Result<(), AgentError> {
         let tables = window.tables.as_ref().map_or(0, |tables| tables.bytes);
         let bpf_bytes = tables + u64::from(BUFFER_BYTES);
-        sinks.metrics().used(used, self.governor.current_hz(), bpf_bytes);
+        sinks.metrics().used(used, self.rates, bpf_bytes);
         // In the first, the files of all processes are read.
         if std::mem::take(&mut self.is_first) {
             return Ok(());
         }
-        if let Some(frequency_hz) = self.governor.next(used.cpu_share) {
-            recording.set_frequency(frequency_hz)?;
-            notice(Notice::Rate { cpu_share: used.cpu_share, frequency_hz });
+        if let Some(halvings) = self.governor.next(used.cpu_share) {
+            let rates = self.wanted.halved(halvings);
+            if rates != self.rates {
+                recording.set_rates(rates)?;
+                self.rates = rates;
+                notice(Notice::Rates { cpu_share: used.cpu_share, rates });
+            }
         }
         if used.rss_bytes > self.memory_bytes_max {
             recording.shed();

@@ -322,8 +322,6 @@ pub mod global {
     pub const TASK_RUNTIME: &str = "TASK_RUNTIME";
     /// 1: time off the CPU is watched.
     pub const BLOCKS: &str = "BLOCKS";
-    /// A `u64`: blocks shorter than this are summed only, nanoseconds.
-    pub const MIN_BLOCK_NS: &str = "MIN_BLOCK_NS";
     /// Offset of `__state` in `task_struct`.
     pub const TASK_STATE: &str = "TASK_STATE";
     /// Offset of `on_cpu` in `task_struct`.
@@ -385,6 +383,8 @@ pub mod map {
     pub const NUMBERS: &str = "NUMBERS";
     /// One element: 1 while switches are watched.
     pub const WATCHING: &str = "WATCHING";
+    /// One element: the shortest block that is reported, in nanoseconds.
+    pub const MIN_BLOCK: &str = "MIN_BLOCK";
     /// Live blocks: [`heap::BlockKey`](super::heap::BlockKey) to [`heap::LiveBlock`](super::heap::LiveBlock).
     pub const BLOCKS: &str = "BLOCKS_LIVE";
     /// Calls that have not returned: [`heap::PendingCall`](super::heap::PendingCall).

@@ -36,6 +36,10 @@ pub static THREADS: HashMap<u32, Thread> = HashMap::with_max_entries(1, 0);
 #[map]
 pub static WATCHING: Array<u32> = Array::with_max_entries(1, 0);
 
+/// Blocks that are shorter than this, in nanoseconds, are sums of their threads. It may change while switches are watched.
+#[map]
+pub static MIN_BLOCK: Array<u64> = Array::with_max_entries(1, 0);
+
 /// Who came in last on this CPU, by the switches that were told: its thread, plus one.
 #[map]
 pub static LAST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
@@ -76,9 +80,6 @@ settings!(WALK, COPIES_UNTIL_BYTES, TASK_IOWAIT_MASK, TASK_BLOCKED_ON, TASK_KERN
 settings!(TASK_TLS, MM_START_STACK, SAMPLE_BYTES);
 settings!(NAMESPACED, TASK_THREAD_PID, TASK_SIGNAL, SIGNAL_TGID, PID_LEVEL, PID_NUMBERS, UPID_NS);
 
-#[unsafe(no_mangle)]
-pub static MIN_BLOCK_NS: u64 = 0;
-
 /// Reads a setting.
 macro_rules! setting {
     ($name:ident) => {
@@ -103,6 +104,12 @@ pub fn is_target(pid: u32) -> bool {
 #[inline(always)]
 pub fn is_watching() -> bool {
     setting!(BLOCKS) != 0 && WATCHING.get(0) == Some(&1)
+}
+
+/// The shortest block that is reported.
+#[inline(always)]
+pub fn min_block_ns() -> u64 {
+    MIN_BLOCK.get(0).copied().unwrap_or(0)
 }
 
 /// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and

@@ -18,7 +18,7 @@ use wingbeat_profile_common::{
 };
 
 use crate::{
-    maps::{SCRATCH, THREADS, count, is_target, is_watching, scratch, setting},
+    maps::{SCRATCH, THREADS, count, is_target, is_watching, min_block_ns, scratch, setting},
     namespace, place,
     record::{Whose, send},
     task::{Probed, TASK_DEAD, Task, Trusted},
@@ -117,7 +117,7 @@ pub fn come_back(
     take_kernel: impl FnOnce(&mut Thread, Whose),
 ) {
     let duration_ns = now_ns.saturating_sub(thread.since_ns);
-    if duration_ns < setting!(MIN_BLOCK_NS) {
+    if duration_ns < min_block_ns() {
         thread.below += 1;
         thread.below_ns += duration_ns;
         count(counter::BELOW, 1);

@@ -58,11 +58,9 @@ pub(super) fn forget_before(
     project: Option<&str>,
     limit_ns: i64,
 ) -> Result<Vec<String>, ProfilesError> {
-    let of_project = match project {
-        Some(_) => "series IN (SELECT id FROM series WHERE project = ?2)",
-        None => "?2 IS NULL",
-    };
-    let sql = format!("DELETE FROM block WHERE start_ns < ?1 AND {of_project} RETURNING path");
+    // Points have no index by age: those of each series are in the order of their times.
+    let of_project = "series IN (SELECT id FROM series WHERE ?2 IS NULL OR project = ?2)";
+    let sql = format!("DELETE FROM block WHERE start_ns < ?1 AND +{of_project} RETURNING path");
     let paths = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
     let gone: Vec<String> = transaction
         .prepare(&sql)?
@@ -80,13 +78,14 @@ pub(super) fn forget_empty(
     transaction: &Transaction<'_>,
     now_ns: i64,
 ) -> Result<(), ProfilesError> {
-    transaction.execute(
-        "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM block WHERE block.series = series.id)",
-        [],
-    )?;
-    for table in ["point", "hour_sum"] {
-        let sql = format!("DELETE FROM {table} WHERE series NOT IN (SELECT id FROM series)");
-        transaction.execute(&sql, [])?;
+    let sql = "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM block WHERE block.series = series.id) RETURNING id";
+    let gone: Vec<i64> =
+        transaction.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for series in gone {
+        for table in ["point", "hour_sum"] {
+            let sql = format!("DELETE FROM {table} WHERE series = ?1");
+            transaction.prepare_cached(&sql)?.execute([series])?;
+        }
     }
     transaction.execute("DELETE FROM seen WHERE at_ns < ?1", [now_ns - SEEN_NS])?;
     Ok(())

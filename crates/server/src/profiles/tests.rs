@@ -157,7 +157,7 @@ fn points_are_what_came_however_coarse_they_are() {
     let id = kept.profiles.series("p", None).expect("listed")[0].id;
     let points = || {
         let span = Span { from_ns: DAY, until_ns: DAY + HOUR };
-        let points = kept.profiles.points(id, span).expect("read");
+        let points = kept.profiles.points(&[id], span).expect("read").remove(0);
         (points.len(), points.iter().map(|it| it.sums[0]).sum::<i64>() / SECOND)
     };
     assert_eq!(points(), (40, 40));

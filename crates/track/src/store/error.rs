@@ -12,7 +12,8 @@ use super::checksum::Damage;
 
 pub(super) const OPENING: &str = "opening it";
 
-/// Why a store could not be opened, read or written. Nothing has been changed then.
+/// Why a store could not be opened, read or written. Nothing has been changed then; but for [`Self::Lost`] while a
+/// transaction was being committed, of which only another look can say whether it was.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("there is no store at {}; `wingbeat run` creates one, and --store names another", .path.display())]
@@ -46,6 +47,8 @@ pub enum StoreError {
          they are done", .path.display()
     )]
     Busy { path: PathBuf, doing: &'static str, waited_s: u64 },
+    #[error("the server of {} is busy while {doing}: {source}; try again later", .path.display())]
+    ServerBusy { path: PathBuf, doing: &'static str, source: Error },
     #[error(
         "the store {} is damaged, seen while {doing}: {detail}; {}", .path.display(), after_damage(doing)
     )]
@@ -57,6 +60,11 @@ pub enum StoreError {
     Lost { path: PathBuf, doing: &'static str, source: Error },
     #[error("{} cannot be used while {doing}: {source}", .path.display())]
     Refused { path: PathBuf, doing: &'static str, source: Error },
+    #[error(
+        "{} cannot be used while {doing}: {source}; sslrootcert=FILE in its URL names the certificates to verify by",
+        .path.display()
+    )]
+    Untrusted { path: PathBuf, doing: &'static str, source: Error },
     #[error(transparent)]
     Url(InvalidUrl),
     #[error("{doing} failed in the store {}: {source}", .path.display())]
@@ -85,11 +93,15 @@ impl StoreError {
             Fault::Damaged | Fault::Content | Fault::Tables => {
                 Self::Corrupt { path, doing, detail: detail(&source) }
             }
+            Fault::Busy if matches!(source, Error::Postgres(_)) => {
+                Self::ServerBusy { path, doing, source }
+            }
             Fault::Busy => Self::Busy { path, doing, waited_s: PATIENCE.as_secs() },
             Fault::NotADatabase => {
                 Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
             }
             Fault::Lost => Self::Lost { path, doing, source },
+            Fault::Untrusted => Self::Untrusted { path, doing, source },
             Fault::ReadOnly | Fault::Denied | Fault::NoDatabase | Fault::TooOld => {
                 Self::Refused { path, doing, source }
             }

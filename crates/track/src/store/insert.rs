@@ -26,14 +26,15 @@ pub enum Insertion {
 /// The rows of the benchmark and the measure of each metric of a report.
 type MetricRows<'r> = HashMap<MetricKey<'r>, (i64, i64)>;
 
-/// A report on its way into a store: its row, that of its project, and sums over what belongs to it.
+/// A report on its way into a store: its row, those of what it names, and sums over what belongs to it.
 struct Writer<'c> {
     db: &'c Connection,
     project: i64,
     row: i64,
     samples_row: i64,
-    /// Rows of benchmarks that were looked up at once.
     benchmarks: HashMap<String, i64>,
+    /// A report has few.
+    measures: Vec<(Measure, i64)>,
     sums: Sums,
 }
 
@@ -73,14 +74,15 @@ pub(super) fn insert(db: &Connection, report: &Report) -> SqlResult<Insertion> {
 
 impl<'c> Writer<'c> {
     fn new(db: &'c Connection, project: i64, report: &Report) -> SqlResult<Self> {
-        let sums = Sums::default();
-        if !db.is_postgres() {
-            let (row, samples_row) = (REPORT.next(db)?, SAMPLES.next(db)?);
-            return Ok(Self { db, project, row, samples_row, benchmarks: HashMap::new(), sums });
-        }
-        let Free { report: row, samples: samples_row } = partitions::free(db, report)?;
-        let benchmarks = benchmarks_at_once(db, project, report)?;
-        Ok(Self { db, project, row, samples_row, benchmarks, sums })
+        let Free { report: row, samples: samples_row } = match db.is_postgres() {
+            true => partitions::free(db, report)?,
+            false => Free { report: REPORT.next(db)?, samples: SAMPLES.next(db)? },
+        };
+        // All names before the first metric. That one's report is missing until the end, and while a reference leads
+        // nowhere, SQLite searches all metrics for those of each new name.
+        let benchmarks = benchmarks(db, project, report)?;
+        let measures = measures(db, report)?;
+        Ok(Self { db, project, row, samples_row, benchmarks, measures, sums: Sums::default() })
     }
 }
 
@@ -130,21 +132,14 @@ impl Writer<'_> {
         let mut metrics = METRIC.inserter(self.db)?;
         let mut samples = SAMPLES.inserter(self.db)?;
         let mut samples_row = self.samples_row;
-        let mut measures: Vec<(&Measure, i64)> = Vec::new();
         let mut position = 0;
         for (iteration, results) in (0..).zip(&report.iterations) {
             for benchmark in &results.benchmarks {
                 let name = &benchmark.name;
-                let benchmark_row = self.benchmark(name)?;
+                let benchmark_row = self.benchmarks[name.as_str()];
                 for (measure, metric) in &benchmark.metrics {
-                    // A report has few measures.
-                    let measure_row = match measures.iter().find(|known| known.0 == measure) {
-                        Some(known) => known.1,
-                        None => {
-                            measures.push((measure, self::measure(self.db, measure)?));
-                            measures[measures.len() - 1].1
-                        }
-                    };
+                    let known = self.measures.iter().find(|(known, _)| known == measure);
+                    let measure_row = known.ok_or(Error::NoRow)?.1;
                     let mut own_samples = None;
                     if !metric.samples.is_empty() {
                         let values = params![samples_row, Numbers(metric.samples.clone())];
@@ -180,7 +175,7 @@ impl Writer<'_> {
     fn failures(&mut self, report: &Report) -> SqlResult<()> {
         let mut failures = FAILURE.inserter(self.db)?;
         for (position, (iteration, failure)) in (0_i64..).zip(report.failures()) {
-            let benchmark = self.benchmark(&failure.name)?;
+            let benchmark = self.benchmarks[failure.name.as_str()];
             let values = params![self.row, position, iteration, benchmark, failure.reason];
             self.sums.failure(failures.insert(values)?);
         }
@@ -239,45 +234,70 @@ impl Writer<'_> {
         alerts.finish()
     }
 
-    fn benchmark(&self, name: &BenchmarkName) -> SqlResult<i64> {
-        match self.benchmarks.get(name.as_str()) {
-            Some(row) => Ok(*row),
-            None => self.named(BENCHMARK, name.as_str()),
-        }
-    }
-
     /// The row of a name in a table of names, made if need be.
     fn named(&self, table: Table, name: &str) -> SqlResult<i64> {
         table.find_or_insert(self.db, params![self.project, name])
     }
 }
 
-/// The rows of all benchmarks that a report names, made if need be, in few ways to a PostgreSQL server and back.
-fn benchmarks_at_once(
-    db: &Connection,
-    project: i64,
-    report: &Report,
-) -> SqlResult<HashMap<String, i64>> {
+/// The rows of all benchmarks that a report names, made if need be.
+fn benchmarks(db: &Connection, project: i64, report: &Report) -> SqlResult<HashMap<String, i64>> {
     let of_metrics = report.iterations.iter().flat_map(|results| &results.benchmarks);
     let of_failures = report.failures().map(|(_, failure)| &failure.name);
-    let names: Vec<_> = of_metrics.map(|benchmark| &benchmark.name).chain(of_failures).collect();
-    // A name has no control characters.
-    let lines: Vec<_> = names.iter().map(|name| name.as_str()).collect();
-    let sql = "SELECT name, id FROM benchmark
-               WHERE project = ?1 AND name = ANY (string_to_array(?2, chr(10)))";
-    let mut known: HashMap<String, i64> = prepare(db, sql)?
-        .query_map((project, lines.join("\n")), |row| Ok((row.get(0)?, row.get(1)?)))?
-        .collect::<SqlResult<_>>()?;
+    let names = of_metrics.map(|benchmark| &benchmark.name).chain(of_failures);
+    let names: Vec<&str> = names.map(BenchmarkName::as_str).collect();
+    let mut known = match db.is_postgres() {
+        true => known_at_once(db, project, &names)?,
+        false => known_one_by_one(db, project, &names)?,
+    };
     let mut next = BENCHMARK.next(db)?;
     let mut inserter = BENCHMARK.inserter(db)?;
     for name in names {
-        if !known.contains_key(name.as_str()) {
-            inserter.insert(params![next, project, name.as_str()])?;
-            known.insert(name.as_str().to_owned(), next);
+        if !known.contains_key(name) {
+            inserter.insert(params![next, project, name])?;
+            known.insert(name.to_owned(), next);
             next += 1;
         }
     }
     inserter.finish()?;
+    Ok(known)
+}
+
+/// In one way to a PostgreSQL server and back. The list is one table of names: as a condition it would be made of its
+/// text again for each row, where the server does not know yet that it has many rows.
+fn known_at_once(db: &Connection, project: i64, names: &[&str]) -> SqlResult<HashMap<String, i64>> {
+    // A name has no control characters.
+    let sql = "SELECT DISTINCT name, id FROM benchmark
+               JOIN unnest(string_to_array(?2, chr(10))) AS wanted (wanted) ON name = wanted
+               WHERE project = ?1";
+    prepare(db, sql)?
+        .query_map((project, names.join("\n")), |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}
+
+fn known_one_by_one(
+    db: &Connection,
+    project: i64,
+    names: &[&str],
+) -> SqlResult<HashMap<String, i64>> {
+    let mut known = HashMap::new();
+    let mut find = prepare(db, "SELECT id FROM benchmark WHERE project = ?1 AND name = ?2")?;
+    for name in names {
+        if let Some(row) = find.query_row((project, *name), |row| row.get(0)).optional()? {
+            known.insert((*name).to_owned(), row);
+        }
+    }
+    Ok(known)
+}
+
+/// The rows of all measures of a report, made if need be.
+fn measures(db: &Connection, report: &Report) -> SqlResult<Vec<(Measure, i64)>> {
+    let mut known: Vec<(Measure, i64)> = Vec::new();
+    for (_, _, measure, _) in report.metrics() {
+        if !known.iter().any(|(known, _)| known == measure) {
+            known.push((measure.clone(), self::measure(db, measure)?));
+        }
+    }
     Ok(known)
 }
 

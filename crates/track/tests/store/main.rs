@@ -9,6 +9,7 @@ mod exchange;
 mod explain;
 mod fixture;
 mod flips;
+mod growth;
 mod history;
 mod killed;
 mod log;

@@ -56,7 +56,7 @@ pub(crate) struct AgentArgs {
     /// How much may wait for each engine; the oldest is dropped first
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = large_bytes)]
     pub spool_size: u64,
-    /// Share of one CPU that the agent may use; it samples less often when that is too little
+    /// Share of one CPU that the agent may use; it records less when that is too little
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = cpu_share)]
     pub max_cpu: f64,
     /// Memory above which caches are given up

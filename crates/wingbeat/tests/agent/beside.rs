@@ -68,3 +68,29 @@ fn time_off_the_cpu_and_page_faults_are_kept_beside_samples() {
     assert!((0.5..1.1).contains(&(bytes as f64 / most)), "{bytes} of {most}");
     assert_eq!(of("naps", Kind::Pages), Vec::<&Entry>::new());
 }
+
+/// Sleeps for a little more than 100 ms, and much less than 200.
+const DOZES: &str =
+    "OWN void doze_off(void) { doze(110000000); } int main(void) { for (;;) doze_off(); }";
+
+#[test]
+fn an_agent_that_costs_too_much_records_fewer_blocks() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let _dozes = start(folder.path(), "dozes", DOZES);
+    let kept = folder.path().join("kept");
+    let words =
+        ["-d", "6s", "--window", "1s", "--off-cpu=100ms", "--pages", "--max-cpu", "0.0001%"];
+    Ran::of(agent(&words).arg("--keep").arg(&kept))
+        .ended_with(0)
+        .tells("it records at 9 Hz, blocks of 200 ms or more, one of 128 page faults from now on");
+    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let is_it =
+        |it: &&Entry| it.labels["process_executable_name"] == "dozes" && it.kind == Kind::OffCpu;
+    let mut entries: Vec<&Entry> = listing.entries.iter().filter(is_it).collect();
+    entries.sort_by_key(|entry| entry.start);
+    let with_stacks: Vec<bool> = entries
+        .iter()
+        .map(|entry| strings(&entry.path).iter().any(|text| text == "doze_off"))
+        .collect();
+    assert_eq!((with_stacks.first(), with_stacks.last()), (Some(&true), Some(&false)));
+}

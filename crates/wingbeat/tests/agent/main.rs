@@ -126,7 +126,7 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     let ran = run(&["-d", "6s", "--max-cpu", "0.0001%"]);
     let ran = ran.tells_all(&[
         "warning: the agent used",
-        "it samples at 9 Hz from now on",
+        "it records at 9 Hz from now on",
         "not pushed yet",
     ]);
     // Once meanwhile, and once at the end.

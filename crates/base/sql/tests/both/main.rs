@@ -1,6 +1,7 @@
 //! The same statements on both engines, and what only PostgreSQL can do wrong.
 
 mod faults;
+mod secured;
 mod values;
 mod versions;
 

@@ -1,8 +1,10 @@
 //! A made-up history, as documents of the export format.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
-use serde_json::{Value, json};
 use wingbeat_stats::random::Random;
 
 /// Of which size a project is.
@@ -16,41 +18,47 @@ pub(super) struct Shape {
 /// Twelve hours between two reports.
 const APART_S: i64 = 12 * 3600;
 
-/// When the first report was measured: 2025-06-01.
+/// When the first report of a history of so many was measured: 2025-06-01.
 pub(super) const FIRST_S: i64 = 1_748_736_000;
+const REPORTS_USUAL: u32 = 1000;
 
 impl Shape {
     pub(super) fn divided(self, by: u32) -> Self {
         Self { reports: (self.reports / by).max(10), ..self }
     }
 
-    /// The report of that number, from 0: its UUID and its line.
+    /// The report of that number, from 0: its UUID and its line. Written as text: `serde_json` in a build without
+    /// optimizations takes longer for it than the import that is measured.
     fn report(&self, number: u32, has_verdicts: bool) -> (String, String) {
         let uuid = format!("{:08x}-{number:04x}-7000-8000-000000000000", self.benchmarks);
-        let (mut benchmarks, mut verdicts) = (Vec::new(), Vec::new());
+        let (mut benchmarks, mut verdicts) = (String::new(), String::new());
         for (index, (name, value)) in (0..).zip(self.values(number)) {
-            let level = self.level(number, index);
-            let metric =
-                json!({ "value": value, "lower_value": value * 0.99, "upper_value": value * 1.01 });
-            benchmarks.push(json!({ "name": name, "metrics": [[measure(), metric]] }));
+            let comma = if index == 0 { "" } else { "," };
+            let (lower, upper) = (value * 0.99, value * 1.01);
+            let _ = write!(
+                benchmarks,
+                r#"{comma}{{"name":"{name}","metrics":[[{MEASURE},{{"value":{value:?},"lower_value":{lower:?},"upper_value":{upper:?}}}]]}}"#
+            );
             if has_verdicts {
-                let boundary = json!({
-                    "baseline": level, "lower_limit": level * 0.97, "upper_limit": level * 1.03,
-                });
-                verdicts.push(json!({
-                    "iteration": 0, "benchmark": name, "measure": "latency", "outcome": "no-change",
-                    "test": "auto", "boundary": boundary, "points": 64, "reason": "within the limits",
-                }));
+                let level = self.level(number, index);
+                let (lower, upper) = (level * 0.97, level * 1.03);
+                let _ = write!(
+                    verdicts,
+                    r#"{comma}{{"iteration":0,"benchmark":"{name}","measure":"latency","outcome":"no-change","test":"auto","boundary":{{"baseline":{level:?},"lower_limit":{lower:?},"upper_limit":{upper:?}}},"points":64,"reason":"within the limits"}}"#
+                );
             }
         }
-        let time = time(FIRST_S + i64::from(number) * APART_S);
-        let document = json!({ "format": 1, "report": {
-            "uuid": uuid, "project": self.project, "branch": "main", "testbed": "box",
-            "hash": format!("{number:040x}"), "epoch": 0, "start_time": time, "end_time": time,
-            "adapter": "json", "environment": { "kernel": "Linux 6.18.44", "cores": 8 },
-            "iterations": [{ "benchmarks": benchmarks }], "verdicts": verdicts, "alerts": [],
-        }});
-        (uuid, document.to_string())
+        let time = time(self.first_s() + i64::from(number) * APART_S);
+        let project = self.project;
+        let document = format!(
+            r#"{{"format":1,"report":{{"uuid":"{uuid}","project":"{project}","branch":"main","testbed":"box","hash":"{number:040x}","epoch":0,"start_time":"{time}","end_time":"{time}","adapter":"json","environment":{{"kernel":"Linux 6.18.44","cores":8}},"iterations":[{{"benchmarks":[{benchmarks}]}}],"verdicts":[{verdicts}],"alerts":[]}}}}"#
+        );
+        (uuid, document)
+    }
+
+    /// When the first report was measured: of a long history earlier, so that none lies in the future.
+    fn first_s(self) -> i64 {
+        FIRST_S - i64::from(self.reports.saturating_sub(REPORTS_USUAL)) * APART_S
     }
 
     /// Benchmarks of the report of that number, with their values.
@@ -80,12 +88,8 @@ impl Shape {
     }
 }
 
-fn measure() -> Value {
-    json!({
-        "slug": "latency", "name": "Latency", "units": "nanoseconds (ns)",
-        "direction": "lower-is-better", "kind": "noisy",
-    })
-}
+/// The measure of all metrics.
+const MEASURE: &str = r#"{"slug":"latency","name":"Latency","units":"nanoseconds (ns)","direction":"lower-is-better","kind":"noisy"}"#;
 
 /// Writes the histories of these projects. How many metrics they have.
 pub(super) fn history(shapes: &[Shape], to: &mut dyn Write) -> io::Result<u64> {
@@ -129,6 +133,8 @@ fn date(days: i64) -> (i64, i64, i64) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

@@ -3,8 +3,8 @@
 use std::{io, mem, os::fd::BorrowedFd, path::Path, time::Duration};
 
 use super::{
-    Options, TableCounts, counters::Counters, memory::return_free_pages, run::Session, started,
-    tables::Tables,
+    Options, Rates, TableCounts, counters::Counters, memory::return_free_pages, run::Session,
+    started, tables::Tables,
 };
 use crate::{
     counts::Ticks,
@@ -127,15 +127,25 @@ impl Continuous {
         self.known.keep_in(folder, bytes_max)
     }
 
-    /// Samples at another rate from now on.
+    /// Takes more or less from now on. What is not recorded at all stays so.
     ///
     /// # Errors
     ///
     /// The kernel refuses it.
-    pub fn set_frequency(&mut self, frequency_hz: u64) -> Result<(), RecordError> {
+    pub fn set_rates(&mut self, rates: Rates) -> Result<(), RecordError> {
         self.session.kernel_half.stop()?;
-        self.options.frequency_hz = frequency_hz;
+        self.options.frequency_hz = rates.frequency_hz;
+        self.options.faults = rates.faults.unwrap_or(self.options.faults);
+        if let Some(min_block_ns) = rates.min_block_ns.filter(|_| self.options.mode.blocks()) {
+            self.options.min_block_ns = min_block_ns;
+            self.session.kernel_half.set_min_block(min_block_ns)?;
+        }
         self.session.start_clocks(&self.options)
+    }
+
+    /// What it takes now.
+    pub fn rates(&self) -> Rates {
+        self.options.rates()
     }
 
     /// Gives back memory that only makes the next window quicker.

@@ -337,8 +337,6 @@ fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, Sp
     for (name, value) in globals {
         spec.set_global(name, &value.to_ne_bytes())?;
     }
-    let min_block_ns = settings.blocks.map_or(0, |blocks| blocks.min_block_ns);
-    spec.set_global(global::MIN_BLOCK_NS, &min_block_ns.to_ne_bytes())?;
     spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
     if let Some(sample_bytes) = settings.sample_bytes {
         set_sizes(&mut spec, sample_bytes)?;

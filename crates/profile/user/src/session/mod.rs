@@ -65,6 +65,30 @@ pub struct Options {
     pub rest: Duration,
 }
 
+/// How much a recording takes of what happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rates {
+    pub frequency_hz: u64,
+    /// The shortest block that is not only summed, where blocks are recorded.
+    pub min_block_ns: Option<u64>,
+    /// Page faults for each sample, where these are taken.
+    pub faults: Option<u64>,
+}
+
+impl Rates {
+    /// Halved so many times: the rate of samples, that of page faults, and the number of blocks where half
+    /// of them are shorter than twice the limit.
+    #[must_use]
+    pub fn halved(self, times: u32) -> Self {
+        let doubled = |value: u64| value.saturating_mul(1 << times.min(32));
+        Self {
+            frequency_hz: (self.frequency_hz >> times.min(63)).max(1),
+            min_block_ns: self.min_block_ns.map(doubled),
+            faults: self.faults.map(doubled),
+        }
+    }
+}
+
 /// How allocations are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeapOptions {
@@ -100,6 +124,15 @@ impl Options {
             faults: 64,
             with_faults: false,
             rest: Duration::from_millis(1),
+        }
+    }
+
+    /// What is recorded, and how much of it.
+    pub fn rates(&self) -> Rates {
+        Rates {
+            frequency_hz: self.frequency_hz,
+            min_block_ns: self.mode.blocks().then_some(self.min_block_ns),
+            faults: self.takes_faults().then_some(self.faults),
         }
     }
 

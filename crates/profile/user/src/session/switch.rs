@@ -54,6 +54,7 @@ impl KernelHalf {
             let attached = if is_typed { program.attach() } else { program.attach_raw(SWITCH) };
             self.switches.push(attached.map_err(refused(SWITCH))?);
         }
+        self.set_min_block(blocks.min_block_ns)?;
         self.set_watching(true)?;
         if is_typed {
             self.iterate(program::BEGIN)?;
@@ -90,6 +91,13 @@ impl KernelHalf {
         self.map(map::WATCHING)?
             .set(&[0; 4], &u32::from(is_watching).to_ne_bytes())
             .map_err(RecordError::kernel("start or stop watching the scheduler"))
+    }
+
+    /// Has blocks of this length and more reported from now on.
+    pub(super) fn set_min_block(&self, min_block_ns: u64) -> Result<(), RecordError> {
+        self.map(map::MIN_BLOCK)?
+            .set(&[0; 4], &min_block_ns.to_ne_bytes())
+            .map_err(RecordError::kernel("set the shortest block that is reported"))
     }
 
     /// Runs a task iterator once over all threads.

@@ -107,7 +107,7 @@ pub(super) fn points(
 ) -> Result<Vec<Vec<Point>>, ProfilesError> {
     // A window may begin before the time does.
     let wider = Span { from_ns: span.from_ns - 600 * 1_000_000_000, ..span };
-    choice.series.iter().map(|series| app.profiles.points(series.id, wider)).collect()
+    app.profiles.points(&choice.ids(), wider)
 }
 
 /// The profile as stacks of the chosen type. `None` if it has none of it.

@@ -1,0 +1,105 @@
+//! A server that demands TLS and a password, as one over a network does.
+
+use std::{fs, path::Path, process};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use wingbeat_postgres::{Cluster, Settings};
+use wingbeat_sql::{Connection, Fault, PostgresUrl};
+
+/// Over TCP by TLS and SCRAM alone.
+const ACCESS: &str = "local all all trust\nhostssl all all all scram-sha-256\n";
+
+/// A password with everything that stands for something else in a URL, and how it is written there.
+const PASSWORD: (&str, &str) = ("a/b?c@d:e%f", "a%2Fb%3Fc%40d%3Ae%25f");
+
+/// An authority, by its certificate as PEM.
+fn authority() -> (String, Issuer<'static, KeyPair>) {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).expect("a certificate");
+    (certificate.pem(), Issuer::new(params, key))
+}
+
+/// A server at both addresses, and the certificate of who signed its own, which is for the first.
+fn secured(addresses: &[String; 2]) -> (Cluster, String) {
+    let (root, issuer) = authority();
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec![addresses[0].clone()]).expect("a name");
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+    let file = |name: &str, content: String| (name.to_owned(), content);
+    let settings = Settings {
+        lines: vec![
+            format!("listen_addresses = '{}'", addresses.join(",")),
+            "ssl = on".to_owned(),
+        ],
+        files: vec![
+            file("pg_hba.conf", ACCESS.to_owned()),
+            file("server.crt", certificate.pem()),
+            file("server.key", key.serialize_pem()),
+        ],
+        ..Settings::default()
+    };
+    let cluster = Cluster::start(&settings).expect("started");
+    let (password, _) = PASSWORD;
+    for sql in [
+        &format!("CREATE ROLE team LOGIN PASSWORD '{password}'"),
+        "CREATE DATABASE bench OWNER team",
+    ] {
+        cluster.sql("postgres", sql).expect("made");
+    }
+    (cluster, root)
+}
+
+fn write(folder: &Path, name: &str, content: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, content).expect("written");
+    path.display().to_string()
+}
+
+#[test]
+fn tls_and_passwords() {
+    if !wingbeat_postgres::is_installed() {
+        return;
+    }
+    // Loopback has 16 million addresses: somebody may have the port of the usual one.
+    let [_, _, high, low] = process::id().to_be_bytes();
+    let addresses = [2, 3].map(|last| format!("127.{high}.{low}.{last}"));
+    let (_cluster, root) = secured(&addresses);
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = write(folder.path(), "root.pem", &root);
+    let other = write(folder.path(), "other.pem", &authority().0);
+    let empty = write(folder.path(), "empty.pem", "");
+    let (_, password) = PASSWORD;
+    let connect = |address: &str, password: &str, parameters: &str| {
+        let url = format!("postgres://team{password}@{address}/bench?{parameters}");
+        Connection::postgres(&PostgresUrl::parse(&url).expect("a URL"))
+    };
+    let [named, unnamed] = &addresses;
+    let right = format!(":{password}");
+    let good = |address: &str, parameters: &str| {
+        let db = connect(address, &right, parameters).expect("connected");
+        let sql = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+        assert!(db.query_row(sql, [], |row| row.get::<_, bool>(0)).expect("read"), "{parameters}");
+    };
+    good(named, &format!("sslmode=verify-full&sslrootcert={root}"));
+    good(unnamed, "sslmode=require");
+    good(unnamed, "");
+
+    let bad = |address: &str, password: &str, parameters: &str, fault: Fault, expected: &str| {
+        let error = connect(address, password, parameters).expect_err("refused");
+        let text = error.to_string();
+        assert_eq!(error.fault(), fault, "{text}");
+        assert!(text.contains(expected), "{parameters}: {text}");
+        assert!(!text.contains(PASSWORD.0) && !text.contains(PASSWORD.1), "{text}");
+    };
+    bad(named, ":wrong", "", Fault::Denied, "password authentication failed for user \"team\"");
+    bad(named, "", "", Fault::Denied, "password");
+    bad(named, &right, "sslmode=disable", Fault::Denied, "no encryption");
+    let by = |file: &str| format!("sslmode=verify-full&sslrootcert={file}");
+    bad(named, &right, &by(&other), Fault::Untrusted, "does not verify");
+    bad(unnamed, &right, &by(&root), Fault::Untrusted, "not valid for");
+    bad(named, &right, "sslmode=verify-full", Fault::Untrusted, "does not verify");
+    bad(named, &right, &by(&empty), Fault::Other, "there is none");
+    bad(named, &right, &by("/nowhere.pem"), Fault::Other, "/nowhere.pem");
+}
