@@ -116,9 +116,8 @@ impl From<StoreError> for ApiError {
             StoreError::NoSuchAlert { .. } => StatusCode::NOT_FOUND,
             StoreError::Busy { .. }
             | StoreError::ServerBusy { .. }
-            | StoreError::Full { .. } | StoreError::Lost { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            | StoreError::Full { .. }
+            | StoreError::Lost { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())

@@ -55,6 +55,8 @@ struct Pprof {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
     value: Vec<i64>,
     #[prost(message, repeated, tag = "3")]
@@ -83,6 +85,13 @@ pub(crate) fn sum(path: &Path) -> i64 {
     let samples = read(path).sample;
     assert!(samples.iter().all(|sample| sample.label.is_empty()), "{samples:?}");
     samples.iter().filter_map(|sample| sample.value.last()).sum()
+}
+
+/// Frames of the stack that most of a file is about.
+pub(crate) fn depth_of_most(path: &Path) -> usize {
+    let samples = read(path).sample;
+    let most = samples.iter().max_by_key(|sample| sample.value.last());
+    most.map_or(0, |sample| sample.location_id.len())
 }
 
 /// Head and body.

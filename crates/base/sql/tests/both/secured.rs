@@ -29,10 +29,7 @@ fn secured(addresses: &[String; 2]) -> (Cluster, String) {
     let certificate = params.signed_by(&key, &issuer).expect("a certificate");
     let file = |name: &str, content: String| (name.to_owned(), content);
     let settings = Settings {
-        lines: vec![
-            format!("listen_addresses = '{}'", addresses.join(",")),
-            "ssl = on".to_owned(),
-        ],
+        lines: vec![format!("listen_addresses = '{}'", addresses.join(",")), "ssl = on".to_owned()],
         files: vec![
             file("pg_hba.conf", ACCESS.to_owned()),
             file("server.crt", certificate.pem()),
