@@ -102,7 +102,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         lines(&results),
         args.rounds
     );
-    args.common.finish("serve", &results, &text, &stop)
+    // A larger history has a table of its own.
+    let name = match args.millions {
+        1 => "serve".to_owned(),
+        millions => format!("serve {millions}"),
+    };
+    args.common.finish(&name, &results, &text, &stop)
 }
 
 /// What is measured with one engine.

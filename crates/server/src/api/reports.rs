@@ -85,6 +85,7 @@ pub(super) async fn list(
             testbed: testbed.as_ref().map(testbed_name).transpose()?,
             since,
             until,
+            ..ReportFilter::default()
         };
         let count = databases.results.report_count(&filter)?;
         let clipped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);

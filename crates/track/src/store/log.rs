@@ -20,6 +20,9 @@ pub struct ReportFilter {
     pub testbed: Option<TestbedName>,
     pub since: Option<OffsetDateTime>,
     pub until: Option<OffsetDateTime>,
+    pub uuid: Option<Uuid>,
+    /// The first digits of the commit.
+    pub hash_prefix: Option<String>,
 }
 
 /// A report without its metrics.
@@ -96,6 +99,11 @@ impl ReportFilter {
         }
         conditions.add("r.start_time_ns >=", self.since.map(limit_ns));
         conditions.add("r.start_time_ns <=", self.until.map(limit_ns));
+        conditions.add("r.uuid =", self.uuid.map(|uuid| uuid.as_bytes().to_vec()));
+        if let Some(prefix) = &self.hash_prefix {
+            let digits = prefix.chars().count();
+            conditions.add(&format!("substr(r.hash, 1, {digits}) ="), Some(prefix.clone()));
+        }
         Ok(Some(conditions))
     }
 }

@@ -75,16 +75,19 @@ fn use_all(store: &mut Store, folder: &std::path::Path) {
     let history = store.history(&next, HistoryLimits::NONE).expect("a history");
     assert_eq!(history.reports.len(), 1);
     let (project, branch, testbed) = (&main.project, &main.branch, &main.testbed);
+    let of_project = || ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
     let some = ReportFilter {
         project: Some(project.clone()),
         branch: Some(branch.clone()),
         testbed: Some(testbed.clone()),
         since: Some(main.start_time),
         until: Some(main.start_time),
+        ..ReportFilter::default()
     };
+    let of_uuid = ReportFilter { uuid: Some(main.uuid), ..of_project() };
+    let of_commit = ReportFilter { hash_prefix: Some("abc".to_owned()), ..of_project() };
     let of_branch = ReportFilter { project: None, ..some.clone() };
-    let of_project = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
-    for reports in [ReportFilter::default(), of_project, of_branch, some] {
+    for reports in [ReportFilter::default(), of_project(), of_branch, of_uuid, of_commit, some] {
         assert!(!store.reports(&reports, 10).expect("reports").is_empty());
         // A server counts those of one project.
         if reports.project.is_some() {

@@ -9,7 +9,8 @@ fn reports_are_listed_newest_first() {
     let mut temporary = temporary();
     temporary.insert([2, 3, 1].map(|second| report("main", second, 1.0)));
     let elsewhere = Report { project: "other".parse().expect("a name"), ..report("main", 5, 1.0) };
-    temporary.insert([report("feature", 4, 1.0), elsewhere]);
+    let hash = Some("0123abcdef".to_owned());
+    temporary.insert([Report { hash, ..report("feature", 4, 1.0) }, elsewhere]);
     let check = |filter: ReportFilter, limit, expected: &[i64]| {
         let reports = temporary.store.reports(&filter, limit).expect("a list");
         let seconds = reports.iter().map(|report| (report.start_time - at(0)).whole_seconds());
@@ -24,6 +25,11 @@ fn reports_are_listed_newest_first() {
     check(ReportFilter { project: Some(project()), branch: main(), ..all() }, 100, &[3, 2, 1]);
     check(ReportFilter { testbed: Some(testbed()), ..all() }, 1, &[5]);
     check(ReportFilter { since: Some(at(2)), until: Some(at(4)), ..all() }, 100, &[4, 3, 2]);
+    let third = temporary.store.reports(&all(), 3).expect("a list").remove(2).uuid;
+    check(ReportFilter { uuid: Some(third), ..all() }, 100, &[3]);
+    let of_commit = |digits: &str| ReportFilter { hash_prefix: Some(digits.to_owned()), ..all() };
+    check(of_commit("0123ab"), 100, &[4]);
+    check(of_commit("0123ac"), 100, &[]);
     check(ReportFilter { project: "nowhere".parse().ok(), ..all() }, 100, &[]);
     check(ReportFilter { branch: Some(branch("nowhere")), ..all() }, 100, &[]);
 }

@@ -193,15 +193,11 @@ impl View<'_> {
         }
         let reports = ReportFilter {
             project: Some(report.project.clone()),
-            branch: Some(report.branch.clone()),
-            testbed: Some(report.testbed.clone()),
-            since: Some(report.start_time),
-            until: Some(report.start_time),
+            uuid: Some(report.uuid),
+            ..ReportFilter::default()
         };
         let filter = AlertFilter { reports, ..AlertFilter::default() };
-        let mut found = self.databases.results.alerts(&filter, usize::MAX)?;
-        found.retain(|alert| alert.report == report.uuid);
-        Ok(found)
+        Ok(self.databases.results.alerts(&filter, usize::MAX)?)
     }
 }
 

@@ -68,16 +68,21 @@ pub(crate) fn find(
             return Ok(report);
         }
     }
-    let filter = ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
+    let of_project =
+        ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
     let wanted = text.to_ascii_lowercase();
-    let uuid = Uuid::try_parse(&wanted).ok();
-    let is_long = wanted.len() >= DIGITS_MIN;
-    let fits = |report: &ReportSummary| {
-        let is_commit = is_long && report.hash.as_ref().is_some_and(|it| it.starts_with(&wanted));
-        uuid == Some(report.uuid) || is_commit || short_id(report.uuid) == wanted
-    };
-    let found = results.reports(&filter, SEARCHED_MAX)?;
-    let mut found = found.into_iter().filter(|report| report.confirms.is_none() && fits(report));
+    let mut found = Vec::new();
+    if let Ok(uuid) = Uuid::try_parse(&wanted) {
+        found = results.reports(&ReportFilter { uuid: Some(uuid), ..of_project.clone() }, 1)?;
+    } else if wanted.len() >= DIGITS_MIN {
+        let of_commit = ReportFilter { hash_prefix: Some(wanted.clone()), ..of_project.clone() };
+        found = results.reports(&of_commit, SEARCHED_MAX)?;
+    }
+    if found.is_empty() {
+        found = results.reports(&of_project, SEARCHED_MAX)?;
+        found.retain(|report| short_id(report.uuid) == wanted);
+    }
+    let mut found = found.into_iter().filter(|report| report.confirms.is_none());
     let first = found.next();
     let better = match (&first, testbed) {
         (Some(first), Some(testbed)) if first.testbed != *testbed => {
