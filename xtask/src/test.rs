@@ -22,8 +22,14 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     steps.time("cargo xtask setup", |_| setup::run())?;
     // Tests of `wingbeat` profile this one, built as users build it.
     steps.run(cargo().args(["build", "--release", "-p", "amicable"]))?;
+    // A package of its own: it pulls in an HTTP stack that nothing else needs.
+    let client =
+        ["build", "--locked", "--manifest-path", "crates/server/tests/clients/rust/Cargo.toml"];
+    steps.run(cargo().args(client).args(["--target-dir", "target"]))?;
+    let client = repository().join("target/debug/wingbeat-rust-client");
     for arguments in SUITES {
         let mut command = cargo();
+        command.env("WINGBEAT_RUST_CLIENT", &client);
         command.args(*arguments);
         if let Some(filter) = filter {
             command.args(["--", filter]);

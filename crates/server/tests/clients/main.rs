@@ -132,13 +132,14 @@ fn the_client_for_python() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The client for Rust pulls in an HTTP stack that nothing else here needs, so it is a package of its own. Build it, and
-/// name it: `WINGBEAT_RUST_CLIENT=PATH cargo test -p wingbeat-server --test clients -- --ignored`.
+/// The client for Rust pulls in an HTTP stack that nothing else here needs, so it is a package of its own, in
+/// `tests/clients/rust`. `cargo xtask test` builds it and names it by `WINGBEAT_RUST_CLIENT`.
 #[test]
-#[ignore = "needs a program that is built by hand"]
 fn the_client_for_rust() -> Result<(), Box<dyn Error>> {
-    let client =
-        env::var_os("WINGBEAT_RUST_CLIENT").ok_or("WINGBEAT_RUST_CLIENT names no program")?;
+    let Some(client) = env::var_os("WINGBEAT_RUST_CLIENT") else {
+        eprintln!("skipped: WINGBEAT_RUST_CLIENT names no program");
+        return Ok(());
+    };
     let server = Server::start()?;
     server.run(&mut Command::new(client))?;
     let all = server.page("/perf/fleet/profiles/rust.app?last=15m");
