@@ -1,12 +1,10 @@
 //! A profile that comes in: checked, bounded, and divided by the labels of its samples. Pure: bytes in, data out.
 
+mod entries;
+
 use std::collections::BTreeMap;
 
-use prost::{
-    Message as _,
-    bytes::Buf as _,
-    encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
-};
+use prost::Message as _;
 use wingbeat_difference::{
     AddError, Total,
     pprof::{Dangling, Tables, UnpackError, unpacked},
@@ -14,12 +12,10 @@ use wingbeat_difference::{
     write::pack,
 };
 
+use self::entries::{ENTRIES_MAX, NUMBERS_MAX};
+
 /// Bytes of a profile when it is unpacked: those of large Go programs have a tenth of it.
 const BYTES_MAX: u64 = 24 << 20;
-/// Entries of all tables of a profile: empty ones take two bytes, and many more in memory.
-const ENTRIES_MAX: usize = 1 << 20;
-/// Locations and values of all samples, 8 bytes each.
-const NUMBERS_MAX: usize = 8 << 20;
 const TYPES_MAX: usize = 8;
 const LABELS_MAX: usize = 40;
 const NAME_BYTES_MAX: usize = 128;
@@ -115,7 +111,7 @@ pub fn parts(
     let (service, name, labels) = checked(labels)?;
     let unpacked = unpacked(bytes, BYTES_MAX.min(*budget)).map_err(Refusal::Unpack)?;
     *budget = budget.saturating_sub(unpacked.len() as u64);
-    check_entries(&unpacked)?;
+    entries::check(&unpacked)?;
     let mut message =
         Profile::decode(&*unpacked).map_err(|error| Refusal::Pprof(error.to_string()))?;
     let (start_ns, duration_ns) = span(&message, now_ns, oldest_ns)?;
@@ -178,65 +174,6 @@ fn check_label(name: &str, value: &str) -> Result<(), Refusal> {
     match is_named && is_fit(name, NAME_BYTES_MAX) && is_fit(value, VALUE_BYTES_MAX) {
         true => Ok(()),
         false => Err(Refusal::Label(name.chars().take(NAME_BYTES_MAX).collect())),
-    }
-}
-
-/// Counts the entries of the tables, and those within samples and locations, before any of them is in memory.
-fn check_entries(mut bytes: &[u8]) -> Result<(), Refusal> {
-    let broken = |error: prost::DecodeError| Refusal::Pprof(error.to_string());
-    let mut count = Count::default();
-    while bytes.has_remaining() {
-        let (tag, wire) = decode_key(&mut bytes).map_err(broken)?;
-        let whole = bytes;
-        skip_field(wire, tag, &mut bytes, DecodeContext::default()).map_err(broken)?;
-        count.entries += 1;
-        if matches!(tag, SAMPLE | LOCATION) && wire == WireType::LengthDelimited {
-            let mut within = &whole[..whole.len() - bytes.len()];
-            decode_varint(&mut within).map_err(broken)?;
-            count.within(within, tag == SAMPLE).map_err(broken)?;
-        }
-        count.check()?;
-    }
-    Ok(())
-}
-
-/// Tags of `profile.proto`.
-const SAMPLE: u32 = 2;
-const LOCATION: u32 = 4;
-
-/// What decoding would put into memory.
-#[derive(Default)]
-struct Count {
-    entries: usize,
-    numbers: usize,
-}
-
-impl Count {
-    /// Counts the fields of a message.
-    fn within(&mut self, mut bytes: &[u8], is_sample: bool) -> Result<(), prost::DecodeError> {
-        while bytes.has_remaining() {
-            let (tag, wire) = decode_key(&mut bytes)?;
-            let whole = bytes;
-            skip_field(wire, tag, &mut bytes, DecodeContext::default())?;
-            let is_message = wire == WireType::LengthDelimited;
-            // Locations and values of a sample are lists of numbers, each of which ends with such a byte.
-            if is_sample && is_message && tag <= 2 {
-                let packed = &whole[..whole.len() - bytes.len()];
-                self.numbers += packed.iter().filter(|byte| **byte < 0x80).count();
-            } else if is_message {
-                self.entries += 1;
-            } else {
-                self.numbers += 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn check(&self) -> Result<(), Refusal> {
-        match self.entries > ENTRIES_MAX || self.numbers > NUMBERS_MAX {
-            true => Err(Refusal::Entries),
-            false => Ok(()),
-        }
     }
 }
 

@@ -4,11 +4,14 @@
 //! sums and distributions, so that a flood of short blocks takes no memory; long ones are kept singly.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use wingbeat_profile_common::off_cpu::{
-    BlockRecord, BlockState, EndRecord, NO_PLACE, PLACES, StackPlace, Thread, UNSEEN,
-};
+use wingbeat_profile_common::off_cpu::{NO_PLACE, PLACES, UNSEEN};
 
-use super::{intern::RawStackId, spaces::GenerationId};
+use super::{
+    block::Block,
+    intern::RawStackId,
+    spaces::GenerationId,
+    span::{Off, Span},
+};
 use crate::model::{Completeness, Durations, State, ThreadId};
 
 /// Blocks from here on are kept singly.
@@ -67,68 +70,6 @@ pub(crate) struct Account {
     pub is_idle: bool,
 }
 
-/// A block as it comes in; `CLOCK_MONOTONIC`, nanoseconds.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
-    pub pid: u32,
-    pub tid: u32,
-    pub state: State,
-    /// Which of the thread's user stacks, and of its kernel stacks.
-    pub place: u8,
-    pub kernel_place: u8,
-    /// When these were taken; 0 if they were not.
-    pub user_ns: u64,
-    pub kernel_ns: u64,
-    /// Thread that woke it, and the time of its stack.
-    pub waker: Option<(u32, u64)>,
-    pub start_ns: u64,
-    pub end_ns: u64,
-    /// It has not ended.
-    pub is_open: bool,
-}
-
-impl From<&BlockRecord> for Block {
-    fn from(record: &BlockRecord) -> Self {
-        // The idle task has the number 0, which stands for nobody.
-        let waker_tid = if record.waker_tid == u32::MAX { 0 } else { record.waker_tid };
-        Self {
-            pid: record.pid,
-            tid: record.tid,
-            state: state(record.state),
-            place: record.place,
-            kernel_place: record.kernel_place,
-            user_ns: record.user_ns,
-            kernel_ns: record.kernel_ns,
-            waker: (record.waker_ns != 0).then_some((waker_tid, record.waker_ns)),
-            start_ns: record.start_ns,
-            end_ns: record.end_ns,
-            is_open: false,
-        }
-    }
-}
-
-impl Block {
-    /// That of a thread which is still off the CPU at `end_ns`.
-    pub(super) fn open(tid: u32, thread: &Thread, end_ns: u64) -> Self {
-        let time_of = |places: &[StackPlace; PLACES], place: u8| {
-            places.get(usize::from(place)).map_or(0, |place| place.time_ns)
-        };
-        Self {
-            pid: thread.pid,
-            tid,
-            state: state(thread.state),
-            place: thread.place,
-            kernel_place: thread.kernel_place,
-            user_ns: time_of(&thread.users, thread.place),
-            kernel_ns: time_of(&thread.kernels, thread.kernel_place),
-            waker: None,
-            start_ns: thread.since_ns,
-            end_ns,
-            is_open: true,
-        }
-    }
-}
-
 /// A half of a stack: its user frames, or its kernel frames, which are always complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Half {
@@ -183,79 +124,6 @@ struct Counted {
     /// Its blocks below the limit.
     below: u64,
     below_ns: u64,
-}
-
-/// Time off the CPU, nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Off {
-    pub total_ns: u64,
-    /// In sleeps that say that there was nothing to do.
-    pub slept_long_ns: u64,
-}
-
-impl Off {
-    fn since(self, earlier: Self) -> Self {
-        Self {
-            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
-            slept_long_ns: self.slept_long_ns.saturating_sub(earlier.slept_long_ns),
-        }
-    }
-}
-
-/// The time of a thread as one program; `CLOCK_MONOTONIC`, where nothing else is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub pid: u32,
-    pub tid: u32,
-    pub begun_ns: u64,
-    pub end_ns: u64,
-    pub on_cpu_ns: u64,
-    pub off: Off,
-    pub below: u64,
-    pub below_ns: u64,
-}
-
-impl From<&EndRecord> for Span {
-    fn from(end: &EndRecord) -> Self {
-        Self {
-            pid: end.pid,
-            tid: end.tid,
-            begun_ns: end.begun_ns,
-            end_ns: end.end_ns,
-            on_cpu_ns: end.on_cpu_ns,
-            off: Off::default(),
-            below: end.below.into(),
-            below_ns: end.below_ns,
-        }
-    }
-}
-
-impl Span {
-    /// The same, counted from a time on.
-    pub(super) fn since(self, start_ns: u64) -> Self {
-        let since = |time_ns: u64| time_ns.saturating_sub(start_ns);
-        Self { begun_ns: since(self.begun_ns), end_ns: since(self.end_ns), ..self }
-    }
-
-    /// The parts before and after a time, at which the time off the CPU was `off`. Blocks below the
-    /// limit stay with the former.
-    pub(super) fn split(self, time_ns: u64, off: Off) -> (Self, Self) {
-        let off_after = self.off.since(off);
-        // A block whose end was reckoned may reach over that time. It counts as one of the new program.
-        let after_ns = self.end_ns.saturating_sub(time_ns).max(off_after.total_ns);
-        let time_ns = self.end_ns.saturating_sub(after_ns).max(self.begun_ns);
-        let on_after_ns = after_ns.saturating_sub(off_after.total_ns).min(self.on_cpu_ns);
-        let before = Self { end_ns: time_ns, on_cpu_ns: self.on_cpu_ns - on_after_ns, off, ..self };
-        let after = Self {
-            begun_ns: time_ns,
-            on_cpu_ns: on_after_ns,
-            off: off_after,
-            below: 0,
-            below_ns: 0,
-            ..self
-        };
-        (before, after)
-    }
 }
 
 impl Blocker {
@@ -516,16 +384,4 @@ pub(super) struct Ended {
     pub before: Option<(Exec, Span)>,
     /// Of the last one, if it has ended.
     pub last: Option<Span>,
-}
-
-/// The state as the model has it.
-fn state(state: u8) -> State {
-    match BlockState::ALL.get(usize::from(state)) {
-        Some(BlockState::Uninterruptible) => State::Uninterruptible,
-        Some(BlockState::Io) => State::Io,
-        Some(BlockState::Lock) => State::Lock,
-        Some(BlockState::Preempted) => State::Preempted,
-        Some(BlockState::Stopped) => State::Stopped,
-        Some(BlockState::Sleeping) | None => State::Sleeping,
-    }
 }

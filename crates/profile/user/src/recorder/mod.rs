@@ -6,6 +6,7 @@
 #[doc(hidden)]
 pub mod bench_api;
 pub(crate) mod binaries;
+pub(crate) mod block;
 pub(crate) mod blocks;
 mod copied;
 pub mod event;
@@ -15,6 +16,7 @@ pub(crate) mod jit;
 pub(crate) mod off_cpu;
 pub(crate) mod owners;
 pub(crate) mod spaces;
+pub(crate) mod span;
 pub(crate) mod threads;
 
 use std::collections::HashSet;
@@ -27,13 +29,15 @@ use wingbeat_profile_common::{
 
 use self::{
     binaries::Binaries,
-    blocks::{Block, Blocks, Span},
+    block::Block,
+    blocks::Blocks,
     copied::Copied,
     event::{Event, EventKind, KernelCode, MappedFile},
     intern::{RawStackId, RawStacks},
     jit::JitRules,
     owners::Owners,
     spaces::{GenerationId, Mapping, Spaces},
+    span::Span,
     threads::Threads,
 };
 use crate::{

@@ -11,9 +11,11 @@ use wingbeat_profile_common::{
 
 use super::{
     Recorder,
-    blocks::{Block, BlockKind, Blocker, Ended, Exec, Half, Off, RawWaker, Span},
+    block::Block,
+    blocks::{BlockKind, Blocker, Ended, Exec, Half, RawWaker},
     intern::RawStackId,
     spaces::GenerationId,
+    span::{Off, Span},
 };
 use crate::{
     model::{BrokenReason, Completeness},

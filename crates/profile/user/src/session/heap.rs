@@ -23,10 +23,7 @@ use wingbeat_profile_common::{
 };
 
 use self::cost::ProbeCosts;
-use super::{
-    counters::Counters,
-    kernel::{KernelHalf, Object},
-};
+use super::{counters::Counters, kernel::KernelHalf, object::Object};
 use crate::{
     error::RecordError,
     heap::allocator::{Function, functions},

@@ -6,6 +6,7 @@ mod descriptors;
 mod heap;
 mod kernel;
 mod memory;
+mod object;
 mod ring;
 mod run;
 mod sideband;

@@ -6,7 +6,10 @@ use wingbeat_profile_common::{
     program,
 };
 
-use super::kernel::{BackEnd, KernelHalf, Object};
+use super::{
+    kernel::{BackEnd, KernelHalf},
+    object::Object,
+};
 use crate::error::RecordError;
 
 /// The programs of each back end that see switches, in the order in which they run: that is the order in

@@ -1,7 +1,7 @@
 //! From a recording to the part of the summary that tells of time off the CPU.
 
 use super::off_cpu::{OffCpu, Reused, ThreadTime, stacks, states};
-use crate::{model::Profile, recorder::blocks::Span, session::Finished};
+use crate::{model::Profile, recorder::span::Span, session::Finished};
 
 /// Shares that sums may miss the elapsed time by: 1 in so many.
 const ELAPSED_PER_MISS: u64 = 100;

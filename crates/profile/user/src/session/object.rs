@@ -1,0 +1,137 @@
+//! The embedded object of the kernel half with its settings: what is asked for, and where this kernel keeps its fields.
+
+use wingbeat_bpf::{
+    btf::{BtfError, KernelTypes},
+    loader::{Loader, LoaderOptions},
+    spec::{Spec, SpecError},
+};
+use wingbeat_profile_common::{global, map};
+
+use super::{heap::set_sizes, kernel::Settings};
+use crate::error::RecordError;
+
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
+
+/// Threads that can be watched at once; 4.5 MB of the kernel's memory.
+const THREADS_MAX: u32 = 16_384;
+
+/// Threads whose numbers in the PID namespace are kept beyond their end: those that are watched, and those
+/// that are ending; 2 MB of the kernel's memory.
+const NUMBERS_MAX: u32 = 32_768;
+
+/// Mappings with code, of all targets together; half a megabyte of the kernel's memory.
+const MAPPINGS: u32 = 16_384;
+/// The same of all processes.
+const MAPPINGS_ALL: u32 = 65_536;
+
+/// The embedded object with its settings, and what loads it. It holds the kernel's types, which are some
+/// megabytes, and so is dropped when everything is loaded.
+pub(super) struct Object {
+    pub(super) spec: Spec,
+    pub(super) loader: Loader,
+}
+
+impl Object {
+    pub(super) fn prepare(settings: Settings) -> Result<Self, RecordError> {
+        const WHAT: &str = "set up the programs of the profiler";
+        let types = KernelTypes::from_kernel()?;
+        let globals = globals(&types, settings)?;
+        let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
+        let mut loader =
+            Loader::new(&spec, LoaderOptions::default()).map_err(RecordError::kernel(WHAT))?;
+        loader.set_kernel_types(types);
+        Ok(Self { spec, loader })
+    }
+}
+
+fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, SpecError> {
+    let mut spec = Spec::parse("the kernel half", OBJECT)?;
+    for (name, value) in globals {
+        spec.set_global(name, &value.to_ne_bytes())?;
+    }
+    spec.set_entries(map::RECORDS, settings.buffer_bytes)?;
+    if let Some(sample_bytes) = settings.sample_bytes {
+        set_sizes(&mut spec, sample_bytes)?;
+    }
+    if settings.namespaced {
+        spec.set_entries(map::NUMBERS, NUMBERS_MAX)?;
+    }
+    if settings.blocks.is_some() {
+        spec.set_entries(map::THREADS, THREADS_MAX)?;
+    }
+    if settings.has_tables() {
+        spec.set_entries(map::MAPPINGS, if settings.all { MAPPINGS_ALL } else { MAPPINGS })?;
+    }
+    Ok(spec)
+}
+
+/// The settings of the programs: what is asked for, and where this kernel keeps its fields.
+fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str, u32)>, BtfError> {
+    let of_task = |member| types.member_offset_bytes("task_struct", member);
+    let runtime = of_task("se")? + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
+    let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
+    // An array by `enum pid_type`: threads, processes (since 4.19), and others.
+    let signal_tgid = types.member_offset_bytes("signal_struct", "pids")? + 8;
+    Ok(vec![
+        (global::NAMESPACED, u32::from(settings.namespaced)),
+        (global::TASK_THREAD_PID, of_task("thread_pid")?),
+        (global::TASK_SIGNAL, of_task("signal")?),
+        (global::SIGNAL_TGID, signal_tgid),
+        (global::PID_LEVEL, types.member_offset_bytes("pid", "level")?),
+        (global::PID_NUMBERS, types.member_offset_bytes("pid", "numbers")?),
+        (global::UPID_NS, types.member_offset_bytes("upid", "ns")?),
+        (global::BLOCKS, u32::from(settings.blocks.is_some())),
+        (global::WAKERS, u32::from(settings.blocks.is_some_and(|blocks| blocks.wakers))),
+        (global::TASK_STATE, of_task("__state")?),
+        (global::TASK_ON_CPU, of_task("on_cpu")?),
+        (global::TASK_IOWAIT, iowait),
+        (global::TASK_IOWAIT_MASK, 1 << iowait_bit),
+        // Since 6.17; earlier only where the kernel debugs its locks.
+        (global::TASK_BLOCKED_ON, of_task("blocked_on").unwrap_or(0)),
+        (global::TASK_KERNEL_SP, kernel_sp(types).unwrap_or(0)),
+        (global::SWITCH_HAS_STATE, u32::from(switch_has_state(types))),
+        (global::ALL, u32::from(settings.all)),
+        (global::INHERIT, u32::from(settings.inherit)),
+        (global::LAUNCHER, settings.launcher.unwrap_or(0)),
+        // A quarter full: three quarters are left for what comes while user space wakes up.
+        (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
+        (global::TASK_MM, of_task("mm")?),
+        (global::MM_START_STACK, types.member_offset_bytes("mm_struct", "start_stack")?),
+        (global::TASK_TLS, tls(types).unwrap_or(0)),
+        (global::TASK_PID, of_task("pid")?),
+        (global::TASK_TGID, of_task("tgid")?),
+        (global::TASK_RUNTIME, runtime),
+        (global::WALK, settings.unwind.code()),
+        (global::SAMPLE_BYTES, settings.sample_bytes.unwrap_or(0)),
+        // Three quarters full: samples without copies are better than none.
+        (global::COPIES_UNTIL_BYTES, settings.buffer_bytes / 4 * 3),
+    ])
+}
+
+/// Does `sched_switch` hand over the state of the thread that goes? Since Linux 5.18: its type has
+/// four arguments then, after the one for its owner.
+fn switch_has_state(types: &KernelTypes) -> bool {
+    types.tracepoint_arguments("sched_switch").is_some_and(|arguments| arguments > 4)
+}
+
+/// Where the address of a thread's local storage lies in its `task_struct`.
+fn tls(types: &KernelTypes) -> Result<u32, BtfError> {
+    let thread = types.member_offset_bytes("task_struct", "thread")?;
+    // On aarch64 it is the first member of `uw`, as of the last switch away from the thread.
+    let of_thread = |name| types.member_offset_bytes("thread_struct", name);
+    Ok(thread + of_thread("fsbase").or_else(|_| of_thread("uw"))?)
+}
+
+/// Where the stack pointer of a thread that is off the CPU lies in its `task_struct`.
+fn kernel_sp(types: &KernelTypes) -> Result<u32, BtfError> {
+    let thread = types.member_offset_bytes("task_struct", "thread")?;
+    let sp = match types.member_offset_bytes("thread_struct", "sp") {
+        Ok(sp) => sp,
+        // aarch64
+        Err(_) => {
+            types.member_offset_bytes("thread_struct", "cpu_context")?
+                + types.member_offset_bytes("cpu_context", "sp")?
+        }
+    };
+    Ok(thread + sp)
+}
