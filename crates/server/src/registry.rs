@@ -108,11 +108,6 @@ pub enum RegistryError {
          WINGBEAT_SERVE_DATABASE, PGPASSWORD or PGPASSFILE)"
     )]
     Denied { place: String, source: Error },
-    #[error(
-        "the server's database {place} cannot be used: {source}; sslrootcert=FILE in its URL names the certificates to \
-         verify by"
-    )]
-    Untrusted { place: String, source: Error },
     #[error("there is no database {place}: {source}; make it with `createdb`")]
     NoDatabase { place: String, source: Error },
     #[error(
@@ -192,7 +187,6 @@ impl RegistryError {
             Fault::Damaged => Self::Corrupt { place, doing, source },
             Fault::Lost => Self::Lost { place, source },
             Fault::Denied => Self::Denied { place, source },
-            Fault::Untrusted => Self::Untrusted { place, source },
             Fault::NoDatabase => Self::NoDatabase { place, source },
             _ => Self::Sql { place, doing, source },
         }

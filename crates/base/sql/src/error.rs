@@ -150,14 +150,14 @@ fn certificate_fault(error: &postgres::Error) -> Option<&CertificateError> {
     let mut next: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = next {
         // What an I/O error holds is not its source.
-        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        let held = held.map(|held| held as &(dyn StdError + 'static));
-        if let Some(rustls::Error::InvalidCertificate(why)) =
-            held.unwrap_or(error).downcast_ref::<rustls::Error>()
-        {
+        let error = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(held) => held as &(dyn StdError + 'static),
+            None => error,
+        };
+        if let Some(rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
             return Some(why);
         }
-        next = held.unwrap_or(error).source();
+        next = error.source();
     }
     None
 }
@@ -176,7 +176,10 @@ fn in_words(error: &postgres::Error) -> String {
         return format!("{}{detail}{hint}", answer.message());
     }
     if let Some(why) = certificate_fault(error) {
-        return format!("the certificate of the server does not verify: {why}");
+        return format!(
+            "the certificate of the server does not verify: {why}; sslrootcert=FILE in the URL names the certificates to \
+             verify by"
+        );
     }
     match error.source() {
         Some(source) => format!("{error}: {source}"),

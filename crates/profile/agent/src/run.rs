@@ -149,7 +149,6 @@ pub fn run(
     let mut agent = Agent {
         processes: Processes::new(options.host.clone(), options.rules.clone(), pods(options)),
         wanted: recording.rates(),
-        rates: recording.rates(),
         governor: Governor::new(options.cpu_share_max),
         own: Own::start(),
         memory_bytes_max: options.memory_bytes_max,
@@ -179,9 +178,8 @@ fn pods(options: &AgentOptions) -> Option<Pods> {
 /// What is known from one window to the next.
 struct Agent {
     processes: Processes,
-    /// What was asked for, and what is recorded now.
+    /// What was asked for.
     wanted: Rates,
-    rates: Rates,
     governor: Governor,
     own: Own,
     memory_bytes_max: u64,
@@ -197,7 +195,7 @@ impl Agent {
         sinks: &mut Sinks,
         notice: &mut dyn FnMut(Notice<'_>),
     ) -> Result<OwnUse, AgentError> {
-        let names = window.names;
+        let (names, frequency_hz) = (window.names, window.profile.meta.frequency_hz);
         let divided = divide(&window.profile, &mut self.processes)?;
         sinks.metrics().window(&divided, window);
         sinks.metrics().names(window.names);
@@ -228,7 +226,7 @@ impl Agent {
             pusher.offer(&shared);
         }
         let used = self.own.lap();
-        let (frequency_hz, series) = (self.rates.frequency_hz, shared.series.len());
+        let series = shared.series.len();
         notice(Notice::Window { samples, broken, series, used, frequency_hz, names });
         Ok(used)
     }
@@ -256,16 +254,15 @@ impl Agent {
     ) -> Result<(), AgentError> {
         let tables = window.tables.as_ref().map_or(0, |tables| tables.bytes);
         let bpf_bytes = tables + u64::from(BUFFER_BYTES);
-        sinks.metrics().used(used, self.rates, bpf_bytes);
+        sinks.metrics().used(used, recording.rates(), bpf_bytes);
         // In the first, the files of all processes are read.
         if std::mem::take(&mut self.is_first) {
             return Ok(());
         }
         if let Some(halvings) = self.governor.next(used.cpu_share) {
             let rates = self.wanted.halved(halvings);
-            if rates != self.rates {
+            if rates != recording.rates() {
                 recording.set_rates(rates)?;
-                self.rates = rates;
                 notice(Notice::Rates { cpu_share: used.cpu_share, rates });
             }
         }

@@ -58,7 +58,8 @@ pub(super) fn forget_before(
     project: Option<&str>,
     limit_ns: i64,
 ) -> Result<Vec<String>, ProfilesError> {
-    // Points have no index by age: those of each series are in the order of their times.
+    // Points have no index by age: those of each series are in the order of their times. Blocks have one, and the `+`
+    // keeps SQLite from going by the series there.
     let of_project = "series IN (SELECT id FROM series WHERE ?2 IS NULL OR project = ?2)";
     let sql = format!("DELETE FROM block WHERE start_ns < ?1 AND +{of_project} RETURNING path");
     let paths = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);

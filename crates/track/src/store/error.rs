@@ -60,11 +60,6 @@ pub enum StoreError {
     Lost { path: PathBuf, doing: &'static str, source: Error },
     #[error("{} cannot be used while {doing}: {source}", .path.display())]
     Refused { path: PathBuf, doing: &'static str, source: Error },
-    #[error(
-        "{} cannot be used while {doing}: {source}; sslrootcert=FILE in its URL names the certificates to verify by",
-        .path.display()
-    )]
-    Untrusted { path: PathBuf, doing: &'static str, source: Error },
     #[error(transparent)]
     Url(InvalidUrl),
     #[error("{doing} failed in the store {}: {source}", .path.display())]
@@ -101,10 +96,11 @@ impl StoreError {
                 Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
             }
             Fault::Lost => Self::Lost { path, doing, source },
-            Fault::Untrusted => Self::Untrusted { path, doing, source },
-            Fault::ReadOnly | Fault::Denied | Fault::NoDatabase | Fault::TooOld => {
-                Self::Refused { path, doing, source }
-            }
+            Fault::ReadOnly
+            | Fault::Denied
+            | Fault::Untrusted
+            | Fault::NoDatabase
+            | Fault::TooOld => Self::Refused { path, doing, source },
             Fault::Contradiction | Fault::Other => Self::Failed { path, doing, source },
         }
     }

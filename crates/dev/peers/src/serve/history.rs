@@ -18,7 +18,7 @@ pub(super) struct Shape {
 /// Twelve hours between two reports.
 const APART_S: i64 = 12 * 3600;
 
-/// When the first report of a history of so many was measured: 2025-06-01.
+/// When the first report was measured, of a history that is not longer than that: 2025-06-01.
 pub(super) const FIRST_S: i64 = 1_748_736_000;
 const REPORTS_USUAL: u32 = 1000;
 

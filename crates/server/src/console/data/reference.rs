@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 use wingbeat_track::{
-    model::{BranchName, StartPoint, TestbedName, short_id},
-    store::{ReportFilter, ReportSummary},
+    model::{BranchName, ProjectName, StartPoint, TestbedName, short_id},
+    store::{ReportFilter, ReportSummary, Store, StoreError},
 };
 
 use crate::{
@@ -68,20 +68,7 @@ pub(crate) fn find(
             return Ok(report);
         }
     }
-    let of_project =
-        ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
-    let wanted = text.to_ascii_lowercase();
-    let mut found = Vec::new();
-    if let Ok(uuid) = Uuid::try_parse(&wanted) {
-        found = results.reports(&ReportFilter { uuid: Some(uuid), ..of_project.clone() }, 1)?;
-    } else if wanted.len() >= DIGITS_MIN {
-        let of_commit = ReportFilter { hash_prefix: Some(wanted.clone()), ..of_project.clone() };
-        found = results.reports(&of_commit, SEARCHED_MAX)?;
-    }
-    if found.is_empty() {
-        found = results.reports(&of_project, SEARCHED_MAX)?;
-        found.retain(|report| short_id(report.uuid) == wanted);
-    }
+    let found = meant(results, &project.stored, &text.to_ascii_lowercase())?;
     let mut found = found.into_iter().filter(|report| report.confirms.is_none());
     let first = found.next();
     let better = match (&first, testbed) {
@@ -97,4 +84,30 @@ pub(crate) fn find(
              project; a commit needs the first {DIGITS_MIN} digits of its hash"
         ))
     })
+}
+
+/// The reports that a UUID, the first digits of a commit or the last ones of a UUID mean, newest first.
+fn meant(
+    results: &Store,
+    project: &ProjectName,
+    text: &str,
+) -> Result<Vec<ReportSummary>, StoreError> {
+    let all = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
+    if let Ok(uuid) = Uuid::try_parse(text) {
+        let found = results.reports(&ReportFilter { uuid: Some(uuid), ..all.clone() }, 1)?;
+        // 32 digits may also be those of a commit.
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    if text.len() >= DIGITS_MIN {
+        let of_commit = ReportFilter { hash_prefix: Some(text.to_owned()), ..all.clone() };
+        let found = results.reports(&of_commit, SEARCHED_MAX)?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    let mut found = results.reports(&all, SEARCHED_MAX)?;
+    found.retain(|report| short_id(report.uuid) == text);
+    Ok(found)
 }
