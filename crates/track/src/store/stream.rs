@@ -2,6 +2,8 @@
 //! alert each, between a line that begins and a line that ends them. Only one document is in memory at a
 //! time.
 
+mod lines;
+
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -13,6 +15,7 @@ use super::prelude::*;
 use flate2::{Compression, write::GzEncoder};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
+use self::lines::Documents;
 use crate::model::Profile;
 
 use super::{
@@ -196,43 +199,6 @@ fn line(to: &mut impl Write, content: impl Serialize) -> Result<(), ExchangeErro
     written.and_then(|()| to.write_all(b"\n")).map_err(io_error("write", Path::new("the export")))
 }
 
-/// The documents of a file, a line each as a rule: from memory they are read three times as fast as byte by byte. One
-/// that goes on for several lines, as people write it, is read as it comes.
-struct Documents<'r> {
-    from: &'r mut dyn BufRead,
-    /// What is left of the last line.
-    line: Vec<u8>,
-}
-
-/// What is read as a line at most: what has none may have no end.
-const LINE_BYTES_MAX: u64 = 64 << 20;
-
-impl Iterator for Documents<'_> {
-    type Item = serde_json::Result<Line>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.line.trim_ascii().is_empty() {
-            self.line.clear();
-            match Read::take(&mut *self.from, LINE_BYTES_MAX).read_until(b'\n', &mut self.line) {
-                Ok(0) => return None,
-                Ok(_) => {}
-                Err(error) => return Some(Err(serde_json::Error::io(error))),
-            }
-        }
-        let mut documents = serde_json::Deserializer::from_slice(&self.line).into_iter();
-        let document = documents.next()?;
-        let end = documents.byte_offset();
-        if document.as_ref().is_err_and(serde_json::Error::is_eof) {
-            let rest = Read::chain(&*self.line, &mut *self.from);
-            let whole = Line::deserialize(&mut serde_json::Deserializer::from_reader(rest));
-            self.line.clear();
-            return Some(whole);
-        }
-        self.line.drain(..end);
-        Some(document)
-    }
-}
-
 enum Refusal {
     Store(Error),
     File(String),
@@ -250,7 +216,7 @@ fn take_lines(db: &Connection, from: &mut dyn BufRead) -> Result<Imported, Refus
     let (mut is_begun, mut is_ended) = (false, false);
     let mut documents = 0_usize;
     let refuse = |reason: String| Err(Refusal::File(reason));
-    for line in (Documents { from, line: Vec::new() }) {
+    for line in Documents::of(from) {
         documents += 1;
         let line = line.map_err(|error| Refusal::File(reason(&error, documents)))?;
         if is_ended {

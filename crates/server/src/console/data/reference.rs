@@ -111,3 +111,57 @@ fn meant(
     found.retain(|report| short_id(report.uuid) == text);
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use time::{Duration, OffsetDateTime};
+    use wingbeat_track::model::{BenchmarkName, Measure, Metric, Report, Results};
+
+    use super::*;
+
+    const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn report(number: u8, hash: Option<&str>) -> Report {
+        let parse = |text: &str| text.to_owned();
+        let mut results = Results::default();
+        let name = BenchmarkName::new("parse").expect("a name");
+        results.add(name, Measure::latency(), Metric::new(1.0)).expect("added");
+        let mut report = Report::new(
+            Uuid::from_bytes([number; 16]),
+            parse("project").parse().expect("a name"),
+            parse("main").parse().expect("a name"),
+            parse("box").parse().expect("a name"),
+            OffsetDateTime::UNIX_EPOCH + Duration::days(number.into()),
+        );
+        report.hash = hash.map(str::to_owned);
+        report.iterations = vec![results];
+        report
+    }
+
+    #[test]
+    fn what_a_text_means() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut store = Store::open(folder.path().join("results.db")).expect("a store");
+        for report in [report(1, Some(COMMIT)), report(2, None), report(3, Some(COMMIT))] {
+            store.insert(&report).expect("stored");
+        }
+        let check = |project: &str, text: &str, expected: &[u8]| {
+            let project = ProjectName::new(project).expect("a name");
+            let found = meant(&store, &project, text).expect("read");
+            let numbers: Vec<u8> = found.iter().map(|report| report.uuid.as_bytes()[0]).collect();
+            assert_eq!(numbers, expected, "{text}");
+        };
+        let second = Uuid::from_bytes([2; 16]);
+        check("project", &second.to_string(), &[2]);
+        check("project", &short_id(second), &[2]);
+        check("elsewhere", &second.to_string(), &[]);
+        // Newest first.
+        check("project", COMMIT, &[3, 1]);
+        check("project", &COMMIT[..DIGITS_MIN], &[3, 1]);
+        check("project", &COMMIT[..DIGITS_MIN - 1], &[]);
+        // As long as a UUID.
+        check("project", &COMMIT[..32], &[3, 1]);
+        check("project", "123456", &[]);
+        check("project", "%", &[]);
+    }
+}
