@@ -176,6 +176,11 @@ fn in_words(error: &postgres::Error) -> String {
         return format!("{}{detail}{hint}", answer.message());
     }
     if let Some(why) = certificate_fault(error) {
+        let why = match why {
+            // As the library below calls it, without the names of what is around it.
+            CertificateError::Other(why) => why.to_string(),
+            why => why.to_string(),
+        };
         return format!(
             "the certificate of the server does not verify: {why}; sslrootcert=FILE in the URL names the certificates to \
              verify by"

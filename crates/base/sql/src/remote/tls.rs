@@ -1,12 +1,20 @@
 //! TLS as `sslmode` asks for it. `prefer` and `require` encrypt and do not verify who answers, as with `libpq`.
+//!
+//! Many servers of PostgreSQL have a certificate that signs itself. It is good if it stands in the file of certificates, as
+//! with `libpq`, though it is no chain to an authority, which is all that rustls knows.
 
 use std::{path::Path, sync::Arc};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
+    server::ParsedCertificate,
 };
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -24,7 +32,8 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect> {
         .map_err(|error| failed(format!("TLS cannot be set up: {error}")))?;
     let config = match url.tls() {
         (TlsMode::VerifyFull, Some(path)) => {
-            builder.with_root_certificates(roots(path)?).with_no_client_auth()
+            let verifier = Arc::new(Listed::read(path, provider)?);
+            builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
         }
         (TlsMode::VerifyFull, None) => builder
             .with_platform_verifier()
@@ -38,20 +47,72 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-fn roots(path: &Path) -> Result<RootCertStore> {
-    let failed = |why: String| {
-        let what =
-            format!("the certificates in {} (sslrootcert) cannot be used: {why}", path.display());
-        Error::Server { fault: Fault::Other, what }
-    };
-    let mut roots = RootCertStore::empty();
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-        roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+/// Takes the certificates of a file, and those that they sign, if they are for the name of the server.
+#[derive(Debug)]
+struct Listed {
+    certificates: Vec<CertificateDer<'static>>,
+    chains: Arc<WebPkiServerVerifier>,
+}
+
+impl Listed {
+    fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self> {
+        let failed = |why: String| {
+            let path = path.display();
+            let what = format!("the certificates in {path} (sslrootcert) cannot be used: {why}");
+            Error::Server { fault: Fault::Other, what }
+        };
+        let certificates: Vec<_> = CertificateDer::pem_file_iter(path)
+            .and_then(Iterator::collect)
+            .map_err(|error| failed(error.to_string()))?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &certificates {
+            roots.add(certificate.clone()).map_err(|error| failed(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(failed("there is none".to_owned()));
+        }
+        let chains = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+        Ok(Self { certificates, chains: chains.map_err(|error| failed(error.to_string()))? })
     }
-    if roots.is_empty() { Err(failed("there is none".to_owned())) } else { Ok(roots) }
+}
+
+impl ServerCertVerifier for Listed {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.certificates.iter().any(|listed| listed == end_entity) {
+            verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.chains.verify_server_cert(end_entity, intermediates, name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chains.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
 }
 
 /// Takes any certificate, if who answers has its key.

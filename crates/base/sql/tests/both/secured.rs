@@ -4,7 +4,7 @@ use std::{fs, path::Path, process};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use wingbeat_postgres::{Cluster, Settings};
-use wingbeat_sql::{Connection, Fault, PostgresUrl};
+use wingbeat_sql::{Connection, Error, Fault, PostgresUrl};
 
 /// Over TCP by TLS and SCRAM alone.
 const ACCESS: &str = "local all all trust\nhostssl all all all scram-sha-256\n";
@@ -21,18 +21,14 @@ fn authority() -> (String, Issuer<'static, KeyPair>) {
     (certificate.pem(), Issuer::new(params, key))
 }
 
-/// A server at both addresses, and the certificate of who signed its own, which is for the first.
-fn secured(addresses: &[String; 2]) -> (Cluster, String) {
-    let (root, issuer) = authority();
-    let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec![addresses[0].clone()]).expect("a name");
-    let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+/// A server at these addresses, with a certificate and its key.
+fn secured(addresses: &[String], certificate: String, key: &KeyPair) -> Cluster {
     let file = |name: &str, content: String| (name.to_owned(), content);
     let settings = Settings {
         lines: vec![format!("listen_addresses = '{}'", addresses.join(",")), "ssl = on".to_owned()],
         files: vec![
             file("pg_hba.conf", ACCESS.to_owned()),
-            file("server.crt", certificate.pem()),
+            file("server.crt", certificate),
             file("server.key", key.serialize_pem()),
         ],
         ..Settings::default()
@@ -45,7 +41,24 @@ fn secured(addresses: &[String; 2]) -> (Cluster, String) {
     ] {
         cluster.sql("postgres", sql).expect("made");
     }
-    (cluster, root)
+    cluster
+}
+
+/// Some of the 16 million addresses of loopback: somebody may have the port of the usual one.
+fn addresses<const COUNT: usize>(first: u8) -> [String; COUNT] {
+    let [_, _, high, low] = process::id().to_be_bytes();
+    let mut last = first..;
+    [(); COUNT].map(|()| format!("127.{high}.{low}.{}", last.next().unwrap_or_default()))
+}
+
+fn connect(address: &str, password: &str, parameters: &str) -> Result<Connection, Error> {
+    let url = format!("postgres://team{password}@{address}/bench?{parameters}");
+    Connection::postgres(&PostgresUrl::parse(&url).expect("a URL"))
+}
+
+/// That it is installed, where it has to be.
+fn is_installed() -> bool {
+    wingbeat_postgres::cluster().is_some()
 }
 
 fn write(folder: &Path, name: &str, content: &str) -> String {
@@ -56,23 +69,20 @@ fn write(folder: &Path, name: &str, content: &str) -> String {
 
 #[test]
 fn tls_and_passwords() {
-    // That it is installed, where it has to be.
-    if wingbeat_postgres::cluster().is_none() {
+    if !is_installed() {
         return;
     }
-    // Loopback has 16 million addresses: somebody may have the port of the usual one.
-    let [_, _, high, low] = process::id().to_be_bytes();
-    let addresses = [2, 3].map(|last| format!("127.{high}.{low}.{last}"));
-    let (_cluster, root) = secured(&addresses);
+    let addresses = addresses::<2>(2);
+    let (root, issuer) = authority();
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec![addresses[0].clone()]).expect("a name");
+    let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+    let _cluster = secured(&addresses, certificate.pem(), &key);
     let folder = tempfile::tempdir().expect("a folder");
     let root = write(folder.path(), "root.pem", &root);
     let other = write(folder.path(), "other.pem", &authority().0);
     let empty = write(folder.path(), "empty.pem", "");
     let (_, password) = PASSWORD;
-    let connect = |address: &str, password: &str, parameters: &str| {
-        let url = format!("postgres://team{password}@{address}/bench?{parameters}");
-        Connection::postgres(&PostgresUrl::parse(&url).expect("a URL"))
-    };
     let [named, unnamed] = &addresses;
     let right = format!(":{password}");
     let good = |address: &str, parameters: &str| {
@@ -100,4 +110,36 @@ fn tls_and_passwords() {
     bad(named, &right, "sslmode=verify-full", Fault::Untrusted, "does not verify");
     bad(named, &right, &by(&empty), Fault::Other, "there is none");
     bad(named, &right, &by("/nowhere.pem"), Fault::Other, "/nowhere.pem");
+}
+
+/// As `openssl req -x509` makes it: its own authority.
+#[test]
+fn a_certificate_that_signs_itself() {
+    if !is_installed() {
+        return;
+    }
+    let addresses = addresses::<2>(4);
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec![addresses[0].clone()]).expect("a name");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).expect("a certificate").pem();
+    let _cluster = secured(&addresses, certificate.clone(), &key);
+    let folder = tempfile::tempdir().expect("a folder");
+    let by = |name: &str, content: &str| {
+        format!("sslmode=verify-full&sslrootcert={}", write(folder.path(), name, content))
+    };
+    let [named, unnamed] = &addresses;
+    let right = format!(":{}", PASSWORD.1);
+    let other = authority().0;
+    let both = by("both.pem", &format!("{other}{certificate}"));
+    connect(named, &right, &both).expect("connected");
+    let bad = |address: &str, parameters: &str, expected: &str| {
+        let error = connect(address, &right, parameters).expect_err("refused");
+        assert_eq!(error.fault(), Fault::Untrusted, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(!error.to_string().contains("OtherError"), "{error}");
+    };
+    bad(unnamed, &both, "not valid for");
+    bad(named, &by("other.pem", &other), "does not verify");
+    bad(named, "sslmode=verify-full", "does not verify");
 }
