@@ -43,6 +43,9 @@ const POSTED: Shape = Shape { project: "posted", benchmarks: 1000, reports: 100 
 /// Reports of [`LONG`] in one request, which has 4 MiB at most.
 const REPORTS_AT_ONCE: usize = 50;
 
+/// What a page of the console may take, unless less was asked for.
+const PAGE_MS_MAX: f64 = 300.0;
+
 /// How the server is measured.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -202,6 +205,10 @@ fn questions(server: &Server, shapes: &[Shape; 3], rounds: u32) -> anyhow::Resul
         &format!("{of_large}/compare/{before}..{after}"),
     )?;
     get(format!("table of {series} series"), 200.0, &of_large)?;
+    let plot = format!("{of_large}/plot?benchmark=group_07%3A%3Abenchmark_0007");
+    get("plot of one series".to_owned(), PAGE_MS_MAX, &plot)?;
+    get("list of reports".to_owned(), PAGE_MS_MAX, &format!("{of_large}/reports"))?;
+    get("list of alerts".to_owned(), PAGE_MS_MAX, &format!("{of_large}/alerts"))?;
     let report = format!("{of_large}/reports/{after}");
     get(format!("page of a report of {series} metrics, to the last byte"), 1000.0, &report)?;
     server.wait_until_idle()?;
