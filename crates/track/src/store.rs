@@ -38,6 +38,7 @@ mod series;
 mod serving;
 mod stream;
 mod sums;
+mod values;
 mod versions;
 mod withdrawals;
 

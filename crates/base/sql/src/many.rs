@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::{
     connection::Connection,
-    error::Result,
+    error::{Error, Result},
     remote::session::Session,
     rows::{Fetched, Rows},
     statement::Statement,
@@ -29,15 +29,16 @@ struct Ahead<'c> {
 }
 
 impl<'c> Many<'c> {
-    /// Of a statement that has one parameter `?1`, a number: the key. So many keys are asked for at once.
+    /// Of a statement with a condition `COLUMN = ?1`, its only parameter: the key, a number. So many keys are asked for at
+    /// once.
     pub fn prepare(db: &'c Connection, sql: &str, at_once: usize) -> Result<Self> {
         let Some(session) = db.session() else {
             return Ok(Self(Inner::Sqlite(db.prepare(sql)?)));
         };
-        let of_key = sql.replace("?1", "wanted.key");
         let sql = format!(
             "SELECT found.*, wanted.key FROM unnest(?1::bigint[]) AS wanted (key) \
-             JOIN LATERAL ({of_key}) AS found ON true"
+             JOIN LATERAL ({}) AS found ON true",
+            of_key(sql).ok_or_else(|| Error::value("a statement for many keys without `= ?1`"))?
         );
         let (expected, known, found) = Default::default();
         Ok(Self(Inner::Postgres(Ahead { session, sql, at_once, expected, known, found })))
@@ -62,6 +63,14 @@ impl<'c> Many<'c> {
     }
 }
 
+/// The statement for one of several keys, which lie in a range. That tells a server that divides the table by the key
+/// which parts it needs, before it plans how to read each of them.
+fn of_key(sql: &str) -> Option<String> {
+    let (before, after) = sql.split_once(" = ?1")?;
+    let column = before.rsplit(|c: char| c.is_whitespace() || c == '(').next()?;
+    Some(format!("{before} = wanted.key AND {column} BETWEEN ?2::bigint AND ?3::bigint{after}"))
+}
+
 impl Ahead<'_> {
     fn query(&mut self, key: i64) -> Result<Rows<'static>> {
         if let Some(rows) = self.found.remove(&key) {
@@ -77,12 +86,38 @@ impl Ahead<'_> {
                 keys.push(next);
             }
         }
-        for row in self.session.query(&self.sql, &[&keys])? {
+        let least = keys.iter().copied().fold(key, i64::min);
+        let most = keys.iter().copied().fold(key, i64::max);
+        for row in self.session.query(&self.sql, &[&keys, &least, &most])? {
             let row = Fetched::new(row);
             if let Some(key) = row.last_integer() {
                 self.found.entry(key).or_default().push(row);
             }
         }
         Ok(Rows::of_postgres(self.found.remove(&key).unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_lie_in_a_range() {
+        let check = |sql: &str, expected: Option<&str>| {
+            assert_eq!(of_key(sql).as_deref(), expected, "{sql}");
+        };
+        check(
+            "SELECT a FROM b WHERE b.id = ?1 ORDER BY a",
+            Some(
+                "SELECT a FROM b WHERE b.id = wanted.key \
+                 AND b.id BETWEEN ?2::bigint AND ?3::bigint ORDER BY a",
+            ),
+        );
+        check(
+            "SELECT (id = ?1)",
+            Some("SELECT (id = wanted.key AND id BETWEEN ?2::bigint AND ?3::bigint)"),
+        );
+        check("SELECT 1", None);
     }
 }

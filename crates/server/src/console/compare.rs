@@ -3,8 +3,6 @@
 mod ask;
 mod cause;
 
-use std::sync::Arc;
-
 use axum::extract::Path;
 use maud::{Markup, html};
 use uuid::Uuid;
@@ -12,10 +10,10 @@ use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
     explain,
     model::{
-        BenchmarkName, Past, ProfileInfo, Report, Slug, TestbedName, short_hash, short_id,
+        BenchmarkName, ProfileInfo, Report, Slug, TestbedName, short_hash, short_id,
         threshold::matches_glob,
     },
-    store::{Known, ReportSummary, Store},
+    store::{Known, ReportSummary},
 };
 
 use self::ask::form;
@@ -26,7 +24,7 @@ pub(super) use self::{
 use super::{
     assets::Asset,
     data::{
-        compare::{CompareRow, Comparison, MeasureSummary, Parts, compare},
+        compare::{CompareRow, Comparison, MeasureSummary, compare, history},
         reference::{find, start_of},
     },
     layout::{Page, Tab},
@@ -136,7 +134,7 @@ async fn comparison(
     let report = |uuid| {
         visit.read(move |databases, _| {
             let gone = || ApiError::not_found("one of both reports was deleted meanwhile");
-            databases.results.report(uuid)?.ok_or_else(gone)
+            databases.results.measured(uuid)?.ok_or_else(gone)
         })
     };
     // A history that holds the change already says nothing of it: the older side goes first.
@@ -145,18 +143,9 @@ async fn comparison(
         && after.start_time < before.start_time;
     let (before, after) = if is_mirrored { (after, before) } else { (before, after) };
     let (first, second) = (before.uuid, after.uuid);
-    let parts = visit.read(move |databases, _| Parts::up_to(&databases.results, &before, second));
-    let parts = Arc::new(parts.await?);
-    let part = |read: fn(&Parts, &Store) -> Result<Past, ApiError>| {
-        let parts = Arc::clone(&parts);
-        visit.read(move |databases, _| read(&parts, &databases.results))
-    };
-    let (older, newer, before, after) =
-        tokio::try_join!(part(Parts::older), part(Parts::newer), report(first), report(second))?;
-    let judge = visit.read(move |databases, _| {
-        let past = parts.join((older, newer), &databases.results)?;
-        Ok(compare(&past, before, after))
-    });
+    let past = visit.read(move |databases, _| history(&databases.results, &before, second));
+    let (past, before, after) = tokio::try_join!(past, report(first), report(second))?;
+    let judge = visit.read(move |_, _| Ok(compare(&past, before, after)));
     let comparison = judge.await?;
     Ok(if is_mirrored { comparison.mirrored() } else { comparison })
 }

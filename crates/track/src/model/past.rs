@@ -72,33 +72,7 @@ impl Past {
     }
 }
 
-impl Past {
-    /// Appends a history of later reports. A measure is as the newer report has it.
-    pub fn append(&mut self, later: Self) {
-        let first = self.reports.len();
-        self.reports.extend(later.reports);
-        let mut earlier = std::mem::take(&mut self.series).into_iter().peekable();
-        for mut series in later.series {
-            series.points.iter_mut().for_each(|point| point.report += first);
-            while let Some(before) = earlier.next_if(|before| before.key() < series.key()) {
-                self.series.push(before);
-            }
-            if let Some(mut same) = earlier.next_if(|before| before.key() == series.key()) {
-                same.points.append(&mut series.points);
-                series.points = same.points;
-            }
-            self.series.push(series);
-        }
-        self.series.extend(earlier);
-    }
-}
-
 impl PastSeries {
-    /// By which a history is sorted.
-    fn key(&self) -> impl Ord + use<'_> {
-        (&self.benchmark, &self.measure.slug, &self.measure.units)
-    }
-
     /// The points up to the last one within a limit, and those behind it, which are all beyond. Where an alert was
     /// raised, the level may have changed some reports before.
     pub fn split_at_limit(&self, crossed: Limit, limit: f64) -> (&[PastPoint], &[PastPoint]) {
@@ -122,44 +96,6 @@ impl PastPoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_later_history_goes_on_with_each_series() {
-        let past = |branches: &[&str], series: &[(&str, &[(usize, f64)])]| Past {
-            reports: branches
-                .iter()
-                .map(|name| {
-                    let branch = BranchName::new(*name).expect("a name");
-                    PastReport::at(branch, OffsetDateTime::UNIX_EPOCH)
-                })
-                .collect(),
-            series: series
-                .iter()
-                .map(|(name, points)| PastSeries {
-                    benchmark: BenchmarkName::new(*name).expect("a name"),
-                    measure: Measure::latency(),
-                    points: points.iter().map(|&(at, value)| PastPoint::new(at, value)).collect(),
-                })
-                .collect(),
-        };
-        let mut both = past(&["a", "b"], &[("1", &[(0, 1.0), (1, 2.0)]), ("3", &[(1, 3.0)])]);
-        both.append(past(&["c"], &[("1", &[(0, 4.0)]), ("2", &[(0, 5.0)]), ("4", &[(0, 6.0)])]));
-        let expected = past(
-            &["a", "b", "c"],
-            &[
-                ("1", &[(0, 1.0), (1, 2.0), (2, 4.0)]),
-                ("2", &[(2, 5.0)]),
-                ("3", &[(1, 3.0)]),
-                ("4", &[(2, 6.0)]),
-            ],
-        );
-        assert_eq!(both, expected);
-        both.append(Past::default());
-        assert_eq!(both, expected);
-        let mut none = Past::default();
-        none.append(expected.clone());
-        assert_eq!(none, expected);
-    }
 
     #[test]
     fn the_level_may_have_changed_before_an_alert() {

@@ -15,8 +15,8 @@ use super::{
     },
     error::detail,
     profiles,
-    sums::{Count, DamagedPlace, Sums, Total, verify_report},
-    withdrawals,
+    sums::{Count, DamagedPlace, Scope, Sums, Total, verify_report},
+    values, withdrawals,
 };
 
 const PLACES_MAX: usize = 20;
@@ -76,6 +76,12 @@ fn check(db: &Connection) -> SqlResult<Check> {
         if let Some(metrics) = metrics_if_whole(&view, &report, &mut found.damaged)? {
             found.whole_reports += 1;
             found.metrics += metrics;
+            match values::verify(&view, report.row) {
+                Err(error) if is_damage(&error) => {
+                    found.damaged.push(Damaged::report(report.uuid, &error));
+                }
+                verified => verified?,
+            }
         }
     }
     // Last, since it can only say where in the file something is wrong.
@@ -96,7 +102,7 @@ fn metrics_if_whole(
 ) -> SqlResult<Option<u64>> {
     let sql = format!("{} WHERE id = ?1", REPORT.select());
     let verified = db.prepare(&sql)?.query_row([report.row], |row| {
-        verify_report(db, row)?;
+        verify_report(db, row, Scope::All, &mut |_| Ok(()))?;
         row.get::<_, i64>(21)
     });
     let error = match verified {
@@ -106,7 +112,8 @@ fn metrics_if_whole(
     };
     let before = damaged.len();
     let mut more = 0;
-    let read = Sums::read(db, report.row, &mut |place, error| {
+    let read = Sums::read(db, report.row, Scope::All, &mut |part| {
+        let Err((place, error)) = part else { return Ok(()) };
         if !is_damage(&error) {
             return Err(error);
         }

@@ -39,20 +39,6 @@ impl Store {
         };
         read().map_err(self.error("reading a history"))
     }
-
-    /// The reports of a history, newest first, without what they measured.
-    pub fn history_reports(
-        &self,
-        report: &Report,
-        limits: HistoryLimits,
-    ) -> Result<Vec<PastReport>, StoreError> {
-        let read = || {
-            let view = self.connection.view()?;
-            let found = reports(&view, report, limits)?;
-            Ok(found.into_iter().map(|stored| stored.report).collect())
-        };
-        read().map_err(self.error("listing a history"))
-    }
 }
 
 fn reports(

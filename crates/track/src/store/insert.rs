@@ -13,6 +13,7 @@ use super::{
     },
     partitions::{self, Free},
     sums::{Sums, Total},
+    values::{self, StoredValue},
 };
 
 /// What became of a report that was to be stored.
@@ -133,6 +134,7 @@ impl Writer<'_> {
         let mut samples = SAMPLES.inserter(self.db)?;
         let mut samples_row = self.samples_row;
         let mut position = 0;
+        let mut values = Vec::new();
         for (iteration, results) in (0..).zip(&report.iterations) {
             for benchmark in &results.benchmarks {
                 let name = &benchmark.name;
@@ -159,9 +161,16 @@ impl Writer<'_> {
                         metric.upper_value,
                         own_samples,
                     ])?;
-                    let value =
-                        Checksum::of_value(benchmark_row, measure_row, iteration, metric.value);
-                    self.sums.metric(checksum, value);
+                    let value = StoredValue {
+                        benchmark: benchmark_row,
+                        measure: measure_row,
+                        iteration,
+                        value: metric.value,
+                        has_samples: !metric.samples.is_empty(),
+                        samples: Vec::new(),
+                    };
+                    self.sums.metric(checksum, value.checksum());
+                    values.push(value);
                     rows.insert((iteration, name, &measure.slug), (benchmark_row, measure_row));
                     position += 1;
                 }
@@ -169,6 +178,7 @@ impl Writer<'_> {
         }
         samples.finish()?;
         metrics.finish()?;
+        values::insert(self.db, self.row, values)?;
         Ok(rows)
     }
 

@@ -42,11 +42,15 @@ impl<'c> Lookup<'c> {
 }
 
 impl Lookup<'_> {
-    /// Verifies the row of that number. An error where it is missing.
-    pub(super) fn verify(&mut self, id: i64) -> SqlResult<()> {
+    /// As [`Lookup::row`]. An error where it is missing.
+    pub(super) fn get<T>(
+        &mut self,
+        id: i64,
+        read: impl FnOnce(&Row<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         let name = self.table.name;
         let missing = || damage(format!("a row of the table {name} is missing"));
-        self.row(id, |_| Ok(()))?.ok_or_else(missing)
+        self.row(id, read)?.ok_or_else(missing)
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
         ALERT, ALERT_CHANGE, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC,
         PROJECT, REPORT, SAMPLES, TESTBED, Table, VERDICT, damage,
     },
-    sums::{Sums, Total},
+    sums::{Scope, Sums, Total},
 };
 
 /// What makes each version of the one before it. What was released is never edited. PostgreSQL begins with version 4.
@@ -22,6 +22,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { sqlite: include_str!("schema/2.sql"), postgres: None, then: add_checksums },
     Migration::of(include_str!("schema/3.sql"), None),
     Migration::of(include_str!("schema/4.sql"), Some(include_str!("schema/postgres/4.sql"))),
+    Migration::of(include_str!("schema/5.sql"), Some(include_str!("schema/postgres/5.sql"))),
 ];
 
 /// The version of the tables that this wingbeat writes.
@@ -52,8 +53,9 @@ fn add_checksums(db: &Connection) -> SqlResult<()> {
             seal(db, table, "WHERE report = ?1", &[&report])?;
         }
         // A damaged row must not keep the whole store from being opened: later reads find the report damaged.
-        let sums = Sums::read(db, report, &mut |_, error| {
-            if is_damage(&error) { Ok(()) } else { Err(error) }
+        let sums = Sums::read(db, report, Scope::All, &mut |part| match part {
+            Err((_, error)) if !is_damage(&error) => Err(error),
+            _ => Ok(()),
         })?;
         let sql = "UPDATE report SET metrics = ?2, failures = ?3, alerts = ?4,
                        content_checksum = ?5, values_checksum = ?6, marks_checksum = ?7

@@ -8,10 +8,11 @@ use wingbeat_sql::Many;
 use wingbeat_stats::sample::median;
 
 use super::{
-    checksum::{Checksum, METRIC, SAMPLES, damage},
+    checksum::{Checksum, damage},
     from_row::{environment, time},
-    lookup::{Lookup, Names},
+    lookup::Names,
     sums::mark,
+    values::{Samples, StoredValue, Values},
     withdrawals::STANDS,
 };
 
@@ -62,11 +63,6 @@ pub(super) fn past_report(row: &Row<'_>) -> SqlResult<StoredReport> {
 /// Reports that PostgreSQL is asked for at once: their rows are in memory.
 pub(super) const REPORTS_AT_ONCE: usize = 32;
 
-/// What a history reads of a metric.
-const VALUE: &str = "benchmark, measure, iteration, value";
-
-const VALUE_COLUMNS: usize = 4;
-
 /// The order of SQLite's tables, which need not be told to it. Some plans would sort then.
 pub(super) fn in_order(db: &Connection) -> &'static str {
     if db.is_postgres() { "ORDER BY benchmark, measure, iteration" } else { "" }
@@ -82,47 +78,30 @@ pub(super) fn past(
     let first_sampled = reports.len().saturating_sub(sampled_reports_max);
     let mut series = Vec::<RawSeries>::new();
     let mut index = HashMap::new();
-    // Every column counts: a history has some hundred thousand values.
-    let order = in_order(db);
-    let values = format!("SELECT {VALUE} FROM metric WHERE report = ?1 {order}");
-    let sampled =
-        format!("SELECT {VALUE}, {} FROM metric WHERE report = ?1 {order}", METRIC.list(""));
-    let mut values = many(db, &values, REPORTS_AT_ONCE)?;
-    let mut sampled = many(db, &sampled, REPORTS_AT_ONCE)?;
-    values.expect(reports[..first_sampled].iter().map(|report| report.row));
-    sampled.expect(reports[first_sampled..].iter().map(|report| report.row));
-    let mut all_samples = Lookup::prepare(db, SAMPLES)?;
+    let row = |report: &StoredReport| report.row;
+    let mut all_values = Values::prepare(db, reports.iter().map(row))?;
+    let mut all_samples = Samples::prepare(db, reports[first_sampled..].iter().map(row))?;
     let mut all_marks = Marks::prepare(db, &reports)?;
     for (at, report) in reports.iter().enumerate() {
         let marks = all_marks.of(report)?;
-        let repeats = repeats(db, report)?;
-        let mut sum = Checksum::default();
-        let is_sampled = at >= first_sampled;
-        let statement = if is_sampled { &mut sampled } else { &mut values };
-        let mut rows = statement.query(report.row)?;
-        if is_sampled {
-            all_samples.expect(rows.ahead(VALUE_COLUMNS + 9));
+        let repeats = repeats(db, report, &mut all_values)?;
+        let mut values = all_values.of(report.row)?;
+        if at >= first_sampled {
+            all_samples.add(report.row, &mut values)?;
         }
+        let mut sum = Checksum::default();
         let mut next = 0;
-        while let Some(row) = &rows.next()? {
-            let of_metric = metric_key(row, 0)?;
-            let mut samples: Option<i64> = None;
-            if is_sampled {
-                METRIC.verify(row, VALUE_COLUMNS)?;
-                samples = row.get("samples")?;
-            }
-            let mark = marks.get(&of_metric).copied().unwrap_or_default();
-            let (benchmark, measure, iteration) = of_metric;
+        for stored in values {
+            sum.add(stored.checksum());
+            let StoredValue { benchmark, measure, iteration, value, samples, .. } = stored;
+            let mark = marks.get(&(benchmark, measure, iteration)).copied().unwrap_or_default();
             let key = (benchmark, measure);
-            let value = row.get(3)?;
-            sum.add(Checksum::of_value(benchmark, measure, iteration, value));
             let point = PastPoint {
                 report: at,
                 iteration,
                 value,
                 repeats: repeats.get(&key).cloned().unwrap_or_default(),
-                samples: samples
-                    .map_or(Ok(Vec::new()), |row| read_samples(&mut all_samples, row))?,
+                samples,
                 alert: mark.alert,
                 outcome: mark.outcome,
             };
@@ -151,7 +130,11 @@ struct RawSeries {
 
 /// What the metrics of a report were each time that they were measured again. Several iterations of one
 /// repeat are one value, their median.
-fn repeats(db: &Connection, report: &StoredReport) -> SqlResult<FxHashMap<(i64, i64), Vec<f64>>> {
+fn repeats(
+    db: &Connection,
+    report: &StoredReport,
+    all_values: &mut Values<'_>,
+) -> SqlResult<FxHashMap<(i64, i64), Vec<f64>>> {
     let mut repeats = FxHashMap::<_, Vec<f64>>::default();
     if !report.is_confirmed {
         return Ok(repeats);
@@ -166,17 +149,11 @@ fn repeats(db: &Connection, report: &StoredReport) -> SqlResult<FxHashMap<(i64, 
     })?;
     for confirming in confirming {
         let (row, stored, uuid) = confirming?;
-        let order = in_order(db);
-        let sql = format!("SELECT {VALUE} FROM metric WHERE report = ?1 {order}");
         let mut sum = Checksum::default();
         let mut again = FxHashMap::<_, Vec<f64>>::default();
-        let mut statement = prepare(db, &sql)?;
-        let mut rows = statement.query([row])?;
-        while let Some(row) = &rows.next()? {
-            let (benchmark, measure, iteration) = metric_key(row, 0)?;
-            let value = row.get(3)?;
-            sum.add(Checksum::of_value(benchmark, measure, iteration, value));
-            again.entry((benchmark, measure)).or_default().push(value);
+        for value in all_values.of(row)? {
+            sum.add(value.checksum());
+            again.entry((value.benchmark, value.measure)).or_default().push(value.value);
         }
         verify(uuid, stored, sum)?;
         for (key, values) in again {
@@ -184,11 +161,6 @@ fn repeats(db: &Connection, report: &StoredReport) -> SqlResult<FxHashMap<(i64, 
         }
     }
     Ok(repeats)
-}
-
-fn read_samples(all: &mut Lookup<'_>, row: i64) -> SqlResult<Vec<f64>> {
-    let samples = all.row(row, |row| row.get::<_, Numbers>(1))?;
-    Ok(samples.ok_or(Error::NoRow)?.0)
 }
 
 /// A metric within its report: rows of its benchmark and its measure, and its iteration.

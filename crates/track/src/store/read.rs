@@ -4,10 +4,9 @@ use super::prelude::*;
 
 use super::{
     alerts,
-    checksum::REPORT,
-    from_row::{BOUNDARY, ENVIRONMENT, alert, environment, start_point, time},
-    lookup::Names,
-    sums::verify_report,
+    checksum::{FAILURE, METRIC, REPORT, VERDICT},
+    from_row::{ENVIRONMENT, environment, start_point, time},
+    sums::{Part, Scope, verify_report},
     withdrawals::STANDS,
 };
 
@@ -22,12 +21,28 @@ pub(super) enum Alerts {
 impl Store {
     /// The report of that UUID, unless it was withdrawn; its alerts with their present status.
     pub fn report(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
+        self.find(uuid, |db, row| read(db, row, Alerts::Present))
+    }
+
+    /// As [`Store::report`], without verdicts and alerts, which take as long to read again.
+    pub fn measured(&self, uuid: Uuid) -> Result<Option<Report>, StoreError> {
+        self.find(uuid, |db, row| {
+            let view = db.view()?;
+            verified(&view, row, Scope::Measured)
+        })
+    }
+
+    fn find(
+        &self,
+        uuid: Uuid,
+        read: impl FnOnce(&Connection, i64) -> SqlResult<Report>,
+    ) -> Result<Option<Report>, StoreError> {
         let read = || {
             let sql = format!("SELECT id FROM report r WHERE uuid = ?1 AND {STANDS}");
             let row = prepare(&self.connection, &sql)?
                 .query_row([Id(uuid)], |row| row.get(0))
                 .optional()?;
-            row.map(|row| read(&self.connection, row, Alerts::Present)).transpose()
+            row.map(|row| read(&self.connection, row)).transpose()
         };
         read().map_err(self.error("reading a report"))
     }
@@ -36,6 +51,24 @@ impl Store {
 pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report> {
     // One view of the store, also if somebody writes meanwhile.
     let view = db.is_autocommit().then(|| db.view()).transpose()?;
+    let mut report = verified(db, row, Scope::All)?;
+    if which == Alerts::Present {
+        for alert in &mut report.alerts {
+            if let Some(last) = alerts::last_change(db, alert.uuid)? {
+                (alert.status, alert.reason) = (last.status, last.reason);
+            }
+        }
+    }
+    drop(view);
+    Ok(report)
+}
+
+/// A report with what is in this scope, each row of it verified.
+fn verified(db: &Connection, row: i64, scope: Scope) -> SqlResult<Report> {
+    let mut content = Content::default();
+    let whole = format!("{} WHERE id = ?1", REPORT.select());
+    prepare(db, &whole)?
+        .query_row([row], |row| verify_report(db, row, scope, &mut |part| content.take(part)))?;
     let sql = format!(
         "SELECT r.uuid, p.name AS project, b.name AS branch, t.name AS testbed, r.hash,
                 r.epoch, s.name AS start_branch, r.start_hash, r.start_until_ns, r.start_versions_max,
@@ -48,21 +81,8 @@ pub(super) fn read(db: &Connection, row: i64, which: Alerts) -> SqlResult<Report
          LEFT JOIN branch s ON s.id = r.start_branch
          WHERE r.id = ?1"
     );
-    let whole = format!("{} WHERE id = ?1", REPORT.select());
-    prepare(db, &whole)?.query_row([row], |row| verify_report(db, row))?;
     let mut report = prepare(db, &sql)?.query_row([row], head)?;
-    read_metrics(db, row, &mut report)?;
-    read_failures(db, row, &mut report)?;
-    report.verdicts = verdicts(db, row)?;
-    report.alerts = raised(db, row)?;
-    if which == Alerts::Present {
-        for alert in &mut report.alerts {
-            if let Some(last) = alerts::last_change(db, alert.uuid)? {
-                (alert.status, alert.reason) = (last.status, last.reason);
-            }
-        }
-    }
-    drop(view);
+    content.put_into(&mut report)?;
     Ok(report)
 }
 
@@ -92,102 +112,119 @@ fn iteration(report: &mut Report, number: u32) -> SqlResult<&mut Results> {
     report.iterations.get_mut(number as usize).ok_or_else(missing)
 }
 
-fn read_metrics(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()> {
-    // By numbers of columns: names would be looked for in each of thousands of rows.
-    let sql =
-        "SELECT m.iteration, b.name AS benchmark, m.is_ignored, m.value, m.lower, m.upper, s.bytes,
-                m.measure
-         FROM metric m
-         JOIN benchmark b ON b.id = m.benchmark
-         LEFT JOIN samples s ON s.id = m.samples
-         WHERE m.report = ?1
-         ORDER BY m.position";
-    let mut names = Names::prepare(db)?;
-    let mut statement = prepare(db, sql)?;
-    let mut rows = statement.query([row])?;
-    while let Some(row) = &rows.next()? {
-        let results = iteration(report, row.get(0)?)?;
-        let name = row.get_ref(1)?.as_str().map_err(Error::content)?;
-        if results.benchmarks.last().is_none_or(|last| last.name.as_str() != name) {
-            let name = row.get::<_, Text<_>>(1)?.0;
-            let is_ignored = row.get(2)?;
-            results.benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
+/// What belongs to a report, each with its position.
+#[derive(Default)]
+struct Content {
+    metrics: Vec<(i64, StoredMetric)>,
+    failures: Vec<(i64, (u32, FailedBenchmark))>,
+    verdicts: Vec<(i64, Verdict)>,
+    alerts: Vec<(i64, Alert)>,
+}
+
+struct StoredMetric {
+    iteration: u32,
+    benchmark: BenchmarkName,
+    is_ignored: bool,
+    measure: Measure,
+    metric: Metric,
+}
+
+impl Content {
+    fn take(&mut self, part: Part<'_>) -> SqlResult<()> {
+        let Part { table, row, benchmark, measure, samples } = part;
+        let benchmark = benchmark.ok_or(Error::NoRow)?.clone();
+        if table == FAILURE {
+            let failure = FailedBenchmark { name: benchmark, reason: row.get(4)? };
+            self.failures.push((row.get(1)?, (row.get(2)?, failure)));
+            return Ok(());
         }
-        let samples = row.get::<_, Option<Numbers>>(6)?;
-        let metric = Metric {
-            value: row.get(3)?,
-            lower_value: row.get(4)?,
-            upper_value: row.get(5)?,
-            samples: samples.map_or_else(Vec::new, |samples| samples.0),
-        };
-        if let Some(benchmark) = results.benchmarks.last_mut() {
-            benchmark.metrics.push((names.measure(row.get(7)?)?, metric));
+        let measure = measure.ok_or(Error::NoRow)?;
+        match table {
+            METRIC => {
+                let metric = Metric {
+                    value: row.get(6)?,
+                    lower_value: row.get(7)?,
+                    upper_value: row.get(8)?,
+                    samples,
+                };
+                let stored = StoredMetric {
+                    iteration: row.get(3)?,
+                    benchmark,
+                    is_ignored: row.get(5)?,
+                    measure: measure.clone(),
+                    metric,
+                };
+                self.metrics.push((row.get(4)?, stored));
+            }
+            VERDICT => {
+                let verdict = verdict(&row, benchmark, measure.slug.clone())?;
+                self.verdicts.push((row.get(4)?, verdict));
+            }
+            _ => {
+                let alert = Alert {
+                    uuid: row.get::<_, Id>(0)?.0,
+                    iteration: row.get(4)?,
+                    benchmark,
+                    measure: measure.slug.clone(),
+                    limit: row.get::<_, Word<_>>(6)?.0,
+                    status: row.get::<_, Word<_>>(7)?.0,
+                    reason: row.get(8)?,
+                };
+                self.alerts.push((row.get(5)?, alert));
+            }
         }
+        Ok(())
     }
-    Ok(())
-}
 
-fn read_failures(db: &Connection, row: i64, report: &mut Report) -> SqlResult<()> {
-    let sql = "SELECT f.iteration, b.name AS benchmark, f.reason
-               FROM failure f JOIN benchmark b ON b.id = f.benchmark
-               WHERE f.report = ?1 ORDER BY f.position";
-    let mut statement = prepare(db, sql)?;
-    let mut rows = statement.query([row])?;
-    while let Some(row) = &rows.next()? {
-        let name = row.get::<_, Text<_>>("benchmark")?.0;
-        let failure = FailedBenchmark { name, reason: row.get("reason")? };
-        iteration(report, row.get("iteration")?)?.failures.push(failure);
+    /// In the order of positions.
+    fn put_into(self, report: &mut Report) -> SqlResult<()> {
+        for stored in in_order(self.metrics) {
+            let StoredMetric { iteration, benchmark: name, is_ignored, measure, metric } = stored;
+            let benchmarks = &mut self::iteration(report, iteration)?.benchmarks;
+            if benchmarks.last().is_none_or(|last| last.name != name) {
+                benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
+            }
+            if let Some(benchmark) = benchmarks.last_mut() {
+                benchmark.metrics.push((measure, metric));
+            }
+        }
+        for (iteration, failure) in in_order(self.failures) {
+            self::iteration(report, iteration)?.failures.push(failure);
+        }
+        report.verdicts = in_order(self.verdicts).collect();
+        report.alerts = in_order(self.alerts).collect();
+        Ok(())
     }
-    Ok(())
 }
 
-fn verdicts(db: &Connection, row: i64) -> SqlResult<Vec<Verdict>> {
-    let sql = format!(
-        "SELECT v.iteration, b.name AS benchmark, q.slug, v.outcome, v.test, v.crossed, v.change,
-                v.change_lower, v.change_upper, v.p, v.smallest_visible, v.points, v.reason, {BOUNDARY}
-         FROM verdict v
-         JOIN benchmark b ON b.id = v.benchmark
-         JOIN measure q ON q.id = v.measure
-         WHERE v.report = ?1
-         ORDER BY v.position"
-    );
-    prepare(db, &sql)?.query_map([row], verdict)?.collect()
+fn in_order<T>(mut parts: Vec<(i64, T)>) -> impl Iterator<Item = T> {
+    parts.sort_by_key(|(position, _)| *position);
+    parts.into_iter().map(|(_, part)| part)
 }
 
-/// By numbers of columns, as metrics.
-fn verdict(row: &Row<'_>) -> SqlResult<Verdict> {
-    let change = match row.get::<_, Option<f64>>(6)? {
-        Some(relative) => Some(Change { relative, lower: row.get(7)?, upper: row.get(8)? }),
+/// Of the columns of [`VERDICT`].
+fn verdict(row: &Row<'_>, benchmark: BenchmarkName, measure: Slug) -> SqlResult<Verdict> {
+    let has_boundary: bool = row.get(7)?;
+    let boundary = || -> SqlResult<_> {
+        let (baseline, lower_limit) = (row.get(8)?, row.get(9)?);
+        Ok(Boundary { baseline, lower_limit, upper_limit: row.get(10)? })
+    };
+    let change = match row.get::<_, Option<f64>>(12)? {
+        Some(relative) => Some(Change { relative, lower: row.get(13)?, upper: row.get(14)? }),
         None => None,
     };
-    let has_boundary: bool = row.get(13)?;
-    let boundary = || -> SqlResult<_> {
-        let (baseline, lower_limit) = (row.get(14)?, row.get(15)?);
-        Ok(Boundary { baseline, lower_limit, upper_limit: row.get(16)? })
-    };
     Ok(Verdict {
-        iteration: row.get(0)?,
-        benchmark: row.get::<_, Text<_>>(1)?.0,
-        measure: row.get::<_, Text<_>>(2)?.0,
-        outcome: row.get::<_, Word<_>>(3)?.0,
-        test: row.get::<_, Option<Word<_>>>(4)?.map(|word| word.0),
+        iteration: row.get(3)?,
+        benchmark,
+        measure,
+        outcome: row.get::<_, Word<_>>(5)?.0,
+        test: row.get::<_, Option<Word<_>>>(6)?.map(|word| word.0),
         boundary: has_boundary.then(boundary).transpose()?,
-        limit: row.get::<_, Option<Word<_>>>(5)?.map(|word| word.0),
+        limit: row.get::<_, Option<Word<_>>>(11)?.map(|word| word.0),
         change,
-        p: row.get(9)?,
-        smallest_visible: row.get(10)?,
-        points: row.get::<_, u32>(11)? as usize,
-        reason: row.get(12)?,
+        p: row.get(15)?,
+        smallest_visible: row.get(16)?,
+        points: row.get::<_, u32>(17)? as usize,
+        reason: row.get(18)?,
     })
-}
-
-fn raised(db: &Connection, row: i64) -> SqlResult<Vec<Alert>> {
-    let sql =
-        "SELECT a.uuid, a.iteration, b.name AS benchmark, q.slug, a.crossed, a.status, a.reason
-               FROM alert a
-               JOIN benchmark b ON b.id = a.benchmark
-               JOIN measure q ON q.id = a.measure
-               WHERE a.report = ?1
-               ORDER BY a.position";
-    prepare(db, sql)?.query_map([row], alert)?.collect()
 }

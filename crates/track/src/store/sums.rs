@@ -2,7 +2,7 @@
 //! and sums of their checksums.
 
 use super::prelude::*;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use wingbeat_sql::{Rows, ValueRef};
 
 use super::{
@@ -32,6 +32,14 @@ pub(super) struct DamagedPlace {
     pub(super) table: Table,
     pub(super) benchmark: Option<i64>,
     pub(super) measure: Option<i64>,
+}
+
+/// Which rows of a report are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    All,
+    /// Those of metrics, with their samples, and of failures.
+    Measured,
 }
 
 impl Sums {
@@ -69,17 +77,19 @@ impl Sums {
         })
     }
 
-    /// Reads all rows of a report and those they refer to. Damage is handed on, and not counted.
+    /// Reads rows of a report and those they refer to, and hands each on. What is damaged is not counted.
     pub(super) fn read(
         db: &Connection,
         report: i64,
-        on_damage: &mut dyn FnMut(DamagedPlace, Error) -> SqlResult<()>,
+        scope: Scope,
+        each: &mut dyn FnMut(Result<Part<'_>, Damage>) -> SqlResult<()>,
     ) -> SqlResult<Self> {
         let mut sums = Self::default();
         let mut names = Verified::prepare(db)?;
         let rows =
-            [(METRIC, 1, Some(2)), (VERDICT, 1, Some(2)), (FAILURE, 3, None), (ALERT, 2, Some(3))];
-        for (table, benchmark, measure) in rows {
+            [(METRIC, 1, Some(2)), (FAILURE, 3, None), (VERDICT, 1, Some(2)), (ALERT, 2, Some(3))];
+        let rows = if scope == Scope::All { &rows[..] } else { &rows[..2] };
+        for &(table, benchmark, measure) in rows {
             let sql = format!("{} WHERE report = ?1", table.select());
             let mut statement = prepare(db, &sql)?;
             let mut rows = statement.query([report])?;
@@ -90,31 +100,45 @@ impl Sums {
                     benchmark: integer(row, benchmark)?,
                     measure: measure.map_or(Ok(None), |measure| integer(row, measure))?,
                 };
-                let counted = sums
-                    .count(&mut names.samples, table, row)
-                    .and_then(|()| names.verify(place.benchmark, place.measure));
-                if let Err(error) = counted {
-                    on_damage(place, error)?;
-                }
+                let counted = sums.count(&mut names.samples, table, row).and_then(|samples| {
+                    names.find(place.benchmark, place.measure)?;
+                    Ok(samples)
+                });
+                each(match counted {
+                    Err(error) => Err((place, error)),
+                    Ok(samples) => Ok(Part {
+                        table,
+                        row: *row,
+                        benchmark: place.benchmark.and_then(|row| names.known_benchmarks.get(&row)),
+                        measure: place.measure.and_then(|row| names.known_measure(row)),
+                        samples,
+                    }),
+                })?;
             }
         }
         Ok(sums)
     }
 
+    /// Verifies and counts a row, and reads its samples.
     fn count(
         &mut self,
         all_samples: &mut Lookup<'_>,
         table: Table,
         row: &Row<'_>,
-    ) -> SqlResult<()> {
+    ) -> SqlResult<Vec<f64>> {
         let checksum = table.verify(row, 0)?;
+        let mut samples = Vec::new();
         match table.name {
             "metric" => {
                 let (benchmark, measure) = (row.get(1)?, row.get(2)?);
                 let value = Checksum::of_value(benchmark, measure, row.get(3)?, row.get(6)?);
-                if let Some(samples) = row.get::<_, Option<i64>>(9)? {
-                    let row = all_samples.row(samples, |row| SAMPLES.checksum(row, 0))?;
-                    self.content.add(row.ok_or_else(|| damage("samples are missing"))?);
+                if let Some(of_metric) = row.get::<_, Option<i64>>(9)? {
+                    let found = all_samples.row(of_metric, |row| {
+                        Ok((SAMPLES.checksum(row, 0)?, row.get::<_, Numbers>(1)?.0))
+                    })?;
+                    let (checksum, found) = found.ok_or_else(|| damage("samples are missing"))?;
+                    self.content.add(checksum);
+                    samples = found;
                 }
                 self.metric(checksum, value);
             }
@@ -126,22 +150,41 @@ impl Sums {
             "alert" => self.alert(checksum, mark(row, [2, 3, 4, 6, 7, 0])?),
             _ => self.failure(checksum),
         }
-        Ok(())
+        Ok(samples)
     }
 }
+
+/// A verified row of a report, with what it refers to.
+pub(super) struct Part<'r> {
+    pub(super) table: Table,
+    /// All columns of the table.
+    pub(super) row: Row<'r>,
+    pub(super) benchmark: Option<&'r BenchmarkName>,
+    pub(super) measure: Option<&'r Measure>,
+    /// Of a metric.
+    pub(super) samples: Vec<f64>,
+}
+
+/// What is damaged, and how.
+type Damage = (DamagedPlace, Error);
 
 pub(super) fn verify(db: &Connection, report: Uuid) -> SqlResult<()> {
     let sql = format!("{} WHERE uuid = ?1", REPORT.select());
     let mut statement = prepare(db, &sql)?;
     let mut rows = statement.query([Id(report)])?;
     match rows.next()? {
-        Some(row) => verify_report(db, &row),
+        Some(row) => verify_report(db, &row, Scope::All, &mut |_| Ok(())),
         None => Err(damage(format!("the report {report} is missing"))),
     }
 }
 
-/// Verifies a row of all columns of a report, and all that belongs to it.
-pub(super) fn verify_report(db: &Connection, row: &Row<'_>) -> SqlResult<()> {
+/// Verifies a row of all columns of a report and what belongs to it, and hands each part on.
+pub(super) fn verify_report(
+    db: &Connection,
+    row: &Row<'_>,
+    scope: Scope,
+    each: &mut dyn FnMut(Part<'_>) -> SqlResult<()>,
+) -> SqlResult<()> {
     REPORT.verify(row, 0)?;
     let report: i64 = row.get(0)?;
     let uuid = row.get::<_, Id>(1)?.0;
@@ -151,9 +194,20 @@ pub(super) fn verify_report(db: &Connection, row: &Row<'_>) -> SqlResult<()> {
             table.verify_row(db, name)?;
         }
     }
-    let found = Sums::read(db, report, &mut |_, error| Err(error))?;
+    let found = Sums::read(db, report, scope, &mut |part| match part {
+        Ok(part) => each(part),
+        Err((_, error)) => Err(error),
+    })?;
+    let told = Sums::told(row, FIRST)?;
+    let is_whole = match scope {
+        Scope::All => found == told,
+        Scope::Measured => {
+            let parts = |sums: &Sums| (sums.metrics, sums.failures, sums.values);
+            parts(&found) == parts(&told)
+        }
+    };
     let error = || damage(format!("rows of the report {uuid} are missing"));
-    (found == Sums::told(row, FIRST)?).then_some(()).ok_or_else(error)
+    is_whole.then_some(()).ok_or_else(error)
 }
 
 /// The first column of a report that tells sums.
@@ -177,9 +231,9 @@ struct Verified<'c> {
     benchmarks: Lookup<'c>,
     measures: Lookup<'c>,
     samples: Lookup<'c>,
-    known_benchmarks: FxHashSet<i64>,
+    known_benchmarks: FxHashMap<i64, BenchmarkName>,
     /// They are few.
-    known_measures: Vec<i64>,
+    known_measures: Vec<(i64, Measure)>,
 }
 
 impl<'c> Verified<'c> {
@@ -187,7 +241,7 @@ impl<'c> Verified<'c> {
         let (benchmarks, measures) =
             (Lookup::prepare(db, BENCHMARK)?, Lookup::prepare(db, MEASURE)?);
         let samples = Lookup::prepare(db, SAMPLES)?;
-        let (known_benchmarks, known_measures) = (FxHashSet::default(), Vec::new());
+        let (known_benchmarks, known_measures) = (FxHashMap::default(), Vec::new());
         Ok(Self { benchmarks, measures, samples, known_benchmarks, known_measures })
     }
 
@@ -197,17 +251,33 @@ impl<'c> Verified<'c> {
         self.samples.expect(samples.map(|column| rows.ahead(column)).unwrap_or_default());
     }
 
-    fn verify(&mut self, benchmark: Option<i64>, measure: Option<i64>) -> SqlResult<()> {
-        if let Some(row) = benchmark.filter(|row| !self.known_benchmarks.contains(row)) {
-            self.benchmarks.verify(row)?;
-            self.known_benchmarks.insert(row);
+    /// Has names known, unless they are.
+    fn find(&mut self, benchmark: Option<i64>, measure: Option<i64>) -> SqlResult<()> {
+        if let Some(row) = benchmark.filter(|row| !self.known_benchmarks.contains_key(row)) {
+            let name = self.benchmarks.get(row, |row| row.get::<_, Text<_>>(2))?;
+            self.known_benchmarks.insert(row, name.0);
         }
-        if let Some(row) = measure.filter(|row| !self.known_measures.contains(row)) {
-            self.measures.verify(row)?;
-            self.known_measures.push(row);
+        if let Some(row) = measure.filter(|row| self.known_measure(*row).is_none()) {
+            let measure = self.measures.get(row, measure_of)?;
+            self.known_measures.push((row, measure));
         }
         Ok(())
     }
+
+    fn known_measure(&self, row: i64) -> Option<&Measure> {
+        self.known_measures.iter().find(|(known, _)| *known == row).map(|(_, measure)| measure)
+    }
+}
+
+/// Of the columns of [`MEASURE`].
+fn measure_of(row: &Row<'_>) -> SqlResult<Measure> {
+    Ok(Measure {
+        slug: row.get::<_, Text<_>>(1)?.0,
+        name: row.get::<_, String>(2)?.into(),
+        units: row.get::<_, String>(3)?.into(),
+        direction: row.get::<_, Word<_>>(4)?.0,
+        kind: row.get::<_, Word<_>>(5)?.0,
+    })
 }
 
 /// A count with the sum of the checksums.

@@ -20,11 +20,15 @@ fn all(path: &Path) -> Result<Vec<String>, String> {
     let reports = store.reports(&ReportFilter::default(), usize::MAX).map_err(clear)?;
     for one in &reports {
         found.push(format!("{:?}", store.report(one.uuid).map_err(clear)?));
+        found.push(format!("{:?}", store.measured(one.uuid).map_err(clear)?));
         found.push(format!("{:?}", store.version_number(one.uuid).map_err(clear)?));
     }
     found.push(format!("{reports:?}"));
     let history = store.history(&report("main", 1000, 1.0), HistoryLimits::NONE).map_err(clear)?;
     found.push(format!("{:?} {:?}", history.series, history.reports));
+    let limits = HistoryLimits { sampled_reports: 0, ..HistoryLimits::NONE };
+    let history = store.history(&report("main", 1000, 1.0), limits).map_err(clear)?;
+    found.push(format!("{:?}", history.series));
     let plot = store.plot(&PlotQuery::of(project())).map_err(clear)?;
     found.push(format!("{:?}", plot.series));
     let alerts = store.alerts(&AlertFilter::default(), usize::MAX).map_err(clear)?;

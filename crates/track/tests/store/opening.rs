@@ -140,6 +140,8 @@ fn damage_is_named_and_nothing_is_overwritten() {
                     // Where it is not there, its place in an index is gone.
                     is_seen |= !found.is_ok_and(|found| found.as_ref() == Some(report));
                 }
+                let limits = HistoryLimits { sampled_reports: 0, ..HistoryLimits::NONE };
+                is_seen |= store.history(&rich(21, 0), limits).inspect_err(is_clear).is_err();
                 seen_reading += usize::from(is_seen);
             }
         }

@@ -14,6 +14,9 @@ fn reports_come_out_as_they_went_in() {
         assert_eq!(temporary.store.insert(&report).expect("stored"), Insertion::Stored);
         let back = temporary.store.report(report.uuid).expect("read").expect("it is there");
         assert_eq!(back, report);
+        let measured = temporary.store.measured(report.uuid).expect("read");
+        let expected = Report { verdicts: Vec::new(), alerts: Vec::new(), ..report };
+        assert_eq!(measured, Some(expected));
     };
     check(1, |_| {});
     check(2, |report| report.start_point = Some(start_point("base", Some(at(-5)), 255)));

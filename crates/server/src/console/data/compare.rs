@@ -7,8 +7,8 @@ use uuid::Uuid;
 use wingbeat_track::{
     decide::{self, ReportInput, Series},
     model::{
-        BenchmarkName, Limit, Measure, Outcome, Past, PastReport, Report, Slug, ThresholdModel,
-        Verdict, threshold::Test,
+        BenchmarkName, Limit, Measure, Outcome, Past, Report, Slug, ThresholdModel, Verdict,
+        threshold::Test,
     },
     store::{HistoryLimits, ReportSummary, Store},
 };
@@ -19,7 +19,7 @@ use crate::ApiError;
 const REPORTS_MAX: usize = 64;
 const REPORTS_MIN: usize = 32;
 
-/// Values of history that are read, unless those of the fewest reports are more: they take most of the time that a
+/// Values of history that are judged by, unless those of the fewest reports are more: they take most of the time that a
 /// comparison takes, and what a further report tells of the noise becomes less and less.
 const VALUES_MAX: usize = 160_000;
 
@@ -206,70 +206,26 @@ fn first_values(report: &Report) -> HashMap<(&BenchmarkName, &Slug), (&Measure, 
         .collect()
 }
 
-/// What the first report and those before it found: the second one's history as if it came next. It comes in
-/// two parts, which two connections can read at the same time.
-#[derive(Debug)]
-pub(crate) struct Parts {
-    next: Report,
-    limits: HistoryLimits,
-    /// The oldest report of the newer part, and how many there are in it.
-    middle: Option<(PastReport, usize)>,
-}
-
-impl Parts {
-    pub(crate) fn up_to(
-        results: &Store,
-        before: &ReportSummary,
-        after: Uuid,
-    ) -> Result<Self, ApiError> {
-        let mut next = Report::new(
-            after,
-            before.project.clone(),
-            before.branch.clone(),
-            before.testbed.clone(),
-            before.start_time + Duration::NANOSECOND,
-        );
-        next.epoch = before.epoch;
-        let metrics = usize::try_from(before.metrics.max(1)).unwrap_or(usize::MAX);
-        let limits = HistoryLimits {
-            reports: (VALUES_MAX / metrics).clamp(REPORTS_MIN, REPORTS_MAX),
-            sampled_reports: SAMPLED_REPORTS,
-        };
-        let mut reports = results.history_reports(&next, limits)?;
-        let newer = reports.len().div_ceil(2);
-        reports.truncate(newer);
-        Ok(Self { next, limits, middle: reports.pop().map(|middle| (middle, newer)) })
-    }
-
-    pub(crate) fn newer(&self, results: &Store) -> Result<Past, ApiError> {
-        let reports = self.middle.as_ref().map_or(0, |(_, newer)| *newer);
-        Ok(results.history(&self.next, HistoryLimits { reports, ..self.limits })?)
-    }
-
-    pub(crate) fn older(&self, results: &Store) -> Result<Past, ApiError> {
-        let Some((middle, newer)) = &self.middle else { return Ok(Past::default()) };
-        let mut next = self.next.clone();
-        (next.uuid, next.start_time) = (middle.uuid, middle.start_time);
-        let limits = HistoryLimits {
-            reports: self.limits.reports - newer,
-            sampled_reports: self.limits.sampled_reports.saturating_sub(*newer),
-        };
-        Ok(results.history(&next, limits)?)
-    }
-
-    /// Both parts in one. They may have been read before and after a write: then all is read again.
-    pub(crate) fn join(
-        &self,
-        (mut older, newer): (Past, Past),
-        results: &Store,
-    ) -> Result<Past, ApiError> {
-        let begins_with = newer.reports.first().map(|report| report.uuid);
-        if begins_with != self.middle.as_ref().map(|(middle, _)| middle.uuid) {
-            return Ok(results.history(&self.next, self.limits)?);
-        }
-        older.append(newer);
-        Ok(older)
-    }
+/// What the first report and those before it found: the second one's history as if it came next.
+pub(crate) fn history(
+    results: &Store,
+    before: &ReportSummary,
+    after: Uuid,
+) -> Result<Past, ApiError> {
+    let mut next = Report::new(
+        after,
+        before.project.clone(),
+        before.branch.clone(),
+        before.testbed.clone(),
+        before.start_time + Duration::NANOSECOND,
+    );
+    next.epoch = before.epoch;
+    let metrics = usize::try_from(before.metrics.max(1)).unwrap_or(usize::MAX);
+    let limits = HistoryLimits {
+        reports: (VALUES_MAX / metrics).clamp(REPORTS_MIN, REPORTS_MAX),
+        sampled_reports: SAMPLED_REPORTS,
+    };
+    Ok(results.history(&next, limits)?)
 }
 
 fn judged(past: &Past, before: &Report, after: &Report) -> Vec<Verdict> {
@@ -327,55 +283,9 @@ fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {
 
 #[cfg(test)]
 mod tests {
-    use time::OffsetDateTime;
-    use wingbeat_track::model::{Boundary, Metric, Results};
+    use wingbeat_track::model::Boundary;
 
     use super::*;
-
-    #[test]
-    fn both_parts_of_a_history_are_the_whole() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut store = Store::open(folder.path().join("results.db")).expect("a store");
-        let name = |text: &str| text.to_owned();
-        let report = |day: i64| {
-            let mut results = Results::default();
-            let benchmark = BenchmarkName::new("parse").expect("a name");
-            results
-                .add(benchmark, Measure::latency(), Metric::new(day as f64 + 1.0))
-                .expect("added");
-            let mut report = Report::new(
-                Uuid::from_u128(day as u128),
-                name("project").parse().expect("a name"),
-                name("main").parse().expect("a name"),
-                name("box").parse().expect("a name"),
-                OffsetDateTime::UNIX_EPOCH + Duration::days(day / 2),
-            );
-            report.iterations = vec![results];
-            report
-        };
-        let check = |store: &Store, parts: &Parts, read: (Past, Past), expected: usize| {
-            let joined = parts.join(read, store).expect("read");
-            assert_eq!(joined.reports.len(), expected);
-            assert_eq!(joined, store.history(&parts.next, parts.limits).expect("read"));
-        };
-        for count in 0..=10 {
-            let before = report(count);
-            store.insert(&before).expect("stored");
-            let summary = store.latest(&before.project, &before.branch, None).expect("read");
-            let parts = Parts::up_to(&store, &summary.expect("a report"), Uuid::max());
-            let parts = parts.expect("read");
-            let both = (parts.older(&store).expect("read"), parts.newer(&store).expect("read"));
-            let expected = usize::try_from(count).expect("few") + 1;
-            check(&store, &parts, both.clone(), expected);
-            if count == 10 {
-                // One that went between both reads.
-                store.withdraw(Uuid::from_u128(8), None).expect("withdrawn");
-                let newer = parts.newer(&store).expect("read");
-                check(&store, &parts, (both.0, newer), 10);
-                break;
-            }
-        }
-    }
 
     /// What is left of a verdict by a history around 100, whose limits are 5 away.
     fn check(limit: Limit, before: f64, after: f64, expected: Outcome) {

@@ -1,0 +1,7 @@
+-- Version 5. What a history reads of a report, in one row: a hundred reports of 5,000 metrics are half a million rows of
+-- `metric`, of which it needs the values only. values.rs has the format; `values_checksum` of the report covers it. Reports
+-- stored by an earlier version have no such row: their metrics are read instead.
+CREATE TABLE report_values (
+    report INTEGER PRIMARY KEY REFERENCES report,
+    bytes BLOB NOT NULL
+) STRICT;
