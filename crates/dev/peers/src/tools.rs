@@ -37,6 +37,11 @@ const PROGRAMS: &[Program] = &[
         &["dpkg-query", "--show", "bpfcc-tools"],
     ),
     program("probee", BEE, &["probee", "--version"]),
+    program(
+        "lightswitch",
+        "apt-get install protobuf-compiler libelf-dev libclang-dev, then cargo install lightswitch --locked",
+        &["lightswitch", "--version"],
+    ),
     program("valgrind", "apt-get install valgrind", &["valgrind", "--version"]),
     program("heaptrack", "apt-get install heaptrack", &["heaptrack", "--version"]),
     program("zstd", "apt-get install zstd", &[]),
