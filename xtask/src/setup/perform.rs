@@ -6,8 +6,8 @@ use wingbeat_ebpf_build::Toolchain;
 
 use super::{
     plan::{LINKER_VERSION, Step},
-    probe::{linker_root, runner_root, runs},
-    tools::{DRIVER_FOLDER, PYTHON_FOLDER, RUNNER_VERSION},
+    probe::{has_npm, linker_root, runner_root, runs},
+    tools::{NPM_FOLDERS, PYTHON_FOLDER, RUNNER_VERSION},
 };
 use wingbeat_steps::{
     command::{Failure, Rights, cargo, repository, run_logged},
@@ -28,7 +28,7 @@ pub(super) fn describe(step: &Step) -> String {
         Step::BuildRunner => {
             format!("gungraun-runner {RUNNER_VERSION} (built from source, a minute or two)")
         }
-        Step::FetchDriver => format!("npm packages of {DRIVER_FOLDER}"),
+        Step::FetchNpm => format!("npm packages of {}", NPM_FOLDERS.join(" and ")),
         Step::FetchPython => format!("Python packages of {PYTHON_FOLDER}"),
     }
 }
@@ -65,11 +65,20 @@ pub(super) fn perform(step: &Step, log: &Path) -> Result<(), Failure> {
             &runner_root(),
             log,
         ),
-        Step::FetchDriver => {
-            // Nothing of the package runs while it is installed, and it fetches no browser of its own.
-            let mut npm = Command::new("npm");
-            npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
-            run_logged(npm.current_dir(repository().join(DRIVER_FOLDER)), log)
+        Step::FetchNpm => {
+            NPM_FOLDERS.iter().filter(|folder| !has_npm(folder)).try_for_each(|folder| {
+                // Nothing of the packages runs while they are installed, and none fetches a browser of its own.
+                let mut npm = Command::new("npm");
+                npm.args(["ci", "--ignore-scripts", "--omit=peer", "--no-audit", "--no-fund"]);
+                let folder = repository().join(folder);
+                run_logged(npm.current_dir(&folder), log)?;
+                // Says which versions are there.
+                let mut copy = Command::new("cp");
+                run_logged(
+                    copy.args(["package-lock.json", "node_modules"]).current_dir(folder),
+                    log,
+                )
+            })
         }
         Step::FetchPython => {
             // Into a folder of their own, which no other program looks into.

@@ -117,8 +117,8 @@ pub(crate) enum Step {
     },
     /// Build the runner of the benchmarks that count instructions.
     BuildRunner,
-    /// Fetch what drives the browser in tests of the server's console.
-    FetchDriver,
+    /// Fetch the npm packages of tests in a browser and with schemas of others.
+    FetchNpm,
     /// Fetch the Python packages of tests with clients and readers of other makers.
     FetchPython,
 }

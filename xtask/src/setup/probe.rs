@@ -12,7 +12,7 @@ use wingbeat_ebpf_build::{LLVM_MAJORS, Toolchain, llvm_major};
 use super::{
     apt,
     plan::{Compiler, LINKER_VERSION, Machine, NIGHTLIES, is_new_enough},
-    tools::{DRIVER_FOLDER, Found, PYTHON_FOLDER, RUNNER_VERSION, TOOLS, Tool},
+    tools::{Found, NPM_FOLDERS, PYTHON_FOLDER, RUNNER_VERSION, TOOLS, Tool},
 };
 use wingbeat_steps::command::{Rights, find_program, output_of, repository};
 
@@ -55,28 +55,17 @@ pub(super) fn linker_root(llvm: u32) -> PathBuf {
 pub(super) fn tools() -> Found {
     Found {
         runner: runs(&runner()),
-        driver: has_driver(),
+        npm: NPM_FOLDERS.iter().all(|folder| has_npm(folder)),
         python: has_python(),
         ..programs(&TOOLS)
     }
 }
 
-/// Whether the npm packages of the tests in a browser are those of the lock file.
-fn has_driver() -> bool {
-    let folder = repository().join(DRIVER_FOLDER);
-    let read = |path: &str| fs::read_to_string(folder.join(path)).ok();
-    let version = |text: String| {
-        let lines = text.lines().map(|line| line.trim().trim_end_matches(',').to_owned());
-        lines
-            .skip_while(|line| !line.contains("playwright-core\""))
-            .find(|line| line.starts_with("\"version\""))
-    };
-    let locked = read("package-lock.json").and_then(|text| {
-        let packages = text.split_once("\"node_modules/playwright-core\"")?.1.to_owned();
-        version(format!("playwright-core\"\n{packages}"))
-    });
-    locked.is_some()
-        && locked == read("node_modules/playwright-core/package.json").and_then(version)
+/// Whether the npm packages of a folder are those of its lock file.
+pub(super) fn has_npm(folder: &str) -> bool {
+    let folder = repository().join(folder);
+    let locked = fs::read(folder.join("package-lock.json")).ok();
+    locked.is_some() && locked == fs::read(folder.join("node_modules/package-lock.json")).ok()
 }
 
 /// Whether the Python packages are those that are asked for.
@@ -91,7 +80,7 @@ pub(super) fn programs(needed: &[Tool]) -> Found {
     Found {
         missing: needed.iter().copied().filter(|tool| find_program(tool.name).is_none()).collect(),
         runner: true,
-        driver: true,
+        npm: true,
         python: true,
         installs: find_program("apt-get").is_some() && Rights::now() != Rights::None,
     }

@@ -10,8 +10,9 @@ use super::plan::{History, Step};
 /// library `gungraun`: a test compares with what `examples/fun-xdp` asks for.
 pub(super) const RUNNER_VERSION: &str = "0.20.0";
 
-/// Where the npm packages of the tests in a browser are.
-pub(super) const DRIVER_FOLDER: &str = "crates/server/tests/browser";
+/// Where npm packages of tests are: what drives a browser, and schemas of others.
+pub(super) const NPM_FOLDERS: [&str; 2] =
+    ["crates/server/tests/browser", "crates/profile/push/tests/schemas"];
 
 /// Where the Python packages are that tests use.
 pub(super) const PYTHON_FOLDER: &str = "xtask/python";
@@ -32,7 +33,7 @@ pub(super) const TOOLS: [Tool; 9] = [
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
-    Tool { name: "npm", package: "npm", purpose: "tests of the server's pages" },
+    Tool { name: "npm", package: "npm", purpose: "tests of pages, and with schemas of others" },
     Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
     // Debian leaves the server itself out of PATH; this starts it.
     Tool { name: "pg_ctlcluster", package: "postgresql", purpose: "tests with PostgreSQL" },
@@ -47,8 +48,8 @@ pub(super) struct Found {
     pub(super) missing: Vec<Tool>,
     /// Whether our runner is built and runs.
     pub(super) runner: bool,
-    /// Whether what drives the browser is there.
-    pub(super) driver: bool,
+    /// Whether the npm packages are there.
+    pub(super) npm: bool,
     /// Whether the Python packages are there.
     pub(super) python: bool,
     /// Whether packages can be installed: there is apt-get, and we are root or have sudo.
@@ -58,7 +59,7 @@ pub(super) struct Found {
 impl Found {
     /// Whether there is nothing to do.
     pub(super) fn is_complete(&self) -> bool {
-        self.missing.is_empty() && self.runner && self.driver && self.python
+        self.missing.is_empty() && self.runner && self.npm && self.python
     }
 }
 
@@ -78,7 +79,7 @@ pub(super) fn next(found: &Found, history: &History) -> Option<Step> {
     }
     let has = |name: &str| found.missing.iter().all(|tool| tool.name != name);
     for (is_there, program, fetch) in
-        [(found.driver, "npm", Step::FetchDriver), (found.python, "pip3", Step::FetchPython)]
+        [(found.npm, "npm", Step::FetchNpm), (found.python, "pip3", Step::FetchPython)]
     {
         if !is_there && has(program) && !tried(&fetch) {
             return Some(fetch);
@@ -95,8 +96,10 @@ pub(super) fn losses(found: &Found) -> Vec<String> {
     let runner = format!(
         "gungraun-runner {RUNNER_VERSION}, for benchmarks that count instructions; its build failed"
     );
-    let driver = format!(
-        "playwright-core, for tests of the server's pages; in {DRIVER_FOLDER}, run `npm ci`"
+    let npm = format!(
+        "npm packages, for tests of the server's pages and with schemas of other makers; in {}, run \
+         `npm ci --ignore-scripts --omit=peer && cp package-lock.json node_modules`",
+        NPM_FOLDERS.join(" and ")
     );
     let python = format!(
         "Python packages, for tests with clients of other makers; in {PYTHON_FOLDER}, run `pip3 install --target \
@@ -104,7 +107,7 @@ pub(super) fn losses(found: &Found) -> Vec<String> {
     );
     let parts = [
         (!found.runner).then_some(runner),
-        (!found.driver).then_some(driver),
+        (!found.npm).then_some(npm),
         (!found.python).then_some(python),
     ];
     tools.chain(parts.into_iter().flatten()).collect()
@@ -121,7 +124,7 @@ mod tests {
     }
 
     fn nothing() -> Found {
-        Found { missing: TOOLS.to_vec(), runner: false, driver: true, python: true, installs: true }
+        Found { missing: TOOLS.to_vec(), runner: false, npm: true, python: true, installs: true }
     }
 
     #[track_caller]
@@ -151,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_needs_npm_and_packages_pip() {
+    fn packages_need_npm_and_pip() {
         let [_, _, _, _, npm, _, _, pip, _] = TOOLS;
         let found = Found { runner: true, installs: false, ..nothing() };
-        let without = |missing| Found { missing, driver: false, ..found.clone() };
-        check(&without(Vec::new()), &[], Some(Step::FetchDriver));
+        let without = |missing| Found { missing, npm: false, ..found.clone() };
+        check(&without(Vec::new()), &[], Some(Step::FetchNpm));
         check(&without(vec![npm]), &[], None);
-        check(&without(Vec::new()), &[(Step::FetchDriver, false)], None);
+        check(&without(Vec::new()), &[(Step::FetchNpm, false)], None);
         let without = |missing| Found { missing, python: false, ..found.clone() };
         check(&without(Vec::new()), &[], Some(Step::FetchPython));
         check(&without(vec![pip]), &[], None);
@@ -206,7 +209,7 @@ mod tests {
         let lines = losses(&Found {
             missing: vec![TOOLS[8]],
             runner: true,
-            driver: true,
+            npm: true,
             installs: false,
             ..nothing()
         });

@@ -63,15 +63,9 @@ fn opentelemetry_by_its_own_package() {
     let Some(packages) = packages() else { return };
     let target: Target = "otlp=http://localhost".parse().expect("a target");
     let body = encode(&target, &window()).expect("encoded").body;
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("request");
-    std::fs::write(&file, body).expect("written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/decode_otlp.py");
     let mut python = Command::new("python3");
-    let output = python.arg(script).arg(file).env("PYTHONPATH", packages).output().expect("run");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let found = decoded(python.arg(script).env("PYTHONPATH", packages), body);
     // CPU time is left to the reader: samples times the period.
     let expected = json!([{
         "labels": {"service.name": "web", "host.name": "here"},
@@ -80,4 +74,64 @@ fn opentelemetry_by_its_own_package() {
         "stacks": [[["hot", "main"], [3]], [["main"], [1]]],
     }]);
     assert_eq!(found, expected);
+}
+
+/// The folder of schemas of npm packages, if they are there.
+fn schemas() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas");
+    if folder.join("node_modules/@parca/client").exists() {
+        return Some(folder);
+    }
+    let missing =
+        "the npm packages of tests/schemas are missing: `cargo xtask setup` installs them";
+    assert!(env::var_os("CI").is_none(), "{missing}");
+    eprintln!("skipped: {missing}");
+    None
+}
+
+/// The labels as every backend wants them, and the file of the window's only series.
+fn expected(window: &Window) -> (serde_json::Value, String) {
+    let labels = json!({"__name__": "process_cpu", "service_name": "web", "host_name": "here"});
+    (labels, window.series[0].pprof.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What a program prints about the body of a request.
+fn decoded(command: &mut Command, body: Vec<u8>) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("request");
+    std::fs::write(&file, body).expect("written");
+    let output = command.arg(file).output().expect("run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[test]
+fn parca_by_the_client_of_its_pages() {
+    let Some(schemas) = schemas() else { return };
+    let (target, window) = ("parca=http://localhost".parse().expect("a target"), window());
+    let body = encode(&target, &window).expect("encoded").body;
+    let mut node = Command::new("node");
+    let found = decoded(node.arg(schemas.join("decode_parca.mjs")), body);
+    let (labels, pprof) = expected(&window);
+    let series = json!([{"labels": labels, "profiles": [pprof]}]);
+    assert_eq!(found, json!({"normalized": true, "series": series}));
+}
+
+/// `cargo xtask test` builds a program of Grafana's client for Rust, and names it by `WINGBEAT_RUST_CLIENT`.
+#[test]
+fn pyroscope_by_its_own_client() {
+    let Some(client) = env::var_os("WINGBEAT_RUST_CLIENT") else {
+        let missing = "WINGBEAT_RUST_CLIENT names no program: `cargo xtask test` builds one";
+        assert!(env::var_os("CI").is_none(), "{missing}");
+        eprintln!("skipped: {missing}");
+        return;
+    };
+    let (target, window) = ("pyroscope=http://localhost".parse().expect("a target"), window());
+    let body = encode(&target, &window).expect("encoded").body;
+    let found = decoded(Command::new(client).arg("decode"), body);
+    let (labels, _) = expected(&window);
+    // Samples, and nanoseconds of CPU time.
+    let stacks = json!([[["hot", "main"], [3, 157_894_734]], [["main"], [1, 52_631_578]]]);
+    let types = json!([["samples", "count"], ["cpu", "nanoseconds"]]);
+    assert_eq!(found, json!([{"labels": labels, "types": types, "stacks": stacks}]));
 }

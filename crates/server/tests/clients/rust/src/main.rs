@@ -1,4 +1,10 @@
-//! A program that is profiled by Grafana's client: `wingbeat-rust-client URL KEY`.
+//! What Grafana's client for Rust makes and reads.
+//!
+//! - `wingbeat-rust-client URL KEY` is profiled by it for twelve seconds.
+//! - `wingbeat-rust-client decode FILE` decodes the body of a push by its types, which are made of Pyroscope's schema,
+//!   and prints what is in it as JSON.
+
+mod decode;
 
 use std::{
     hint::black_box,
@@ -26,8 +32,11 @@ fn work(time: Duration) {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(url), Some(key)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: wingbeat-rust-client URL KEY".into());
+        return Err("usage: wingbeat-rust-client URL KEY | decode FILE".into());
     };
+    if url == "decode" {
+        return decode::print(key.as_ref());
+    }
     let backend = pprof_backend(PprofConfig::default(), BackendConfig::default());
     let agent = PyroscopeAgentBuilder::new(url, "rust.app", 100, "pyroscope-rs", "2.1.5", backend)
         .basic_auth("anybody", key)
