@@ -280,7 +280,7 @@ mod tests {
     fn a_process_counts_with_its_children() {
         let spin = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; sleep 60";
         let mut command = Command::new("sh");
-        let child = command.args(["-c", spin]).process_group(0).spawn().expect("it starts");
+        let mut child = command.args(["-c", spin]).process_group(0).spawn().expect("it starts");
         let begun = Instant::now();
         let found = loop {
             let (cpu_seconds, memory_bytes) = tree(child.id()).expect("it is there");
@@ -290,6 +290,7 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
         };
         let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+        let _ = child.wait();
         assert!(found > 0.0);
     }
 
