@@ -213,8 +213,8 @@ impl Origin {
 /// The arguments that decide what is measured: without those that say where tables go, or where a tool
 /// lies.
 fn measuring(arguments: &[String]) -> Vec<&str> {
-    const PLACES: [&str; 5] =
-        ["--bencher-api", "--markdown", "--programs", "--veristat", "--wingbeat"];
+    const PLACES: [&str; 6] =
+        ["--bencher-api", "--markdown", "--programs", "--svg", "--veristat", "--wingbeat"];
     let mut rest = arguments.iter();
     let mut kept = Vec::new();
     while let Some(argument) = rest.next() {
