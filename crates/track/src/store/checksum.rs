@@ -40,6 +40,8 @@ pub(super) const METRIC: Table = Table::new(
     4,
     "report benchmark measure iteration position is_ignored value lower upper samples",
 );
+/// The column of [`METRIC`] that leads to samples.
+pub(super) const SAMPLES_COLUMN: usize = 9;
 pub(super) const SAMPLES: Table = Table::new("samples", 1, "id bytes");
 pub(super) const FAILURE: Table =
     Table::new("failure", 2, "report position iteration benchmark reason");

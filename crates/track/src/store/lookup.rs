@@ -2,12 +2,10 @@
 //! has thousands of names.
 
 use super::prelude::*;
+use rustc_hash::FxHashMap;
 use wingbeat_sql::Many;
 
-use super::{
-    checksum::{BENCHMARK, Table, damage},
-    from_row::{MEASURE, measure},
-};
+use super::checksum::{BENCHMARK, MEASURE, Table, damage};
 
 /// Names that PostgreSQL is asked for at once.
 const NAMES_AT_ONCE: usize = 4_096;
@@ -54,17 +52,22 @@ impl Lookup<'_> {
     }
 }
 
-/// Names of benchmarks and measures by their rows.
+/// Names of benchmarks and measures by their rows, verified.
 pub(super) struct Names<'c> {
     db: &'c Connection,
     benchmarks: Lookup<'c>,
-    /// Measures are few.
-    measures: Vec<(i64, Measure)>,
+    measures: Lookup<'c>,
+    known_benchmarks: FxHashMap<i64, BenchmarkName>,
+    /// They are few.
+    known_measures: Vec<(i64, Measure)>,
 }
 
 impl<'c> Names<'c> {
     pub(super) fn prepare(db: &'c Connection) -> SqlResult<Self> {
-        Ok(Self { db, benchmarks: Lookup::prepare(db, BENCHMARK)?, measures: Vec::new() })
+        let (benchmarks, measures) =
+            (Lookup::prepare(db, BENCHMARK)?, Lookup::prepare(db, MEASURE)?);
+        let (known_benchmarks, known_measures) = (FxHashMap::default(), Vec::new());
+        Ok(Self { db, benchmarks, measures, known_benchmarks, known_measures })
     }
 
     /// Says which benchmarks will be asked for, by their rows.
@@ -84,18 +87,52 @@ impl<'c> Names<'c> {
         Ok(())
     }
 
+    /// Reads a benchmark, unless it is known.
+    pub(super) fn find_benchmark(&mut self, row: i64) -> SqlResult<()> {
+        if !self.known_benchmarks.contains_key(&row) {
+            let name = self.benchmarks.get(row, |row| row.get::<_, Text<_>>(2))?;
+            self.known_benchmarks.insert(row, name.0);
+        }
+        Ok(())
+    }
+
+    /// Reads a measure, unless it is known.
+    pub(super) fn find_measure(&mut self, row: i64) -> SqlResult<()> {
+        if self.known_measure(row).is_none() {
+            let found = self.measures.get(row, measure)?;
+            self.known_measures.push((row, found));
+        }
+        Ok(())
+    }
+
+    /// One that was found.
+    pub(super) fn known_benchmark(&self, row: i64) -> Option<&BenchmarkName> {
+        self.known_benchmarks.get(&row)
+    }
+
+    /// One that was found.
+    pub(super) fn known_measure(&self, row: i64) -> Option<&Measure> {
+        self.known_measures.iter().find(|(known, _)| *known == row).map(|(_, measure)| measure)
+    }
+
     pub(super) fn benchmark(&mut self, row: i64) -> SqlResult<BenchmarkName> {
-        let name = self.benchmarks.row(row, |row| row.get::<_, Text<_>>(2))?;
-        Ok(name.ok_or(Error::NoRow)?.0)
+        self.find_benchmark(row)?;
+        self.known_benchmark(row).cloned().ok_or(Error::NoRow)
     }
 
     pub(super) fn measure(&mut self, row: i64) -> SqlResult<Measure> {
-        if let Some((_, known)) = self.measures.iter().find(|(known, _)| *known == row) {
-            return Ok(known.clone());
-        }
-        let sql = format!("SELECT {MEASURE} FROM measure q WHERE q.id = ?1");
-        let found = prepare(self.db, &sql)?.query_row([row], measure)?;
-        self.measures.push((row, found.clone()));
-        Ok(found)
+        self.find_measure(row)?;
+        self.known_measure(row).cloned().ok_or(Error::NoRow)
     }
+}
+
+/// Of the columns of [`MEASURE`].
+fn measure(row: &Row<'_>) -> SqlResult<Measure> {
+    Ok(Measure {
+        slug: row.get::<_, Text<_>>(1)?.0,
+        name: row.get::<_, String>(2)?.into(),
+        units: row.get::<_, String>(3)?.into(),
+        direction: row.get::<_, Word<_>>(4)?.0,
+        kind: row.get::<_, Word<_>>(5)?.0,
+    })
 }

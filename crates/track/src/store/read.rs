@@ -176,9 +176,8 @@ impl Content {
         Ok(())
     }
 
-    /// In the order of positions.
     fn put_into(self, report: &mut Report) -> SqlResult<()> {
-        for stored in in_order(self.metrics) {
+        for stored in by_position(self.metrics) {
             let StoredMetric { iteration, benchmark: name, is_ignored, measure, metric } = stored;
             let benchmarks = &mut self::iteration(report, iteration)?.benchmarks;
             if benchmarks.last().is_none_or(|last| last.name != name) {
@@ -188,16 +187,16 @@ impl Content {
                 benchmark.metrics.push((measure, metric));
             }
         }
-        for (iteration, failure) in in_order(self.failures) {
+        for (iteration, failure) in by_position(self.failures) {
             self::iteration(report, iteration)?.failures.push(failure);
         }
-        report.verdicts = in_order(self.verdicts).collect();
-        report.alerts = in_order(self.alerts).collect();
+        report.verdicts = by_position(self.verdicts).collect();
+        report.alerts = by_position(self.alerts).collect();
         Ok(())
     }
 }
 
-fn in_order<T>(mut parts: Vec<(i64, T)>) -> impl Iterator<Item = T> {
+fn by_position<T>(mut parts: Vec<(i64, T)>) -> impl Iterator<Item = T> {
     parts.sort_by_key(|(position, _)| *position);
     parts.into_iter().map(|(_, part)| part)
 }

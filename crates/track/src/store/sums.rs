@@ -2,15 +2,14 @@
 //! and sums of their checksums.
 
 use super::prelude::*;
-use rustc_hash::FxHashMap;
-use wingbeat_sql::{Rows, ValueRef};
+use wingbeat_sql::ValueRef;
 
 use super::{
     checksum::{
-        ALERT, BENCHMARK, BRANCH, Checksum, ENVIRONMENT, FAILURE, MEASURE, METRIC, PROJECT, REPORT,
-        SAMPLES, TESTBED, Table, VERDICT, damage,
+        ALERT, BRANCH, Checksum, ENVIRONMENT, FAILURE, METRIC, PROJECT, REPORT, SAMPLES,
+        SAMPLES_COLUMN, TESTBED, Table, VERDICT, damage,
     },
-    lookup::Lookup,
+    lookup::{Lookup, Names},
 };
 
 /// Counts and sums over the rows of one report.
@@ -85,7 +84,8 @@ impl Sums {
         each: &mut dyn FnMut(Result<Part<'_>, Damage>) -> SqlResult<()>,
     ) -> SqlResult<Self> {
         let mut sums = Self::default();
-        let mut names = Verified::prepare(db)?;
+        let mut names = Names::prepare(db)?;
+        let mut all_samples = Lookup::prepare(db, SAMPLES)?;
         let rows =
             [(METRIC, 1, Some(2)), (FAILURE, 3, None), (VERDICT, 1, Some(2)), (ALERT, 2, Some(3))];
         let rows = if scope == Scope::All { &rows[..] } else { &rows[..2] };
@@ -93,15 +93,19 @@ impl Sums {
             let sql = format!("{} WHERE report = ?1", table.select());
             let mut statement = prepare(db, &sql)?;
             let mut rows = statement.query([report])?;
-            names.expect(&rows, benchmark, (table == METRIC).then_some(9));
+            names.expect_benchmarks(rows.ahead(benchmark));
+            if table == METRIC {
+                all_samples.expect(rows.ahead(SAMPLES_COLUMN));
+            }
             while let Some(row) = &rows.next()? {
                 let place = DamagedPlace {
                     table,
                     benchmark: integer(row, benchmark)?,
                     measure: measure.map_or(Ok(None), |measure| integer(row, measure))?,
                 };
-                let counted = sums.count(&mut names.samples, table, row).and_then(|samples| {
-                    names.find(place.benchmark, place.measure)?;
+                let counted = sums.count(&mut all_samples, table, row).and_then(|samples| {
+                    place.benchmark.map_or(Ok(()), |row| names.find_benchmark(row))?;
+                    place.measure.map_or(Ok(()), |row| names.find_measure(row))?;
                     Ok(samples)
                 });
                 each(match counted {
@@ -109,7 +113,7 @@ impl Sums {
                     Ok(samples) => Ok(Part {
                         table,
                         row: *row,
-                        benchmark: place.benchmark.and_then(|row| names.known_benchmarks.get(&row)),
+                        benchmark: place.benchmark.and_then(|row| names.known_benchmark(row)),
                         measure: place.measure.and_then(|row| names.known_measure(row)),
                         samples,
                     }),
@@ -128,11 +132,11 @@ impl Sums {
     ) -> SqlResult<Vec<f64>> {
         let checksum = table.verify(row, 0)?;
         let mut samples = Vec::new();
-        match table.name {
-            "metric" => {
+        match table {
+            METRIC => {
                 let (benchmark, measure) = (row.get(1)?, row.get(2)?);
                 let value = Checksum::of_value(benchmark, measure, row.get(3)?, row.get(6)?);
-                if let Some(of_metric) = row.get::<_, Option<i64>>(9)? {
+                if let Some(of_metric) = row.get::<_, Option<i64>>(SAMPLES_COLUMN)? {
                     let found = all_samples.row(of_metric, |row| {
                         Ok((SAMPLES.checksum(row, 0)?, row.get::<_, Numbers>(1)?.0))
                     })?;
@@ -142,12 +146,12 @@ impl Sums {
                 }
                 self.metric(checksum, value);
             }
-            "verdict" => {
+            VERDICT => {
                 let outcome = row.get::<_, Word<Outcome>>(5)?.0;
                 let mark = outcome.stands_out().then(|| mark(row, [1, 2, 3, 5])).transpose()?;
                 self.verdict(checksum, mark);
             }
-            "alert" => self.alert(checksum, mark(row, [2, 3, 4, 6, 7, 0])?),
+            ALERT => self.alert(checksum, mark(row, [2, 3, 4, 6, 7, 0])?),
             _ => self.failure(checksum),
         }
         Ok(samples)
@@ -224,60 +228,6 @@ pub(super) fn mark<const N: usize>(row: &Row<'_>, columns: [usize; N]) -> SqlRes
 /// A number, if that is what stands there.
 fn integer(row: &Row<'_>, column: usize) -> SqlResult<Option<i64>> {
     Ok(row.get_ref(column)?.as_i64().ok())
-}
-
-/// Names that were verified. Most stand in a metric and in a verdict.
-struct Verified<'c> {
-    benchmarks: Lookup<'c>,
-    measures: Lookup<'c>,
-    samples: Lookup<'c>,
-    known_benchmarks: FxHashMap<i64, BenchmarkName>,
-    /// They are few.
-    known_measures: Vec<(i64, Measure)>,
-}
-
-impl<'c> Verified<'c> {
-    fn prepare(db: &'c Connection) -> SqlResult<Self> {
-        let (benchmarks, measures) =
-            (Lookup::prepare(db, BENCHMARK)?, Lookup::prepare(db, MEASURE)?);
-        let samples = Lookup::prepare(db, SAMPLES)?;
-        let (known_benchmarks, known_measures) = (FxHashMap::default(), Vec::new());
-        Ok(Self { benchmarks, measures, samples, known_benchmarks, known_measures })
-    }
-
-    /// Says which rows will be asked for, by the columns of those that tell.
-    fn expect(&mut self, rows: &Rows<'_>, benchmark: usize, samples: Option<usize>) {
-        self.benchmarks.expect(rows.ahead(benchmark));
-        self.samples.expect(samples.map(|column| rows.ahead(column)).unwrap_or_default());
-    }
-
-    /// Has names known, unless they are.
-    fn find(&mut self, benchmark: Option<i64>, measure: Option<i64>) -> SqlResult<()> {
-        if let Some(row) = benchmark.filter(|row| !self.known_benchmarks.contains_key(row)) {
-            let name = self.benchmarks.get(row, |row| row.get::<_, Text<_>>(2))?;
-            self.known_benchmarks.insert(row, name.0);
-        }
-        if let Some(row) = measure.filter(|row| self.known_measure(*row).is_none()) {
-            let measure = self.measures.get(row, measure_of)?;
-            self.known_measures.push((row, measure));
-        }
-        Ok(())
-    }
-
-    fn known_measure(&self, row: i64) -> Option<&Measure> {
-        self.known_measures.iter().find(|(known, _)| *known == row).map(|(_, measure)| measure)
-    }
-}
-
-/// Of the columns of [`MEASURE`].
-fn measure_of(row: &Row<'_>) -> SqlResult<Measure> {
-    Ok(Measure {
-        slug: row.get::<_, Text<_>>(1)?.0,
-        name: row.get::<_, String>(2)?.into(),
-        units: row.get::<_, String>(3)?.into(),
-        direction: row.get::<_, Word<_>>(4)?.0,
-        kind: row.get::<_, Word<_>>(5)?.0,
-    })
 }
 
 /// A count with the sum of the checksums.
