@@ -3,6 +3,7 @@
 
 mod beside;
 mod load;
+mod sink;
 mod text;
 
 use std::{
@@ -25,6 +26,7 @@ use self::{
     load::Ended,
 };
 use crate::{
+    account::Account,
     comparison::{Common, Origin, Stop, fresh, kept, need_root},
     profile::settings::Tracefs,
     tools,
@@ -158,7 +160,7 @@ fn watch(
     folder: &Path,
     stop: &Stop,
 ) -> anyhow::Result<(Vec<Row>, Vec<Taken>)> {
-    let sink = beside::sink()?;
+    let sink = sink::start()?;
     let begun = Instant::now();
     let (pause, between_rows) = (length / processes.max(1), length / ROWS);
     let (mut rows, mut taken) = (Vec::new(), Vec::new());
@@ -177,9 +179,9 @@ fn watch(
         }
         if now >= length.mul_f64(PEERS_BEGIN) && now >= looked + Duration::from_secs(2) {
             looked = now;
-            let (agent, _) = watched.taken()?;
+            let agent = watched.account()?.cpu_seconds();
             if let Some((peer, _)) = &mut running {
-                peer.look(length.mul_f64(WARM_UP), agent)?;
+                peer.look(length.mul_f64(WARM_UP), agent);
             }
             if let Some((peer, _)) = running.take_if(|(_, until)| now >= *until) {
                 taken.push(peer.end()?);
@@ -208,9 +210,8 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// CPU seconds and resident memory until now.
-    fn taken(&self) -> anyhow::Result<(f64, u64)> {
-        beside::tree(self.agent.id())
+    fn account(&self) -> anyhow::Result<Account> {
+        Account::of(self.agent.id())
     }
 
     fn row(&self) -> anyhow::Result<Row> {
@@ -226,10 +227,10 @@ impl Watched<'_> {
             let rest = line.strip_prefix("wingbeat_agent_stacks_broken_total{")?;
             rest.rsplit_once(' ')?.1.parse::<u64>().ok()
         };
-        let (cpu_seconds, memory_bytes) = self.taken()?;
+        let account = self.account()?;
         Ok(Row {
-            cpu_seconds,
-            memory_bytes,
+            cpu_seconds: account.cpu_seconds(),
+            memory_bytes: account.memory_bytes,
             bpf_bytes: of("bpf_memory_bytes")? as u64,
             descriptors: descriptors.count() as u64,
             samples: of("samples_total")? as u64,

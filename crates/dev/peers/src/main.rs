@@ -1,6 +1,7 @@
 //! `cargo xtask peers`: wingbeat beside what one would use instead of it, in one run on one machine, and
 //! whether it keeps what it promises.
 
+mod account;
 mod agent;
 mod bench;
 mod changes;

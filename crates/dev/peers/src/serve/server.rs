@@ -13,6 +13,8 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use ureq::{Agent, Body, http::Response};
 
+use crate::account::Account;
+
 /// How long a server may take to answer the first time, or to become idle.
 const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -117,10 +119,10 @@ impl Server {
     /// Waits until it has done what it does by the way.
     pub(super) fn wait_until_idle(&self) -> anyhow::Result<()> {
         let begin = Instant::now();
-        let mut last = self.ticks()?;
+        let mut last = self.account()?.ticks;
         loop {
             thread::sleep(IDLE);
-            let now = self.ticks()?;
+            let now = self.account()?.ticks;
             // A hundredth of a second is that of a timer.
             if now <= last + 1 {
                 return Ok(());
@@ -130,22 +132,13 @@ impl Server {
         }
     }
 
-    /// CPU time until now.
-    fn ticks(&self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/stat", self.process.id());
-        let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-        // utime and stime are the 14th and 15th of all, and two stand before.
-        Ok(fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum())
+    fn account(&self) -> anyhow::Result<Account> {
+        Account::of(self.process.id())
     }
 
     /// Memory that it holds, in MB.
     pub(super) fn resident_mb(&self) -> anyhow::Result<f64> {
-        let path = format!("/proc/{}/status", self.process.id());
-        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
-        Ok(kib.with_context(|| format!("{path} tells no memory"))? * 1024.0 / 1e6)
+        Ok(self.account()?.memory_bytes as f64 / 1e6)
     }
 }
 
