@@ -1,11 +1,6 @@
 //! Clients of other makers push to a server on this machine, and its pages show what they did.
 
-use std::{
-    env,
-    error::Error,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{error::Error, path::Path, process::Command};
 
 use axum::{
     Router,
@@ -24,23 +19,8 @@ use wingbeat_server::{
     settings::{Place, Settings},
     storage::open_registry,
 };
+use wingbeat_steps::{command::repository, fetched};
 use wingbeat_track::model::ProjectName;
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The folder of Python packages, if they are there.
-fn packages() -> Option<PathBuf> {
-    let folder = repository().join("xtask/python/.packages");
-    if folder.join("requirements.txt").exists() {
-        return Some(folder);
-    }
-    let missing = "the Python packages are missing: `cargo xtask setup` installs them";
-    assert!(env::var_os("CI").is_none(), "{missing}");
-    eprintln!("skipped: {missing}");
-    None
-}
 
 /// A public project, and a key of it.
 fn project(folder: &Path) -> Result<KeyText, Box<dyn Error>> {
@@ -118,7 +98,7 @@ impl Drop for Server {
 
 #[test]
 fn the_client_for_python() -> Result<(), Box<dyn Error>> {
-    let Some(packages) = packages() else { return Ok(()) };
+    let Some(packages) = fetched::python_packages() else { return Ok(()) };
     let server = Server::start()?;
     let script = repository().join("crates/server/tests/clients/work.py");
     server.run(Command::new("python3").arg(script).env("PYTHONPATH", packages))?;
@@ -132,16 +112,9 @@ fn the_client_for_python() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The client for Rust pulls in an HTTP stack that nothing else here needs, so it is a package of its own, in
-/// `tests/clients/rust`. `cargo xtask test` builds it and names it by `WINGBEAT_RUST_CLIENT`.
 #[test]
 fn the_client_for_rust() -> Result<(), Box<dyn Error>> {
-    let Some(client) = env::var_os("WINGBEAT_RUST_CLIENT") else {
-        let missing = "WINGBEAT_RUST_CLIENT names no program: `cargo xtask test` builds one";
-        assert!(env::var_os("CI").is_none(), "{missing}");
-        eprintln!("skipped: {missing}");
-        return Ok(());
-    };
+    let Some(client) = fetched::rust_client() else { return Ok(()) };
     let server = Server::start()?;
     server.run(&mut Command::new(client))?;
     let all = server.page("/perf/fleet/profiles/rust.app?last=15m");

@@ -1,12 +1,6 @@
 //! What is pushed, decoded by schemas that others wrote.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use serde_json::json;
 use wingbeat_difference::{
@@ -14,20 +8,9 @@ use wingbeat_difference::{
     write::pack,
 };
 use wingbeat_push::{Kind, Series, Target, Window, encode};
+use wingbeat_steps::fetched;
 
 use crate::windows::{at, labels};
-
-/// The folder of Python packages, if they are there.
-fn packages() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../xtask/python/.packages");
-    if folder.join("requirements.txt").exists() {
-        return Some(folder);
-    }
-    let missing = "the Python packages are missing: `cargo xtask setup` installs them";
-    assert!(env::var_os("CI").is_none(), "{missing}");
-    eprintln!("skipped: {missing}");
-    None
-}
 
 /// A window in which `main` called `hot` three times as often as it ran itself.
 fn window() -> Arc<Window> {
@@ -60,7 +43,7 @@ fn window() -> Arc<Window> {
 
 #[test]
 fn opentelemetry_by_its_own_package() {
-    let Some(packages) = packages() else { return };
+    let Some(packages) = fetched::python_packages() else { return };
     let target: Target = "otlp=http://localhost".parse().expect("a target");
     let body = encode(&target, &window()).expect("encoded").body;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/decode_otlp.py");
@@ -74,19 +57,6 @@ fn opentelemetry_by_its_own_package() {
         "stacks": [[["hot", "main"], [3]], [["main"], [1]]],
     }]);
     assert_eq!(found, expected);
-}
-
-/// The folder of schemas of npm packages, if they are there.
-fn schemas() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas");
-    if folder.join("node_modules/@parca/client").exists() {
-        return Some(folder);
-    }
-    let missing =
-        "the npm packages of tests/schemas are missing: `cargo xtask setup` installs them";
-    assert!(env::var_os("CI").is_none(), "{missing}");
-    eprintln!("skipped: {missing}");
-    None
 }
 
 /// The labels as every backend wants them, and the file of the window's only series.
@@ -107,7 +77,8 @@ fn decoded(command: &mut Command, body: Vec<u8>) -> serde_json::Value {
 
 #[test]
 fn parca_by_the_client_of_its_pages() {
-    let Some(schemas) = schemas() else { return };
+    let schemas = Path::new("crates/profile/push/tests/schemas");
+    let Some(schemas) = fetched::npm_package(schemas, "@parca/client") else { return };
     let (target, window) = ("parca=http://localhost".parse().expect("a target"), window());
     let body = encode(&target, &window).expect("encoded").body;
     let mut node = Command::new("node");
@@ -117,15 +88,9 @@ fn parca_by_the_client_of_its_pages() {
     assert_eq!(found, json!({"normalized": true, "series": series}));
 }
 
-/// `cargo xtask test` builds a program of Grafana's client for Rust, and names it by `WINGBEAT_RUST_CLIENT`.
 #[test]
 fn pyroscope_by_its_own_client() {
-    let Some(client) = env::var_os("WINGBEAT_RUST_CLIENT") else {
-        let missing = "WINGBEAT_RUST_CLIENT names no program: `cargo xtask test` builds one";
-        assert!(env::var_os("CI").is_none(), "{missing}");
-        eprintln!("skipped: {missing}");
-        return;
-    };
+    let Some(client) = fetched::rust_client() else { return };
     let (target, window) = ("pyroscope=http://localhost".parse().expect("a target"), window());
     let body = encode(&target, &window).expect("encoded").body;
     let found = decoded(Command::new(client).arg("decode"), body);
