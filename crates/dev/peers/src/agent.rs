@@ -24,6 +24,7 @@ use wingbeat_track::plot;
 use self::{
     beside::{PEERS, Running, Taken},
     load::Ended,
+    sink::Sink,
 };
 use crate::{
     account::Account,
@@ -160,7 +161,7 @@ fn watch(
     folder: &Path,
     stop: &Stop,
 ) -> anyhow::Result<(Vec<Row>, Vec<Taken>)> {
-    let sink = sink::start()?;
+    let sink = Sink::start()?;
     let begun = Instant::now();
     let (pause, between_rows) = (length / processes.max(1), length / ROWS);
     let (mut rows, mut taken) = (Vec::new(), Vec::new());
@@ -184,7 +185,7 @@ fn watch(
                 peer.look(length.mul_f64(WARM_UP), agent);
             }
             if let Some((peer, _)) = running.take_if(|(_, until)| now >= *until) {
-                taken.push(peer.end()?);
+                taken.push(peer.end(&sink)?);
                 eprintln!("{:?}", taken.last());
             }
             if running.is_none()

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 
+use super::sink::Sink;
 use crate::{
     account::Account,
     comparison::{create, last_line},
@@ -27,6 +28,8 @@ pub(super) struct Peer {
     pub(super) chain: &'static str,
     /// What comes of it.
     pub(super) gives: &'static str,
+    /// Whether it pushes to the server whose URL it gets.
+    pub(super) pushes: bool,
     command: fn(&Path, &str) -> Command,
 }
 
@@ -36,6 +39,7 @@ pub(super) const PEERS: [Peer; 3] = [
         name: "lightswitch",
         chain: "lightswitch --sample-freq 19 --sender pyroscope",
         gives: "pprof with names every 5 s, to a server",
+        pushes: true,
         command: |folder, server| {
             // It starts only where tracefs is in the old place, which is so in mounts of its own.
             let mut command = Command::new("unshare");
@@ -53,6 +57,7 @@ pub(super) const PEERS: [Peer; 3] = [
         name: "probee",
         chain: "probee -f 19 --dwarf --flush-interval 15000 -o FILE",
         gives: "stacks every 15 s, for what it sends them to",
+        pushes: false,
         command: |folder, _| {
             let mut command = Command::new("probee");
             command.args(["-f", "19", "--dwarf", "true", "--flush-interval", "15000", "-o"]);
@@ -64,6 +69,7 @@ pub(super) const PEERS: [Peer; 3] = [
         name: "perf",
         chain: "perf record -F 19 -a --call-graph dwarf -- sleep 15, then perf script, again and again",
         gives: "text with names every 15 s",
+        pushes: false,
         command: |folder, _| {
             let mut command = Command::new("sh");
             command.current_dir(folder).arg("-c").arg(
@@ -85,6 +91,9 @@ pub(super) struct Taken {
     pub(super) running: Span,
     /// The most that its processes had at a time.
     pub(super) memory_bytes_max: u64,
+    /// What came to the server meanwhile. It was not looked at in the first records.
+    #[serde(default)]
+    pub(super) pushed_bytes: Option<u64>,
     /// What it said last, if it ended by itself.
     pub(super) ended: Option<String>,
 }
@@ -114,6 +123,8 @@ pub(super) struct Running {
     process: Child,
     said: PathBuf,
     begun: Instant,
+    /// What the server had received before.
+    received_bytes: u64,
     begin: Span,
     warm: Option<Span>,
     now: Span,
@@ -125,7 +136,7 @@ impl Running {
     pub(super) fn start(
         peer: &'static Peer,
         folder: &Path,
-        server: &str,
+        sink: &Sink,
         agent: f64,
     ) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)
@@ -133,12 +144,24 @@ impl Running {
         let said = folder.join("said");
         let file = create(&said)?;
         let also = file.try_clone().context("cannot write what it says")?;
-        let mut command = (peer.command)(folder, server);
+        let mut command = (peer.command)(folder, &sink.url);
         command.process_group(0).stdin(Stdio::null()).stdout(file).stderr(also);
         let process = command.spawn().with_context(|| format!("cannot start {}", peer.name))?;
         let begin = Span { agent_cpu_seconds: agent, ..Span::default() };
         let (begun, warm) = (Instant::now(), None);
-        Ok(Self { peer, process, said, begun, begin, warm, now: begin, memory_bytes_max: 0 })
+        let received_bytes = sink.received_bytes();
+        let now = begin;
+        Ok(Self {
+            peer,
+            process,
+            said,
+            begun,
+            received_bytes,
+            begin,
+            warm,
+            now,
+            memory_bytes_max: 0,
+        })
     }
 
     /// Looks at it. After `warm_up`, what it takes is counted anew.
@@ -156,7 +179,7 @@ impl Running {
     }
 
     /// Ends it.
-    pub(super) fn end(mut self) -> anyhow::Result<Taken> {
+    pub(super) fn end(mut self, sink: &Sink) -> anyhow::Result<Taken> {
         let ended = match self.process.try_wait().context("cannot wait for it")? {
             Some(status) => {
                 let said = fs::read(&self.said).unwrap_or_default();
@@ -172,6 +195,7 @@ impl Running {
             warming: warm.since(self.begin),
             running: self.now.since(warm),
             memory_bytes_max: self.memory_bytes_max,
+            pushed_bytes: self.peer.pushes.then(|| sink.received_bytes() - self.received_bytes),
             ended,
         })
     }

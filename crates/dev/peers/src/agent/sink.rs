@@ -3,25 +3,44 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
 use anyhow::Context as _;
 
-/// Starts it. Its address.
-pub(super) fn start() -> anyhow::Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
-    let address = listener.local_addr().context("cannot listen")?;
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // A client that leaves is no error here.
-            thread::spawn(move || swallow(stream));
-        }
-    });
-    Ok(format!("http://{address}"))
+/// One that runs until the process ends.
+pub(super) struct Sink {
+    pub(super) url: String,
+    received: Arc<AtomicU64>,
 }
 
-fn swallow(mut stream: TcpStream) -> io::Result<()> {
+impl Sink {
+    pub(super) fn start() -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
+        let address = listener.local_addr().context("cannot listen")?;
+        let received = Arc::new(AtomicU64::new(0));
+        let all = Arc::clone(&received);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let all = Arc::clone(&all);
+                // A client that leaves is no error here.
+                thread::spawn(move || swallow(stream, &all));
+            }
+        });
+        Ok(Self { url: format!("http://{address}"), received })
+    }
+
+    /// Bytes of all bodies until now.
+    pub(super) fn received_bytes(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+}
+
+fn swallow(mut stream: TcpStream, received: &AtomicU64) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     loop {
         let mut length = 0;
@@ -39,7 +58,8 @@ fn swallow(mut stream: TcpStream) -> io::Result<()> {
                 length = value.trim().parse().unwrap_or(0);
             }
         }
-        io::copy(&mut reader.by_ref().take(length), &mut io::sink())?;
+        let bytes = io::copy(&mut reader.by_ref().take(length), &mut io::sink())?;
+        received.fetch_add(bytes, Ordering::Relaxed);
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
     }
 }
@@ -50,8 +70,8 @@ mod tests {
 
     #[test]
     fn each_request_is_answered() {
-        let address = start().expect("it listens");
-        let address = address.trim_start_matches("http://");
+        let sink = Sink::start().expect("it listens");
+        let address = sink.url.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).expect("connected");
         for body in ["a", "", "bb"] {
             let length = body.len();
@@ -61,5 +81,6 @@ mod tests {
             stream.read_exact(&mut answer).expect("it answers");
             assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
         }
+        assert_eq!(sink.received_bytes(), 3);
     }
 }

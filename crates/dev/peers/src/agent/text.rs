@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     numbers::verdict,
-    table::{column, joined, table},
+    table::{NONE, column, joined, table},
 };
 
 /// Share of one CPU, and resident memory, that the agent may take.
@@ -109,7 +109,7 @@ fn beside(peers: &[Taken]) -> String {
     let known = |taken: &Taken| PEERS.iter().find(|peer| peer.name == taken.name);
     let share = |span: Span, cpu_seconds: f64| match span.seconds > 0.0 {
         true => percent(cpu_seconds / span.seconds),
-        false => crate::table::NONE.to_owned(),
+        false => NONE.to_owned(),
     };
     let columns = [
         column("profiler", |taken: &&Taken| format!("{} {}", taken.name, taken.version)),
@@ -117,6 +117,7 @@ fn beside(peers: &[Taken]) -> String {
             known(taken).map_or(String::new(), |peer| format!("`{}`", peer.chain))
         }),
         column("what it gives", |taken: &&Taken| known(taken).map_or("", |peer| peer.gives)),
+        column("pushed", |taken: &&Taken| taken.pushed_bytes.map_or(NONE.to_owned(), mb)),
         column("minutes", |taken: &&Taken| {
             format!("{:.1}", (taken.warming.seconds + taken.running.seconds) / 60.0)
         }),
