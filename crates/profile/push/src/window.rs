@@ -89,7 +89,7 @@ impl Series {
         Uuid::new_v5(&Uuid::NAMESPACE_OID, &text)
     }
 
-    /// The service, for people and for backends that demand one.
+    /// The service, for people and for engines that demand one.
     pub(crate) fn service(&self) -> &str {
         let label = |name: &str| self.labels.get(name).filter(|value| !value.is_empty());
         let found = label("service_name").or_else(|| label("process_executable_name"));
@@ -110,7 +110,7 @@ impl Window {
         self.start.checked_add(self.duration).unwrap_or(self.start)
     }
 
-    /// The window in parts that a backend takes in one request: nearly always one. None, if nothing is in it.
+    /// The window in parts that an engine takes in one request: nearly always one. None, if nothing is in it.
     pub(crate) fn parts(self: &Arc<Self>, bytes_max: u64) -> Vec<Arc<Self>> {
         if self.series.is_empty() {
             return Vec::new();
@@ -135,11 +135,15 @@ impl Window {
 
 /// Nanoseconds since 1970, as far as 64 bits reach.
 pub(crate) fn unix_ns(time: SystemTime) -> i64 {
-    let clamped = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => clamped(since),
-        Err(before) => -clamped(before.duration()),
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        // The smallest number has no positive counterpart.
+        Err(before) => 0_i64.checked_sub_unsigned(nanos(before.duration())).unwrap_or(i64::MIN),
     }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The time of that many nanoseconds since 1970.
@@ -153,6 +157,15 @@ pub(crate) fn time_of(unix_ns: i64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_come_back() {
+        for unix_ns in [i64::MIN, i64::MIN + 1, -1, 0, 1, 1_795_820_400_000_000_001, i64::MAX] {
+            assert_eq!(super::unix_ns(time_of(unix_ns)), unix_ns);
+        }
+        let early = UNIX_EPOCH.checked_sub(Duration::from_secs(1 << 35)).expect("a time");
+        assert_eq!(unix_ns(early), i64::MIN);
+    }
 
     fn series(service: &str, bytes: usize) -> Series {
         let labels = BTreeMap::from([("service_name".to_owned(), service.to_owned())]);
