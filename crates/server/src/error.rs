@@ -65,6 +65,13 @@ impl ApiError {
         let message = "the server is busy: too many requests are waiting to be written; try again";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
+
+    /// The database does not answer. Where it is concerns who runs the server, so only the log says it.
+    fn database_lost(error: &dyn std::error::Error) -> Self {
+        tracing::error!("{error}");
+        let message = "the server cannot reach its database at the moment; try again";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
 }
 
 impl IntoResponse for ApiError {
@@ -89,7 +96,7 @@ impl From<StorageError> for ApiError {
     fn from(error: StorageError) -> Self {
         match error {
             StorageError::Busy | StorageError::Stopping => Self::busy(),
-            StorageError::Lost => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            StorageError::Lost => Self::database_lost(&error),
             StorageError::Store(error) => error.into(),
             StorageError::Registry(error) => error.into(),
             other => Self::new(StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
@@ -100,9 +107,10 @@ impl From<StorageError> for ApiError {
 impl From<RegistryError> for ApiError {
     fn from(error: RegistryError) -> Self {
         let status = match &error {
-            RegistryError::Busy { .. }
-            | RegistryError::Full { .. }
-            | RegistryError::Lost { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            RegistryError::Lost { .. } => return Self::database_lost(&error),
+            RegistryError::Busy { .. } | RegistryError::Full { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())
@@ -112,12 +120,12 @@ impl From<RegistryError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let status = match &error {
+            StoreError::Lost { .. } => return Self::database_lost(&error),
             StoreError::Invalid(_) => StatusCode::BAD_REQUEST,
             StoreError::NoSuchAlert { .. } => StatusCode::NOT_FOUND,
-            StoreError::Busy { .. }
-            | StoreError::ServerBusy { .. }
-            | StoreError::Full { .. }
-            | StoreError::Lost { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            StoreError::Busy { .. } | StoreError::ServerBusy { .. } | StoreError::Full { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self::new(status, error.to_string())

@@ -86,7 +86,9 @@ pub enum StorageError {
         "{to} has not what {from} has, although it was copied: something else wrote there meanwhile"
     )]
     NotEqual { from: String, to: String },
-    #[error("{replica} is no replica of {primary}, which --read-database is to name")]
+    #[error(
+        "{replica} is not a replica of {primary}; name one with --read-database, or leave the flag out"
+    )]
     OtherReplica { replica: String, primary: String },
     #[error("the database cannot be reached; try again")]
     Lost,
@@ -126,7 +128,7 @@ impl Storage {
         };
         let databases = source.make()?;
         if let Place::Postgres { primary, replica: Some(replica) } = place {
-            check_replica(&databases, primary, replica)?;
+            check_replica(primary, replica)?;
         }
         let follower = replica.clone();
         // What a page wrote is looked for in the replica before that is read.
@@ -216,26 +218,24 @@ impl Storage {
 }
 
 /// Refuses a replica of another database: its pages would look right, and be wrong. One that is not there yet may come.
-fn check_replica(
-    databases: &Databases,
-    primary: &PostgresUrl,
-    replica: &PostgresUrl,
-) -> Result<(), StorageError> {
-    let asked = Registry::open_existing_at(replica).and_then(|registry| registry.cluster());
-    let own = databases.registry.cluster()?;
-    match asked {
-        Ok(cluster) if cluster != own => {
+fn check_replica(primary: &PostgresUrl, replica: &PostgresUrl) -> Result<(), StorageError> {
+    let own = Registry::identity_at(primary)?;
+    match Registry::identity_at(replica) {
+        Ok(found) if found.data != own.data => {
             let (replica, primary) = (replica.to_string(), primary.to_string());
-            Err(StorageError::OtherReplica { replica, primary })
+            return Err(StorageError::OtherReplica { replica, primary });
         }
-        Ok(_) => Ok(()),
+        Ok(found) if !found.is_replica => {
+            tracing::warn!("{replica} is not a replica, so pages read from the primary");
+        }
+        Ok(_) => {}
         Err(error) => {
             tracing::warn!(
                 "the replica cannot be read yet, so pages read from the primary: {error}"
             );
-            Ok(())
         }
     }
+    Ok(())
 }
 
 /// Makes the folder of a server if there is none. Nobody else of the machine may look into it.

@@ -32,7 +32,7 @@ pub(crate) async fn as_pages(request: Request, next: Next) -> Response {
     let title = match status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => "Not allowed",
-        StatusCode::SERVICE_UNAVAILABLE => "Busy",
+        StatusCode::SERVICE_UNAVAILABLE => "Unavailable",
         status if status.is_client_error() => "This cannot be done",
         _ => "The server failed",
     };

@@ -1,9 +1,24 @@
 //! What several servers of one database need: turns to write, the place of the log, and where people reach them.
 
-use wingbeat_sql::{OptionalExtension as _, params};
+use wingbeat_sql::{OptionalExtension as _, PostgresUrl, params};
 
 use super::{Registry, RegistryError};
 use crate::storage::view::Position;
+
+/// Which database a connection leads to, and whether that is a replica.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) data: DataIdentity,
+    pub(crate) is_replica: bool,
+}
+
+/// What a primary and its replicas have in common, and no other database has.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct DataIdentity {
+    cluster: i64,
+    database: String,
+    schema: String,
+}
 
 /// The lock of whose turn it is. Transactions have others.
 const TURN: &str = "wingbeat turn";
@@ -37,11 +52,18 @@ impl Registry {
         Ok(is_there.unwrap_or_default())
     }
 
-    /// What a primary and its replicas have in common, and no other server.
-    pub(crate) fn cluster(&self) -> Result<i64, RegistryError> {
-        let sql = "SELECT system_identifier FROM pg_control_system()";
-        let ask = || self.connection.query_row(sql, [], |row| row.get(0));
-        ask().map_err(self.error("asking for its identifier"))
+    /// Which database the URL leads to. Its tables need not be there.
+    pub(crate) fn identity_at(url: &PostgresUrl) -> Result<Identity, RegistryError> {
+        let registry = Self::connect(url)?;
+        let sql = "SELECT system_identifier, current_database()::text, pg_is_in_recovery() FROM pg_control_system()";
+        let schema = url.schema().to_owned();
+        let ask = || {
+            registry.connection.query_row(sql, [], |row| {
+                let data = DataIdentity { cluster: row.get(0)?, database: row.get(1)?, schema };
+                Ok(Identity { data, is_replica: row.get(2)? })
+            })
+        };
+        ask().map_err(registry.error("asking for its identifier"))
     }
 
     /// Size of the database, in bytes.
@@ -56,13 +78,13 @@ impl Registry {
         let sql = "INSERT INTO setting (name, value) VALUES ('public_url', ?1)
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
         let keep = || self.connection.execute(sql, params![url]);
-        keep().map(drop).map_err(self.error("keeping the URL"))
+        keep().map(drop).map_err(self.error("storing its public URL"))
     }
 
     /// Where people reach the server that started last.
     pub(crate) fn public_url(&self) -> Result<Option<String>, RegistryError> {
         let sql = "SELECT value FROM setting WHERE name = 'public_url'";
         let read = || self.connection.query_row(sql, [], |row| row.get(0)).optional();
-        read().map_err(self.error("reading the URL"))
+        read().map_err(self.error("reading its public URL"))
     }
 }

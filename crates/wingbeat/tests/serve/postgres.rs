@@ -118,6 +118,9 @@ fn a_database_that_is_gone_is_waited_for() {
     for answer in [post(), health(), post()] {
         assert_eq!(answer.status, 503, "{answer:?}");
         assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
+        // Where the database is concerns nobody who asks.
+        assert!(answer.body.contains("cannot reach its database at the moment"), "{answer:?}");
+        assert!(!answer.body.contains("postgres"), "{answer:?}");
     }
     let late = serve(&url, &["--listen", "127.0.0.1:0"]).ended_with(1);
     late.tells_in_one_line().tells("cannot be reached");
@@ -140,7 +143,13 @@ fn pages_read_a_replica_that_has_what_was_written() {
     let name = url.rsplit_once('/').expect("a path").1;
     let other = database().expect("there");
     drop(Server::start_on(&other));
-    serve(&url, &["--read-database", &other]).ended_with(1).tells("is no replica of");
+    let refused = |replica: &str| {
+        serve(&url, &["--read-database", replica]).ended_with(1).tells("is not a replica of");
+    };
+    refused(&other);
+    // Neither is another database of the replica, nor another schema.
+    refused(&replica.url("postgres"));
+    refused(&format!("{}?schema=other", replica.url(name)));
     let mut command = Command::new(WINGBEAT);
     command.args(["serve", "--listen", "127.0.0.1:0"]);
     command.env("WINGBEAT_SERVE_DATABASE", &url);
