@@ -19,7 +19,6 @@ use crate::values::{self, FormatArgs, duration, moment_or_ago, size_bytes};
 /// Flags of `wingbeat profile`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["pid", "all", "from", "command"]))]
-#[command(group = ArgGroup::new("recording").multiple(true).args(OF_RECORDINGS))]
 pub(crate) struct ProfileArgs {
     /// Process to sample; repeatable, or a list separated by commas
     #[arg(short, long, value_name = "PID", value_delimiter = ',')]
@@ -29,20 +28,20 @@ pub(crate) struct ProfileArgs {
     #[arg(short, long)]
     pub all: bool,
     /// Record nothing: show what wingbeat agent --keep DIR kept
-    #[arg(long, value_name = "DIR", conflicts_with = "recording")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = OF_RECORDINGS)]
     pub from: Option<PathBuf>,
     /// Begin of what is shown of DIR: 90m, 2d (ago), 2026-11-27T14:00, 2026-11-27T14:00:00+01:00; UTC without
     /// a zone [default: all that was kept]
-    #[arg(long, value_name = "TIME", value_parser = moment_or_ago, requires = "from")]
+    #[arg(long, value_name = "TIME", value_parser = moment_or_ago)]
     pub since: Option<SystemTime>,
     /// End of what is shown of DIR [default: now]
-    #[arg(long, value_name = "TIME", value_parser = moment_or_ago, requires = "from")]
+    #[arg(long, value_name = "TIME", value_parser = moment_or_ago)]
     pub until: Option<SystemTime>,
     /// Show only services of this name, or pattern (web-*); repeatable
-    #[arg(long, value_name = "NAME", value_parser = pattern, requires = "from")]
+    #[arg(long, value_name = "NAME", value_parser = pattern)]
     pub service: Vec<Pattern>,
     /// Show only what has this label; VALUE may be a pattern; repeatable, and all of them count: container_id=4f**
-    #[arg(long, value_name = "NAME=VALUE", value_parser = label, requires = "from")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     pub label: Vec<(String, Pattern)>,
     /// Samples per second and CPU (on-cpu and wall). 99 rather than 100 avoids running in step with
     /// timers [default: 99]
@@ -111,7 +110,7 @@ pub(crate) struct ProfileArgs {
 }
 
 /// Flags that mean nothing for what was recorded before.
-const OF_RECORDINGS: [&str; 13] = [
+const OF_RECORDINGS: [&str; 14] = [
     "frequency",
     "duration",
     "faults",
@@ -125,6 +124,7 @@ const OF_RECORDINGS: [&str; 13] = [
     "summary_json",
     "buffer_size",
     "format",
+    "json",
 ];
 
 impl ProfileArgs {

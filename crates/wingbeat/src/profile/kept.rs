@@ -107,7 +107,11 @@ fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
     let others: Vec<Mode> = kinds.into_iter().map(mode_of).filter(|it| *it != mode).collect();
     if entries.is_empty() {
         let names: Vec<&str> = others.iter().map(|it| it.name()).collect();
-        bail!("nothing of {} was kept of that time, but {}", mode.name(), names.join(" and "));
+        bail!(
+            "no {} profiles were kept of that time, only {}: choose another --mode",
+            mode.name(),
+            names.join(" and ")
+        );
     }
     // Without the flag it is told what else there is.
     let others = if args.given_mode.is_some() { Vec::new() } else { others };

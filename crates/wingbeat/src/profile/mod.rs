@@ -120,8 +120,21 @@ fn pages(args: &ProfileArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     heap::pages::run(&options, outputs, args.show.unwrap_or_default(), quiet)
 }
 
-/// Flags of one mode mean nothing in others.
+/// Flags of one mode mean nothing in others, and those of kept windows nothing in a recording.
 fn check_flags(args: &ProfileArgs) {
+    // clap does not demand `--from` beside `--all`, which excludes it.
+    let of_kept = [
+        (args.since.is_some(), "--since"),
+        (args.until.is_some(), "--until"),
+        (!args.service.is_empty(), "--service"),
+        (!args.label.is_empty(), "--label"),
+    ];
+    if args.from.is_none()
+        && let Some((_, flag)) = of_kept.iter().find(|(is_given, _)| *is_given)
+    {
+        let text = format!("{flag} chooses from what was kept: add --from DIR instead of a target");
+        wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
     let of_time = [
         (args.summary_json.is_some(), "--summary-json"),
         (args.fold_runtime, "--fold-runtime"),

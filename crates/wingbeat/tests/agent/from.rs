@@ -117,7 +117,7 @@ fn windows_of_a_time_add_up() {
     let text = from(folder.path(), &["-o", "out.svg", "-o", "out.json"]).ended_with(0);
     text.tells_all(&[
         "600 ms of on-cpu at 20 Hz",
-        "3 windows, which are 45s of 30m 15s",
+        "3 windows, with profiles of 45s in 30m 15s",
         "there is off-cpu of that time, too: --mode off-cpu",
         "75.0 %     450 ms  web (run)",
     ]);
@@ -155,13 +155,14 @@ fn what_there_is_is_told_where_nothing_is_found() {
     check(
         &["--mode", "pages"],
         1,
-        "nothing of pages was kept of that time, but on-cpu and off-cpu",
+        "no pages profiles were kept of that time, only on-cpu and off-cpu: choose another --mode",
     );
     check(&["--mode", "wall"], 2, "--mode wall is for recordings");
     check(&["--since", "yesterday"], 2, "90m or 2d");
     check(&["--since", "2026-11-02", "--until", "2026-11-01"], 2, "is not before --until");
     check(&["--label", "web"], 2, "NAME=VALUE");
     check(&["-F", "99"], 2, "--frequency");
+    check(&["--json"], 2, "'--from <DIR>' cannot be used with '--json'");
     check(&["--wakers"], 2, "--wakers");
     check(&["-p", "1"], 2, "--pid");
     let empty = folder.path().join("empty");
@@ -169,5 +170,8 @@ fn what_there_is_is_told_where_nothing_is_found() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
     command.args(["profile", "--from"]).arg(&empty);
     Ran::of(&mut command).ended_with(1).tells("has no windows");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wingbeat"));
+    command.args(["profile", "--all", "-d", "1s", "--since", "1h"]);
+    Ran::of(&mut command).ended_with(2).tells("--since chooses from what was kept: add --from DIR");
     assert!(SystemTime::now() > UNIX_EPOCH + BEGIN, "the windows are in the past");
 }

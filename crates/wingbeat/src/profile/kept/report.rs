@@ -37,7 +37,7 @@ pub(super) fn print(profile: &Profile, covered: (usize, Duration), outputs: &[Ou
     );
     let (windows, time) = covered;
     message!(
-        "  {}, which are {} of {}",
+        "  {}, with profiles of {} in {}",
         plural(windows as u64, "window"),
         whole_seconds(time),
         whole_seconds(Duration::from_nanos(meta.duration_ns)),
