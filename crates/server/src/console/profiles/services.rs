@@ -25,7 +25,8 @@ const ROWS: usize = 100;
 
 /// Hours of the small pictures.
 const HOURS: i64 = 24;
-const HOUR_NS: i64 = 3600 * 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
+const HOUR_NS: i64 = 3600 * SECOND_NS;
 
 /// Values of the label that says where a service runs.
 const HOST: [&str; 3] = ["host_name", "hostname", "host"];
@@ -47,12 +48,15 @@ pub(in crate::console) async fn list(visit: Visit, params: Params) -> Result<Pag
         let since = now_ns().div_euclid(HOUR_NS) - HOURS + 1;
         let series = app.profiles.series(&project, None)?;
         let hours = app.profiles.hours(&project, since)?;
-        Ok::<_, ApiError>(entries(&series, &hours, since))
+        // As on the page of a service: the time before the first profile does not count as idle.
+        let begin_ns = app.profiles.extent(&project)?.map_or(i64::MIN, |it| it.from_ns);
+        let profiled_ns = now_ns().saturating_sub(begin_ns).clamp(SECOND_NS, HOUR_NS);
+        Ok::<_, ApiError>((entries(&series, &hours, since), profiled_ns as f64 / SECOND_NS as f64))
     };
-    let entries = visit.app.profiles.run(read).await??;
+    let (entries, profiled_s) = visit.app.profiles.run(read).await??;
     let content = html! {
         h1 { "Profiles" }
-        @if entries.is_empty() { (empty(&visit)) } @else { (table(&visit, &params, entries)) }
+        @if entries.is_empty() { (empty(&visit)) } @else { (table(&visit, &params, entries, profiled_s)) }
     };
     Ok(Page::of(&visit, Tab::Profiles, "Profiles", &[], &content))
 }
@@ -91,6 +95,9 @@ fn empty(visit: &Visit) -> Markup {
     let url = &visit.app.settings.public_url;
     html! {
         p { "Nobody has pushed any yet. An agent profiles a whole machine and pushes here:" }
+        @if visit.app.storage.is_shared() {
+            p { "Several servers may share this database. Each shows only the profiles that were pushed to itself." }
+        }
         pre { code {
             "echo KEY > key\n"
             "sudo wingbeat agent --push wingbeat=" (url) " --tenant " (visit.project.slug) " --token-file key"
@@ -100,7 +107,12 @@ fn empty(visit: &Visit) -> Markup {
     }
 }
 
-fn table(visit: &Visit, params: &Params, entries: BTreeMap<String, Entry>) -> Markup {
+fn table(
+    visit: &Visit,
+    params: &Params,
+    entries: BTreeMap<String, Entry>,
+    profiled_s: f64,
+) -> Markup {
     let path = visit.at("profiles");
     let wanted = params.get("service").unwrap_or_default().to_lowercase();
     let mut rows: Vec<(String, Entry)> = entries
@@ -128,7 +140,7 @@ fn table(visit: &Visit, params: &Params, entries: BTreeMap<String, Entry>) -> Ma
                         (head("Service", "service", false)) (head("CPU, last hour", "cpu", true))
                         th { "24 hours" } (head("Newest", "newest", true)) th { "Kinds" } th { "Hosts" }
                     } }
-                    tbody { @for (service, entry) in part.take(rows) { (row(visit, &service, &entry)) } }
+                    tbody { @for (service, entry) in part.take(rows) { (row(visit, (&service, &entry), profiled_s)) } }
                 }
             }
             (part.links(params, &path))
@@ -161,7 +173,7 @@ impl Entry {
     }
 }
 
-fn row(visit: &Visit, service: &str, entry: &Entry) -> Markup {
+fn row(visit: &Visit, (service, entry): (&str, &Entry), profiled_s: f64) -> Markup {
     let address = format!("{}/{}", visit.at("profiles"), encoded(service));
     let newest = OffsetDateTime::from_unix_timestamp_nanos(entry.newest_ns.into());
     let newest = newest.unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -171,7 +183,7 @@ fn row(visit: &Visit, service: &str, entry: &Entry) -> Markup {
     html! {
         tr {
             th scope="row" { a href=(address) { (name(&shortened(service))) } }
-            td class="number" { @if entry.has_cpu { (Figures::cpu().rate(entry.recent_ns() / 3600.0)) } }
+            td class="number" { @if entry.has_cpu { (Figures::cpu().rate(entry.recent_ns() / profiled_s)) } }
             td { @if entry.has_cpu { a class="plain" href=(address) aria-label="Open" tabindex="-1" { (spark(&values, Tone::Neutral)) } } }
             td class="number" { (moment(newest)) }
             td { (few(&entry.types)) }
