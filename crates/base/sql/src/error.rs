@@ -50,7 +50,8 @@ pub enum Fault {
     Lost,
     /// A wrong password, or a user who may not do this.
     Denied,
-    /// Nobody whom we trust says that it is the server that was meant: its certificate does not verify.
+    /// Nobody whom we trust says that it is the server that was meant: its certificate does not verify, or it has
+    /// no TLS and the URL demands it.
     Untrusted,
     /// The server has no database of that name.
     NoDatabase,
@@ -124,7 +125,7 @@ fn of_postgres(error: &postgres::Error) -> Fault {
         if in_words(error).contains("password missing") {
             return Fault::Denied;
         }
-        if certificate_fault(error).is_some() {
+        if certificate_fault(error).is_some() || is_without_tls(error) {
             return Fault::Untrusted;
         }
         // Not an answer of the server: the connection broke, or never was.
@@ -162,6 +163,11 @@ fn certificate_fault(error: &postgres::Error) -> Option<&CertificateError> {
     None
 }
 
+/// Whether the URL demands TLS of a server that has none. The client has no type for it.
+fn is_without_tls(error: &postgres::Error) -> bool {
+    error.source().is_some_and(|source| source.to_string() == "server does not support TLS")
+}
+
 /// Whether a value could not be turned into one of the other side.
 fn is_of_value(error: &postgres::Error) -> bool {
     error.to_string().starts_with("error serializing")
@@ -185,6 +191,9 @@ fn in_words(error: &postgres::Error) -> String {
             "the certificate of the server does not verify: {why}; sslrootcert=FILE in the URL names the certificates to \
              verify by"
         );
+    }
+    if is_without_tls(error) {
+        return "the server does not support TLS; turn on `ssl` there, or choose another sslmode in the URL".to_owned();
     }
     match error.source() {
         Some(source) => format!("{error}: {source}"),

@@ -58,7 +58,17 @@ pub enum StoreError {
         .path.display()
     )]
     Lost { path: PathBuf, doing: &'static str, source: Error },
-    #[error("{} cannot be used while {doing}: {source}", .path.display())]
+    #[error(
+        "the store {} cannot be written while {doing}: it is a replica, or was set to be read-only; name the \
+         primary with --store", .path.display()
+    )]
+    Replica { path: PathBuf, doing: &'static str },
+    #[error(
+        "the store {} cannot be used while {doing}: {source}; check the user, its rights and the password (in the URL, \
+         PGPASSWORD or PGPASSFILE)", .path.display()
+    )]
+    Denied { path: PathBuf, doing: &'static str, source: Error },
+    #[error("the store {} cannot be used while {doing}: {source}", .path.display())]
     Refused { path: PathBuf, doing: &'static str, source: Error },
     #[error(transparent)]
     Url(InvalidUrl),
@@ -96,11 +106,11 @@ impl StoreError {
                 Self::NotAStore { path, found: "it is no SQLite database".to_owned() }
             }
             Fault::Lost => Self::Lost { path, doing, source },
-            Fault::ReadOnly
-            | Fault::Denied
-            | Fault::Untrusted
-            | Fault::NoDatabase
-            | Fault::TooOld => Self::Refused { path, doing, source },
+            Fault::ReadOnly => Self::Replica { path, doing },
+            Fault::Denied => Self::Denied { path, doing, source },
+            Fault::Untrusted | Fault::NoDatabase | Fault::TooOld => {
+                Self::Refused { path, doing, source }
+            }
             Fault::Contradiction | Fault::Other => Self::Failed { path, doing, source },
         }
     }

@@ -25,7 +25,11 @@ fn what_cannot_be_connected_to() {
     check("postgres://127.0.0.1:1/db", Fault::Lost, "refused");
     // A socket has no TLS.
     let tls = format!("{}?sslmode=require", cluster.url("postgres"));
-    check(&tls, Fault::Lost, "TLS");
+    check(
+        &tls,
+        Fault::Untrusted,
+        "does not support TLS; turn on `ssl` there, or choose another sslmode",
+    );
 }
 
 #[test]
