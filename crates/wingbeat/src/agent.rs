@@ -55,18 +55,34 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         verbose,
         begin: begin(args, &sinks),
         windows: 0,
+        not_kept: 0,
         warned: None,
         warned_of: HashMap::new(),
     };
+    let kept = args.keep.as_deref();
     let found = interruptible_by_socket(|stop| {
         wingbeat_agent::run(&options, &mut sinks, stop, &mut |notice| said.say(&notice))
     })?;
+    let mut delivered = 0;
     if said.windows > 0 {
+        if let Some(folder) = kept {
+            let windows = said.windows.saturating_sub(said.not_kept);
+            delivered += windows;
+            if !quiet {
+                message!("{}: {} kept", folder.display(), plural(windows, "window"));
+            }
+        }
         for (name, pusher) in sinks.pushers {
-            end(&name, &pusher.finish(PATIENCE), quiet);
+            let counts = pusher.finish(PATIENCE);
+            end(&name, &counts, quiet);
+            // What waits in a folder is pushed by the next agent.
+            delivered += counts.pushed + if args.spool.is_some() { counts.waiting } else { 0 };
         }
     }
     found?;
+    if said.windows > 0 && delivered == 0 {
+        bail!("no window was delivered: all that was recorded is lost");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,7 +96,9 @@ fn rules(given: Option<&Path>) -> anyhow::Result<Rules> {
         Err(error) if given.is_none() && error.kind() == io::ErrorKind::NotFound => {
             return Ok(Rules::default());
         }
-        Err(error) => bail!("cannot read the rules in {}: {error}", path.display()),
+        Err(error) => {
+            bail!("cannot read the rules in {}: {error}; --config names the file", path.display())
+        }
     };
     Rules::read(&text).with_context(|| format!("the rules in {}", path.display()))
 }
@@ -146,6 +164,8 @@ struct Said {
     verbose: bool,
     begin: String,
     windows: u64,
+    /// Those that could not be kept in the folder.
+    not_kept: u64,
     warned: Option<Instant>,
     /// By the names of engines.
     warned_of: HashMap<String, Instant>,
@@ -207,7 +227,10 @@ impl Said {
                     warning!("pods have no names: {why}");
                 }
             }
-            Notice::NotKept(error) => warning!("a window could not be kept: {error}"),
+            Notice::NotKept(error) => {
+                self.not_kept += 1;
+                warning!("a window could not be kept: {error}");
+            }
             Notice::Lost { samples, events } => {
                 if self.warned.is_none_or(|warned| warned.elapsed() > WARN_INTERVAL) {
                     self.warned = Some(Instant::now());

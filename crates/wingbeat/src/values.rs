@@ -71,7 +71,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     // A bare number would be ambiguous to read, but perf and sleep take it for seconds.
     let duration = match text.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?,
-        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string())?,
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|error| format!("{error}; such as 10s, 500ms or 2m"))?,
     };
     if duration.is_zero() { Err("the time must not be zero".to_owned()) } else { Ok(duration) }
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a backend may demand at most (`Retry-After`): windows would be dropped meanwhile.
+/// What an engine may demand at most (`Retry-After`): windows would be dropped meanwhile.
 const DEMANDED_MAX: Duration = Duration::from_secs(3600);
 
 /// Pauses that double from failure to failure.
@@ -15,7 +15,7 @@ pub struct Backoff {
     most: Duration,
     failures: u32,
     until: Option<Instant>,
-    /// Whether the backend asked for the pause.
+    /// Whether the engine asked for the pause.
     is_demanded: bool,
 }
 
@@ -42,7 +42,7 @@ impl Backoff {
         (self.failures, self.until, self.is_demanded) = (0, None, false);
     }
 
-    /// Begins a pause: the one that the backend demands, or one of its own.
+    /// Begins a pause: the one that the engine demands, or one of its own.
     pub fn fail(&mut self, now: Instant, demanded: Option<Duration>) {
         self.failures = self.failures.saturating_add(1);
         let pause = demanded.map_or_else(

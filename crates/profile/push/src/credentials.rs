@@ -1,4 +1,4 @@
-//! What proves to a backend who we are, and for which tenant we speak. It shows nothing of itself.
+//! What proves to an engine who we are, and for which tenant we speak. It shows nothing of itself.
 
 use std::{fmt, fs, io::Read, path::Path};
 
@@ -52,7 +52,7 @@ impl Credentials {
         self.with_token_of(&place, &text)
     }
 
-    /// Whom a backend of several tenants keeps the profiles for (`X-Scope-OrgID`).
+    /// Whom an engine of several tenants keeps the profiles for (`X-Scope-OrgID`).
     pub fn with_tenant(self, text: &str) -> Result<Self, CredentialsError> {
         let text = text.trim();
         let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"!-_.*'()".contains(&byte);

@@ -1,4 +1,4 @@
-//! A window as a request of a backend's protocol. Pure: the same window gives the same bytes.
+//! A window as a request of an engine's protocol. Pure: the same window gives the same bytes.
 
 mod otlp;
 mod otlp_proto;

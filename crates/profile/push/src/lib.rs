@@ -10,7 +10,7 @@
 //!
 //! A [`Pusher`] has a thread for one [`Target`]. [`encode()`] is pure: a window becomes a request of Pyroscope's, of
 //! OpenTelemetry's or of Parca's protocol; our own server takes that of Pyroscope. `http.rs` alone speaks to the
-//! network, and `judge.rs` decides what an answer means. What waits for a backend lies in `spool.rs`, on disk if it has a folder, and outlives the process.
+//! network, and `judge.rs` decides what an answer means. What waits for an engine lies in `spool.rs`, on disk if it has a folder, and outlives the process.
 //!
 //! [`intake`] is the other end: it reads what our own server is pushed.
 //!

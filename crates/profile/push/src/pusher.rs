@@ -2,7 +2,7 @@
 //!
 //! `offer` puts a window into the inbox, under a lock that nobody holds for long. The thread moves it to the spool and
 //! sends the oldest; during a request nobody holds the spool, so that [`Pusher::finish`] can write it down and leave even
-//! when a backend hangs.
+//! when an engine hangs.
 
 mod shared;
 mod work;
@@ -34,7 +34,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How a pusher waits and how much it keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushOptions {
-    /// Where windows wait while the backend is down, in a folder of the target's own below this one. Without it they
+    /// Where windows wait while the engine is down, in a folder of the target's own below this one. Without it they
     /// wait in memory, and do not outlive the process.
     pub folder: Option<PathBuf>,
     /// What waits at most, in bytes; the oldest is dropped then.
@@ -73,11 +73,11 @@ pub struct Counts {
     pub offered: u64,
     /// Those that an earlier process left in the folder.
     pub restored: u64,
-    /// Those that the backend took.
+    /// Those that the engine took.
     pub pushed: u64,
     /// Attempts that failed and were, or will be, repeated.
     pub retries: u64,
-    /// Those that the backend refused, or that could not be put into its words.
+    /// Those that the engine refused, or that could not be put into its words.
     pub rejected: u64,
     /// Those for which there was no room.
     pub dropped: u64,
@@ -92,7 +92,7 @@ pub struct Counts {
 
 /// A thread that pushes windows to one target. Dropped, it stops as [`Pusher::finish`] without patience.
 ///
-/// The oldest goes first. One that the backend fails at each time is sent again until there is no room for it.
+/// The oldest goes first. One that the engine fails at each time is sent again until there is no room for it.
 #[derive(Debug)]
 pub struct Pusher {
     shared: Arc<Shared>,
@@ -150,7 +150,7 @@ impl Pusher {
     }
 
     /// Pushes what still waits as long as patience lasts, writes the rest to the folder, and ends the thread. Without a
-    /// folder the rest is dropped. A pause that the backend did not demand is cut short for one last attempt; none is
+    /// folder the rest is dropped. A pause that the engine did not demand is cut short for one last attempt; none is
     /// begun when less than half a second is left.
     ///
     /// A request that hangs is given a second more, and left to itself then: what it carries is on disk, and is sent again

@@ -64,7 +64,7 @@ impl Ring {
     ///
     /// `keep_for` counts back from the end of the newest window, and both limits hold from the next [`Ring::add`] on.
     pub fn open(folder: &Path, keep_for: Duration, keep_bytes: u64) -> Result<Self, FolderError> {
-        fs::create_dir_all(folder).map_err(FolderError::of("creating", folder))?;
+        fs::create_dir_all(folder).map_err(FolderError::of("creating the folder", folder))?;
         let lock = FolderLock::take(folder)?;
         let mut windows = Vec::new();
         for entry in fs::read_dir(folder).map_err(FolderError::of("reading", folder))? {

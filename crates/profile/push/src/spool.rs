@@ -1,4 +1,4 @@
-//! What waits for a backend: in memory while it takes windows, on disk while it does not.
+//! What waits for an engine: in memory while it takes windows, on disk while it does not.
 //!
 //! Oldest first, bounded in bytes: when that is reached the oldest are dropped, and counted. A file is written under
 //! another name and renamed, so that it is whole or not there; one that was damaged nevertheless is known by its sum,
@@ -105,7 +105,7 @@ impl Spool {
             trouble: None,
         };
         if let Some(path) = folder {
-            fs::create_dir_all(path).map_err(FolderError::of("creating", path))?;
+            fs::create_dir_all(path).map_err(FolderError::of("creating the folder", path))?;
             spool.folder = Some(Folder { path: path.to_owned(), _lock: FolderLock::take(path)? });
             for (path, bytes) in left(path).map_err(FolderError::of("reading", path))? {
                 spool.enter(bytes, Place::Disk(path));

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use crate::http;
 
-/// How a backend is spoken to.
+/// How an engine is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// Grafana Pyroscope: `push.v1.PusherService/Push`, stable and public.
@@ -42,7 +42,7 @@ impl Protocol {
     }
 }
 
-/// A backend: `pyroscope=http://localhost:4040`, `otlp=URL`, `parca=URL` or `wingbeat=URL`.
+/// An engine: `pyroscope=http://localhost:4040`, `otlp=URL`, `parca=URL` or `wingbeat=URL`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     pub(crate) protocol: Protocol,
@@ -53,7 +53,7 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     #[error(
-        "{0:?} names no backend; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
+        "{0:?} names no engine; write pyroscope=URL, otlp=URL, parca=URL or wingbeat=URL, as in \
          pyroscope=http://localhost:4040"
     )]
     UnknownProtocol(String),
@@ -69,7 +69,7 @@ impl Target {
         self.protocol
     }
 
-    /// The root of the backend's API, without a slash at its end.
+    /// The root of the engine's API, without a slash at its end.
     #[must_use]
     pub fn root(&self) -> &str {
         &self.root
@@ -147,9 +147,9 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("secret") && !error.contains('\n'), "{error}");
         };
-        check("", "names no backend");
-        check("http://localhost:4040", "names no backend");
-        check("grafana=http://localhost", "names no backend");
+        check("", "names no engine");
+        check("http://localhost:4040", "names no engine");
+        check("grafana=http://localhost", "names no engine");
         check("pyroscope=", "it is empty; write it as in pyroscope=http://localhost:4040");
         check("otlp=localhost:4318", "begins neither with http:// nor with https://");
         check("otlp=ftp://localhost", "begins neither with http:// nor with https://");
@@ -157,7 +157,7 @@ mod tests {
         check("parca=http:///path", "cannot be used");
         check("parca=http://host/?a=b", "it has a query or a fragment");
         check("parca=http://me:secret@host", "user name or a password");
-        check("wing=http://me:secret@host", "names no backend");
+        check("wing=http://me:secret@host", "names no engine");
         check("parca=http://ho st", "cannot be used");
     }
 

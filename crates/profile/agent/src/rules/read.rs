@@ -100,7 +100,7 @@ fn check_name(name: &str) -> Result<(), String> {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !begins || !name.chars().all(is_plain) || name.starts_with("__") {
         return Err(format!(
-            "{name:?} is no name of a label: it may have letters, digits and _, begins with no digit and not with __"
+            "{name:?} is not a label name: it consists of letters, digits and _, and does not begin with a digit or __"
         ));
     }
     match name {
@@ -128,7 +128,7 @@ fn template(of: &Spanned<String>, patterns: &[(Fact, Pattern)]) -> Result<Templa
         let Some((name, after)) = inside else {
             let text = of.get_ref();
             return Err(wrong(format!(
-                "{text:?} has a brace without its other; {{{{ and }}}} are braces themselves"
+                "{text:?} has an unmatched brace; write {{{{ and }}}} for braces themselves"
             )));
         };
         pieces.push(piece(name, patterns).map_err(wrong)?);
@@ -146,14 +146,14 @@ fn piece(name: &str, patterns: &[(Fact, Pattern)]) -> Result<Piece, String> {
     };
     let Some(fact) = Fact::ALL.into_iter().find(|fact| fact.name() == fact_name) else {
         let known = Fact::ALL.map(Fact::name).join(", ");
-        return Err(format!("{{{name}}} is nothing that is known: {known} are"));
+        return Err(format!("{{{name}}} is unknown; these are known: {known}"));
     };
     let Some(number) = number else { return Ok(Piece::Fact(fact)) };
     let runs = patterns.iter().find(|(of, _)| *of == fact).map_or(0, |(_, it)| it.runs());
     match number.parse::<usize>() {
         Ok(number) if (1..=runs).contains(&number) => Ok(Piece::Capture(fact, number - 1)),
         _ => Err(format!(
-            "{{{name}}} stands for a * of the rule's pattern {fact_name}, which has {runs}: numbers are from 1 on"
+            "{{{name}}} stands for a * of the rule's pattern {fact_name}, which has {runs} *; the first is number 1"
         )),
     }
 }

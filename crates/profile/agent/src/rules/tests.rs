@@ -109,18 +109,21 @@ fn what_is_wrong_is_told_with_its_line() {
     check("[[rule]]\nexecutable = 'x", "line 2: ");
     check(
         "\n[[rule]]\nservice_name = '{exe}'",
-        "line 3: {exe} is nothing that is known: executable, path",
+        "line 3: {exe} is unknown; these are known: executable, path",
     );
-    check("[[rule]]\nservice_name = 'a{executable'", "line 2: \"a{executable\" has a brace");
-    check("[[rule]]\nservice_name = 'a}'", "line 2: \"a}\" has a brace");
+    check(
+        "[[rule]]\nservice_name = 'a{executable'",
+        "line 2: \"a{executable\" has an unmatched brace",
+    );
+    check("[[rule]]\nservice_name = 'a}'", "line 2: \"a}\" has an unmatched brace");
     check(
         "[[rule]]\ncgroup = '/*'\nservice_name = '{cgroup.2}'",
         "line 3: {cgroup.2} stands for a * of the rule's pattern cgroup, which has 1",
     );
     check("[[rule]]\nservice_name = '{cgroup.1}'", "which has 0");
-    check("[[rule]]\nlabels = { 'a-b' = 'x' }", "line 2: \"a-b\" is no name of a label");
-    check("[[rule]]\n[rule.labels]\n__name__ = 'x'", "line 3: \"__name__\" is no name");
-    check("[[rule]]\nlabels = { 1a = 'x' }", "no name of a label");
+    check("[[rule]]\nlabels = { 'a-b' = 'x' }", "line 2: \"a-b\" is not a label name");
+    check("[[rule]]\n[rule.labels]\n__name__ = 'x'", "line 3: \"__name__\" is not a label name");
+    check("[[rule]]\nlabels = { 1a = 'x' }", "is not a label name");
     check("[[rule]]\nlabels = { service_name = 'x' }", "stands in the rule itself");
     check("[[rule]]\ndrop = true\nservice_name = 'x'", "line 2: a rule that drops");
 }

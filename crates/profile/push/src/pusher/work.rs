@@ -1,4 +1,4 @@
-//! What the thread of a pusher does: the oldest window out of the spool, to the backend, and the answer counted.
+//! What the thread of a pusher does: the oldest window out of the spool, to the engine, and the answer counted.
 
 use std::{
     sync::Arc,
@@ -128,7 +128,7 @@ impl Worker {
                 });
             }
             Verdict::Refused { reason } => {
-                // The backend is there, and the next window may suit it.
+                // The engine is there, and the next window may suit it.
                 self.backoff.succeed();
                 let was_there = spool.done(number);
                 shared.count(|counts| {
