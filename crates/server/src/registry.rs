@@ -169,6 +169,11 @@ impl Registry {
         Ok(done)
     }
 
+    /// Frees the pages that the connection keeps.
+    pub fn release_memory(&self) -> Result<(), RegistryError> {
+        sqlite::release_memory(&self.connection).map_err(self.error("freeing memory"))
+    }
+
     /// Says what failed.
     fn error(&self, doing: &'static str) -> impl Fn(Error) -> RegistryError {
         move |source| RegistryError::of(&self.place, doing, source)

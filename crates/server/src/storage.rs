@@ -54,6 +54,12 @@ pub struct Databases {
 }
 
 impl Databases {
+    /// Frees what both connections keep of their files. It is no harm if that fails.
+    fn release_memory(&self) {
+        let _ = self.results.release_memory();
+        let _ = self.registry.release_memory();
+    }
+
     /// Deletes a project with its names, keys and thresholds. Its reports stay in the store, taken back.
     pub fn delete_project(&mut self, project: i64, reason: &str) -> Result<(), StorageError> {
         for report in self.registry.reports_of(project)? {
@@ -177,11 +183,20 @@ impl Storage {
         self.replica.as_ref().map(|replica| replica.newest())
     }
 
-    /// Closes connections that nobody uses, with the pages that they keep, but one.
-    pub fn close_idle(&self) {
+    /// Closes connections that nobody uses, but one, and frees the pages that the others keep.
+    pub async fn rest(&self) {
         self.readers.close_idle();
         if let Some(replica) = &self.replica {
             replica.close_idle();
+        }
+        // PostgreSQL keeps the pages. A write that waits comes first, and another rest follows it.
+        if !self.is_shared() && self.waiting() == 0 {
+            let release = |databases: &mut Databases| {
+                databases.release_memory();
+                Ok::<_, StorageError>(())
+            };
+            // An error means that the server stops.
+            let _ = self.write(release).await;
         }
     }
 

@@ -205,13 +205,7 @@ impl Said {
             ),
             Notice::Trouble { name, counts } => {
                 if self.is_due(name) {
-                    let why = counts.last_error.as_deref().unwrap_or("no reason was told");
-                    warning!(
-                        "{why}; {} waiting, {} refused, {} dropped until now",
-                        plural(counts.waiting, "window"),
-                        grouped(counts.rejected),
-                        grouped(counts.dropped)
-                    );
+                    say_trouble(counts);
                 }
             }
             Notice::NamesNotKept(error) => {
@@ -255,6 +249,16 @@ fn shown(rates: Rates) -> String {
         words += &format!(", one of {faults} page faults");
     }
     words
+}
+
+fn say_trouble(counts: &Counts) {
+    let why = counts.last_error.as_deref().unwrap_or("no reason was told");
+    warning!(
+        "{why}; {} waiting, {} refused, {} dropped until now",
+        plural(counts.waiting, "window"),
+        grouped(counts.rejected),
+        grouped(counts.dropped)
+    );
 }
 
 fn say_names(names: NameCounts) {

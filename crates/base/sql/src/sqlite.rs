@@ -83,6 +83,12 @@ fn write_ahead(connection: &rusqlite::Connection) -> Result<()> {
     }
 }
 
+/// Frees the pages that a connection keeps. They are read again, mostly from the system's cache, when they are needed.
+pub fn release_memory(db: &Connection) -> Result<()> {
+    let Some(sqlite) = db.sqlite() else { return Ok(()) };
+    Ok(sqlite.execute_batch("PRAGMA shrink_memory")?)
+}
+
 /// What SQLite says is wrong with a table and its indexes, or with the whole file; nothing if all is right.
 /// PostgreSQL keeps checksums of its pages, and has tools of its own.
 pub fn integrity_faults(db: &Connection, table: Option<&str>) -> Result<Vec<String>> {

@@ -1,5 +1,5 @@
-//! What is done once nobody asks anything any more: connections to the databases are closed, each of which keeps
-//! some megabytes of pages, and the system gets back what the answers took.
+//! What is done once nobody asks anything any more: connections to the databases are closed or give up their pages,
+//! some megabytes each, and the system gets back what the answers took.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -39,7 +39,7 @@ async fn watch(app: App) {
     }
     // An answer that comes from now on has a watch of its own.
     app.rest.is_watched.store(false, Ordering::Release);
-    app.storage.close_idle();
+    app.storage.rest().await;
     // An error means that the server stops.
     let _ = task::spawn_blocking(memory::give_back).await;
 }

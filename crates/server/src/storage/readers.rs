@@ -65,6 +65,7 @@ impl Readers {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.len().min(1);
         let unused = idle.split_off(kept);
+        idle.iter().for_each(Databases::release_memory);
         drop(idle);
         drop(unused);
     }

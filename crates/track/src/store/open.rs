@@ -91,6 +91,11 @@ impl Store {
         Ok(Self { connection, path })
     }
 
+    /// Frees the pages that the connection keeps.
+    pub fn release_memory(&self) -> Result<(), StoreError> {
+        sqlite::release_memory(&self.connection).map_err(self.error("freeing memory"))
+    }
+
     fn is_read_only(&self) -> Result<bool, StoreError> {
         sqlite::is_read_only(&self.connection).map_err(self.error(OPENING))
     }

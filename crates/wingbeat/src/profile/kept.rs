@@ -62,7 +62,8 @@ pub(super) fn run(args: &ProfileArgs, folder: &Path, quiet: bool) -> anyhow::Res
     if !quiet {
         report::print(&profile, covered, &written.outputs);
     }
-    written.finish(true)?;
+    let has_written = !written.outputs.is_empty();
+    written.finish(has_written)?;
     Ok(ExitCode::SUCCESS)
 }
 
