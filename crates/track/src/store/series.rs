@@ -137,6 +137,12 @@ struct Source {
     metrics: i64,
 }
 
+/// Rows that PostgreSQL is asked for at once, where each report has few.
+const ROWS_AT_ONCE: usize = 2048;
+
+/// Reports that it is asked for at once then: more would be of more months than a plan is quickly made for.
+const FEW_ROWS_REPORTS_AT_ONCE: usize = 256;
+
 /// Rows of a report that are scanned in the time that looking for one takes.
 const SCANNED_MIN: i64 = 4;
 
@@ -264,9 +270,13 @@ impl<'c> Metrics<'c> {
         for (column, rows) in [("benchmark", searched), ("measure", measures)] {
             among.extend(rows.map(|rows| format!(" AND {}", is_one_of(column, rows))));
         }
+        // A plot of one series has as many ways to the server and back as it has parts.
+        let at_once = searched.map_or(REPORTS_AT_ONCE, |rows| {
+            (ROWS_AT_ONCE / rows.len().max(1)).clamp(REPORTS_AT_ONCE, FEW_ROWS_REPORTS_AT_ONCE)
+        });
         let of_report = |table: Table, order: &str| -> SqlResult<Many<'c>> {
             let sql = format!("{} WHERE report = ?1 {among} {order}", table.select());
-            let mut statement = many(db, &sql, REPORTS_AT_ONCE)?;
+            let mut statement = many(db, &sql, at_once)?;
             statement.expect(sources.iter().map(|source| source.report.row));
             Ok(statement)
         };

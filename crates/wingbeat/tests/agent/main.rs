@@ -132,6 +132,9 @@ fn an_engine_that_is_down_and_an_agent_that_costs_too_much() {
     // Once meanwhile, and once at the end.
     let warnings = ran.stderr.matches("refused the connection").count();
     assert_eq!(warnings, 2, "{}", ran.stderr);
+    // Without a folder for what waits, all is lost.
+    let mut alone = agent(&["--window", "1s", "-d", "1s", "--push", &target]);
+    Ran::of(&mut alone).ended_with(1).tells("no window was delivered");
     // A window that waits costs nothing else.
     let engine = Engine::at(&address);
     run(&["-d", "1s"]).tells("windows pushed");
