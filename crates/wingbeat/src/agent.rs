@@ -55,6 +55,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         verbose,
         begin: begin(args, &sinks),
         windows: 0,
+        filled: 0,
         not_kept: 0,
         warned: None,
         warned_of: HashMap::new(),
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let (mut delivered, mut lost) = (0, said.not_kept);
     if said.windows > 0 {
         if let Some(folder) = kept {
-            let windows = said.windows.saturating_sub(said.not_kept);
+            let windows = said.filled.saturating_sub(said.not_kept);
             delivered += windows;
             if !quiet {
                 message!("{}: {} kept", folder.display(), plural(windows, "window"));
@@ -168,6 +169,8 @@ struct Said {
     verbose: bool,
     begin: String,
     windows: u64,
+    /// Those in which something ran. The others are neither kept nor pushed.
+    filled: u64,
     /// Those that could not be kept in the folder.
     not_kept: u64,
     warned: Option<Instant>,
@@ -182,6 +185,7 @@ impl Said {
             Notice::Begun => message!("{}", self.begin.bold()),
             Notice::Window { samples, broken, series, used, frequency_hz, names } => {
                 self.windows += 1;
+                self.filled += u64::from(*series > 0);
                 // The first shows that it works.
                 if self.quiet || !self.verbose && self.windows > 1 {
                     return;
