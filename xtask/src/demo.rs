@@ -10,15 +10,15 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
-const WINGBEAT: &str = "target/release/wingbeat";
-const AMICABLE: &str = "target/release/amicable";
+const WINGBEAT: &str = "target/quick/wingbeat";
+const AMICABLE: &str = "target/quick/amicable";
 const OUT: &str = "target/demo";
 
 /// Sets up, builds, and profiles `examples/amicable`.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::toolchain().map(drop))?;
-    steps.run(cargo().args(["build", "--release", "-p", "wingbeat", "-p", "amicable"]))?;
+    steps.run(cargo().args(["build", "--profile", "quick", "-p", "wingbeat", "-p", "amicable"]))?;
 
     let root = repository();
     fs::create_dir_all(root.join(OUT)).with_context(|| format!("cannot create {OUT}"))?;

@@ -18,7 +18,7 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
-const WINGBEAT: &str = "target/ship/wingbeat";
+const WINGBEAT: &str = "target/release/wingbeat";
 const OUT: &str = "target/dist";
 /// 2026-01-01 in UTC, as seconds since 1970: tar complains of files that are as old as Unix.
 const TIME_S: u64 = 1_767_225_600;
@@ -47,7 +47,7 @@ needed: no library beside the C library, no toolchain.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::toolchain().map(drop))?;
-    steps.run(cargo().args(["build", "--profile", "ship", "-p", "wingbeat"]))?;
+    steps.run(cargo().args(["build", "--release", "-p", "wingbeat"]))?;
 
     let name = format!("wingbeat-{}-{}-linux", env!("CARGO_PKG_VERSION"), env::consts::ARCH);
     let (root, folder) = (repository(), format!("{OUT}/{name}"));

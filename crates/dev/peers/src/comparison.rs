@@ -57,16 +57,6 @@ impl Common {
         }
     }
 
-    /// As [`Common::wingbeat`], built as it is handed out: the profile `release` builds much of a server
-    /// quickly rather than well.
-    pub(crate) fn shipped_wingbeat(&self) -> anyhow::Result<PathBuf> {
-        if self.wingbeat.is_some() {
-            return self.wingbeat();
-        }
-        Steps::default().run(cargo().args(["build", "--profile", "ship", "-p", "wingbeat"]))?;
-        Ok(repository().join("target/ship/wingbeat"))
-    }
-
     /// Writes the tables where they were wanted.
     pub(crate) fn write(&self, marks: &str, text: &str) -> anyhow::Result<()> {
         write(&self.markdown, &[(marks, text)])

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let origin = Origin::now();
     let bencher = args.bencher_api.as_deref().map(existing).transpose()?;
-    let program = args.common.shipped_wingbeat()?;
+    let program = args.common.wingbeat()?;
     let folder = fresh("serve")?;
     let divisor = if args.quick { 10 } else { 1 };
     let [large, long, posted] = [LARGE, LONG, POSTED].map(|shape| shape.divided(divisor));
