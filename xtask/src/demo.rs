@@ -18,7 +18,16 @@ const OUT: &str = "target/demo";
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::toolchain().map(drop))?;
-    steps.run(cargo().args(["build", "--profile", "quick", "-p", "wingbeat", "-p", "amicable"]))?;
+    steps.run(cargo().args([
+        "build",
+        "--profile",
+        "quick",
+        "--no-default-features",
+        "-p",
+        "wingbeat",
+        "-p",
+        "amicable",
+    ]))?;
 
     let root = repository();
     fs::create_dir_all(root.join(OUT)).with_context(|| format!("cannot create {OUT}"))?;

@@ -8,6 +8,7 @@ mod demo;
 mod demo_serve;
 mod dist;
 mod docs;
+mod kernel;
 mod setup;
 mod test;
 mod track;
@@ -52,6 +53,8 @@ enum Task {
     Track(track::TrackArgs),
     /// Pack the binary, completions and man pages into target/dist
     Dist,
+    /// Compile the profiler's kernel half for builds without LLVM, or check what lies there
+    Kernel(kernel::KernelArgs),
     /// Write the flags of every verb into its page in docs/
     Docs,
     /// Run every test, the privileged ones included (through sudo when not root)
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Task::Walkthrough { update, from } => walkthrough::run(update, from),
         Task::Track(args) => track::run(&args),
         Task::Dist => dist::run(),
+        Task::Kernel(args) => kernel::run(&args),
         Task::Docs => docs::run(),
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Vm(args) => vm::run(&args),

@@ -22,9 +22,6 @@ use wingbeat_steps::{
 };
 
 const WINGBEAT: &str = "target/release/wingbeat";
-/// Where build scripts leave kernel halves: the profiler's when wingbeat is built, that of fun-xdp when
-/// the first job builds its benchmark.
-const KERNEL_HALVES: &str = "target/ebpf/bpfel-unknown-none/release";
 const OUT: &str = "target/track";
 /// The variable with the path of Gungraun's runner, which benchmarks read when they are compiled.
 const RUNNER: &str = "GUNGRAUN_RUNNER";

@@ -8,5 +8,6 @@ fn main() {
         binary: "profile-ebpf",
         features: &[],
         shared: &["../common"],
+        compiled: Some("kernel-half"),
     });
 }

@@ -1,6 +1,7 @@
 //! `wingbeat agent`: flags in, calls, text out.
 
 mod args;
+#[cfg(feature = "server")]
 mod metrics;
 
 use std::{
@@ -44,6 +45,11 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         names: names_folder(args).map(|folder| (folder, args.names_size)),
     };
     let mut sinks = sinks(args)?;
+    #[cfg(not(feature = "server"))]
+    if args.metrics.is_some() {
+        return crate::not_built::refuse("wingbeat agent --metrics");
+    }
+    #[cfg(feature = "server")]
     if let Some(address) = args.metrics {
         let address = metrics::serve(address, sinks.metrics.clone())?;
         if !quiet {

@@ -21,10 +21,12 @@ use crate::{
     plot::PlotArgs,
     profile::ProfileArgs,
     run::{MockArgs, RunArgs},
-    serve::ServeArgs,
-    store::copy::StoreVerbArgs,
     top::TopArgs,
 };
+#[cfg(not(feature = "server"))]
+use crate::{not_built::NotBuilt as ServeArgs, not_built::NotBuilt as StoreVerbArgs};
+#[cfg(feature = "server")]
+use crate::{serve::ServeArgs, store::copy::StoreVerbArgs};
 
 /// Measures what eBPF and Rust code costs, down to the line, before it reaches production
 #[derive(Debug, Parser)]

@@ -17,10 +17,13 @@ mod heap;
 mod line;
 mod live;
 mod log;
+#[cfg(not(feature = "server"))]
+mod not_built;
 mod output;
 mod plot;
 mod profile;
 mod run;
+#[cfg(feature = "server")]
 mod serve;
 mod shell;
 mod store;
@@ -72,8 +75,14 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Plot(args) => plot::run(args, cli.quiet),
         Verb::Export(args) => exchange::export(args, cli.quiet),
         Verb::Import(args) => exchange::import(args, cli.quiet),
+        #[cfg(feature = "server")]
         Verb::Store(args) => store::copy::run(args, cli.quiet),
+        #[cfg(feature = "server")]
         Verb::Serve(args) => serve::run(args, cli.quiet),
+        #[cfg(not(feature = "server"))]
+        Verb::Store(_) => not_built::refuse("wingbeat store"),
+        #[cfg(not(feature = "server"))]
+        Verb::Serve(_) => not_built::refuse("wingbeat serve"),
         Verb::Doctor(args) => doctor::run(args, cli.quiet),
         Verb::Generate(args) => generate::run(args, &Cli::command()),
     }

@@ -1,5 +1,6 @@
 //! What all verbs that look at a store share: which store, which reports, and how UUIDs are said.
 
+#[cfg(feature = "server")]
 pub(crate) mod copy;
 pub(crate) mod id;
 

@@ -12,6 +12,7 @@ fn main() {
             binary,
             features,
             shared: &["../fun-xdp-common"],
+            compiled: None,
         });
     }
     // Gungraun looks for its runner when a benchmark is compiled. Whoever has a runner of her own

@@ -8,5 +8,6 @@ fn main() {
         binary: "profiler-ebpf",
         features: &[],
         shared: &["../profiler-common"],
+        compiled: None,
     });
 }

@@ -1,6 +1,6 @@
 //! What is measured, and what may become of each measure: the arguments of `wingbeat run`.
 
-use super::{CONTEXT, Conditions, KERNEL_HALVES, WINGBEAT};
+use super::{CONTEXT, Conditions, WINGBEAT};
 use wingbeat_steps::command::Rights;
 
 /// Benchmarks that count instructions: package and name.
@@ -18,7 +18,10 @@ const TIMED: [(&str, &str); 2] = [("wingbeat-stats", "bootstrap"), ("wingbeat-tr
 /// Objects with kernel programs, and the context that these are run on; a packet without one. All of
 /// them are loaded, and run where the kernel can. At least one of each object runs: `wingbeat bench`
 /// fails without.
-const OBJECTS: [(&str, Option<&str>); 2] = [("fun-xdp", None), ("profile-ebpf", Some(CONTEXT))];
+const OBJECTS: [(&str, Option<&str>); 2] = [
+    ("target/ebpf/bpfel-unknown-none/release/fun-xdp", None),
+    ("crates/profile/user/kernel-half/profile-ebpf.x86_64.o", Some(CONTEXT)),
+];
 
 /// Limits of user space: a compiler's whim may cost this share of instructions.
 const USER_LIMITS: &[(&str, &str)] = &[("instructions", "0.01")];
@@ -103,12 +106,11 @@ fn cargo_bench(benches: &[(&str, &str)]) -> Vec<String> {
 }
 
 fn bench(object: &str, context: Option<&str>, rights: Rights) -> Vec<String> {
-    let object = format!("{KERNEL_HALVES}/{object}");
     let mut words = match rights {
         Rights::Root | Rights::None => Vec::new(),
         Rights::Sudo => vec!["sudo", "-E"],
     };
-    words.extend([WINGBEAT, "bench", &object, "--format", "json"]);
+    words.extend([WINGBEAT, "bench", object, "--format", "json"]);
     words.extend(context.iter().flat_map(|context| ["--ctx", context]));
     words.into_iter().map(str::to_owned).collect()
 }

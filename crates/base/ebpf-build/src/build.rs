@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio, exit},
 };
 
-use crate::Toolchain;
+use crate::{Toolchain, compiled};
 
 /// A crate of eBPF programs.
 #[derive(Debug, Clone, Copy)]
@@ -17,22 +17,42 @@ pub struct KernelHalf<'a> {
     pub features: &'a [&'a str],
     /// Further folders whose change means a rebuild (crates shared by both halves).
     pub shared: &'a [&'a str],
+    /// Folder with the half's compiled objects, relative like `dir`: see `compiled`.
+    pub compiled: Option<&'a str>,
 }
 
-/// Builds the kernel half and leaves the object file as `$OUT_DIR/<binary>`.
+impl KernelHalf<'_> {
+    /// Files and folders that it is compiled from, relative like `dir`; not all of them have to be there.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = PathBuf> {
+        self.shared.iter().chain([&self.dir]).flat_map(|dir| {
+            ["src", "build.rs", "Cargo.toml", "Cargo.lock"].map(|part| Path::new(dir).join(part))
+        })
+    }
+}
+
+/// Leaves the object file of a kernel half as `$OUT_DIR/<binary>`: the one that lies compiled beside its sources if
+/// these have not changed since, else a new one.
 ///
 /// For build scripts: tells cargo what to watch, passes the compiler's warnings on, and ends the
 /// build with one sentence when it cannot go on.
 pub fn build_or_exit(half: KernelHalf<'_>) {
-    println!("cargo::rerun-if-changed={}", Toolchain::record_path().display());
-    for dir in half.shared.iter().chain([&half.dir]) {
-        for part in ["src", "build.rs", "Cargo.toml", "Cargo.lock"] {
-            let path = Path::new(dir).join(part);
-            if path.exists() {
-                println!("cargo::rerun-if-changed={}", path.display());
-            }
-        }
+    for path in half.sources().chain(half.compiled.map(PathBuf::from)).filter(|path| path.exists())
+    {
+        println!("cargo::rerun-if-changed={}", path.display());
     }
+    let out = || env::var_os("OUT_DIR").map(|dir| Path::new(&dir).join(half.binary));
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    if let (Some(object), Some(out)) = (compiled::object(half, &arch), out()) {
+        if let Err(error) = fs::copy(&object, out) {
+            println!("cargo::error=cannot copy {}: {error}", object.display());
+        }
+        return;
+    }
+    if !Path::new(half.dir).is_dir() {
+        packaged_without(half);
+        return;
+    }
+    println!("cargo::rerun-if-changed={}", Toolchain::record_path().display());
     let toolchain = match Toolchain::recorded() {
         Ok(toolchain) => toolchain,
         Err(missing) => {
@@ -55,10 +75,21 @@ pub fn build_or_exit(half: KernelHalf<'_>) {
     }
 }
 
+/// The package of an example: what is published has its kernel half with it, or no use for one.
+fn packaged_without(half: KernelHalf<'_>) {
+    println!("cargo::warning={} is not in this package: its programs cannot be loaded", half.dir);
+    let empty = env::var_os("OUT_DIR").map(|dir| fs::write(Path::new(&dir).join(half.binary), ""));
+    if let Some(Err(error)) = empty {
+        println!("cargo::error=cannot write to OUT_DIR: {error}");
+    }
+}
+
 /// The compiler's warnings, or what went wrong.
 fn build_out(half: KernelHalf<'_>, toolchain: &Toolchain) -> Result<Vec<String>, String> {
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
-    let Built { object, warnings } = build(half, toolchain, &shared_target_dir(&out_dir))?;
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
+    let Built { object, warnings } =
+        build(half, toolchain, &shared_target_dir(&out_dir), Purpose::Here { arch: &arch })?;
     fs::copy(&object, out_dir.join(half.binary))
         .map_err(|error| format!("cannot copy {}: {error}", object.display()))?;
     Ok(warnings)
@@ -71,13 +102,33 @@ pub struct Built {
     pub warnings: Vec<String>,
 }
 
+/// What an object is for, with the machine whose registers its programs read.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose<'a> {
+    /// This machine's own build.
+    Here { arch: &'a str },
+    /// For others: the same bits whatever folder the sources are in.
+    Everywhere { arch: &'a str },
+}
+
 /// Builds the kernel half below a target folder; or else says what went wrong.
 pub fn build(
     half: KernelHalf<'_>,
     toolchain: &Toolchain,
     target_dir: &Path,
+    purpose: Purpose<'_>,
 ) -> Result<Built, String> {
-    let output = command(toolchain, half, target_dir)
+    let mut command = command(toolchain, half, target_dir);
+    // Not the host's registers, where the user half is built for another machine.
+    let (Purpose::Here { arch } | Purpose::Everywhere { arch }) = purpose;
+    command.env("AYA_BPF_TARGET_ARCH", arch);
+    if matches!(purpose, Purpose::Everywhere { .. }) {
+        let wrapper =
+            wrapper(target_dir).map_err(|error| format!("cannot write a script: {error}"))?;
+        command.args(["-Ztrim-paths", "--config", "profile.release.trim-paths=\"all\""]);
+        command.env("RUSTC_WRAPPER", wrapper);
+    }
+    let output = command
         .output()
         .map_err(|error| format!("cannot run {}: {error}", toolchain.cargo.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -144,11 +195,38 @@ fn command(toolchain: &Toolchain, half: KernelHalf<'_>, target_dir: &Path) -> Co
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\x1f"))
         .stdin(Stdio::null());
-    // Whose registers programs read: not the host's, where the user half is built for another machine.
-    if let Some(arch) = env::var_os("CARGO_CFG_TARGET_ARCH") {
-        command.env("AYA_BPF_TARGET_ARCH", arch);
-    }
     command
+}
+
+/// Names of functions contain a hash of what cargo calls a crate's metadata, which is made of the path of its
+/// folder. Crates of ours have a fixed one instead.
+const WRAPPER: &str = r#"#!/bin/sh
+compiler=$1
+shift
+name=
+for word; do
+    [ "$before" = --crate-name ] && name=$word
+    before=$word
+done
+case $name in
+wingbeat_* | *_ebpf)
+    for word; do
+        shift
+        case $word in metadata=*) word=metadata=wingbeat ;; esac
+        set -- "$@" "$word"
+    done
+    ;;
+esac
+exec "$compiler" "$@"
+"#;
+
+fn wrapper(target_dir: &Path) -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::create_dir_all(target_dir)?;
+    let path = target_dir.join("rustc-wrapper");
+    fs::write(&path, WRAPPER)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
 }
 
 #[cfg(test)]

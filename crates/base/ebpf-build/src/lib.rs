@@ -7,7 +7,8 @@
 //! Not for: choosing or installing a toolchain (xtask), loading what was built (`wingbeat-bpf`, or Aya).
 
 mod build;
+pub mod compiled;
 mod toolchain;
 
-pub use build::{Built, KernelHalf, build, build_or_exit};
+pub use build::{Built, KernelHalf, Purpose, build, build_or_exit};
 pub use toolchain::{LLVM_MAJORS, Missing, Toolchain, llvm_major};

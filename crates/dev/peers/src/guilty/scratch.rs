@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow};
-use wingbeat_ebpf_build::{KernelHalf, Toolchain};
+use wingbeat_ebpf_build::{KernelHalf, Purpose, Toolchain};
 use wingbeat_steps::{
     command::{cargo, repository},
     folders,
@@ -122,10 +122,12 @@ impl Scratch {
     pub(super) fn kernel_half(&self) -> anyhow::Result<PathBuf> {
         let folder = self.projects().join("fun-xdp-ebpf");
         let dir = folder.to_str().context("the repository's path is no text")?;
-        let half = KernelHalf { dir, binary: "fun-xdp", features: &[], shared: &[] };
+        let half =
+            KernelHalf { dir, binary: "fun-xdp", features: &[], shared: &[], compiled: None };
         let toolchain = Toolchain::recorded();
         let toolchain = toolchain.map_err(|it| anyhow!("{it}: run `cargo xtask setup`"))?;
-        let built = wingbeat_ebpf_build::build(half, &toolchain, &self.target.join("ebpf"));
+        let here = Purpose::Here { arch: std::env::consts::ARCH };
+        let built = wingbeat_ebpf_build::build(half, &toolchain, &self.target.join("ebpf"), here);
         Ok(built.map_err(|error| anyhow!(error))?.object)
     }
 

@@ -1,0 +1,133 @@
+//! `cargo xtask kernel`: compiles the profiler's kernel half for everybody who has no LLVM.
+//!
+//! The objects lie in the repository, for each machine whose registers they read. A build takes them as long as
+//! the sources are those that they were compiled from; `--check` compiles anew and compares.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context as _, anyhow, bail};
+
+use crate::setup;
+use wingbeat_ebpf_build::{
+    KernelHalf, Purpose, Toolchain, build,
+    compiled::{DIGEST, object_name, sources_digest},
+};
+use wingbeat_steps::{
+    command::{output_of, repository},
+    folders,
+};
+
+/// The crate that embeds it, and with it the kernel half as its build script names it.
+const CRATE: &str = "crates/profile/user";
+const HALF: KernelHalf<'_> = KernelHalf {
+    dir: "../ebpf",
+    binary: "profile-ebpf",
+    features: &[],
+    shared: &["../common"],
+    compiled: Some("kernel-half"),
+};
+const ARCHES: [&str; 2] = ["x86_64", "aarch64"];
+/// The file that names what compiled the objects.
+const COMPILER: &str = "compiler";
+
+/// Flags of `cargo xtask kernel`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KernelArgs {
+    /// Write nothing: 1 unless the objects are what these sources give
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
+    setup::toolchain()?;
+    let toolchain = Toolchain::recorded()?;
+    let root = repository().join(CRATE);
+    let folder = root.join(HALF.compiled.unwrap_or_default());
+    let digest = sources_digest(HALF, &root).context("cannot read the sources")?;
+    let digest = format!("{}\n", digest.context("the kernel half is not there")?);
+    let compiler = compiler(&toolchain)?;
+    let same =
+        |name: &str, text: &str| fs::read_to_string(folder.join(name)).is_ok_and(|it| it == text);
+    if args.check && !same(DIGEST, &digest) {
+        bail!("the kernel half has changed since its objects were compiled; {REMEDY}");
+    }
+    if args.check && !same(COMPILER, &compiler) {
+        let before = fs::read_to_string(folder.join(COMPILER)).unwrap_or_default();
+        eprintln!("note        not compared: compiled by\n{before}and here is\n{compiler}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut differ = Vec::new();
+    for arch in ARCHES {
+        eprintln!("compiling   the kernel half for {arch}");
+        let built = compile(&toolchain, &root, arch)?;
+        let kept = folder.join(object_name(HALF.binary, arch));
+        if fs::read(&kept).is_ok_and(|kept| fs::read(&built).is_ok_and(|built| built == kept)) {
+            continue;
+        }
+        differ.push(kept.display().to_string());
+        if !args.check {
+            fs::copy(&built, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
+        }
+    }
+    if args.check && !differ.is_empty() {
+        bail!("{} is not what its sources give; {REMEDY}", differ.join(" and "));
+    }
+    if !args.check {
+        for (name, text) in [(DIGEST, &digest), (COMPILER, &compiler)] {
+            fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+        }
+        eprintln!("wrote       {}: {} new", folder.display(), differ.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const REMEDY: &str = "run `cargo xtask kernel` and commit what it writes";
+
+/// What of the toolchain decides about the bits: versions, without paths.
+fn compiler(toolchain: &Toolchain) -> anyhow::Result<String> {
+    let rustc =
+        output_of(Command::new(&toolchain.rustc).arg("-vV")).context("rustc does not run")?;
+    let is_fixed = |line: &&str| !line.starts_with("host") && !line.starts_with("binary");
+    let rustc: Vec<_> = rustc.lines().filter(is_fixed).collect();
+    let linker =
+        output_of(Command::new(&toolchain.linker).arg("-V")).context("bpf-linker does not run")?;
+    Ok(format!("{}\n{}\n", rustc.join("\n"), linker.trim()))
+}
+
+/// Compiles it for a machine and leaves out the debug information, of which nothing reads more than the BTF.
+fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<PathBuf> {
+    let dir = root.join(HALF.dir);
+    let dir = dir.to_str().context("the path of the repository is no text")?;
+    let half = KernelHalf { dir, ..HALF };
+    let target = repository().join("target/kernel-half").join(arch);
+    folders::fresh(&target)?;
+    let built = build(half, toolchain, &target, Purpose::Everywhere { arch });
+    let built = built.map_err(|error| anyhow!(error))?;
+    for warning in built.warnings {
+        eprintln!("warning     {warning}");
+    }
+    let stripped = target.join("stripped.o");
+    let objcopy = objcopy(toolchain)?;
+    let status = Command::new(&objcopy)
+        .arg("--strip-debug")
+        .args([&built.object, &stripped])
+        .status()
+        .with_context(|| format!("cannot run {}", objcopy.display()))?;
+    if !status.success() {
+        bail!("{} failed ({status})", objcopy.display());
+    }
+    Ok(stripped)
+}
+
+/// LLVM's own: that of the C compiler does not know eBPF.
+fn objcopy(toolchain: &Toolchain) -> anyhow::Result<PathBuf> {
+    let major = wingbeat_ebpf_build::llvm_major(&toolchain.rustc).context("rustc has no LLVM")?;
+    let versions = [format!("llvm-objcopy-{major}"), "llvm-objcopy".to_owned()];
+    let found = versions.iter().find_map(|name| wingbeat_steps::command::find_program(name));
+    found.with_context(|| format!("there is no llvm-objcopy: install the package llvm-{major}"))
+}
