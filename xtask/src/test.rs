@@ -1,12 +1,21 @@
 //! `cargo xtask test`: every test there is, on the real kernel.
+//!
+//! Cargo builds the test programs ([`programs`]), and they run two at a time ([`lanes`]): those that load
+//! something into the kernel mostly wait for clocks, and leave a processor to the others. What failed because
+//! the machine was not quiet runs once more, alone ([`outcome`]).
 
-use std::{env, process::ExitCode};
+mod lanes;
+mod outcome;
+mod programs;
+
+use std::process::ExitCode;
 
 use anyhow::bail;
 
+use self::{lanes::run_all, outcome::Verdict};
 use crate::setup;
 use wingbeat_steps::{
-    command::{Rights, cargo, repository},
+    command::{Rights, cargo},
     steps::Steps,
 };
 
@@ -26,38 +35,39 @@ pub(crate) fn run(filter: Option<&str>) -> anyhow::Result<ExitCode> {
     let client =
         ["build", "--locked", "--manifest-path", "crates/server/tests/clients/rust/Cargo.toml"];
     steps.run(cargo().args(client).args(["--target-dir", "target"]))?;
-    let client = repository().join("target/debug/wingbeat-rust-client");
-    for arguments in SUITES {
-        let mut command = cargo();
-        command.env("WINGBEAT_RUST_CLIENT", &client);
-        command.args(*arguments);
-        if let Some(filter) = filter {
-            command.args(["--", filter]);
-        }
-        if rights == Rights::Sudo {
-            command.env(runner_variable(), "sudo -E");
-        }
-        steps.run(&mut command)?;
+
+    let mut programs = Vec::new();
+    for (name, arguments) in BUILDS {
+        steps.time(&format!("build {name}"), |_| {
+            programs.extend(programs::build(arguments)?);
+            Ok(())
+        })?;
     }
-    if filter.is_none() && repository().join("fuzz/Cargo.toml").is_file() {
-        // Checked, not run: that takes time. The same target folder, so that nothing is built twice.
-        let arguments = ["check", "--manifest-path", "fuzz/Cargo.toml"];
-        steps.run(cargo().args(arguments).args(["--target-dir", "target"]))?;
-    }
+    let mut verdict = Verdict::default();
+    steps.time(&format!("run {} test programs", programs.len()), |_| {
+        verdict = run_all(&programs, filter, rights)?;
+        Ok(())
+    })?;
+    let mut examples = cargo();
+    // Without features of their own, so that nothing is built anew.
+    examples
+        .args(["test", "--profile", "quick", "--workspace", "--doc", "--quiet"])
+        .args(filter.map(|_| "--"));
+    let examples = steps.run(examples.args(filter));
     steps.report();
-    Ok(ExitCode::SUCCESS)
+    eprintln!("{verdict}");
+    examples?;
+    Ok(if verdict.is_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// All targets do not include the documentation's examples. Benchmarks are among them: each runs
-/// once, unmeasured, which shows that it still works.
-const SUITES: &[&[&str]] = &[
-    &["test", "--workspace", "--all-targets", "--no-fail-fast"],
-    &["test", "--workspace", "--doc"],
+/// What is built, with the arguments of cargo. Always the whole workspace: with fewer packages their dependencies
+/// get other features, and everything is compiled once more. Benchmarks and examples are not among it: clippy
+/// compiles them, and they measure nothing here.
+const BUILDS: [(&str, &[&str]); 2] = [
+    ("the tests", &["--tests"]),
     // The article's regression and the heap profiler, which are off otherwise.
-    &["test", "-p", "profiler", "--features", "oops,dhat-heap"],
+    (
+        "the tests of examples/profiler with its features",
+        &["--test", "profiler", "--features", "profiler/oops,profiler/dhat-heap"],
+    ),
 ];
-
-/// The variable that makes cargo start test programs of this machine's target through another one.
-fn runner_variable() -> String {
-    format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", env::consts::ARCH.to_uppercase())
-}

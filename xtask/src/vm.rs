@@ -19,6 +19,7 @@ mod kernel;
 mod programs;
 mod record;
 mod report;
+mod sources;
 mod stage;
 mod suites;
 mod tables;
@@ -67,6 +68,14 @@ pub(crate) struct VmArgs {
     #[arg(long, value_name = "COMMAND", conflicts_with = "words")]
     exec: Option<String>,
 
+    /// Only what every change has to show: all programs load, and each kind of recording works
+    #[arg(long, conflicts_with_all = ["suite", "exec", "update", "words", "aarch64"])]
+    smoke: bool,
+
+    /// As CI: `--smoke`, or everything if the kernel half or the loader is not what docs/kernels.md was written for
+    #[arg(long, conflicts_with_all = ["smoke", "suite", "exec", "update", "words", "aarch64"])]
+    gate: bool,
+
     /// Only the test programs whose name contains this text, such as `wingbeat/profile`
     #[arg(long, value_name = "TEXT", conflicts_with = "exec")]
     suite: Option<String>,
@@ -101,7 +110,11 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         ensure!(!is_twice, "two kernels are called {}: run them one after the other", kernel.name);
         kernels.push(kernel);
     }
-    let all = suites::build(architecture)?;
+    let is_smoke = args.smoke || (args.gate && !sources::have_changed()?);
+    let mut all = suites::build(architecture)?;
+    if is_smoke {
+        all = all.smoke();
+    }
     let suites = match &args.suite {
         Some(part) => all.clone().named(part)?,
         None => all.clone(),
@@ -109,6 +122,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     let disk = image::build(&all, architecture, &place)?;
     let plan = match &args.exec {
         Some(command) => Plan::Command(command.clone()),
+        None if is_smoke => Plan::Smoke,
         None => Plan::Suites { words: args.words.clone() },
     };
     let accelerator = match args.kvm {
@@ -128,7 +142,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
                 continue;
             }
         };
-        let is_whole = args.suite.is_none() && args.words.is_empty();
+        let is_whole = args.suite.is_none() && args.words.is_empty() && !is_smoke;
         let record = Record::of(&ending.console, is_whole);
         let tests: u64 = ending.console.runs.iter().map(|run| run.passed).sum();
         let mut report = Report::new(&kernel.name, ending);

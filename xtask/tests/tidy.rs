@@ -316,7 +316,7 @@ fn functions_are_measured_to_their_brace() {
 #[test]
 fn every_member_takes_the_lints_of_the_workspace() {
     let manifests = sources("Cargo.toml").into_iter();
-    // Kernel halves and fuzz targets are workspaces of their own.
+    // Kernel halves are workspaces of their own.
     let members = manifests.filter(|manifest| !manifest.text.contains("[workspace"));
     let without = members.filter(|manifest| !manifest.text.contains("[lints]\nworkspace = true"));
     check(without.map(|manifest| format!("{}: no `[lints]`", manifest.path)).collect());

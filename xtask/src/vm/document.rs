@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::{record::Record, suites::Suites, tables::Table};
+use super::{record::Record, sources, suites::Suites, tables::Table};
 use wingbeat_steps::{
     command::{Rights, repository},
     marked,
@@ -41,6 +41,9 @@ pub(super) fn update(mut records: Vec<Record>, suites: &Suites) -> anyhow::Resul
     let mut text = read()?;
     for record in &records {
         text = put(record, &text)?;
+    }
+    if records.iter().any(|record| !record.tests.is_empty()) {
+        text = marked::replace(&text, sources::MARKS, &sources::sentence()?).unwrap_or(text);
     }
     fs::write(path(), text).with_context(|| format!("cannot write {}", path().display()))?;
     eprintln!("wrote       {}", path().display());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     boot::Accelerator,
-    suites::{Suites, too_long},
+    suites::{Suites, smoke, too_long},
 };
 use wingbeat_steps::command::repository;
 
@@ -37,6 +37,8 @@ pub(super) enum Plan {
     Suites {
         words: Vec<String>,
     },
+    /// Run of each what is on the smoke list.
+    Smoke,
 }
 
 impl Plan {
@@ -56,12 +58,16 @@ impl Plan {
                 let words = ["suite", "command", &folder.to_string_lossy(), "sh", "-c", command];
                 script += &line(words);
             }
-            Self::Suites { words } => {
+            Self::Suites { .. } | Self::Smoke => {
                 for (name, command) in records(suites) {
                     let words = command.iter().map(String::as_str);
                     script += &line(["file", &name].into_iter().chain(words));
                 }
                 for suite in &suites.tests {
+                    let words: Vec<&str> = match self {
+                        Self::Suites { words } => words.iter().map(String::as_str).collect(),
+                        _ => smoke(&suite.name).to_vec(),
+                    };
                     let of_times = OF_TIMES.iter().find(|(name, _)| *name == suite.name);
                     let (online, on_all) = match of_times {
                         // Which of its tests are wanted, the words say.
@@ -80,7 +86,7 @@ impl Plan {
                     if accelerator == Accelerator::Emulation {
                         all.extend(too_long(&suite.name).flat_map(|test| ["--skip", test]));
                     }
-                    all.extend(words.iter().map(String::as_str));
+                    all.extend(words);
                     script += &line(all);
                 }
             }

@@ -127,6 +127,12 @@ impl Suites {
         self.programs.iter().find(|program| program.ends_with(PLAIN)).map(PathBuf::as_path)
     }
 
+    /// Those of the smoke list.
+    pub(super) fn smoke(mut self) -> Self {
+        self.tests.retain(|suite| !smoke(&suite.name).is_empty());
+        self
+    }
+
     /// Those with a text in their names; an error if there is none.
     pub(super) fn named(self, part: &str) -> anyhow::Result<Self> {
         let all: Vec<_> = self.tests.iter().map(|suite| suite.name.clone()).collect();
@@ -141,9 +147,30 @@ impl Suites {
     }
 }
 
-/// What tests start a hundred times, as users have it: unoptimized it takes seconds to start under
-/// emulation. In groups as docs/zero-to-hero.md builds them, so that cargo finds them there.
-const OPTIMIZED: &[&[&str]] = &[&["wingbeat"], &["amicable", "profiler"], &["fun-xdp"]];
+/// What each change has to show on other kernels too: programs, and the tests of them that record with each kind of
+/// program once. That all programs load is shown before: [`super::guest::records`].
+const SMOKE: &[(&str, &[&str])] = &[
+    ("bpf/loader", &["globals::", "struct_ops::"]),
+    (
+        "bench/kernel",
+        &["alternate::the_order_is_kept", "generated::a_program_that_writes_its_packet"],
+    ),
+    ("wingbeat/live", &["measure::every_packet_is_counted"]),
+    (
+        "wingbeat/profile",
+        &[
+            "stacks::stacks_reach_the_entry_point",
+            "unwind::a_program_without_frame_pointers_is_whole",
+        ],
+    ),
+    ("wingbeat/off_cpu", &["sleeps::a_hundred_naps_are_counted_and_timed"]),
+    ("wingbeat/heap", &["exact::calls_that_fail_and_blocks_that_stay"]),
+];
+
+/// The tests of a suite that are among the smoke list; none if it has none there.
+pub(super) fn smoke(suite: &str) -> &'static [&'static str] {
+    SMOKE.iter().find(|(name, _)| *name == suite).map_or(&[], |(_, tests)| *tests)
+}
 
 /// What is built for a guest of another processor: the tests of what depends on it, in groups that cargo takes
 /// together.
@@ -156,7 +183,7 @@ const ELSEWHERE: &[&[&str]] = &[
 /// for it.
 const PLAIN: &str = "work-plain";
 
-/// Builds them in the profile of `cargo test`, and the programs of [`OPTIMIZED`] besides.
+/// Builds them as `cargo xtask test` does.
 pub(super) fn build(architecture: &Architecture) -> anyhow::Result<Suites> {
     if architecture.is_native() { build_all() } else { build_elsewhere() }
 }
@@ -185,7 +212,8 @@ fn build_elsewhere() -> anyhow::Result<Suites> {
 
 fn build_all() -> anyhow::Result<Suites> {
     let mut command = cargo();
-    command.args(["test", "--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(["test", "--profile", "quick", "--no-run"]);
+    command.args(["--message-format", "json-render-diagnostics"]);
     // The whole workspace, as `cargo xtask test` builds it: with fewer packages their dependencies get
     // other features, and everything is compiled once more.
     command.args(["--workspace", "--lib"]);
@@ -193,15 +221,7 @@ fn build_all() -> anyhow::Result<Suites> {
     let names: BTreeSet<_> = beside.map(|wanted| wanted.target).collect();
     command.args(names.iter().flat_map(|name| ["--test", name]));
     eprintln!("==> {}", display(&command));
-    let mut suites = read(&captured(&mut command)?);
-    let mut optimized = Vec::new();
-    for packages in OPTIMIZED {
-        let mut command = cargo();
-        command.args(["build", "--release", "--message-format", "json-render-diagnostics"]);
-        command.args(packages.iter().flat_map(|package| ["-p", package]));
-        eprintln!("==> {}", display(&command));
-        optimized.extend(read(&captured(&mut command)?).programs);
-    }
+    let suites = read(&captured(&mut command)?);
     let missing =
         WANTED.iter().filter(|wanted| suites.tests.iter().all(|it| it.name != wanted.name()));
     let missing: Vec<_> = missing.map(Wanted::name).collect();
@@ -210,7 +230,6 @@ fn build_all() -> anyhow::Result<Suites> {
         "cargo built no {}: correct the list in xtask/src/vm/suites.rs",
         missing.join(", ")
     );
-    suites.replace(&optimized);
     Ok(suites)
 }
 
@@ -292,7 +311,9 @@ mod tests {
 
     #[test]
     fn exceptions_name_suites_that_there_are() {
-        for (suite, test) in TOO_LONG {
+        let smoke =
+            SMOKE.iter().flat_map(|(suite, tests)| tests.iter().map(move |test| (suite, test)));
+        for (suite, test) in TOO_LONG.iter().map(|(suite, test)| (suite, test)).chain(smoke) {
             let is_there = WANTED.iter().any(|wanted| wanted.name() == *suite);
             assert!(is_there, "{suite} of {test}");
         }

@@ -6,7 +6,6 @@
 //! [`wingbeat_push`] to hand over and keep. `governor` holds the agent to a share of a CPU.
 
 mod divide;
-#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod governor;

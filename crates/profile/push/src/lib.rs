@@ -21,7 +21,6 @@ mod backoff;
 mod credentials;
 mod encode;
 mod error;
-#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;

@@ -24,7 +24,6 @@ pub use self::list::{Entry, Listing};
 use crate::{error::FolderError, lock::FolderLock, window::Window};
 
 /// For the fuzz target: what a file of labels names lies in the folder of its window.
-#[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz(folder: &Path, labels: &[u8]) {
     if let Some((start, duration)) = names::span(folder) {
         assert!(start.checked_add(duration).is_some() || duration > Duration::from_secs(1 << 40));

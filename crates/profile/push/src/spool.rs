@@ -22,7 +22,6 @@ use crate::{
 };
 
 /// For the fuzz target.
-#[cfg(feature = "fuzzing")]
 pub(crate) fn fuzz(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), stored::with_head(bytes)] {
         if let Ok(window) = stored::decode(&bytes) {

@@ -46,7 +46,6 @@ pub struct FoldedName {
 }
 
 /// Length of a name without what varies, for the fuzz target.
-#[cfg(feature = "fuzzing")]
 pub(crate) fn plain_len(name: &str) -> usize {
     let _ = rules::kind(name);
     name::plain(name).path.len()

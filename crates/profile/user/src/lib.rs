@@ -24,7 +24,6 @@ pub mod error;
 pub mod export;
 pub mod fold;
 mod foreign;
-#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod heap;

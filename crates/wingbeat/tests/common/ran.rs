@@ -18,11 +18,15 @@ use std::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
+/// Says to `cargo xtask test` that a failure may be the machine's: see `xtask/src/test/outcome.rs`.
+const QUIET: &str = "[this test needs a quiet machine]";
+
 /// Waits for this test's turn; `None` if this machine cannot do it, which in CI is a failure.
 pub(crate) fn turn(can: Result<(), impl Display>) -> Option<MutexGuard<'static, ()>> {
     /// One test at a time.
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("{QUIET}");
     match can {
         Ok(()) => Some(turn),
         Err(error) => {

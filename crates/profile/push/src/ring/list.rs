@@ -111,7 +111,6 @@ fn entries(window: &Path, labels: Labels) -> Option<Vec<Entry>> {
 }
 
 /// For the fuzz target: the entries of a window with these labels.
-#[cfg(feature = "fuzzing")]
 pub(super) fn fuzz(window: &Path, labels: &[u8]) -> Vec<Entry> {
     let labels: Option<Labels> = serde_json::from_slice(labels).ok();
     labels.and_then(|labels| entries(window, labels)).unwrap_or_default()

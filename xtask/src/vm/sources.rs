@@ -1,0 +1,53 @@
+//! Which sources decide whether a kernel takes our programs, and whether they are still those of the last whole run.
+//!
+//! CI runs everything on every kernel when they have changed, and a short list when not. docs/kernels.md names them by
+//! a hash, so that the decision depends on the commit alone.
+
+use std::process::Command;
+
+use anyhow::Context as _;
+use wingbeat_steps::{
+    command::{output_of, repository},
+    marked,
+};
+
+use super::document;
+
+/// The kernel halves, and what loads them.
+const PATHS: &[&str] = &[
+    "crates/base/bpf/src/loader",
+    "crates/base/bpf/src/spec",
+    "crates/profile/common/src",
+    "crates/profile/ebpf",
+    "crates/profile/user/kernel-half",
+    "examples/fun-xdp/fun-xdp-ebpf",
+    "examples/profiler/profiler-ebpf",
+];
+
+/// The marks around the hash in docs/kernels.md.
+pub(super) const MARKS: &str = "vm sources";
+
+/// Whether they differ from those that docs/kernels.md was written for; says so.
+pub(super) fn have_changed() -> anyhow::Result<bool> {
+    let (text, now) = (document::read()?, sentence()?);
+    let have_changed = marked::between(&text, MARKS).map(str::trim) != Some(now.trim());
+    if have_changed {
+        eprintln!(
+            "note        {} changed since the last whole run: everything runs; `cargo xtask vm --update` writes it down",
+            PATHS.join(", ")
+        );
+    }
+    Ok(have_changed)
+}
+
+/// What stands between the marks: the hash of their files as git has them.
+pub(super) fn sentence() -> anyhow::Result<String> {
+    let mut list = Command::new("git");
+    list.current_dir(repository()).args(["ls-files", "--stage", "--"]).args(PATHS);
+    let list = output_of(&mut list).context("git does not list the sources")?;
+    let hash = list.lines().fold(0xcbf2_9ce4_8422_2325_u64, |hash, line| {
+        line.bytes()
+            .fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    });
+    Ok(format!("The whole matrix last ran on the sources `{hash:016x}`."))
+}
