@@ -33,10 +33,7 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
     let receiver = args.receiver.get()?;
     let options = Options { caller: receiver.launches_as(&args.receiver), ..options(args) };
     options.targets.check()?;
-    let Some(paths) = args.outputs() else {
-        error!("--open shows a flame graph, and no output is one: add -o FILE.svg");
-        return Ok(ExitCode::from(2));
-    };
+    let Some(paths) = paths(args) else { return Ok(ExitCode::from(2)) };
     let outputs = outputs(&paths, &receiver)?;
     if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
         error!("{text}");
@@ -59,6 +56,15 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
     Ok(exit_code(&recording, !profile.sites.is_empty()))
+}
+
+/// The files to write, unless flags contradict each other, which is told.
+pub(crate) fn paths(args: &HeapArgs) -> Option<Vec<PathBuf>> {
+    let paths = args.outputs();
+    if paths.is_none() {
+        error!("--open shows a flame graph, and no output is one: add -o FILE.svg");
+    }
+    paths
 }
 
 /// Records until the end. Says before what it will cost, and shows then how it goes if somebody watches.

@@ -90,6 +90,7 @@ fn only_parsed(verb: &Verb, word: &OsStr) -> ExitCode {
             profile::check_flags(args);
             &args.command
         }
+        Verb::Heap(args) if heap::paths(args).is_none() => return ExitCode::from(2),
         Verb::Heap(args) => &args.command,
         Verb::Run(args) => &args.command,
         _ => return ExitCode::SUCCESS,

@@ -83,7 +83,7 @@ impl Receiver {
         if let Some(picture) = outputs.iter().find(is_wanted)
             && let Err(error) = self.open(&picture.path)
         {
-            warning!("{error}: open {} in a browser", picture.path);
+            warning!("{error:#}; open {} in a browser yourself", picture.path);
         }
     }
 
