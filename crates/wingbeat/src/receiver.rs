@@ -2,7 +2,7 @@
 //! them, and pictures open in their browser, never in one of root.
 
 use std::{
-    fs, io,
+    env, fs, io,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -44,6 +44,17 @@ impl ReceiverArgs {
         fs::remove_file(path).with_context(failed)?;
         let caller = Caller::from_bytes(&bytes).with_context(failed)?;
         Ok(Receiver { caller: Some(caller), opens: self.open })
+    }
+
+    /// The command line of this process as somebody could repeat it: without the file that is gone.
+    pub(crate) fn command_line() -> Vec<String> {
+        let mut words: Vec<String> =
+            env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        if let Some(at) = words[..end].iter().position(|word| word == "--launch-as") {
+            words.drain(at..end.min(at + 2));
+        }
+        words
     }
 }
 

@@ -27,7 +27,7 @@ use self::args::{ProfileMode, StackHalf};
 use crate::{
     heap,
     output::{PendingFile, Written, given_twice},
-    receiver::{Receiver, is_picture},
+    receiver::{Receiver, ReceiverArgs, is_picture},
     shell::{interruptible_by_socket, print_by},
     values,
 };
@@ -72,14 +72,13 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     }
     cost.write_done();
 
-    let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let mut summary = Summary::new(
         &recording,
         &profile,
         NameSources { refused, debuginfod: account },
         cost.total(),
         idle_hidden,
-        command_line.collect(),
+        ReceiverArgs::command_line(),
         std::mem::take(&mut written.outputs),
     );
     summary.folded = folded;

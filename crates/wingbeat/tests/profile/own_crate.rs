@@ -117,7 +117,7 @@ fn a_target_of_ones_own_crate() {
     let expected = format!("[\"a b\", \"--bench\"] Ok(\"own-crate\") Ok({folder:?})");
     ran.ended_with(0).prints(&expected);
     // Stripped as Cargo.toml says, it would have no names.
-    assert!(fs::read_to_string(stacks).expect("stacks").contains("b_e::busy_work"));
+    assert!(fs::read_to_string(stacks).expect("stacks").contains("busy_work"));
     let picture = folder.join("a.svg");
     assert_eq!(opened(beside.path())[1..], [":7", picture.to_str().expect("UTF-8")]);
     assert_eq!(fs::read_to_string(folder.join("Cargo.toml")).expect("text"), MANIFEST);

@@ -114,8 +114,7 @@ pub(crate) fn build(
                 program = executable.or(program);
             }
             Ok(Message::BuildScriptExecuted { linked_paths }) => {
-                let of_kind = |path: &String| path.rsplit('=').next().map(PathBuf::from);
-                let paths = linked_paths.iter().filter_map(of_kind);
+                let paths = linked_paths.iter().map(|path| without_kind(path));
                 libraries.extend(paths.filter(|it| it.starts_with(&workspace.target_directory)));
             }
             _ => {}
@@ -129,6 +128,15 @@ pub(crate) fn build(
     };
     complete(caller, chosen, &program, libraries)?;
     Ok(program)
+}
+
+/// A folder of libraries, without what it is for: `native=/home/me/target/release/build/z-1/out`.
+fn without_kind(path: &str) -> PathBuf {
+    let kinds = ["dependency", "crate", "native", "framework", "all"];
+    match path.split_once('=') {
+        Some((kind, path)) if kinds.contains(&kind) => path.into(),
+        _ => path.into(),
+    }
 }
 
 fn command(

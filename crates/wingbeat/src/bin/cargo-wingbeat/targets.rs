@@ -241,7 +241,8 @@ mod tests {
         let words = line.split_whitespace().map(OsString::from);
         let Ok(Parsed::Request(request)) = parse(words) else { return Err("words".into()) };
         // No such folder is there, so that all packages are meant unless one is given.
-        let chosen = choose(&request, &workspace(), Path::new("/no/such/folder"));
+        let workspace = workspace();
+        let chosen = choose(&request, &workspace, Path::new("/no/such/folder"));
         chosen.map(|chosen| chosen.flags(true)).map_err(|failure| failure.text)
     }
 
@@ -252,6 +253,7 @@ mod tests {
         };
         check("profile -p the-all", "-p the-all --bin all");
         check("profile -p run", "-p run --bin b");
+        check("profile", "-p run --bin b");
         check("profile --bin two", "-p two --bin two");
         check("profile -p the-all --unit-test", "-p the-all --unit-test the_all");
         check("profile --unit-test the-all", "-p the-all --unit-test the_all");
@@ -267,7 +269,7 @@ mod tests {
             assert!(text.contains(expected), "{line}: {text}");
         };
         check("profile -p two", "choose one of --bin one, --bin two");
-        check("profile", "-p the-all --bin all, -p run --bin b");
+        check("profile --unit-test", "-p the-all --unit-test the_all, -p run --unit-test run");
         check(
             "profile -p no",
             "no package \"no\" in this workspace; it has two, the-all, run, only",
