@@ -2,16 +2,24 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs,
-    io::Write as _,
-    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    io::{self, Write as _},
+    os::unix::{
+        fs::PermissionsExt as _,
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use anyhow::Context as _;
 use rustix::process::geteuid;
+use signal_hook::{
+    consts::{SIGINT, SIGQUIT},
+    flag,
+};
 use wingbeat_bpf::{caller::Caller, rights::Rights};
 
 use crate::{
@@ -86,7 +94,7 @@ pub(crate) fn rights(wingbeat: &Path, verb: Verb) -> Result<By, Failure> {
     Err(Failure { code: 1, text })
 }
 
-/// Becomes `wingbeat`, which runs the program; returns only if it cannot.
+/// Becomes `wingbeat`, which runs the program, or waits for the sudo that starts it.
 pub(crate) fn launch(
     request: &Request,
     wingbeat: &Path,
@@ -94,54 +102,75 @@ pub(crate) fn launch(
     program: &Path,
     caller: &Caller,
 ) -> Result<ExitCode, Failure> {
-    let mut words: Vec<OsString> = vec![request.verb.name().into()];
-    words.extend(request.for_wingbeat.iter().cloned());
     let mut command = match by {
         By::Sudo => Command::new("sudo"),
         By::Itself => Command::new(wingbeat),
     };
-    match request.verb {
-        Verb::Run => {
-            // One word would go to a shell, which divides it at spaces.
-            let has_shell = words.iter().any(|word| {
-                let word = word.to_string_lossy();
-                ["--shell", "--flag", "--exec"].iter().any(|flag| word.starts_with(flag))
-            });
-            if !has_shell {
-                words.push("--exec".into());
-            }
-            let here = env::current_dir().context("the current folder is gone")?;
-            words.push("--".into());
-            if here != caller.folder {
-                let change: [&OsStr; 3] =
-                    ["sh".as_ref(), "-c".as_ref(), "cd -- \"$0\" && exec \"$@\"".as_ref()];
-                words.extend(change.map(OsString::from));
-                words.push(caller.folder.clone().into());
-            }
-            Caller { folder: here, ..caller.clone() }.lend_to(&mut command);
-        }
-        Verb::Profile | Verb::Heap => {
-            words.push("--launch-as".into());
-            words.push(written(caller)?.into());
-            words.push("--".into());
-        }
-    }
     if by == By::Sudo {
-        let what = "wingbeat needs rights that you do not have; the program itself runs as you";
-        anstream::eprintln!("running it by sudo: {what}");
         command.arg("--").arg(wingbeat);
     }
-    command.args(words).arg(program).args(program_words(request));
-    let error = command.exec();
-    Err(Failure {
-        code: 1,
-        text: format!("cannot run {}: {error}", command.get_program().display()),
-    })
+    command.arg(request.verb.name()).args(&request.for_wingbeat);
+    let file = match request.verb {
+        Verb::Run => {
+            run_here(&mut command, request, caller)?;
+            None
+        }
+        Verb::Profile | Verb::Heap => {
+            let file = written(caller)?;
+            command.arg("--launch-as").arg(&file).arg("--");
+            Some(file)
+        }
+    };
+    command.arg(program).args(program_words(request));
+    let ended = match by {
+        By::Sudo => {
+            let what = "wingbeat needs rights that you do not have; the program itself runs as you";
+            anstream::eprintln!("running it by sudo: {what}");
+            wait_for(&mut command)
+        }
+        By::Itself => Err(command.exec()),
+    };
+    // Still there if wingbeat never ran.
+    if let Some(file) = file {
+        let _ = fs::remove_file(file);
+    }
+    let failed = || format!("cannot run {}", command.get_program().display());
+    Ok(ended.with_context(failed)?)
+}
+
+/// Waits for sudo. Ctrl-C goes to it and to what it runs, and they end when they have written what they recorded.
+fn wait_for(command: &mut Command) -> io::Result<ExitCode> {
+    let is_asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGQUIT] {
+        flag::register(signal, Arc::clone(&is_asked))?;
+    }
+    let status = command.status()?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// Has `wingbeat run` run the program in its folder, but find its own files in this one.
+fn run_here(command: &mut Command, request: &Request, caller: &Caller) -> Result<(), Failure> {
+    let has_shell = request.for_wingbeat.iter().any(|word| {
+        let word = word.to_string_lossy();
+        ["--shell", "--flag", "--exec"].iter().any(|flag| word.starts_with(flag))
+    });
+    if !has_shell {
+        // One word would go to a shell, which divides it at spaces.
+        command.arg("--exec");
+    }
+    command.arg("--");
+    let here = env::current_dir().context("the current folder is gone")?;
+    if here != caller.folder {
+        command.args(["sh", "-c", "cd -- \"$0\" && exec \"$@\""]).arg(&caller.folder);
+    }
+    Caller { folder: here, ..caller.clone() }.lend_to(command);
+    Ok(())
 }
 
 /// Writes who calls to a file that only they can read, and that `wingbeat` removes.
 fn written(caller: &Caller) -> Result<PathBuf, Failure> {
-    // In memory, and gone when they log out, should sudo refuse.
+    // In memory, where there is such a folder.
     let session = caller.variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     let folder = session.filter(|folder| folder.is_dir()).unwrap_or_else(env::temp_dir);
     let write = || {
