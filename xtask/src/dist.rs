@@ -19,6 +19,8 @@ use wingbeat_steps::{
 };
 
 const WINGBEAT: &str = "target/release/wingbeat";
+/// Both programs, which belong beside each other.
+const PROGRAMS: [&str; 2] = ["wingbeat", "cargo-wingbeat"];
 const OUT: &str = "target/dist";
 /// 2026-01-01 in UTC, as seconds since 1970: tar complains of files that are as old as Unix.
 const TIME_S: u64 = 1_767_225_600;
@@ -30,7 +32,7 @@ Shows what eBPF and Rust code costs, down to the line, before it reaches product
 
 To install it, in this folder, as root:
 
-    install -D -t /usr/local/bin wingbeat
+    install -D -t /usr/local/bin wingbeat cargo-wingbeat
     install -D -m 644 -t /usr/local/share/man/man1 man/*
     install -D -m 644 completions/wingbeat.bash /usr/share/bash-completion/completions/wingbeat
     install -D -m 644 completions/_wingbeat /usr/local/share/zsh/site-functions/_wingbeat
@@ -57,12 +59,10 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     // Those are for docs/.
     fs::remove_dir_all(place.join("flags")).context("cannot remove the tables of flags")?;
     // Names of functions stay, lines go: they take 120 of 140 MB.
-    steps.run(Command::new("strip").args([
-        "--strip-debug",
-        "-o",
-        &format!("{folder}/wingbeat"),
-        WINGBEAT,
-    ]))?;
+    for program in PROGRAMS {
+        let (to, from) = (format!("{folder}/{program}"), format!("target/release/{program}"));
+        steps.run(Command::new("strip").args(["--strip-debug", "-o", &to, &from]))?;
+    }
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(root.join(licence), place.join(licence))
             .with_context(|| format!("cannot copy {licence}"))?;

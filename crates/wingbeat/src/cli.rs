@@ -41,6 +41,10 @@ pub(crate) struct Cli {
     /// Print more detail
     #[arg(short, long, global = true, help_heading = GLOBAL, conflicts_with = "quiet")]
     pub verbose: bool,
+    /// Check the flags of a verb that runs a command, and that its command is only this word: `cargo wingbeat` does so
+    /// before it builds
+    #[arg(long, value_name = "WORD", hide = true)]
+    pub only_parse: Option<OsString>,
     #[command(subcommand)]
     pub verb: Verb,
 }

@@ -11,7 +11,10 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use wingbeat_profile::diff::{self, BYTES_MAX, Scaling, Stacks, differential_svg, read_stacks};
+use wingbeat_profile::{
+    diff::{self, BYTES_MAX, Scaling, Stacks, differential_svg, read_stacks},
+    summary::Output,
+};
 use wingbeat_text::Units;
 use wingbeat_track::model::{BenchmarkName, Slug};
 
@@ -20,7 +23,7 @@ use self::{
     kept::{Kept, Sides},
 };
 use crate::{
-    output::PendingFile,
+    receiver::Receiver,
     shell::message,
     store::{StoreArgs, id::Part},
     values::{Format, FormatArgs},
@@ -51,6 +54,9 @@ pub(crate) struct DiffArgs {
     /// Write the flame graph to FILE instead of printing which functions changed. Widths are those of AFTER; red grew, blue shrank
     #[arg(short, long, value_name = "FILE.svg", value_parser = picture, conflicts_with_all = ["format", "json"])]
     output: Option<PathBuf>,
+    /// Open the flame graph in the browser of the user who called, under sudo too
+    #[arg(long, requires = "output")]
+    open: bool,
     /// Compare absolute counts instead of shares of the total
     #[arg(long, requires = "output")]
     absolute: bool,
@@ -124,7 +130,9 @@ fn show(args: &DiffArgs, shown: &Shown<'_>) -> anyhow::Result<()> {
 }
 
 fn draw(args: &DiffArgs, kept: Option<&Kept>, output: &Path, quiet: bool) -> anyhow::Result<()> {
-    let file = PendingFile::create(output)?;
+    let receiver = Receiver::who_called(args.open)?;
+    let file = receiver.file(output)?;
+    let path = file.path().to_owned();
     let ([before, after], sentences) = match kept {
         Some(kept) => (kept.stacks()?, kept.sentences()),
         None => {
@@ -133,7 +141,7 @@ fn draw(args: &DiffArgs, kept: Option<&Kept>, output: &Path, quiet: bool) -> any
         }
     };
     let scaling = if args.absolute { Scaling::None } else { Scaling::ToAfter };
-    file.write(|writer| differential_svg(&before, &after, scaling, writer))?;
+    let bytes = file.write(|writer| differential_svg(&before, &after, scaling, writer))?;
     if !quiet {
         message!(
             "wrote {} ({} before, {} after)",
@@ -145,6 +153,8 @@ fn draw(args: &DiffArgs, kept: Option<&Kept>, output: &Path, quiet: bool) -> any
             message!("{sentence}");
         }
     }
+    let path = path.to_string_lossy().into_owned();
+    receiver.show(&[Output { path, format: "flame graph".to_owned(), bytes }]);
     Ok(())
 }
 

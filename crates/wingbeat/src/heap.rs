@@ -23,15 +23,18 @@ use wingbeat_text::{grouped, share};
 pub(crate) use self::args::HeapArgs;
 use self::args::{HeapFormat, Show};
 use crate::{
-    output::{PendingFile, Written, given_twice, pending},
+    output::{PendingFile, Written, given_twice},
     profile::progress::Recording,
+    receiver::Receiver,
     shell::{error, interruptible_by_socket, message},
 };
 
 pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
-    let options = options(args);
+    let receiver = args.receiver.get()?;
+    let options = Options { caller: receiver.launches_as(&args.receiver), ..options(args) };
     options.targets.check()?;
-    let outputs = outputs(&args.output)?;
+    let Some(paths) = paths(args) else { return Ok(ExitCode::from(2)) };
+    let outputs = outputs(&paths, &receiver)?;
     if let Some(text) = given_twice(outputs.iter().map(|(file, _)| file)) {
         error!("{text}");
         return Ok(ExitCode::from(2));
@@ -49,9 +52,19 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
     if profile.sites.is_empty() {
         error!("{}", report::nothing(&accounts));
     }
+    receiver.show(&written.outputs);
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
     Ok(exit_code(&recording, !profile.sites.is_empty()))
+}
+
+/// The files to write, unless flags contradict each other, which is told.
+pub(crate) fn paths(args: &HeapArgs) -> Option<Vec<PathBuf>> {
+    let paths = args.outputs();
+    if paths.is_none() {
+        error!("--open shows a flame graph, and no output is one: add -o FILE.svg");
+    }
+    paths
 }
 
 /// Records until the end. Says before what it will cost, and shows then how it goes if somebody watches.
@@ -69,8 +82,11 @@ fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Resul
 }
 
 /// The files to write: formats known, paths writable, before anything is recorded.
-pub(crate) fn outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, HeapFormat)>> {
-    paths.iter().map(|path| Ok((pending(path)?, HeapFormat::from_path(path)?))).collect()
+pub(crate) fn outputs(
+    paths: &[PathBuf],
+    receiver: &Receiver,
+) -> anyhow::Result<Vec<(PendingFile, HeapFormat)>> {
+    paths.iter().map(|path| Ok((receiver.file(path)?, HeapFormat::from_path(path)?))).collect()
 }
 
 /// Whether the name of a file says what is to be written.

@@ -22,6 +22,7 @@ mod not_built;
 mod output;
 mod plot;
 mod profile;
+mod receiver;
 mod run;
 #[cfg(feature = "server")]
 mod serve;
@@ -30,7 +31,7 @@ mod store;
 mod top;
 mod values;
 
-use std::{io, process::ExitCode};
+use std::{ffi::OsStr, io, process::ExitCode};
 
 use clap::{CommandFactory as _, Parser as _};
 
@@ -57,6 +58,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    if let Some(word) = &cli.only_parse {
+        return Ok(only_parsed(&cli.verb, word));
+    }
     match &cli.verb {
         Verb::Profile(args) => profile::run(args, cli.quiet, cli.verbose),
         Verb::Agent(args) => agent::run(args, cli.quiet, cli.verbose),
@@ -85,6 +89,27 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Verb::Serve(_) => not_built::refuse("wingbeat serve"),
         Verb::Doctor(args) => doctor::run(args, cli.quiet),
         Verb::Generate(args) => generate::run(args, &Cli::command()),
+    }
+}
+
+/// Whether a verb with these flags could run what a word stands for.
+fn only_parsed(verb: &Verb, word: &OsStr) -> ExitCode {
+    let command = match verb {
+        Verb::Profile(args) => {
+            profile::check_flags(args);
+            &args.command
+        }
+        Verb::Heap(args) if heap::paths(args).is_none() => return ExitCode::from(2),
+        Verb::Heap(args) => &args.command,
+        Verb::Run(args) => &args.command,
+        _ => return ExitCode::SUCCESS,
+    };
+    match command.first().filter(|first| *first != word) {
+        Some(first) => {
+            shell::error!("unexpected word {first:?}: what the program gets stands after --");
+            ExitCode::from(2)
+        }
+        None => ExitCode::SUCCESS,
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
-    os::unix::fs::PermissionsExt as _,
+    os::unix::fs::{PermissionsExt as _, fchown},
     path::{Path, PathBuf},
 };
 
@@ -90,6 +90,14 @@ impl PendingFile {
     /// Will it be a file, rather than a device, a pipe or standard output?
     pub(crate) fn is_regular(&self) -> bool {
         matches!(self.sink, Sink::Draft(_))
+    }
+
+    /// Makes it the file of another user, if it will be a file.
+    pub(crate) fn give_to(&self, user: u32, group: u32) -> io::Result<()> {
+        match &self.sink {
+            Sink::Draft(draft) => fchown(draft.as_file(), Some(user), Some(group)),
+            Sink::Special(_) | Sink::Stdout => Ok(()),
+        }
     }
 
     /// Where it goes.

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::sys;
+use crate::{caller::Caller, sys};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -51,7 +51,7 @@ pub enum Printing {
 impl Launched {
     /// Starts a command, which inherits our standard streams.
     pub fn start(program: &OsString, arguments: &[OsString]) -> Result<Self, LaunchError> {
-        Self::start_with(program, arguments, Printing::Shown)
+        Self::start_with(program, arguments, Printing::Shown, None)
     }
 
     /// Starts a command that stops before its first instruction, with nothing but its program and the linker in
@@ -60,8 +60,12 @@ impl Launched {
         program: &OsString,
         arguments: &[OsString],
         printing: Printing,
+        caller: Option<&Caller>,
     ) -> Result<Self, LaunchError> {
-        let launched = Self::started(program, arguments, printing, sys::stop_at_exec)?;
+        let launched = Self::started(program, arguments, printing, |command| {
+            sys::stop_at_exec(command);
+            as_called(command, caller);
+        })?;
         match sys::wait_for_stop(launched.pid()) {
             Ok(()) => Ok(launched),
             Err(error) => Err(LaunchError::Watch(error)),
@@ -73,13 +77,14 @@ impl Launched {
         sys::let_go(self.pid())
     }
 
-    /// Starts a command, which inherits our stdin.
+    /// Starts a command, which inherits our stdin, as `caller` would if there is one.
     pub fn start_with(
         program: &OsString,
         arguments: &[OsString],
         printing: Printing,
+        caller: Option<&Caller>,
     ) -> Result<Self, LaunchError> {
-        Self::started(program, arguments, printing, |_| {})
+        Self::started(program, arguments, printing, |command| as_called(command, caller))
     }
 
     fn started(
@@ -143,6 +148,12 @@ impl Drop for Launched {
     }
 }
 
+fn as_called(command: &mut Command, caller: Option<&Caller>) {
+    if let Some(caller) = caller {
+        caller.lend_to(command);
+    }
+}
+
 fn end_now(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
@@ -171,17 +182,18 @@ mod tests {
     fn a_stopped_command_waits() {
         let words = ["sh", "-c", "exit 7"].map(OsString::from);
         let mut launched =
-            Launched::start_stopped(&words[0], &words[1..], Printing::Shown).expect("starts");
+            Launched::start_stopped(&words[0], &words[1..], Printing::Shown, None).expect("starts");
         let maps = std::fs::read_to_string(format!("/proc/{}/maps", launched.pid()));
         let maps = maps.expect("it is there");
         assert!(!maps.contains("libc.so") && !maps.contains("libc-"), "{maps}");
         launched.resume().expect("resumed");
         poll(&mut [PollFd::new(&launched, PollFlags::IN)], None).expect("poll");
         assert_eq!(launched.end().expect("ends").code(), 7);
-        let dropped = Launched::start_stopped(&words[0], &words[1..], Printing::Shown);
+        let dropped = Launched::start_stopped(&words[0], &words[1..], Printing::Shown, None);
         let pid = dropped.expect("starts").pid();
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
-        let nothing = Launched::start_stopped(&"no-such-command".into(), &[], Printing::Shown);
+        let nothing =
+            Launched::start_stopped(&"no-such-command".into(), &[], Printing::Shown, None);
         assert!(matches!(nothing, Err(LaunchError::Start(_))));
     }
 

@@ -20,6 +20,7 @@
 //! Not for: printing (the binary), loading a profiler's or a benchmark's programs (their crates).
 
 pub mod btf;
+pub mod caller;
 pub mod code;
 pub mod command;
 pub mod cpus;

@@ -15,6 +15,7 @@ mod program;
 mod signals;
 mod stop;
 mod types;
+mod user;
 
 use std::{
     io,
@@ -45,6 +46,7 @@ pub(crate) use program::{
 pub(crate) use signals::{accept_alarm_only, ring};
 pub(crate) use stop::{let_go, stop_at_exec, wait_for_stop};
 pub(crate) use types::{btf_bytes, load_btf, program_function};
+pub(crate) use user::run_as;
 
 /// `ENOTSUPP`, which has neither a name nor a text in user space (include/linux/errno.h).
 pub(crate) const ENOTSUPP: i32 = 524;

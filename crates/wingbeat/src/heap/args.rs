@@ -9,7 +9,10 @@ use std::{
 use clap::{ArgGroup, Args, ValueEnum};
 
 use super::has_suffix;
-use crate::values::{duration, size_bytes};
+use crate::{
+    receiver::{ReceiverArgs, is_picture},
+    values::{duration, size_bytes},
+};
 
 /// Flags of `wingbeat heap`.
 #[derive(Debug, Args)]
@@ -41,11 +44,26 @@ pub(crate) struct HeapArgs {
     pub no_inherit: bool,
     /// Write to FILE; repeatable. The suffix sets the format: .json DHAT, .pb.gz pprof, .svg flame graph, .folded
     /// collapsed stacks
+    /// [default: none; with --open wingbeat.svg]
     #[arg(short, long, value_name = "FILE", value_parser = output)]
     pub output: Vec<PathBuf>,
+    #[command(flatten)]
+    pub receiver: ReceiverArgs,
     /// Command to launch and watch from its first instruction, with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+impl HeapArgs {
+    /// The files to write: a flame graph if one is to be opened and no file is named. None if none of those that are
+    /// named is one.
+    pub(super) fn outputs(&self) -> Option<Vec<PathBuf>> {
+        let named = &self.output;
+        match self.receiver.open && !named.iter().any(|path| is_picture(path)) {
+            true => named.is_empty().then(|| vec![PathBuf::from("wingbeat.svg")]),
+            false => Some(named.clone()),
+        }
+    }
 }
 
 /// What pictures show.

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     profile::Memory,
+    receiver::Receiver,
     shell::{error, interruptible_by_socket, message, warning},
 };
 
@@ -30,6 +31,7 @@ pub(crate) fn run(
     options: &Options,
     outputs: Vec<(PendingFile, HeapFormat)>,
     show: Memory,
+    receiver: &Receiver,
     quiet: bool,
 ) -> anyhow::Result<ExitCode> {
     let recording = interruptible_by_socket(|stop| record(options, stop, quiet))??;
@@ -54,6 +56,7 @@ pub(crate) fn run(
     if is_nothing {
         error!("{}", nothing(show));
     }
+    receiver.show(&written.outputs);
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
     Ok(exit_code(&recording, !is_nothing))

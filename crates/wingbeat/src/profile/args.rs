@@ -14,7 +14,10 @@ use wingbeat_profile::{
 };
 use wingbeat_push::Pattern;
 
-use crate::values::{self, FormatArgs, duration, moment_or_ago, size_bytes};
+use crate::{
+    receiver::ReceiverArgs,
+    values::{self, FormatArgs, duration, moment_or_ago, size_bytes},
+};
 
 /// Flags of `wingbeat profile`.
 #[derive(Debug, Args)]
@@ -95,6 +98,8 @@ pub(crate) struct ProfileArgs {
     /// Write to FILE; repeatable. The suffix sets the format: .svg flame graph, .folded collapsed stacks, .pb.gz pprof, .json or .json.gz Firefox Profiler
     #[arg(short, long, value_name = "FILE", default_value = "wingbeat.svg", value_parser = output)]
     pub output: Vec<PathBuf>,
+    #[command(flatten)]
+    pub receiver: ReceiverArgs,
     /// Write a summary of the recording as JSON; '-' is stdout
     #[arg(long, value_name = "FILE")]
     pub summary_json: Option<PathBuf>,

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     output::Written,
+    receiver::Receiver,
     shell::{message, warning},
 };
 
@@ -34,12 +35,17 @@ const WARNINGS_MAX: usize = 3;
 /// Width of the list of services in a message, in characters.
 const SERVICES_WIDTH: usize = 200;
 
-pub(super) fn run(args: &ProfileArgs, folder: &Path, quiet: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn run(
+    args: &ProfileArgs,
+    folder: &Path,
+    receiver: &Receiver,
+    quiet: bool,
+) -> anyhow::Result<ExitCode> {
     if args.mode() == ProfileMode::Wall {
         let text = "the agent keeps on-cpu, off-cpu and pages: --mode wall is for recordings";
         wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
     }
-    let outputs = pending_outputs(&args.output)?;
+    let outputs = pending_outputs(&args.output, receiver)?;
     check_outputs(outputs.iter().map(|(file, _)| file));
     let chosen = choose(args, folder)?;
     for other in chosen.others.iter().filter(|_| !quiet) {
@@ -62,6 +68,7 @@ pub(super) fn run(args: &ProfileArgs, folder: &Path, quiet: bool) -> anyhow::Res
     if !quiet {
         report::print(&profile, covered, &written.outputs);
     }
+    receiver.show(&written.outputs);
     let has_written = !written.outputs.is_empty();
     written.finish(has_written)?;
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@ mod kept;
 pub(crate) mod progress;
 mod report;
 
-use std::{os::fd::BorrowedFd, path::PathBuf, process::ExitCode};
+use std::{io, os::fd::BorrowedFd, path::PathBuf, process::ExitCode};
 
 use clap::{Args as _, Command, error::ErrorKind};
 use wingbeat_profile::{
@@ -26,24 +26,26 @@ pub(crate) use self::args::{Memory, ProfileArgs, unwind_bytes};
 use self::args::{ProfileMode, StackHalf};
 use crate::{
     heap,
-    output::{PendingFile, Written, given_twice, pending},
+    output::{PendingFile, Written, given_twice},
+    receiver::{Receiver, ReceiverArgs, is_picture},
     shell::{interruptible_by_socket, print_by},
     values,
 };
 
 pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     check_flags(args);
+    let receiver = args.receiver.get()?;
     if let Some(folder) = &args.from {
-        return kept::run(args, folder, quiet);
+        return kept::run(args, folder, &receiver, quiet);
     }
+    let options = Options { caller: receiver.launches_as(&args.receiver), ..options(args) };
+    options.targets.check()?;
     if args.mode() == ProfileMode::Pages {
-        return pages(args, quiet);
+        return pages(args, &options, &receiver, quiet);
     }
     let debuginfod = download::client(&args.debuginfod);
-    let options = options(args);
-    options.targets.check()?;
-    let outputs = pending_outputs(&args.output)?;
-    let summary_file = args.summary_json.as_deref().map(pending).transpose()?;
+    let outputs = pending_outputs(&args.output, &receiver)?;
+    let summary_file = args.summary_json.as_deref().map(|path| receiver.file(path)).transpose()?;
     check_outputs(outputs.iter().map(|(file, _)| file).chain(&summary_file));
     let mut cost = OwnCost::start();
     let (recording, debug_files) = interruptible_by_socket(|stop| -> anyhow::Result<_> {
@@ -70,58 +72,59 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     }
     cost.write_done();
 
-    let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let mut summary = Summary::new(
         &recording,
         &profile,
         NameSources { refused, debuginfod: account },
         cost.total(),
         idle_hidden,
-        command_line.collect(),
+        ReceiverArgs::command_line(),
         std::mem::take(&mut written.outputs),
     );
     summary.folded = folded;
     let document = Document::of(&summary, shown.samples.len() as u64);
     if let Some(file) = summary_file {
-        let bytes = file.write(|writer| {
-            serde_json::to_writer_pretty(&mut *writer, &document)?;
-            writer.write_all(b"\n")
-        });
-        written.failures.extend(bytes.err());
+        written.failures.extend(file.write(|writer| write_json(&document, writer)).err());
     }
     let is_json = args.format.get() == values::Format::Json;
     report::print(&summary, shown, is_json, quiet, verbose);
     if is_json {
-        print_by(|out| {
-            serde_json::to_writer_pretty(&mut *out, &document)?;
-            out.write_all(b"\n")
-        })?;
+        print_by(|out| write_json(&document, out))?;
     }
+    receiver.show(&summary.outputs);
     written.finish(!summary.outputs.is_empty())?;
     Ok(exit_code(&recording, shown))
 }
 
+fn write_json(document: &Document, writer: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *writer, document)?;
+    writer.write_all(b"\n")
+}
+
 fn write(written: &mut Written, outputs: Vec<(PendingFile, Format)>, profile: &Profile) {
     for (file, format) in outputs {
-        let bytes = |writer: &mut dyn std::io::Write| export::write(profile, format, writer);
+        let bytes = |writer: &mut dyn io::Write| export::write(profile, format, writer);
         written.write(file, &format.to_string(), bytes);
     }
 }
 
 /// Samples of page faults are about memory, as the heap is.
-fn pages(args: &ProfileArgs, quiet: bool) -> anyhow::Result<ExitCode> {
-    let options = options(args);
-    options.targets.check()?;
+fn pages(
+    args: &ProfileArgs,
+    options: &Options,
+    receiver: &Receiver,
+    quiet: bool,
+) -> anyhow::Result<ExitCode> {
     if let Some(error) = args.output.iter().find_map(|path| heap::check_name(path).err()) {
         wrong_usage(ErrorKind::ValueValidation, format!("{error:#}"));
     }
-    let outputs = heap::outputs(&args.output)?;
+    let outputs = heap::outputs(&args.output, receiver)?;
     check_outputs(outputs.iter().map(|(file, _)| file));
-    heap::pages::run(&options, outputs, args.show.unwrap_or_default(), quiet)
+    heap::pages::run(options, outputs, args.show.unwrap_or_default(), receiver, quiet)
 }
 
 /// Flags of one mode mean nothing in others, and those of kept windows nothing in a recording.
-fn check_flags(args: &ProfileArgs) {
+pub(crate) fn check_flags(args: &ProfileArgs) {
     // clap does not demand `--from` beside `--all`, which excludes it.
     let of_kept = [
         (args.since.is_some(), "--since"),
@@ -134,6 +137,10 @@ fn check_flags(args: &ProfileArgs) {
     {
         let text = format!("{flag} chooses from what was kept: add --from DIR instead of a target");
         wrong_usage(ErrorKind::ArgumentConflict, text);
+    }
+    if args.receiver.open && !args.output.iter().any(|path| is_picture(path)) {
+        let text = "--open shows a flame graph, and no output is one: add -o FILE.svg";
+        wrong_usage(ErrorKind::ArgumentConflict, text.to_owned());
     }
     let of_time = [
         (args.summary_json.is_some(), "--summary-json"),
@@ -213,8 +220,11 @@ fn options(args: &ProfileArgs) -> Options {
 }
 
 /// The files to write: formats known, paths writable, before anything is recorded.
-fn pending_outputs(paths: &[PathBuf]) -> anyhow::Result<Vec<(PendingFile, Format)>> {
-    paths.iter().map(|path| Ok((pending(path)?, Format::from_path(path)?))).collect()
+fn pending_outputs(
+    paths: &[PathBuf],
+    receiver: &Receiver,
+) -> anyhow::Result<Vec<(PendingFile, Format)>> {
+    paths.iter().map(|path| Ok((receiver.file(path)?, Format::from_path(path)?))).collect()
 }
 
 /// Records until the end, showing how it goes if somebody watches.

@@ -12,6 +12,7 @@ mod go;
 #[cfg(target_arch = "x86_64")]
 mod jit;
 mod namespaces;
+mod own_crate;
 mod processes;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]

@@ -23,8 +23,11 @@ pub use self::{
 };
 pub use crate::symbolize::known::NameCounts;
 pub use tables::TableCounts;
-pub use wingbeat_bpf::command::{Ended, Printing};
 use wingbeat_bpf::rights::Rights;
+pub use wingbeat_bpf::{
+    caller::Caller,
+    command::{Ended, Printing},
+};
 use wingbeat_profile_common::{counter, walk};
 
 use self::{kernel::KernelHalf, run::Session, sideband::Sideband};
@@ -55,6 +58,8 @@ pub struct Options {
     pub unwind_bytes: u64,
     /// What becomes of what the command prints, if there is one.
     pub printing: Printing,
+    /// Whose rights, folder and environment the command gets, if not those of this process.
+    pub caller: Option<Caller>,
     /// Allocations, in the mode that watches them.
     pub heap: HeapOptions,
     /// Page faults for each sample, where these are taken.
@@ -121,6 +126,7 @@ impl Options {
             unwind: Unwind::Auto,
             unwind_bytes: 64 << 20,
             printing: Printing::Shown,
+            caller: None,
             heap: HeapOptions::default(),
             faults: 64,
             with_faults: false,

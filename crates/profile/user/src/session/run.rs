@@ -16,7 +16,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 use wingbeat_bpf::{
-    command::{LaunchError, Launched, Printing},
+    command::{LaunchError, Launched},
     cpus,
 };
 use wingbeat_profile_common::counter;
@@ -53,17 +53,19 @@ fn now_ns() -> u64 {
 /// Starts a command, which may have to wait before its first instruction.
 fn launch(
     words: &[OsString],
-    printing: Printing,
+    options: &Options,
     is_stopped: bool,
 ) -> Result<Launched, RecordError> {
     let (program, arguments) = words.split_first().ok_or(TargetError::EmptyCommand)?;
     let start = if is_stopped { Launched::start_stopped } else { Launched::start_with };
-    start(program, arguments, printing).map_err(|error| match error {
-        LaunchError::Start(source) => {
-            RecordError::Launch { program: program.to_string_lossy().into_owned(), source }
-        }
-        LaunchError::Watch(source) => RecordError::system("watch the command")(source),
-    })
+    start(program, arguments, options.printing, options.caller.as_ref()).map_err(
+        |error| match error {
+            LaunchError::Start(source) => {
+                RecordError::Launch { program: program.to_string_lossy().into_owned(), source }
+            }
+            LaunchError::Watch(source) => RecordError::system("watch the command")(source),
+        },
+    )
 }
 
 /// A descriptor of a process, which its PID stops to be when it ends.
@@ -215,7 +217,7 @@ impl Session {
         self.kernel_half.start_space()?;
         self.start_clocks(options)?;
         if let Targets::Command(words) = &options.targets {
-            let command = launch(words, options.printing, self.probes.is_some())?;
+            let command = launch(words, options, self.probes.is_some())?;
             raise_limit();
             self.recorder.follow(command.pid());
             if let Some(probes) = &mut self.probes {

@@ -1,13 +1,15 @@
 //! Which files a program is linked with, before they are loaded: by asking its own dynamic linker, as `ldd` does.
 
 use std::{
-    fs::File,
-    os::unix::fs::MetadataExt as _,
+    ffi::OsStr,
+    fs::{self, File},
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use object::{ReadCache, elf, read::elf::ElfFile64};
+use rustix::process::geteuid;
 
 use crate::proc::MappedFile;
 
@@ -18,7 +20,7 @@ pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
     let Ok(path) = program.read_link() else { return Vec::new() };
     let mut paths = vec![path.clone()];
     if let Some(linker) = linker(&program) {
-        paths.extend(listed(&linker, &path));
+        paths.extend(listed(pid, &linker, &path));
     }
     paths.iter().filter_map(|path| file(pid, path)).collect()
 }
@@ -36,16 +38,31 @@ fn linker(program: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(std::str::from_utf8(path).ok()?))
 }
 
-/// What a linker lists for a program.
-fn listed(linker: &Path, program: &Path) -> Vec<PathBuf> {
-    let output = Command::new(linker)
-        .arg("--list")
-        .arg(program)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    let text = output.map(|output| output.stdout).unwrap_or_default();
+/// What a linker lists for the program of a process: as its user, who chose the linker, and with the variables by which
+/// it will search there.
+fn listed(pid: u32, linker: &Path, program: &Path) -> Vec<PathBuf> {
+    let mut command = Command::new(linker);
+    command.arg("--list").arg(program).stdin(Stdio::null()).stderr(Stdio::null());
+    if let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) {
+        for name in ["LD_LIBRARY_PATH", "LD_PRELOAD"] {
+            match variable(&environment, name) {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+    }
+    let owner = fs::metadata(format!("/proc/{pid}")).ok();
+    if let Some(owner) = owner.filter(|owner| owner.uid() != 0 && geteuid().is_root()) {
+        command.uid(owner.uid()).gid(owner.gid());
+    }
+    let text = command.output().map(|output| output.stdout).unwrap_or_default();
     paths(&String::from_utf8_lossy(&text))
+}
+
+/// A variable of an environment as the kernel shows it.
+fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a OsStr> {
+    let value = |part: &'a [u8]| part.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
+    environment.split(|byte| *byte == 0).find_map(value).map(OsStr::from_bytes)
 }
 
 /// The paths in a list: `name => path (address)`, or `path (address)`.
@@ -89,6 +106,14 @@ mod tests {
         check(musl, &["/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-x86_64.so.1"]);
         check("", &[]);
         check("\tstatically linked\n", &[]);
+    }
+
+    #[test]
+    fn variables_are_found_by_their_whole_names() {
+        let environment = b"LD_LIBRARY_PATHS=/a\0LD_LIBRARY_PATH=/b:/c=d\0A=";
+        assert_eq!(variable(environment, "LD_LIBRARY_PATH"), Some("/b:/c=d".as_ref()));
+        assert_eq!(variable(environment, "A"), Some("".as_ref()));
+        assert_eq!(variable(environment, "LD_PRELOAD"), None);
     }
 
     #[test]

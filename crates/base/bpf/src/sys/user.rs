@@ -1,0 +1,24 @@
+//! Another user for a command: what [`Command::uid`](std::os::unix::process::CommandExt::uid) does, with all groups.
+
+use std::{io, os::unix::process::CommandExt as _, process::Command};
+
+use rustix::{
+    process::{Gid, Uid},
+    thread::{set_thread_gid, set_thread_groups, set_thread_uid},
+};
+
+/// Has a command run as this user, once this process, which is root, has started it.
+pub(crate) fn run_as(command: &mut Command, user: u32, group: u32, groups: &[u32]) {
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    let groups: Vec<Gid> = groups.iter().map(|group| Gid::from_raw(*group)).collect();
+    let change = move || -> io::Result<()> {
+        // The user last: afterwards there is no right to change groups.
+        set_thread_groups(&groups)?;
+        set_thread_gid(group)?;
+        Ok(set_thread_uid(user)?)
+    };
+    // SAFETY: what runs in the child, which has one thread, is three system calls.
+    unsafe {
+        command.pre_exec(change);
+    }
+}

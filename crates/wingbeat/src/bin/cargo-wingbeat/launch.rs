@@ -1,0 +1,195 @@
+//! Handing the program to `wingbeat`, by sudo where that needs more rights.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    io::{self, Write as _},
+    os::unix::{
+        fs::PermissionsExt as _,
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use anyhow::Context as _;
+use rustix::process::geteuid;
+use signal_hook::{
+    consts::{SIGINT, SIGQUIT},
+    flag,
+};
+use wingbeat_bpf::{caller::Caller, rights::Rights};
+
+use crate::{
+    Failure,
+    words::{Kind, Request, Verb},
+};
+
+/// Stands for the program where flags are checked.
+const WORD: &str = "PROGRAM";
+
+/// How `wingbeat` gets the rights that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// It has them, or needs none.
+    Itself,
+    Sudo,
+}
+
+/// The `wingbeat` beside this program, else the one in `PATH`.
+pub(crate) fn wingbeat() -> Result<PathBuf, Failure> {
+    let beside = env::current_exe().ok().map(|path| path.with_file_name("wingbeat"));
+    let found = beside.filter(|path| is_program(path)).or_else(|| in_path("wingbeat"));
+    found.ok_or_else(|| Failure {
+        code: 1,
+        text: "there is no wingbeat beside cargo-wingbeat, and none in PATH; install both: `cargo install --path \
+               crates/wingbeat`"
+            .to_owned(),
+    })
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+/// The exit code, if `wingbeat` refuses its flags; it says why.
+pub(crate) fn refused(wingbeat: &Path, request: &Request) -> Result<Option<ExitCode>, Failure> {
+    let mut command = Command::new(wingbeat);
+    command.args(["--only-parse", WORD, request.verb.name()]).args(&request.for_wingbeat);
+    let status = command.args(["--", WORD]).status();
+    let status = status.with_context(|| format!("cannot run {}", wingbeat.display()))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    Ok((code != 0).then(|| ExitCode::from(code)))
+}
+
+/// How this verb gets its rights, before anything is built.
+pub(crate) fn rights(wingbeat: &Path, verb: Verb) -> Result<By, Failure> {
+    // Root that lacks a right gets it from nobody: `wingbeat` tells what to do.
+    let has_rights = geteuid().is_root()
+        || Rights::current().is_ok_and(|rights| rights.missing_for_profile().is_empty());
+    // Whoever gave the binary capabilities gave it those that it names.
+    let is_granted = || {
+        let mut value = [0; 64];
+        rustix::fs::getxattr(wingbeat, "security.capability", &mut value).is_ok()
+    };
+    if verb == Verb::Run || has_rights || is_granted() {
+        return Ok(By::Itself);
+    }
+    if in_path("sudo").is_some() {
+        return Ok(By::Sudo);
+    }
+    let text = format!(
+        "`wingbeat {}` needs rights that you do not have, and there is no sudo; as root, grant them once by `setcap \
+         cap_bpf,cap_perfmon,cap_sys_ptrace,cap_checkpoint_restore,cap_dac_read_search,cap_syslog+ep {}`",
+        verb.name(),
+        wingbeat.display()
+    );
+    Err(Failure { code: 1, text })
+}
+
+/// Becomes `wingbeat`, which runs the program, or waits for the sudo that starts it.
+pub(crate) fn launch(
+    request: &Request,
+    wingbeat: &Path,
+    by: By,
+    program: &Path,
+    caller: &Caller,
+) -> Result<ExitCode, Failure> {
+    let mut command = match by {
+        By::Sudo => Command::new("sudo"),
+        By::Itself => Command::new(wingbeat),
+    };
+    if by == By::Sudo {
+        command.arg("--").arg(wingbeat);
+    }
+    command.arg(request.verb.name()).args(&request.for_wingbeat);
+    let file = match request.verb {
+        Verb::Run => {
+            run_here(&mut command, request, caller)?;
+            None
+        }
+        Verb::Profile | Verb::Heap => {
+            let file = written(caller)?;
+            command.arg("--launch-as").arg(&file).arg("--");
+            Some(file)
+        }
+    };
+    command.arg(program).args(program_words(request));
+    let ended = match by {
+        By::Sudo => {
+            let what = "wingbeat needs rights that you do not have; the program itself runs as you";
+            anstream::eprintln!("running it by sudo: {what}");
+            wait_for(&mut command)
+        }
+        By::Itself => Err(command.exec()),
+    };
+    // Still there if wingbeat never ran.
+    if let Some(file) = file {
+        let _ = fs::remove_file(file);
+    }
+    let failed = || format!("cannot run {}", command.get_program().display());
+    Ok(ended.with_context(failed)?)
+}
+
+/// Waits for sudo. Ctrl-C goes to it and to what it runs, and they end when they have written what they recorded.
+fn wait_for(command: &mut Command) -> io::Result<ExitCode> {
+    let is_asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGQUIT] {
+        flag::register(signal, Arc::clone(&is_asked))?;
+    }
+    let status = command.status()?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
+/// Has `wingbeat run` run the program in its folder, but find its own files in this one.
+fn run_here(command: &mut Command, request: &Request, caller: &Caller) -> Result<(), Failure> {
+    let has_shell = request.for_wingbeat.iter().any(|word| {
+        let word = word.to_string_lossy();
+        ["--shell", "--flag", "--exec"].iter().any(|flag| word.starts_with(flag))
+    });
+    if !has_shell {
+        // One word would go to a shell, which divides it at spaces.
+        command.arg("--exec");
+    }
+    command.arg("--");
+    let here = env::current_dir().context("the current folder is gone")?;
+    if here != caller.folder {
+        command.args(["sh", "-c", "cd -- \"$0\" && exec \"$@\""]).arg(&caller.folder);
+    }
+    Caller { folder: here, ..caller.clone() }.lend_to(command);
+    Ok(())
+}
+
+/// Writes who calls to a file that only they can read, and that `wingbeat` removes.
+fn written(caller: &Caller) -> Result<PathBuf, Failure> {
+    // In memory, where there is such a folder.
+    let session = caller.variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let folder = session.filter(|folder| folder.is_dir()).unwrap_or_else(env::temp_dir);
+    let write = || {
+        let mut file = tempfile::Builder::new().prefix("cargo-wingbeat-").tempfile_in(&folder)?;
+        file.write_all(&caller.to_bytes())?;
+        file.keep().map(|(_, path)| path).map_err(|error| error.error)
+    };
+    Ok(write().with_context(|| format!("cannot write to {}", folder.display()))?)
+}
+
+/// What the program gets. Cargo gives benchmarks a flag, by which Criterion and others tell them from tests.
+fn program_words(request: &Request) -> Vec<OsString> {
+    let mut words = request.for_program.clone();
+    let is_bench = match &request.target {
+        Some((kind, _)) => *kind == Kind::Bench,
+        None => request.verb == Verb::Run,
+    };
+    if is_bench && !words.iter().any(|word| word == "--bench") {
+        words.push("--bench".into());
+    }
+    words
+}
