@@ -130,6 +130,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         false => Accelerator::Emulation,
     };
 
+    let is_whole = args.suite.is_none() && args.words.is_empty() && !is_smoke;
     let script = plan.script(&suites, accelerator);
     let endings = run_all(&emulator, &kernels, &disk, &script, accelerator, &place.join("runs"));
     let (mut records, mut all_passed) = (Vec::new(), true);
@@ -142,7 +143,6 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
                 continue;
             }
         };
-        let is_whole = args.suite.is_none() && args.words.is_empty() && !is_smoke;
         let record = Record::of(&ending.console, is_whole);
         let tests: u64 = ending.console.runs.iter().map(|run| run.passed).sum();
         let mut report = Report::new(&kernel.name, ending);

@@ -26,7 +26,8 @@ pub(super) fn run_all(
     programs: &[Program],
     filter: Option<&str>,
     rights: Rights,
-) -> anyhow::Result<Verdict> {
+    verdict: &mut Verdict,
+) -> anyhow::Result<()> {
     let output = repository().join(OUTPUT);
     fs::create_dir_all(&output).with_context(|| format!("cannot create {}", output.display()))?;
     let waiting = Mutex::new(programs.iter().enumerate().collect::<Vec<_>>());
@@ -52,7 +53,6 @@ pub(super) fn run_all(
     let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
     outcomes.sort_by_key(|(index, _)| *index);
 
-    let mut verdict = Verdict::default();
     for (index, outcome) in outcomes {
         let alone = |test: &str| {
             eprintln!("once more, alone: {} {test}", programs[index].name);
@@ -60,7 +60,7 @@ pub(super) fn run_all(
         };
         verdict.add(&outcome, alone);
     }
-    Ok(verdict)
+    Ok(())
 }
 
 /// Runs a program to its end, with these words for its harness.
