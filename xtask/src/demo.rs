@@ -53,7 +53,9 @@ fn explain(picture: &str, folded: &str) {
     eprintln!("  Open it in a browser; a click on a frame zooms, Ctrl-F searches.");
     eprintln!("The folded stacks: {}", root.join(folded).display());
     eprintln!("  One line per stack with its samples: for grep, and for `wingbeat diff`.");
-    eprintln!("`cargo build --release -p wingbeat` builds all of wingbeat, optimized, `serve` included.");
+    eprintln!(
+        "`cargo build --release -p wingbeat` builds all of wingbeat, optimized, `serve` included."
+    );
     eprintln!("Next, profile a process of your own for ten seconds:");
     eprintln!("  sudo {WINGBEAT} profile --pid PID -d 10s -o mine.svg");
 }

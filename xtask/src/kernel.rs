@@ -7,6 +7,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
+    thread,
 };
 
 use anyhow::{Context as _, anyhow, bail};
@@ -61,10 +62,15 @@ pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    eprintln!("compiling   the kernel half for {}", ARCHES.join(" and "));
+    let compile = |arch| compile(&toolchain, &root, arch);
+    let built = thread::scope(|scope| {
+        let started = ARCHES.map(|arch| (arch, scope.spawn(move || compile(arch))));
+        started.map(|(arch, thread)| (arch, thread.join().expect("no panic")))
+    });
     let mut differ = Vec::new();
-    for arch in ARCHES {
-        eprintln!("compiling   the kernel half for {arch}");
-        let built = compile(&toolchain, &root, arch)?;
+    for (arch, built) in built {
+        let built = built?;
         let kept = folder.join(object_name(HALF.binary, arch));
         if fs::read(&kept).is_ok_and(|kept| fs::read(&built).is_ok_and(|built| built == kept)) {
             continue;
