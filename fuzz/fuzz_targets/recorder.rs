@@ -41,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
                 Record::ThreadEnd(end) => (end.pid, end.tid) = (pid(end.pid), pid(end.tid)),
                 Record::AllocationStack(stack) | Record::Fault(stack) => own(&mut stack.header),
                 Record::Allocation(block) => {
-                    (block.pid, block.tid) = (pid(block.pid), pid(block.tid))
+                    (block.pid, block.tid) = (pid(block.pid), pid(block.tid));
                 }
                 Record::Free(block) => block.pid = pid(block.pid),
                 Record::Space(call) => (call.pid, call.tid) = (pid(call.pid), pid(call.tid)),
