@@ -111,10 +111,8 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         kernels.push(kernel);
     }
     let is_smoke = args.smoke || (args.gate && !sources::have_changed()?);
-    let mut all = suites::build(architecture)?;
-    if is_smoke {
-        all = all.smoke();
-    }
+    let all = suites::build(architecture)?;
+    let all = if is_smoke { all.smoke() } else { all };
     let suites = match &args.suite {
         Some(part) => all.clone().named(part)?,
         None => all.clone(),

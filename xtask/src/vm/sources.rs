@@ -13,13 +13,12 @@ use wingbeat_steps::{
 
 use super::document;
 
-/// The kernel halves, and what loads them.
+/// The kernel halves, and what loads them. What is compiled of them is checked bit by bit, and loaded each time.
 const PATHS: &[&str] = &[
     "crates/base/bpf/src/loader",
     "crates/base/bpf/src/spec",
     "crates/profile/common/src",
     "crates/profile/ebpf",
-    "crates/profile/user/kernel-half",
     "examples/fun-xdp/fun-xdp-ebpf",
     "examples/profiler/profiler-ebpf",
 ];
