@@ -50,8 +50,8 @@ enum Task {
     },
     /// Benchmark wingbeat itself and compare with its history; 1 if something exact became worse
     Track(track::TrackArgs),
-    /// Pack the binary, completions and man pages into target/dist
-    Dist,
+    /// Pack the binary, completions and man pages as an archive and a Debian package, in target/dist
+    Dist(dist::DistArgs),
     /// Write the flags of every verb into its page in docs/
     Docs,
     /// Run every test, the privileged ones included (through sudo when not root)
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         Task::Aarch64 => aarch64::run(),
         Task::Walkthrough { update, from } => walkthrough::run(update, from),
         Task::Track(args) => track::run(&args),
-        Task::Dist => dist::run(),
+        Task::Dist(args) => dist::run(&args),
         Task::Docs => docs::run(),
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Vm(args) => vm::run(&args),
