@@ -24,7 +24,16 @@ pub(crate) struct DemoServeArgs {
 /// built for the other subcommands.
 pub(crate) fn run(args: &DemoServeArgs) -> anyhow::Result<ExitCode> {
     let mut command = cargo();
-    command.args(["run", "--release", "--package", "wingbeat-server", "--example", "demo", "--"]);
+    command.args([
+        "run",
+        "--profile",
+        "quick",
+        "--package",
+        "wingbeat-server",
+        "--example",
+        "demo",
+        "--",
+    ]);
     command.args(["--listen", &args.listen.to_string(), "--days", &args.days.to_string()]);
     if args.trials {
         command.arg("--trials");

@@ -1,27 +1,35 @@
 //! `cargo xtask dist`: what a user without this repository installs: the binary, completions, man
-//! pages, licences, and how to put them in place; as a folder and as an archive of it.
+//! pages, licences, and how to put them in place; as a folder, an archive of it, and a Debian package.
 //!
-//! The same sources give the same archive: no times, no owners, names in order.
+//! The binary is linked statically, so it needs no C library, of whatever kind or age. The same
+//! sources give the same files: no times, no owners, names in order. Of the paths of this machine only those of the
+//! kernel half's sources are in the binary.
+
+mod check;
+mod deb;
 
 use std::{
-    env, fs,
-    path::Path,
-    process::{Command, ExitCode},
+    env,
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::setup;
 use wingbeat_steps::{
-    command::{cargo, repository},
+    command::{captured, cargo, find_program, output_of, repository},
     folders,
     steps::Steps,
 };
 
-const WINGBEAT: &str = "target/release/wingbeat";
 /// Both programs, which belong beside each other.
 const PROGRAMS: [&str; 2] = ["wingbeat", "cargo-wingbeat"];
 const OUT: &str = "target/dist";
+const SUMS: &str = "SHA256SUMS";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// 2026-01-01 in UTC, as seconds since 1970: tar complains of files that are as old as Unix.
 const TIME_S: u64 = 1_767_225_600;
 
@@ -42,41 +50,129 @@ Elvish: `eval (slurp < completions/wingbeat.elv)` in rc.elv. PowerShell: `. comp
 in $PROFILE.
 
 `wingbeat doctor` then shows what works on this machine, and how to get the rest. Nothing else is
-needed: no library beside the C library, no toolchain.
+needed: no library, no toolchain. What goes to another machine by HTTPS needs certificates that this
+one trusts: the package `ca-certificates` of most distributions, or SSL_CERT_FILE.
 ";
 
-/// Builds the release, lays it out in a folder, and packs that.
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let mut steps = Steps::default();
-    steps.time("cargo xtask setup", |_| setup::toolchain().map(drop))?;
-    steps.run(cargo().args(["build", "--release", "-p", "wingbeat"]))?;
+/// Flags of `cargo xtask dist`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DistArgs {
+    /// Build nothing: check and install what lies in target/dist
+    #[arg(long)]
+    check: bool,
+}
 
-    let name = format!("wingbeat-{}-{}-linux", env!("CARGO_PKG_VERSION"), env::consts::ARCH);
-    let (root, folder) = (repository(), format!("{OUT}/{name}"));
-    let place = root.join(&folder);
-    folders::fresh(&place)?;
-    steps.run(Command::new(WINGBEAT).args(["generate", &folder]))?;
+/// Builds the release, lays it out in a folder, and packs that; or checks what was packed.
+pub(crate) fn run(args: &DistArgs) -> anyhow::Result<ExitCode> {
+    let mut steps = Steps::default();
+    let (out, name) = (repository().join(OUT), name());
+    if args.check {
+        check::run(&mut steps, &out, &name)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // What is missing is said before a build of minutes.
+    require()?;
+    steps.time("cargo xtask setup", |_| setup::toolchain().map(drop))?;
+    let binary = build(&mut steps)?;
+    folders::fresh(&out)?;
+    let place = out.join(&name);
+    steps.time(&format!("lay out {OUT}/{name}"), |_| lay_out(&binary, &place))?;
+    let archive = out.join(format!("{name}.tar.gz"));
+    steps.time(&format!("pack {name}.tar.gz"), |_| {
+        pack(&place, &archive).with_context(|| format!("cannot write {}", archive.display()))
+    })?;
+    let package = out.join(deb::name()?);
+    steps.time(&format!("pack {}", deb::name()?), |_| deb::pack(&place, &package))?;
+    sums(&out, &[&archive, &package])?;
+    eprintln!("The folder:  {}", place.display());
+    eprintln!("The archive: {}", archive.display());
+    eprintln!("  README.md in it explains how to install.");
+    eprintln!("The package: {}", package.display());
+    eprintln!("Checksums:   {}", out.join(SUMS).display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Of the folder and the archive.
+fn name() -> String {
+    format!("wingbeat-{VERSION}-{}-linux", env::consts::ARCH)
+}
+
+/// What a build with this compiler's own C library is for.
+fn target() -> String {
+    let c_library = if cfg!(target_env = "musl") { "musl" } else { "gnu" };
+    format!("{}-unknown-linux-{c_library}", env::consts::ARCH)
+}
+
+/// An error that names what is missing.
+fn require() -> anyhow::Result<()> {
+    for (program, package) in
+        [("dpkg-deb", "dpkg"), ("gzip", "gzip"), ("sha256sum", "coreutils"), ("tar", "tar")]
+    {
+        ensure!(
+            find_program(program).is_some(),
+            "`{program}` is not installed: install the package `{package}`, then try again"
+        );
+    }
+    if cfg!(target_env = "gnu") {
+        // A bare name comes back where there is none.
+        let found = output_of(Command::new("cc").arg("-print-file-name=libc.a"));
+        ensure!(
+            found.is_some_and(|path| Path::new(path.trim()).is_absolute()),
+            "the C library is not there as libc.a, for a program that needs none: install libc6-dev, or \
+             glibc-static where the distribution has it apart"
+        );
+    }
+    Ok(())
+}
+
+/// Builds the static binary, and returns where it is.
+fn build(steps: &mut Steps) -> anyhow::Result<PathBuf> {
+    let root = repository();
+    let home = env::var_os("CARGO_HOME").map_or_else(
+        || PathBuf::from(env::var_os("HOME").unwrap_or_default()).join(".cargo"),
+        PathBuf::from,
+    );
+    let flags = [
+        "-Ctarget-feature=+crt-static".to_owned(),
+        // Smaller than version 4, the default.
+        "-Cdwarf-version=5".to_owned(),
+        format!("--remap-path-prefix={}=/wingbeat-{VERSION}", root.display()),
+        format!("--remap-path-prefix={}=/cargo", home.display()),
+    ];
+    let flags = serde_json::to_string(&flags).context("cannot write the flags")?;
+    let target = target();
+    let mut cargo = cargo();
+    // These are added to the flags of .cargo/config.toml. With a target, build scripts and macros, which
+    // cannot be static, do not get them.
+    cargo.args(["build", "--release", "--locked", "-p", "wingbeat", "--target", &target]);
+    cargo.args(["--config", &format!("build.rustflags={flags}")]);
+    // They would replace all flags.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    steps.run(&mut cargo)?;
+    let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    Ok(root.join(folder).join(target).join("release/wingbeat"))
+}
+
+/// Fills the folder of a release.
+fn lay_out(binary: &Path, place: &Path) -> anyhow::Result<()> {
+    let root = repository();
+    folders::fresh(place)?;
+    captured(Command::new(binary).arg("generate").arg(place))?;
     // Those are for docs/.
     fs::remove_dir_all(place.join("flags")).context("cannot remove the tables of flags")?;
-    // Names of functions stay, lines go: they take 120 of 140 MB.
     for program in PROGRAMS {
-        let (to, from) = (format!("{folder}/{program}"), format!("target/release/{program}"));
-        steps.run(Command::new("strip").args(["--strip-debug", "-o", &to, &from]))?;
+        copy(&binary.with_file_name(program), &place.join(program))?;
     }
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        fs::copy(root.join(licence), place.join(licence))
-            .with_context(|| format!("cannot copy {licence}"))?;
+        copy(&root.join(licence), &place.join(licence))?;
     }
-    fs::write(place.join("README.md"), README).context("cannot write README.md")?;
+    fs::write(place.join("README.md"), README).context("cannot write README.md")
+}
 
-    let archive = format!("{folder}.tar.gz");
-    steps.time(&format!("pack {archive}"), |_| {
-        pack(&place, &root.join(&archive)).with_context(|| format!("cannot write {archive}"))
-    })?;
-    eprintln!("The folder:  {}", place.display());
-    eprintln!("The archive: {}", root.join(&archive).display());
-    eprintln!("  README.md in it explains how to install.");
-    Ok(ExitCode::SUCCESS)
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::copy(from, to)
+        .map(drop)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
 /// Packs a folder under its own name.
@@ -86,64 +182,37 @@ fn pack(folder: &Path, archive: &Path) -> anyhow::Result<()> {
     tar.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
     tar.args(["--owner=0", "--group=0", "--mode=u=rwX,go=rX", &format!("--mtime=@{TIME_S}")]);
     // Neither a name nor a time in the head.
-    tar.arg("--use-compress-program=gzip --no-name").arg("--file").arg(archive);
+    tar.arg("--use-compress-program=gzip --no-name --best").arg("--file").arg(archive);
     tar.arg("--directory").arg(folder.parent().unwrap_or(folder)).arg(name);
     let status = tar.status().context("cannot run tar")?;
     ensure!(status.success(), "tar failed ({status})");
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, thread, time::Duration};
-
-    use super::*;
-
-    /// A folder like that of a release, in another one.
-    fn place() -> tempfile::TempDir {
-        let place = tempfile::tempdir().expect("a temporary folder");
-        let folder = place.path().join("wingbeat-1");
-        fs::create_dir_all(folder.join("man")).expect("a folder in it");
-        for (name, mode) in [("wingbeat", 0o711), ("README.md", 0o600), ("man/wingbeat.1", 0o644)] {
-            let file = folder.join(name);
-            fs::write(&file, name).expect("a file in it");
-            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("its mode");
-        }
-        place
-    }
-
-    #[test]
-    fn the_same_files_give_the_same_archive() {
-        let packed = || {
-            let place = place();
-            let archive = place.path().join("a.tar.gz");
-            pack(&place.path().join("wingbeat-1"), &archive).expect("it is packed");
-            fs::read(&archive).expect("it is there")
-        };
-        let first = packed();
-        // Another time of the files, in the seconds that an archive holds.
-        thread::sleep(Duration::from_millis(1_100));
-        assert_eq!(first, packed());
-    }
-
-    #[test]
-    fn what_comes_out_is_what_went_in() {
-        let place = place();
-        let (archive, root) = (place.path().join("a.tar.gz"), place.path().join("wingbeat-1"));
-        pack(&root, &archive).expect("it is packed");
-        fs::remove_dir_all(&root).expect("it was there");
-        let mut tar = Command::new("tar");
-        let status = tar.arg("-xzf").arg(&archive).arg("-C").arg(place.path()).status();
-        assert!(status.is_ok_and(|status| status.success()), "tar takes it");
-        let found = ["README.md", "man/wingbeat.1", "wingbeat"].map(|name| {
-            let path = root.join(name);
-            let mode = fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
-            (fs::read_to_string(&path).expect("text"), mode)
-        });
-        let expected = [("README.md", 0o644), ("man/wingbeat.1", 0o644), ("wingbeat", 0o755)];
-        assert_eq!(
-            BTreeMap::from(found),
-            BTreeMap::from(expected.map(|(text, mode)| (text.to_owned(), mode)))
-        );
-    }
+/// Writes the checksums of files in a folder beside them, as `sha256sum --check` reads them.
+fn sums(folder: &Path, files: &[&Path]) -> anyhow::Result<()> {
+    let mut sha256sum = Command::new("sha256sum");
+    sha256sum.current_dir(folder).args(files.iter().filter_map(|file| file.file_name()));
+    let sums = captured_in_place(&mut sha256sum)?;
+    fs::write(folder.join(SUMS), sums).with_context(|| format!("cannot write {SUMS}"))
 }
+
+/// What a command prints, in the folder that it has been given.
+fn captured_in_place(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        bail!("{program} failed ({})", output.status);
+    }
+    Ok(output.stdout)
+}
+
+/// The file names of a folder that end in this.
+fn names(folder: &Path, suffix: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let ends = |path: &Path| path.extension() == Some(OsStr::new(suffix));
+    Ok(folders::sorted(folder)?.into_iter().filter(|path| ends(path)).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -51,8 +51,8 @@ enum Task {
     },
     /// Benchmark wingbeat itself and compare with its history; 1 if something exact became worse
     Track(track::TrackArgs),
-    /// Pack the binary, completions and man pages into target/dist
-    Dist,
+    /// Pack the binary, completions and man pages as an archive and a Debian package, in target/dist
+    Dist(dist::DistArgs),
     /// Compile the profiler's kernel half for builds without LLVM, or check what lies there
     Kernel(kernel::KernelArgs),
     /// Write the flags of every verb into its page in docs/
@@ -75,7 +75,7 @@ fn main() -> ExitCode {
         Task::Aarch64 => aarch64::run(),
         Task::Walkthrough { update, from } => walkthrough::run(update, from),
         Task::Track(args) => track::run(&args),
-        Task::Dist => dist::run(),
+        Task::Dist(args) => dist::run(&args),
         Task::Kernel(args) => kernel::run(&args),
         Task::Docs => docs::run(),
         Task::Test { filter } => test::run(filter.as_deref()),

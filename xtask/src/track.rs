@@ -21,7 +21,7 @@ use wingbeat_steps::{
     steps::Steps,
 };
 
-const WINGBEAT: &str = "target/release/wingbeat";
+const WINGBEAT: &str = "target/quick/wingbeat";
 const OUT: &str = "target/track";
 /// The variable with the path of Gungraun's runner, which benchmarks read when they are compiled.
 const RUNNER: &str = "GUNGRAUN_RUNNER";
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &TrackArgs) -> anyhow::Result<ExitCode> {
     }
     let mut steps = Steps::default();
     steps.time("cargo xtask setup", |_| setup::run())?;
-    steps.run(cargo().args(["build", "--release", "-p", "wingbeat"]))?;
+    steps.run(cargo().args(["build", "--profile", "quick", "-p", "wingbeat"]))?;
     let root = repository();
     fs::create_dir_all(root.join(OUT)).with_context(|| format!("cannot create {OUT}"))?;
     fs::write(root.join(CONTEXT), "00".repeat(CONTEXT_BYTES))

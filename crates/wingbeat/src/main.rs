@@ -17,6 +17,7 @@ mod heap;
 mod line;
 mod live;
 mod log;
+mod name_service;
 #[cfg(not(feature = "server"))]
 mod not_built;
 mod output;
@@ -38,6 +39,7 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::cli::{Cli, Verb};
 
 fn main() -> ExitCode {
+    name_service::keep_built_in();
     let (words, is_bench_live) = cli::renamed(std::env::args_os());
     let cli = Cli::parse_from(words);
     cli.color.write_global();

@@ -144,7 +144,7 @@ mod tests {
                 --threshold-measure instructions --threshold-upper-boundary 0 \
                 --threshold-measure verified-instructions --threshold-upper-boundary 0.05 \
                 --threshold-measure xlated-size --threshold-upper-boundary 0.05 --err \
-                target/release/wingbeat bench target/ebpf/bpfel-unknown-none/release/fun-xdp \
+                target/quick/wingbeat bench target/ebpf/bpfel-unknown-none/release/fun-xdp \
                 --format json"
                 )
             );

@@ -48,9 +48,18 @@ pub fn reason(error: &Error) -> String {
         }
         // Without the word `io` in front, which says nothing.
         Error::Io(error) => return error.to_string(),
-        other => return other.to_string(),
+        other => return told(other.to_string()),
     };
     text.to_owned()
+}
+
+/// A message of a library, or ours where it does not say what to do.
+fn told(message: String) -> String {
+    // Of rustls-platform-verifier, in an error without a kind: containers often have no certificates.
+    if message.contains("No CA certificates were loaded") {
+        return "no certificates to trust are on this machine: install ca-certificates, or set SSL_CERT_FILE".into();
+    }
+    message
 }
 
 /// Whether a request of so many bytes was cut off, as servers do that do not want one so large. What they answered cannot
@@ -134,5 +143,8 @@ mod tests {
         check(Error::Timeout(Timeout::Connect), "the connection was not made in time");
         check(Error::Io(ErrorKind::TimedOut.into()), "no answer came in time");
         check(Error::Io(ErrorKind::ConnectionRefused.into()), "it refused the connection");
+        let message = "rustls: unexpected error: No CA certificates were loaded from the system";
+        assert!(told(message.into()).contains("SSL_CERT_FILE"));
+        assert_eq!(told("another".into()), "another");
     }
 }
