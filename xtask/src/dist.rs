@@ -18,7 +18,6 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::setup;
 use wingbeat_steps::{
     command::{captured, cargo, find_program, output_of, repository},
     folders,
@@ -72,7 +71,6 @@ pub(crate) fn run(args: &DistArgs) -> anyhow::Result<ExitCode> {
     }
     // What is missing is said before a build of minutes.
     require()?;
-    steps.time("cargo xtask setup", |_| setup::toolchain().map(drop))?;
     let binary = build(&mut steps)?;
     folders::fresh(&out)?;
     let place = out.join(&name);
