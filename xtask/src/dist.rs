@@ -132,8 +132,6 @@ fn build(steps: &mut Steps) -> anyhow::Result<PathBuf> {
     );
     let flags = [
         "-Ctarget-feature=+crt-static".to_owned(),
-        // Smaller than version 4, the default.
-        "-Cdwarf-version=5".to_owned(),
         format!("--remap-path-prefix={}=/wingbeat-{VERSION}", root.display()),
         format!("--remap-path-prefix={}=/cargo", home.display()),
     ];

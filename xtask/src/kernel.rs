@@ -32,6 +32,7 @@ const HALF: KernelHalf<'_> = KernelHalf {
     compiled: Some("kernel-half"),
 };
 const ARCHES: [&str; 2] = ["x86_64", "aarch64"];
+const TARGET: &str = "target/kernel-half";
 /// The file that names what compiled the objects.
 const COMPILER: &str = "compiler";
 
@@ -80,6 +81,8 @@ pub(crate) fn run(args: &KernelArgs) -> anyhow::Result<ExitCode> {
             fs::copy(&built, &kept).with_context(|| format!("cannot write {}", kept.display()))?;
         }
     }
+    // Half a gigabyte each, of which nothing is used again.
+    let _ = fs::remove_dir_all(repository().join(TARGET));
     if args.check && !differ.is_empty() {
         bail!("{} is not what its sources give; {REMEDY}", differ.join(" and "));
     }
@@ -110,7 +113,7 @@ fn compile(toolchain: &Toolchain, root: &Path, arch: &str) -> anyhow::Result<Pat
     let dir = root.join(HALF.dir);
     let dir = dir.to_str().context("the path of the repository is no text")?;
     let half = KernelHalf { dir, ..HALF };
-    let target = repository().join("target/kernel-half").join(arch);
+    let target = repository().join(TARGET).join(arch);
     folders::fresh(&target)?;
     let built = build(half, toolchain, &target, Purpose::Everywhere { arch });
     let built = built.map_err(|error| anyhow!(error))?;
