@@ -17,8 +17,8 @@ const BUILT_IN: [(&std::ffi::CStr, &std::ffi::CStr); 5] = [
 pub(crate) fn keep_built_in() {
     #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
     {
+        // SAFETY: as glibc's `nss.h` declares it.
         unsafe extern "C" {
-            /// From `nss.h`.
             fn __nss_configure_lookup(
                 database: *const std::ffi::c_char,
                 services: *const std::ffi::c_char,

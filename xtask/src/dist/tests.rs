@@ -109,6 +109,7 @@ fn the_package_is_installed_and_runs() {
         format!("{mode:o} {name}")
     };
     let expected = [
+        "755 usr/bin/cargo-wingbeat",
         "755 usr/bin/wingbeat",
         "644 usr/share/bash-completion/completions/wingbeat",
         "644 usr/share/doc/wingbeat/changelog.gz",
