@@ -132,6 +132,9 @@ fn build(steps: &mut Steps) -> anyhow::Result<PathBuf> {
     );
     let flags = [
         "-Ctarget-feature=+crt-static".to_owned(),
+        // The crate getrandom looks for the function of that name in shared libraries otherwise, finds none, and needs
+        // /dev/urandom, which an empty root does not have.
+        "--cfg=getrandom_backend=\"linux_getrandom\"".to_owned(),
         format!("--remap-path-prefix={}=/wingbeat-{VERSION}", root.display()),
         format!("--remap-path-prefix={}=/cargo", home.display()),
     ];
