@@ -4,6 +4,7 @@
 //! itself, not here.
 
 mod aarch64;
+mod built;
 mod demo;
 mod demo_serve;
 mod dist;

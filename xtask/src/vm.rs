@@ -37,9 +37,11 @@ use std::{
 use anyhow::{Context as _, ensure};
 use rustix::fs::{FlockOperation, flock};
 
+pub(crate) use self::suites::kernel_suites;
 use self::{
     architecture::{AMD64, ARM64},
     boot::{Accelerator, Ending, Machine},
+    console::Console,
     emulator::Emulator,
     guest::Plan,
     image::Disk,
@@ -142,17 +144,9 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
             }
         };
         let record = Record::of(&ending.console, is_whole);
-        let tests: u64 = ending.console.runs.iter().map(|run| run.passed).sum();
+        let regressions = regressions(args, is_smoke, &record, &ending.console)?;
         let mut report = Report::new(&kernel.name, ending);
-        if args.exec.is_none() && !args.update {
-            // The figures of the file are those of x86-64.
-            let before = if args.aarch64 { String::new() } else { document::read()? };
-            report.regressions = judge::regressions(&record, &before);
-        }
-        if !args.words.is_empty() && tests == 0 {
-            let words = args.words.join(" ");
-            report.regressions.push(format!("no test that passed has {words} in its name"));
-        }
+        report.regressions = regressions;
         eprintln!("\n{}", report.text());
         all_passed &= report.passed();
         records.push(record);
@@ -163,6 +157,29 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: not everything passed, so docs/kernels.md stays as it is");
     }
     Ok(if all_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is worse than it should be, a sentence for each.
+fn regressions(
+    args: &VmArgs,
+    is_smoke: bool,
+    record: &Record,
+    console: &Console,
+) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    if args.exec.is_none() && !args.update {
+        // The figures of the file are those of x86-64.
+        let before = if args.aarch64 { String::new() } else { document::read()? };
+        found = judge::regressions(record, &before);
+    }
+    if is_smoke {
+        found.extend(judge::missing_of_smoke(&console.runs));
+    }
+    if !args.words.is_empty() && console.runs.iter().all(|run| run.passed == 0) {
+        let words = args.words.join(" ");
+        found.push(format!("no test that passed has {words} in its name"));
+    }
+    Ok(found)
 }
 
 /// Boots the kernels, as many at once as there are CPUs: an emulated guest takes one. What several say

@@ -1,9 +1,11 @@
-//! Test programs: built by cargo, and what cargo says of them.
+//! Test programs, in the order in which they run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use serde_json::Value;
-use wingbeat_steps::command::{captured, cargo, display, repository};
+use crate::{
+    built::{Artifact, build_tests},
+    vm::kernel_suites,
+};
 
 /// A test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,50 +19,31 @@ pub(super) struct Program {
     pub(super) is_of_kernel: bool,
 }
 
-/// Programs whose tests record on the running kernel, the longest first: they run one after the other as long as there
-/// are others to run beside them.
-const OF_KERNEL: &[&str] = &[
-    "wingbeat/profile",
-    "wingbeat/off_cpu",
-    "wingbeat/heap",
-    "wingbeat/agent",
-    "wingbeat/bench",
-    "wingbeat/live",
-    "wingbeat-profile/wingbeat_profile",
-    "wingbeat-bench/kernel",
-    "wingbeat-bpf/loader",
-    "fun-xdp/fun_xdp",
-    "profiler/profiler",
-];
+/// Of those that record on the running kernel, the only one that does not run in guests.
+const ONLY_HERE: &str = "wingbeat/agent";
 
+/// Builds the tests. Those of the kernel are the first, and of these the longest.
 pub(super) fn build(arguments: &[&str]) -> anyhow::Result<Vec<Program>> {
-    let mut command = cargo();
-    command.args(["test", "--profile", "quick", "--no-run", "--workspace", "--message-format"]);
-    command.arg("json-render-diagnostics").args(arguments);
-    eprintln!("==> {}", display(&command));
-    let mut programs: Vec<_> = captured(&mut command)?.lines().filter_map(read).collect();
-    let place = |program: &Program| OF_KERNEL.iter().position(|name| *name == program.name);
-    programs.sort_by_key(|program| place(program).unwrap_or(usize::MAX));
-    Ok(programs)
+    // In guests, the quick ones are the first.
+    let mut of_kernel: Vec<String> = kernel_suites().collect();
+    of_kernel.push(ONLY_HERE.to_owned());
+    of_kernel.reverse();
+    let artifacts = build_tests(arguments.iter().copied())?.into_iter();
+    Ok(in_order(artifacts.filter(|it| it.is_test), &of_kernel))
 }
 
-/// The program that a message of cargo is about, if it is a test.
-fn read(line: &str) -> Option<Program> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let path = PathBuf::from(message["executable"].as_str()?);
-    if message["profile"]["test"] != true {
-        return None;
-    }
-    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
-    // `path+file:///…/crates/bench#wingbeat-bench@0.1.0`, or without the name if it is that of the folder.
-    let id = message["package_id"].as_str()?.rsplit(['#', '/']).next()?;
-    let package =
-        id.split('@').next().filter(|name| !name.starts_with(|c: char| c.is_ascii_digit()));
-    let package = package.or_else(|| folder.file_name()?.to_str())?.to_owned();
-    let name = format!("{package}/{}", message["target"]["name"].as_str()?);
-    let is_of_kernel = OF_KERNEL.contains(&name.as_str());
-    debug_assert!(folder.starts_with(repository()), "{}", folder.display());
-    Some(Program { name, folder, path, is_of_kernel })
+fn in_order(artifacts: impl Iterator<Item = Artifact>, of_kernel: &[String]) -> Vec<Program> {
+    let place = |name: &str| of_kernel.iter().position(|it| it == name);
+    let mut programs: Vec<_> = artifacts
+        .map(|it| Program {
+            name: it.name(),
+            is_of_kernel: place(&it.name()).is_some(),
+            folder: it.folder,
+            path: it.program,
+        })
+        .collect();
+    programs.sort_by_key(|program| place(&program.name).unwrap_or(usize::MAX));
+    programs
 }
 
 #[cfg(test)]
@@ -68,27 +51,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_are_read_from_messages() {
-        let check = |id: &str, target: &str, is_test: bool, expected: Option<(&str, bool)>| {
-            let root = repository().display().to_string();
-            let line = format!(
-                r#"{{"reason":"compiler-artifact","package_id":"path+file://{root}/{id}",
-                "manifest_path":"{root}/crates/wingbeat/Cargo.toml","target":{{"name":"{target}"}},
-                "profile":{{"test":{is_test}}},"executable":"/t/debug/deps/{target}-1"}}"#
-            );
-            let found = read(&line.replace('\n', " "));
-            let found = found.as_ref().map(|it| (it.name.as_str(), it.is_of_kernel));
-            assert_eq!(found, expected, "{id}");
+    fn programs_of_the_kernel_come_first() {
+        let artifact = |folder: &str, target: &str| Artifact {
+            folder: folder.into(),
+            target: target.to_owned(),
+            kind: "test".to_owned(),
+            is_test: true,
+            program: "/t/a".into(),
         };
-        check("crates/wingbeat#0.1.0", "heap", true, Some(("wingbeat/heap", true)));
-        check(
-            "crates/bench#wingbeat-bench@0.1.0",
-            "report",
-            true,
-            Some(("wingbeat-bench/report", false)),
+        let built = [("/r/track", "store"), ("/r/wingbeat", "live"), ("/r/wingbeat", "heap")];
+        let built = built.map(|(folder, target)| artifact(folder, target)).into_iter();
+        let of_kernel = ["wingbeat/heap".to_owned(), "wingbeat/live".to_owned()];
+        let found = in_order(built, &of_kernel);
+        let found: Vec<_> = found.iter().map(|it| (it.name.as_str(), it.is_of_kernel)).collect();
+        assert_eq!(
+            found,
+            [("wingbeat/heap", true), ("wingbeat/live", true), ("track/store", false)]
         );
-        check("crates/wingbeat#0.1.0", "wingbeat", false, None);
-        assert_eq!(read(r#"{"reason":"build-finished","success":true}"#), None);
-        assert_eq!(read("no JSON"), None);
     }
 }

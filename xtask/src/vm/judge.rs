@@ -1,6 +1,6 @@
 //! Whether a run is worse than what docs/kernels.md keeps, or than what the kernel should be.
 
-use super::{document, record::Record};
+use super::{console::Run, document, record::Record, suites::smoke};
 
 /// By how much the verifier may need more instructions than are written down.
 const GROWTH_MAX: f64 = 1.10;
@@ -38,6 +38,16 @@ pub(super) fn regressions(record: &Record, text: &str) -> Vec<String> {
     sentences
 }
 
+/// Programs of which fewer tests passed than the smoke list names: one that was renamed would be left out unseen.
+pub(super) fn missing_of_smoke(runs: &[Run]) -> Vec<String> {
+    let is_short = |run: &&Run| run.passed < smoke(&run.name).len() as u64;
+    let sentence = |run: &Run| {
+        let (wanted, passed) = (smoke(&run.name).len(), run.passed);
+        format!("the smoke list names {wanted} tests of {}, and {passed} passed", run.name)
+    };
+    runs.iter().filter(is_short).map(sentence).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +80,16 @@ mod tests {
         check(&rejected, "missing", "the verifier of this kernel rejects profile: sample");
         let denied = "fentry: the probe says missing, and this kernel should say works";
         check(&[], "works", denied);
+    }
+
+    #[test]
+    fn a_test_of_the_smoke_list_has_to_be_there() {
+        let run = |name: &str, passed| Run { name: name.to_owned(), passed, ..Run::default() };
+        let check = |passed, expected: usize| {
+            assert_eq!(missing_of_smoke(&[run("wingbeat/profile", passed)]).len(), expected);
+        };
+        check(2, 0);
+        check(1, 1);
+        assert_eq!(missing_of_smoke(&[run("wingbeat/run", 0)]), [""; 0]);
     }
 }

@@ -3,13 +3,10 @@
 //! CI runs everything on every kernel when they have changed, and a short list when not. docs/kernels.md names them by
 //! a hash, so that the decision depends on the commit alone.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use anyhow::Context as _;
-use wingbeat_steps::{
-    command::{output_of, repository},
-    marked,
-};
+use anyhow::{Context as _, ensure};
+use wingbeat_steps::{command::repository, marked};
 
 use super::document;
 
@@ -43,10 +40,11 @@ pub(super) fn have_changed() -> anyhow::Result<bool> {
 pub(super) fn sentence() -> anyhow::Result<String> {
     let mut list = Command::new("git");
     list.current_dir(repository()).args(["ls-files", "--stage", "--"]).args(PATHS);
-    let list = output_of(&mut list).context("git does not list the sources")?;
-    let hash = list.lines().fold(0xcbf2_9ce4_8422_2325_u64, |hash, line| {
-        line.bytes()
-            .fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-    });
-    Ok(format!("The whole matrix last ran on the sources `{hash:016x}`."))
+    let list = list.stdout(Stdio::piped()).spawn().context("cannot run git")?;
+    let mut hash = Command::new("git");
+    hash.args(["hash-object", "--stdin"]).stdin(list.stdout.context("git has no output")?);
+    let hash = hash.output().context("cannot run git")?;
+    ensure!(hash.status.success(), "git does not hash the list of sources");
+    let hash = String::from_utf8_lossy(&hash.stdout);
+    Ok(format!("The whole matrix last ran on the sources `{}`.", hash.trim()))
 }

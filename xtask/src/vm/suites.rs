@@ -6,11 +6,13 @@ use std::{
 };
 
 use anyhow::ensure;
-use serde_json::Value;
 
 use super::architecture::Architecture;
-use crate::aarch64;
-use wingbeat_steps::command::{captured, cargo, display, repository};
+use crate::{
+    aarch64,
+    built::{self, Artifact, artifacts, build_tests},
+};
+use wingbeat_steps::command::{captured, display, repository};
 
 /// A test program to build.
 struct Wanted {
@@ -21,11 +23,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// For people, `wingbeat/profile`.
     fn name(&self) -> String {
-        let product = self.folder.trim_end_matches("/user");
-        let package = product.rsplit('/').next().unwrap_or_default();
-        format!("{package}/{}", self.target)
+        built::name(Path::new(self.folder), self.target)
     }
 }
 
@@ -52,6 +51,11 @@ const WANTED: &[Wanted] = &[
     beside("crates/wingbeat", "off_cpu"),
     beside("crates/wingbeat", "heap"),
 ];
+
+/// The names of all of them.
+pub(crate) fn kernel_suites() -> impl Iterator<Item = String> {
+    WANTED.iter().map(Wanted::name)
+}
 
 /// Tests that take long under emulation and find nothing there that they do not find elsewhere: suite and test.
 const TOO_LONG: &[(&str, &str)] = &[
@@ -204,26 +208,20 @@ fn build_elsewhere() -> anyhow::Result<Suites> {
     for group in ELSEWHERE {
         messages += &built("test", &[&["--no-run"], *group].concat(), false)?;
     }
-    let mut suites = read(&messages);
-    let optimized = read(&built("build", &["--release", "-p", "wingbeat"], false)?);
+    let mut suites = gathered(artifacts(&messages));
+    let optimized = gathered(artifacts(&built("build", &["--release", "-p", "wingbeat"], false)?));
     suites.replace(&optimized.programs);
-    let plain = read(&built("build", &["-p", "wingbeat-workloads", "--bin", PLAIN], true)?);
+    let plain = built("build", &["-p", "wingbeat-workloads", "--bin", PLAIN], true)?;
+    let plain = gathered(artifacts(&plain));
     suites.programs.extend(plain.programs);
     Ok(suites)
 }
 
 fn build_all() -> anyhow::Result<Suites> {
-    let mut command = cargo();
-    command.args(["test", "--profile", "quick", "--no-run"]);
-    command.args(["--message-format", "json-render-diagnostics"]);
-    // The whole workspace, as `cargo xtask test` builds it: with fewer packages their dependencies get
-    // other features, and everything is compiled once more.
-    command.args(["--workspace", "--lib"]);
     let beside = WANTED.iter().filter(|wanted| wanted.kind == "test");
     let names: BTreeSet<_> = beside.map(|wanted| wanted.target).collect();
-    command.args(names.iter().flat_map(|name| ["--test", name]));
-    eprintln!("==> {}", display(&command));
-    let suites = read(&captured(&mut command)?);
+    let beside = names.iter().flat_map(|name| ["--test", name]);
+    let suites = gathered(build_tests(["--lib"].into_iter().chain(beside))?);
     let missing =
         WANTED.iter().filter(|wanted| suites.tests.iter().all(|it| it.name != wanted.name()));
     let missing: Vec<_> = missing.map(Wanted::name).collect();
@@ -235,37 +233,20 @@ fn build_all() -> anyhow::Result<Suites> {
     Ok(suites)
 }
 
-fn read(messages: &str) -> Suites {
+fn gathered(built: Vec<Artifact>) -> Suites {
     let mut suites = Suites::default();
-    let mut found = Vec::new();
-    for line in messages.lines() {
-        let message: Value = serde_json::from_str(line).unwrap_or_default();
-        let (Some(program), Some(manifest)) =
-            (message["executable"].as_str(), message["manifest_path"].as_str())
-        else {
-            continue;
-        };
-        let program = PathBuf::from(program);
-        let folder = Path::new(manifest).parent().unwrap_or(Path::new("")).to_path_buf();
-        let target = &message["target"];
-        let kind = target["kind"][0].as_str().unwrap_or_default().to_owned();
-        if kind != "bin" {
-            let name = target["name"].as_str().unwrap_or_default().to_owned();
-            found.push((folder, name, kind, program));
-        } else if message["profile"]["test"] == false {
-            suites.programs.push(program);
-        }
-    }
+    let is_program = |it: &&Artifact| it.kind == "bin" && !it.is_test;
+    suites.programs = built.iter().filter(is_program).map(|it| it.program.clone()).collect();
     suites.objects = suites.programs.first().map_or_else(Vec::new, |program| objects(program));
     for wanted in WANTED {
         let at = repository().join(wanted.folder);
-        let of_it = found.iter().filter(|(folder, name, kind, _)| {
-            *folder == at && name == wanted.target && kind == wanted.kind
-        });
-        suites.tests.extend(of_it.map(|(folder, .., program)| Suite {
-            name: wanted.name(),
-            folder: folder.clone(),
-            program: program.clone(),
+        let is_it = |it: &&Artifact| {
+            it.folder == at && it.target == wanted.target && it.kind == wanted.kind
+        };
+        suites.tests.extend(built.iter().filter(is_it).map(|it| Suite {
+            name: it.name(),
+            folder: it.folder.clone(),
+            program: it.program.clone(),
         }));
     }
     suites
@@ -275,7 +256,7 @@ fn read(messages: &str) -> Suites {
 fn objects(program: &Path) -> Vec<PathBuf> {
     let target = program.ancestors().nth(2).unwrap_or(program);
     let halves = target.join("ebpf/bpfel-unknown-none/release");
-    let names = ["fun-xdp", "fun-xdp-log", "profile-ebpf", "profiler-ebpf"];
+    let names = ["fun-xdp", "fun-xdp-log", "profiler-ebpf"];
     names.map(|name| halves.join(name)).into_iter().filter(|path| path.is_file()).collect()
 }
 
@@ -304,7 +285,7 @@ mod tests {
             artifact("examples/fun-xdp/fun-xdp", "fun_xdp", "lib", true),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
-        let suites = read(&messages.join("\n"));
+        let suites = gathered(artifacts(&messages.join("\n")));
         let names: Vec<_> = suites.tests.iter().map(|suite| suite.name.as_str()).collect();
         assert_eq!(names, ["bpf/loader", "wingbeat/live"]);
         assert_eq!(suites.tests[0].folder, root.join("crates/base/bpf"));
