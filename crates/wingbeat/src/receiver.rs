@@ -40,9 +40,9 @@ impl ReceiverArgs {
         let Some(path) = &self.launch_as else { return Receiver::who_called(self.open) };
         let failed = || format!("cannot read {}, which `cargo wingbeat` wrote", path.display());
         let bytes = fs::read(path).with_context(failed)?;
-        // The environment may have secrets in it.
-        fs::remove_file(path).with_context(failed)?;
         let caller = Caller::from_bytes(&bytes).with_context(failed)?;
+        // The environment may have secrets in it. A file that is something else stays.
+        fs::remove_file(path).with_context(failed)?;
         Ok(Receiver { caller: Some(caller), opens: self.open })
     }
 
