@@ -141,6 +141,12 @@ mod tests {
     }
 
     #[test]
+    fn tests_say_it_in_these_words() {
+        let said = include_str!("../../../crates/wingbeat/tests/common/ran.rs");
+        assert!(said.contains(&format!("const QUIET: &str = \"{QUIET}\";")));
+    }
+
+    #[test]
     fn a_program_that_is_cut_off_fails() {
         let failed = "0 tests passed, 1 failed\n  FAILED: p, which did not end by itself";
         check(&format!("running 2 tests\n{ENDED}signal: 9\n"), true, failed);
