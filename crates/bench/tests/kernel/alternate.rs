@@ -21,7 +21,7 @@ use wingbeat_programs::{
 };
 use wingbeat_stats::sample::median;
 
-use crate::support::{can_load, has_may_goto};
+use crate::support::{ask_for_quiet, can_load, has_may_goto};
 
 /// Whether programs can be loaded here that take turns; says why not.
 fn can_alternate() -> Option<()> {
@@ -146,6 +146,7 @@ fn ratio(first: &Code, second: &Code, calls: [u32; 2]) -> f64 {
 #[test]
 fn times_are_as_the_programs_are_long() {
     let Some(()) = can_alternate() else { return };
+    ask_for_quiet();
     let (short, long) = (multiplying(500), multiplying(1_500));
     let check = |first: &Code, second: &Code, calls, expected: f64| {
         let found = ratio(first, second, calls);
@@ -161,6 +162,7 @@ fn times_are_as_the_programs_are_long() {
 #[test]
 fn a_burst_that_the_kernel_ends_does_not_count() {
     let Some(()) = can_alternate() else { return };
+    ask_for_quiet();
     // The second would take a second and more: the kernel ends a loop after a quarter of it, or
     // after eight million turns.
     let turns = Turns { calls: [10, 20_000_000], order: vec![0, 0, 1, 0] };

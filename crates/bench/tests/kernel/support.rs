@@ -32,8 +32,14 @@ const ENTRY_TYPE_ID: u32 = 4;
 /// What the kernel says of it (kernel/bpf/verifier.c, Linux 6.18).
 const REMOVED_CALLBACK: &str = "verifier bug: No program to jit";
 
-/// Runs `what` with nobody watching.
+/// Says to `cargo xtask test` that a failure may be the machine's: see `xtask/src/test/outcome.rs`.
+pub(crate) fn ask_for_quiet() {
+    println!("[this test needs a quiet machine]");
+}
+
+/// Measures with nobody watching. How far a measurement comes in its time depends on what else runs.
 pub(crate) fn watched<T>(what: impl FnOnce(&Watcher<'_>) -> T) -> T {
+    ask_for_quiet();
     what(&Watcher { show: &|_| {}, stop: &AtomicBool::new(false) })
 }
 

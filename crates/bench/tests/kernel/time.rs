@@ -21,7 +21,7 @@ use wingbeat_bpf::{
 use wingbeat_programs::assemble::Assembler;
 
 use crate::{
-    support::{can_load, is_at_least},
+    support::{ask_for_quiet, can_load, is_at_least},
     tail_calls::object,
 };
 
@@ -58,6 +58,7 @@ fn looping(quarters: i32) -> Spec {
 
 /// Measures, and gives the report and how long it took. `stop_after` somebody wants to stop.
 fn measured(spec: &Spec, time: Duration, stop_after: Option<Duration>) -> (BenchReport, Duration) {
+    ask_for_quiet();
     let stop = AtomicBool::new(false);
     let begun = Instant::now();
     let report = thread::scope(|scope| {
