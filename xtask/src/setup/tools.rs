@@ -28,11 +28,12 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 9] = [
+pub(super) const TOOLS: [Tool; 10] = [
     Tool { name: "chromium", package: "chromium", purpose: "tests of the server's pages" },
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
+    Tool { name: "jemalloc-config", package: "libjemalloc-dev", purpose: "tests with jemalloc" },
     Tool { name: "npm", package: "npm", purpose: "tests of pages, and with schemas of others" },
     Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
     // Debian leaves the server itself out of PATH; this starts it.
@@ -143,7 +144,7 @@ mod tests {
             &nothing(),
             &[],
             Some(install(
-                "chromium clang golang-go iproute2 npm musl-tools postgresql python3-pip valgrind",
+                "chromium clang golang-go iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
             )),
         );
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
@@ -171,7 +172,7 @@ mod tests {
     fn stale_lists_are_fetched_once() {
         let packages = || {
             install(
-                "chromium clang golang-go iproute2 npm musl-tools postgresql python3-pip valgrind",
+                "chromium clang golang-go iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
             )
         };
         let failed = (packages(), false);
@@ -194,7 +195,7 @@ mod tests {
             &[
                 (
                     install(
-                        "chromium clang golang-go iproute2 npm musl-tools postgresql python3-pip valgrind",
+                        "chromium clang golang-go iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
                     ),
                     true,
                 ),

@@ -25,7 +25,7 @@ mod verifier;
 mod verify;
 
 pub use alarm::Alarm;
-pub use attached::{Attached, UprobeKind, Uprobes};
+pub use attached::{Attached, Uprobes};
 pub use error::LoadError;
 pub use extended::{Extended, ExtendedError};
 pub use load::{Loaded, Loader, LoaderOptions};

@@ -119,7 +119,6 @@ pub fn findings() -> Vec<Finding> {
         programs::run_statistics(&host),
         programs::uprobes(),
         programs::uprobe_multi(&host),
-        programs::uprobe_session(&host),
         programs::kprobes(),
         perf::cycles(&host),
         host::kernel_symbols(&host),

@@ -2,10 +2,7 @@
 
 use std::{fs, io, os::fd::AsFd as _, process};
 
-use crate::{
-    loader::UprobeKind,
-    sys::{self, ProgramKind},
-};
+use crate::sys::{self, ProgramKind};
 
 /// A function that does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,14 +35,13 @@ impl Probed {
 }
 
 /// Attaches a program that does nothing to a function of this process, and detaches it: whether this kernel has
-/// links to several functions (Linux 6.6), of this kind.
-pub fn try_link(kind: UprobeKind) -> io::Result<()> {
+/// links to several functions (Linux 6.6).
+pub fn try_link() -> io::Result<()> {
     let offset = Probed::Emulated.offset()?;
-    let attach_type = kind.attach_type();
-    let program = sys::load_program(ProgramKind::Uprobes(attach_type))?;
+    let program = sys::load_program(ProgramKind::Uprobes)?;
     let (program, places) = (program.as_fd(), (&[offset][..], &[0][..]));
     let file = c"/proc/self/exe";
-    sys::link_uprobes(program, attach_type, file, places, false, process::id()).map(drop)
+    sys::link_uprobes(program, file, places, process::id()).map(drop)
 }
 
 /// The offset in a file of what is at an address, by the text of `/proc/PID/maps`.

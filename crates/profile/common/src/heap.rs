@@ -22,6 +22,10 @@ pub mod call {
     pub const NEW_IS_OTHERS: u64 = 1 << 8;
 }
 
+/// In the cookie of a probe at a way out, beside the bytes that the stack is deeper there than at the entry: it jumps to
+/// what may be `memset`, whose first argument is the block then.
+pub const EXIT_FILLS: u64 = 1 << 63;
+
 /// What the probes do, in the one element of the map [`STATE`](crate::map::HEAP_STATE).
 pub mod state {
     /// They count calls.
@@ -47,12 +51,14 @@ pub struct LiveBlock {
     pub since_ns: u64,
 }
 
-/// A call that is to be seen when it returns; by its thread, and the stack pointer at its entry.
+/// A call whose end is to be seen; by its thread, and the stack pointer at its entry.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingCall {
     /// Time of the stack that was sent; 0 if the call was not sampled.
     pub stack_ns: u64,
+    /// The probe at the entry: which function it is.
+    pub place: u64,
     pub size: u64,
     /// Where `posix_memalign` notes the block; 0 for others.
     pub to: u64,
@@ -61,7 +67,7 @@ pub struct PendingCall {
     pub old_since_ns: u64,
 }
 
-/// A sampled allocation: sent when the call returns, after its stack.
+/// A sampled allocation: sent when the call ends, after its stack.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
@@ -133,7 +139,7 @@ pub const FREE_RECORD_BYTES: usize = 32;
 const _: () = assert!(size_of::<AllocationRecord>() == ALLOCATION_RECORD_BYTES);
 const _: () = assert!(size_of::<FreeRecord>() == FREE_RECORD_BYTES);
 const _: () = assert!(size_of::<BlockKey>() == 16);
-const _: () = assert!(size_of::<PendingCall>() == 40);
+const _: () = assert!(size_of::<PendingCall>() == 48);
 
 /// Fractions of a logarithm that are tabled.
 pub const LOGARITHM_STEPS: usize = 64;

@@ -415,12 +415,10 @@ pub mod program {
     pub const FINISH: &str = "on_finish";
     /// Raw tracepoint, run on demand: notes which PID namespace user space is in.
     pub const NAMESPACE: &str = "on_namespace";
-    /// uprobe.session at functions of an allocator: entry and return.
-    pub const HEAP_CALL: &str = "heap_call";
-    /// uprobe.multi: entry alone, where the kernel has no sessions.
+    /// uprobe.multi: entries of functions of an allocator.
     pub const HEAP_ENTRY: &str = "heap_entry";
-    /// uprobe.multi: return alone.
-    pub const HEAP_RETURN: &str = "heap_return";
+    /// uprobe.multi: the ways out of them.
+    pub const HEAP_EXIT: &str = "heap_exit";
     /// uprobe.multi: blocks that are freed.
     pub const HEAP_FREE: &str = "heap_free";
     /// Raw tracepoint `sys_exit`: calls that change the address space.

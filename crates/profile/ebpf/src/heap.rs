@@ -2,7 +2,7 @@
 //!
 //! A call that allocates is sampled by the bytes that it asks for: the distance to the next sample is exponentially
 //! distributed, so that each byte has the same chance, whatever the sizes are. Of a sampled call the stack is sent at
-//! its entry, and the block when it returns. Only blocks that were sampled are looked for when they are freed.
+//! its entry, and the block where it ends. Only blocks that were sampled are looked for when they are freed.
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -18,8 +18,8 @@ use aya_ebpf::{
 use wingbeat_profile_common::{
     counter,
     heap::{
-        ALLOCATION_RECORD_BYTES, AllocationRecord, BlockKey, FREE_RECORD_BYTES, FreeRecord,
-        LiveBlock, PendingCall, bytes_until_sample, call, state,
+        ALLOCATION_RECORD_BYTES, AllocationRecord, BlockKey, EXIT_FILLS, FREE_RECORD_BYTES,
+        FreeRecord, LiveBlock, PendingCall, bytes_until_sample, call, state,
     },
 };
 
@@ -35,7 +35,7 @@ use crate::{
 #[map]
 static BLOCKS_LIVE: HashMap<BlockKey, LiveBlock> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// Calls that have not returned, by thread and stack pointer; the size is set at load.
+/// Calls that have not ended, by thread and stack pointer; the size is set at load.
 #[map]
 static CALLS: HashMap<u64, PendingCall> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
@@ -51,26 +51,8 @@ static LEFT: PerCpuArray<i64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static HANDED_ON: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
-/// What a session program answers at the entry: the return is of interest, or not
-/// (kernel/trace/bpf_trace.c, `uprobe_multi_link_handler`, Linux 6.13).
-const SEE_RETURN: u32 = 0;
-const IGNORE_RETURN: u32 = 1;
-
-/// Entry and return of a function that allocates, where the kernel has sessions (Linux 6.13).
-#[unsafe(no_mangle)]
-#[unsafe(link_section = "uprobe.session")]
-pub fn heap_call(ctx: *mut core::ffi::c_void) -> u32 {
-    let ctx = ProbeContext::new(ctx);
-    // SAFETY: the helper only reads the context.
-    let entry = unsafe { bpf_get_func_ip(ctx.as_ptr()) };
-    let registers = registers(&ctx);
-    if regs::ip(registers) == entry {
-        enter(&ctx, registers)
-    } else {
-        leave(registers);
-        SEE_RETURN
-    }
-}
+/// Bytes that a program can address: no allocation is larger.
+const ADDRESSES: u64 = 1 << 47;
 
 /// Entry of a function that allocates.
 #[unsafe(no_mangle)]
@@ -81,11 +63,21 @@ pub fn heap_entry(ctx: *mut core::ffi::c_void) -> u32 {
     0
 }
 
-/// Its return.
+/// A way out of it, where the block is known. The cookie is by how many bytes the stack is deeper than at the entry.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "uprobe.multi")]
-pub fn heap_return(ctx: *mut core::ffi::c_void) -> u32 {
-    leave(registers(&ProbeContext::new(ctx)));
+pub fn heap_exit(ctx: *mut core::ffi::c_void) -> u32 {
+    let ctx = ProbeContext::new(ctx);
+    // SAFETY: the helper only reads the context.
+    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    let registers = registers(&ctx);
+    let sp = regs::sp(registers) + (cookie & !EXIT_FILLS);
+    if cookie & EXIT_FILLS == 0 {
+        leave(regs::result(registers), sp);
+    } else if regs::argument(registers, 1) as u32 == 0 {
+        // A block is filled with zeros.
+        leave(regs::argument(registers, 0), sp);
+    }
     0
 }
 
@@ -132,9 +124,10 @@ fn key(tid: u32, sp: u64) -> u64 {
 }
 
 #[inline(always)]
-fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
-    // SAFETY: the helper only reads the context.
-    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+fn enter(ctx: &ProbeContext, registers: &pt_regs) {
+    // SAFETY: the helpers only read the context.
+    let (cookie, place) =
+        unsafe { (bpf_get_attach_cookie(ctx.as_ptr()), bpf_get_func_ip(ctx.as_ptr())) };
     let argument = |index| regs::argument(registers, index);
     let kind = cookie & !call::NEW_IS_OTHERS;
     // A product that is too large is refused.
@@ -148,15 +141,18 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
     let (pid, tid) = namespace::current();
     let key = key(tid, regs::sp(registers));
     if is_handed_on(key) {
-        return IGNORE_RETURN;
+        return;
     }
     count(counter::ALLOCATIONS, 1);
-    count(counter::ALLOCATED_BYTES, size);
+    if size < ADDRESSES {
+        count(counter::ALLOCATED_BYTES, size);
+    }
     if !is_recording() {
-        return IGNORE_RETURN;
+        return;
     }
     let mut pending = PendingCall {
         stack_ns: 0,
+        place,
         size,
         to: if kind == call::POSIX_MEMALIGN { argument(0) } else { 0 },
         old_address: 0,
@@ -168,8 +164,9 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
             (pending.old_address, pending.old_since_ns) = (argument(0), since_ns);
         }
     }
-    // A call that jumped to this function, with the same frame, counts already.
-    if is_sampled(size) && !is_pending(key) {
+    let has_jumped = has_jumped(key, place, size);
+    // It counts already.
+    if is_sampled(size) && !has_jumped {
         let whose = Whose { pid, tid, time_ns: now_ns() };
         if allocation::send_stack(whose, regs::user(registers), registers) {
             pending.stack_ns = whose.time_ns;
@@ -181,16 +178,14 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) -> u32 {
         if cookie & call::NEW_IS_OTHERS != 0 && argument(0) == 0 {
             hand_on(key);
         }
-        return IGNORE_RETURN;
+        return;
     }
     if CALLS.insert(&key, &pending, 0).is_err() {
         count(counter::CALLS_LOST, 1);
         if pending.old_address != 0 {
             send_free(pid, pending.old_address, pending.old_since_ns, now_ns());
         }
-        return IGNORE_RETURN;
     }
-    SEE_RETURN
 }
 
 /// Notes that a call was looked at and not taken, which jumps to another function now: it must not have a second chance
@@ -217,26 +212,31 @@ fn is_handed_on(key: u64) -> bool {
     }
 }
 
-/// How long a call may take. One that never returned, because its thread jumped out of it or was killed, must not stand
-/// in the way of later ones for ever.
-const CALL_MAX_NS: u64 = 10_000_000_000;
+/// How long a jump to another function may take.
+const JUMP_MAX_NS: u64 = 100_000_000;
 
-/// Has a call begun with this frame, and not returned?
+/// Has this call begun in another function, which jumped here? Forgets one with the same frame that came to no exit,
+/// because an exception or the thread left it.
 #[inline(always)]
-fn is_pending(key: u64) -> bool {
+fn has_jumped(key: u64, place: u64, size: u64) -> bool {
     // SAFETY: a live element of the map; only this thread has it.
-    unsafe { CALLS.get(&key) }.is_some_and(|call| now_ns() < call.stack_ns + CALL_MAX_NS)
+    let Some(call) = (unsafe { CALLS.get(&key) }) else { return false };
+    let is_same = call.place != place && call.size == size;
+    if is_same && now_ns() < call.stack_ns + JUMP_MAX_NS {
+        return true;
+    }
+    let _ = CALLS.remove(&key);
+    false
 }
 
-/// A call returns.
+/// A call ends with a result, which had this stack pointer at its entry.
 #[inline(always)]
-fn leave(registers: &pt_regs) {
+fn leave(given: u64, sp: u64) {
     let (pid, tid) = namespace::current();
-    let key = key(tid, regs::sp_at_entry(registers));
+    let key = key(tid, sp);
     // SAFETY: a live element of the map; nobody but this thread has it.
     let Some(&pending) = (unsafe { CALLS.get(&key) }) else { return };
     let _ = CALLS.remove(&key);
-    let given = regs::result(registers);
     let address = match pending.to {
         0 => given,
         to if given as u32 == 0 => read_word(to),
@@ -294,8 +294,7 @@ fn is_sampled(size: u64) -> bool {
         // The first of this CPU, or one in half a million others, which it does not harm.
         *left = distance();
     }
-    // No allocation is larger than memory can be.
-    *left -= size.min(1 << 47) as i64;
+    *left -= size.min(ADDRESSES) as i64;
     if *left > 0 {
         return false;
     }

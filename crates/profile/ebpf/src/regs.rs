@@ -136,8 +136,8 @@ pub enum SystemCall {
 }
 
 pub use arch::{
-    argument, by_number, entry_regs as entry, ip, result, sp, sp_at_entry, system_call,
-    system_call_argument, user_regs as user,
+    argument, by_number, entry_regs as entry, result, sp, system_call, system_call_argument,
+    user_regs as user,
 };
 
 #[cfg(machine = "x86_64")]
@@ -156,19 +156,8 @@ mod arch {
     }
 
     #[inline(always)]
-    pub fn ip(regs: &pt_regs) -> u64 {
-        regs.rip
-    }
-
-    #[inline(always)]
     pub fn sp(regs: &pt_regs) -> u64 {
         regs.rsp
-    }
-
-    /// The stack pointer at the entry of a function that has just returned: below its return address.
-    #[inline(always)]
-    pub fn sp_at_entry(regs: &pt_regs) -> u64 {
-        regs.rsp - 8
     }
 
     /// One of the first three arguments of a function (psABI of x86-64, 3.2.3).
@@ -261,18 +250,7 @@ mod arch {
     }
 
     #[inline(always)]
-    pub fn ip(regs: &pt_regs) -> u64 {
-        regs.pc
-    }
-
-    #[inline(always)]
     pub fn sp(regs: &pt_regs) -> u64 {
-        regs.sp
-    }
-
-    /// The stack pointer at the entry of a function that has just returned.
-    #[inline(always)]
-    pub fn sp_at_entry(regs: &pt_regs) -> u64 {
         regs.sp
     }
 

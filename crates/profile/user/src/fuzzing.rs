@@ -8,7 +8,7 @@ use wingbeat_unwind::Rules;
 use crate::{
     debuginfod::{BuildId, Settings},
     fold,
-    heap::allocator::functions,
+    heap::allocator::Allocator,
     jitdump::Header,
     proc::{Stat, parse_mapping},
     symbolize::{
@@ -55,10 +55,10 @@ pub fn names_file(bytes: &[u8]) {
 /// Functions of an allocator in an ELF file: each is probed within itself, and once.
 pub fn allocator(bytes: &[u8]) {
     let mut offsets = Vec::new();
-    for function in functions(bytes) {
+    for function in Allocator::of(bytes).functions {
         let (start, end) = function.range;
         assert!(start < end && !function.name.is_empty());
-        offsets.push(function.offset);
+        offsets.push(function.entry.offset);
     }
     offsets.sort_unstable();
     offsets.dedup();

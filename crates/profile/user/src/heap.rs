@@ -4,6 +4,7 @@
 
 pub(crate) mod allocator;
 pub(crate) mod blocks;
+pub(crate) mod exits;
 pub(crate) mod mapped;
 pub(crate) mod place;
 pub mod places;

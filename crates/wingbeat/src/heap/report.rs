@@ -221,5 +221,16 @@ fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
         ),
     ];
     let happened = all.into_iter().filter(|(count, ..)| *count > 0);
-    happened.map(|(_, code, found, means, next)| Warning::new(code, found, means, next)).collect()
+    let happened =
+        happened.map(|(_, code, found, means, next)| Warning::new(code, found, means, next));
+    let left_out = accounts.left_out.iter().map(|it| {
+        let names = it.functions.join(", ");
+        Warning::new(
+            "functions-left-out",
+            format!("{names} of {} cannot be watched: {}", it.path, it.reason),
+            "what is allocated by them is missing, unless they call one that is watched",
+            "see what grows with `wingbeat profile --mode pages`",
+        )
+    });
+    happened.chain(left_out).collect()
 }

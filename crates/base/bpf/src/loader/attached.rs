@@ -14,32 +14,9 @@ use std::{
 use super::Loaded;
 use crate::sys;
 
-/// When a program at a function of a file runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UprobeKind {
-    /// At a place in the function; it was loaded for `uprobe.multi` (Linux 6.6).
-    Entry,
-    /// When the function returns.
-    Return,
-    /// At the place, and when the function returns if the program wants so; it was loaded for `uprobe.session` (Linux
-    /// 6.13).
-    Session,
-}
-
-impl UprobeKind {
-    /// `enum bpf_attach_type` (include/uapi/linux/bpf.h, Linux 6.18).
-    pub(crate) fn attach_type(self) -> u32 {
-        match self {
-            Self::Entry | Self::Return => 48,
-            Self::Session => 57,
-        }
-    }
-}
-
 /// Places in the code of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Uprobes<'a> {
-    pub kind: UprobeKind,
     /// The file; a path below `/proc/self/fd` names an open one.
     pub path: &'a Path,
     /// Where in the file, in bytes from its beginning.
@@ -71,19 +48,12 @@ impl Loaded {
         Ok(Attached { _link: sys::open_raw_tracepoint(None, self.as_fd())? })
     }
 
-    /// Attaches a uprobe program. Fails with `InvalidInput` where the kernel has no such kind, or the file no code
-    /// there, and with `NotFound` when the process has ended.
+    /// Attaches a program that was loaded for `uprobe.multi` (Linux 6.6). Fails with `InvalidInput` where the file has
+    /// no code there, and with `NotFound` when the process has ended.
     pub fn attach_uprobes(&self, uprobes: &Uprobes<'_>) -> io::Result<Attached> {
-        let Uprobes { kind, path, offsets, cookies, pid } = *uprobes;
+        let Uprobes { path, offsets, cookies, pid } = *uprobes;
         let path = CString::new(path.as_os_str().as_bytes())?;
-        let link = sys::link_uprobes(
-            self.as_fd(),
-            kind.attach_type(),
-            &path,
-            (offsets, cookies),
-            kind == UprobeKind::Return,
-            pid,
-        )?;
+        let link = sys::link_uprobes(self.as_fd(), &path, (offsets, cookies), pid)?;
         Ok(Attached { _link: link })
     }
 

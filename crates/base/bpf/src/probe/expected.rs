@@ -56,7 +56,6 @@ const FEATURES: &[Feature] = &[
     feature("run_statistics", (5, 8), "CONFIG_BPF_SYSCALL"),
     feature("uprobes", (4, 17), "CONFIG_UPROBE_EVENTS"),
     feature("uprobe_multi", (6, 6), "CONFIG_UPROBE_EVENTS"),
-    feature("uprobe_session", (6, 13), "CONFIG_UPROBE_EVENTS"),
     feature("kprobes", (4, 17), "CONFIG_KPROBE_EVENTS"),
     feature("jit", (3, 0), "CONFIG_BPF_JIT"),
 ];

@@ -8,7 +8,7 @@ use super::{
     advice, perf,
 };
 use crate::{
-    loader::{CounterEvent, UprobeKind},
+    loader::CounterEvent,
     probed,
     program::{self, StatisticsOn},
     rights::Capability::{self, Bpf, Perfmon, SysAdmin},
@@ -139,26 +139,9 @@ pub(super) fn uprobes() -> Finding {
 pub(super) fn uprobe_multi(host: &Host) -> Finding {
     const SUBJECT: Subject = Subject::new("uprobe_multi", "uprobe links", &[Heap], &[]);
     let otherwise = advice("boot Linux 6.6 or newer, built with CONFIG_UPROBE_EVENTS=y");
-    on_this_process(&SUBJECT, host, UprobeKind::Entry, otherwise)
-}
-
-/// Probes that decide at the entry of a function whether its return is of interest.
-pub(super) fn uprobe_session(host: &Host) -> Finding {
-    const SUBJECT: Subject = Subject::new("uprobe_session", "uprobe sessions", &[], &[Heap]);
-    let otherwise =
-        advice("Linux 6.13 and newer have them; without, heap slows its target down more");
-    on_this_process(&SUBJECT, host, UprobeKind::Session, otherwise)
-}
-
-fn on_this_process(
-    subject: &Subject,
-    host: &Host,
-    kind: UprobeKind,
-    otherwise: NextStep,
-) -> Finding {
-    match probed::try_link(kind).map_err(Refusal::at("attaching")) {
-        Ok(()) => subject.works("attached to a function of this process"),
-        Err(refusal) => subject.refused(host, &FOR_TRACING, refusal, otherwise),
+    match probed::try_link().map_err(Refusal::at("attaching")) {
+        Ok(()) => SUBJECT.works("attached to a function of this process"),
+        Err(refusal) => SUBJECT.refused(host, &FOR_TRACING, refusal, otherwise),
     }
 }
 

@@ -56,17 +56,17 @@ fn link(program: BorrowedFd<'_>, target_fd: u32, attach_type: u32) -> io::Result
     unsafe { bpf_fd(BPF_LINK_CREATE, attr) }
 }
 
+/// `BPF_TRACE_UPROBE_MULTI` of `enum bpf_attach_type` (include/uapi/linux/bpf.h, Linux 6.6).
+pub(crate) const UPROBE_MULTI: u32 = 48;
+
 /// Attaches a program to places in the code of a file, until the descriptor is closed. There is a cookie for each
 /// offset.
 pub(crate) fn link_uprobes(
     program: BorrowedFd<'_>,
-    attach_type: u32,
     path: &CStr,
     places: (&[u64], &[u64]),
-    is_return: bool,
     pid: u32,
 ) -> io::Result<OwnedFd> {
-    const UPROBE_MULTI_RETURN: u32 = 1;
     #[repr(C)]
     struct LinkUprobes {
         prog_fd: u32,
@@ -89,14 +89,14 @@ pub(crate) fn link_uprobes(
     let attr = LinkUprobes {
         prog_fd: number(program),
         target_fd: 0,
-        attach_type,
+        attach_type: UPROBE_MULTI,
         flags: 0,
         path: address(path.to_bytes_with_nul()),
         offsets: offsets.as_ptr().addr() as u64,
         ref_ctr_offsets: 0,
         cookies: cookies.as_ptr().addr() as u64,
         cnt: u32::try_from(offsets.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
-        uprobe_flags: if is_return { UPROBE_MULTI_RETURN } else { 0 },
+        uprobe_flags: 0,
         pid,
         padding: 0,
     };

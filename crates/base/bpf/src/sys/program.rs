@@ -24,8 +24,8 @@ pub(crate) enum ProgramKind {
     BtfTracepoint(u32),
     /// The entry of a kernel function; its type id.
     Fentry(u32),
-    /// Places in files; what kind of link it is for, as `enum bpf_attach_type` has it.
-    Uprobes(u32),
+    /// Places in files, by one link.
+    Uprobes,
 }
 
 /// A program that does nothing: `r0 = 0; exit`.
@@ -38,7 +38,7 @@ pub(crate) fn load_program(kind: ProgramKind) -> io::Result<OwnedFd> {
         ProgramKind::RawTracepoint => (17, 0, 0),
         ProgramKind::BtfTracepoint(btf_id) => (26, 23, btf_id),
         ProgramKind::Fentry(btf_id) => (26, 24, btf_id),
-        ProgramKind::Uprobes(attach_type) => (2, attach_type, 0),
+        ProgramKind::Uprobes => (2, super::link::UPROBE_MULTI, 0),
     };
     let request = LoadRequest {
         prog_type,

@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, ReadRef, SymbolKind};
-use wingbeat_profile_common::heap::call;
+use object::{Object as _, ObjectSymbol as _, ReadRef, SymbolKind};
+use wingbeat_profile_common::heap::{EXIT_FILLS, call};
 
-use super::place::{Code, place};
+use super::{
+    exits::{Exit, Other, Text, ends},
+    place::{Code, place},
+};
 
 /// A function to be probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,10 +21,26 @@ pub(crate) struct Function {
     pub call: u64,
     /// Its ELF addresses: the first, and one past the last.
     pub range: (u64, u64),
-    /// The place to probe, as an offset in the file.
+    pub entry: Probe,
+    /// Where the block is there, each with its cookie; none of a function that frees.
+    pub exits: Vec<(Probe, u64)>,
+}
+
+/// A place to probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// Bytes from the beginning of the file.
     pub offset: u64,
     /// Whether the kernel carries out the instruction there by itself, instead of stepping over it.
     pub is_emulated: bool,
+}
+
+/// The functions of an allocator that a file defines.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Allocator {
+    pub functions: Vec<Function>,
+    /// Names of those that cannot be watched, since it is not known where they return.
+    pub left_out: Vec<String>,
 }
 
 /// Names without a prefix, and what they do.
@@ -109,80 +128,121 @@ fn call_of(name: &str) -> Option<u64> {
     })
 }
 
-/// The functions of an allocator that an ELF file defines, by their addresses; none where it defines none, or cannot
-/// be read.
-pub(crate) fn functions<'data>(data: impl ReadRef<'data>) -> Vec<Function> {
-    let Ok(file) = object::File::parse(data) else { return Vec::new() };
-    if !file.is_64() {
-        return Vec::new();
-    }
-    let mut found: BTreeMap<u64, (String, u64, u64)> = BTreeMap::new();
-    let mut operators: BTreeMap<u64, (String, u64, u64)> = BTreeMap::new();
-    // Of several names for the same function the first stays: those with a table of their own come first.
-    for symbol in file.dynamic_symbols().chain(file.symbols()) {
-        if !symbol.is_definition() || symbol.kind() != SymbolKind::Text || symbol.size() == 0 {
-            continue;
+impl Allocator {
+    /// By their addresses; none where a file defines none, or cannot be read.
+    pub(crate) fn of<'data>(data: impl ReadRef<'data>) -> Self {
+        let Ok(file) = object::File::parse(data) else { return Self::default() };
+        if !file.is_64() {
+            return Self::default();
         }
-        let Ok(name) = symbol.name() else { continue };
-        let name = name.split('@').next().unwrap_or(name);
-        let (address, size) = (symbol.address(), symbol.size());
-        if let Some(call) = call_of(name) {
-            found.entry(address).or_insert_with(|| (name.to_owned(), call, size));
-        } else if let Some((_, call)) = OPERATORS.iter().find(|(known, _)| *known == name) {
-            operators.entry(address).or_insert_with(|| (name.to_owned(), *call, size));
-        }
-    }
-    let allocates = |(_, call, _): &(String, u64, u64)| *call != call::FREE;
-    if !found.values().any(allocates) {
-        return Vec::new();
-    }
-    for (address, operator) in operators {
-        found.entry(address).or_insert(operator);
-    }
-    let starts: Vec<u64> = found.keys().copied().collect();
-    let function = |(&address, (name, call, size)): (&u64, &(String, u64, u64))| {
-        let (code, offset) = code(&file, address, *size)?;
-        let code = Code { bytes: code, address };
-        let end = address.checked_add(*size)?;
-        let mut call = *call;
-        let is_other = |target| target != address && starts.contains(&target);
-        // Beyond its end is `realloc`, perhaps by the linkage table, which has no symbol.
-        let is_beyond = |target| !(address..end).contains(&target);
-        if call == call::REALLOCARRAY && code.jumps_to(is_beyond) {
-            return None;
-        }
-        if call != call::FREE && code.jumps_to(is_other) {
-            if !code.returns() {
-                // Whatever it does is done by the other function.
-                return None;
+        let mut found: BTreeMap<u64, Symbol> = BTreeMap::new();
+        let mut operators: BTreeMap<u64, Symbol> = BTreeMap::new();
+        // Of several names for the same function the first stays: those with a table of their own come first.
+        for symbol in file.dynamic_symbols().chain(file.symbols()) {
+            if !symbol.is_definition() || symbol.kind() != SymbolKind::Text || symbol.size() == 0 {
+                continue;
             }
-            if call == call::REALLOC || call == call::REALLOCARRAY {
-                call |= call::NEW_IS_OTHERS;
+            let Ok(name) = symbol.name() else { continue };
+            let name = name.split('@').next().unwrap_or(name);
+            let of_call = |call, is_operator| Symbol {
+                name: name.to_owned(),
+                call,
+                size: symbol.size(),
+                is_operator,
+            };
+            if let Some(call) = call_of(name) {
+                found.entry(symbol.address()).or_insert_with(|| of_call(call, false));
+            } else if let Some((_, call)) = OPERATORS.iter().find(|(known, _)| *known == name) {
+                operators.entry(symbol.address()).or_insert_with(|| of_call(*call, true));
             }
         }
-        let place = place(&code, call == call::FREE);
-        Some(Function {
-            name: name.clone(),
-            call,
-            range: (address, end),
-            offset: offset.checked_add(place.offset)?,
-            is_emulated: place.is_emulated,
-        })
-    };
-    found.iter().filter_map(function).collect()
+        if !found.values().any(|symbol| symbol.call != call::FREE) {
+            return Self::default();
+        }
+        for (address, operator) in operators {
+            found.entry(address).or_insert(operator);
+        }
+        let text = Text::of(&file);
+        let filler = || file.dynamic_symbols().chain(file.symbols());
+        let filler = filler()
+            .find(|it| it.is_definition() && it.name() == Ok("memset"))
+            .map(|it| it.address());
+        let mut allocator = Self::default();
+        for (&address, symbol) in &found {
+            match function(&text, (address, symbol), &found, filler) {
+                Ok(function) => allocator.functions.extend(function),
+                Err(UnknownEnd) => allocator.left_out.push(symbol.name.clone()),
+            }
+        }
+        allocator
+    }
 }
 
-/// The bytes of a function, and where they begin in the file.
-fn code<'data, R: ReadRef<'data>>(
-    file: &object::File<'data, R>,
-    address: u64,
+#[derive(Debug)]
+struct Symbol {
+    name: String,
+    call: u64,
     size: u64,
-) -> Option<(&'data [u8], u64)> {
-    file.segments().find_map(|segment| {
-        let bytes = segment.data_range(address, size).ok()??;
-        let within = address.checked_sub(segment.address())?;
-        Some((bytes, segment.file_range().0.checked_add(within)?))
-    })
+    is_operator: bool,
+}
+
+/// A function computes where it goes on.
+struct UnknownEnd;
+
+/// What is to be probed of a function; `None` if another one does its work.
+fn function(
+    text: &Text<'_>,
+    (address, symbol): (u64, &Symbol),
+    all: &BTreeMap<u64, Symbol>,
+    filler: Option<u64>,
+) -> Result<Option<Function>, UnknownEnd> {
+    let (Some(bytes), Some(end)) = (text.from(address), address.checked_add(symbol.size)) else {
+        return Ok(None);
+    };
+    let size = usize::try_from(symbol.size).unwrap_or(usize::MAX).min(bytes.len());
+    let is_free = symbol.call == call::FREE;
+    let mut call = symbol.call;
+    let mut exits = Vec::new();
+    if !is_free {
+        let other = |target| match all.get(&target) {
+            Some(symbol) => (symbol.call != call::FREE).then_some(Other::Probed),
+            None => (Some(target) == filler).then_some(Other::Fills),
+        };
+        // `posix_memalign` notes the block in memory, perhaps at the very end.
+        let by_returns = call == call::POSIX_MEMALIGN;
+        let ends = ends(text, address, by_returns, other).ok_or(UnknownEnd)?;
+        // What an operator calls takes the block. And `reallocarray` that does not do the work jumps to `realloc`.
+        let is_others = symbol.is_operator && ends.calls_other
+            || symbol.call == call::REALLOCARRAY
+                && (ends.is_handed_on || ends.exits.iter().any(|exit| exit.leaves));
+        if is_others || ends.exits.iter().all(|exit| exit.leaves) {
+            return Ok(None);
+        }
+        if ends.is_handed_on && call == call::REALLOC {
+            call |= call::NEW_IS_OTHERS;
+        }
+        // Only what clears a block may jump to a function that has it as its argument.
+        let is_exit = |exit: &&Exit| !exit.leaves || call == call::CALLOC;
+        exits = ends
+            .exits
+            .iter()
+            .filter(is_exit)
+            .filter_map(|exit| {
+                let offset = text.offset(exit.address)?;
+                let cookie = exit.depth | if exit.leaves { EXIT_FILLS } else { 0 };
+                Some((Probe { offset, is_emulated: exit.is_emulated }, cookie))
+            })
+            .collect();
+    }
+    let place = place(&Code { bytes: &bytes[..size], address }, is_free);
+    let offset = text.offset(address + place.offset);
+    Ok(offset.map(|offset| Function {
+        name: symbol.name.clone(),
+        call,
+        range: (address, end),
+        entry: Probe { offset, is_emulated: place.is_emulated },
+        exits,
+    }))
 }
 
 #[cfg(test)]
@@ -215,13 +275,15 @@ mod tests {
             eprintln!("skipped: this test has no shared C library");
             return;
         };
-        let found = functions(&*fs::read(&library.path).expect("read"));
+        let found = Allocator::of(&*fs::read(&library.path).expect("read"));
+        assert_eq!(found.left_out, [""; 0]);
+        let found = found.functions;
         for name in ["malloc", "calloc", "realloc", "free", "posix_memalign"] {
             let call = call_of(name).expect("known");
             let does = |it: &Function| it.call & !call::NEW_IS_OTHERS == call;
             assert!(found.iter().any(does), "{name}: {found:?}");
         }
-        let mut offsets: Vec<u64> = found.iter().map(|it| it.offset).collect();
+        let mut offsets: Vec<u64> = found.iter().map(|it| it.entry.offset).collect();
         offsets.dedup();
         assert_eq!(offsets.len(), found.len(), "{found:?}");
         // `realloc` does its work, and is probed.
@@ -230,7 +292,7 @@ mod tests {
 
     #[test]
     fn files_without_an_allocator() {
-        assert_eq!(functions(&b"#!/bin/sh\n"[..]), []);
-        assert_eq!(functions(&[][..]), []);
+        assert_eq!(Allocator::of(&b"#!/bin/sh\n"[..]), Allocator::default());
+        assert_eq!(Allocator::of(&[][..]), Allocator::default());
     }
 }

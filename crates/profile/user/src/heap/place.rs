@@ -40,29 +40,8 @@ pub(crate) fn place(_code: &Code<'_>, _is_free: bool) -> Place {
     ENTRY
 }
 
-impl Code<'_> {
-    /// Does it jump, and not call, to an address outside of itself that is wanted?
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn jumps_to(&self, is_wanted: impl Fn(u64) -> bool) -> bool {
-        x86::jumps(self).any(is_wanted)
-    }
-
-    /// Does it return by itself, anywhere?
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) fn returns(&self) -> bool {
-        x86::returns(self)
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) fn returns(&self) -> bool {
-        true
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) fn jumps_to(&self, _is_wanted: impl Fn(u64) -> bool) -> bool {
-        false
-    }
-}
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::is_emulated;
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
@@ -116,7 +95,7 @@ mod x86 {
 
     /// `push` of a register, a jump or call to a place in the code, or nothing. A call in the midst of a function is
     /// not taken: what it calls may probe, too.
-    fn is_emulated(instruction: &Instruction) -> bool {
+    pub(crate) fn is_emulated(instruction: &Instruction) -> bool {
         match instruction.mnemonic() {
             Mnemonic::Push => {
                 instruction.op0_kind() == OpKind::Register && instruction.op0_register().is_gpr64()
@@ -130,12 +109,8 @@ mod x86 {
         }
     }
 
-    pub(super) fn returns(code: &Code<'_>) -> bool {
-        decoder(code).into_iter().any(|it| it.flow_control() == FlowControl::Return)
-    }
-
     /// Targets of jumps.
-    pub(super) fn jumps(code: &Code<'_>) -> impl Iterator<Item = u64> {
+    fn jumps(code: &Code<'_>) -> impl Iterator<Item = u64> {
         let is_jump = |instruction: &Instruction| {
             instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near()
         };
@@ -181,19 +156,5 @@ mod tests {
     fn a_place_that_is_met_again_counts_twice() {
         // test rdi, rdi; je −2 (itself)
         check(&[0x48, 0x85, 0xff, 0x74, 0xfe, 0xc3], true, (0, false));
-    }
-
-    #[test]
-    fn jumps_to_other_functions() {
-        let check = |bytes: &[u8], expected: bool| {
-            let code = Code { bytes, address: 0x1000 };
-            assert_eq!(code.jumps_to(|target| target == 0x2000), expected, "{bytes:x?}");
-        };
-        // jmp 0x2000
-        check(&[0xe9, 0xfb, 0x0f, 0x00, 0x00], true);
-        // call 0x2000
-        check(&[0xe8, 0xfb, 0x0f, 0x00, 0x00], false);
-        // imul rsi, rdx; jo +5; jmp 0x2000
-        check(&[0x48, 0x0f, 0xaf, 0xf2, 0x70, 0x05, 0xe9, 0xf5, 0x0f, 0x00, 0x00], true);
     }
 }

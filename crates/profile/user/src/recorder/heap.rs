@@ -6,7 +6,7 @@ use wingbeat_profile_common::{heap::AllocationRecord, space::SpaceRecord};
 use super::{Recorder, binaries::BinaryId, spaces::GenerationId};
 use crate::{
     heap::{
-        allocator::Function,
+        allocator::Allocator,
         blocks::{Blocks, Caller},
         mapped::MappedMemory,
         sums::Place,
@@ -24,7 +24,7 @@ pub(crate) struct Heap {
     /// Who made the calls that have not returned, by thread and time.
     callers: FxHashMap<(u32, u64), Caller>,
     /// The functions of the allocator in each file that was looked at.
-    pub allocators: FxHashMap<BinaryId, Vec<Function>>,
+    pub allocators: FxHashMap<BinaryId, Allocator>,
     /// Files that were mapped since the session looked last, and the process.
     pub mapped: Vec<(u32, BinaryId)>,
     /// Processes that ended since then.
@@ -131,12 +131,13 @@ impl Recorder {
     fn is_allocator(&self, generation: GenerationId, caller: u64) -> bool {
         let mapping = self.spaces.generation(generation).and_then(|it| it.find(caller));
         let Some(mapping) = mapping else { return false };
-        let Some(functions) = self.heap.allocators.get(&mapping.binary) else { return false };
+        let Some(allocator) = self.heap.allocators.get(&mapping.binary) else { return false };
         let image = self.binaries.get(mapping.binary).and_then(|binary| binary.image());
         let address = image.and_then(|image| image.address_of_offset(mapping.offset_of(caller)));
         // A call may be the last instruction of a function.
         address.is_some_and(|address| {
-            functions
+            allocator
+                .functions
                 .iter()
                 .any(|function| (function.range.0 + 1..=function.range.1).contains(&address))
         })

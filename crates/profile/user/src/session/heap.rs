@@ -5,14 +5,14 @@ mod cost;
 mod linked;
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     os::{fd::AsRawFd as _, unix::fs::MetadataExt as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use object::ReadCache;
 use wingbeat_bpf::{
-    loader::{Attached, UprobeKind, Uprobes},
+    loader::{Attached, Uprobes},
     probed,
     spec::{Spec, SpecError},
 };
@@ -26,7 +26,7 @@ use self::cost::ProbeCosts;
 use super::{counters::Counters, kernel::KernelHalf, object::Object};
 use crate::{
     error::RecordError,
-    heap::allocator::{Function, functions},
+    heap::allocator::{Allocator, Function},
     recorder::{
         Recorder,
         binaries::{Binary, BinaryId},
@@ -41,15 +41,6 @@ const SAMPLED_MAX: u32 = 256 << 10;
 /// Calls of allocators that can be under way at once.
 const CALLS_MAX: u32 = 65_536;
 
-/// How the return of a call is seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Returns {
-    /// Where the entry wants it.
-    Session,
-    /// Always, at the cost of another probe: the kernel is older than 6.13.
-    Always,
-}
-
 /// What walking and sending a sampled stack takes, nanoseconds (docs/heap.md has the measurement).
 const SAMPLE_NS: f64 = 6_000.0;
 
@@ -61,14 +52,23 @@ pub struct ProbedFile {
     pub functions: Vec<String>,
 }
 
+/// Functions of a file that are not watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    pub path: String,
+    pub functions: Vec<String>,
+    /// Why, as a clause.
+    pub reason: String,
+}
+
 /// Calls of allocators, and what became of them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeapAccounts {
     /// Mean bytes between two samples; 0: every allocation was taken.
     pub sample_bytes: u32,
     pub files: Vec<ProbedFile>,
-    /// Whether returns are seen only where the entry wants it.
-    pub has_sessions: bool,
+    /// Functions that allocate and are not watched.
+    pub left_out: Vec<LeftOut>,
     /// Calls that allocate, those within the allocator too, and the bytes that they asked for.
     pub allocations: u64,
     pub allocated_bytes: u64,
@@ -102,8 +102,18 @@ pub(super) struct Probes {
     /// Processes that ran before they were watched, although they began while others were.
     late: HashSet<u32>,
     costs: ProbeCosts,
-    /// Calls before anything was recorded.
+    /// Functions that the kernel does not let be probed.
+    refused: BTreeMap<BinaryId, Refused>,
+    /// Calls before anything was recorded, and up to the end.
     before: Calls,
+    until_end: Calls,
+}
+
+/// Functions of a file, and what the kernel said.
+#[derive(Debug, Default)]
+struct Refused {
+    functions: Vec<String>,
+    reason: String,
 }
 
 /// A file of a process.
@@ -117,7 +127,7 @@ struct ProbedProcess {
 
 /// Refuses a kernel that cannot attach to the functions of an allocator.
 pub(super) fn need_links() -> Result<(), RecordError> {
-    probed::try_link(UprobeKind::Entry).map_err(|error| RecordError::Kernel {
+    probed::try_link().map_err(|error| RecordError::Kernel {
         what: "attach to the functions of an allocator".to_owned(),
         reason: format!("Linux 6.6 or newer is required, with uprobe_multi links: {error}"),
     })
@@ -132,14 +142,8 @@ pub(super) fn set_sizes(spec: &mut Spec, sample_bytes: u32) -> Result<(), SpecEr
 impl KernelHalf {
     /// Loads the programs that watch allocators.
     pub(super) fn load_heap(&mut self, object: &Object) -> Result<(), RecordError> {
-        // Kernels before 6.13 find out only when they attach that they have no sessions.
-        if probed::try_link(UprobeKind::Session).is_ok() {
-            self.load_program(object, program::HEAP_CALL)?;
-        } else {
-            self.returns = Returns::Always;
-            self.load_program(object, program::HEAP_ENTRY)?;
-            self.load_program(object, program::HEAP_RETURN)?;
-        }
+        self.load_program(object, program::HEAP_ENTRY)?;
+        self.load_program(object, program::HEAP_EXIT)?;
         self.load_program(object, program::HEAP_FREE)
     }
 
@@ -150,37 +154,34 @@ impl KernelHalf {
             .map_err(RecordError::kernel("switch the probes of the allocator"))
     }
 
-    /// Attaches to places in a file, for a process.
-    fn attach_heap(
+    /// Attaches to functions of a file, for a process.
+    fn attach_heap<'a>(
         &self,
         path: &Path,
-        functions: &[Function],
+        functions: impl Iterator<Item = &'a Function> + Clone,
         pid: u32,
     ) -> Result<Vec<Attached>, RecordError> {
-        let what = || format!("attach to the allocator of PID {pid} in {}", path.display());
-        let attach = |name, kind, is_free: bool| {
-            let chosen = || functions.iter().filter(|it| (it.call == call::FREE) == is_free);
-            let offsets: Vec<u64> = chosen().map(|function| function.offset).collect();
-            let cookies: Vec<u64> = chosen().map(|function| function.call).collect();
-            if offsets.is_empty() {
+        let attach = |name, probes: Vec<(u64, u64)>| {
+            if probes.is_empty() {
                 return Ok(None);
             }
-            let uprobes = Uprobes { kind, path, offsets: &offsets, cookies: &cookies, pid };
+            let (offsets, cookies): (Vec<u64>, Vec<u64>) = probes.into_iter().unzip();
+            let uprobes = Uprobes { path, offsets: &offsets, cookies: &cookies, pid };
             let attached = self.program(name)?.attach_uprobes(&uprobes);
-            attached.map(Some).map_err(RecordError::system(what()))
+            attached.map(Some).map_err(RecordError::system(format!("attach to PID {pid}")))
         };
-        let mut links = Vec::new();
-        match self.returns {
-            Returns::Session => {
-                links.push(attach(program::HEAP_CALL, UprobeKind::Session, false)?);
-            }
-            Returns::Always => {
-                // The return first: what the entry notes is to be seen.
-                links.push(attach(program::HEAP_RETURN, UprobeKind::Return, false)?);
-                links.push(attach(program::HEAP_ENTRY, UprobeKind::Entry, false)?);
-            }
-        }
-        links.push(attach(program::HEAP_FREE, UprobeKind::Entry, true)?);
+        let is_free = |it: &&Function| it.call == call::FREE;
+        let entry = |it: &Function| (it.entry.offset, it.call);
+        let exits = functions.clone().flat_map(|it| &it.exits);
+        // The ways out first: what the entry notes is to be seen.
+        let links = [
+            attach(program::HEAP_EXIT, exits.map(|(it, depth)| (it.offset, *depth)).collect())?,
+            attach(
+                program::HEAP_ENTRY,
+                functions.clone().filter(|it| !is_free(it)).map(entry).collect(),
+            )?,
+            attach(program::HEAP_FREE, functions.filter(is_free).map(entry).collect())?,
+        ];
         Ok(links.into_iter().flatten().collect())
     }
 }
@@ -216,27 +217,46 @@ impl Probes {
     ) -> Result<bool, RecordError> {
         let Recorder { heap, binaries, .. } = recorder;
         let Some(file) = binaries.get(binary).and_then(Binary::file) else { return Ok(false) };
-        let functions = heap.allocators.entry(binary).or_insert_with(|| {
+        let allocator = heap.allocators.entry(binary).or_insert_with(|| {
             let cache = ReadCache::new(file);
-            functions(&cache)
+            Allocator::of(&cache)
         });
         let Ok(data) = file.metadata() else { return Ok(false) };
         let identity = (data.dev(), data.ino());
         let is_there = |probed: &ProbedProcess| probed.pid == pid && probed.file == identity;
-        if functions.is_empty() || self.attached.iter().any(is_there) {
+        if allocator.functions.is_empty() || self.attached.iter().any(is_there) {
             return Ok(false);
         }
-        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        match kernel_half.attach_heap(Path::new(&path), functions, pid) {
-            Ok(links) => {
-                self.attached.push(ProbedProcess { pid, file: identity, _links: links });
-                self.binaries.insert(binary);
-                Ok(true)
-            }
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let attach = |chosen: &[Function]| kernel_half.attach_heap(&path, chosen.iter(), pid);
+        let links = attach(&allocator.functions).unwrap_or_else(|_| {
+            // Which of them the kernel refuses costs these, and not the recording.
+            let refused = self.refused.entry(binary).or_default();
+            *refused = Refused::default();
+            let one = |function: &Function| {
+                attach(std::slice::from_ref(function))
+                    .inspect_err(|error| {
+                        refused.functions.push(function.name.clone());
+                        refused.reason = error.to_string();
+                    })
+                    .unwrap_or_default()
+            };
+            allocator.functions.iter().flat_map(one).collect()
+        });
+        if !crate::proc::exists(pid) {
             // It ended meanwhile.
-            Err(_) if !crate::proc::exists(pid) => Ok(true),
-            Err(error) => Err(error),
+            self.refused.remove(&binary);
+            return Ok(true);
         }
+        self.attached.push(ProbedProcess { pid, file: identity, _links: links });
+        self.binaries.insert(binary);
+        Ok(true)
+    }
+
+    /// Takes the account of calls at the end of the recording.
+    pub(super) fn note_end(&mut self, kernel_half: &KernelHalf) -> Result<(), RecordError> {
+        self.until_end = Calls::read(kernel_half)?;
+        Ok(())
     }
 
     /// Detaches.
@@ -247,18 +267,26 @@ impl Probes {
     /// CPU time that probes took for so many calls.
     fn probes_ns(&self, recorder: &Recorder, calls: &Calls) -> f64 {
         // Most calls are those of the plain functions, which all allocators have.
-        let is_emulated = |is_free: bool| {
+        let probes = |is_free: bool| {
             let plain = if is_free { "free" } else { "malloc" };
-            let mut all = self.functions(recorder).filter(|it| it.name.ends_with(plain));
-            all.all(|function| function.is_emulated)
+            let named = move |it: &&Function| it.name.ends_with(plain);
+            self.functions(recorder).filter(named)
         };
-        let cost = |is_free| self.costs.of(is_emulated(is_free));
-        calls.allocations as f64 * cost(false) + calls.frees as f64 * cost(true)
+        let entry =
+            |is_free| self.costs.of(probes(is_free).all(|function| function.entry.is_emulated));
+        // Of several ways out, the usual ones have jumps.
+        let is_exit_emulated =
+            probes(false).all(|function| function.exits.iter().any(|(exit, _)| exit.is_emulated));
+        calls.allocations as f64 * (entry(false) + self.costs.of(is_exit_emulated))
+            + calls.frees as f64 * entry(true)
     }
 
     fn functions<'a>(&'a self, recorder: &'a Recorder) -> impl Iterator<Item = &'a Function> {
         let allocators = &recorder.heap.allocators;
-        self.binaries.iter().filter_map(|binary| allocators.get(binary)).flatten()
+        self.binaries
+            .iter()
+            .filter_map(|binary| allocators.get(binary))
+            .flat_map(|it| &it.functions)
     }
 
     /// The account of a recording that has ended.
@@ -267,24 +295,20 @@ impl Probes {
         counters: &Counters,
         recorder: &Recorder,
         start_ns: u64,
-        has_sessions: bool,
     ) -> HeapAccounts {
         let blocks = &recorder.heap.blocks;
-        let calls = Calls {
-            allocations: counters.get(counter::ALLOCATIONS),
-            bytes: counters.get(counter::ALLOCATED_BYTES),
-            frees: counters.get(counter::FREES),
-        };
-        let calls = calls.since(&self.before);
+        let calls = self.until_end.since(&self.before);
         let sampled_ns = SAMPLE_NS * blocks.taken as f64;
         let mut files: Vec<ProbedFile> = recorder
             .heap
             .allocators
             .iter()
-            .filter(|(_, functions)| !functions.is_empty())
-            .filter_map(|(&binary, functions)| {
+            .filter(|(_, allocator)| !allocator.functions.is_empty())
+            .filter_map(|(&binary, allocator)| {
                 let path = recorder.binaries.get(binary)?.path.clone();
-                let functions = functions.iter().map(|function| function.name.clone()).collect();
+                let refused = self.refused.get(&binary).map_or(&[][..], |it| &it.functions);
+                let names = allocator.functions.iter().map(|function| function.name.clone());
+                let functions = names.filter(|name| !refused.contains(name)).collect();
                 Some(ProbedFile { path, functions })
             })
             .collect();
@@ -292,7 +316,7 @@ impl Probes {
         HeapAccounts {
             sample_bytes: blocks.sample_bytes,
             files,
-            has_sessions,
+            left_out: self.left_out(recorder),
             allocations: calls.allocations,
             allocated_bytes: calls.bytes,
             frees: calls.frees,
@@ -308,6 +332,26 @@ impl Probes {
             peak_ns: blocks.sums.peak_ns.saturating_sub(start_ns),
             probes_ns: (self.probes_ns(recorder, &calls) + sampled_ns) as u64,
         }
+    }
+}
+
+impl Probes {
+    fn left_out(&self, recorder: &Recorder) -> Vec<LeftOut> {
+        let unknown = recorder.heap.allocators.iter().map(|(binary, allocator)| {
+            (binary, &allocator.left_out, "where they return is not known")
+        });
+        let refused = self.refused.iter();
+        let refused = refused.map(|(binary, it)| (binary, &it.functions, it.reason.as_str()));
+        let mut all: Vec<LeftOut> = unknown
+            .chain(refused)
+            .filter(|(_, functions, _)| !functions.is_empty())
+            .filter_map(|(&binary, functions, reason)| {
+                let path = recorder.binaries.get(binary)?.path.clone();
+                Some(LeftOut { path, functions: functions.clone(), reason: reason.to_owned() })
+            })
+            .collect();
+        all.sort_by(|a, b| a.path.cmp(&b.path));
+        all
     }
 }
 

@@ -15,13 +15,7 @@ use wingbeat_profile_common::{counter, map, program, target};
 
 use crate::{
     error::RecordError,
-    session::{
-        Unwind,
-        counters::Counters,
-        heap::{Returns, need_links},
-        object::Object,
-        tables::Tables,
-    },
+    session::{Unwind, counters::Counters, heap::need_links, object::Object, tables::Tables},
 };
 
 /// What the kernel half must know before it is loaded.
@@ -104,8 +98,6 @@ pub(super) struct KernelHalf {
     pub(super) fell_back: Option<String>,
     /// What it walks by, unless it walks along frame pointers.
     pub(super) tables: Option<Tables>,
-    /// How returns of allocations are seen.
-    pub(super) returns: Returns,
 }
 
 impl KernelHalf {
@@ -138,7 +130,6 @@ impl KernelHalf {
             back_end,
             fell_back: None,
             tables,
-            returns: Returns::Session,
         };
         if settings.namespaced {
             half.note_namespace(&object)?;

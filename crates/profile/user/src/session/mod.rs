@@ -18,7 +18,7 @@ use std::{fs, os::fd::BorrowedFd, time::Duration};
 
 pub use self::{
     continuous::{Continuous, Window},
-    heap::{HeapAccounts, ProbedFile},
+    heap::{HeapAccounts, LeftOut, ProbedFile},
     space::SpaceAccounts,
 };
 pub use crate::symbolize::known::NameCounts;

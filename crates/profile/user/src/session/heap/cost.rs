@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use wingbeat_bpf::{
-    loader::{UprobeKind, Uprobes},
-    probed::Probed,
-};
+use wingbeat_bpf::{loader::Uprobes, probed::Probed};
 use wingbeat_profile_common::{heap::call, program};
 
 use super::{KernelHalf, Path};
@@ -50,7 +47,6 @@ impl ProbeCosts {
 fn cost(kernel_half: &KernelHalf, function: Probed) -> Option<f64> {
     let without = best(function);
     let uprobes = Uprobes {
-        kind: UprobeKind::Entry,
         path: Path::new("/proc/self/exe"),
         offsets: &[function.offset().ok()?],
         // Its argument is 0: nothing is freed, and nothing counted.

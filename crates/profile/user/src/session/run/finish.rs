@@ -11,7 +11,7 @@ use crate::{
     recorder::off_cpu::reckon_left,
     session::{
         CpuTime, Finished, OffCpuAccounts, Options, SpaceAccounts, Unwinding, counters::Counters,
-        heap::Returns, kernel::BackEnd, tables::Tables,
+        kernel::BackEnd, tables::Tables,
     },
     targets::Targets,
 };
@@ -21,8 +21,9 @@ impl Session {
         let ran_ns = self.kernel_half.stop()?;
         self.kernel_half.stop_switch()?;
         let end_ns = now_ns();
-        if self.probes.is_some() {
+        if let Some(probes) = &mut self.probes {
             self.kernel_half.set_heap_state(state::COUNTING)?;
+            probes.note_end(&self.kernel_half)?;
         }
         let machine = MachineTime::read();
         let duration_ns = self.started.elapsed().as_nanos() as u64;
@@ -46,11 +47,10 @@ impl Session {
             self.ended = Some(ended);
         }
         let counters = self.kernel_half.counters()?;
-        let has_sessions = self.kernel_half.returns == Returns::Session;
         let heap = self
             .probes
             .take()
-            .map(|probes| probes.accounts(&counters, &self.recorder, self.start_ns, has_sessions));
+            .map(|probes| probes.accounts(&counters, &self.recorder, self.start_ns));
         let space = SpaceAccounts::of(&self.recorder, &counters, self.start_ns);
         let ticks = self.ticks(options, &counters, (ran_ns, machine));
         Ok(Finished {

@@ -1,0 +1,520 @@
+//! Where a function that allocates returns, and has the block in its hand.
+//!
+//! A return probe of the kernel puts another return address on the target's stack. Whatever walks that stack meanwhile
+//! finds an address that nobody knows: an exception that leaves `operator new` ends the process. So the ways out of a
+//! function are probed like its entry, and its stack stays as it is.
+//!
+//! A `ret` is stepped over, which is dear where the kernel emulates other instructions ([`super::place`]). On many ways
+//! out there is a jump after which the result does not change any more: then the probe is there. All code is followed
+//! that the function reaches by jumps, parts that the compiler moved elsewhere among it.
+
+use std::collections::{HashMap, HashSet};
+
+use object::{Object as _, ObjectSegment as _, ReadRef};
+
+/// A place on a way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Exit {
+    /// ELF address.
+    pub address: u64,
+    /// By how many bytes the stack is deeper there than at the entry.
+    pub depth: u64,
+    pub is_emulated: bool,
+    /// Whether it is a jump to another function, which may be the one that fills the block.
+    pub leaves: bool,
+}
+
+/// How a function ends.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ends {
+    /// Without a way out that does not leave it hands all work on.
+    pub exits: Vec<Exit>,
+    /// Whether it jumps to another function that is probed, on some way.
+    pub is_handed_on: bool,
+    /// Whether it calls one.
+    pub calls_other: bool,
+}
+
+/// A function that is not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Other {
+    Probed,
+    /// `memset`.
+    Fills,
+}
+
+/// The code of a file.
+pub(crate) struct Text<'data>(Vec<Segment<'data>>);
+
+struct Segment<'data> {
+    address: u64,
+    bytes: &'data [u8],
+    file_offset: u64,
+}
+
+impl<'data> Text<'data> {
+    pub(crate) fn of<R: ReadRef<'data>>(file: &object::File<'data, R>) -> Self {
+        let segments = file.segments().filter_map(|segment| {
+            let bytes = segment.data().ok()?;
+            Some(Segment { address: segment.address(), bytes, file_offset: segment.file_range().0 })
+        });
+        Self(segments.collect())
+    }
+
+    /// The bytes from an address on, to the end of its segment.
+    pub(crate) fn from(&self, address: u64) -> Option<&'data [u8]> {
+        self.0.iter().find_map(|segment| {
+            let within = usize::try_from(address.checked_sub(segment.address)?).ok()?;
+            segment.bytes.get(within..).filter(|bytes| !bytes.is_empty())
+        })
+    }
+
+    /// Where in the file the byte at an address is.
+    pub(crate) fn offset(&self, address: u64) -> Option<u64> {
+        self.0.iter().find_map(|segment| {
+            let within = address.checked_sub(segment.address)?;
+            (within < segment.bytes.len() as u64).then(|| segment.file_offset + within)
+        })
+    }
+}
+
+/// Instructions of a function that are followed at most.
+const INSTRUCTIONS_MAX: usize = 20_000;
+
+/// Follows a function from its entry; `None` if that cannot be done, since it jumps to an address that it computes.
+/// `other` knows the entries of other functions. With `by_returns` its result is not all that has to be there, so that
+/// only returns will do.
+pub(crate) fn ends(
+    text: &Text<'_>,
+    entry: u64,
+    by_returns: bool,
+    other: impl Fn(u64) -> Option<Other>,
+) -> Option<Ends> {
+    let mut steps: HashMap<u64, Step> = HashMap::new();
+    let mut found = Ends::default();
+    let mut waiting = vec![(entry, Some(0), None)];
+    while let Some((address, depth, frame_depth)) = waiting.pop() {
+        if let Some(known) = steps.get_mut(&address) {
+            // Where ways meet with stacks of different depth, it is unknown.
+            if known.depth == depth || known.depth.is_none() {
+                continue;
+            }
+            known.depth = None;
+        }
+        let stack = Stack { depth: steps.get(&address).map_or(depth, |it| it.depth), frame_depth };
+        let (mut step, after) = arch::step(text.from(address)?, address, stack)?;
+        found.calls_other |= step.call.and_then(&other) == Some(Other::Probed);
+        if let (true, &[target]) = (step.is_jump, &step.next[..])
+            && (other(target) == Some(Other::Fills) || leads_away(text, target))
+        {
+            step.leaves = true;
+            step.next.clear();
+        }
+        step.next.retain(|&target| {
+            let is_probed = step.is_jump && target != entry && other(target) == Some(Other::Probed);
+            found.is_handed_on |= is_probed;
+            step.is_handed_on |= is_probed;
+            !is_probed
+        });
+        waiting.extend(step.next.iter().map(|&next| (next, after.depth, after.frame_depth)));
+        steps.insert(address, step);
+        if steps.len() > INSTRUCTIONS_MAX {
+            return None;
+        }
+    }
+    found.exits = exits(&steps, by_returns);
+    Some(found)
+}
+
+/// Is there an entry of the linkage table, which jumps to a function of another file?
+fn leads_away(text: &Text<'_>, mut address: u64) -> bool {
+    const INSTRUCTIONS: usize = 4;
+    let stack = Stack { depth: None, frame_depth: None };
+    for _ in 0..INSTRUCTIONS {
+        let step = text.from(address).and_then(|bytes| arch::step(bytes, address, stack));
+        match step {
+            Some((step, _)) if step.leaves => return true,
+            Some((Step { is_jump: false, next, .. }, _)) if next.len() == 1 => address = next[0],
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The depth of the stack before an instruction, and what it was when the frame pointer was set.
+#[derive(Debug, Clone, Copy)]
+struct Stack {
+    depth: Option<u64>,
+    frame_depth: Option<u64>,
+}
+
+/// An instruction.
+#[derive(Debug, Default)]
+struct Step {
+    depth: Option<u64>,
+    /// Where it goes on; nowhere after a return, or where the program ends.
+    next: Vec<u64>,
+    returns: bool,
+    is_jump: bool,
+    /// A jump to a function that is probed.
+    is_handed_on: bool,
+    /// A jump to one that the file does not have, or that fills the block.
+    leaves: bool,
+    call: Option<u64>,
+    writes_result: bool,
+    is_emulated: bool,
+}
+
+/// The places to probe: on each way from where the result is written to a return there is one.
+fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
+    let mut before: HashMap<u64, Vec<u64>> = HashMap::new();
+    for (&address, step) in steps {
+        step.next.iter().for_each(|&next| before.entry(next).or_default().push(address));
+    }
+    let is_final = finals(steps, &before);
+    let leaving = steps.iter().filter(|(_, step)| step.leaves);
+    let mut exits: Vec<Exit> = leaving
+        .filter_map(|(&address, step)| {
+            let (depth, is_emulated) = (step.depth?, step.is_emulated);
+            Some(Exit { address, depth, is_emulated, leaves: true })
+        })
+        .collect();
+    for (&end, _) in steps.iter().filter(|(_, step)| step.returns) {
+        let mut seen = HashSet::from([end]);
+        let mut waiting = vec![end];
+        let mut cheap = Vec::new();
+        let mut is_open = by_returns;
+        while let Some(address) = waiting.pop() {
+            let step = &steps[&address];
+            if let (true, Some(depth)) = (step.is_emulated, step.depth) {
+                cheap.push(Exit { address, depth, is_emulated: true, leaves: false });
+                continue;
+            }
+            let sources = before.get(&address).map_or(&[][..], Vec::as_slice);
+            for &source in sources {
+                if !is_final.contains(&source) {
+                    // The result is written there, and nothing emulated comes after it.
+                    is_open = true;
+                } else if seen.insert(source) {
+                    waiting.push(source);
+                }
+            }
+            is_open |= sources.is_empty();
+        }
+        if is_open {
+            let is_emulated = steps[&end].is_emulated;
+            exits.push(Exit { address: end, depth: 0, is_emulated, leaves: false });
+        } else {
+            exits.extend(cheap);
+        }
+    }
+    exits.sort_unstable();
+    exits.dedup();
+    exits
+}
+
+/// The instructions before which the result is there: none writes it from there to any return.
+fn finals(steps: &HashMap<u64, Step>, before: &HashMap<u64, Vec<u64>>) -> HashSet<u64> {
+    let of = |is_wanted: &dyn Fn(&Step) -> bool| {
+        steps.iter().filter(|(_, step)| is_wanted(step)).map(|(&address, _)| address).collect()
+    };
+    // What comes to no end, since the program does, writes nothing that counts.
+    let ending =
+        reaching(of(&|step| step.returns || step.is_handed_on || step.leaves), before, |_| true);
+    let mut writing: Vec<u64> = of(&|step| step.writes_result || step.is_handed_on || step.leaves);
+    writing.retain(|address| ending.contains(address));
+    let written = reaching(writing, before, |address| ending.contains(&address));
+    steps.keys().copied().filter(|address| !written.contains(address)).collect()
+}
+
+/// These instructions, and all from which a way leads to one of them.
+fn reaching(
+    mut waiting: Vec<u64>,
+    before: &HashMap<u64, Vec<u64>>,
+    is_way: impl Fn(u64) -> bool,
+) -> HashSet<u64> {
+    let mut found: HashSet<u64> = waiting.iter().copied().collect();
+    while let Some(address) = waiting.pop() {
+        for &source in before.get(&address).map_or(&[][..], Vec::as_slice) {
+            if is_way(source) && found.insert(source) {
+                waiting.push(source);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as arch;
+#[cfg(target_arch = "x86_64")]
+use x86 as arch;
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use iced_x86::{
+        Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+        OpAccess, OpKind, Register,
+    };
+
+    use super::{Stack, Step};
+    use crate::heap::place::is_emulated;
+
+    const WORD: u64 = 8;
+
+    pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, Stack)> {
+        let bytes = &bytes[..bytes.len().min(32)];
+        let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            return None;
+        }
+        let mut step = Step {
+            depth: stack.depth,
+            writes_result: writes(&instruction, Register::RAX),
+            is_emulated: is_emulated(&instruction),
+            ..Step::default()
+        };
+        let next = instruction.next_ip();
+        let target = || instruction.near_branch_target();
+        match instruction.flow_control() {
+            FlowControl::Next => step.next.push(next),
+            FlowControl::Return => step.returns = true,
+            FlowControl::ConditionalBranch => {
+                step.is_jump = true;
+                step.next.extend([target(), next]);
+            }
+            FlowControl::UnconditionalBranch => {
+                step.is_jump = true;
+                step.next.push(target());
+            }
+            // Through a slot of memory: a function of another file.
+            FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
+                step.leaves = true;
+            }
+            FlowControl::IndirectBranch => return None,
+            FlowControl::Call | FlowControl::IndirectCall => {
+                step.writes_result = true;
+                if instruction.is_call_near() {
+                    step.call = Some(target());
+                }
+                if !is_padding(&mut decoder) {
+                    step.next.push(next);
+                }
+            }
+            // A trap: the program ends.
+            FlowControl::Interrupt | FlowControl::Exception => {}
+            FlowControl::XbeginXabortXend => return None,
+        }
+        let after = after(&instruction, stack);
+        Some((step, after))
+    }
+
+    /// Is what follows a call never reached, since the call does not return?
+    fn is_padding(decoder: &mut Decoder<'_>) -> bool {
+        if !decoder.can_decode() {
+            return true;
+        }
+        let next = decoder.decode();
+        let is_long_nop = next.mnemonic() == Mnemonic::Nop && next.len() > 1;
+        is_long_nop || matches!(next.mnemonic(), Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Hlt)
+    }
+
+    fn writes(instruction: &Instruction, register: Register) -> bool {
+        let mut infos = InstructionInfoFactory::new();
+        infos.info(instruction).used_registers().iter().any(|used| {
+            let is_read = matches!(used.access(), OpAccess::Read | OpAccess::CondRead);
+            !is_read && used.register().full_register() == register
+        })
+    }
+
+    /// The stack after an instruction.
+    fn after(instruction: &Instruction, stack: Stack) -> Stack {
+        let Stack { depth, mut frame_depth } = stack;
+        let immediate = || match instruction.op1_kind() {
+            OpKind::Immediate8to64 | OpKind::Immediate32to64 => {
+                Some(instruction.immediate(1).cast_signed())
+            }
+            _ => None,
+        };
+        let deeper = |by: i64| depth.and_then(|depth| depth.checked_add_signed(by));
+        let is_frame = instruction.op0_register() == Register::RBP;
+        if instruction.code() == Code::Mov_r64_rm64 && is_frame
+            || instruction.code() == Code::Mov_rm64_r64 && is_frame
+        {
+            let is_stack = instruction.op1_register() == Register::RSP;
+            frame_depth = if is_stack { depth } else { None };
+        } else if writes(instruction, Register::RBP) && instruction.mnemonic() != Mnemonic::Leave {
+            frame_depth = None;
+        }
+        let depth = if !writes(instruction, Register::RSP) {
+            depth
+        } else {
+            match instruction.mnemonic() {
+                Mnemonic::Call => depth,
+                Mnemonic::Push | Mnemonic::Pop => {
+                    deeper(-i64::from(instruction.stack_pointer_increment()))
+                }
+                Mnemonic::Sub => immediate().and_then(deeper),
+                Mnemonic::Add => immediate().and_then(|by| deeper(-by)),
+                Mnemonic::Lea => {
+                    let by = instruction.memory_displacement64().cast_signed();
+                    let is_plain = instruction.memory_index() == Register::None;
+                    match instruction.memory_base() {
+                        Register::RSP if is_plain => deeper(-by),
+                        Register::RBP if is_plain => {
+                            stack.frame_depth.and_then(|depth| depth.checked_add_signed(-by))
+                        }
+                        _ => None,
+                    }
+                }
+                Mnemonic::Leave => stack.frame_depth.and_then(|depth| depth.checked_sub(WORD)),
+                Mnemonic::Mov if instruction.op1_register() == Register::RBP => stack.frame_depth,
+                _ => None,
+            }
+        };
+        Stack { depth, frame_depth }
+    }
+}
+
+/// Only returns are taken, which the kernel emulates here (arch/arm64/kernel/probes/simulate-insn.c, Linux 6.18).
+/// Instructions are those of the Arm ARM, C4.1.
+#[cfg(any(target_arch = "aarch64", test))]
+mod aarch64 {
+    use super::{Stack, Step};
+
+    pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, Stack)> {
+        let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        let code = word(0)?;
+        let next = address.wrapping_add(4);
+        // An offset in words of so many bits, from this bit on.
+        let target = |bits: u32, from: u32| {
+            let offset = (code >> from << (32 - bits)).cast_signed() >> (32 - bits);
+            address.wrapping_add_signed(i64::from(offset) * 4)
+        };
+        let mut step = Step { depth: stack.depth, writes_result: true, ..Step::default() };
+        let is_never_reached =
+            |code: u32| code == 0xd503_201f || code & 0xffe0_001f == 0xd420_0000 || code >> 16 == 0;
+        match code {
+            // ret, retaa, retab
+            _ if code & 0xffff_fc1f == 0xd65f_0000 || matches!(code, 0xd65f_0bff | 0xd65f_0fff) => {
+                (step.returns, step.is_emulated) = (true, true);
+            }
+            // br of a register that only linkage tables use
+            0xd61f_0200 | 0xd61f_0220 => step.leaves = true,
+            _ if code & 0xffff_fc1f == 0xd61f_0000 => return None,
+            // b
+            _ if code >> 26 == 0b00_0101 => {
+                step.is_jump = true;
+                step.next.push(target(26, 0));
+            }
+            // bl, blr
+            _ if code >> 26 == 0b10_0101 || code & 0xffff_fc1f == 0xd63f_0000 => {
+                step.call = (code >> 26 == 0b10_0101).then(|| target(26, 0));
+                if !word(4).is_none_or(is_never_reached) {
+                    step.next.push(next);
+                }
+            }
+            // b.cond, cbz, cbnz
+            _ if code & 0xff00_0000 == 0x5400_0000 || code & 0x7e00_0000 == 0x3400_0000 => {
+                step.is_jump = true;
+                step.next.extend([target(19, 5), next]);
+            }
+            // tbz, tbnz
+            _ if code & 0x7e00_0000 == 0x3600_0000 => {
+                step.is_jump = true;
+                step.next.extend([target(14, 5), next]);
+            }
+            // brk, udf
+            _ if code != 0xd503_201f && is_never_reached(code) => {}
+            _ => step.next.push(next),
+        }
+        Some((step, stack))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROBED: u64 = 0x2000;
+
+    fn text(bytes: &[u8]) -> Text<'_> {
+        Text(vec![Segment { address: 0x1000, bytes, file_offset: 0 }])
+    }
+
+    /// Ways out as offset, depth, and whether the kernel emulates the instruction.
+    #[cfg(target_arch = "x86_64")]
+    #[track_caller]
+    fn check(bytes: &[u8], expected: Option<(&[(u64, u64, bool)], [bool; 3])>) {
+        let other = |address| (address == PROBED).then_some(Other::Probed);
+        let found = ends(&text(bytes), 0x1000, false, other);
+        let expected = expected.map(|(exits, [is_handed_on, leaves, calls_other])| {
+            let exit = |&(offset, depth, is_emulated)| Exit {
+                address: 0x1000 + offset,
+                depth,
+                is_emulated,
+                leaves,
+            };
+            Ends { exits: exits.iter().map(exit).collect(), is_handed_on, calls_other }
+        });
+        assert_eq!(found, expected, "{bytes:x?}");
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn ways_out() {
+        // push rbx; mov rax, rdi; test rax, rax; je +2; pop rbx; ret; xor eax, eax; pop rbx; ret
+        let both = [
+            0x53, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x02, 0x5b, 0xc3, 0x31, 0xc0, 0x5b,
+            0xc3,
+        ];
+        // The jump is before the second way writes its result.
+        check(&both, Some((&[(10, 0, false), (14, 0, false)], [false; 3])));
+        // push rbx; mov rax, rdi; test rax, rax; je +1; nop; pop rbx; ret
+        let one = [0x53, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x01, 0x90, 0x5b, 0xc3];
+        check(&one, Some((&[(7, 8, true), (9, 8, true)], [false; 3])));
+        // A call that does not return, for it is followed by padding: sub rsp, 8; mov rax, rdi; test rax, rax; je +5;
+        // add rsp, 8; ret; call; nopw
+        let aborts = [
+            0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x05, 0x48, 0x83,
+            0xc4, 0x08, 0xc3, 0xe8, 0, 1, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0,
+        ];
+        check(&aborts, Some((&[(10, 8, true)], [false; 3])));
+        // jmp 0x2000
+        check(&[0xe9, 0xfb, 0x0f, 0x00, 0x00], Some((&[], [true, false, false])));
+        // push rax; jmp [rip + 16]: a function of another file
+        let leaves: &[(u64, u64, bool)] = &[(1, 8, false)];
+        check(&[0x50, 0xff, 0x25, 0x10, 0, 0, 0], Some((leaves, [false, true, false])));
+        // The same by an entry of the linkage table: jmp +2; nop; nop; endbr64; jmp [rip + 16]
+        let linked = [0xeb, 2, 0x90, 0x90, 0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x10, 0, 0, 0];
+        check(&linked, Some((&[(0, 0, true)], [false, true, false])));
+        // call 0x2000; ret
+        check(&[0xe8, 0xfb, 0x0f, 0, 0, 0xc3], Some((&[(5, 0, false)], [false, false, true])));
+        // jmp rax
+        check(&[0xff, 0xe0], None);
+        // Out of the code, and no instruction.
+        check(&[0x90], None);
+        check(&[0x06], None);
+        check(&[], None);
+    }
+
+    #[test]
+    fn ways_out_on_aarch64() {
+        let check = |code: u32, next: &[u64], returns: bool| {
+            let bytes = [code.to_le_bytes(), 0x9100_03fd_u32.to_le_bytes()].concat();
+            let stack = Stack { depth: Some(0), frame_depth: None };
+            let found = aarch64::step(&bytes, 0x1000, stack).map(|(step, _)| step);
+            let found = found.map(|step| (step.next, step.returns));
+            assert_eq!(found, Some((next.to_vec(), returns)), "{code:x}");
+        };
+        check(0xd65f_03c0, &[], true);
+        // b −4; b.eq +8; cbz x0, −8; tbnz w0, #3, +16; bl +4; mov; brk #1
+        check(0x17ff_ffff, &[0xffc], false);
+        check(0x5400_0040, &[0x1008, 0x1004], false);
+        check(0xb4ff_ffc0, &[0xff8, 0x1004], false);
+        check(0x3718_0080, &[0x1010, 0x1004], false);
+        check(0x9400_0001, &[0x1004], false);
+        check(0xaa00_03e1, &[0x1004], false);
+        check(0xd420_0020, &[], false);
+    }
+}
