@@ -33,7 +33,7 @@ pub(super) const TOOLS: [Tool; 10] = [
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
-    Tool { name: "jemalloc-config", package: "libjemalloc-dev", purpose: "tests with jemalloc" },
+    Tool { name: "jeprof", package: "libjemalloc-dev", purpose: "tests with jemalloc" },
     Tool { name: "npm", package: "npm", purpose: "tests of pages, and with schemas of others" },
     Tool { name: "musl-gcc", package: "musl-tools", purpose: "tests with musl" },
     // Debian leaves the server itself out of PATH; this starts it.

@@ -22,8 +22,11 @@ pub mod call {
     pub const NEW_IS_OTHERS: u64 = 1 << 8;
 }
 
-/// In the cookie of a probe at a way out, beside the bytes that the stack is deeper there than at the entry: it jumps to
-/// what may be `memset`, whose first argument is the block then.
+/// The cookie of a probe at a way out: the bytes that the stack is deeper there than at the entry, and from this bit on
+/// the register that has the result, by the number that instructions have for it.
+pub const EXIT_REGISTER_SHIFT: u32 = 32;
+
+/// Added to it where the function jumps to what may be `memset`, whose first argument is the block then.
 pub const EXIT_FILLS: u64 = 1 << 63;
 
 /// What the probes do, in the one element of the map [`STATE`](crate::map::HEAP_STATE).

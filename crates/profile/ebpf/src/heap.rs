@@ -18,8 +18,8 @@ use aya_ebpf::{
 use wingbeat_profile_common::{
     counter,
     heap::{
-        ALLOCATION_RECORD_BYTES, AllocationRecord, BlockKey, EXIT_FILLS, FREE_RECORD_BYTES,
-        FreeRecord, LiveBlock, PendingCall, bytes_until_sample, call, state,
+        ALLOCATION_RECORD_BYTES, AllocationRecord, BlockKey, EXIT_FILLS, EXIT_REGISTER_SHIFT,
+        FREE_RECORD_BYTES, FreeRecord, LiveBlock, PendingCall, bytes_until_sample, call, state,
     },
 };
 
@@ -71,9 +71,9 @@ pub fn heap_exit(ctx: *mut core::ffi::c_void) -> u32 {
     // SAFETY: the helper only reads the context.
     let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
     let registers = registers(&ctx);
-    let sp = regs::sp(registers) + (cookie & !EXIT_FILLS);
+    let sp = regs::sp(registers) + u64::from(cookie as u32);
     if cookie & EXIT_FILLS == 0 {
-        leave(regs::result(registers), sp);
+        leave(regs::numbered(registers, cookie >> EXIT_REGISTER_SHIFT), sp);
     } else if regs::argument(registers, 1) as u32 == 0 {
         // A block is filled with zeros.
         leave(regs::argument(registers, 0), sp);

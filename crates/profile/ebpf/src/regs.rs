@@ -136,7 +136,7 @@ pub enum SystemCall {
 }
 
 pub use arch::{
-    argument, by_number, entry_regs as entry, result, sp, system_call, system_call_argument,
+    argument, by_number, entry_regs as entry, numbered, sp, system_call, system_call_argument,
     user_regs as user,
 };
 
@@ -170,10 +170,18 @@ mod arch {
         }
     }
 
-    /// What a function gave back.
+    /// A register by the number that instructions have for it (Intel SDM, volume 2, table 2-4).
     #[inline(always)]
-    pub fn result(regs: &pt_regs) -> u64 {
-        regs.rax
+    pub fn numbered(regs: &pt_regs, number: u64) -> u64 {
+        // Volatile: otherwise the compiler chooses among addresses, and the verifier allows none of a context.
+        macro_rules! all {
+            ($($register:ident)*) => {
+                // SAFETY: members of what the caller has.
+                unsafe { [$((&raw const regs.$register).read_volatile()),*] }
+            };
+        }
+        let all: [u64; 16] = all!(rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15);
+        all[number as usize & 15]
     }
 
     /// Is it in `execve` or `execveat` (arch/x86/entry/syscalls/syscall_64.tbl)?
@@ -264,9 +272,9 @@ mod arch {
         }
     }
 
-    /// What a function gave back.
+    /// The register in which functions give their result: no other is asked for here.
     #[inline(always)]
-    pub fn result(regs: &pt_regs) -> u64 {
+    pub fn numbered(regs: &pt_regs, _number: u64) -> u64 {
         regs.regs[0]
     }
 

@@ -17,3 +17,4 @@ mod support;
 #[path = "../common/target.rs"]
 mod target;
 mod viewer;
+mod ways_out;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use object::{Object as _, ObjectSymbol as _, ReadRef, SymbolKind};
-use wingbeat_profile_common::heap::{EXIT_FILLS, call};
+use wingbeat_profile_common::heap::{EXIT_FILLS, EXIT_REGISTER_SHIFT, call};
 
 use super::{
     exits::{Exit, Other, Text, ends},
@@ -229,8 +229,11 @@ fn function(
             .filter(is_exit)
             .filter_map(|exit| {
                 let offset = text.offset(exit.address)?;
-                let cookie = exit.depth | if exit.leaves { EXIT_FILLS } else { 0 };
-                Some((Probe { offset, is_emulated: exit.is_emulated }, cookie))
+                let cookie = exit.depth
+                    | u64::from(exit.register) << EXIT_REGISTER_SHIFT
+                    | if exit.leaves { EXIT_FILLS } else { 0 };
+                let is_near = exit.depth >> EXIT_REGISTER_SHIFT == 0;
+                is_near.then_some((Probe { offset, is_emulated: exit.is_emulated }, cookie))
             })
             .collect();
     }

@@ -5,8 +5,8 @@
 //! function are probed like its entry, and its stack stays as it is.
 //!
 //! A `ret` is stepped over, which is dear where the kernel emulates other instructions ([`super::place`]). On many ways
-//! out there is a jump after which the result does not change any more: then the probe is there. All code is followed
-//! that the function reaches by jumps, parts that the compiler moved elsewhere among it.
+//! out there is a jump from which on a register has the result, whatever comes: then the probe is there. All code is
+//! followed that the function reaches by jumps, parts that the compiler moved elsewhere among it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,6 +20,8 @@ pub(crate) struct Exit {
     /// By how many bytes the stack is deeper there than at the entry.
     pub depth: u64,
     pub is_emulated: bool,
+    /// Which register has the result there, by the number that instructions have for it.
+    pub register: u8,
     /// Whether it is a jump to another function, which may be the one that fills the block.
     pub leaves: bool,
 }
@@ -161,8 +163,43 @@ struct Step {
     /// A jump to one that the file does not have, or that fills the block.
     leaves: bool,
     call: Option<u64>,
-    writes_result: bool,
+    /// Registers that it writes, as bits.
+    writes: u32,
+    /// A register that gets what another one has.
+    copies: Option<(u8, u8)>,
     is_emulated: bool,
+}
+
+/// The register in which functions give their result.
+const RESULT: u8 = 0;
+
+/// Where the result is before an instruction, on all ways from there that come to a return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// No way is known that comes to one.
+    Unknown,
+    Register(u8),
+    /// It is not there yet, or in different registers on different ways.
+    Nowhere,
+}
+
+impl Place {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, place) | (place, Self::Unknown) => place,
+            (one, other) if one == other => one,
+            _ => Self::Nowhere,
+        }
+    }
+
+    /// The place before an instruction whose result is in this place after it.
+    fn before(self, step: &Step) -> Self {
+        match (self, step.copies) {
+            (Self::Register(register), Some((to, from))) if register == to => Self::Register(from),
+            (Self::Register(register), _) if step.writes & (1 << register) != 0 => Self::Nowhere,
+            (place, _) => place,
+        }
+    }
 }
 
 /// The places to probe: on each way from where the result is written to a return there is one.
@@ -171,12 +208,12 @@ fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
     for (&address, step) in steps {
         step.next.iter().for_each(|&next| before.entry(next).or_default().push(address));
     }
-    let is_final = finals(steps, &before);
+    let places = places(steps, &before);
     let leaving = steps.iter().filter(|(_, step)| step.leaves);
     let mut exits: Vec<Exit> = leaving
         .filter_map(|(&address, step)| {
             let (depth, is_emulated) = (step.depth?, step.is_emulated);
-            Some(Exit { address, depth, is_emulated, leaves: true })
+            Some(Exit { address, depth, is_emulated, register: RESULT, leaves: true })
         })
         .collect();
     for (&end, _) in steps.iter().filter(|(_, step)| step.returns) {
@@ -186,13 +223,15 @@ fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
         let mut is_open = by_returns;
         while let Some(address) = waiting.pop() {
             let step = &steps[&address];
-            if let (true, Some(depth)) = (step.is_emulated, step.depth) {
-                cheap.push(Exit { address, depth, is_emulated: true, leaves: false });
+            if let (true, Some(depth), Place::Register(register)) =
+                (step.is_emulated, step.depth, places[&address])
+            {
+                cheap.push(Exit { address, depth, is_emulated: true, register, leaves: false });
                 continue;
             }
             let sources = before.get(&address).map_or(&[][..], Vec::as_slice);
             for &source in sources {
-                if !is_final.contains(&source) {
+                if places[&source] == Place::Nowhere {
                     // The result is written there, and nothing emulated comes after it.
                     is_open = true;
                 } else if seen.insert(source) {
@@ -203,7 +242,8 @@ fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
         }
         if is_open {
             let is_emulated = steps[&end].is_emulated;
-            exits.push(Exit { address: end, depth: 0, is_emulated, leaves: false });
+            let (depth, register) = (0, RESULT);
+            exits.push(Exit { address: end, depth, is_emulated, register, leaves: false });
         } else {
             exits.extend(cheap);
         }
@@ -213,35 +253,26 @@ fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
     exits
 }
 
-/// The instructions before which the result is there: none writes it from there to any return.
-fn finals(steps: &HashMap<u64, Step>, before: &HashMap<u64, Vec<u64>>) -> HashSet<u64> {
-    let of = |is_wanted: &dyn Fn(&Step) -> bool| {
-        steps.iter().filter(|(_, step)| is_wanted(step)).map(|(&address, _)| address).collect()
-    };
-    // What comes to no end, since the program does, writes nothing that counts.
-    let ending =
-        reaching(of(&|step| step.returns || step.is_handed_on || step.leaves), before, |_| true);
-    let mut writing: Vec<u64> = of(&|step| step.writes_result || step.is_handed_on || step.leaves);
-    writing.retain(|address| ending.contains(address));
-    let written = reaching(writing, before, |address| ending.contains(&address));
-    steps.keys().copied().filter(|address| !written.contains(address)).collect()
-}
-
-/// These instructions, and all from which a way leads to one of them.
-fn reaching(
-    mut waiting: Vec<u64>,
-    before: &HashMap<u64, Vec<u64>>,
-    is_way: impl Fn(u64) -> bool,
-) -> HashSet<u64> {
-    let mut found: HashSet<u64> = waiting.iter().copied().collect();
+/// Where the result is before each instruction.
+fn places(steps: &HashMap<u64, Step>, before: &HashMap<u64, Vec<u64>>) -> HashMap<u64, Place> {
+    let mut places: HashMap<u64, Place> =
+        steps.keys().map(|&address| (address, Place::Unknown)).collect();
+    let mut waiting: Vec<u64> = steps.keys().copied().collect();
     while let Some(address) = waiting.pop() {
-        for &source in before.get(&address).map_or(&[][..], Vec::as_slice) {
-            if is_way(source) && found.insert(source) {
-                waiting.push(source);
-            }
+        let step = &steps[&address];
+        let place = if step.returns {
+            Place::Register(RESULT)
+        } else if step.is_handed_on || step.leaves {
+            Place::Nowhere
+        } else {
+            let after = step.next.iter().filter_map(|next| places.get(next));
+            after.fold(Place::Unknown, |all, &place| all.and(place)).before(step)
+        };
+        if places.insert(address, place) != Some(place) {
+            waiting.extend(before.get(&address).into_iter().flatten());
         }
     }
-    found
+    places
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -270,7 +301,8 @@ mod x86 {
         }
         let mut step = Step {
             depth: stack.depth,
-            writes_result: writes(&instruction, Register::RAX),
+            writes: written(&instruction),
+            copies: copied(&instruction),
             is_emulated: is_emulated(&instruction),
             ..Step::default()
         };
@@ -293,7 +325,7 @@ mod x86 {
             }
             FlowControl::IndirectBranch => return None,
             FlowControl::Call | FlowControl::IndirectCall => {
-                step.writes_result = true;
+                step.writes = CALLER_SAVED;
                 if instruction.is_call_near() {
                     step.call = Some(target());
                 }
@@ -319,12 +351,30 @@ mod x86 {
         is_long_nop || matches!(next.mnemonic(), Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Hlt)
     }
 
-    fn writes(instruction: &Instruction, register: Register) -> bool {
+    /// What a called function may change: rax, rcx, rdx, rsi, rdi, r8 to r11 (psABI of x86-64, 3.2.1).
+    const CALLER_SAVED: u32 = 0b1111_1100_0111;
+
+    fn written(instruction: &Instruction) -> u32 {
         let mut infos = InstructionInfoFactory::new();
-        infos.info(instruction).used_registers().iter().any(|used| {
-            let is_read = matches!(used.access(), OpAccess::Read | OpAccess::CondRead);
-            !is_read && used.register().full_register() == register
-        })
+        let used = infos.info(instruction).used_registers().iter();
+        used.filter(|used| !matches!(used.access(), OpAccess::Read | OpAccess::CondRead))
+            .map(|used| used.register().full_register())
+            .filter(|register| register.is_gpr())
+            .fold(0, |all, register| all | 1 << register.number())
+    }
+
+    fn writes(instruction: &Instruction, register: Register) -> bool {
+        written(instruction) & (1 << register.number()) != 0
+    }
+
+    /// A whole register that is copied to another: to and from.
+    fn copied(instruction: &Instruction) -> Option<(u8, u8)> {
+        let is_copy = matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64)
+            && instruction.op0_kind() == OpKind::Register
+            && instruction.op1_kind() == OpKind::Register;
+        // Numbers up to 15.
+        let number = |register: Register| register.number() as u8;
+        is_copy.then(|| (number(instruction.op0_register()), number(instruction.op1_register())))
     }
 
     /// The stack after an instruction.
@@ -391,7 +441,7 @@ mod aarch64 {
             let offset = (code >> from << (32 - bits)).cast_signed() >> (32 - bits);
             address.wrapping_add_signed(i64::from(offset) * 4)
         };
-        let mut step = Step { depth: stack.depth, writes_result: true, ..Step::default() };
+        let mut step = Step { depth: stack.depth, writes: u32::MAX, ..Step::default() };
         let is_never_reached =
             |code: u32| code == 0xd503_201f || code & 0xffe0_001f == 0xd420_0000 || code >> 16 == 0;
         match code {
@@ -453,6 +503,7 @@ mod tests {
                 address: 0x1000 + offset,
                 depth,
                 is_emulated,
+                register: 0,
                 leaves,
             };
             Ends { exits: exits.iter().map(exit).collect(), is_handed_on, calls_other }
@@ -473,6 +524,10 @@ mod tests {
         // push rbx; mov rax, rdi; test rax, rax; je +1; nop; pop rbx; ret
         let one = [0x53, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x01, 0x90, 0x5b, 0xc3];
         check(&one, Some((&[(7, 8, true), (9, 8, true)], [false; 3])));
+        // mov rbx, rdi; test rdi, rdi; je +1; nop; mov rax, rbx; ret
+        let kept = [0x48, 0x89, 0xfb, 0x48, 0x85, 0xff, 0x74, 0x01, 0x90, 0x48, 0x89, 0xd8, 0xc3];
+        let found = ends(&text(&kept), 0x1000, false, |_| None).expect("it is followed");
+        assert_eq!(found.exits.iter().map(|it| it.register).collect::<Vec<_>>(), [3, 3]);
         // A call that does not return, for it is followed by padding: sub rsp, 8; mov rax, rdi; test rax, rax; je +5;
         // add rsp, 8; ret; call; nopw
         let aborts = [

@@ -24,7 +24,7 @@ pub(crate) struct Place {
 const ENTRY: Place = Place { offset: 0, is_emulated: false };
 
 /// Bytes from the entry that are looked at.
-const REACH: u64 = 32;
+const REACH: u64 = 128;
 
 /// Bytes of a function that are searched for jumps.
 const SEARCHED_BYTES: usize = 4096;
