@@ -227,8 +227,8 @@ fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
         let names = it.functions.join(", ");
         Warning::new(
             "functions-left-out",
-            format!("{names} of {} cannot be watched: {}", it.path, it.reason),
-            "what is allocated by them is missing, unless they call one that is watched",
+            format!("{names} of {} cannot be watched ({})", it.path, it.reason),
+            "what they allocate is missing, unless they call a function that is watched",
             "see what grows with `wingbeat profile --mode pages`",
         )
     });

@@ -55,3 +55,61 @@ fn each_allocator_is_left_in_each_way() {
         None => assert!(std::env::var_os("CI").is_none(), "CI has jemalloc"),
     }
 }
+
+/// A library with the prefix of an allocator's functions: one that the kernel cannot probe, one that nobody can follow,
+/// and one that is like any other.
+#[cfg(target_arch = "x86_64")]
+const STRANGE: &str = r#"
+    .globl je_malloc, je_realloc, je_calloc
+    .type je_malloc, @function
+je_malloc:
+    lock incq count(%rip)
+    mov $0, %eax
+    ret
+    .size je_malloc, . - je_malloc
+    .type je_realloc, @function
+je_realloc:
+    lea count(%rip), %rax
+    jmp *(%rax,%rdi,8)
+    .size je_realloc, . - je_realloc
+    .type je_calloc, @function
+je_calloc:
+    push %rbx
+    lea count(%rip), %rax
+    pop %rbx
+    ret
+    .size je_calloc, . - je_calloc
+    .data
+count: .quad 0
+    .section .note.GNU-stack, "", @progbits
+"#;
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_cannot_be_probed_is_left_out() {
+    let Some((_turn, folder)) = turn_for_heap() else { return };
+    let (code, library) = (folder.path().join("strange.s"), folder.path().join("strange.so"));
+    fs::write(&code, STRANGE).expect("write source");
+    let flags = ["-shared", "-o"];
+    let status = Command::new("cc").args(flags).args([&library, &code]).status().expect("cc");
+    assert!(status.success());
+    let source = r#"
+OWN void mine(void) { for (int i = 0; i < 20; i++) used(malloc(1000)); }
+int main(int count, char **words) {
+    mine();
+    wait_ms(300);
+    if (!dlopen(words[1], RTLD_NOW)) return 1;
+    wait_ms(300);
+    mine();
+    return 0;
+}
+"#;
+    let program = crate::support::build(folder.path(), "loads", source);
+    let words = [&program, &library].map(|path| path.to_str().expect("UTF-8"));
+    let found = heap(folder.path(), &["--exact", "-v", "--"], &words).ended_with(0);
+    assert_eq!(found.of("mine").at_end, (40_000, 40), "{}", found.stderr);
+    let says = |what: &str| assert!(found.stderr.contains(what), "{what}\n{}", found.stderr);
+    says("strange.so: je_calloc\n");
+    says("strange.so cannot be watched (the kernel refuses it: there is an instruction");
+    says("strange.so cannot be watched (where they return is not known)");
+}

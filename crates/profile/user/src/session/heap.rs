@@ -44,6 +44,9 @@ const CALLS_MAX: u32 = 65_536;
 /// What walking and sending a sampled stack takes, nanoseconds (docs/heap.md has the measurement).
 const SAMPLE_NS: f64 = 6_000.0;
 
+/// What the kernel answers where it cannot probe an instruction (include/linux/errno.h, Linux 6.18).
+const ENOTSUPP: i32 = 524;
+
 /// A file whose functions are probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedFile {
@@ -168,7 +171,13 @@ impl KernelHalf {
             let (offsets, cookies): (Vec<u64>, Vec<u64>) = probes.into_iter().unzip();
             let uprobes = Uprobes { path, offsets: &offsets, cookies: &cookies, pid };
             let attached = self.program(name)?.attach_uprobes(&uprobes);
-            attached.map(Some).map_err(RecordError::system(format!("attach to PID {pid}")))
+            attached.map(Some).map_err(|error| RecordError::Kernel {
+                what: format!("attach to PID {pid}"),
+                reason: match error.raw_os_error() {
+                    Some(ENOTSUPP) => "there is an instruction that it cannot step over".to_owned(),
+                    _ => error.to_string(),
+                },
+            })
         };
         let is_free = |it: &&Function| it.call == call::FREE;
         let entry = |it: &Function| (it.entry.offset, it.call);
@@ -237,7 +246,12 @@ impl Probes {
                 attach(std::slice::from_ref(function))
                     .inspect_err(|error| {
                         refused.functions.push(function.name.clone());
-                        refused.reason = error.to_string();
+                        refused.reason = match error {
+                            RecordError::Kernel { reason, .. } => {
+                                format!("the kernel refuses it: {reason}")
+                            }
+                            error => error.to_string(),
+                        };
                     })
                     .unwrap_or_default()
             };
