@@ -147,6 +147,9 @@ pub struct StackHeader {
     pub is_fp_lost: u8,
     /// What is known of one register more in that frame.
     pub beside: Beside,
+    /// The control group of the thread at that time, by its id in the hierarchy of version 2; 0 if it is no sample of CPU
+    /// time or of a page fault.
+    pub cgroup: u64,
 }
 
 /// What each piece of a copied stack begins with. The first piece begins at the
@@ -174,7 +177,7 @@ pub const COPY_HEADER_BYTES: usize = 24;
 const _: () = assert!(size_of::<CopyHeader>() == COPY_HEADER_BYTES);
 
 /// Size of [`StackHeader`] in bytes.
-pub const STACK_HEADER_BYTES: usize = 48;
+pub const STACK_HEADER_BYTES: usize = 56;
 /// Largest record in bytes.
 pub const RECORD_BYTES_MAX: usize =
     off_cpu::HALF_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);

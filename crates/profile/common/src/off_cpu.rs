@@ -220,7 +220,7 @@ pub struct Thread {
 }
 
 /// Size of [`HalfHeader`] in bytes.
-pub const HALF_HEADER_BYTES: usize = 56;
+pub const HALF_HEADER_BYTES: usize = 64;
 /// Size of [`BlockRecord`] in bytes.
 pub const BLOCK_RECORD_BYTES: usize = 56;
 /// Size of [`EndRecord`] in bytes.

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use aya_ebpf::{
     bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP, pt_regs},
     helpers::{
-        bpf_get_smp_processor_id,
+        bpf_get_current_cgroup_id, bpf_get_smp_processor_id,
         generated::{bpf_get_stack, bpf_ringbuf_output},
     },
 };
@@ -64,7 +64,9 @@ impl SampleRecord {
     /// An empty sample; nothing if the scratch memory is missing, which cannot be.
     #[inline(always)]
     pub fn sample(kind: RecordKind, whose: Whose) -> Option<Self> {
-        Self::begin(scratch::SAMPLE, stack_header(kind, whose))
+        // SAFETY: a helper without arguments.
+        let cgroup = unsafe { bpf_get_current_cgroup_id() };
+        Self::begin(scratch::SAMPLE, StackHeader { cgroup, ..stack_header(kind, whose) })
     }
 }
 
@@ -224,6 +226,7 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
         is_interrupted: 0,
         is_fp_lost: 0,
         beside: Beside::UNKNOWN,
+        cgroup: 0,
     }
 }
 

@@ -4,7 +4,10 @@ mod accounts;
 pub mod jit;
 pub mod off_cpu;
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::Serialize;
 
@@ -232,7 +235,7 @@ impl Summary {
             off_cpu: accounts::off_cpu(finished, profile, idle_hidden),
             target_cpu_time_ns: finished.target_cpu_time_ns(),
             processes: profile.processes.len() as u32,
-            threads: profile.threads.len() as u32,
+            threads: threads(profile),
             bytes_per_sample: finished.record_bytes / finished.ticks.sampled.max(1),
             events_lost: finished.events_lost,
             unwind: UnwindCounts::of(&finished.unwinding),
@@ -245,4 +248,11 @@ impl Summary {
             outputs,
         }
     }
+}
+
+/// How many threads have samples: one that got another name meanwhile has several entries.
+fn threads(profile: &Profile) -> u32 {
+    let all: BTreeSet<_> = profile.threads.iter().map(|it| (it.process, it.tid)).collect();
+    // Entries have numbers of 32 bits.
+    all.len() as u32
 }

@@ -232,7 +232,7 @@ mod tests {
         let mut bytes = vec![RecordKind::Sample as u8, Stop::Unreadable as u8, 3, 0, 2, 0, 1, 0];
         bytes.extend(7u32.to_le_bytes());
         bytes.extend(8u32.to_le_bytes());
-        let words = [1_000_000_007_u64, 0x7ffe_0010, 5, 0, 0x4010, 0x4020, u64::MAX];
+        let words = [1_000_000_007_u64, 0x7ffe_0010, 5, 0, 77, 0x4010, 0x4020, u64::MAX];
         bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
         bytes
     }
@@ -243,7 +243,7 @@ mod tests {
         let Ok(Record::Sample(stack)) = decode(&bytes) else { panic!("not a sample") };
         let Stack { header, stop, user, kernel } = stack;
         assert_eq!((stop, header.cpu, header.pid, header.tid), (Stop::Unreadable, 3, 7, 8));
-        assert_eq!(header.time_ns, 1_000_000_007);
+        assert_eq!((header.time_ns, header.cgroup), (1_000_000_007, 77));
         assert_eq!((header.stop_sp, header.stop_fp), (0x7ffe_0010, 5));
         assert_eq!((header.is_interrupted, header.is_fp_lost), (0, 0));
         assert_eq!(user.iter().collect::<Vec<_>>(), [0x4010, 0x4020]);
@@ -286,8 +286,8 @@ mod tests {
         check(|bytes| bytes.clear(), DecodeError::Kind(0));
         check(|bytes| bytes[0] = 14, DecodeError::Kind(14));
         check(|bytes| bytes[1] = 77, DecodeError::Stop(77));
-        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 48 });
-        check(|bytes| bytes.truncate(64), DecodeError::Words { found: 2, told: 3 });
+        check(|bytes| bytes.truncate(20), DecodeError::Short { len: 20, header: 56 });
+        check(|bytes| bytes.truncate(72), DecodeError::Words { found: 2, told: 3 });
         check(|bytes| bytes.push(0), DecodeError::Words { found: 3, told: 3 });
         check(|bytes| bytes[4] = 200, DecodeError::Words { found: 3, told: 201 });
     }

@@ -227,7 +227,9 @@ impl Recorder {
                     self.jit.clear(pid);
                     self.threads.execed(pid, name, time_ns);
                 } else {
-                    self.threads.named(pid, tid, name);
+                    // The account of a thread off the CPU is one.
+                    let since_ns = (!self.blocks.is_watched).then_some(time_ns);
+                    self.threads.named(pid, tid, name, since_ns);
                 }
             }
             // Its address space is left as it is: the kernel still has to take it down, on the time

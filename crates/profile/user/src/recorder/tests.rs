@@ -75,9 +75,9 @@ fn copy(pid: u32, address: u64, words: [u64; 2]) -> Vec<u8> {
 }
 
 /// Of one user frame, whose table was not there: its stack and frame pointer, what is known beside, its address.
-fn sample(pid: u32, words: [u64; 4]) -> Vec<u8> {
+fn sample(pid: u32, [sp, fp, beside, ip]: [u64; 4]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Sample as u8, Stop::NoTable as u8, 0, 0, 1, 0, 0, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));
-    bytes.extend([1].into_iter().chain(words).flat_map(u64::to_le_bytes));
+    bytes.extend([1, sp, fp, beside, 0, ip].into_iter().flat_map(u64::to_le_bytes));
     bytes
 }

@@ -127,10 +127,20 @@ impl Threads {
         }
     }
 
-    /// A thread has a new name.
-    pub(crate) fn named(&mut self, pid: u32, tid: u32, name: String) {
+    /// A thread has a new name. What it did before stays under the old one if `since_ns` says when that was, in
+    /// nanoseconds since the start of recording: pools name their threads by tasks.
+    pub(crate) fn named(&mut self, pid: u32, tid: u32, name: String, since_ns: Option<u64>) {
         if let Some(&id) = self.live_threads.get(&tid) {
-            self.threads[id as usize].name.clone_from(&name);
+            let thread = &mut self.threads[id as usize];
+            match since_ns {
+                None => thread.name.clone_from(&name),
+                Some(_) if thread.name == name => {}
+                Some(since_ns) => {
+                    thread.end_ns = Some(since_ns);
+                    self.live_threads.remove(&tid);
+                    self.births_ns.insert(tid, since_ns);
+                }
+            }
         }
         if pid == tid
             && let Some(&id) = self.live_processes.get(&pid)
@@ -187,7 +197,7 @@ mod tests {
     fn a_program_that_execs_is_two_processes() {
         let mut threads = Threads::default();
         threads.born(4_200_000, 1, 5);
-        threads.named(4_200_000, 4_200_000, "sh".into());
+        threads.named(4_200_000, 4_200_000, "sh".into(), None);
         let shell = threads.sampled(4_200_000, 4_200_000);
         threads.execed(4_200_000, "ls".into(), 9);
         let ls = threads.sampled(4_200_000, 4_200_000);
@@ -201,8 +211,8 @@ mod tests {
     #[test]
     fn who_ended_is_forgotten_a_window_later() {
         let mut threads = Threads::default();
-        threads.named(4_200_000, 4_200_000, "one".into());
-        threads.named(4_200_001, 4_200_001, "two".into());
+        threads.named(4_200_000, 4_200_000, "one".into(), None);
+        threads.named(4_200_001, 4_200_001, "two".into(), None);
         threads.ended(4_200_000, 4_200_000, 7);
         threads.ended(4_200_001, 4_200_001, 7);
         assert!(threads.next_window().is_empty());
@@ -217,12 +227,22 @@ mod tests {
     #[test]
     fn names_follow_a_sampled_thread() {
         let mut threads = Threads::default();
-        threads.named(4_200_000, 4_200_000, "main".into());
+        threads.named(4_200_000, 4_200_000, "main".into(), None);
         threads.born(4_200_001, 4_200_000, 3);
         let worker = threads.sampled(4_200_000, 4_200_001) as usize;
         assert_eq!(threads.threads[worker].name, "main");
-        threads.named(4_200_000, 4_200_001, "worker".into());
+        threads.named(4_200_000, 4_200_001, "worker".into(), None);
         assert_eq!(threads.threads[worker].name, "worker");
+        // One that is named by its tasks is several.
+        threads.named(4_200_000, 4_200_001, "task".into(), Some(9));
+        let task = threads.sampled(4_200_000, 4_200_001) as usize;
+        let ends =
+            [worker, task].map(|id| (threads.threads[id].start_ns, threads.threads[id].end_ns));
+        assert_eq!(ends, [(3, Some(9)), (9, None)]);
+        assert_eq!(
+            (&*threads.threads[worker].name, &*threads.threads[task].name),
+            ("worker", "task")
+        );
         assert_eq!(threads.processes[0].name, "main");
     }
 }
