@@ -8,7 +8,10 @@
 //! out there is a jump from which on a register has the result, whatever comes: then the probe is there. All code is
 //! followed that the function reaches by jumps, parts that the compiler moved elsewhere among it.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    cell::Cell,
+    collections::{HashMap, HashSet},
+};
 
 use object::{Object as _, ObjectSegment as _, ReadRef};
 
@@ -46,7 +49,11 @@ pub(crate) enum Other {
 }
 
 /// The code of a file.
-pub(crate) struct Text<'data>(Vec<Segment<'data>>);
+pub(crate) struct Text<'data> {
+    segments: Vec<Segment<'data>>,
+    /// Instructions that may still be looked at.
+    left: Cell<usize>,
+}
 
 struct Segment<'data> {
     address: u64,
@@ -60,12 +67,18 @@ impl<'data> Text<'data> {
             let bytes = segment.data().ok()?;
             Some(Segment { address: segment.address(), bytes, file_offset: segment.file_range().0 })
         });
-        Self(segments.collect())
+        Self { segments: segments.collect(), left: Cell::new(LOOKS_MAX) }
+    }
+
+    /// Looks at one instruction more; `None` if these are too many.
+    fn look(&self) -> Option<()> {
+        self.left.set(self.left.get().checked_sub(1)?);
+        Some(())
     }
 
     /// The bytes from an address on, to the end of its segment.
     pub(crate) fn from(&self, address: u64) -> Option<&'data [u8]> {
-        self.0.iter().find_map(|segment| {
+        self.segments.iter().find_map(|segment| {
             let within = usize::try_from(address.checked_sub(segment.address)?).ok()?;
             segment.bytes.get(within..).filter(|bytes| !bytes.is_empty())
         })
@@ -73,17 +86,18 @@ impl<'data> Text<'data> {
 
     /// Where in the file the byte at an address is.
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
-        self.0.iter().find_map(|segment| {
+        self.segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.address)?;
             (within < segment.bytes.len() as u64).then(|| segment.file_offset + within)
         })
     }
 }
 
-/// Instructions of a function that are followed at most.
-const INSTRUCTIONS_MAX: usize = 20_000;
+/// How often instructions of a file are looked at, at most: anybody may have made it. A C library needs 2,000.
+const LOOKS_MAX: usize = 100_000;
 
-/// Follows a function from its entry; `None` if that cannot be done, since it jumps to an address that it computes.
+/// Follows a function from its entry; `None` if that cannot be done, since it jumps to an address that it computes, or
+/// its file has too much code.
 /// `other` knows the entries of other functions. With `by_returns` its result is not all that has to be there, so that
 /// only returns will do.
 pub(crate) fn ends(
@@ -120,11 +134,9 @@ pub(crate) fn ends(
         });
         waiting.extend(step.next.iter().map(|&next| (next, after.depth, after.frame_depth)));
         steps.insert(address, step);
-        if steps.len() > INSTRUCTIONS_MAX {
-            return None;
-        }
+        text.look()?;
     }
-    found.exits = exits(&steps, by_returns);
+    found.exits = exits(text, &steps, by_returns)?;
     Some(found)
 }
 
@@ -203,7 +215,7 @@ impl Place {
 }
 
 /// The places to probe: on each way from where the result is written to a return there is one.
-fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
+fn exits(text: &Text<'_>, steps: &HashMap<u64, Step>, by_returns: bool) -> Option<Vec<Exit>> {
     let mut before: HashMap<u64, Vec<u64>> = HashMap::new();
     for (&address, step) in steps {
         step.next.iter().for_each(|&next| before.entry(next).or_default().push(address));
@@ -222,6 +234,7 @@ fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
         let mut cheap = Vec::new();
         let mut is_open = by_returns;
         while let Some(address) = waiting.pop() {
+            text.look()?;
             let step = &steps[&address];
             if let (true, Some(depth), Place::Register(register)) =
                 (step.is_emulated, step.depth, places[&address])
@@ -250,7 +263,7 @@ fn exits(steps: &HashMap<u64, Step>, by_returns: bool) -> Vec<Exit> {
     }
     exits.sort_unstable();
     exits.dedup();
-    exits
+    Some(exits)
 }
 
 /// Where the result is before each instruction.
@@ -489,7 +502,8 @@ mod tests {
     const PROBED: u64 = 0x2000;
 
     fn text(bytes: &[u8]) -> Text<'_> {
-        Text(vec![Segment { address: 0x1000, bytes, file_offset: 0 }])
+        let segments = vec![Segment { address: 0x1000, bytes, file_offset: 0 }];
+        Text { segments, left: Cell::new(LOOKS_MAX) }
     }
 
     /// Ways out as offset, depth, and whether the kernel emulates the instruction.
@@ -551,6 +565,14 @@ mod tests {
         check(&[0x90], None);
         check(&[0x06], None);
         check(&[], None);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_file_without_end_comes_to_one() {
+        // jne +0, again and again: each is met by two ways.
+        let bytes = [0x75, 0x00].repeat(LOOKS_MAX);
+        assert_eq!(ends(&text(&bytes), 0x1000, false, |_| None), None);
     }
 
     #[test]
