@@ -35,10 +35,14 @@ mod values;
 use std::{ffi::OsStr, io, process::ExitCode};
 
 use clap::{CommandFactory as _, Parser as _};
+use wingbeat_profile::symbolize::helper;
 
 use crate::cli::{Cli, Verb};
 
 fn main() -> ExitCode {
+    if let Some(code) = helper::serve_if_asked(&mut std::env::args_os()) {
+        return code;
+    }
     name_service::keep_built_in();
     let (words, is_bench_live) = cli::renamed(std::env::args_os());
     let cli = Cli::parse_from(words);

@@ -272,6 +272,13 @@ impl Image {
         found.ok().map(|found| found.initial_address()..found.end_address())
     }
 
+    /// Where the function at an address begins, by its entry.
+    pub fn function_at(&self, address: u64) -> Option<u64> {
+        let before = self.entries.partition_point(|entry| entry.start <= address);
+        let entry = *self.entries.get(before.checked_sub(1)?)?;
+        self.cover(entry).range.contains(&address).then_some(entry.start)
+    }
+
     /// The rule at an address; [`Rule::GAP`] if no entry covers it.
     pub fn rule_at(&self, address: u64) -> Rule {
         let mut found = Rule::GAP;

@@ -17,7 +17,7 @@ use crate::{
         jit::{Jit, Nameless, Runtime},
         off_cpu::OffCpu,
     },
-    symbolize::refused::Refused,
+    symbolize::refused::{Refused, Unusable},
 };
 
 /// Something to know about a recording.
@@ -120,6 +120,12 @@ pub enum ProfileWarning {
         /// How many more there are.
         others: u64,
     },
+    /// A file's debug information was not used, or names nothing since another file took its place.
+    DebugInfoUnusable {
+        file: Unusable,
+        /// How many more there are that have no warning of their own.
+        others: u64,
+    },
     /// Much of what a process ran is code of a JIT compiler that has no names.
     NamesMissing {
         process: Nameless,
@@ -194,6 +200,9 @@ const NAMELESS_SHARE_MAX: f64 = 0.2;
 /// A share of fewer samples is no share.
 const NAMELESS_SAMPLES_MIN: u64 = 10;
 
+/// Files that have a warning of their own, where the debug information of many is not to be used.
+const UNUSABLE_MAX: usize = 5;
+
 /// The warnings that a run deserves, the gravest first.
 pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     let ticks = &summary.ticks;
@@ -233,6 +242,12 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     }
     warnings.extend(of_tables(summary, taken));
     of_names(&summary.jit, &mut warnings);
+    let shown = &summary.unusable[..summary.unusable.len().min(UNUSABLE_MAX)];
+    for (index, file) in shown.iter().enumerate() {
+        let is_last = index + 1 == UNUSABLE_MAX;
+        let others = if is_last { (summary.unusable.len() - UNUSABLE_MAX) as u64 } else { 0 };
+        warnings.push(ProfileWarning::DebugInfoUnusable { file: file.clone(), others });
+    }
     warnings.extend(summary.debuginfod.as_ref().and_then(of_downloads));
     if summary.events_lost > 0 {
         warnings.push(ProfileWarning::EventsLost(summary.events_lost));

@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use tempfile::TempDir;
 
 pub use self::{
@@ -31,7 +31,7 @@ use self::{
     cache::Cache,
     http::Watch,
     round::Round,
-    shared::{link_shared, shared_by, without_shared},
+    shared::{link_shared, shared_by},
 };
 
 /// Build ids of more bytes are not asked for: no other client does it.
@@ -80,9 +80,7 @@ pub struct Progress {
 #[derive(Debug, Default)]
 pub struct DebugFiles {
     files: FxHashMap<Vec<u8>, File>,
-    /// Builds whose debug file refers to another one that was not found.
-    lacking: FxHashSet<Vec<u8>>,
-    /// Links to what debug files share, where blazesym looks for it.
+    /// Links to what debug files share.
     shared: Option<TempDir>,
     pub account: Account,
 }
@@ -93,9 +91,9 @@ impl DebugFiles {
         self.files.get(build_id)
     }
 
-    /// Is there all that the debug file of a build refers to? Otherwise its DWARF lacks names.
-    pub(crate) fn is_whole(&self, build_id: &[u8]) -> bool {
-        !self.lacking.contains(build_id)
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &File> {
+        self.files.values()
     }
 
     /// A folder with what the debug files share, by build id.
@@ -133,7 +131,6 @@ impl Debuginfod {
         if !shared.is_empty() {
             round.run(shared.clone(), &mut found);
             found.shared = link_shared(&shared, &found).ok();
-            found.lacking = without_shared(&found);
         }
         found.account.bytes = watch.bytes.load(Ordering::Relaxed);
         found

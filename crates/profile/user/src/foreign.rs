@@ -1,30 +1,80 @@
-//! Opens files whose names other processes chose. A profiler often runs with all rights, and what
-//! lies at such a path may be anything: a pipe that nobody writes to, a device, a link.
+//! Opens and reads files whose names other processes chose. A profiler often runs with all rights, and what
+//! lies at such a path may be anything: a pipe that nobody writes to, a device, a link, a file whose headers lie.
 
 use std::{
+    cell::Cell,
     fmt,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read as _},
+    ops::Range,
     os::{
-        fd::AsFd,
-        unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+        fd::{AsFd, AsRawFd as _, OwnedFd},
+        unix::fs::MetadataExt as _,
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use object::{ReadRef, read::ReadCache};
 use rustix::{
     fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2},
     io::Errno,
 };
 
+/// What is read of one file at most, whatever its headers claim: more than the symbol table and the unwinding
+/// information of any program that was met.
+const READ_BYTES_MAX: u64 = 1 << 30;
+
 /// Opens a regular file for reading, and nothing else; never waits.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+    reopen(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The same for a path as processes with this root see it. Links are followed within that root.
+pub(crate) fn open_regular_in(root: &File, path: &Path) -> io::Result<File> {
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    reopen(openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within)?)
+}
+
+/// Opens what a handle stands for once it is known to be a regular file: opening anything else may have effects.
+fn reopen(handle: OwnedFd) -> io::Result<File> {
+    let handle = File::from(handle);
+    if !handle.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(File::from(openat(CWD, path_of(&handle), flags, Mode::empty())?))
+}
+
+/// A path that leads to an open file.
+pub(crate) fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// A file of which no more is read than [`READ_BYTES_MAX`].
+#[derive(Debug)]
+pub(crate) struct Bounded<'a> {
+    file: ReadCache<&'a File>,
+    left: Cell<u64>,
+}
+
+impl<'a> Bounded<'a> {
+    pub(crate) fn new(file: &'a File) -> Self {
+        Self { file: ReadCache::new(file), left: Cell::new(READ_BYTES_MAX) }
+    }
+}
+
+impl<'a> ReadRef<'a> for &'a Bounded<'_> {
+    fn len(self) -> Result<u64, ()> {
+        self.file.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        self.left.set(self.left.get().checked_sub(size).ok_or(())?);
+        self.file.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        self.file.read_bytes_at_until(range, delimiter)
     }
 }
 
@@ -154,6 +204,8 @@ mod tests {
         assert!(made.expect("mkfifo").success());
         for path in [pipe.as_path(), Path::new("/dev/zero"), folder.path()] {
             assert!(open_regular(path).is_err(), "{}", path.display());
+            let root = File::open("/").expect("open");
+            assert!(open_regular_in(&root, path).is_err(), "{}", path.display());
         }
         assert!(open_regular(Path::new("/proc/self/exe")).is_ok());
     }

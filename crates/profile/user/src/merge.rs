@@ -194,7 +194,7 @@ impl Merge {
         for location in &tables.message.location {
             let file = tables.file(location.mapping_id)?;
             let module = file.rsplit('/').next().unwrap_or(file);
-            let placeholder = format!("{module}+0x{:x}", location.address);
+            let placeholder = format!("{module}+0x");
             let mut lines = Vec::with_capacity(location.line.len());
             for line in &location.line {
                 let function = tables.function(line.function_id)?;
@@ -207,7 +207,8 @@ impl Merge {
                 });
             }
             if lines.is_empty() {
-                let function = self.function(&placeholder, &placeholder);
+                let name = format!("{placeholder}{:x}", location.address);
+                let function = self.function(&name, &placeholder);
                 lines.push(Line { function, file: None, line: None });
             }
             let binary = match mappings.get(&location.mapping_id) {
@@ -222,8 +223,10 @@ impl Merge {
     }
 
     fn function(&mut self, name: &str, placeholder: &str) -> u32 {
-        // Of what nothing is mapped at, the address alone is the name.
-        let is_symbol = name != placeholder && !name.starts_with("0x");
+        // Of what nothing is mapped at, the address alone is the name; of memory without names, what is mapped.
+        let of_nothing =
+            name.starts_with(placeholder) || placeholder.strip_suffix("+0x") == Some(name);
+        let is_symbol = !of_nothing && !name.starts_with("0x");
         self.functions.id(Function { name: name.to_owned(), is_symbol })
     }
 

@@ -20,7 +20,7 @@ use crate::{
     fold::Folded,
     model::{BinaryKind, BrokenReason, Completeness, Profile},
     session::{Finished, TableCounts, Unwinding},
-    symbolize::refused::Refused,
+    symbolize::refused::{Refused, Unusable},
 };
 
 /// Samples and blocks by how far their user stack reaches.
@@ -156,6 +156,8 @@ pub struct Output {
 pub struct NameSources {
     /// Files with names that were not used.
     pub refused: Vec<Refused>,
+    /// Files whose debug information was not used.
+    pub unusable: Vec<Unusable>,
     /// What debuginfod servers were asked for, if they were to be asked.
     pub debuginfod: Option<Account>,
 }
@@ -196,6 +198,8 @@ pub struct Summary {
     pub events_lost: u64,
     pub unwind: UnwindCounts,
     pub jit: jit::Jit,
+    /// Files whose debug information was not used.
+    pub unusable: Vec<Unusable>,
     /// What debuginfod servers were asked for; `None` without `--debuginfod`.
     pub debuginfod: Option<Account>,
     /// What `--fold-runtime` folded; `None` without it.
@@ -240,6 +244,7 @@ impl Summary {
             events_lost: finished.events_lost,
             unwind: UnwindCounts::of(&finished.unwinding),
             jit: jit::Jit::of(profile, names.refused),
+            unusable: names.unusable,
             debuginfod: names.debuginfod,
             folded: None,
             children_lost: finished.children_lost,

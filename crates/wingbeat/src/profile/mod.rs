@@ -18,7 +18,7 @@ use wingbeat_profile::{
     model::{BinaryKind, Profile},
     session::{self, Finished, Options},
     summary::{NameSources, Summary},
-    symbolize::{Symbolized, refused::Refused, symbolize},
+    symbolize::{Symbolized, symbolize},
     targets::Targets,
 };
 
@@ -56,7 +56,8 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
         Ok((recording, files))
     })??;
     let account = debug_files.as_ref().map(|files| files.account.clone());
-    let (mut profile, refused) = name(&recording, &debug_files.unwrap_or_default(), quiet);
+    let Symbolized { mut profile, refused, unusable } =
+        name(&recording, &debug_files.unwrap_or_default(), quiet);
     keep(&mut profile, args.stacks);
     let folded = args.fold_runtime.then(|| fold_runtime(&mut profile));
     let without_idle = args.hide_idle.then(|| profile.without_idle());
@@ -75,7 +76,7 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     let mut summary = Summary::new(
         &recording,
         &profile,
-        NameSources { refused, debuginfod: account },
+        NameSources { refused, unusable, debuginfod: account },
         cost.total(),
         idle_hidden,
         ReceiverArgs::command_line(),
@@ -235,11 +236,9 @@ fn record(options: &Options, stop: BorrowedFd<'_>, quiet: bool) -> anyhow::Resul
 }
 
 /// Gives names to a recording, showing how it goes if it takes long.
-fn name(recording: &Finished, debug_files: &DebugFiles, quiet: bool) -> (Profile, Vec<Refused>) {
+fn name(recording: &Finished, debug_files: &DebugFiles, quiet: bool) -> Symbolized {
     let bar = progress::Symbolizing::new(quiet);
-    let Symbolized { profile, refused } =
-        symbolize(recording, debug_files, &mut |done, total| bar.show(done, total));
-    (profile, refused)
+    symbolize(recording, debug_files, &mut |done, total| bar.show(done, total))
 }
 
 fn keep(profile: &mut Profile, half: StackHalf) {

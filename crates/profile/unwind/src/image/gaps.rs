@@ -42,7 +42,8 @@ impl Image {
         gaps
     }
 
-    fn cover(&self, entry: Entry) -> Covered {
+    /// What an entry covers.
+    pub(super) fn cover(&self, entry: Entry) -> Covered {
         let nothing = Covered { range: entry.start..entry.start, is_outermost: false };
         match entry.source {
             Source::EhFrame => self
@@ -72,8 +73,8 @@ const OUTERMOST: CallFrameInstruction<usize> =
     CallFrameInstruction::Undefined { register: Register(16) };
 
 /// What an entry covers, and whether it begins as one without a caller.
-struct Covered {
-    range: Range<u64>,
+pub(super) struct Covered {
+    pub(super) range: Range<u64>,
     is_outermost: bool,
 }
 

@@ -252,7 +252,7 @@ fn processes_whose_code_has_no_names() {
         &[8],
         &[(
             "21 % of the samples of MainThread (PID 7) contain code of a JIT compiler without names: \
-             it appears as addresses, [anon]+0x…; start Node with --perf-basic-prof",
+             all of it appears as one function, [anon]; start Node with --perf-basic-prof",
             "for functions that it interprets",
         )],
     );

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     summary::jit::{Nameless, Runtime},
-    symbolize::refused::Refused,
+    symbolize::refused::{Refused, Unusable},
 };
 
 /// The most that `--unwind-memory` takes.
@@ -40,6 +40,7 @@ impl ProfileWarning {
             Self::TablesTight { .. } => "unwind-memory-full",
             Self::CopiesCut { .. } => "stacks-copied-in-part",
             Self::NamesRefused { .. } => "names-refused",
+            Self::DebugInfoUnusable { .. } => "debug-info-unusable",
             Self::NamesMissing { .. } => "names-missing",
             Self::DebugInfoMissing { .. } => "debug-info-missing",
             Self::EventsLost(_) => "events-lost",
@@ -107,6 +108,7 @@ impl ProfileWarning {
             }
             Self::CopiesCut { cut, samples } => copies_cut(*cut, *samples),
             Self::NamesRefused { file, others } => file.cause(*others),
+            Self::DebugInfoUnusable { file, others } => file.cause(*others),
             Self::NamesMissing { process, others } => process.cause(*others),
             Self::DebugInfoMissing { file, error, others } => not_downloaded(file, error, *others),
             Self::EventsLost(lost) => {
@@ -138,7 +140,13 @@ impl ProfileWarning {
                 return and_cut(text, *cut);
             }
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
-            Self::NamesMissing { .. } => "it appears as addresses, [anon]+0x…",
+            Self::NamesMissing { .. } => "all of it appears as one function, [anon]",
+            Self::DebugInfoUnusable { file: Unusable { is_replaced: true, .. }, .. } => {
+                "what ran appears as addresses"
+            }
+            Self::DebugInfoUnusable { .. } => {
+                "names are those of symbol tables there, and source lines and inlined functions may be missing"
+            }
             Self::DebugInfoMissing { .. } => {
                 "functions that it does not export appear as addresses, and all lack source lines"
             }
@@ -182,6 +190,12 @@ impl ProfileWarning {
                 "make it a regular file that belongs to the user of the process"
             }
             Self::NamesMissing { process, .. } => how_to_name(process.runtime),
+            Self::DebugInfoUnusable { file: Unusable { is_replaced: true, .. }, .. } => {
+                "record again, and install by renaming a new file, not by writing into the old one"
+            }
+            Self::DebugInfoUnusable { .. } => {
+                "install the debug file of this build, or build the program again"
+            }
             Self::DebugInfoMissing { error, .. } => how_to_download(error),
             Self::NoSamples(_)
             | Self::ReusedWrong { .. }
@@ -248,6 +262,21 @@ impl Refused {
     fn cause(&self, others: u64) -> String {
         let Self { pid, path, reason } = self;
         format!("{path} of PID {pid} was not used, because {reason}{}", more(others))
+    }
+}
+
+impl Unusable {
+    fn cause(&self, others: u64) -> String {
+        let Self { path, reason, is_replaced } = self;
+        match is_replaced {
+            true => format!("{path} names nothing, because {reason}{}", more(others)),
+            false => {
+                format!(
+                    "debug information of {path} was not used in full: {reason}{}",
+                    more(others)
+                )
+            }
+        }
     }
 }
 

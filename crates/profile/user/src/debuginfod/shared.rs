@@ -2,12 +2,10 @@
 //! file of its own, which `.gnu_debugaltlink` names by its build id.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     os::{fd::AsRawFd as _, unix::fs::symlink},
 };
 
-use rustc_hash::FxHashSet;
 use tempfile::TempDir;
 
 use super::{Asked, BuildId, DebugFiles, Wanted};
@@ -18,7 +16,7 @@ pub(super) fn shared_by(found: &DebugFiles) -> Vec<Wanted> {
     let mut shared: Vec<Wanted> = Vec::new();
     for Asked { path, build_id, .. } in &found.account.files {
         let file = found.get(build_id.bytes());
-        let id = file.and_then(DebugInfo::read).and_then(|info| BuildId::new(&info.shared?));
+        let id = file.and_then(DebugInfo::read).and_then(|info| BuildId::new(&info.shared?.1));
         let Some(id) = id else { continue };
         let is_known = found.files.contains_key(id.bytes());
         if !is_installed(&id) && !is_known && shared.iter().all(|known| known.build_id != id) {
@@ -26,16 +24,6 @@ pub(super) fn shared_by(found: &DebugFiles) -> Vec<Wanted> {
         }
     }
     shared
-}
-
-/// The builds whose debug file refers to one that is neither here nor was found.
-pub(super) fn without_shared(found: &DebugFiles) -> FxHashSet<Vec<u8>> {
-    let lacks = |file: &File| {
-        let shared = DebugInfo::read(file).and_then(|info| BuildId::new(&info.shared?));
-        shared.is_some_and(|id| !is_installed(&id) && found.get(id.bytes()).is_none())
-    };
-    let lacking = found.files.iter().filter(|(_, file)| lacks(file));
-    lacking.map(|(id, _)| id.clone()).collect()
 }
 
 fn is_installed(id: &BuildId) -> bool {

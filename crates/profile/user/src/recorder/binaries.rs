@@ -6,15 +6,20 @@
 use std::{
     cell::OnceCell,
     fs::File,
-    io::{Read as _, Seek as _, SeekFrom, Write as _},
+    io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::event::MappedFile;
-use crate::{foreign::open_regular, unwind::Image};
+use super::{event::MappedFile, roots::Roots};
+use crate::{
+    foreign::open_regular,
+    symbolize::debug_info::{Whereabouts, build_id_of},
+    unwind::Image,
+};
 
 /// Index into the table of binaries.
 pub(crate) type BinaryId = u32;
@@ -36,8 +41,29 @@ pub(crate) struct Binary {
     pub path: String,
     file: Option<File>,
     image: OnceCell<Option<Image>>,
+    /// What the file was when it was opened.
+    stamp: Option<Stamp>,
+    /// The root of the process that showed it, if that is another than ours.
+    root: Option<Arc<File>>,
     /// Windows in which no process had it mapped.
     unused: u32,
+}
+
+/// By what one sees that a file was written to, and whether it is another program now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    modified: (i64, i64),
+    /// Empty where there is none.
+    build_id: Vec<u8>,
+}
+
+impl Stamp {
+    fn of(file: &File) -> Option<Self> {
+        let data = file.metadata().ok()?;
+        let modified = (data.mtime(), data.mtime_nsec());
+        Some(Self { bytes: data.len(), modified, build_id: build_id_of(file).unwrap_or_default() })
+    }
 }
 
 /// Windows for which a file stays open that nobody maps: short processes come again.
@@ -56,8 +82,34 @@ impl Binary {
         self.image.get_or_init(|| Image::read(self.file.as_ref()?)).as_ref()
     }
 
+    /// Its build id, when it was opened; empty when there is none.
+    pub(crate) fn build_id(&self) -> &[u8] {
+        let first = self.stamp.as_ref().map(|stamp| &stamp.build_id[..]);
+        let first = first.filter(|build_id| !build_id.is_empty());
+        first.or_else(|| self.image().map(Image::build_id)).unwrap_or_default()
+    }
+
+    /// Was another program written into the file since it was opened?
+    pub(crate) fn is_replaced(&self) -> bool {
+        let Some((file, first)) = self.file.as_ref().zip(self.stamp.as_ref()) else { return false };
+        let Some(now) = Stamp::of(file) else { return true };
+        now != *first && (now.build_id.is_empty() || now.build_id != first.build_id)
+    }
+
+    /// Is it no program but memory, such as a JIT compiler shares by a file?
+    pub(crate) fn is_memory(&self) -> bool {
+        let may_be = self.file.is_some() || self.path.starts_with("/dev/");
+        self.backing == Backing::File && may_be && self.image().is_none()
+    }
+
+    /// Where it lies.
+    pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
+        let root = self.root.as_ref().map(|root| (&**root, Path::new(&self.path)));
+        Whereabouts { path: self.path_if_current(), root }
+    }
+
     /// Its path, if the file that is mapped still lies there, as seen from here.
-    pub(crate) fn path_if_current(&self) -> Option<&Path> {
+    fn path_if_current(&self) -> Option<&Path> {
         let path = Path::new(&self.path);
         let found = path.metadata().ok()?;
         let held = self.file.as_ref()?.metadata().ok()?;
@@ -71,6 +123,7 @@ pub(crate) struct Binaries {
     table: Vec<Binary>,
     by_identity: FxHashMap<(u32, u32, u64), BinaryId>,
     by_name: FxHashMap<String, BinaryId>,
+    roots: Roots,
 }
 
 impl Binaries {
@@ -93,19 +146,13 @@ impl Binaries {
         if let Some(&id) = self.by_identity.get(&identity) {
             if self.table[id as usize].file.is_none() {
                 // The process that showed it first was gone too soon; this one may still be there.
-                let binary = &mut self.table[id as usize];
-                (binary.file, binary.image) = (open(pid, parent, mapped), OnceCell::new());
-                binary.unused = 0;
+                let new = self.open(pid, parent, mapped);
+                self.table[id as usize] = new;
             }
             return id;
         }
-        let id = self.push(Binary {
-            backing: Backing::File,
-            path: mapped.path.trim_end_matches(" (deleted)").to_owned(),
-            file: open(pid, parent, mapped),
-            image: OnceCell::new(),
-            unused: 0,
-        });
+        let new = self.open(pid, parent, mapped);
+        let id = self.push(new);
         self.by_identity.insert(identity, id);
         id
     }
@@ -119,8 +166,22 @@ impl Binaries {
                 binary.image = OnceCell::new();
             }
             if binary.backing == Backing::File && binary.unused == UNUSED_MAX {
-                (binary.file, binary.image) = (None, OnceCell::new());
+                (binary.file, binary.image, binary.root) = (None, OnceCell::new(), None);
             }
+        }
+        self.roots.forget_unused();
+    }
+
+    fn open(&mut self, pid: u32, parent: Option<u32>, mapped: &MappedFile) -> Binary {
+        let file = open(pid, parent, mapped);
+        Binary {
+            backing: Backing::File,
+            path: mapped.path.trim_end_matches(" (deleted)").to_owned(),
+            stamp: file.as_ref().and_then(Stamp::of),
+            root: self.roots.of(pid).or_else(|| self.roots.of(parent?)),
+            file,
+            image: OnceCell::new(),
+            unused: 0,
         }
     }
 
@@ -138,6 +199,8 @@ impl Binaries {
             path: name.to_owned(),
             file: if is_vdso { copy_vdso() } else { None },
             image: OnceCell::new(),
+            stamp: None,
+            root: None,
             unused: 0,
         });
         self.by_name.insert(name.to_owned(), id);
@@ -154,8 +217,11 @@ impl Binaries {
 /// are for processes that are gone, and are believed only if the inode is the same.
 fn open(pid: u32, parent: Option<u32>, mapped: &MappedFile) -> Option<File> {
     let exact = format!("/proc/{pid}/map_files/{:x}-{:x}", mapped.start, mapped.end);
-    if let Ok(file) = File::open(exact) {
-        return Some(file);
+    match open_regular(exact.as_ref()) {
+        Ok(file) => return Some(file),
+        // A device: there is no file behind it.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return None,
+        Err(_) => {}
     }
     let in_root = |pid: u32| PathBuf::from(format!("/proc/{pid}/root{}", mapped.path));
     [Some(in_root(pid)), parent.map(in_root), Some(PathBuf::from(&mapped.path))]
@@ -219,6 +285,29 @@ mod tests {
         assert_eq!(binaries.find_or_open(pid, None, mapped), id);
         binaries.next_window(&none);
         assert!(is_open(&binaries));
+    }
+
+    #[test]
+    fn what_was_written_into_a_file_since_is_another_program() {
+        let own = std::fs::read("/proc/self/exe").expect("read");
+        let check = |first: &[u8], then: &[u8], expected| {
+            let path = tempfile::NamedTempFile::new().expect("temporary file").into_temp_path();
+            std::fs::write(&path, first).expect("write");
+            let inode = path.metadata().expect("metadata").ino();
+            let path_text = path.to_string_lossy().into_owned();
+            let (start, end, offset, device) = (0x1000, 0x2000, 0, (0, 99));
+            let mapped = MappedFile { start, end, offset, device, inode, path: path_text };
+            let mut binaries = Binaries::default();
+            let id = binaries.find_or_open(5_000_000, None, &mapped);
+            let is_replaced = || binaries.get(id).expect("just made").is_replaced();
+            assert!(!is_replaced());
+            std::fs::write(&path, then).expect("write");
+            assert_eq!(is_replaced(), expected, "{} bytes", then.len());
+        };
+        check(b"one program", b"and another", true);
+        check(&own, b"", true);
+        check(&own, &own[..own.len() / 2], false);
+        check(&own, &[&own[..], b"more"].concat(), false);
     }
 
     #[test]

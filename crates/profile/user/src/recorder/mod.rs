@@ -15,6 +15,7 @@ pub mod intern;
 pub(crate) mod jit;
 pub(crate) mod off_cpu;
 pub(crate) mod owners;
+mod roots;
 pub(crate) mod spaces;
 pub(crate) mod span;
 pub(crate) mod threads;

@@ -3,15 +3,25 @@
 
 use std::{
     fs::File,
+    io,
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
-use object::{Object as _, ObjectSection as _, ReadRef, read::ReadCache};
+use flate2::Crc;
+use object::{
+    Endianness, Object as _, ObjectSection as _, ReadRef,
+    elf::{self, FileHeader64},
+    read::elf::{FileHeader as _, NoteIterator, ProgramHeader as _},
+};
 
-use crate::foreign::open_regular;
+use crate::foreign::{Bounded, open_regular, open_regular_in};
 
-/// Where distributions install debug files; blazesym looks there, too.
+/// Where distributions install debug files.
 pub(crate) const FOLDERS: [&str; 2] = ["/usr/lib/debug", "/lib/debug"];
+
+/// A debug file that is larger is not used.
+const FILE_BYTES_MAX: u64 = 64 << 30;
 
 /// Where the names of a file are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,17 +30,28 @@ pub(crate) struct DebugInfo {
     pub build_id: Vec<u8>,
     /// It has a symbol table or DWARF of its own.
     pub has_names: bool,
-    /// The name of the file that has its debug information, from `.gnu_debuglink`.
-    pub link: Option<Vec<u8>>,
-    /// The build id of a file that has what its debug information shares with that of other files, from
-    /// `.gnu_debugaltlink`.
-    pub shared: Option<Vec<u8>>,
+    /// It has DWARF of its own.
+    pub has_dwarf: bool,
+    /// The name of the file that has its debug information, from `.gnu_debuglink`, and that file's sum.
+    pub link: Option<(Vec<u8>, u32)>,
+    /// The path and the build id of a file that has what its debug information shares with that of other files,
+    /// from `.gnu_debugaltlink`.
+    pub shared: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Where a file lies, and so what may lie beside it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Whereabouts<'a> {
+    /// As seen from here, if it is still there.
+    pub path: Option<&'a Path>,
+    /// The root of its process, and its path there, if that is another than ours.
+    pub root: Option<(&'a File, &'a Path)>,
 }
 
 impl DebugInfo {
     /// Of a file; `None` if it is not ELF.
     pub(crate) fn read(file: &File) -> Option<Self> {
-        Self::parse(&ReadCache::new(file))
+        Self::parse(&Bounded::new(file))
     }
 
     /// As [`read`](Self::read), from anything that can be read.
@@ -43,38 +64,105 @@ impl DebugInfo {
         };
         let link = object.gnu_debuglink().ok().flatten();
         let shared = object.gnu_debugaltlink().ok().flatten();
+        let has_dwarf = has(".debug_info");
         Some(Self {
             build_id: object.build_id().ok().flatten().unwrap_or_default().to_vec(),
-            has_names: has(".symtab") || has(".debug_info"),
-            link: link.map(|(name, _)| name.to_vec()),
-            shared: shared.map(|(_, build_id)| build_id.to_vec()),
+            has_names: has_dwarf || has(".symtab"),
+            has_dwarf,
+            link: link.map(|(name, sum)| (name.to_vec(), sum)),
+            shared: shared.map(|(path, build_id)| (path.to_vec(), build_id.to_vec())),
         })
     }
 
-    /// Is its debug information installed, where its link is looked for? `path` is that of the file.
-    pub(crate) fn is_installed(&self, path: &Path) -> bool {
-        let Some(link) = &self.link else { return false };
-        let is_of_build = |path: PathBuf| {
-            let found = open_regular(&path).ok().and_then(|file| Self::read(&file));
-            found.is_some_and(|found| found.build_id == self.build_id)
+    /// The file with its debug information, where that is installed, and its path. `refuse` is told of each that is
+    /// there and not used, and why.
+    pub(crate) fn find_installed(
+        &self,
+        whereabouts: Whereabouts<'_>,
+        refuse: &mut dyn FnMut(&Path, &str),
+    ) -> Option<(File, PathBuf)> {
+        let link = self.link.as_ref().map(|(name, _)| String::from_utf8_lossy(name));
+        let beside = |path| places_of_link(path, link.as_deref(), &self.build_id);
+        let mut found = |opened: io::Result<File>, place: PathBuf| {
+            let checked = match opened {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                Err(error) => Err(error.to_string()),
+                Ok(file) => self.check(&file).map(|()| file).map_err(str::to_owned),
+            };
+            checked.map_err(|why| refuse(&place, &why)).ok().map(|file| (file, place))
         };
-        places_of_link(path, &String::from_utf8_lossy(link), &self.build_id)
-            .into_iter()
-            .any(is_of_build)
+        let ours = whereabouts.path.map(|path| path.canonicalize().unwrap_or(path.to_owned()));
+        let ours = beside(ours.as_deref()).into_iter().map(|place| (open_regular(&place), place));
+        if let Some(file) = ours.into_iter().find_map(|(opened, place)| found(opened, place)) {
+            return Some(file);
+        }
+        let (root, path) = whereabouts.root?;
+        let theirs = beside(Some(path)).into_iter();
+        theirs.map(|place| (open_regular_in(root, &place), place)).find_map(|(o, p)| found(o, p))
+    }
+
+    /// Is it the debug file that is meant, by build id or, where one has none, by sum?
+    fn check(&self, file: &File) -> Result<(), &'static str> {
+        if file.metadata().map_or(0, |data| data.len()) > FILE_BYTES_MAX {
+            return Err("it has more than 64 GiB");
+        }
+        let info = Self::read(file).ok_or("it is not an ELF file")?;
+        if !info.build_id.is_empty() && !self.build_id.is_empty() {
+            let is_same = info.build_id == self.build_id;
+            return is_same.then_some(()).ok_or("it is of another build");
+        }
+        let is_meant = self.link.as_ref().is_some_and(|(_, sum)| sum_of(file).ok() == Some(*sum));
+        is_meant.then_some(()).ok_or("its checksum is another one")
+    }
+}
+
+/// The build id of a file by its program headers, which lie at its beginning.
+pub(crate) fn build_id_of(file: &File) -> Option<Vec<u8>> {
+    let data = &Bounded::new(file);
+    let header = FileHeader64::<Endianness>::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, data).ok()?;
+    let notes = segments.iter().filter_map(|segment| segment.notes(endian, data).ok().flatten());
+    let build_id = |mut notes: NoteIterator<'_, FileHeader64<Endianness>>| {
+        while let Ok(Some(note)) = notes.next() {
+            if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
+                return Some(note.desc().to_vec());
+            }
+        }
+        None
+    };
+    notes.into_iter().find_map(build_id)
+}
+
+/// The sum that `.gnu_debuglink` has of a file.
+fn sum_of(file: &File) -> io::Result<u32> {
+    let (mut sum, mut at, mut piece) = (Crc::new(), 0, vec![0; 1 << 20]);
+    loop {
+        match file.read_at(&mut piece, at)? {
+            0 => return Ok(sum.sum()),
+            read => {
+                sum.update(&piece[..read]);
+                at += read as u64;
+            }
+        }
     }
 }
 
 /// Where a debug file may be, of a file with this path, link and build id.
-fn places_of_link(path: &Path, link: &str, build_id: &[u8]) -> Vec<PathBuf> {
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let beside = path.parent().unwrap_or(Path::new("/"));
-    let within = beside.strip_prefix("/").unwrap_or(beside);
-    let mut places = vec![beside.join(link), beside.join(".debug").join(link)];
+fn places_of_link(path: Option<&Path>, link: Option<&str>, build_id: &[u8]) -> Vec<PathBuf> {
+    let beside = path.and_then(Path::parent);
+    let mut places = Vec::new();
+    if let (Some(beside), Some(link)) = (beside, link) {
+        places.extend([beside.join(link), beside.join(".debug").join(link)]);
+    }
     for folder in FOLDERS.map(Path::new) {
         places.extend(place_of_build(folder, build_id));
-        places.extend([folder.join(link), folder.join(within).join(link)]);
+        places.extend(link.map(|link| folder.join(link)));
+        if let (Some(beside), Some(link)) = (beside, link) {
+            places.push(folder.join(beside.strip_prefix("/").unwrap_or(beside)).join(link));
+        }
     }
-    places.retain(|place| *place != path);
+    places.retain(|place| Some(place.as_path()) != path);
     places
 }
 
@@ -98,7 +186,8 @@ mod tests {
 
     #[test]
     fn places_of_debug_files() {
-        let found = places_of_link(Path::new("/no/such/program"), "program.debug", &[1, 0xab]);
+        let found =
+            places_of_link(Some(Path::new("/no/such/program")), Some("program.debug"), &[1, 0xab]);
         let expected = [
             "/no/such/program.debug",
             "/no/such/.debug/program.debug",
@@ -110,7 +199,9 @@ mod tests {
             "/lib/debug/no/such/program.debug",
         ];
         assert_eq!(found, expected.map(PathBuf::from));
-        let found = places_of_link(Path::new("/no/program"), "program", &[]);
+        let found = places_of_link(Some(Path::new("/no/program")), Some("program"), &[]);
         assert!(!found.contains(&PathBuf::from("/no/program")), "it is not its own debug file");
+        let found = places_of_link(None, None, &[1, 0xab]);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 }

@@ -4,9 +4,7 @@
 /// stays as it is: to a demangler that takes everything, a C function called `w` is the type
 /// `wchar_t`.
 pub(super) fn demangled(name: &str) -> String {
-    let mangled = name.trim_start_matches('_');
-    let is_mangled = mangled.len() < name.len() && mangled.starts_with(['Z', 'R']);
-    if !is_mangled {
+    if !is_mangled(name) {
         return name.to_owned();
     }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
@@ -16,6 +14,12 @@ pub(super) fn demangled(name: &str) -> String {
         .ok()
         .and_then(|symbol| symbol.demangle().ok())
         .unwrap_or_else(|| name.to_owned())
+}
+
+/// Does it begin as mangled names of Rust and C++ do?
+pub(super) fn is_mangled(name: &str) -> bool {
+    let mangled = name.trim_start_matches('_');
+    mangled.len() < name.len() && mangled.starts_with(['Z', 'R'])
 }
 
 #[cfg(test)]

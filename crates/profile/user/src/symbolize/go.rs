@@ -1,29 +1,35 @@
 //! Names in Go programs that were linked without symbols.
 
-use std::fs::File;
+use std::{cell::OnceCell, fs::File};
 
-use object::read::ReadCache;
 use wingbeat_unwind::GoTable;
 
-use super::places::Space;
-use crate::recorder::binaries::Binaries;
+use crate::foreign::Bounded;
 
 /// A file that may be of Go. It is read when somebody asks, and no more of it than the answers need.
+#[derive(Default)]
 pub(super) struct GoNames<'a> {
-    data: Option<ReadCache<&'a File>>,
+    data: Option<Bounded<'a>>,
 }
 
+/// Its table of functions, searched for when it is first asked; `None` if there is none.
+#[derive(Default)]
+pub(super) struct Functions<'g, 'a>(OnceCell<Option<GoTable<&'g Bounded<'a>>>>);
+
 impl<'a> GoNames<'a> {
-    pub(super) fn new(binaries: &'a Binaries, space: Space) -> Self {
-        let file = match space {
-            Space::File(id) => binaries.get(id).and_then(|binary| binary.file()),
-            Space::Anonymous(..) | Space::Kernel | Space::Unmapped => None,
-        };
-        Self { data: file.map(ReadCache::new) }
+    pub(super) fn new(file: Option<&'a File>) -> Self {
+        Self { data: file.map(Bounded::new) }
     }
 
-    /// The file's table of functions; `None` if it has none.
-    pub(super) fn table(&self) -> Option<GoTable<&ReadCache<&'a File>>> {
-        GoTable::find(self.data.as_ref()?)
+    /// The function at an address, and its file and line.
+    pub(super) fn place<'g>(
+        &'g self,
+        functions: &Functions<'g, 'a>,
+        address: u64,
+    ) -> Option<(String, Option<(String, u32)>)> {
+        let table = functions.0.get_or_init(|| GoTable::find(self.data.as_ref()?));
+        let found = table.as_ref()?.place(address)?;
+        let source = found.source.map(|(file, line)| (file.into_owned(), line));
+        Some((found.function.into_owned(), source))
     }
 }

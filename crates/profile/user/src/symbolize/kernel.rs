@@ -9,7 +9,7 @@ use blazesym::{
 use rustix::fs::{MemfdFlags, memfd_create};
 use wingbeat_bpf::kernel_names::{KernelName, KernelNames};
 
-use super::lookup::path_of;
+use crate::foreign::path_of;
 
 /// What to ask about addresses of the kernel.
 #[derive(Debug, Default)]

@@ -1,37 +1,34 @@
-//! Asks blazesym, batch by batch, then the table of functions that Go programs have, and falls back on
-//! `module+0xoffset`.
+//! Asks whoever may know the names of places: debug information, symbol tables, the table of functions that Go programs
+//! have; where nobody does, a function is called by where it begins, `module+0xaddress`. The kernel's are asked of
+//! blazesym, batch by batch.
 
 use std::{
-    collections::BTreeMap,
-    fs::File,
-    os::fd::AsRawFd as _,
-    path::{Path, PathBuf},
-    rc::Rc,
+    cell::OnceCell, collections::BTreeMap, fs::File, os::fd::AsFd as _, path::PathBuf, rc::Rc,
 };
 
-use blazesym::symbolize::{
-    Input, Sym, Symbolized, Symbolizer,
-    source::{Elf, Source},
-};
-use wingbeat_unwind::GoPlace;
+use blazesym::symbolize::{Input, Symbolized, Symbolizer, source::Source};
+use rustc_hash::FxHashMap;
 
 use super::{
-    debug_info::FOLDERS,
     demangle::demangled,
-    go::GoNames,
+    dwarf::{Answer, SourceLine, Task},
+    go::{Functions, GoNames},
+    helper,
     jit::{Jits, Told},
     kernel::KernelSymbols,
     known::KnownNames,
     places::{CodePlace, Places, Space},
-    refused::Refused,
+    refused::Untold,
+    symbols::{Symbol, Symbols},
     tables::{Named, Tables},
 };
 use crate::{
     debuginfod::DebugFiles,
-    model::{self, BinaryKind},
+    foreign::path_of,
+    model::{self, BinaryKind, Line},
     recorder::{
         Recorder,
-        binaries::{Binaries, BinaryId},
+        binaries::{Backing, Binaries, Binary},
         event::KernelCode,
     },
     unwind::Image,
@@ -66,7 +63,7 @@ pub(super) fn names(
     jits: &mut Jits<'_>,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
-) -> (Vec<Named>, Vec<Refused>) {
+) -> (Vec<Named>, Untold) {
     let places: Vec<&CodePlace> = places.iter().collect();
     let mut names: Vec<Option<Named>> = places
         .iter()
@@ -75,7 +72,7 @@ pub(super) fn names(
             Some(tables.known(place.space, &recorder.binaries, &lines))
         })
         .collect();
-    let mut groups: BTreeMap<Space, Vec<usize>> = BTreeMap::new();
+    let mut groups: Groups = BTreeMap::new();
     for (index, place) in places.iter().enumerate().filter(|(index, _)| names[*index].is_none()) {
         groups.entry(place.space).or_default().push(index);
     }
@@ -83,9 +80,15 @@ pub(super) fn names(
     let kernel = groups.get(&Space::Kernel).map_or_else(KernelSymbols::default, |members| {
         KernelSymbols::of(members.iter().map(|&index| places[index].address))
     });
-    let mut lookup = Lookup { binaries, debug_files, kernel, kernel_code, tables, detail };
-    let mut refused: Vec<Refused> = Vec::new();
+    let mut untold = Untold::default();
+    let mut lookup =
+        Lookup { binaries, debug_files, kernel, kernel_code, tables, detail, untold: &mut untold };
     let mut done = 0;
+    let mut lines = lookup.debug_lines(&groups, &places, &mut |some| {
+        done += some;
+        progress(done, places.len());
+    });
+    let symbolizer = symbolizer(detail);
     for (space, members) in groups {
         let told = match space {
             Space::Anonymous(_, pid) => jits.of(pid),
@@ -93,12 +96,11 @@ pub(super) fn names(
         };
         known.reads(space, binaries);
         let mut has_all_names = true;
-        // One for each file: it keeps what it has read of a file, which may be a hundred megabytes.
-        let symbolizer = symbolizer(debug_files, detail);
-        let go = GoNames::new(&recorder.binaries, space);
+        let mut source = lookup.source(space, lines.remove(&space).unwrap_or_default());
+        done += members.len() - source.lines.len();
         for batch in members.chunks(BATCH) {
             let asked: Vec<&CodePlace> = batch.iter().map(|&index| places[index]).collect();
-            let answers = lookup.ask(&symbolizer, &go, space, &asked, &told);
+            let answers = lookup.ask(&symbolizer, &mut source, space, &asked, &told);
             for (&index, named) in batch.iter().zip(answers) {
                 has_all_names &= lookup.tables.has_name(&named);
                 if lookup.is_settled(&named) {
@@ -106,30 +108,54 @@ pub(super) fn names(
                 }
                 names[index] = Some(named);
             }
-            done += batch.len();
-            progress(done, places.len());
         }
+        progress(done, places.len());
         // What would have named nothing is nobody's business.
         if !has_all_names {
+            let refused = &mut lookup.untold.refused;
             let new = told.refused().iter().filter(|file| !refused.contains(file));
-            let new: Vec<Refused> = new.cloned().collect();
+            let new: Vec<_> = new.cloned().collect();
             refused.extend(new);
         }
     }
     // Every place is in one group, and every question has as many answers.
-    (names.into_iter().flatten().collect(), refused)
+    (names.into_iter().flatten().collect(), untold)
 }
 
-fn symbolizer(debug_files: &DebugFiles, detail: Detail) -> Symbolizer {
-    let shared = debug_files.shared().into_iter();
+/// Places by where they are, by their indices.
+type Groups = BTreeMap<Space, Vec<usize>>;
+
+fn symbolizer(detail: Detail) -> Symbolizer {
     Symbolizer::builder()
-        .set_debug_dirs(Some(shared.chain(FOLDERS.map(Path::new))))
         .enable_auto_reload(false)
         .enable_code_info(detail == Detail::Lines)
         .enable_inlined_fns(detail == Detail::Lines)
         // Ours is more careful.
         .enable_demangling(false)
         .build()
+}
+
+/// What is known of the code of a file.
+#[derive(Default)]
+struct FileSource<'a> {
+    binary: Option<&'a Binary>,
+    /// What debug information says of its places, one after the other.
+    lines: std::vec::IntoIter<Vec<SourceLine>>,
+    /// Files with symbol tables; those are read when a name is missing.
+    files: Vec<&'a File>,
+    symbols: OnceCell<Vec<Symbols<'a>>>,
+    go: GoNames<'a>,
+}
+
+impl FileSource<'_> {
+    /// The function of a symbol table. A signal handler returns to the first byte of one, and what lies before is of
+    /// none.
+    fn symbol(&self, address: u64) -> Option<Symbol> {
+        let tables = || self.files.iter().map(|file| Symbols::read(file)).collect();
+        let tables = self.symbols.get_or_init(tables);
+        let find = |address| tables.iter().find_map(|table| table.find(address));
+        find(address).or_else(|| find(address.checked_add(1)?))
+    }
 }
 
 struct Lookup<'a> {
@@ -139,26 +165,106 @@ struct Lookup<'a> {
     kernel_code: &'a [KernelCode],
     tables: &'a mut Tables,
     detail: Detail,
+    untold: &'a mut Untold,
 }
 
-impl Lookup<'_> {
+impl<'a> Lookup<'a> {
     /// Is it code that stays what it is? Programs of the kernel come and go.
     fn is_settled(&self, named: &Named) -> bool {
         let binary = named.binary.and_then(|id| self.tables.binaries.get(id as usize));
         binary.is_some_and(|binary| binary.kind != BinaryKind::Bpf)
     }
 
+    /// What debug information says of the places in files. `progress` is told how many more have been looked up.
+    fn debug_lines(
+        &mut self,
+        groups: &Groups,
+        places: &[&CodePlace],
+        progress: &mut dyn FnMut(usize),
+    ) -> FxHashMap<Space, Vec<Vec<SourceLine>>> {
+        let mut lines: FxHashMap<Space, Vec<Vec<SourceLine>>> = FxHashMap::default();
+        if self.detail == Detail::Functions {
+            return lines;
+        }
+        let (mut tasks, mut held, mut spaces) = (Vec::new(), Vec::new(), Vec::new());
+        for (space, members) in groups {
+            let Some(binary) = self.readable(*space) else { continue };
+            let Some(file) = binary.file().filter(|_| binary.backing == Backing::File) else {
+                continue;
+            };
+            let downloaded = self.downloaded(binary);
+            let whereabouts = binary.whereabouts();
+            tasks.push(Task {
+                file: path_of(file),
+                downloaded: downloaded.map(path_of),
+                shared: self.debug_files.shared().map(PathBuf::from),
+                path: whereabouts.path.map(PathBuf::from),
+                root: whereabouts.root.map(|(root, path)| (path_of(root), path.to_owned())),
+                addresses: members.iter().map(|&index| places[index].address).collect(),
+            });
+            let root = whereabouts.root.map(|(root, _)| root);
+            held.extend([Some(file), downloaded, root].into_iter().flatten().map(File::as_fd));
+            spaces.push((*space, &binary.path));
+        }
+        held.extend(self.debug_files.all().map(File::as_fd));
+        helper::ask(&tasks, &held, &mut |index, answer| match (answer, spaces.get(index)) {
+            (Answer::Lines(some), Some((space, _))) => {
+                progress(some.len());
+                lines.entry(*space).or_default().extend(some);
+            }
+            (Answer::Unusable(why), Some((_, path))) => self.untold.add(path, why, false),
+            _ => {}
+        });
+        lines
+    }
+
+    /// The file of a place, if it is still what ran.
+    fn readable(&self, space: Space) -> Option<&'a Binary> {
+        let Space::File(id) = space else { return None };
+        self.binaries.get(id).filter(|binary| !binary.is_replaced())
+    }
+
+    fn downloaded(&self, binary: &Binary) -> Option<&'a File> {
+        self.debug_files.get(binary.image().map(Image::build_id).unwrap_or_default())
+    }
+
+    /// Whom to ask about a file, of which debug information says this.
+    fn source(&mut self, space: Space, lines: Vec<Vec<SourceLine>>) -> FileSource<'a> {
+        let lines = lines.into_iter();
+        let Some(binary) = self.readable(space) else {
+            if let Space::File(id) = space
+                && let Some(binary) = self.binaries.get(id)
+            {
+                let why = "another program was written into it since it ran".to_owned();
+                self.untold.add(&binary.path, why, true);
+            }
+            return FileSource { lines, ..FileSource::default() };
+        };
+        let files = [self.downloaded(binary), binary.file()].into_iter().flatten().collect();
+        let (symbols, go) = (OnceCell::new(), GoNames::new(binary.file()));
+        FileSource { binary: Some(binary), lines, files, symbols, go }
+    }
+
     /// One answer for each place.
     fn ask(
         &mut self,
         symbolizer: &Symbolizer,
-        go: &GoNames<'_>,
+        source: &mut FileSource<'_>,
         space: Space,
         places: &[&CodePlace],
         told: &Told,
     ) -> Vec<Named> {
         match space {
-            Space::File(id) => self.ask_file(symbolizer, go, id, places),
+            Space::File(id) => {
+                let binary = self.tables.file(id, self.binaries);
+                let told: Vec<_> = source.lines.by_ref().take(places.len()).collect();
+                let told = told.into_iter().chain(std::iter::repeat(Vec::new()));
+                let go = Functions::default();
+                let named = |(place, told): (&&CodePlace, _)| {
+                    self.in_file(source, &go, (binary, place.address), told)
+                };
+                places.iter().zip(told).map(named).collect()
+            }
             Space::Kernel => self.ask_kernel(symbolizer, places),
             Space::Anonymous(id, _) => {
                 let binary = self.tables.file(id, self.binaries);
@@ -178,79 +284,44 @@ impl Lookup<'_> {
         }
         let name = match told.name(place.address) {
             Some(name) => (name.to_owned(), true),
-            None => (format!("[anon]+0x{:x}", place.address), false),
+            // Nobody knows where a function begins there, so all of it is one.
+            None => (self.tables.binary_name(binary), false),
         };
         self.tables.named(Some(binary), name)
     }
 
-    fn ask_file(
+    /// The functions at an address of a file, by the best of those that know one.
+    fn in_file<'s, 'f>(
         &mut self,
-        symbolizer: &Symbolizer,
-        go: &GoNames<'_>,
-        id: BinaryId,
-        places: &[&CodePlace],
-    ) -> Vec<Named> {
-        let binary = self.tables.file(id, self.binaries);
-        let mut names: Vec<Option<Named>> = places.iter().map(|_| None).collect();
-        let sources = sources(self.binaries, self.debug_files, self.detail, id);
-        // A signal handler returns to the first byte of a function, and what lies before is of none.
-        for (beyond, source) in
-            [0, 1].iter().flat_map(|beyond| sources.iter().map(move |source| (beyond, source)))
-        {
-            let nameless = |index: &usize| names[*index].is_none();
-            let open: Vec<usize> = (0..places.len()).filter(nameless).collect();
-            if open.is_empty() {
-                break;
-            }
-            let asked: Vec<u64> =
-                open.iter().map(|&index| places[index].address + beyond).collect();
-            let source = Source::Elf(source.clone());
-            let symbols = symbols(symbolizer, &source, Input::VirtOffset(&asked));
-            for (index, symbol) in open.into_iter().zip(symbols.unwrap_or_default()) {
-                names[index] = symbol.as_sym().map(|symbol| Named {
-                    binary: Some(binary),
-                    lines: self.tables.lines(symbol, demangled),
-                    range: self.range_of(symbol),
-                });
-            }
-        }
-        // Searched for when a symbol is missing.
-        let mut go_table = None;
-        let or_address = |(named, place): (Option<Named>, &&CodePlace)| {
-            named.unwrap_or_else(|| {
-                let go_table = go_table.get_or_insert_with(|| go.table()).as_ref();
-                let found = go_table.and_then(|table| table.place(place.address));
-                self.go_or_address(binary, found, place)
-            })
-        };
-        names.into_iter().zip(places).map(or_address).collect()
-    }
-
-    /// Where a symbol begins and ends, if nothing but its name is asked for.
-    fn range_of(&self, symbol: &Sym<'_>) -> Option<(u64, u64)> {
-        let size = symbol.size.filter(|size| *size > 0 && self.detail == Detail::Functions)?;
-        Some((symbol.addr, symbol.addr.checked_add(size as u64)?))
-    }
-
-    /// What Go's table says, or else where the address lies in the file.
-    fn go_or_address(
-        &mut self,
-        binary: model::BinaryId,
-        found: Option<GoPlace<'_>>,
-        place: &CodePlace,
+        source: &'s FileSource<'f>,
+        go: &Functions<'s, 'f>,
+        (binary, address): (model::BinaryId, u64),
+        mut told: Vec<SourceLine>,
     ) -> Named {
-        match found {
-            Some(GoPlace { function, source }) => {
-                let source = source.as_ref().map(|(file, line)| (&**file, *line));
-                let line = self.tables.source_line(function.into_owned(), source);
-                Named { binary: Some(binary), lines: vec![line], range: None }
-            }
-            None => {
-                let module = self.tables.binary_name(binary);
-                let name = format!("{module}+0x{:x}", place.address);
-                self.tables.named(Some(binary), (name, false))
-            }
+        let outermost = told.pop();
+        let mut lines: Vec<Line> = Vec::with_capacity(told.len() + 1);
+        for SourceLine { name, file, line } in told {
+            lines.push(self.tables.line_of((demangled(&name), true), file, line));
         }
+        let (name, file, line) =
+            outermost.map(|it| (it.name, it.file, it.line)).unwrap_or_default();
+        let mut range = None;
+        if !name.is_empty() {
+            lines.push(self.tables.line_of((demangled(&name), true), file, line));
+        } else if let Some(symbol) = source.symbol(address) {
+            let is_whole = symbol.is_sized && self.detail == Detail::Functions;
+            range = is_whole.then_some((symbol.range.start, symbol.range.end));
+            lines.push(self.tables.line_of((demangled(&symbol.name), true), file, line));
+        } else if let Some((name, source)) = source.go.place(go, address) {
+            let (file, line) = source.unzip();
+            lines.push(self.tables.line_of((name, true), file, line));
+        } else {
+            let image = source.binary.and_then(Binary::image);
+            let start = image.and_then(|image| image.function_at(address)).unwrap_or(address);
+            let name = format!("{}+0x{start:x}", self.tables.binary_name(binary));
+            lines.push(self.tables.line_of((name, false), file, line));
+        }
+        Named { binary: Some(binary), lines, range }
     }
 
     fn ask_kernel(&mut self, symbolizer: &Symbolizer, places: &[&CodePlace]) -> Vec<Named> {
@@ -309,41 +380,6 @@ fn symbols<'a>(
 ) -> Option<Vec<Symbolized<'a>>> {
     let symbols = symbolizer.symbolize(source, input).ok()?;
     (symbols.len() == input.into_inner().len()).then_some(symbols)
-}
-
-/// Where blazesym reads the names of a file, best first: in the debug file that was downloaded; in its
-/// symbol table alone, should its DWARF be unreadable or refer to what is missing; in the file itself.
-fn sources(
-    binaries: &Binaries,
-    debug_files: &DebugFiles,
-    detail: Detail,
-    id: BinaryId,
-) -> Vec<Elf> {
-    let Some(binary) = binaries.get(id) else { return Vec::new() };
-    let mut sources = Vec::new();
-    let build_id = binary.image().map(Image::build_id).unwrap_or_default();
-    if let Some(file) = debug_files.get(build_id) {
-        let whole = Elf::new(path_of(file));
-        let mut symbols = whole.clone();
-        symbols.debug_syms = false;
-        sources.extend(debug_files.is_whole(build_id).then_some(whole));
-        sources.push(symbols);
-    }
-    // By its path while that still leads to it, so that separate debug files beside it are found;
-    // otherwise through the open descriptor.
-    let current = binary.path_if_current().map(Path::to_owned);
-    let path = current.or_else(|| binary.file().map(path_of));
-    if let Some(path) = path {
-        let mut elf = Elf::new(path);
-        elf.debug_syms = detail == Detail::Lines;
-        sources.push(elf);
-    }
-    sources
-}
-
-/// A path that leads to an open file.
-pub(super) fn path_of(file: &File) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@
 
 pub(crate) mod debug_info;
 mod demangle;
+mod dwarf;
 mod go;
+pub mod helper;
 mod jit;
 pub(crate) mod jitdump;
 mod kernel;
@@ -15,6 +17,7 @@ mod off_cpu;
 pub(crate) mod perf_map;
 mod places;
 pub mod refused;
+mod symbols;
 mod tables;
 mod wanted;
 
@@ -40,7 +43,7 @@ use self::{
     lookup::{Asked, Detail},
     off_cpu::{Stacks, off_cpu},
     places::Places,
-    refused::Refused,
+    refused::{Refused, Untold, Unusable},
 };
 
 /// A profile, and what could have named more of it.
@@ -48,6 +51,7 @@ use self::{
 pub struct Symbolized {
     pub profile: Profile,
     pub refused: Vec<Refused>,
+    pub unusable: Vec<Unusable>,
 }
 
 /// Gives names to everything in a recording, by the files themselves and the debug files that are given.
@@ -83,7 +87,7 @@ pub(crate) fn name(
         samples((recorder, taken), meta.start_ns, &raw, &mut places, &mut stacks, &mut jits)
     };
     let (samples, faults) = (of(&recorder.samples), of(&recorder.faults));
-    let (names, refused) =
+    let (names, Untold { refused, unusable }) =
         lookup::names(&places, recorder, asked, &mut jits, &mut stacks.tables, progress);
     stacks.frames = names
         .into_iter()
@@ -121,7 +125,7 @@ pub(crate) fn name(
         mapped,
         sums: Vec::new(),
     };
-    Symbolized { profile, refused }
+    Symbolized { profile, refused, unusable }
 }
 
 /// The places that allocated; those whose stacks are the same by name are one.

@@ -147,8 +147,7 @@ fn place(
         Some(image) => {
             at(Space::File(mapping.binary), image.address_of_offset(offset).unwrap_or(offset))
         }
-        // Not an ELF file, though mapped to be run: a JIT that shares its memory by a file.
-        None if binary.file().is_some() => anonymous,
+        None if binary.is_memory() => anonymous,
         None => at(Space::File(mapping.binary), offset),
     }
 }

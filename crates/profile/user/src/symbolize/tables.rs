@@ -109,7 +109,7 @@ impl Tables {
         Line { function, file: file.map(str::to_owned), line }
     }
 
-    /// The functions that a symbol expands to, innermost first, called as `rename` says.
+    /// The functions that a symbol of the kernel expands to, innermost first, called as `rename` says.
     pub(super) fn lines(&mut self, symbol: &Sym<'_>, rename: impl Fn(&str) -> String) -> Vec<Line> {
         // blazesym tells inlined functions in the order of their calls.
         let mut lines: Vec<Line> = symbol
@@ -123,12 +123,18 @@ impl Tables {
     }
 
     fn line(&mut self, name: String, code: Option<&CodeInfo<'_>>) -> Line {
-        let function = self.functions.id(Function { name, is_symbol: true });
-        Line {
-            function,
-            file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
-            line: code.and_then(|code| code.line),
-        }
+        let file = code.map(|code| code.to_path().to_string_lossy().into_owned());
+        self.line_of((name, true), file, code.and_then(|code| code.line))
+    }
+
+    /// A function, as [`named`](Self::named) has it, in a line of a file.
+    pub(super) fn line_of(
+        &mut self,
+        (name, is_symbol): (String, bool),
+        file: Option<String>,
+        line: Option<u32>,
+    ) -> Line {
+        Line { function: self.functions.id(Function { name, is_symbol }), file, line }
     }
 }
 
@@ -137,18 +143,15 @@ fn describe(id: BinaryId, binaries: &Binaries) -> Binary {
         return nameless(BinaryKind::Anonymous, "[unknown]");
     };
     let kind = match binary.backing {
-        // Memory that is shared by a file.
-        Backing::File if binary.file().is_some() && binary.image().is_none() => {
-            BinaryKind::Anonymous
-        }
+        Backing::File if binary.is_memory() => BinaryKind::Anonymous,
         Backing::File => BinaryKind::User,
         Backing::Vdso => BinaryKind::Vdso,
         Backing::Anonymous => BinaryKind::Anonymous,
     };
     let image = binary.image();
     let (text, text_offset) = image.and_then(|image| image.text()).unwrap_or_default();
-    let build_id = image.map(|image| image.build_id().to_vec()).unwrap_or_default();
-    Binary { kind, path: binary.path.clone(), build_id, text, text_offset }
+    let (path, build_id) = (binary.path.clone(), binary.build_id().to_vec());
+    Binary { kind, path, build_id, text, text_offset }
 }
 
 fn nameless(kind: BinaryKind, path: &str) -> Binary {

@@ -66,6 +66,7 @@ fn missing(binary: &Binary) -> Option<BuildId> {
         return None;
     }
     let info = DebugInfo::read(binary.file()?)?;
-    let is_installed = || binary.path_if_current().is_some_and(|path| info.is_installed(path));
-    if info.has_names || is_installed() { None } else { BuildId::new(&info.build_id) }
+    let build_id = BuildId::new(&info.build_id).filter(|_| !info.has_names)?;
+    let installed = info.find_installed(binary.whereabouts(), &mut |_, _| {});
+    installed.is_none().then_some(build_id)
 }

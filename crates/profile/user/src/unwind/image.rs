@@ -2,8 +2,10 @@
 
 use std::fs::File;
 
-use object::{Object as _, ObjectSegment as _, ReadRef, SegmentFlags, elf, read::ReadCache};
+use object::{Object as _, ObjectSegment as _, ReadRef, SegmentFlags, elf};
 use wingbeat_profile_common::unwind::Rule;
+
+use crate::foreign::Bounded;
 
 /// A loadable piece of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub(crate) struct Image {
 impl Image {
     /// Reads what is needed from a file and leaves the rest on disk; `None` if it is not ELF.
     pub(crate) fn read(file: &File) -> Option<Self> {
-        Self::parse(&ReadCache::new(file))
+        Self::parse(&Bounded::new(file))
     }
 
     /// As [`read`](Self::read), from anything that can be read.
@@ -87,6 +89,11 @@ impl Image {
         let first = executable().min_by_key(|segment| segment.address)?;
         let end = executable().map(|segment| segment.address.saturating_add(segment.size)).max()?;
         Some(((first.address, end), first.offset))
+    }
+
+    /// Where the function at an address begins, by the unwinding information.
+    pub(crate) fn function_at(&self, address: u64) -> Option<u64> {
+        self.rules.as_ref()?.function_at(address)
     }
 
     /// The unwind rule at an ELF address; [`Rule::GAP`] where there is none.

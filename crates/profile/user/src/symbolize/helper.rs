@@ -1,0 +1,192 @@
+//! Reads debug information in a process of its own, since files of others may bring down whoever reads them: by endless
+//! loops, by memory, by errors in a reader. The kernel limits the memory of that process, its parent the time, and a
+//! file at which it ends costs that file its lines; symbol tables are read here, and still name it.
+//!
+//! The process is the same program, started with a word that only this module knows. A program that does not offer
+//! itself for this ([`serve_if_asked`]) reads debug information in its own process.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, BufRead as _, BufReader, Seek as _, Write as _},
+    os::{
+        fd::BorrowedFd,
+        unix::process::{CommandExt as _, ExitStatusExt as _},
+    },
+    process::{Child, ChildStdout, Command, ExitCode, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{MemfdFlags, memfd_create},
+    io::{Errno, FdFlags, fcntl_setfd},
+    process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit},
+};
+
+use super::dwarf::{Answer, Task, answer};
+
+/// The word with which it is started.
+const WORD: &str = "read-debug-information";
+
+/// Memory that it may take besides what files are mapped.
+const DATA_BYTES_MAX: u64 = 6 << 30;
+
+/// How long it may say nothing about a file.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The same once files that took too long have cost so much together.
+const SILENCE_MAX_LATER: Duration = Duration::from_secs(5);
+const LOST_MAX: Duration = Duration::from_secs(120);
+
+/// This program can be started for it.
+static IS_OFFERED: AtomicBool = AtomicBool::new(false);
+
+/// To be called first by a program that may be started to read debug information: does that if it was, and ends.
+/// Otherwise the program is noted as one that can be.
+pub fn serve_if_asked(words: &mut dyn Iterator<Item = OsString>) -> Option<ExitCode> {
+    if words.nth(1).is_some_and(|word| word == WORD) {
+        return Some(serve().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
+    }
+    IS_OFFERED.store(true, Ordering::Relaxed);
+    None
+}
+
+/// Answers what lies on the standard input.
+fn serve() -> io::Result<()> {
+    let limit = |resource, bytes| {
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        setrlimit(resource, limit)
+    };
+    limit(Resource::Data, DATA_BYTES_MAX)?;
+    limit(Resource::Core, 0)?;
+    // Where memory is short it is the first to go.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let tasks: Vec<Task> = serde_json::from_reader(BufReader::new(io::stdin()))?;
+    let mut out = io::stdout().lock();
+    for task in &tasks {
+        answer(task, &mut |said| {
+            let mut line = serde_json::to_vec(&said).unwrap_or_default();
+            line.push(b'\n');
+            if out.write_all(&line).and_then(|()| out.flush()).is_err() {
+                // Whoever asked is gone.
+                std::process::exit(1);
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Has tasks answered, one after the other. `held` are the files that they name by their descriptors. `take` is given
+/// the index of a task, and what is said about it.
+pub(super) fn ask(tasks: &[Task], held: &[BorrowedFd<'_>], take: &mut dyn FnMut(usize, Answer)) {
+    if !IS_OFFERED.load(Ordering::Relaxed) {
+        for (index, task) in tasks.iter().enumerate() {
+            answer(task, &mut |said| take(index, said));
+        }
+        return;
+    }
+    let (mut first, mut lost) = (0, Duration::ZERO);
+    while first < tasks.len() {
+        let silence_max = if lost < LOST_MAX { SILENCE_MAX } else { SILENCE_MAX_LATER };
+        let mut done = first;
+        let mut since = Instant::now();
+        let ended = Helper::start(&tasks[first..], held).and_then(|helper| {
+            helper.listen(silence_max, &mut |said| {
+                since = Instant::now();
+                let is_done = said == Answer::Done;
+                take(done, said);
+                done += usize::from(is_done);
+            })
+        });
+        if done < tasks.len() {
+            lost += since.elapsed();
+            let why = ended.unwrap_or_else(|error| format!("it could not be read: {error}"));
+            take(done, Answer::Unusable(why));
+            take(done, Answer::Done);
+        }
+        first = done + 1;
+    }
+}
+
+/// The process.
+struct Helper {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Helper {
+    fn start(tasks: &[Task], held: &[BorrowedFd<'_>]) -> io::Result<Self> {
+        // A file: writing to it does not wait for anybody.
+        let mut asked = File::from(memfd_create("tasks", MemfdFlags::CLOEXEC)?);
+        asked.write_all(&serde_json::to_vec(tasks)?)?;
+        asked.rewind()?;
+        let inherit = |flags| held.iter().try_for_each(|file| fcntl_setfd(file, flags));
+        inherit(FdFlags::empty())?;
+        let started = Command::new("/proc/self/exe")
+            .arg(WORD)
+            .stdin(asked)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // Ctrl-C is for its parent.
+            .process_group(0)
+            .spawn();
+        inherit(FdFlags::CLOEXEC)?;
+        let mut child = started?;
+        let out = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { child, out: BufReader::new(out) })
+    }
+
+    /// Hands on what is said, until there is no more or nothing for too long. Tells why it ended.
+    fn listen(mut self, silence_max: Duration, take: &mut dyn FnMut(Answer)) -> io::Result<String> {
+        let mut line = Vec::new();
+        while self.has_more(silence_max)? {
+            let piece = self.out.fill_buf()?;
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(piece.len(), |end| end + 1);
+            line.extend_from_slice(&piece[..taken]);
+            self.out.consume(taken);
+            if taken == 0 {
+                let status = self.child.wait()?;
+                return Ok(match (status.signal(), status.code()) {
+                    (Some(6), _) => "reading it took more memory than there may be".to_owned(),
+                    (Some(signal), _) => format!("its reader was ended by signal {signal}"),
+                    (None, code) => {
+                        format!("its reader failed with status {}", code.unwrap_or_default())
+                    }
+                });
+            }
+            if end.is_some() {
+                take(serde_json::from_slice(&line)?);
+                line.clear();
+            }
+        }
+        Ok(format!("reading it took longer than {} s", silence_max.as_secs()))
+    }
+
+    /// Waits until there is something to read.
+    fn has_more(&self, at_most: Duration) -> io::Result<bool> {
+        if !self.out.buffer().is_empty() {
+            return Ok(true);
+        }
+        let until = Instant::now() + at_most;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(self.out.get_ref(), PollFlags::IN)], Some(&left)) {
+                Err(Errno::INTR) => {}
+                ready => return Ok(ready? > 0),
+            }
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

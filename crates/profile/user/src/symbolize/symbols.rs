@@ -1,0 +1,295 @@
+//! Functions by the symbol tables of a file: its own, the one packed into `.gnu_debugdata`, that of the dynamic
+//! linker, and what the procedure linkage table leads to.
+//!
+//! The file is read, not mapped: one that shrinks meanwhile must not end the profiler.
+
+use std::{fs::File, io::Read as _, ops::Range, os::unix::fs::FileExt as _};
+
+use object::{
+    Endianness, Object as _, ObjectSection as _, ReadRef, SectionIndex, elf,
+    read::elf::{ElfFile, FileHeader, Rela as _, SectionHeader as _, Sym as _, SymbolTable},
+};
+use xz2::{read::XzDecoder, stream::Stream};
+
+use crate::foreign::Bounded;
+
+/// A packed symbol table that is larger is not used.
+const PACKED_BYTES_MAX: u64 = 256 << 20;
+/// Memory that unpacking it may take.
+const UNPACK_BYTES_MAX: u64 = 128 << 20;
+/// Longer names are cut.
+const NAME_BYTES_MAX: usize = 64 << 10;
+/// Symbols before an address that may still contain it: one function may lie within another, and assembly has labels.
+const NESTED_MAX: usize = 8;
+/// Size of an entry of the procedure linkage table.
+const PLT_ENTRY_BYTES: u64 = 16;
+
+/// A function of a symbol table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Symbol {
+    pub name: String,
+    pub range: Range<u64>,
+    /// Its end is that of the table, and not a guess.
+    pub is_sized: bool,
+}
+
+/// All functions of a file, in the order of tables in which they are looked for.
+#[derive(Debug, Default)]
+pub(super) struct Symbols<'a> {
+    tables: Vec<Table<'a>>,
+}
+
+#[derive(Debug)]
+struct Table<'a> {
+    /// By start, and the better one last.
+    entries: Vec<Entry>,
+    names: Names<'a>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    start: u64,
+    is_sized: bool,
+    is_function: bool,
+    is_global: bool,
+    end: u64,
+    /// In the table of names.
+    name: u64,
+    /// It leads to the function of this name.
+    is_plt: bool,
+}
+
+/// A table of names.
+#[derive(Debug)]
+enum Names<'a> {
+    In(&'a File, Range<u64>),
+    Unpacked(Vec<u8>),
+}
+
+impl<'a> Symbols<'a> {
+    pub(super) fn read(file: &'a File) -> Self {
+        let names = |range| Names::In(file, range);
+        let data = &Bounded::new(file);
+        let tables = match object::File::parse(data) {
+            Ok(object::File::Elf32(elf)) => tables(&elf, &names),
+            Ok(object::File::Elf64(elf)) => tables(&elf, &names),
+            _ => Vec::new(),
+        };
+        Self { tables }
+    }
+
+    /// The function that an address lies in.
+    pub(super) fn find(&self, address: u64) -> Option<Symbol> {
+        self.tables.iter().find_map(|table| table.find(address))
+    }
+}
+
+impl Table<'_> {
+    fn find(&self, address: u64) -> Option<Symbol> {
+        let after = self.entries.partition_point(|entry| entry.start <= address);
+        let before = || {
+            let before = self.entries[..after].iter().rev().take(NESTED_MAX);
+            before.filter(|entry| address < entry.end)
+        };
+        // What has a size is believed first.
+        let sized = before().filter(|entry| entry.is_sized);
+        sized.chain(before().filter(|entry| !entry.is_sized)).find_map(|entry| {
+            let name = self.names.get(entry.name)?;
+            let name = if entry.is_plt { format!("{name}@plt") } else { name };
+            // Marks of where code and data begin, on some machines.
+            let is_name = !name.is_empty() && !name.starts_with('$');
+            is_name.then_some(Symbol {
+                name,
+                range: entry.start..entry.end,
+                is_sized: entry.is_sized,
+            })
+        })
+    }
+}
+
+impl Names<'_> {
+    fn get(&self, at: u64) -> Option<String> {
+        let mut bytes = Vec::new();
+        match self {
+            Self::Unpacked(names) => {
+                bytes.extend_from_slice(names.get(usize::try_from(at).ok()?..)?);
+            }
+            Self::In(file, range) => {
+                let mut at = range.start.checked_add(at)?;
+                let mut piece = [0; 256];
+                while bytes.len() < NAME_BYTES_MAX && !bytes.contains(&0) && at < range.end {
+                    let read = file.read_at(&mut piece, at).ok().filter(|read| *read > 0)?;
+                    bytes.extend_from_slice(&piece[..read]);
+                    at += read as u64;
+                }
+            }
+        }
+        let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        Some(String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]).into_owned())
+    }
+}
+
+fn tables<'a, 'data, Elf, R>(
+    elf: &ElfFile<'data, Elf, R>,
+    names: &dyn Fn(Range<u64>) -> Names<'a>,
+) -> Vec<Table<'a>>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let mut tables = Vec::new();
+    let mut add = |table: &SymbolTable<'data, Elf, R>, is_dynamic| {
+        let mut entries = entries(elf, table, is_dynamic);
+        if is_dynamic {
+            entries.extend(plt(elf, table));
+        }
+        entries.sort_unstable();
+        let strings = elf.elf_section_table().section(table.string_section()).ok();
+        let range = strings.and_then(|section| section.file_range(elf.endian()));
+        if let (false, Some((offset, size))) = (entries.is_empty(), range) {
+            tables.push(Table { entries, names: names(offset..offset.saturating_add(size)) });
+        }
+    };
+    add(elf.elf_symbol_table(), false);
+    add(elf.elf_dynamic_symbol_table(), true);
+    if elf.elf_symbol_table().is_empty()
+        && let Some(packed) = elf.section_by_name(".gnu_debugdata")
+        && let Some(unpacked) = packed.data().ok().and_then(unpacked)
+    {
+        tables.splice(0..0, packed_table(&unpacked));
+    }
+    tables
+}
+
+/// The symbol table of a file within a file.
+fn packed_table<'a>(unpacked: &[u8]) -> Option<Table<'a>> {
+    let names = |range: Range<u64>| {
+        let range = range.start as usize..(range.end as usize).min(unpacked.len());
+        Names::Unpacked(unpacked.get(range).unwrap_or_default().to_vec())
+    };
+    let found = match object::File::parse(unpacked).ok()? {
+        object::File::Elf32(elf) if !elf.elf_symbol_table().is_empty() => tables(&elf, &names),
+        object::File::Elf64(elf) if !elf.elf_symbol_table().is_empty() => tables(&elf, &names),
+        _ => return None,
+    };
+    found.into_iter().next()
+}
+
+fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
+    let stream = Stream::new_stream_decoder(UNPACK_BYTES_MAX, 0).ok()?;
+    let mut bytes = Vec::new();
+    let mut unpacked = XzDecoder::new_stream(packed, stream).take(PACKED_BYTES_MAX);
+    unpacked.read_to_end(&mut bytes).ok()?;
+    ((bytes.len() as u64) < PACKED_BYTES_MAX).then_some(bytes)
+}
+
+/// The functions of a table. The end of one without a size is where the next one begins, and no later than the end of
+/// its section; a dynamic table is too sparse for that.
+fn entries<'data, Elf, R>(
+    elf: &ElfFile<'data, Elf, R>,
+    table: &SymbolTable<'data, Elf, R>,
+    is_dynamic: bool,
+) -> Vec<Entry>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let endian = elf.endian();
+    let mut entries = Vec::new();
+    for (index, symbol) in table.enumerate() {
+        let kind = symbol.st_type();
+        let is_function = matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
+        let section = table.symbol_section(endian, symbol, index).ok().flatten();
+        if !(is_function || kind == elf::STT_NOTYPE) || section.is_none() {
+            continue;
+        }
+        let Some(end_of_code) = section.and_then(|section| end_of_code(elf, section)) else {
+            continue;
+        };
+        let (start, size) = (symbol.st_value(endian).into(), symbol.st_size(endian).into());
+        let end: u64 = match size {
+            0 if is_dynamic => u64::saturating_add(start, 1),
+            0 => end_of_code,
+            size => start.saturating_add(size),
+        };
+        entries.push(Entry {
+            start,
+            is_sized: size > 0,
+            is_function,
+            is_global: symbol.st_bind() == elf::STB_GLOBAL,
+            end,
+            name: symbol.st_name(endian).into(),
+            is_plt: false,
+        });
+    }
+    entries.sort_unstable();
+    let mut next = u64::MAX;
+    for index in (0..entries.len()).rev() {
+        if entries.get(index + 1).is_some_and(|after| after.start > entries[index].start) {
+            next = entries[index + 1].start;
+        }
+        if !entries[index].is_sized {
+            entries[index].end = entries[index].end.min(next);
+        }
+    }
+    entries
+}
+
+/// Where a section of instructions ends.
+fn end_of_code<'data, Elf, R>(elf: &ElfFile<'data, Elf, R>, section: SectionIndex) -> Option<u64>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let section = elf.elf_section_table().section(section).ok()?;
+    let endian = elf.endian();
+    let is_code = section.sh_flags(endian).contains(elf::SHF_EXECINSTR);
+    let (start, size) = (section.sh_addr(endian).into(), section.sh_size(endian).into());
+    is_code.then_some(start.saturating_add(size))
+}
+
+/// The entries of the procedure linkage table, which are in the order of its relocations: `.plt` behind a header, and
+/// `.plt.sec` where there are two.
+fn plt<'data, Elf, R>(
+    elf: &ElfFile<'data, Elf, R>,
+    table: &SymbolTable<'data, Elf, R>,
+) -> Vec<Entry>
+where
+    Elf: FileHeader<Endian = Endianness>,
+    R: ReadRef<'data>,
+{
+    let endian = elf.endian();
+    let header_bytes = match elf.elf_header().e_machine(endian) {
+        elf::EM_X86_64 => PLT_ENTRY_BYTES,
+        elf::EM_AARCH64 => 2 * PLT_ENTRY_BYTES,
+        _ => return Vec::new(),
+    };
+    let relocations = elf.section_by_name(".rela.plt").and_then(|section| {
+        let found = section.elf_section_header().rela(endian, elf.data()).ok()??;
+        Some(found.0)
+    });
+    let starts = [(".plt", header_bytes), (".plt.sec", 0)].map(|(name, skipped)| {
+        let section = elf.section_by_name(name)?;
+        Some((section.address().checked_add(skipped)?, section.address() + section.size()))
+    });
+    let mut entries = Vec::new();
+    for (index, relocation) in (0..).zip(relocations.unwrap_or_default()) {
+        let symbol = relocation.symbol(endian, false);
+        let Some(symbol) = symbol.and_then(|index| table.symbol(index).ok()) else { continue };
+        for (first, end_of_section) in starts.into_iter().flatten() {
+            let start = u64::saturating_add(first, PLT_ENTRY_BYTES.saturating_mul(index));
+            if start < end_of_section {
+                entries.push(Entry {
+                    start,
+                    is_sized: true,
+                    is_function: true,
+                    is_global: false,
+                    end: start.saturating_add(PLT_ENTRY_BYTES),
+                    name: symbol.st_name(endian).into(),
+                    is_plt: true,
+                });
+            }
+        }
+    }
+    entries
+}
