@@ -8,6 +8,7 @@ mod accuracy;
 mod debuginfod;
 mod failures;
 mod files;
+mod foreign;
 mod go;
 #[cfg(target_arch = "x86_64")]
 mod jit;

@@ -5,8 +5,7 @@
 use std::{
     cell::{Cell, OnceCell, RefCell},
     fs::File,
-    io::Read,
-    os::unix::fs::FileExt as _,
+    io::{Read, Seek as _, SeekFrom},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -14,7 +13,8 @@ use std::{
 use addr2line::{Context, FunctionName, LookupContinuation as _, LookupResult, SplitDwarfLoad};
 use flate2::read::ZlibDecoder;
 use gimli::{
-    Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, SectionId,
+    AbbreviationsCacheStrategy, Dwarf, DwarfPackage, DwarfPackageSections, DwarfSections,
+    EndianSlice, RunTimeEndian, SectionId,
 };
 use object::{CompressionFormat, Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
@@ -126,18 +126,22 @@ impl Reader<'_> {
         let (sections, endian) = sections(debug)?;
         let shared = self.shared(debug, path, emit);
         let slice = |section| EndianSlice::new(section, endian);
-        let dwarf: Dwarf<Slice<'_>> =
+        let mut dwarf: Dwarf<Slice<'_>> =
             sections.borrow_with_sup(shared.as_ref(), |section: &Vec<u8>| slice(section));
+        dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
         let package = Package { path, endian, sections: OnceCell::new(), problem: Cell::default() };
-        let context = Context::from_dwarf(dwarf).map_err(|error| damaged(&error))?;
+        let dwarf = Arc::new(dwarf);
+        let context =
+            Context::from_arc_dwarf(Arc::clone(&dwarf)).map_err(|error| damaged(&error))?;
         let symbols = OnceCell::new();
         let symbol = |address| {
             let tables = symbols.get_or_init(|| [Symbols::read(debug), Symbols::read(self.file)]);
             tables.iter().find_map(|table| table.find(address))
         };
-        let problem = RefCell::new(None);
+        let (problem, has_any) = (RefCell::new(None), Cell::new(false));
         let lines_of = |address: &u64| {
             let found = package.frames(&context, *address, &symbol);
+            has_any.set(has_any.get() || found.as_ref().is_ok_and(|lines| !lines.is_empty()));
             found.unwrap_or_else(|error| {
                 problem.borrow_mut().get_or_insert_with(|| damaged(&error));
                 Vec::new()
@@ -146,7 +150,9 @@ impl Reader<'_> {
         for batch in self.task.addresses.chunks(BATCH) {
             emit(Answer::Lines(batch.iter().map(lines_of).collect()));
         }
-        let problems = [problem.into_inner(), package.problem.take()];
+        // Units that cannot be read are passed over.
+        let units = if has_any.get() { None } else { unit_problem(&dwarf) };
+        let problems = [problem.into_inner(), package.problem.take(), units];
         problems.into_iter().flatten().for_each(|why| emit(Answer::Unusable(why)));
         Ok(())
     }
@@ -270,6 +276,17 @@ fn damaged(error: &gimli::Error) -> String {
     format!("it is damaged ({error})")
 }
 
+/// Why the first unit that cannot be read cannot.
+fn unit_problem(dwarf: &Dwarf<Slice<'_>>) -> Option<String> {
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        if let Err(error) = dwarf.unit(header) {
+            return Some(damaged(&error));
+        }
+    }
+    None
+}
+
 /// A name as DWARF has it: that of the linker, or else a bare one.
 fn raw(name: Option<&FunctionName<Slice<'_>>>) -> String {
     name.and_then(|name| name.raw_name().ok()).unwrap_or_default().into_owned()
@@ -337,8 +354,12 @@ fn section<'data>(
     }
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(range.compressed_size as usize).map_err(|error| error.to_string())?;
-    bytes.resize(range.compressed_size as usize, 0);
-    file.read_exact_at(&mut bytes, range.offset).map_err(|_| damaged())?;
+    let mut from = file;
+    from.seek(SeekFrom::Start(range.offset))
+        .and_then(|_| from.take(range.compressed_size).read_to_end(&mut bytes))
+        .ok()
+        .filter(|read| *read as u64 == range.compressed_size)
+        .ok_or_else(damaged)?;
     let unpacked = match range.format {
         CompressionFormat::None => return Ok(bytes),
         CompressionFormat::Zlib => unpack(ZlibDecoder::new(&bytes[..]), size),
