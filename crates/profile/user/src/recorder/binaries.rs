@@ -14,7 +14,10 @@ use std::{
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{event::MappedFile, roots::Roots};
+use super::{
+    event::MappedFile,
+    roots::{Root, Roots},
+};
 use crate::{
     foreign::open_regular,
     symbolize::debug_info::{Whereabouts, build_id_of},
@@ -44,7 +47,7 @@ pub(crate) struct Binary {
     /// What the file was when it was opened.
     stamp: Option<Stamp>,
     /// The root of the process that showed it, if that is another than ours.
-    root: Option<Arc<File>>,
+    root: Option<Arc<Root>>,
     /// Windows in which no process had it mapped.
     unused: u32,
 }
@@ -104,7 +107,7 @@ impl Binary {
 
     /// Where it lies.
     pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
-        let root = self.root.as_ref().map(|root| (&**root, Path::new(&self.path)));
+        let root = self.root.as_ref().map(|root| (&root.folder, Path::new(&self.path)));
         Whereabouts { path: self.path_if_current(), root }
     }
 
@@ -161,12 +164,14 @@ impl Binaries {
     /// are opened again when they are mapped again.
     pub(super) fn next_window(&mut self, used: &FxHashSet<BinaryId>) {
         for (id, binary) in (0..).zip(&mut self.table) {
+            // Debug files are looked for when a recording ends, and this one goes on.
+            binary.root = None;
             binary.unused = if used.contains(&id) { 0 } else { binary.unused.saturating_add(1) };
             if binary.unused == IMAGE_UNUSED_MAX {
                 binary.image = OnceCell::new();
             }
             if binary.backing == Backing::File && binary.unused == UNUSED_MAX {
-                (binary.file, binary.image, binary.root) = (None, OnceCell::new(), None);
+                (binary.file, binary.image) = (None, OnceCell::new());
             }
         }
         self.roots.forget_unused();

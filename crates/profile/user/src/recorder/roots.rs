@@ -14,15 +14,23 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 /// What tells one root from another: mount namespace, device and inode.
 type Key = (PathBuf, u64, u64);
 
+/// A root that is held open.
+#[derive(Debug)]
+pub(super) struct Root {
+    pub folder: File,
+    /// What is mounted below it stays so for as long as somebody has its namespace.
+    _namespace: Option<File>,
+}
+
 /// Roots by what tells them apart.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    known: FxHashMap<Key, Arc<File>>,
+    known: FxHashMap<Key, Arc<Root>>,
 }
 
 impl Roots {
     /// The root of a process, if it is not ours.
-    pub(super) fn of(&mut self, pid: u32) -> Option<Arc<File>> {
+    pub(super) fn of(&mut self, pid: u32) -> Option<Arc<Root>> {
         static OURS: OnceLock<Option<Key>> = OnceLock::new();
         let key = key(&pid.to_string())?;
         if OURS.get_or_init(|| self::key("self")).as_ref() == Some(&key) {
@@ -33,7 +41,8 @@ impl Roots {
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, format!("/proc/{pid}/root"), flags, Mode::empty()).ok()?;
-        let root = Arc::new(File::from(root));
+        let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok();
+        let root = Arc::new(Root { folder: File::from(root), _namespace: namespace });
         self.known.insert(key, Arc::clone(&root));
         Some(root)
     }

@@ -93,6 +93,7 @@ impl Continuous {
             debug_files: &DebugFiles::default(),
             detail: Detail::Functions,
             known: &mut self.known,
+            started: &|_| {},
         };
         let profile = name(&self.session.recorder, &meta, asked, &mut |_, _| {}).profile;
         let names_error = self.known.next_window().err();

@@ -248,6 +248,11 @@ impl KernelHalf {
         Ok(())
     }
 
+    /// Makes a process of our own none. One that is gone was none.
+    pub(super) fn remove_target(&self, pid: u32) {
+        let _ = self.map(map::TARGETS).map(|targets| targets.remove(&pid.to_ne_bytes()));
+    }
+
     /// The processes that are targets now.
     pub(super) fn targets(&self) -> HashSet<u32> {
         let keys = self.map(map::TARGETS).ok().and_then(|targets| targets.keys().ok());

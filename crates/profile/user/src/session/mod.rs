@@ -257,6 +257,12 @@ struct CpuTime {
 }
 
 impl Finished {
+    /// We started a process ourselves: it is no target, though the kernel half follows our children where one is the
+    /// launched command.
+    pub(crate) fn disown(&self, pid: u32) {
+        self.kernel_half.remove_target(pid);
+    }
+
     /// CPU time that the targets used during the recording, nanoseconds. Best asked late: what
     /// taking down a process costs is known when its parent has noticed, some milliseconds after.
     pub fn target_cpu_time_ns(&self) -> u64 {

@@ -141,11 +141,16 @@ impl Reader<'_> {
         let (problem, has_any) = (RefCell::new(None), Cell::new(false));
         let lines_of = |address: &u64| {
             let found = package.frames(&context, *address, &symbol);
-            has_any.set(has_any.get() || found.as_ref().is_ok_and(|lines| !lines.is_empty()));
-            found.unwrap_or_else(|error| {
+            let mut lines = found.unwrap_or_else(|error| {
                 problem.borrow_mut().get_or_insert_with(|| damaged(&error));
                 Vec::new()
-            })
+            });
+            has_any.set(has_any.get() || !lines.is_empty());
+            if lines.is_empty() {
+                let line = |name| SourceLine { name, file: None, line: None };
+                lines.extend(symbol(*address).map(|symbol| line(symbol.name)));
+            }
+            lines
         };
         for batch in self.task.addresses.chunks(BATCH) {
             emit(Answer::Lines(batch.iter().map(lines_of).collect()));

@@ -79,8 +79,13 @@ fn serve() -> io::Result<()> {
 }
 
 /// Has tasks answered, one after the other. `held` are the files that they name by their descriptors. `take` is given
-/// the index of a task, and what is said about it.
-pub(super) fn ask(tasks: &[Task], held: &[BorrowedFd<'_>], take: &mut dyn FnMut(usize, Answer)) {
+/// the index of a task, and what is said about it; `started` each process that this takes.
+pub(super) fn ask(
+    tasks: &[Task],
+    held: &[BorrowedFd<'_>],
+    started: &dyn Fn(u32),
+    take: &mut dyn FnMut(usize, Answer),
+) {
     if !IS_OFFERED.load(Ordering::Relaxed) {
         for (index, task) in tasks.iter().enumerate() {
             answer(task, &mut |said| take(index, said));
@@ -93,6 +98,7 @@ pub(super) fn ask(tasks: &[Task], held: &[BorrowedFd<'_>], take: &mut dyn FnMut(
         let mut done = first;
         let mut since = Instant::now();
         let ended = Helper::start(&tasks[first..], held).and_then(|helper| {
+            started(helper.child.id());
             helper.listen(silence_max, &mut |said| {
                 since = Instant::now();
                 let is_done = said == Answer::Done;
@@ -188,5 +194,62 @@ impl Drop for Helper {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_dies_or_says_nothing_is_told_of() {
+        let said = serde_json::to_string(&Answer::Done).expect("JSON");
+        let check = |script: &str, answers: usize, expected: &str| {
+            let mut sh = Command::new("sh");
+            let mut child = sh.args(["-c", script]).stdout(Stdio::piped()).spawn().expect("sh");
+            let out = BufReader::new(child.stdout.take().expect("a pipe"));
+            let (mut taken, begin) = (0, Instant::now());
+            let why = Helper { child, out }.listen(Duration::from_secs(1), &mut |_| taken += 1);
+            let why = why.unwrap_or_else(|error| error.to_string());
+            assert!(why.contains(expected), "{script}: {why}");
+            assert_eq!(taken, answers, "{script}");
+            assert!(begin.elapsed() < Duration::from_secs(20), "{script}: {:?}", begin.elapsed());
+        };
+        check("kill -BUS $$", 0, "its reader was ended by signal 7");
+        check(&format!("echo '{said}'; kill -ABRT $$"), 1, "more memory than there may be");
+        check(&format!("echo '{said}'; echo '{said}'; exit 101"), 2, "failed with status 101");
+        check("exec sleep 60", 0, "reading it took longer than 1 s");
+        check(&format!("printf '%s' '{said}'; exec sleep 60"), 0, "longer than 1 s");
+        check("echo nonsense; exec sleep 60", 0, "expected");
+    }
+
+    #[test]
+    fn this_program_answers_in_its_own_process() {
+        fn asked() {}
+        let path = std::path::PathBuf::from("/proc/self/exe");
+        let file = File::open(&path).expect("open");
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("read");
+        let base = maps.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok());
+        let address = asked as fn() as usize as u64 - base.expect("an address");
+        let image = crate::unwind::Image::read(&file).expect("ELF");
+        let ((start, end), _) = image.text().expect("code");
+        assert!((start..end).contains(&address), "it is not linked to a fixed address");
+        let (downloaded, shared, root) = (None, None, None);
+        let addresses = vec![address; 300];
+        let task = Task { file: path, downloaded, shared, path: None, root, addresses };
+        let (mut lines, mut done) = (Vec::new(), 0);
+        ask(&[task.clone(), task], &[], &|_| {}, &mut |index, answer| match answer {
+            Answer::Lines(some) => lines.extend(some),
+            Answer::Unusable(why) => panic!("{why}"),
+            Answer::Done => {
+                assert_eq!(index, done);
+                done += 1;
+            }
+        });
+        assert_eq!((done, lines.len()), (2, 600));
+        for line in lines.iter().map(|lines| lines.last().expect("a function")) {
+            assert!(line.name.contains("asked"), "{line:?}");
+            assert!(line.file.as_ref().is_some_and(|file| file.ends_with("helper.rs")), "{line:?}");
+        }
     }
 }

@@ -53,13 +53,15 @@ pub(crate) struct Asked<'a> {
     pub debug_files: &'a DebugFiles,
     pub detail: Detail,
     pub known: &'a mut KnownNames,
+    /// Is told of each process that is started for it.
+    pub started: &'a dyn Fn(u32),
 }
 
 /// Names for all places, in their order, and the files that could have given more.
 pub(super) fn names(
     places: &Places,
     recorder: &Recorder,
-    Asked { debug_files, detail, known }: Asked<'_>,
+    Asked { debug_files, detail, known, started }: Asked<'_>,
     jits: &mut Jits<'_>,
     tables: &mut Tables,
     progress: &mut dyn FnMut(usize, usize),
@@ -84,7 +86,7 @@ pub(super) fn names(
     let mut lookup =
         Lookup { binaries, debug_files, kernel, kernel_code, tables, detail, untold: &mut untold };
     let mut done = 0;
-    let mut lines = lookup.debug_lines(&groups, &places, &mut |some| {
+    let mut lines = lookup.debug_lines(&groups, &places, started, &mut |some| {
         done += some;
         progress(done, places.len());
     });
@@ -180,6 +182,7 @@ impl<'a> Lookup<'a> {
         &mut self,
         groups: &Groups,
         places: &[&CodePlace],
+        started: &dyn Fn(u32),
         progress: &mut dyn FnMut(usize),
     ) -> FxHashMap<Space, Vec<Vec<SourceLine>>> {
         let mut lines: FxHashMap<Space, Vec<Vec<SourceLine>>> = FxHashMap::default();
@@ -207,14 +210,19 @@ impl<'a> Lookup<'a> {
             spaces.push((*space, &binary.path));
         }
         held.extend(self.debug_files.all().map(File::as_fd));
-        helper::ask(&tasks, &held, &mut |index, answer| match (answer, spaces.get(index)) {
-            (Answer::Lines(some), Some((space, _))) => {
-                progress(some.len());
-                lines.entry(*space).or_default().extend(some);
-            }
-            (Answer::Unusable(why), Some((_, path))) => self.untold.add(path, why, false),
-            _ => {}
-        });
+        helper::ask(
+            &tasks,
+            &held,
+            started,
+            &mut |index, answer| match (answer, spaces.get(index)) {
+                (Answer::Lines(some), Some((space, _))) => {
+                    progress(some.len());
+                    lines.entry(*space).or_default().extend(some);
+                }
+                (Answer::Unusable(why), Some((_, path))) => self.untold.add(path, why, false),
+                _ => {}
+            },
+        );
         lines
     }
 

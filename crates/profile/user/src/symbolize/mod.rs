@@ -62,7 +62,8 @@ pub fn symbolize(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Symbolized {
     let mut known = KnownNames::default();
-    let asked = Asked { debug_files, detail: Detail::Lines, known: &mut known };
+    let started = &|pid| finished.disown(pid);
+    let asked = Asked { debug_files, detail: Detail::Lines, known: &mut known, started };
     name(&finished.recorder, &finished.meta, asked, progress)
 }
 

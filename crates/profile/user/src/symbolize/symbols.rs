@@ -293,3 +293,65 @@ where
     }
     entries
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(start: u64, end: u64, kind: [bool; 3], name: u64) -> Entry {
+        let [is_sized, is_function, is_global] = kind;
+        Entry { start, is_sized, is_function, is_global, end, name, is_plt: name == 0 }
+    }
+
+    #[test]
+    fn the_best_symbol_that_contains_an_address_is_found() {
+        let mut names = b"whole\0".to_vec();
+        let mut add = |name: &[u8]| {
+            let at = names.len() as u64;
+            names.extend_from_slice(name);
+            names.push(0);
+            at
+        };
+        let (label, local, mark) = (add(b"label"), add(b"local"), add(b"$x"));
+        let (global, odd, empty) = (add(b"global"), add(b"caml\xb7add"), add(b""));
+        let mut entries = vec![
+            entry(0x1000, 0x1100, [true, true, false], 0),
+            entry(0x1010, 0x1200, [false, false, false], label),
+            entry(0x1200, 0x1210, [true, true, false], local),
+            entry(0x1200, 0x1210, [true, true, true], global),
+            entry(0x1204, 0x1300, [false, false, false], mark),
+            entry(0x1400, 0x1410, [true, true, true], odd),
+            entry(0x1500, 0x1510, [true, true, true], empty),
+        ];
+        entries.sort_unstable();
+        let table = Table { entries, names: Names::Unpacked(names) };
+        let check = |address, expected: Option<&str>| {
+            let found = table.find(address).map(|symbol| symbol.name);
+            assert_eq!(found.as_deref(), expected, "{address:x}");
+        };
+        check(0xfff, None);
+        check(0x1000, Some("whole@plt"));
+        // A label within a function does not end it.
+        check(0x1020, Some("whole@plt"));
+        check(0x1100, Some("label"));
+        check(0x1208, Some("global"));
+        check(0x1220, None);
+        check(0x1400, Some("caml\u{fffd}add"));
+        check(0x1505, None);
+        check(u64::MAX, None);
+    }
+
+    #[test]
+    fn functions_of_a_file_are_found_by_its_tables() {
+        let file = File::open("/proc/self/exe").expect("open");
+        let symbols = Symbols::read(&file);
+        let entries = symbols.tables.iter().flat_map(|table| &table.entries);
+        let main = entries.clone().filter_map(|entry| symbols.find(entry.start));
+        let main = main.into_iter().find(|symbol| symbol.name == "main").expect("main");
+        assert!(main.is_sized && symbols.find(main.range.end - 1) == Some(main));
+        // What sizes and sections claim ends nowhere.
+        assert!(entries.clone().all(|entry| entry.start <= entry.end));
+        let not_elf = tempfile::tempfile().expect("file");
+        assert!(Symbols::read(&not_elf).find(0x1000).is_none());
+    }
+}
