@@ -98,7 +98,7 @@ fn debug_information_that_cannot_be_used_takes_no_name_away() {
     check("other_sum", &by_sum("echo x >> p.debug"), Some("its checksum is another one"));
     let other = "rm p.debug; echo 'int main(){}' | cc -g -xc - -o p.debug";
     check("other_build", &split(other), Some("it is of another build"));
-    check("cut", &split("truncate -s 100 p.debug"), Some("it is not an ELF file"));
+    check("cut", &split("truncate -s 100 p.debug"), Some("it cannot be read as an ELF file"));
     let shares = "cp p q; dwz -m common p q;";
     if Command::new("dwz").arg("--version").output().is_ok() {
         let shares = |script: &'static str| {

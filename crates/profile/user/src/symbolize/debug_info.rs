@@ -106,7 +106,7 @@ impl DebugInfo {
         if file.metadata().map_or(0, |data| data.len()) > FILE_BYTES_MAX {
             return Err("it has more than 64 GiB");
         }
-        let info = Self::read(file).ok_or("it is not an ELF file")?;
+        let info = Self::read(file).ok_or("it cannot be read as an ELF file")?;
         if !info.build_id.is_empty() && !self.build_id.is_empty() {
             let is_same = info.build_id == self.build_id;
             return is_same.then_some(()).ok_or("it is of another build");

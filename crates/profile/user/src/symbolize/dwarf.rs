@@ -77,7 +77,7 @@ pub(super) fn answer(task: &Task, emit: &mut dyn FnMut(Answer)) {
 
 fn try_sources(task: &Task, emit: &mut dyn FnMut(Answer)) -> Result<(), String> {
     let file = open_regular(&task.file).map_err(|error| error.to_string())?;
-    let info = DebugInfo::read(&file).ok_or("it is not an ELF file")?;
+    let info = DebugInfo::read(&file).ok_or("it cannot be read as an ELF file")?;
     let root = task.root.as_ref().and_then(|(root, path)| Some((File::open(root).ok()?, path)));
     let whereabouts = Whereabouts {
         path: task.path.as_deref(),

@@ -54,7 +54,7 @@ struct Entry {
     is_global: bool,
     end: u64,
     /// In the table of names.
-    name: u64,
+    name: u32,
     /// It leads to the function of this name.
     is_plt: bool,
 }
@@ -108,14 +108,14 @@ impl Table<'_> {
 }
 
 impl Names<'_> {
-    fn get(&self, at: u64) -> Option<String> {
+    fn get(&self, at: u32) -> Option<String> {
         let mut bytes = Vec::new();
         match self {
             Self::Unpacked(names) => {
-                bytes.extend_from_slice(names.get(usize::try_from(at).ok()?..)?);
+                bytes.extend_from_slice(names.get(at as usize..)?);
             }
             Self::In(file, range) => {
-                let mut at = range.start.checked_add(at)?;
+                let mut at = range.start.checked_add(at.into())?;
                 let mut piece = [0; 256];
                 while bytes.len() < NAME_BYTES_MAX && !bytes.contains(&0) && at < range.end {
                     let read = file.read_at(&mut piece, at).ok().filter(|read| *read > 0)?;
@@ -218,7 +218,7 @@ where
             is_function,
             is_global: symbol.st_bind() == elf::STB_GLOBAL,
             end,
-            name: symbol.st_name(endian).into(),
+            name: symbol.st_name(endian),
             is_plt: false,
         });
     }
@@ -285,7 +285,7 @@ where
                     is_function: true,
                     is_global: false,
                     end: start.saturating_add(PLT_ENTRY_BYTES),
-                    name: symbol.st_name(endian).into(),
+                    name: symbol.st_name(endian),
                     is_plt: true,
                 });
             }
@@ -298,7 +298,7 @@ where
 mod tests {
     use super::*;
 
-    fn entry(start: u64, end: u64, kind: [bool; 3], name: u64) -> Entry {
+    fn entry(start: u64, end: u64, kind: [bool; 3], name: u32) -> Entry {
         let [is_sized, is_function, is_global] = kind;
         Entry { start, is_sized, is_function, is_global, end, name, is_plt: name == 0 }
     }
@@ -307,7 +307,7 @@ mod tests {
     fn the_best_symbol_that_contains_an_address_is_found() {
         let mut names = b"whole\0".to_vec();
         let mut add = |name: &[u8]| {
-            let at = names.len() as u64;
+            let at = names.len() as u32;
             names.extend_from_slice(name);
             names.push(0);
             at
