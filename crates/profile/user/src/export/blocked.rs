@@ -48,12 +48,8 @@ fn place(profile: &Profile, stack: u32) -> Vec<String> {
 /// Names of paths longer than this lose their beginning.
 const PATH_CHARS_MAX: usize = 32;
 
-/// A name for a narrow column: `__GI___nanosleep` of the C library is `nanosleep`, and of a long path
-/// the last two parts stay.
+/// A name for a narrow column: of a long path the last two parts stay.
 fn short(name: &str) -> String {
-    if let Some(internal) = name.strip_prefix("__GI_") {
-        return internal.trim_start_matches('_').to_owned();
-    }
     if name.chars().count() <= PATH_CHARS_MAX || name.contains('<') {
         return name.to_owned();
     }
@@ -69,7 +65,6 @@ mod tests {
     #[test]
     fn names_for_a_narrow_column() {
         let check = |name, expected| assert_eq!(short(name), expected);
-        check("__GI___clock_nanosleep", "clock_nanosleep");
         check("main", "main");
         check("profiler::drain::process_sample", "profiler::drain::process_sample");
         check("profiler::drain::oops::process_sample", "oops::process_sample");

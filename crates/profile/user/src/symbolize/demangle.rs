@@ -2,8 +2,12 @@
 
 /// The name as its author wrote it: of Rust (both manglings, without the hash) and C++. Any other name
 /// stays as it is: to a demangler that takes everything, a C function called `w` is the type
-/// `wchar_t`.
+/// `wchar_t`. Within glibc, `nanosleep` is `__GI___nanosleep`.
 pub(super) fn demangled(name: &str) -> String {
+    if let Some(internal) = name.strip_prefix("__GI_") {
+        let public = internal.strip_prefix("__").filter(|public| !public.starts_with("libc_"));
+        return public.unwrap_or(internal).to_owned();
+    }
     if !is_mangled(name) {
         return name.to_owned();
     }
@@ -35,6 +39,9 @@ mod tests {
             "_ZNSt6vectorIiSaIiEE9push_backEOi",
             "std::vector<int, std::allocator<int> >::push_back(int&&)",
         );
+        check("__GI___clock_nanosleep", "clock_nanosleep");
+        check("__GI__exit", "_exit");
+        check("__GI___libc_malloc", "__libc_malloc");
         check("w", "w");
         check("i", "i");
         check("main", "main");
