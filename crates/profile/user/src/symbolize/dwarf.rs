@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     debug_info::{DebugInfo, FOLDERS, Whereabouts, place_of_build},
     demangle::is_mangled,
-    symbols::Symbols,
+    symbols::{Symbol, Symbols, find_in},
 };
 use crate::foreign::{Bounded, open_regular, open_regular_in};
 
@@ -136,7 +136,7 @@ impl Reader<'_> {
         let symbols = OnceCell::new();
         let symbol = |address| {
             let tables = symbols.get_or_init(|| [Symbols::read(debug), Symbols::read(self.file)]);
-            tables.iter().find_map(|table| table.find(address))
+            find_in(tables, address)
         };
         let (problem, has_any) = (RefCell::new(None), Cell::new(false));
         let lines_of = |address: &u64| {
@@ -209,7 +209,7 @@ impl<'a> Package<'a> {
         &'a self,
         context: &Context<Slice<'a>>,
         address: u64,
-        symbol: &dyn Fn(u64) -> Option<super::symbols::Symbol>,
+        symbol: &dyn Fn(u64) -> Option<Symbol>,
     ) -> Result<Vec<SourceLine>, gimli::Error> {
         let mut found = context.find_frames(address);
         let mut frames = loop {
@@ -227,7 +227,7 @@ impl<'a> Package<'a> {
         let outermost = lines.len().saturating_sub(1);
         for (index, (line, name)) in lines.iter_mut().zip(names).enumerate() {
             line.name = match index == outermost {
-                true => outermost_name(name, || symbol(address)),
+                true => outermost_name(name, address, symbol),
                 false => raw(name.as_ref()),
             };
         }
@@ -301,7 +301,8 @@ fn raw(name: Option<&FunctionName<Slice<'_>>>) -> String {
 /// `operator()` for each lambda: then the symbol table knows more.
 fn outermost_name(
     name: Option<FunctionName<Slice<'_>>>,
-    symbol: impl Fn() -> Option<super::symbols::Symbol>,
+    address: u64,
+    symbol: &dyn Fn(u64) -> Option<Symbol>,
 ) -> String {
     let bare = raw(name.as_ref());
     let language = name.and_then(|name| name.language).and_then(|it| it.static_string());
@@ -309,12 +310,11 @@ fn outermost_name(
     if !bare.is_empty() && (!is_cpp || is_mangled(&bare)) {
         return bare;
     }
-    let symbol = symbol();
-    match symbol {
+    match symbol(address) {
         Some(symbol) if bare.is_empty() => symbol.name,
-        Some(symbol) if symbol.is_sized && is_mangled(&symbol.name) => {
+        Some(it) if it.is_sized && it.range.contains(&address) && is_mangled(&it.name) => {
             // Without what tells the clones of a function apart: `.constprop.0`, `.cold`.
-            symbol.name.split('.').next().unwrap_or_default().to_owned()
+            it.name.split('.').next().unwrap_or_default().to_owned()
         }
         _ => bare,
     }

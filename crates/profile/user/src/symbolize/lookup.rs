@@ -19,7 +19,7 @@ use super::{
     known::KnownNames,
     places::{CodePlace, Places, Space},
     refused::Untold,
-    symbols::{Symbol, Symbols},
+    symbols::{Symbol, Symbols, find_in},
     tables::{Named, Tables},
 };
 use crate::{
@@ -150,13 +150,10 @@ struct FileSource<'a> {
 }
 
 impl FileSource<'_> {
-    /// The function of a symbol table. A signal handler returns to the first byte of one, and what lies before is of
-    /// none.
+    /// The function of a symbol table.
     fn symbol(&self, address: u64) -> Option<Symbol> {
         let tables = || self.files.iter().map(|file| Symbols::read(file)).collect();
-        let tables = self.symbols.get_or_init(tables);
-        let find = |address| tables.iter().find_map(|table| table.find(address));
-        find(address).or_else(|| find(address.checked_add(1)?))
+        find_in(self.symbols.get_or_init(tables), address)
     }
 }
 

@@ -84,6 +84,13 @@ impl<'a> Symbols<'a> {
     }
 }
 
+/// The function of the first of these that knows one. A signal handler returns to the first byte of one, and what lies
+/// before is of none.
+pub(super) fn find_in(symbols: &[Symbols<'_>], address: u64) -> Option<Symbol> {
+    let find = |address| symbols.iter().find_map(|symbols| symbols.find(address));
+    find(address).or_else(|| find(address.checked_add(1)?))
+}
+
 impl Table<'_> {
     fn find(&self, address: u64) -> Option<Symbol> {
         let after = self.entries.partition_point(|entry| entry.start <= address);
