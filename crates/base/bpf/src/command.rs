@@ -1,14 +1,22 @@
 //! A command that runs while something is measured: launched, watched, and ended.
 
 use std::{
+    env,
     ffi::OsString,
-    io,
+    fs::File,
+    io::{self, Read as _},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::process::ExitStatusExt as _,
     },
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
+};
+
+use object::{
+    Endianness, ReadCache, elf,
+    read::elf::{ElfFile64, ProgramHeader as _},
 };
 
 use crate::{caller::Caller, sys};
@@ -91,15 +99,32 @@ impl Launched {
         program: &OsString,
         arguments: &[OsString],
         printing: Printing,
-        change: impl FnOnce(&mut Command),
+        change: impl Fn(&mut Command),
     ) -> Result<Self, LaunchError> {
-        let mut command = Command::new(program);
-        command.args(arguments);
-        change(&mut command);
-        if printing == Printing::Dropped {
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-        }
-        let mut child = command.spawn().map_err(LaunchError::Start)?;
+        let spawn = |command: &mut Command| {
+            command.args(arguments);
+            change(command);
+            if printing == Printing::Dropped {
+                command.stdout(Stdio::null()).stderr(Stdio::null());
+            }
+            command.spawn()
+        };
+        let spawned = match (spawn(&mut Command::new(program)), path_of(program)) {
+            // As shells do.
+            (Err(error), Some(path))
+                if error.raw_os_error() == Some(libc::ENOEXEC) && is_text(&path) =>
+            {
+                spawn(Command::new("/bin/sh").arg(path))
+            }
+            (Err(error), Some(path)) if error.kind() == io::ErrorKind::NotFound => {
+                Err(interpreter(&path).map_or(error, |interpreter| {
+                    let text = format!("there is no {interpreter}, which is to run it");
+                    io::Error::new(io::ErrorKind::NotFound, text)
+                }))
+            }
+            (spawned, _) => spawned,
+        };
+        let mut child = spawned.map_err(LaunchError::Start)?;
         let open = |child: &Child| {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             Ok(pidfd_open(pid.ok_or(io::ErrorKind::InvalidInput)?, PidfdFlags::empty())?)
@@ -148,6 +173,49 @@ impl Drop for Launched {
     }
 }
 
+/// Where a program lies, that is found as `execvp` does.
+fn path_of(program: &OsString) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return path.is_file().then(|| path.to_owned());
+    }
+    let folders = env::var_os("PATH")?;
+    env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
+}
+
+/// The first bytes of a file.
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(256).read_to_end(&mut head).ok()?;
+    Some(head)
+}
+
+/// May it be a script? A program for other processors is none.
+fn is_text(path: &Path) -> bool {
+    head(path).is_some_and(|head| !head.contains(&0))
+}
+
+/// What a script or a program names to be run by, if that does not exist.
+fn interpreter(path: &Path) -> Option<String> {
+    let head = head(path)?;
+    let name = match head.strip_prefix(b"#!") {
+        Some(line) => {
+            let line = line.split(|byte| *byte == b'\n').next()?;
+            String::from_utf8_lossy(line).split_whitespace().next()?.to_owned()
+        }
+        None => {
+            let cache = ReadCache::new(File::open(path).ok()?);
+            let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+            let endian = elf.endian();
+            let headers = elf.elf_program_headers().iter();
+            let named = headers.clone().find(|it| it.p_type(endian) == elf::PT_INTERP)?;
+            let bytes = named.data(endian, &cache).ok()?;
+            String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()
+        }
+    };
+    (!Path::new(&name).exists()).then_some(name)
+}
+
 fn as_called(command: &mut Command, caller: Option<&Caller>) {
     if let Some(caller) = caller {
         caller.lend_to(command);
@@ -191,7 +259,28 @@ mod tests {
         assert_eq!(launched.end().expect("ends").code(), 7);
         let dropped = Launched::start_stopped(&words[0], &words[1..], Printing::Shown, None);
         let pid = dropped.expect("starts").pid();
-        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+        let folder = tempfile::tempdir().expect("a folder");
+        let check = |head: &str, expected: Result<i32, &str>| {
+            let path = folder.path().join("script");
+            std::fs::write(&path, format!("{head}\nexit $1\n")).expect("written");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).expect("executable");
+            match Launched::start(&path.into(), &["7".into()]) {
+                Ok(mut launched) => {
+                    poll(&mut [PollFd::new(&launched, PollFlags::IN)], None).expect("poll");
+                    assert_eq!(Ok(launched.end().expect("ends").code()), expected, "{head}");
+                }
+                Err(LaunchError::Start(error)) => {
+                    assert!(error.to_string().contains(expected.expect_err(head)), "{error}");
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        };
+        check("", Ok(7));
+        check("#!/bin/sh", Ok(7));
+        check("#! /no/such/sh -e", Err("no /no/such/sh, which"));
+        check("\0", Err("Exec format"));
         let nothing =
             Launched::start_stopped(&"no-such-command".into(), &[], Printing::Shown, None);
         assert!(matches!(nothing, Err(LaunchError::Start(_))));

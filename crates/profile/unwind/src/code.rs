@@ -50,6 +50,10 @@ pub(crate) struct CodeRules {
 }
 
 impl CodeRules {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub(crate) fn read(sources: &Sources<'_>) -> Self {
         if sources.gaps.is_empty() {
             return Self::default();

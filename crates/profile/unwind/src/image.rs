@@ -175,6 +175,11 @@ impl Image {
         self.entries.len() + self.go.as_ref().map_or(0, GoRules::functions)
     }
 
+    /// Is there a rule for any of its code? Hand-written assembly alone may have them without entries.
+    pub fn has_rules(&self) -> bool {
+        self.entries() > 0 || !self.code_rules.is_empty()
+    }
+
     /// Bytes of the sections that the rules come from.
     pub fn bytes(&self) -> usize {
         [&self.eh_frame, &self.debug_frame].into_iter().flatten().map(|it| it.bytes.len()).sum()

@@ -6,6 +6,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use rustix::process::{Resource, getrlimit};
 use wingbeat_text::shell_word;
 
 use crate::{
@@ -13,8 +14,8 @@ use crate::{
     model::{BrokenReason, Mode},
     session::{TableCounts, Unwind},
     summary::{
-        Summary, UnwindCounts,
-        jit::{Jit, Nameless, Runtime},
+        BrokenPlace, Summary, UnwindCounts,
+        jit::{Interpreted, Jit, Nameless, Runtime},
         off_cpu::OffCpu,
     },
     symbolize::refused::{Refused, Unusable},
@@ -129,8 +130,27 @@ pub enum ProfileWarning {
     /// Much of what a process ran is code of a JIT compiler that has no names.
     NamesMissing {
         process: Nameless,
+        /// Stacks break there as well.
+        is_unframed: bool,
         /// How many more processes of the same runtime there are.
         others: u64,
+    },
+    /// Stacks break in code that a compiler made while its process ran.
+    Unframed {
+        broken: u64,
+        samples: u64,
+        runtime: Option<Runtime>,
+    },
+    /// An interpreter runs what a process does, and shows only itself.
+    Interpreted {
+        process: Interpreted,
+        /// How many more processes of the same runtime there are.
+        others: u64,
+    },
+    /// Files with code found no descriptor.
+    FilesUnopened {
+        times: u64,
+        limit: u64,
     },
     /// Debug information could not be had from the servers that were to be asked.
     DebugInfoMissing {
@@ -197,6 +217,9 @@ const COPIED_SHARE_MIN: f64 = 0.05;
 /// Code without names in more of the samples of a process hides what it does.
 const NAMELESS_SHARE_MAX: f64 = 0.2;
 
+/// Most of what a process does is what an interpreter runs.
+const INTERPRETED_SHARE_MAX: f64 = 0.5;
+
 /// A share of fewer samples is no share.
 const NAMELESS_SAMPLES_MIN: u64 = 10;
 
@@ -226,8 +249,17 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     }
     let taken = stacks.complete + stacks.truncated + stacks.broken;
     let share = |part: u64| part as f64 / taken.max(1) as f64;
-    let modules = stacks.broken_by_build();
+    if summary.files_unopened > 0 {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(0);
+        warnings.push(ProfileWarning::FilesUnopened { times: summary.files_unopened, limit });
+    }
+    let modules = stacks.broken_in(BrokenPlace::Build);
     let blamed = modules.iter().map(|(_, samples)| samples).sum();
+    let in_memory = stacks.broken_in(BrokenPlace::Memory).iter().map(|(_, samples)| samples).sum();
+    if share(in_memory) >= BROKEN_SHARE_MIN {
+        let (samples, runtime) = (taken, summary.jit.unframed);
+        warnings.push(ProfileWarning::Unframed { broken: in_memory, samples, runtime });
+    }
     if share(blamed) >= BROKEN_SHARE_MIN {
         warnings.push(ProfileWarning::Broken {
             broken: blamed,
@@ -241,7 +273,8 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
         warnings.push(ProfileWarning::Truncated { truncated, samples: taken });
     }
     warnings.extend(of_tables(summary, taken));
-    of_names(&summary.jit, &mut warnings);
+    let is_unframed = warnings.iter().any(|it| matches!(it, ProfileWarning::Unframed { .. }));
+    of_names(&summary.jit, is_unframed, &mut warnings);
     let shown = &summary.unusable[..summary.unusable.len().min(UNUSABLE_MAX)];
     for (index, file) in shown.iter().enumerate() {
         let is_last = index + 1 == UNUSABLE_MAX;
@@ -328,7 +361,7 @@ fn of_blocks(
 
 /// Files with names that were not believed, and processes that nobody asked for names: one warning for
 /// each runtime.
-fn of_names(jit: &Jit, warnings: &mut Vec<ProfileWarning>) {
+fn of_names(jit: &Jit, is_unframed: bool, warnings: &mut Vec<ProfileWarning>) {
     if let Some((file, others)) = jit.refused.split_first() {
         let (file, others) = (file.clone(), others.len() as u64);
         warnings.push(ProfileWarning::NamesRefused { file, others });
@@ -343,8 +376,28 @@ fn of_names(jit: &Jit, warnings: &mut Vec<ProfileWarning>) {
             first.and_modify(|(_, others)| *others += 1).or_insert((process, 0));
         }
     }
-    for (process, others) in by_runtime.into_values() {
-        warnings.push(ProfileWarning::NamesMissing { process: process.clone(), others });
+    for (process, others) in by_runtime.values() {
+        let process = (*process).clone();
+        // What gives names to code gives it frame pointers, or is told with what does.
+        let is_unframed = is_unframed && process.runtime == jit.unframed;
+        if is_unframed {
+            warnings.retain(|it| !matches!(it, ProfileWarning::Unframed { .. }));
+        }
+        warnings.push(ProfileWarning::NamesMissing { process, is_unframed, others: *others });
+    }
+    let mut by_loop: BTreeMap<Runtime, (&Interpreted, u64)> = BTreeMap::new();
+    for process in &jit.interpreted {
+        let Interpreted { runtime, samples, interpreted, .. } = process;
+        let is_much = *interpreted as f64 > INTERPRETED_SHARE_MAX * *samples as f64;
+        // What its compiler makes has the same names, and is told already.
+        if is_much && *samples >= NAMELESS_SAMPLES_MIN && !by_runtime.contains_key(&Some(*runtime))
+        {
+            let first = by_loop.entry(*runtime);
+            first.and_modify(|(_, others)| *others += 1).or_insert((process, 0));
+        }
+    }
+    for (process, others) in by_loop.into_values() {
+        warnings.push(ProfileWarning::Interpreted { process: process.clone(), others });
     }
 }
 

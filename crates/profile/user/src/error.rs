@@ -57,9 +57,9 @@ pub enum RecordError {
     Rights(#[from] wingbeat_bpf::rights::MissingRights),
     #[error("cannot read the kernel's type information: {0}")]
     Btf(#[from] wingbeat_bpf::btf::BtfError),
-    #[error("cannot {what}: {reason}; `wingbeat doctor` shows what this kernel allows")]
+    #[error("cannot {what}: {reason}{}", after(.reason))]
     Kernel { what: String, reason: String },
-    #[error("cannot {what}: {source}")]
+    #[error("cannot {what}: {source}{}", after_call(.source))]
     System { what: String, source: io::Error },
 }
 
@@ -73,6 +73,26 @@ impl RecordError {
         let what = what.into();
         move |error| Self::Kernel { what, reason: chain(&error) }
     }
+}
+
+/// What to do where too many files are open.
+const RAISE_LIMIT: &str = "; raise the limit of open files (`ulimit -n`) to 1024 or more";
+
+fn is_at_limit(reason: &str) -> bool {
+    [libc::EMFILE, libc::ENFILE].iter().any(|it| reason.contains(&format!("(os error {it})")))
+}
+
+/// What to do about a refusal of the kernel.
+fn after(reason: &str) -> &'static str {
+    if is_at_limit(reason) {
+        RAISE_LIMIT
+    } else {
+        "; `wingbeat doctor` shows what this kernel allows"
+    }
+}
+
+fn after_call(error: &io::Error) -> &'static str {
+    if is_at_limit(&error.to_string()) { RAISE_LIMIT } else { "" }
 }
 
 /// An error and its causes, in one line.

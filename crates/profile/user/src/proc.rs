@@ -19,6 +19,13 @@ pub struct MappedFile {
     pub path: String,
 }
 
+impl MappedFile {
+    /// Is it memory that has neither a file nor a name?
+    pub(crate) fn is_memory(&self) -> bool {
+        self.inode == 0 && matches!(&*self.path, "" | "//anon")
+    }
+}
+
 /// Facts about a process that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -117,7 +124,7 @@ pub(crate) fn pids() -> Vec<u32> {
 /// CPU time of the live threads of a process, nanoseconds: what the scheduler counts, from
 /// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst).
 pub(crate) fn cpu_time_ns(pid: u32) -> u64 {
-    if Stat::read(pid).is_none_or(|stat| stat.is_zombie()) {
+    if living_thread(pid).is_none() {
         return 0;
     }
     threads(pid).into_iter().filter_map(|tid| thread_cpu_time_ns(pid, tid)).sum()
@@ -131,6 +138,15 @@ pub(crate) fn thread_cpu_time_ns(pid: u32, tid: u32) -> Option<u64> {
 
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     numbers(format!("/proc/{pid}/task").into())
+}
+
+/// A thread of a process that has not ended: the first, unless that has ended before others.
+pub(crate) fn living_thread(pid: u32) -> Option<u32> {
+    let lives = |tid: &u32| {
+        let stat = read_text(&format!("/proc/{pid}/task/{tid}/stat"));
+        stat.and_then(|text| Stat::parse(&text)).is_some_and(|stat| !stat.is_zombie())
+    };
+    Some(pid).filter(lives).or_else(|| threads(pid).into_iter().find(lives))
 }
 
 /// CPU time of the whole machine since boot, summed over the CPUs, in steps of 10 ms.
@@ -173,8 +189,48 @@ fn numbers(folder: PathBuf) -> Vec<u32> {
 
 /// The executable mappings of a process.
 pub(crate) fn executable_mappings(pid: u32) -> Vec<MappedFile> {
-    let text = read_text(&format!("/proc/{pid}/maps")).unwrap_or_default();
-    text.lines().filter_map(parse_mapping).collect()
+    // A thread that has ended has no memory any more.
+    let tid = living_thread(pid).unwrap_or(pid);
+    let text = read_text(&format!("/proc/{tid}/maps")).unwrap_or_default();
+    mappings_in(&text)
+}
+
+/// The executable ones in a list. Memory that fills a hole in the mapping of a file comes after what the file would
+/// have there: a program may have copied its code, into large pages.
+fn mappings_in(text: &str) -> Vec<MappedFile> {
+    let all: Vec<(MappedFile, bool)> = text.lines().filter_map(parse_line).collect();
+    let bias = |file: &MappedFile| file.start.wrapping_sub(file.offset);
+    let mut found = Vec::new();
+    for (at, (file, is_executable)) in all.iter().enumerate().filter(|(_, (_, is))| *is) {
+        let before = at.checked_sub(1).and_then(|before| all.get(before));
+        if let (true, Some((before, _)), Some((after, _))) =
+            (file.is_memory(), before, all.get(at + 1))
+            && (before.end, file.end) == (file.start, after.start)
+            && (before.device, before.inode, bias(before))
+                == (after.device, after.inode, bias(after))
+            && before.inode != 0
+        {
+            let offset = file.start.wrapping_sub(bias(before));
+            found.push(MappedFile { start: file.start, end: file.end, offset, ..before.clone() });
+        }
+        found.extend(is_executable.then(|| file.clone()));
+    }
+    found
+}
+
+/// Bytes of a process's memory; `None` if not all can be read.
+pub(crate) fn memory<const N: usize>(pid: u32, address: u64) -> Option<[u8; N]> {
+    let memory = fs::File::open(format!("/proc/{}/mem", living_thread(pid)?)).ok()?;
+    let mut bytes = [0; N];
+    memory.read_exact_at(&mut bytes, address).ok()?;
+    Some(bytes)
+}
+
+/// Memory of a process that belongs to no file, as far as it is in memory.
+pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
+    let text = read_text(&format!("/proc/{}/status", living_thread(pid)?))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
 /// Where the heap that `brk` moves ends, in whole pages; `None` if it is empty.
@@ -188,24 +244,27 @@ pub(crate) fn break_of(pid: u32) -> Option<u64> {
 /// `start-end perms offset major:minor inode path`; `None` for what is not executable, and for the
 /// page `[vsyscall]`, which lies among the kernel's addresses: calls into it are emulated.
 pub(crate) fn parse_mapping(line: &str) -> Option<MappedFile> {
+    parse_line(line).filter(|(_, is_executable)| *is_executable).map(|(file, _)| file)
+}
+
+/// The same of every mapping below the kernel's addresses, and whether it is executable.
+fn parse_line(line: &str) -> Option<(MappedFile, bool)> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let start = u64::from_str_radix(start, 16).ok().filter(|start| start >> 63 == 0)?;
-    let permissions = fields.next()?;
-    if permissions.as_bytes().get(2) != Some(&b'x') {
-        return None;
-    }
+    let is_executable = fields.next()?.as_bytes().get(2) == Some(&b'x');
     let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
     let (major, minor) = fields.next()?.split_once(':')?;
     let inode = fields.next()?.parse().ok()?;
-    Some(MappedFile {
+    let file = MappedFile {
         start,
         end: u64::from_str_radix(end, 16).ok()?,
         offset,
         device: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
         inode,
         path: fields.next().unwrap_or_default().trim_start().to_owned(),
-    })
+    };
+    Some((file, is_executable))
 }
 
 #[cfg(test)]
@@ -250,6 +309,30 @@ mod tests {
         check("7f10-7f20 rw-p 00000000 00:00 0          [stack]", None);
         check("nonsense", None);
         check("", None);
+    }
+
+    #[test]
+    fn memory_in_a_hole_of_a_file_comes_after_the_file() {
+        let text = |after: &str| {
+            format!(
+                "1000-2000 r--p 00000000 fe:00 7 /bin/a\n2000-5000 r-xp 00000000 00:00 0 \n{after}\n\
+                 9000-a000 r-xp 00000000 00:00 0 "
+            )
+        };
+        let check = |after: &str, expected: &[(u64, u64, &str)]| {
+            let found = mappings_in(&text(after));
+            let found: Vec<_> = found.iter().map(|it| (it.start, it.offset, &*it.path)).collect();
+            assert_eq!(found, expected, "{after}");
+        };
+        let memory = [(0x2000, 0, ""), (0x9000, 0, "")];
+        check(
+            "5000-6000 r--p 00004000 fe:00 7 /bin/a",
+            &[(0x2000, 0x1000, "/bin/a"), memory[0], memory[1]],
+        );
+        // Another file, another place in it, and a hole behind it.
+        check("5000-6000 r--p 00004000 fe:00 8 /bin/b", &memory);
+        check("5000-6000 r--p 00001000 fe:00 7 /bin/a", &memory);
+        check("6000-7000 r--p 00005000 fe:00 7 /bin/a", &memory);
     }
 
     #[test]

@@ -17,8 +17,9 @@ use crate::{
     cost::Own,
     counts::Ticks,
     debuginfod::Account,
+    export::places::is_c_library,
     fold::Folded,
-    model::{BinaryKind, BrokenReason, Completeness, Profile},
+    model::{Binary, BinaryKind, BrokenReason, Completeness, Profile},
     session::{Finished, TableCounts, Unwinding},
     symbolize::refused::{Refused, Unusable},
 };
@@ -42,6 +43,38 @@ pub struct BrokenIn {
     pub reason: &'static str,
     pub file: String,
     pub count: u64,
+    /// What the file is.
+    #[serde(skip)]
+    pub place: BrokenPlace,
+}
+
+/// What kind of code it is whose caller could not be found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BrokenPlace {
+    /// That of a file, which could be built otherwise.
+    #[default]
+    Build,
+    /// Code in memory that a process made.
+    Memory,
+    /// That of a file that could not be read, or of nobody knows what.
+    Unknown,
+    /// Of a library that switches stacks: on a new one nobody called its first function.
+    NewStack,
+}
+
+impl BrokenPlace {
+    fn of(binary: &Binary) -> Self {
+        let switches = ["libboost_context.so", "libcoro", "libco.so", "libaco"];
+        match binary.kind {
+            BinaryKind::Anonymous => Self::Memory,
+            BinaryKind::User if is_c_library(binary.name()) => Self::NewStack,
+            BinaryKind::User if switches.iter().any(|it| binary.name().starts_with(it)) => {
+                Self::NewStack
+            }
+            BinaryKind::User if binary.text == (0, 0) => Self::Unknown,
+            _ => Self::Build,
+        }
+    }
 }
 
 impl BrokenReason {
@@ -59,14 +92,14 @@ impl BrokenReason {
 }
 
 impl Stacks {
-    /// Those that another build of a file would mend, by file, most first.
-    pub(crate) fn broken_by_build(&self) -> Vec<(String, u64)> {
+    /// Those for want of rules or frame pointers, by file, most first.
+    pub(crate) fn broken_in(&self, place: BrokenPlace) -> Vec<(String, u64)> {
         let reasons = [
             BrokenReason::NoFramePointer,
             BrokenReason::Unsupported,
             BrokenReason::BadReturnAddress,
         ];
-        let rows = self.broken_by_file.iter();
+        let rows = self.broken_by_file.iter().filter(|row| row.place == place);
         let rows = rows.filter(|row| reasons.iter().any(|reason| reason.name() == row.reason));
         let mut by_file: BTreeMap<&str, u64> = BTreeMap::new();
         for row in rows {
@@ -92,7 +125,7 @@ impl Stacks {
             }
         }
         let mut stacks = Self::default();
-        let mut by_file: BTreeMap<(BrokenReason, &str), u64> = BTreeMap::new();
+        let mut by_file: BTreeMap<(BrokenReason, &str, BrokenPlace), u64> = BTreeMap::new();
         let counted = profile.stacks.iter().zip(&samples_by_stack);
         for (stack, &samples) in counted.filter(|(_, samples)| **samples > 0) {
             match stack.completeness {
@@ -110,14 +143,16 @@ impl Stacks {
                             binary.kind != BinaryKind::State && !binary.kind.is_kernel()
                         });
                     let file = binary.map_or("[unknown]", |binary| binary.name());
-                    *by_file.entry((reason, file)).or_default() += samples;
+                    let place = binary.map_or(BrokenPlace::Unknown, BrokenPlace::of);
+                    *by_file.entry((reason, file, place)).or_default() += samples;
                 }
             }
         }
-        let rows = by_file.into_iter().map(|((reason, file), count)| BrokenIn {
+        let rows = by_file.into_iter().map(|((reason, file, place), count)| BrokenIn {
             reason: reason.name(),
             file: file.to_owned(),
             count,
+            place,
         });
         stacks.broken_by_file = rows.collect();
         stacks.broken_by_file.sort_by_key(|row| Reverse(row.count));
@@ -206,6 +241,8 @@ pub struct Summary {
     pub folded: Option<Folded>,
     /// Children that could not be followed.
     pub children_lost: u64,
+    /// How often a file with code could not be opened because too many were open.
+    pub files_unopened: u64,
     /// Exit status of the launched command, as a shell would give it.
     pub exit_status: Option<i32>,
     pub own: Own,
@@ -248,6 +285,7 @@ impl Summary {
             debuginfod: names.debuginfod,
             folded: None,
             children_lost: finished.children_lost,
+            files_unopened: finished.recorder.binaries.without_descriptor,
             exit_status: finished.ended.map(|ended| ended.code()),
             own,
             outputs,

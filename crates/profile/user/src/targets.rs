@@ -50,7 +50,7 @@ fn check_pid(pid: u32) -> Result<(), TargetError> {
     if stat.is_kernel_thread() {
         return Err(TargetError::KernelThread { pid, name: stat.comm });
     }
-    if stat.is_zombie() {
+    if stat.is_zombie() && proc::living_thread(pid).is_none() {
         return Err(TargetError::Zombie { pid, name: stat.comm });
     }
     Ok(())

@@ -137,7 +137,7 @@ fn accounts(summary: &Summary, verbose: bool) {
 
 /// What only `-v` shows.
 fn details(summary: &Summary) {
-    for BrokenIn { reason, file, count } in &summary.stacks.broken_by_file {
+    for BrokenIn { reason, file, count, .. } in &summary.stacks.broken_by_file {
         message!("  broken  {count} by {reason} in {file}");
     }
     if let Some(tables) = &summary.unwind.tables {

@@ -243,3 +243,20 @@ fn the_end_of_all_targets_ends_the_recording() {
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.samples_with(";busy_work") > 50);
 }
+
+#[test]
+fn a_process_whose_first_thread_has_ended() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+OWN void *work(void *none) { while (cpu_s() < 20) spin(200000); return none; }
+int main(void) { pthread_t other; pthread_create(&other, 0, work, 0); pthread_exit(0); }"#;
+    let program = build(folder.path(), "headless", source);
+    let target = Background::start(&program, &[]);
+    wait_for("the end of the first thread", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", target.pid()));
+        stat.is_ok_and(|text| text.contains(") Z "))
+    });
+    let run = profile(folder.path(), &["-F", "499", "-d", "1s", "--pid", &target.pid()], &[]);
+    let share = run.percent_with("headless;clone3;start_thread;work;spin");
+    assert!(share > 90.0, "{:?}\n{}", run.folded, run.stderr);
+}

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    support::{Run, build_with, launch, profile, turn_in_folder},
+    support::{Run, build_with, compile, launch, profile, turn_in_folder},
     target::{Background, WITH_FRAME_POINTERS, emulation_percent},
 };
 
@@ -400,4 +400,68 @@ fn stacks_are_whole_when_tables_find_no_room() {
     };
     check("1M", true);
     check("64M", false);
+}
+
+#[test]
+fn a_library_of_assembly_without_any_entry() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+__asm__(".globl outer\n.type outer,@function\nouter: push %rbx\npush %r12\nmov $100000,%ecx\n"
+        "1: dec %ecx\njnz 1b\npop %r12\npop %rbx\nret\n.size outer,.-outer\n");"#;
+    let flags = ["-shared", "-fPIC", "-nostdlib", "-g0", "-fno-asynchronous-unwind-tables"];
+    compile(folder.path(), "libouter.so", source, &flags);
+    let source = "void outer(void); OWN void calls(void) { while (cpu_s() < 1) for (int i = 0; i < 99; i++) outer(); } \
+                  int main(void) { calls(); return 0; }";
+    let here = folder.path().to_str().expect("UTF-8");
+    let flags = ["-fomit-frame-pointer", "-L", here, "-louter", &format!("-Wl,-rpath,{here}")];
+    let program = build_with(folder.path(), "calls_assembly", source, &flags);
+    let run = launch(folder.path(), &["-F", "499"], &program, &[]);
+    assert!(run.percent_with(";main;calls;outer") > 90.0, "{:?}", run.folded);
+}
+
+/// As programs do that put their code into large pages: first empty, then copied, then protected.
+#[test]
+fn code_that_was_copied_over_itself() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return;
+    }
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+#include <sys/mman.h>
+extern const char move_code[], move_end[];
+__asm__("move_code: push %rbx\npush %r12\npush %r13\npush %r14\nmov %rdi,%rbx\nmov %rsi,%r12\nmov %rdx,%r13\n"
+        "mov $9,%eax\nmov $7,%edx\nmov $0x32,%r10d\nmov $-1,%r8\nxor %r9d,%r9d\nsyscall\n"
+        "mov %rbx,%rdi\nmov %r13,%rsi\nmov %r12,%rcx\nrep movsb\n"
+        "mov %rbx,%rdi\nmov %r12,%rsi\nmov $5,%edx\nmov $10,%eax\nsyscall\n"
+        "pop %r14\npop %r13\npop %r12\npop %rbx\nret\nmove_end:\n");
+OWN void work(double until) { while (cpu_s() < until) spin(200000); }
+int main(int count, char **words) {
+    unsigned long start = 0, end = 0, from, to;
+    char line[512], rights[5];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps)) {
+        sscanf(line, "%lx-%lx %4s", &from, &to, rights);
+        if (rights[2] == 'x' && from <= (unsigned long)main && (unsigned long)main < to) { start = from; end = to; }
+    }
+    void *copy = mmap(0, end - start, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *moves = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(copy, (void *)start, end - start);
+    memcpy(moves, move_code, move_end - move_code);
+    ((void (*)(unsigned long, unsigned long, void *))moves)(start, end - start, copy);
+    work(count > 1 ? 20 : 1);
+    return 0;
+}"#;
+    let program = build_with(folder.path(), "remapped", source, &["-fomit-frame-pointer"]);
+    let share = |run: &Run| {
+        let share = run.percent_with("remapped;_start;");
+        let named = run.percent_with(";main;work;spin");
+        assert!(share > 90.0 && named > 90.0, "{:?}\n{}", run.folded, run.stderr);
+    };
+    share(&launch(folder.path(), &["-F", "499"], &program, &[]));
+    let target = Background::start(&program, &["long"]);
+    thread::sleep(Duration::from_millis(500));
+    share(&profile(folder.path(), &["-F", "499", "-d", "1s", "--pid", &target.pid()], &[]));
 }

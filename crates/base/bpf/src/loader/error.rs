@@ -68,6 +68,10 @@ fn refused(program: &str, source: &io::Error, advice: Option<&str>) -> String {
 
 fn rejected(program: &str, rejection: &Rejection, source: &io::Error) -> String {
     use std::fmt::Write as _;
+    if let Some(libc::EMFILE | libc::ENFILE) = source.raw_os_error() {
+        // It has not even looked.
+        return format!("cannot load {program}: {source}");
+    }
     let mut text = format!("the verifier rejects {program}");
     match rejection.reason() {
         Some(reason) => _ = write!(text, ": {reason}"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::counts::{Switches, Ticks};
 use crate::debuginfod::{Asked, BuildId, Outcome};
-use crate::summary::off_cpu::Reused;
+use crate::summary::{BrokenIn, off_cpu::Reused};
 
 /// One second on two CPUs with one busy thread, measured on the CPU.
 fn summary() -> Summary {
@@ -335,4 +335,76 @@ fn what_fills_the_buffer_is_to_be_made_less() {
     check(Mode::OnCpu, "a larger --buffer-size or a lower --frequency");
     check(Mode::OffCpu, "a larger --buffer-size or a longer --min-block");
     check(Mode::Wall, "a larger --buffer-size or a longer --min-block");
+}
+
+#[test]
+fn advice_fits_what_broke_or_was_interpreted() {
+    let texts = |change: &dyn Fn(&mut Summary)| -> Vec<String> {
+        let mut summary = summary();
+        summary.stacks.complete = 99;
+        change(&mut summary);
+        warnings(&summary, 99).iter().map(ProfileWarning::to_string).collect()
+    };
+    let broken = |place, runtime, nameless: u64| {
+        texts(&|summary| {
+            summary.stacks.complete = 19;
+            summary.stacks.broken = 80;
+            let (reason, file) = (BrokenReason::NoFramePointer.name(), "a".to_owned());
+            summary.stacks.broken_by_file = vec![BrokenIn { reason, file, count: 80, place }];
+            summary.jit.unframed = runtime;
+            let process = Nameless { runtime, samples: 99, nameless, ..Nameless::default() };
+            summary.jit.nameless = vec![process];
+        })
+    };
+    let check = |texts: Vec<String>, expected: &[(&str, &str)]| {
+        assert_eq!(texts.len(), expected.len(), "{texts:?}");
+        for (text, (start, end)) in texts.iter().zip(expected) {
+            assert!(text.starts_with(start) && text.ends_with(end), "{text}");
+        }
+    };
+    let java = Some(Runtime::Java);
+    let with_names = "80.8 % of the stacks end too early, in code that was made while it ran";
+    let rebuild = "for C and C++";
+    check(broken(BrokenPlace::Build, None, 0), &[("80.8 % of the stacks end too early", rebuild)]);
+    // Nobody can build it, nobody knows what it is, or nothing is missing.
+    check(broken(BrokenPlace::Memory, java, 0), &[(with_names, "-XX:+PreserveFramePointer")]);
+    check(broken(BrokenPlace::Memory, None, 0), &[(with_names, "a flag for frame pointers")]);
+    check(broken(BrokenPlace::Unknown, None, 0), &[]);
+    check(broken(BrokenPlace::NewStack, None, 0), &[]);
+    // One warning for both.
+    check(
+        broken(BrokenPlace::Memory, java, 90),
+        &[("90.9 % of the samples", "PreserveFramePointer")],
+    );
+
+    let interpreted = |runtime, version, interpreted| {
+        texts(&|summary| {
+            summary.jit.interpreted = vec![Interpreted {
+                pid: 7,
+                process: "p".to_owned(),
+                runtime,
+                version,
+                function: "loop".to_owned(),
+                samples: 99,
+                interpreted,
+            }];
+        })
+    };
+    let begins = "60.6 % of the samples of p (PID 7) are of functions that ";
+    let says =
+        |runtime, version, end: &str| check(interpreted(runtime, version, 60), &[(begins, end)]);
+    says(Runtime::Python, Some((3, 11)), "Python 3.12 and later tells them with -X perf");
+    says(Runtime::Python, Some((3, 12)), "py-spy record --pid 7");
+    says(
+        Runtime::Ruby,
+        Some((3, 1)),
+        "Ruby 3.3 and later names what it compiles with --yjit --yjit-perf",
+    );
+    says(Runtime::Php, None, "opcache.jit_debug=0x10");
+    says(Runtime::Perl, None, "perl -d:NYTProf");
+    says(Runtime::Erlang, None, "+JPperf true");
+    says(Runtime::LuaJit, None, "luajit -jp");
+    check(interpreted(Runtime::Perl, None, 40), &[]);
+    let unopened = texts(&|summary| summary.files_unopened = 3);
+    check(unopened, &[("3 files could not be opened, because", "or record fewer processes")]);
 }

@@ -13,7 +13,7 @@ use super::{
     downloads::{how_to_download, not_downloaded},
 };
 use crate::{
-    summary::jit::{Nameless, Runtime},
+    summary::jit::{Interpreted, Nameless, Runtime},
     symbolize::refused::{Refused, Unusable},
 };
 
@@ -42,6 +42,9 @@ impl ProfileWarning {
             Self::NamesRefused { .. } => "names-refused",
             Self::DebugInfoUnusable { .. } => "debug-info-unusable",
             Self::NamesMissing { .. } => "names-missing",
+            Self::Unframed { .. } => "stacks-broken",
+            Self::Interpreted { .. } => "functions-interpreted",
+            Self::FilesUnopened { .. } => "files-not-opened",
             Self::DebugInfoMissing { .. } => "debug-info-missing",
             Self::EventsLost(_) => "events-lost",
             Self::ChildrenLost(_) => "children-lost",
@@ -109,7 +112,16 @@ impl ProfileWarning {
             Self::CopiesCut { cut, samples } => copies_cut(*cut, *samples),
             Self::NamesRefused { file, others } => file.cause(*others),
             Self::DebugInfoUnusable { file, others } => file.cause(*others),
-            Self::NamesMissing { process, others } => process.cause(*others),
+            Self::NamesMissing { process, others, .. } => process.cause(*others),
+            Self::Unframed { broken, samples, .. } => format!(
+                "{} of the stacks end too early, in code that was made while it ran and keeps no frame pointers",
+                share::part(*broken, *samples)
+            ),
+            Self::Interpreted { process, others } => process.cause(*others),
+            Self::FilesUnopened { times, limit } => format!(
+                "{} could not be opened, because wingbeat may have no more than {limit} open",
+                plural(times, "file")
+            ),
             Self::DebugInfoMissing { file, error, others } => not_downloaded(file, error, *others),
             Self::EventsLost(lost) => {
                 format!("{lost} of the kernel's events on mappings and processes were lost")
@@ -132,7 +144,18 @@ impl ProfileWarning {
             Self::ReusedWrong { .. } => "outer callers may be wrong",
             Self::ThreadsOff { .. } => "some of their blocks are missing or counted twice",
             Self::Lost { .. } | Self::Failed { .. } => "shares are of the remaining samples",
-            Self::Broken { .. } | Self::CopiesCut { .. } => "callers are missing there",
+            Self::Broken { .. } | Self::Unframed { .. } | Self::CopiesCut { .. } => {
+                "callers are missing there"
+            }
+            Self::Interpreted { process, .. } => {
+                return format!(
+                    "the functions of the interpreter and those in C have names, those in {} do not appear",
+                    process.runtime.name()
+                );
+            }
+            Self::FilesUnopened { .. } => {
+                "their functions have no names, and callers may be missing"
+            }
             Self::Truncated { .. } => "their outermost callers are missing",
             Self::TablesTight { copied, samples, cut, .. } => {
                 let part = share::part(*copied, *samples);
@@ -140,7 +163,10 @@ impl ProfileWarning {
                 return and_cut(text, *cut);
             }
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
-            Self::NamesMissing { .. } => "all of it appears as one function, [anon]",
+            Self::NamesMissing { is_unframed: false, .. } => "all of it appears as one function, [anon]",
+            Self::NamesMissing { .. } => {
+                "all of it appears as one function, [anon], and stacks end there without their callers"
+            }
             Self::DebugInfoUnusable { file: Unusable { is_replaced: true, .. }, .. } => {
                 "what ran appears as addresses"
             }
@@ -190,6 +216,11 @@ impl ProfileWarning {
                 "make it a regular file that belongs to the user of the process"
             }
             Self::NamesMissing { process, .. } => how_to_name(process.runtime),
+            Self::Unframed { runtime, .. } => how_to_frame(*runtime),
+            Self::Interpreted { process, .. } => return how_to_see(process),
+            Self::FilesUnopened { .. } => {
+                "raise the limit (`ulimit -Hn`), or record fewer processes"
+            }
             Self::DebugInfoUnusable { file: Unusable { is_replaced: true, .. }, .. } => {
                 "record again, and install by renaming a new file, not by writing into the old one"
             }
@@ -230,10 +261,61 @@ fn how_to_name(runtime: Option<Runtime>) -> &'static str {
              runs), and start it with -XX:+PreserveFramePointer"
         }
         Some(Runtime::Dotnet) => "start .NET with DOTNET_PerfMapEnabled=1 in its environment",
-        None => {
+        Some(Runtime::Ruby) => "start Ruby (3.3 or later) with --yjit --yjit-perf",
+        Some(Runtime::Php) => "start PHP with -d opcache.jit_debug=0x10",
+        Some(Runtime::Erlang) => "start Erlang (`erl`) with +JPperf true",
+        Some(Runtime::LuaJit) => {
+            "see its functions with LuaJIT's own profiler (luajit -jp), or build it with \
+             -DLUAJIT_USE_PERFTOOLS"
+        }
+        Some(Runtime::Perl) | None => {
             "make its compiler write a perf map (/tmp/perf-PID.map) or a jitdump file: most have a \
              flag for it"
         }
+    }
+}
+
+/// How to make a runtime's compiler keep frame pointers.
+fn how_to_frame(runtime: Option<Runtime>) -> &'static str {
+    match runtime {
+        Some(Runtime::Java) => "start Java with -XX:+PreserveFramePointer",
+        Some(Runtime::Erlang) => "start Erlang (`erl`) with +JPperf true",
+        Some(Runtime::Ruby) => "start Ruby (3.3 or later) with --yjit-perf, or with --disable-yjit",
+        Some(Runtime::LuaJit) => "see its functions with LuaJIT's own profiler: luajit -jp",
+        _ => "see whether its compiler has a flag for frame pointers",
+    }
+}
+
+/// How to see the functions that an interpreter runs.
+fn how_to_see(process: &Interpreted) -> String {
+    let Interpreted { pid, runtime, version, .. } = process;
+    let is_from = |from: (u32, u32)| version.is_none_or(|version| version >= from);
+    match runtime {
+        Runtime::Python if is_from((3, 12)) => {
+            let which = if version.is_none() { " (3.12 or later)" } else { "" };
+            format!(
+                "start Python{which} with -X perf, or see them while it runs with py-spy: \
+                 py-spy record --pid {pid}"
+            )
+        }
+        Runtime::Python => format!(
+            "see them while it runs with py-spy: py-spy record --pid {pid}; Python 3.12 and later \
+             tells them with -X perf"
+        ),
+        Runtime::Ruby => {
+            let which = if is_from((3, 3)) { "" } else { " 3.3 and later" };
+            format!(
+                "see them while it runs with rbspy: rbspy record --pid {pid}; Ruby{which} names \
+                 what it compiles with --yjit --yjit-perf"
+            )
+        }
+        Runtime::Php => format!(
+            "see them while it runs with phpspy: phpspy --pid {pid}; PHP names what its JIT compiler \
+             makes with -d opcache.jit_debug=0x10"
+        ),
+        Runtime::Perl => "see them with its own profiler: perl -d:NYTProf".to_owned(),
+        Runtime::LuaJit => "see them with its own profiler: luajit -jp".to_owned(),
+        runtime => how_to_name(Some(*runtime)).to_owned(),
     }
 }
 
@@ -287,6 +369,18 @@ impl Nameless {
         format!(
             "{part} of the samples of {process} (PID {pid}){more} contain code of a JIT compiler \
              without names"
+        )
+    }
+}
+
+impl Interpreted {
+    fn cause(&self, others: impl Into<u64>) -> String {
+        let Self { pid, process, runtime, function, samples, interpreted, .. } = self;
+        let (part, more) = (share::part(*interpreted, *samples), more(others));
+        format!(
+            "{part} of the samples of {process} (PID {pid}){more} are of functions that {} interprets \
+             ({function})",
+            runtime.name()
         )
     }
 }

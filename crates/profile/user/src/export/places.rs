@@ -60,16 +60,15 @@ pub(crate) fn program_functions(profile: &Profile, stack: StackId) -> impl Itera
 fn is_program(profile: &Profile, frame: &Frame) -> bool {
     let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
     match binary {
-        Some(binary) if binary.kind == BinaryKind::User => {
-            let name = binary.name();
-            let is_c_library = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"]
-                .iter()
-                .any(|prefix| name.starts_with(prefix));
-            !is_c_library
-        }
+        Some(binary) if binary.kind == BinaryKind::User => !is_c_library(binary.name()),
         Some(binary) => binary.kind == BinaryKind::Anonymous,
         None => true,
     }
+}
+
+/// Whether a file is a part of the C library, or links programs with it.
+pub(crate) fn is_c_library(file: &str) -> bool {
+    ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"].iter().any(|it| file.starts_with(it))
 }
 
 /// What every thread begins with.

@@ -6,7 +6,7 @@
 use std::{
     cell::OnceCell,
     fs::File,
-    io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     foreign::open_regular,
+    proc,
     symbolize::debug_info::{Whereabouts, build_id_of},
     unwind::Image,
 };
@@ -101,7 +102,8 @@ impl Binary {
 
     /// Is it no program but memory, such as a JIT compiler shares by a file?
     pub(crate) fn is_memory(&self) -> bool {
-        let may_be = self.file.is_some() || self.path.starts_with("/dev/");
+        let is_named = || ["/dev/", "/memfd:", "/SYSV"].iter().any(|it| self.path.starts_with(it));
+        let may_be = self.file.is_some() || is_named();
         self.backing == Backing::File && may_be && self.image().is_none()
     }
 
@@ -127,6 +129,8 @@ pub(crate) struct Binaries {
     by_identity: FxHashMap<(u32, u32, u64), BinaryId>,
     by_name: FxHashMap<String, BinaryId>,
     roots: Roots,
+    /// How often a file could not be opened because there were too many open ones.
+    pub(crate) without_descriptor: u64,
 }
 
 impl Binaries {
@@ -178,7 +182,10 @@ impl Binaries {
     }
 
     fn open(&mut self, pid: u32, parent: Option<u32>, mapped: &MappedFile) -> Binary {
-        let file = open(pid, parent, mapped);
+        let file = open(pid, parent, mapped).unwrap_or_else(|OutOfDescriptors| {
+            self.without_descriptor += 1;
+            None
+        });
         Binary {
             backing: Backing::File,
             path: mapped.path.trim_end_matches(" (deleted)").to_owned(),
@@ -220,16 +227,22 @@ impl Binaries {
 
 /// Opens the file behind a mapping. `map_files` leads to the very file, deleted or not; the paths
 /// are for processes that are gone, and are believed only if the inode is the same.
-fn open(pid: u32, parent: Option<u32>, mapped: &MappedFile) -> Option<File> {
-    let exact = format!("/proc/{pid}/map_files/{:x}-{:x}", mapped.start, mapped.end);
+fn open(
+    pid: u32,
+    parent: Option<u32>,
+    mapped: &MappedFile,
+) -> Result<Option<File>, OutOfDescriptors> {
+    let tid = proc::living_thread(pid).unwrap_or(pid);
+    let exact = format!("/proc/{tid}/map_files/{:x}-{:x}", mapped.start, mapped.end);
     match open_regular(exact.as_ref()) {
-        Ok(file) => return Some(file),
+        Ok(file) => return Ok(Some(file)),
+        Err(error) if is_at_limit(&error) => return Err(OutOfDescriptors),
         // A device: there is no file behind it.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => return None,
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(None),
         Err(_) => {}
     }
     let in_root = |pid: u32| PathBuf::from(format!("/proc/{pid}/root{}", mapped.path));
-    [Some(in_root(pid)), parent.map(in_root), Some(PathBuf::from(&mapped.path))]
+    let found = [Some(in_root(tid)), parent.map(in_root), Some(PathBuf::from(&mapped.path))]
         .into_iter()
         .flatten()
         .filter_map(|path| open_regular(&path).ok())
@@ -237,13 +250,21 @@ fn open(pid: u32, parent: Option<u32>, mapped: &MappedFile) -> Option<File> {
             // The device is not compared: on overlayfs and btrfs the kernel tells another one for
             // the mapping than stat(2) does.
             file.metadata().is_ok_and(|data| data.ino() == mapped.inode)
-        })
+        });
+    Ok(found)
+}
+
+/// No file can be opened: this process, or the machine, has as many as it may.
+struct OutOfDescriptors;
+
+fn is_at_limit(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// A copy of our own vdso, which is that of all 64-bit processes, in a file without a name.
 fn copy_vdso() -> Option<File> {
     let pid = std::process::id();
-    let mappings = crate::proc::executable_mappings(pid);
+    let mappings = proc::executable_mappings(pid);
     let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]")?;
     let mut bytes = vec![0; usize::try_from(vdso.end - vdso.start).ok()?];
     let mut memory = File::open("/proc/self/mem").ok()?;
@@ -262,7 +283,7 @@ mod tests {
     fn own_mappings_are_opened_once_and_are_elf() {
         let pid = std::process::id();
         let mut binaries = Binaries::default();
-        for mapped in crate::proc::executable_mappings(pid) {
+        for mapped in proc::executable_mappings(pid) {
             let id = binaries.find_or_open(pid, None, &mapped);
             assert_eq!(binaries.find_or_open(pid, None, &mapped), id);
             let binary = binaries.get(id).expect("just made");
@@ -275,7 +296,7 @@ mod tests {
     #[test]
     fn a_file_that_nobody_maps_is_closed_after_a_while_and_opened_again() {
         let pid = std::process::id();
-        let mapped = crate::proc::executable_mappings(pid);
+        let mapped = proc::executable_mappings(pid);
         let mapped = mapped.iter().find(|mapped| mapped.inode != 0).expect("a file");
         let mut binaries = Binaries::default();
         let id = binaries.find_or_open(pid, None, mapped);
@@ -327,7 +348,7 @@ mod tests {
             inode,
             path: file.path().to_string_lossy().into_owned(),
         };
-        assert!(open(5_000_000, None, &mapped(inode)).is_some());
-        assert!(open(5_000_000, None, &mapped(inode + 1)).is_none());
+        let opened = |inode| open(5_000_000, None, &mapped(inode)).is_ok_and(|it| it.is_some());
+        assert!(opened(inode) && !opened(inode + 1));
     }
 }

@@ -20,7 +20,7 @@ pub(crate) mod spaces;
 pub(crate) mod span;
 pub(crate) mod threads;
 
-use std::collections::HashSet;
+use std::{collections::HashSet, os::unix::fs::FileExt as _};
 
 use rustc_hash::FxHashMap;
 use wingbeat_profile_common::{
@@ -29,7 +29,7 @@ use wingbeat_profile_common::{
 };
 
 use self::{
-    binaries::Binaries,
+    binaries::{Binaries, Binary},
     block::Block,
     blocks::Blocks,
     copied::Copied,
@@ -91,6 +91,8 @@ pub(crate) struct Recorder {
     /// Rules of code that is in no file.
     pub jit: JitRules,
     rules: KnownRules,
+    /// Code of files that memory took the place of, by process and address.
+    replaced: FxHashMap<(u32, u64), Mapping>,
     frames: Vec<u64>,
     copied: Copied,
 }
@@ -114,6 +116,7 @@ impl Recorder {
             wanted: Vec::new(),
             jit: JitRules::default(),
             rules: FxHashMap::default(),
+            replaced: FxHashMap::default(),
             frames: Vec::new(),
             copied: Copied::default(),
         }
@@ -158,6 +161,7 @@ impl Recorder {
         self.spaces.forget(&gone);
         self.owners.forget(&gone);
         gone.iter().for_each(|&pid| self.jit.clear(pid));
+        self.replaced.retain(|(pid, _), _| !gone.contains(pid));
         self.blocks.next_window(&gone);
         let mapped = self.spaces.all().flat_map(|generation| &generation.mappings);
         self.binaries.next_window(&mapped.map(|mapping| mapping.binary).collect());
@@ -277,13 +281,47 @@ impl Recorder {
         let parent = self.threads.parent(pid);
         let binary = self.binaries.find_or_open(pid, parent, file);
         let MappedFile { start, end, offset, .. } = *file;
-        self.spaces.map(pid, Mapping { start, end, offset, binary });
+        let mapping = Mapping { start, end, offset, binary };
+        if file.is_memory() && self.is_copy(pid, &mapping) {
+            return;
+        }
+        self.spaces.map(pid, mapping);
         self.heap.mapped(pid, binary);
         self.owners.mapped(pid, parent, self.spaces.current(pid), file);
         if is_dump(&file.path) {
             let user = self.owners.get(pid).map(|owner| owner.user);
             self.jit.shown(pid, binary, user, &self.binaries);
         }
+    }
+
+    /// Does memory have the code of the file that it replaces? Some programs copy theirs into large pages.
+    fn is_copy(&mut self, pid: u32, new: &Mapping) -> bool {
+        let space = self.spaces.current(pid).and_then(|id| self.spaces.generation(id));
+        let old = space.and_then(|space| space.find(new.start)).copied();
+        let is_file = |old: &Mapping| {
+            self.binaries.get(old.binary).is_some_and(|binary| binary.image().is_some())
+        };
+        // At first it may be empty. When it is protected, it is mapped once more.
+        let replaced = old.filter(is_file).or_else(|| self.replaced.remove(&(pid, new.start)));
+        let Some(replaced) = replaced.filter(|old| new.end <= old.end) else { return false };
+        let Some(file) = self.binaries.get(replaced.binary).and_then(Binary::file) else {
+            return false;
+        };
+        const LOOKS: u64 = 16;
+        let step = (new.end - new.start) / LOOKS;
+        let is_same = (0..LOOKS).all(|look| {
+            let address = new.start + look * step;
+            let mut expected = [0; 64];
+            let read = file.read_exact_at(&mut expected, replaced.offset_of(address));
+            read.is_ok() && proc::memory(pid, address) == Some(expected)
+        });
+        if is_same {
+            let offset = replaced.offset_of(new.start);
+            self.spaces.map(pid, Mapping { offset, binary: replaced.binary, ..*new });
+        } else {
+            self.replaced.insert((pid, new.start), replaced);
+        }
+        is_same
     }
 
     /// Reads what compilers have written about their code since the last time.

@@ -1,21 +1,32 @@
 //! What is known of code that compilers made while their process ran, and of its names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::Serialize;
 
 use crate::{
-    model::{BinaryKind, Frame, Profile, StackId, ThreadId},
+    model::{
+        BinaryId, BinaryKind, Completeness, Frame, FunctionId, ProcessId, Profile, Stack, StackId,
+        ThreadId,
+    },
     symbolize::refused::Refused,
 };
 
-/// Code of JIT compilers.
+/// Code of JIT compilers, and programs that an interpreter runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Jit {
     /// Files whose names were not used.
     pub refused: Vec<Refused>,
     /// Processes with code that has no names, most first.
     pub nameless: Vec<Nameless>,
+    /// Processes whose functions an interpreter runs, which shows only itself, most first.
+    pub interpreted: Vec<Interpreted>,
+    /// Who made the code in memory where most stacks break, if some do and that can be told.
+    #[serde(skip)]
+    pub unframed: Option<Runtime>,
 }
 
 /// A process with code in memory that has no names.
@@ -31,19 +42,40 @@ pub struct Nameless {
     pub nameless: u64,
 }
 
-/// A runtime whose compiler tells names if it is asked to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+/// A process whose stacks pass through the loop of an interpreter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interpreted {
+    pub pid: u32,
+    pub process: String,
+    pub runtime: Runtime,
+    /// Major and minor, if a file's name tells.
+    pub version: Option<(u32, u32)>,
+    /// The function of the loop.
+    pub function: String,
+    /// Samples and blocks of the process.
+    pub samples: u64,
+    /// Those in functions without names.
+    pub interpreted: u64,
+}
+
+/// A runtime whose functions have names only if it is asked to tell them, or that has a profiler of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
     Node,
     Python,
     Java,
     Dotnet,
+    Ruby,
+    Php,
+    Perl,
+    Erlang,
+    LuaJit,
 }
 
 impl Runtime {
     /// The executables and libraries of each, without version and suffix.
-    const FILES: [(&str, Self); 9] = [
+    const FILES: [(&str, Self); 20] = [
         ("node", Self::Node),
         ("nodejs", Self::Node),
         ("libnode", Self::Node),
@@ -53,10 +85,35 @@ impl Runtime {
         ("libjvm", Self::Java),
         ("dotnet", Self::Dotnet),
         ("libcoreclr", Self::Dotnet),
+        ("ruby", Self::Ruby),
+        ("libruby", Self::Ruby),
+        ("libruby-", Self::Ruby),
+        ("php", Self::Php),
+        ("php-fpm", Self::Php),
+        ("libphp", Self::Php),
+        ("perl", Self::Perl),
+        ("libperl", Self::Perl),
+        ("beam.smp", Self::Erlang),
+        ("luajit", Self::LuaJit),
+        ("libluajit-", Self::LuaJit),
+    ];
+
+    /// The functions in which each runs what it interprets: the beginning of their names.
+    const LOOPS: [(&str, Self); 8] = [
+        ("_PyEval_EvalFrameDefault", Self::Python),
+        ("rb_vm_exec", Self::Ruby),
+        ("vm_exec_core", Self::Ruby),
+        ("execute_ex", Self::Php),
+        ("Perl_runops_", Self::Perl),
+        ("process_main", Self::Erlang),
+        ("lj_BC_", Self::LuaJit),
+        ("lj_vm_", Self::LuaJit),
     ];
 
     /// By the name of an executable or a library: `python3.12`, `libjvm.so`.
     fn of(name: &str) -> Option<Self> {
+        // Debian's `luajit-2.1.0-beta3`.
+        let name = if name.starts_with("luajit-") { "luajit" } else { name };
         let is_named = |file: &str| {
             let rest = name.strip_prefix(file)?;
             let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -64,20 +121,60 @@ impl Runtime {
         };
         Self::FILES.iter().find_map(|(file, runtime)| is_named(file).map(|()| *runtime))
     }
+
+    /// The name that users know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::Python => "Python",
+            Self::Java => "Java",
+            Self::Dotnet => ".NET",
+            Self::Ruby => "Ruby",
+            Self::Php => "PHP",
+            Self::Perl => "Perl",
+            Self::Erlang => "Erlang",
+            Self::LuaJit => "LuaJIT",
+        }
+    }
+}
+
+/// The first two numbers in the name of a file: `libpython3.12.so.1.0`.
+fn version(name: &str) -> Option<(u32, u32)> {
+    let mut numbers = name.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// What is counted of a process.
+#[derive(Default)]
+struct Counts {
+    samples: u64,
+    nameless: u64,
+    broken: u64,
+    /// By the function of a loop.
+    interpreted: BTreeMap<(Runtime, FunctionId), u64>,
+    /// Those that such stacks have frames of.
+    files: BTreeSet<BinaryId>,
 }
 
 impl Jit {
     pub(super) fn of(profile: &Profile, refused: Vec<Refused>) -> Self {
-        let mut counts: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        let mut files: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        // What a stack says does not depend on the thread.
+        let stacks: Vec<OfStack> =
+            profile.stacks.iter().map(|it| OfStack::of(profile, it)).collect();
+        let mut counts: BTreeMap<ProcessId, Counts> = BTreeMap::new();
         let mut add = |thread: ThreadId, stack: StackId, count: u64| {
             let Some(thread) = profile.threads.get(thread as usize) else { return };
-            let (samples, nameless) = counts.entry(thread.process).or_default();
-            *samples += count;
-            if profile.frames_of(stack).any(|frame| is_nameless(profile, frame)) {
-                *nameless += count;
-                let binaries = profile.frames_of(stack).filter_map(|frame| frame.binary);
-                files.entry(thread.process).or_default().extend(binaries);
+            let Some(of_stack) = stacks.get(stack as usize) else { return };
+            let counts = counts.entry(thread.process).or_default();
+            counts.samples += count;
+            counts.nameless += if of_stack.is_nameless { count } else { 0 };
+            counts.broken += if of_stack.is_unframed { count } else { 0 };
+            if let Some(of_loop) = of_stack.of_loop {
+                *counts.interpreted.entry(of_loop).or_default() += count;
+            }
+            if of_stack.is_nameless || of_stack.is_unframed || of_stack.of_loop.is_some() {
+                let frames = profile.frames_of(stack);
+                counts.files.extend(frames.filter_map(|frame| frame.binary));
             }
         };
         for sample in &profile.samples {
@@ -86,21 +183,75 @@ impl Jit {
         for blocked in profile.blocked.iter().filter(|blocked| blocked.state.has_stack()) {
             add(blocked.thread, blocked.stack, blocked.count);
         }
-        let mut nameless: Vec<Nameless> = files
-            .into_iter()
-            .filter_map(|(id, binaries)| {
-                let process = profile.processes.get(id as usize)?;
-                let files = binaries.into_iter().filter_map(|id| profile.binaries.get(id as usize));
-                let mut names =
-                    [process.name.as_str()].into_iter().chain(files.map(|it| it.name()));
-                let (samples, nameless) = counts.get(&id).copied().unwrap_or_default();
-                let runtime = names.find_map(Runtime::of);
-                let (pid, process) = (process.pid, process.name.clone());
-                Some(Nameless { pid, process, runtime, samples, nameless })
-            })
-            .collect();
-        nameless.sort_by_key(|process| std::cmp::Reverse(process.nameless));
-        Self { refused, nameless }
+        let mut jit = Self { refused, ..Self::default() };
+        let mut unframed = 0;
+        for (id, counts) in counts {
+            let Some(process) = profile.processes.get(id as usize) else { continue };
+            let files = counts.files.iter().filter_map(|id| profile.binaries.get(*id as usize));
+            let names = [process.name.as_str()].into_iter().chain(files.map(|it| it.name()));
+            let names: Vec<&str> = names.collect();
+            let runtime = names.iter().find_map(|name| Runtime::of(name));
+            let Counts { samples, nameless, broken, interpreted, .. } = counts;
+            let (pid, process) = (process.pid, process.name.clone());
+            if broken > unframed {
+                (unframed, jit.unframed) = (broken, runtime);
+            }
+            let most = interpreted.iter().max_by_key(|(_, count)| **count);
+            if let Some((&(runtime, function), _)) = most {
+                let version =
+                    |name: &&str| version(name).filter(|_| Runtime::of(name) == Some(runtime));
+                let of_runtime = |((it, _), _): &(&(Runtime, _), _)| *it == runtime;
+                jit.interpreted.push(Interpreted {
+                    pid,
+                    process: process.clone(),
+                    runtime,
+                    version: names.iter().find_map(version),
+                    function: profile.functions[function as usize].name.clone(),
+                    samples,
+                    interpreted: interpreted.iter().filter(of_runtime).map(|(_, it)| it).sum(),
+                });
+            }
+            if nameless > 0 {
+                jit.nameless.push(Nameless { pid, process, runtime, samples, nameless });
+            }
+        }
+        jit.nameless.sort_by_key(|process| Reverse(process.nameless));
+        jit.interpreted.sort_by_key(|process| Reverse(process.interpreted));
+        jit
+    }
+}
+
+/// What the functions of a stack tell.
+struct OfStack {
+    /// It has code in memory that nobody named.
+    is_nameless: bool,
+    /// It breaks in code in memory.
+    is_unframed: bool,
+    /// The innermost loop of an interpreter, if nothing in memory has the name of what that runs.
+    of_loop: Option<(Runtime, FunctionId)>,
+}
+
+impl OfStack {
+    fn of(profile: &Profile, stack: &Stack) -> Self {
+        let frames: Vec<&Frame> =
+            stack.frames.iter().filter_map(|id| profile.frames.get(*id as usize)).collect();
+        let is_anonymous = |frame: &Frame| {
+            let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
+            binary.is_some_and(|binary| binary.kind == BinaryKind::Anonymous)
+        };
+        let is_broken = matches!(stack.completeness, Completeness::Broken(_));
+        let in_memory = || frames.iter().filter(|frame| is_anonymous(frame));
+        let is_named = in_memory().any(|frame| !is_nameless(profile, frame));
+        let of_loop = frames.iter().flat_map(|frame| &frame.lines).find_map(|line| {
+            let name = &profile.functions.get(line.function as usize)?.name;
+            let (_, runtime) = Runtime::LOOPS.iter().find(|(it, _)| name.starts_with(it))?;
+            Some((*runtime, line.function))
+        });
+        Self {
+            is_nameless: in_memory().any(|frame| is_nameless(profile, frame)),
+            is_unframed: is_broken && frames.last().is_some_and(|frame| is_anonymous(frame)),
+            of_loop: of_loop.filter(|_| !is_named),
+        }
     }
 }
 
@@ -126,9 +277,26 @@ mod tests {
         check("java", Some(Runtime::Java));
         check("libjvm.so", Some(Runtime::Java));
         check("libcoreclr.so", Some(Runtime::Dotnet));
+        check("libruby-3.1.so.3.1.2", Some(Runtime::Ruby));
+        check("php8.2", Some(Runtime::Php));
+        check("beam.smp", Some(Runtime::Erlang));
+        check("luajit-2.1.0-beta3", Some(Runtime::LuaJit));
+        check("libluajit-5.1.so.2.1.0", Some(Runtime::LuaJit));
+        check("perl", Some(Runtime::Perl));
+        check("perlbrew", None);
         check("node_exporter", None);
         check("javac-wrapper", None);
         check("ld-linux-x86-64.so.2", None);
         check("", None);
+    }
+
+    #[test]
+    fn versions_in_names_of_files() {
+        let check = |name, expected| assert_eq!(version(name), expected, "{name}");
+        check("python3.11", Some((3, 11)));
+        check("libpython3.12.so.1.0", Some((3, 12)));
+        check("libruby-3.1.so.3.1.2", Some((3, 1)));
+        check("python3", None);
+        check("perl", None);
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct FileTable {
 impl FileTable {
     /// A table without rows. `None` for a file whose code has no rules.
     pub(super) fn new(image: &Image) -> Option<Self> {
-        let rules = image.rules().filter(|rules| rules.entries() > 0)?;
+        let rules = image.rules().filter(|rules| rules.has_rules())?;
         let table = Table::new(rules);
         Some(Self {
             start: table.start(),

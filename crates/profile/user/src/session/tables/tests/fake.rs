@@ -117,7 +117,7 @@ fn file(binaries: &mut Binaries, path: String) -> Option<File> {
     let mapped = MappedFile { start: 0, end: 0, offset: 0, device: (0, 0), inode, path };
     let binary = binaries.find_or_open(NOBODY, None, &mapped);
     let image = binaries.get(binary)?.image()?;
-    image.rules().filter(|rules| rules.entries() > 0)?;
+    image.rules().filter(|rules| rules.has_rules())?;
     let ((start, end), offset) = image.text()?;
     Some(File { binary, mapped, offset, len: end - start })
 }
