@@ -48,9 +48,9 @@ pub(crate) fn run(args: &HeapArgs, quiet: bool, verbose: bool) -> anyhow::Result
     if !profile.sites.is_empty() {
         write(&mut written, outputs, &profile, &accounts, args.show);
     }
-    report::print(&profile, &accounts, &written.outputs, quiet, verbose);
+    report::print(&profile, &recording, &accounts, &written.outputs, quiet, verbose);
     if profile.sites.is_empty() {
-        error!("{}", report::nothing(&accounts));
+        error!("{}", report::nothing(&recording, &accounts));
     }
     receiver.show(&written.outputs);
     let has_written = !written.outputs.is_empty();

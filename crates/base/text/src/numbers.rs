@@ -92,13 +92,14 @@ pub fn duration(time_ns: u64) -> String {
     format!("{} {unit}", fixed(value, significant_decimals(value, 3)))
 }
 
-/// An amount of bytes: `9,999 bytes`, `123 KB`, `55 MB`.
+/// An amount of bytes, rounded: `9,999 bytes`, `123 KB`, `55 MB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
+    let rounded = |unit: u64| grouped(bytes / unit + u64::from(bytes % unit >= unit / 2));
     match bytes {
         0..10_000 => plural(bytes, "byte"),
-        10_000..10_000_000 => format!("{} KB", grouped(bytes / 1_000)),
-        _ => format!("{} MB", grouped(bytes / 1_000_000)),
+        10_000..9_999_500 => format!("{} KB", rounded(1_000)),
+        _ => format!("{} MB", rounded(1_000_000)),
     }
 }
 
@@ -219,6 +220,10 @@ mod tests {
         check(1, "1 byte");
         check(9_999, "9,999 bytes");
         check(123_456, "123 KB");
-        check(55_000_000, "55 MB");
+        check(123_500, "124 KB");
+        check(9_999_499, "9,999 KB");
+        check(9_999_500, "10 MB");
+        check(104_857_600, "105 MB");
+        check(u64::MAX, "18,446,744,073,710 MB");
     }
 }

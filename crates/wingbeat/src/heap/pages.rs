@@ -7,7 +7,7 @@ use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
     debuginfod::DebugFiles,
     export::{self, ExportError, Format, HeapFacts},
-    heap::places::by_place,
+    heap::places::{Row, by_place, rows},
     model::{Amount, Profile, Site},
     session::{Finished, Options, SpaceAccounts},
     symbolize::symbolize,
@@ -18,7 +18,7 @@ use super::{
     PendingFile, Written,
     args::HeapFormat,
     exit_code, record, report,
-    report::{amount_text, table},
+    report::{Bound, amount_text, table},
 };
 use crate::{
     profile::Memory,
@@ -152,9 +152,10 @@ fn figures(profile: &Profile, recording: &Finished, faults: u64) {
     }
     let touched = by_place(profile, &profile.sites);
     let mapped = by_place(profile, profile.mapped_sites());
-    table("Most memory touched first", "fault", &touched, |place| place.total);
-    table("Most address space mapped", "mapping", &mapped, |place| place.total);
-    table("Most address space mapped and kept", "mapping", &mapped, |place| place.at_end);
+    let table = |title, noun, rows: &[Row]| table(title, noun, Bound::None, rows);
+    table("Most memory touched first", "fault", &rows(&touched, |place| place.total));
+    table("Most address space mapped", "mapping", &rows(&mapped, |place| place.total));
+    table("Most address space mapped and kept", "mapping", &rows(&mapped, |place| place.at_end));
     message!("");
     for text in warnings(recording) {
         warning!("{text}");

@@ -2,9 +2,9 @@
 
 use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
-    heap::places::{PlaceSum, SitePlace, by_place, suspects},
+    heap::places::{PlaceSum, Row, by_place, rows, suspects},
     model::{Amount, Completeness, Profile},
-    session::HeapAccounts,
+    session::{Finished, HeapAccounts},
     summary::Output,
 };
 use wingbeat_text::{Warning, bytes, duration, grouped, plural, share, shortened};
@@ -16,24 +16,72 @@ const ROWS: usize = 10;
 /// Names longer than this are cut in the middle.
 const NAME_WIDTH_MAX: usize = 70;
 
+/// How a figure lies to the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// It is exact, or has an interval.
+    None,
+    AtLeast,
+    AtMost,
+    /// Some of it is missing, and some too much.
+    About,
+}
+
+impl Bound {
+    fn of(is_least: bool, is_most: bool) -> Self {
+        match (is_least, is_most) {
+            (false, false) => Self::None,
+            (true, false) => Self::AtLeast,
+            (false, true) => Self::AtMost,
+            (true, true) => Self::About,
+        }
+    }
+
+    /// That of all that was allocated, and that of what was live.
+    fn of_all(accounts: &HeapAccounts) -> (Self, Self) {
+        let is_least = accounts.allocations_lost + accounts.late > 0;
+        let is_most = accounts.frees_lost > 0;
+        (Self::of(is_least, false), Self::of(is_least || accounts.untracked > 0, is_most))
+    }
+
+    /// In words, and what the interval is worth.
+    fn text(self, amount: Amount) -> (&'static str, Amount) {
+        let exact = Amount { variance: 0.0, ..amount };
+        match self {
+            Self::None => ("", amount),
+            Self::AtLeast => ("at least ", exact),
+            Self::AtMost => ("at most ", exact),
+            Self::About => ("about ", exact),
+        }
+    }
+}
+
 pub(super) fn print(
     profile: &Profile,
+    recording: &Finished,
     accounts: &HeapAccounts,
     outputs: &[Output],
     quiet: bool,
     verbose: bool,
 ) {
-    let warnings = warnings(accounts);
     if quiet {
         return;
     }
     figures(profile, accounts, verbose);
     let places = by_place(profile, &profile.sites);
-    table("Most bytes live at the end", "block", &places, |sum| sum.at_end);
-    table("Most bytes allocated", "block", &places, |sum| sum.total);
-    leaks(profile, &places);
+    let (total, live) = Bound::of_all(accounts);
+    let at_end = profile.heap_sum(|site| site.at_end);
+    if at_end.bytes() == accounts.peak.bytes() {
+        let title = "Most bytes live at the end, which is the peak";
+        table(title, "block", live, &rows(&places, |sum| sum.at_end));
+    } else {
+        table("Most bytes live at the end", "block", live, &rows(&places, |sum| sum.at_end));
+        table("Most bytes live at the peak", "block", live, &rows(&places, |sum| sum.at_peak));
+    }
+    table("Most bytes allocated", "block", total, &rows(&places, |sum| sum.total));
+    leaks(profile, live, &places);
     message!("");
-    for text in warnings {
+    for text in warnings(recording, accounts) {
         warning!("{text}");
     }
     self::outputs(outputs);
@@ -54,21 +102,25 @@ fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
     };
     let seconds = meta.duration_ns as f64 / 1e9;
     message!("{} {} in {seconds:.2} s: {how}", "heap".bold(), meta.target);
-    message!(
-        "  calls   {} of {}, {}; {} taken",
-        plural(accounts.allocations, "allocation"),
-        bytes(accounts.allocated_bytes),
-        plural(accounts.frees, "free"),
-        grouped(accounts.taken),
-    );
-    let is_least = accounts.allocations_lost > 0;
-    let line = |name: &str, amount: Amount, more: &str| {
-        let least = if is_least { "at least " } else { "" };
-        message!("  {name:<7} {least}{}{more}", amount_text(amount, "block"));
+    // What calls asked for that got nothing may be anything.
+    let (asked, failed) = match accounts.failed {
+        0 => (format!(" of {}", bytes(accounts.allocated_bytes)), String::new()),
+        failed => (String::new(), format!(", of which {} got no block", grouped(failed))),
     };
-    line("total", profile.heap_sum(|site| site.total), "");
-    line("peak", accounts.peak, &format!(", after {}", duration(accounts.peak_ns)));
-    line("at end", profile.heap_sum(|site| site.at_end), "");
+    message!(
+        "  calls   {}{asked}, {}; {} taken{failed}",
+        plural(accounts.allocations, "allocation"),
+        plural(accounts.frees, "free"),
+        grouped(accounts.taken + accounts.failed),
+    );
+    let line = |name: &str, bound: Bound, amount: Amount, more: &str| {
+        let (words, amount) = bound.text(amount);
+        message!("  {name:<7} {words}{}{more}", amount_text(amount, "block"));
+    };
+    let (total, live) = Bound::of_all(accounts);
+    line("total", total, profile.heap_sum(|site| site.total), "");
+    line("peak", live, accounts.peak, &format!(", after {}", duration(accounts.peak_ns)));
+    line("at end", live, profile.heap_sum(|site| site.at_end), "");
     stacks(profile);
     message!(
         "  cost    {} of CPU time in the target by the probes, as measured here",
@@ -82,7 +134,7 @@ fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
 }
 
 /// Why there is nothing to show.
-pub(super) fn nothing(accounts: &HeapAccounts) -> String {
+pub(super) fn nothing(recording: &Finished, accounts: &HeapAccounts) -> String {
     if accounts.files.is_empty() {
         return "no allocator that wingbeat knows was found: neither malloc and its kin, nor those of jemalloc, \
                 mimalloc or tcmalloc, have a symbol there; `wingbeat profile --mode pages` shows without symbols where \
@@ -90,6 +142,9 @@ pub(super) fn nothing(accounts: &HeapAccounts) -> String {
             .to_owned();
     }
     match accounts.allocations {
+        0 if elsewhere(recording, accounts).is_some() => {
+            "nothing was allocated by the functions that wingbeat probes".to_owned()
+        }
         0 => "nothing was allocated while it was watched: watch it for longer".to_owned(),
         allocations => format!(
             "none of {} was sampled: watch it for longer, or take samples closer together (--sample 16K, or --exact)",
@@ -124,37 +179,30 @@ fn bytes_text(amount: Amount) -> String {
     }
 }
 
-pub(super) fn table(
-    title: &str,
-    noun: &str,
-    places: &[PlaceSum],
-    of: impl Fn(&PlaceSum) -> Amount,
-) {
-    let sum: u64 = places.iter().map(|place| of(place).bytes()).sum();
-    let mut places: Vec<&PlaceSum> = places.iter().filter(|place| of(place).bytes() > 0).collect();
-    if places.is_empty() {
+pub(super) fn table(title: &str, noun: &str, bound: Bound, rows: &[Row]) {
+    let sum: u64 = rows.iter().map(|row| row.amount.bytes()).sum();
+    if rows.is_empty() {
         return;
     }
-    places.sort_by(|a, b| of(b).bytes.total_cmp(&of(a).bytes));
     message!("");
     message!("{}", title.bold());
-    let shown = &places[..places.len().min(ROWS)];
-    let width = shown.iter().map(|place| wingbeat_text::width(&bytes_text(of(place)))).max();
+    let text = |row: &Row| bytes_text(bound.text(row.amount).1);
+    let shown = &rows[..rows.len().min(ROWS)];
+    let width = shown.iter().map(|row| wingbeat_text::width(&text(row))).max();
     let width = width.unwrap_or_default();
-    for place in shown {
-        let amount = of(place);
+    for row in shown {
         message!(
             "  {:>6} {:>width$} {:>14}  {}",
-            share::part(amount.bytes(), sum),
-            bytes_text(amount),
-            plural(amount.blocks(), noun),
-            place_text(&place.place),
+            share::part(row.amount.bytes(), sum),
+            text(row),
+            plural(row.amount.blocks(), noun),
+            place_text(row),
         );
     }
 }
 
-/// A place in words: function, file and line, and who called it.
-fn place_text(place: &SitePlace) -> String {
+/// A place in words: function, file and line, who called it, and what it called.
+fn place_text(Row { place, others, .. }: &Row) -> String {
     let mut text = shortened(&place.function, NAME_WIDTH_MAX);
     if let Some(file) = &place.file {
         let name = file.rsplit('/').next().unwrap_or(file);
@@ -164,10 +212,16 @@ fn place_text(place: &SitePlace) -> String {
     if let Some(caller) = &place.caller {
         text.push_str(&format!(" ← {}", shortened(caller, NAME_WIDTH_MAX)));
     }
+    if *others > 0 {
+        text.push_str(&format!(" and {others} more"));
+    }
+    if let Some(by) = &place.by {
+        text.push_str(&format!(", by {}", shortened(by, NAME_WIDTH_MAX)));
+    }
     text
 }
 
-fn leaks(profile: &Profile, places: &[PlaceSum]) {
+fn leaks(profile: &Profile, bound: Bound, places: &[PlaceSum]) {
     let suspects = suspects(places);
     if suspects.is_empty() {
         return;
@@ -175,19 +229,54 @@ fn leaks(profile: &Profile, places: &[PlaceSum]) {
     let seconds = (profile.meta.duration_ns as f64 / 1e9).max(1e-9);
     message!("");
     message!("{}", "Perhaps leaks: allocated again and again, and hardly ever freed".bold());
-    for PlaceSum { place, at_end, .. } in suspects.iter().take(ROWS) {
+    for row in suspects.iter().take(ROWS) {
         message!(
             "  {:>14}/s {:>20} {:>14}  {}",
-            bytes((at_end.bytes / seconds) as u64),
-            bytes_text(*at_end),
-            plural(at_end.blocks(), "block"),
-            place_text(place),
+            bytes((row.amount.bytes / seconds) as u64),
+            bytes_text(bound.text(row.amount).1),
+            plural(row.amount.blocks(), "block"),
+            place_text(row),
         );
     }
 }
 
-fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
-    const APART: &str = "take samples further apart (--sample 1M)";
+/// Growth of a target's memory that its allocator does not explain is told from this on, bytes.
+const GROWN_MIN_BYTES: u64 = 16_000_000;
+
+/// Memory that grew, and hardly by what the probes saw.
+fn elsewhere(recording: &Finished, accounts: &HeapAccounts) -> Option<Warning> {
+    let (grown, seen) = (recording.grown_bytes, accounts.peak.bytes());
+    (grown >= GROWN_MIN_BYTES && grown / 4 > seen).then(|| {
+        let found = format!(
+            "the memory of the target grew by {}, and of that the probed functions gave at most {} at once",
+            bytes(grown),
+            bytes(seen)
+        );
+        let means = "it has another allocator, without symbols or under other names, or maps memory by itself";
+        let next = "see what makes it grow with `wingbeat profile --mode pages`";
+        Warning::new("memory-elsewhere", found, means, next)
+    })
+}
+
+/// A child that outlives the command.
+fn left(recording: &Finished) -> Option<Warning> {
+    let (first, others) = recording.left.split_first()?;
+    let (pid, name) = first;
+    let more =
+        if others.is_empty() { String::new() } else { format!(" (and {} more)", others.len()) };
+    let found = format!("the command ended, and its child {name} (PID {pid}){more} runs on");
+    let next = format!("watch it with --pid {pid}, or have the command stay in the foreground");
+    Some(Warning::new("child-left", found, "what it does from now on is not recorded", next))
+}
+
+fn warnings(recording: &Finished, accounts: &HeapAccounts) -> Vec<Warning> {
+    let apart = match accounts.sample_bytes {
+        0 => "leave out --exact".to_owned(),
+        sample_bytes => {
+            let wider = u64::from(sample_bytes).saturating_mul(4).div_ceil(1 << 10);
+            format!("take samples further apart (--sample {wider}K)")
+        }
+    };
     let allocations = plural(accounts.allocations_lost, "allocation");
     let blocks = |count| plural(count, "block");
     let all = [
@@ -196,14 +285,14 @@ fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
             "allocations-lost",
             format!("{allocations} found no room in the buffer"),
             "all sums are too small",
-            APART,
+            &*apart,
         ),
         (
             accounts.frees_lost,
             "frees-lost",
             format!("the ends of {} found no room in the buffer", blocks(accounts.frees_lost)),
             "they count as live",
-            APART,
+            &*apart,
         ),
         (
             accounts.late,
@@ -217,7 +306,7 @@ fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
             "blocks-untracked",
             format!("{} found no room in the table of live blocks", blocks(accounts.untracked)),
             "they are in the total only",
-            "leave out --exact, or take samples further apart",
+            &*apart,
         ),
     ];
     let happened = all.into_iter().filter(|(count, ..)| *count > 0);
@@ -232,5 +321,5 @@ fn warnings(accounts: &HeapAccounts) -> Vec<Warning> {
             "see what grows with `wingbeat profile --mode pages`",
         )
     });
-    happened.chain(left_out).collect()
+    happened.chain(left_out).chain(elsewhere(recording, accounts)).chain(left(recording)).collect()
 }

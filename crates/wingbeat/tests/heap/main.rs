@@ -16,5 +16,6 @@ mod support;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/target.rs"]
 mod target;
+mod text;
 mod viewer;
 mod ways_out;

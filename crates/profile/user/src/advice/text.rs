@@ -163,7 +163,9 @@ impl ProfileWarning {
                 return and_cut(text, *cut);
             }
             Self::NamesRefused { .. } => "code of its JIT compiler has no names",
-            Self::NamesMissing { is_unframed: false, .. } => "all of it appears as one function, [anon]",
+            Self::NamesMissing { is_unframed: false, .. } => {
+                "all of it appears as one function, [anon]"
+            }
             Self::NamesMissing { .. } => {
                 "all of it appears as one function, [anon], and stacks end there without their callers"
             }

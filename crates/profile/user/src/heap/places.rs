@@ -1,46 +1,31 @@
 //! Which function of the program a block is for, and which places may leak.
+//!
+//! A stack leads from the allocator through libraries, and through functions of the program that allocate for others,
+//! to the one that wanted the memory. Libraries are known by the file or the language of a frame. Who allocates for
+//! others has no name to know it by: it is told by its shape in the recording ([`wrappers`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::model::{Amount, Frame, Line, Mode, Profile, Site};
+use crate::{
+    export::places::is_c_library,
+    model::{Amount, Frame, FunctionId, Line, Mode, Profile, Site},
+};
 
-/// Where a program asked for memory: the innermost function that is not one of the allocator or of a collection.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// Where a program asked for memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct SitePlace {
     pub function: String,
     pub file: Option<String>,
     pub line: Option<u32>,
     /// The function that called it.
     pub caller: Option<String>,
+    /// What it called that allocates for others, unless that is the allocator or a collection.
+    pub by: Option<String>,
 }
 
-/// How names begin that stand between a program and its allocator: functions of languages' libraries.
-const LIBRARIES: [&str; 21] = [
-    "alloc::",
-    "<alloc::",
-    "core::",
-    "<core::",
-    "std::",
-    "<std::",
-    "hashbrown::",
-    "<hashbrown::",
-    "__rust",
-    "__rustc",
-    "operator new",
-    "__gnu_cxx::",
-    "void std::",
-    "<T as ",
-    "<I as ",
-    "<F as ",
-    "<U as ",
-    "<S as ",
-    "<A as ",
-    "<[T]>::",
-    "<str>::",
-];
-
-/// Names of functions that allocate for others.
-const HELPERS: [&str; 12] = [
+/// Names of a C library and of operators that no program gives to functions of its own, for programs that have them in
+/// their own file: what gives or takes memory, asks the kernel for it, or fills it.
+const C_LIBRARY: [&str; 30] = [
     "malloc",
     "calloc",
     "realloc",
@@ -51,17 +36,10 @@ const HELPERS: [&str; 12] = [
     "valloc",
     "strdup",
     "strndup",
-    "xmalloc",
-    "xrealloc",
-];
-
-/// Names of functions by which a C library and its allocator ask the kernel for memory.
-const CALLS: [&str; 15] = [
     "mmap",
     "mmap64",
     "mremap",
     "brk",
-    "brk_call",
     "sbrk",
     "glibc_morecore",
     "minimal_malloc",
@@ -72,101 +50,382 @@ const CALLS: [&str; 15] = [
     "_int_memalign",
     "mremap_chunk",
     "tcache_init",
+    "memset",
+    "memcpy",
+    "memmove",
+    "operator new",
+    "operator new[]",
+    "operator delete",
 ];
+
+/// The same of what is never called by another name.
+const C_LIBRARY_START: [&str; 5] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "__libc_csu_init",
+];
+
+/// Files with allocators that take the place of the C library's.
+const ALLOCATORS: [&str; 3] = ["libjemalloc", "libtcmalloc", "libmimalloc"];
 
 /// What functions of a `#[global_allocator]` have in their names.
 const ALLOCATOR_OF_RUST: &str = "core::alloc::global::GlobalAlloc";
 
-/// Is it a function between a program and its allocator, by its name, or by the file that it is in?
-fn is_library(name: &str, file: Option<&str>) -> bool {
-    let bare =
-        name.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches("__");
-    LIBRARIES.iter().any(|begin| name.starts_with(begin))
-        || HELPERS.contains(&bare)
-        || CALLS.contains(&bare)
-        || ["memset", "memcpy", "memmove"].iter().any(|begin| bare.starts_with(begin))
-        || name.contains(ALLOCATOR_OF_RUST)
-        || ["je_", "_rjem_", "mi_", "tc_"].iter().any(|prefix| name.starts_with(prefix))
-        || file.is_some_and(|file| {
-            let is_in = |part| file.contains(part);
-            is_in("/rustc/")
-                || is_in("/rust/library/")
-                || is_in("malloc/malloc.c")
-                || is_in("malloc/arena.c")
-        })
+/// What a function of a stack is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// One of the program.
+    Own,
+    /// Between a program and its allocator, or the allocator.
+    Library,
+    /// The same, but it does other things as well: one of the C library.
+    Helper,
 }
 
-impl SitePlace {
-    /// The place of a site; without any function of the program, what called the allocator.
-    pub fn of(profile: &Profile, site: &Site) -> Self {
-        // The first frame is the function of the allocator. Of a page fault it is what touched the memory, below the
-        // frames of the kernel.
-        let is_user = |frame: &&Frame| {
+/// What a function is, by its name and the files that its source and its code are in.
+fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
+    let bare = bare(name);
+    if ALLOCATORS.iter().any(|library| file.starts_with(library))
+        || C_LIBRARY.contains(&bare)
+        || C_LIBRARY_START.contains(&name)
+    {
+        return Kind::Library;
+    }
+    let is_from = |part| source.is_some_and(|source| source.contains(part));
+    let is_library = match arguments_at(name) {
+        // C++ writes them.
+        Some(at) => {
+            let name = without_result(&name[..at]);
+            C_LIBRARY.contains(&name)
+                || ["std::", "__gnu_cxx::"].iter().any(|it| name.starts_with(it))
+        }
+        None => {
+            is_of_rust(name)
+                || name.contains(ALLOCATOR_OF_RUST)
+                || ["__rust", "__rdl_", "__rg_", "_rjem_"].iter().any(|it| name.starts_with(it))
+                // As its variants for kinds of processors are called.
+                || ["__memset_", "__memcpy_", "__memmove_"].iter().any(|it| name.starts_with(it))
+        }
+    };
+    let sources = ["/rustc/", "/rust/library/", "malloc/malloc.c", "malloc/arena.c"];
+    match is_library || sources.into_iter().any(is_from) {
+        true => Kind::Library,
+        false if is_c_library(file) => Kind::Helper,
+        false => Kind::Own,
+    }
+}
+
+/// A name of the C library as programs call it.
+fn bare(name: &str) -> &str {
+    name.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches("__")
+}
+
+/// Where the arguments of a C++ function begin, if it has some: parentheses that are in no other brackets, and neither
+/// `operator()` nor `(anonymous namespace)`.
+fn arguments_at(name: &str) -> Option<usize> {
+    let mut depth = 0_i32;
+    for (at, byte) in name.bytes().enumerate() {
+        let is_operator = name[..at].ends_with("operator");
+        match byte {
+            b'(' if depth == 0 && !is_operator && !name[at..].starts_with("(anonymous") => {
+                return Some(at);
+            }
+            b'<' | b'{' | b'(' if !is_operator => depth += 1,
+            b'>' | b'}' | b')' if depth > 0 => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The name of a C++ function without the type of its result, which instances of templates have before it.
+fn without_result(name: &str) -> &str {
+    let mut depth = 0_i32;
+    let mut start = 0;
+    for (at, byte) in name.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' | b'{' => depth += 1,
+            b'>' | b')' | b'}' => depth -= 1,
+            b' ' if depth == 0 && !name[start..at].ends_with("operator") => start = at + 1,
+            _ => {}
+        }
+    }
+    &name[start..]
+}
+
+/// Is it a function of Rust's own libraries? `<A as B>::f` is if `A` is one of their types, and if `A` is a parameter or
+/// built in, that is `B`'s.
+fn is_of_rust(name: &str) -> bool {
+    let is_path = |path: &str| {
+        let path = path.trim_start_matches(['<', '&', '*']).trim_start_matches("mut ");
+        ["alloc::", "core::", "std::", "hashbrown::"].iter().any(|it| path.starts_with(it))
+    };
+    let Some(rest) = name.strip_prefix('<').filter(|_| !is_path(name)) else {
+        return is_path(name);
+    };
+    let is_parameter = rest.starts_with(|first: char| first.is_ascii_uppercase())
+        && rest[1..].starts_with([' ', '>']);
+    let is_built_in = rest.starts_with(['[', '(', '&', '*']) || rest.starts_with("str>");
+    let of_trait = rest.split_once(" as ").map(|(_, of)| of);
+    (is_parameter || is_built_in) && of_trait.is_none_or(is_path)
+}
+
+/// The functions of a stack, innermost first.
+struct Calls<'a> {
+    lines: Vec<(&'a Line, Kind)>,
+}
+
+impl<'a> Calls<'a> {
+    /// Those of a site, without the functions of the kernel. `allocators` are functions that gave blocks.
+    fn of(profile: &'a Profile, site: &Site, allocators: &HashSet<FunctionId>) -> Self {
+        let file = |frame: &Frame| {
             let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
-            binary.is_none_or(|binary| !binary.kind.is_kernel())
+            binary.map_or(Some(""), |it| (!it.kind.is_kernel()).then(|| it.name()))
         };
-        let skipped = usize::from(profile.meta.mode == Mode::Heap);
-        let frames = profile.frames_of(site.stack).skip(skipped).filter(is_user);
-        let lines: Vec<&Line> = frames.flat_map(|frame| &frame.lines).collect();
-        let name = |line: &Line| {
-            profile.functions.get(line.function as usize).map_or("", |it| it.name.as_str())
+        let kind = |line: &'a Line, file: &str| {
+            let name = profile.functions.get(line.function as usize).map_or("", |it| &it.name);
+            match allocators.contains(&line.function) {
+                true => (line, Kind::Library),
+                false => (line, kind(name, line.file.as_deref(), file)),
+            }
         };
-        let is_own = |line: &&Line| !is_library(name(line), line.file.as_deref());
-        let at = lines.iter().position(is_own).unwrap_or(0);
-        let Some(line) = lines.get(at) else {
-            let function = "[unknown]".to_owned();
-            return Self { function, file: None, line: None, caller: None };
+        let mut lines = Vec::new();
+        for frame in profile.frames_of(site.stack) {
+            let Some(file) = file(frame) else { continue };
+            lines.extend(frame.lines.iter().map(|line| kind(line, file)));
+        }
+        Self { lines }
+    }
+
+    fn function(&self, at: usize) -> FunctionId {
+        self.lines[at].0.function
+    }
+
+    /// The next function of the program with another name.
+    fn caller_of(&self, at: usize) -> Option<usize> {
+        let is_other =
+            |it: &usize| self.lines[*it].1 == Kind::Own && self.function(*it) != self.function(at);
+        (at + 1..self.lines.len()).find(is_other)
+    }
+
+    /// The first function of the program that is no wrapper.
+    fn place(&self, wrappers: &HashSet<FunctionId>) -> Option<usize> {
+        let own = |it: &usize| self.lines[*it].1 == Kind::Own;
+        let mut all = (0..self.lines.len()).filter(own);
+        let first = all.next()?;
+        let is_place = |it: &usize| !wrappers.contains(&self.function(*it));
+        Some(Some(first).into_iter().chain(all).find(is_place).unwrap_or(first))
+    }
+}
+
+/// What came through a function.
+#[derive(Default)]
+struct Through {
+    bytes: f64,
+    /// By caller, in total and at the end.
+    callers: HashMap<FunctionId, (Amount, Amount)>,
+}
+
+impl Through {
+    /// Is it one function to its callers, but not one place? Then they want other sizes, or their blocks live for other
+    /// times.
+    fn differs(&self) -> bool {
+        let sizes = self.callers.values().filter(|(total, _)| total.blocks > 0.0);
+        let sizes: Vec<f64> = sizes.map(|(total, _)| total.bytes / total.blocks).collect();
+        let known = self.callers.values().filter(|(total, _)| total.samples >= SAMPLES_MIN);
+        let kept: Vec<f64> = known.map(|(total, end)| end.bytes / total.bytes.max(1.0)).collect();
+        let range = |all: &[f64]| {
+            let least = all.iter().copied().fold(f64::MAX, f64::min);
+            (least, all.iter().copied().fold(0.0, f64::max))
         };
-        let mut callers = lines[at + 1..].iter().copied();
-        Self {
-            function: name(line).to_owned(),
-            file: line.file.clone(),
-            line: line.line,
-            caller: callers.find(is_own).map(|line| name(line).to_owned()),
+        let ((least, most), (first, last)) = (range(&sizes), range(&kept));
+        most > least * 1.01 || last - first >= 0.5
+    }
+}
+
+/// Functions that allocate for others, as every program has them (`xmalloc`, `g_malloc`): between the allocator and
+/// such a function is nothing else, several functions call it, and what they get differs. Most of what is allocated
+/// below it comes that way, and it does not call itself.
+fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
+    let mut below: HashMap<FunctionId, f64> = HashMap::new();
+    let mut recursive = HashSet::new();
+    for (calls, site) in calls {
+        let mut seen = HashSet::new();
+        let own = calls.lines.iter().filter(|(_, kind)| *kind == Kind::Own);
+        let mut own: Vec<FunctionId> = own.map(|(line, _)| line.function).collect();
+        own.dedup();
+        for function in own {
+            match seen.insert(function) {
+                true => *below.entry(function).or_default() += site.total.bytes,
+                false => drop(recursive.insert(function)),
+            }
+        }
+    }
+    let mut found = HashSet::new();
+    loop {
+        let mut all: HashMap<FunctionId, Through> = HashMap::new();
+        for (calls, site) in calls {
+            let Some(at) = calls.place(&found) else { continue };
+            let through = all.entry(calls.function(at)).or_default();
+            through.bytes += site.total.bytes;
+            if let Some(caller) = calls.caller_of(at) {
+                let (total, at_end) = through.callers.entry(calls.function(caller)).or_default();
+                *total += site.total;
+                *at_end += site.at_end;
+            }
+        }
+        let before = found.len();
+        for (function, through) in all {
+            let is_most = through.bytes * 2.0 > below.get(&function).copied().unwrap_or_default();
+            if is_most
+                && through.callers.len() > 1
+                && !recursive.contains(&function)
+                && through.differs()
+            {
+                found.insert(function);
+            }
+        }
+        if found.len() == before {
+            return found;
         }
     }
 }
 
-/// What all stacks allocated that have the same place.
+/// What all stacks allocated that are the same from the allocator to the place, and its caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaceSum {
-    /// With the caller that most bytes came by.
     pub place: SitePlace,
+    /// The functions between the allocator and the place.
+    between: Vec<FunctionId>,
     pub total: Amount,
     pub at_peak: Amount,
     pub at_end: Amount,
 }
 
-/// Sites of a profile by their places, in the order of their bytes in total.
+/// A row of a table: a place, with the caller that most of it came by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    pub place: SitePlace,
+    /// How many more callers there are.
+    pub others: usize,
+    pub amount: Amount,
+}
+
+/// Sites of a profile by their places.
 pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
-    let mut sites: Vec<&Site> = sites.iter().collect();
-    sites.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
-    let mut known: HashMap<SitePlace, usize> = HashMap::new();
+    let is_heap = profile.meta.mode == Mode::Heap;
+    // The first frame of an allocation is the probed function.
+    let probed = sites.iter().filter(|_| is_heap).filter_map(|site| {
+        profile.frames_of(site.stack).next()?.lines.last().map(|line| line.function)
+    });
+    let allocators: HashSet<FunctionId> = probed.collect();
+    let calls = sites.iter().map(|site| (Calls::of(profile, site, &allocators), site));
+    let calls: Vec<_> = calls.collect();
+    let wrappers = wrappers(&calls);
+    let name = |id: FunctionId| profile.functions.get(id as usize).map_or("", |it| &it.name);
+    let mut known: HashMap<(SitePlace, Vec<FunctionId>), usize> = HashMap::new();
     let mut sums: Vec<PlaceSum> = Vec::new();
-    for site in sites {
-        let place = SitePlace::of(profile, site);
-        let at = *known.entry(SitePlace { caller: None, ..place.clone() }).or_insert_with(|| {
+    for (calls, site) in &calls {
+        // Without any function of the program, it is what called the allocator.
+        let allocator = usize::from(is_heap && calls.lines.len() > 1);
+        let at = calls.place(&wrappers).unwrap_or(allocator);
+        let (place, between) = match calls.lines.get(at) {
+            None => {
+                let place = SitePlace { function: "[unknown]".to_owned(), ..SitePlace::default() };
+                (place, Vec::new())
+            }
+            Some((line, _)) => {
+                let between: Vec<_> = (0..at).map(|it| calls.function(it)).collect();
+                let by =
+                    calls.lines[..at].iter().rev().find(|(it, _)| it.function != line.function);
+                let by = by.filter(|(_, kind)| *kind != Kind::Library);
+                let place = SitePlace {
+                    function: name(line.function).to_owned(),
+                    file: line.file.clone(),
+                    line: line.line,
+                    caller: calls.caller_of(at).map(|it| name(calls.function(it)).to_owned()),
+                    by: by.map(|(line, _)| name(line.function).to_owned()),
+                };
+                (place, between)
+            }
+        };
+        let at = *known.entry((place.clone(), between.clone())).or_insert_with(|| {
             let none = Amount::default();
-            sums.push(PlaceSum { place, total: none, at_peak: none, at_end: none });
+            sums.push(PlaceSum { place, between, total: none, at_peak: none, at_end: none });
             sums.len() - 1
         });
         sums[at].total += site.total;
         sums[at].at_peak += site.at_peak;
         sums[at].at_end += site.at_end;
     }
-    sums.sort_by(|a, b| b.total.bytes.total_cmp(&a.total.bytes));
     sums
 }
 
-/// Places that allocate again and again, and of whose blocks hardly any is freed: by the bytes that are left, largest
-/// first.
-pub fn suspects(places: &[PlaceSum]) -> Vec<&PlaceSum> {
-    let is_suspect = |sum: &&PlaceSum| {
-        let Amount { samples, bytes, .. } = sum.at_end;
-        samples >= SAMPLES_MIN && bytes >= KEPT_SHARE * sum.total.bytes
+/// Places and what they have of something, most first; those that have nothing are left out.
+pub fn rows(sums: &[PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Vec<Row> {
+    let mut rows: Vec<Row> = merged(sums.iter()).iter().map(|same| row(same, &of)).collect();
+    rows.retain(|row| row.amount.bytes() > 0);
+    rows.sort_by(|a, b| b.amount.bytes.total_cmp(&a.amount.bytes));
+    rows
+}
+
+/// Those with the same place, whoever called it.
+fn merged<'a>(sums: impl Iterator<Item = &'a PlaceSum>) -> Vec<Vec<&'a PlaceSum>> {
+    let mut known: HashMap<SitePlace, usize> = HashMap::new();
+    let mut all: Vec<Vec<&PlaceSum>> = Vec::new();
+    for sum in sums {
+        let key = SitePlace { caller: None, by: None, ..sum.place.clone() };
+        let at = *known.entry(key).or_insert(all.len());
+        match all.get_mut(at) {
+            Some(same) => same.push(sum),
+            None => all.push(vec![sum]),
+        }
+    }
+    all
+}
+
+/// The row of those with the same place.
+fn row(same: &[&PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Row {
+    let mut callers: HashMap<Option<&str>, f64> = HashMap::new();
+    for sum in same.iter().filter(|sum| of(sum).bytes > 0.0) {
+        *callers.entry(sum.place.caller.as_deref()).or_default() += of(sum).bytes;
+    }
+    let most = same.iter().rev().max_by(|a, b| {
+        let of_caller = |sum: &PlaceSum| callers.get(&sum.place.caller.as_deref()).copied();
+        let key = |sum: &PlaceSum| (of_caller(sum).unwrap_or_default(), of(sum).bytes);
+        key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    Row {
+        place: most.map(|sum| sum.place.clone()).unwrap_or_default(),
+        others: callers.len().saturating_sub(1),
+        amount: same.iter().map(|sum| of(sum)).sum(),
+    }
+}
+
+/// Places that allocate again and again, and of whose blocks hardly any is freed, or none but those that a growing
+/// container replaced: by the bytes that are left, most first.
+pub fn suspects(sums: &[PlaceSum]) -> Vec<Row> {
+    let is_kept = |total: Amount, at_end: Amount| {
+        at_end.samples >= SAMPLES_MIN && at_end.bytes >= KEPT_SHARE * total.bytes
     };
-    let mut found: Vec<&PlaceSum> = places.iter().filter(is_suspect).collect();
-    found.sort_by(|a, b| b.at_end.bytes.total_cmp(&a.at_end.bytes));
+    let leaks = |sum: &&PlaceSum| {
+        let PlaceSum { total, at_end, .. } = **sum;
+        is_kept(total, at_end) || is_grown(total, at_end)
+    };
+    let mut found = Vec::new();
+    for same in merged(sums.iter()) {
+        let total = same.iter().map(|sum| sum.total).sum();
+        let at_end = same.iter().map(|sum| sum.at_end).sum();
+        let all = match is_kept(total, at_end) {
+            true => same,
+            false => same.into_iter().filter(leaks).collect(),
+        };
+        found.push(row(&all, |sum| sum.at_end));
+    }
+    found.retain(|row| row.amount.samples > 0);
+    found.sort_by(|a, b| b.amount.bytes.total_cmp(&a.amount.bytes));
     found
 }
 
@@ -176,24 +435,84 @@ const SAMPLES_MIN: u64 = 3;
 /// Share of the bytes of a place that are left.
 const KEPT_SHARE: f64 = 0.9;
 
+/// Is what was freed what containers leave behind that grow? Each time that one doubles, it frees half of what it has
+/// then: what is left of it at the end is as much as all that before, in one block, which is far larger than most of
+/// them. Growing by half leaves a third.
+fn is_grown(total: Amount, at_end: Amount) -> bool {
+    let (blocks, bytes) = (total.blocks - at_end.blocks, total.bytes - at_end.bytes);
+    at_end.samples >= SAMPLES_MIN
+        && at_end.bytes >= 0.3 * total.bytes
+        && at_end.bytes / at_end.blocks >= 2.0 * bytes / blocks.max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn functions_of_libraries() {
-        let check = |name: &str, file: Option<&str>, expected: bool| {
-            assert_eq!(is_library(name, file), expected, "{name}");
+        let check = |name: &str, source: Option<&str>, file: &str, expected: Kind| {
+            assert_eq!(kind(name, source, file), expected, "{name}");
         };
-        check("malloc", None, true);
-        check("__libc_malloc", None, true);
-        check("alloc::raw_vec::RawVec<T,A>::grow_one", None, true);
-        check("<alloc::vec::Vec<T,A> as core::ops::Deref>::deref", None, true);
-        check("allocate_page", None, false);
-        check("shop::cart::add", Some("src/cart.rs"), false);
-        check("shop::cart::add", Some("/rustc/5980/library/alloc/src/vec/mod.rs"), true);
-        check("operator new(unsigned long)", None, true);
-        check("__GI___libc_malloc", None, true);
-        check("<mimalloc::MiMalloc as core::alloc::global::GlobalAlloc>::alloc", None, true);
+        let library = |name| check(name, None, "a.out", Kind::Library);
+        let own = |name| check(name, None, "a.out", Kind::Own);
+        library("malloc");
+        library("__GI___libc_malloc");
+        library("__memset_avx2_unaligned_erms");
+        library("operator new(unsigned long)");
+        library("alloc::raw_vec::RawVec<T,A>::grow_one");
+        library("<alloc::vec::Vec<T,A> as core::ops::Deref>::deref");
+        library("<T as alloc::slice::hack::ConvertVec>::to_vec");
+        library("<[T]>::to_vec");
+        library("<&mut core::fmt::Formatter as core::fmt::Write>::write_str");
+        library("<mimalloc::MiMalloc as core::alloc::global::GlobalAlloc>::alloc");
+        library("std::vector<int, std::allocator<int> >::push_back(int&&)");
+        library("std::shared_ptr<std::enable_if<!(a), b>::type> std::make_shared<Node>()");
+        library("void std::vector<int>::_M_realloc_insert<int>(int&&)");
+        library("std::make_shared<Node>");
+        library("int* __gnu_cxx::new_allocator<int>::allocate(unsigned long, void const*)");
+        own("allocate_page");
+        own("core::Server::open_session()");
+        own("alloc::fill_pool()");
+        own("memset_pool_init");
+        own("tc_add_filter");
+        own("mi_open_table");
+        own("xmalloc");
+        own("start_thread");
+        library("__libc_start_main_impl");
+        own("std::vector<int> shop::make<int>(int)");
+        own("(anonymous namespace)::core::fill()");
+        own("shop::Cart::operator()(int)");
+        own("bool shop::operator< <int>(int)");
+        own("<shop::Cart as core::clone::Clone>::clone");
+        own("<T as shop::Stock>::fill");
+        check("shop::cart::add", Some("src/cart.rs"), "shop", Kind::Own);
+        let source = Some("/rustc/5980/library/alloc/src/vec/mod.rs");
+        check("shop::cart::add", source, "shop", Kind::Library);
+        check("fopen", None, "libc.so.6", Kind::Helper);
+        check("extent_alloc", None, "libjemalloc.so.2", Kind::Library);
+    }
+
+    #[test]
+    fn containers_that_grew() {
+        let amount = |blocks: f64, bytes: f64| Amount {
+            blocks,
+            bytes,
+            samples: blocks as u64,
+            ..Amount::default()
+        };
+        let check = |total: (f64, f64), at_end: (f64, f64), expected: bool| {
+            let found = is_grown(amount(total.0, total.1), amount(at_end.0, at_end.1));
+            assert_eq!(found, expected, "{total:?} {at_end:?}");
+        };
+        // 50 times 4, 8, … 32,768 bytes.
+        check((700.0, 3_276_600.0), (50.0, 1_638_400.0), true);
+        // By half each time.
+        check((700.0, 3_000_000.0), (50.0, 1_000_000.0), true);
+        // Half of the same size.
+        check((100.0, 100_000.0), (50.0, 50_000.0), false);
+        // A single one.
+        check((14.0, 65_532.0), (1.0, 32_768.0), false);
+        check((700.0, 3_276_600.0), (5.0, 163_840.0), false);
     }
 }

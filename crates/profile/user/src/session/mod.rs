@@ -229,6 +229,11 @@ pub struct Finished {
     /// Children not followed.
     pub children_lost: u64,
     pub ended: Option<Ended>,
+    /// Processes that were followed and outlive the command: PID and name.
+    pub left: Vec<(u32, String)>,
+    /// By how much the memory of targets grew that belongs to no file, at the most that was seen, where allocations
+    /// were watched.
+    pub grown_bytes: u64,
 }
 
 /// Accounts of time off the CPU.

@@ -108,6 +108,9 @@ pub(super) struct Session {
     pub(super) target: String,
     /// Share of their CPU time by which running targets will be slower.
     pub(super) expected_slowdown: Option<f64>,
+    /// Memory of the targets that belongs to no file, before the recording and at the most that was seen of it,
+    /// while allocations are watched.
+    memory_bytes: (u64, u64),
     /// `stop` was given.
     pub(super) interrupted: bool,
     ended: Option<Ended>,
@@ -180,6 +183,7 @@ impl Session {
             undecoded: 0,
             target: options.targets.describe(),
             expected_slowdown: None,
+            memory_bytes: (0, 0),
             interrupted: false,
             ended: None,
         })
@@ -210,6 +214,8 @@ impl Session {
             let (kernel_half, recorder) = (&self.kernel_half, &mut self.recorder);
             let share = probes.watch_running(kernel_half, recorder, options, pids)?;
             self.expected_slowdown = Some(share);
+            let bytes = self.memory_of_targets();
+            self.memory_bytes = (bytes, bytes);
         }
         self.begin();
         self.recorder.start_at(self.start_ns);
@@ -299,6 +305,7 @@ impl Session {
             self.drain(false)?;
             if told.elapsed() >= DRAIN_INTERVAL {
                 told = Instant::now();
+                self.see_memory();
                 progress(Progress {
                     elapsed: self.started.elapsed(),
                     samples: self.samples,
@@ -314,6 +321,17 @@ impl Session {
             }
             std::thread::sleep(options.rest);
         }
+    }
+
+    /// Looks how much memory targets have, while allocations are watched.
+    fn see_memory(&mut self) {
+        if self.probes.is_some() {
+            self.memory_bytes.1 = self.memory_bytes.1.max(self.memory_of_targets());
+        }
+    }
+
+    fn memory_of_targets(&self) -> u64 {
+        self.kernel_half.targets().into_iter().filter_map(proc::anonymous_bytes).sum()
     }
 
     /// Waits until something is to be drained or the recording is over.

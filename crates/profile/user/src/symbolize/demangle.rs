@@ -14,10 +14,17 @@ pub(super) fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
-    cpp_demangle::Symbol::new(name)
-        .ok()
-        .and_then(|symbol| symbol.demangle().ok())
-        .unwrap_or_else(|| name.to_owned())
+    // A pack of no types leaves its comma.
+    let of_cpp = |name: &str| {
+        Some(cpp_demangle::Symbol::new(name).ok()?.demangle().ok()?.replace(", >", ">"))
+    };
+    /// Each is tried, and a name may be anything.
+    const PARTS_MAX: usize = 50;
+    // Types that the demangler does not know are mostly those of the result and the arguments, as with
+    // `make_shared`: what is before them, the first part that is a name, says enough.
+    let ends = || name.match_indices('E').map(|(at, _)| at + 1).take(PARTS_MAX);
+    let in_part = || ends().find_map(|end| of_cpp(&name[..end]));
+    of_cpp(name).or_else(in_part).unwrap_or_else(|| name.to_owned())
 }
 
 /// Does it begin as mangled names of Rust and C++ do?
@@ -42,6 +49,8 @@ mod tests {
         check("__GI___clock_nanosleep", "clock_nanosleep");
         check("__GI__exit", "_exit");
         check("__GI___libc_malloc", "__libc_malloc");
+        let make_shared = "_ZSt11make_sharedI4NodeJEESt10shared_ptrINSt9enable_ifIXntsrSt8is_arrayIT_E5valueES4_E4typeEEDpOT0_";
+        check(make_shared, "std::make_shared<Node>");
         check("w", "w");
         check("i", "i");
         check("main", "main");

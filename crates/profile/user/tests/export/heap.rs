@@ -2,7 +2,7 @@
 
 use wingbeat_profile::{
     export::{Format, HeapFacts, write_dhat},
-    heap::places::{by_place, suspects},
+    heap::places::{by_place, rows, suspects},
     model::{Amount, Mode, Profile, Site},
 };
 
@@ -62,8 +62,9 @@ fn places_that_keep_what_they_allocate() {
     let places = by_place(&heap(), &heap().sites);
     let total: u64 = places.iter().map(|place| place.total.bytes()).sum();
     assert_eq!(total, 1_056_960);
-    assert!(places.is_sorted_by(|a, b| a.total.bytes >= b.total.bytes));
-    let suspects: Vec<u64> = suspects(&places).iter().map(|it| it.at_end.bytes()).collect();
+    let rows = rows(&places, |place| place.total);
+    assert!(rows.is_sorted_by(|a, b| a.amount.bytes >= b.amount.bytes));
+    let suspects: Vec<u64> = suspects(&places).iter().map(|it| it.amount.bytes()).collect();
     assert_eq!(suspects, [40_960]);
 }
 

@@ -29,6 +29,7 @@ impl Session {
         let duration_ns = self.started.elapsed().as_nanos() as u64;
         // While those that still run can be asked.
         let cpu_time = self.cpu_time(options, machine)?;
+        self.see_memory();
         self.drain(true)?;
         self.recorder.heap.finish(end_ns);
         if let Some(probes) = &mut self.probes {
@@ -40,11 +41,14 @@ impl Session {
             true => Some(self.off_cpu(options, end_ns)?),
             false => None,
         };
+        let mut left = Vec::new();
         if let Some(mut command) = self.command.take() {
             let mut ended = command.end().map_err(RecordError::system("end the command"))?;
             // Ctrl-C reaches the command as well, and it may be faster than we are.
             ended.by_itself &= !self.interrupted;
             self.ended = Some(ended);
+            left = self.left(command.pid());
+            self.see_memory_of_ended();
         }
         let counters = self.kernel_half.counters()?;
         let heap = self
@@ -70,11 +74,41 @@ impl Session {
             },
             children_lost: counters.get(counter::CHILDREN_LOST),
             ended: self.ended,
+            left,
+            grown_bytes: self.memory_bytes.1.saturating_sub(self.memory_bytes.0),
             recorder: self.recorder,
             kernel_half: self.kernel_half,
             events_lost: self.sideband.lost,
             _sideband: self.sideband,
         })
+    }
+
+    /// Targets that run on after the command.
+    fn left(&self, command: u32) -> Vec<(u32, String)> {
+        let others = self.kernel_half.targets().into_iter().filter(|pid| *pid != command);
+        let living = others.filter_map(|pid| {
+            let stat = proc::Stat::read(pid).filter(|stat| !stat.is_zombie())?;
+            Some((pid, stat.comm))
+        });
+        let mut left: Vec<_> = living.collect();
+        left.sort_unstable();
+        left
+    }
+
+    /// Takes the memory of a command that ended before anybody looked. The kernel's account begins with what this
+    /// process had when it started the command.
+    fn see_memory_of_ended(&mut self) {
+        let most_bytes = |who| {
+            // SAFETY: the structure is plain data, and of this call alone.
+            let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+            // SAFETY: it is as large as the kernel expects.
+            unsafe { libc::getrusage(who, &raw mut usage) };
+            u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10
+        };
+        let bytes = most_bytes(libc::RUSAGE_CHILDREN);
+        if self.memory_bytes.0 == 0 && bytes > most_bytes(libc::RUSAGE_SELF) {
+            self.memory_bytes.1 = self.memory_bytes.1.max(bytes);
+        }
     }
 
     /// Reports what has not come back, and takes the accounts of the threads that live.
