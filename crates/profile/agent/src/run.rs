@@ -114,6 +114,9 @@ const BUFFER_BYTES: u32 = 4 << 20;
 /// How often the buffers are read at most. Files of processes that are gone by then are found by their paths.
 const REST: Duration = Duration::from_millis(10);
 
+/// How long unwind tables of what runs are built at most before the first window begins.
+const WARM_UP: Duration = Duration::from_secs(2);
+
 /// Records until the time is up, or `stop` becomes readable.
 ///
 /// # Errors
@@ -145,6 +148,7 @@ pub fn run(
     for (name, pusher) in &sinks.pushers {
         sinks.metrics().push_to(name.clone(), pusher.counter());
     }
+    recording.warm_up(WARM_UP, stop)?;
     notice(Notice::Begun);
     let mut agent = Agent {
         processes: Processes::new(options.host.clone(), options.rules.clone(), pods(options)),
@@ -262,7 +266,7 @@ impl Agent {
         if let Some(halvings) = self.governor.next(used.cpu_share) {
             let rates = self.wanted.halved(halvings);
             if rates != recording.rates() {
-                recording.set_rates(rates)?;
+                recording.set_rates(rates);
                 notice(Notice::Rates { cpu_share: used.cpu_share, rates });
             }
         }

@@ -11,6 +11,7 @@ mod support;
 mod target;
 
 use std::{
+    collections::BTreeMap,
     fs,
     process::Command,
     time::{Duration, Instant, SystemTime},
@@ -20,8 +21,8 @@ use wingbeat_push::{Entry, Ring};
 
 use crate::{
     ran::{Ran, without_rights},
-    support::{Engine, agent, busy, cpu_time, strings, sum},
-    target::turn_in_folder,
+    support::{Engine, agent, busy, busy_program, cpu_time, strings, sum},
+    target::{Background, turn_in_folder},
 };
 
 const RULES: &str = "\
@@ -106,6 +107,31 @@ fn windows_are_kept_and_pushed_by_who_was_sampled() {
     // The next one need not read the file of `busy` again.
     let ran = run(&["-d", "1s", "--window", "1s"]);
     assert!(loaded(&ran.stderr) > 0, "{}", ran.stderr);
+}
+
+/// From the first window on, on a machine that has much more to do than it can.
+#[test]
+fn a_window_has_all_samples_of_its_time() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let cpus = std::thread::available_parallelism().expect("CPUs").get();
+    let program = busy_program(folder.path());
+    let _others: Vec<_> = (0..8 * cpus).map(|_| Background::start(&program, &[])).collect();
+    let kept = folder.path().join("kept");
+    let words = ["-F", "199", "-d", "3s", "--window", "1s", "--max-cpu", "6400%", "--keep"];
+    Ran::of(agent(&words).arg(&kept)).ended_with(0).tells("3 windows kept");
+    let listing = Ring::list(&kept, SystemTime::UNIX_EPOCH, SystemTime::now()).expect("a ring");
+    let mut windows: BTreeMap<SystemTime, (f64, f64)> = BTreeMap::new();
+    for entry in &listing.entries {
+        let (length_s, cpu_s) = windows.entry(entry.start).or_default();
+        *length_s = entry.duration.as_secs_f64();
+        *cpu_s += sum(&entry.path) as f64 / 1e9;
+    }
+    assert_eq!(windows.len(), 3);
+    for (length_s, cpu_s) in windows.values() {
+        assert!((0.95..1.05).contains(length_s), "{windows:?}");
+        // A hypervisor may take some of it.
+        assert!((0.9..1.01).contains(&(cpu_s / length_s / cpus as f64)), "{windows:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     sync::{
         Arc, Mutex,
@@ -31,9 +31,13 @@ pub(crate) fn agent(words: &[&str]) -> Command {
 
 /// A process that computes in `busy_work` until it is dropped.
 pub(crate) fn busy(folder: &Path) -> Background {
+    Background::start(&busy_program(folder), &[])
+}
+
+pub(crate) fn busy_program(folder: &Path) -> PathBuf {
     let source =
         "OWN void busy_work(void) { spin(10000000); } int main(void) { for (;;) busy_work(); }";
-    Background::start(&build_with(folder, "busy", source, &[]), &[])
+    build_with(folder, "busy", source, &[])
 }
 
 /// What a process ran until now, by the kernel's account (proc_pid_stat(5)): in hundredths of a second.

@@ -165,6 +165,11 @@ impl Blocker {
         block.start_ns.max(self.counted.until_ns)
     }
 
+    /// Notes that a window has all that the thread was off the CPU until then.
+    pub(super) fn count_until(&mut self, end_ns: u64) {
+        self.counted.until_ns = end_ns;
+    }
+
     /// Notes that the thread becomes another program.
     pub(super) fn exec(&mut self, exec: Exec) {
         self.exec = Some((exec, self.off));
@@ -282,7 +287,7 @@ impl Blocks {
     pub(super) fn so_far(&mut self, mut span: Span, is_out: bool) -> Option<Span> {
         let blocker = self.blocker(span.tid);
         if is_out {
-            blocker.counted.until_ns = span.end_ns;
+            blocker.count_until(span.end_ns);
         }
         let Counted { below, below_ns, .. } = blocker.counted;
         (blocker.counted.below, blocker.counted.below_ns) = (span.below, span.below_ns);

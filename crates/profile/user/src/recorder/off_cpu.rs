@@ -4,8 +4,8 @@
 use wingbeat_profile_common::{
     StackHeader,
     off_cpu::{
-        BlockState, CHECK, ENDED, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, OUTSIDE, PLACES, REMOTE,
-        Thread, UNSEEN, was_away,
+        BlockRecord, BlockState, CHECK, ENDED, NEW_THREAD, NO_PLACE, OFF_CPU, ON_CPU, OUTSIDE,
+        PLACES, REMOTE, Thread, UNSEEN, was_away,
     },
 };
 
@@ -18,7 +18,7 @@ use super::{
     span::{Off, Span},
 };
 use crate::{
-    model::{BrokenReason, Completeness},
+    model::{BrokenReason, Completeness, State},
     proc,
     unwind::Memory,
     wire::{HalfStack, Stack},
@@ -43,7 +43,7 @@ impl Recorder {
     }
 
     /// Takes the kernel half of a stack.
-    pub(super) fn kernel_stack(&mut self, half: &HalfStack<'_>) {
+    pub(crate) fn kernel_stack(&mut self, half: &HalfStack<'_>) {
         let kernels = &mut self.blocks.blocker(half.stack.header.tid).kernels;
         let is_wrong = Blocker::replace(kernels, half.place, kernel_half(&half.stack));
         self.count_check(half, is_wrong);
@@ -88,6 +88,19 @@ impl Recorder {
         let start_ns = self.blocks.blocker(block.tid).start_of(block);
         let span = (since(start_ns), since(block.end_ns));
         self.blocks.add(block, kind, span);
+    }
+
+    /// Takes what a window that ends at `end_ns` has of a block that ended later.
+    pub(crate) fn block_so_far(&mut self, record: &BlockRecord, end_ns: u64) {
+        let block = Block { end_ns, is_open: true, ..Block::from(record) };
+        if block.start_ns >= end_ns {
+            return;
+        }
+        // Of a thread that slept all the time there is nothing.
+        if block.state != State::Sleeping || block.start_ns > self.start_ns {
+            self.block(&block);
+        }
+        self.blocks.blocker(block.tid).count_until(end_ns);
     }
 
     /// The stack that a block names.

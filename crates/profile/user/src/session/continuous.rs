@@ -1,6 +1,11 @@
 //! A recording that goes on: in windows, each a profile of its own.
 
-use std::{io, mem, os::fd::BorrowedFd, path::Path, time::Duration};
+use std::{
+    io, mem,
+    os::fd::BorrowedFd,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use super::{
     Options, Rates, TableCounts, counters::Counters, memory::return_free_pages, run::Session,
@@ -18,6 +23,9 @@ use crate::{
     },
 };
 
+/// So often nothing is left to build, before it counts as warm.
+const WARM_TURNS: u32 = 10;
+
 /// A recording without an end. Between two windows it goes on: what is sampled then belongs to the next.
 pub struct Continuous {
     session: Session,
@@ -27,6 +35,8 @@ pub struct Continuous {
     events_lost_before: u64,
     /// Of the recorder's list.
     kernel_code_seen: usize,
+    /// What is to be taken from the next window on.
+    rates: Rates,
 }
 
 /// What was recorded in a window.
@@ -58,10 +68,39 @@ impl Continuous {
         let session = started(&options)?;
         let before = session.kernel_half.counters()?;
         let known = KnownNames::default();
-        Ok(Self { session, options, known, before, events_lost_before: 0, kernel_code_seen: 0 })
+        let rates = options.rates();
+        let (events_lost_before, kernel_code_seen) = (0, 0);
+        Ok(Self { session, options, known, before, events_lost_before, kernel_code_seen, rates })
     }
 
-    /// Records for a while, or until `stop` becomes readable.
+    /// Records what is in no window, until there are unwind tables of what runs, but no longer than that: without them
+    /// samples take copies of their stacks along, for which there is little room. The first window begins now.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses what it allowed before.
+    pub fn warm_up(&mut self, longest: Duration, stop: BorrowedFd<'_>) -> Result<(), RecordError> {
+        let begun = Instant::now();
+        self.options.duration = Some(Duration::ZERO);
+        // Each time that it looks, it builds for a while.
+        let mut calm = 0;
+        while calm < WARM_TURNS && begun.elapsed() < longest && !self.session.interrupted {
+            self.session.run(&self.options, stop, &mut |_| {})?;
+            calm = if self.session.has_work() { 0 } else { calm + 1 };
+        }
+        self.session.cut_ns = u64::MAX;
+        let start_ns = self.session.cut()?;
+        if self.options.mode.blocks() {
+            self.session.off_cpu_so_far(start_ns)?;
+        }
+        self.before = self.session.kernel_half.counters()?;
+        self.session.begin_at(start_ns);
+        self.session.recorder.next_window(start_ns);
+        Ok(())
+    }
+
+    /// Records for a while, or until `stop` becomes readable. What happened until then is in the window, whenever it is
+    /// read.
     ///
     /// # Errors
     ///
@@ -72,18 +111,20 @@ impl Continuous {
         stop: BorrowedFd<'_>,
     ) -> Result<Window, RecordError> {
         self.options.duration = Some(length);
+        self.session.cut_ns = self.session.start_ns.saturating_add(length.as_nanos() as u64);
         self.session.run(&self.options, stop, &mut |_| {})?;
-        let duration_ns = self.session.started.elapsed().as_nanos() as u64;
-        let mut meta = self.session.meta(&self.options, duration_ns);
+        let end_ns = self.session.cut()?;
+        let mut meta = self.session.meta(&self.options, end_ns - self.session.start_ns);
         if self.options.mode == Mode::Wall {
             // Samples stand for their period: what a thread ran is known at its end only.
             meta.mode = Mode::OffCpu;
         }
         // The next one begins where this one ends: what is sampled while names are looked up is in its time.
-        self.session.begin();
+        self.session.begin_at(end_ns);
         if self.options.mode.blocks() {
-            self.session.off_cpu_so_far(self.session.start_ns)?;
+            self.session.off_cpu_so_far(end_ns)?;
         }
+        self.change_rates()?;
         let counters = self.session.kernel_half.counters()?;
         let kernel_code = &self.session.recorder.kernel_code;
         if kernel_code[self.kernel_code_seen..].iter().any(|code| !code.is_bpf) {
@@ -95,7 +136,13 @@ impl Continuous {
             known: &mut self.known,
             started: &|_| {},
         };
-        let profile = name(&self.session.recorder, &meta, asked, &mut |_, _| {}).profile;
+        // That takes long where files are new: there has to be room for what happens meanwhile.
+        let Session { recorder, batch, kernel_half, sideband, events, .. } = &mut self.session;
+        let mut read = |_, _| {
+            batch.read(kernel_half);
+            sideband.drain(events);
+        };
+        let profile = name(recorder, &meta, asked, &mut read).profile;
         let names_error = self.known.next_window().err();
         if let Some(tables) = &mut self.session.tables {
             tables.sweep()?;
@@ -128,12 +175,17 @@ impl Continuous {
         self.known.keep_in(folder, bytes_max)
     }
 
-    /// Takes more or less from now on. What is not recorded at all stays so.
-    ///
-    /// # Errors
-    ///
-    /// The kernel refuses it.
-    pub fn set_rates(&mut self, rates: Rates) -> Result<(), RecordError> {
+    /// Takes more or less from the next window on: all samples of one stand for the same. What is not recorded at all
+    /// stays so.
+    pub fn set_rates(&mut self, rates: Rates) {
+        self.rates = rates;
+    }
+
+    fn change_rates(&mut self) -> Result<(), RecordError> {
+        let rates = self.rates;
+        if rates == self.options.rates() {
+            return Ok(());
+        }
         self.session.kernel_half.stop()?;
         self.options.frequency_hz = rates.frequency_hz;
         self.options.faults = rates.faults.unwrap_or(self.options.faults);
@@ -144,9 +196,9 @@ impl Continuous {
         self.session.start_clocks(&self.options)
     }
 
-    /// What it takes now.
+    /// What it takes, from the next window on.
     pub fn rates(&self) -> Rates {
-        self.options.rates()
+        self.rates
     }
 
     /// Gives back memory that only makes the next window quicker.

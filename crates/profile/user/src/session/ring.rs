@@ -1,6 +1,6 @@
 //! The ring buffer: its size, and what is read of it at once.
 
-use std::ops::Range;
+use std::{mem, ops::Range};
 
 use super::{Options, Unwind, kernel::KernelHalf};
 use crate::{targets::Targets, wire};
@@ -35,6 +35,8 @@ pub(super) struct Batch {
     bytes: Vec<u8>,
     /// The records in it, by their time.
     places: Vec<(u64, Range<usize>)>,
+    /// How many of them were taken. The others are of a time that is not looked at yet.
+    taken: usize,
     /// Those that made no sense.
     pub(super) undecoded: u64,
 }
@@ -44,14 +46,16 @@ impl Batch {
     /// again, and new memory costs the kernel as much as the copies do.
     const KEPT_BYTES: usize = 1 << 20;
 
+    /// Reads what there is, beside what was not taken.
     pub(super) fn read(&mut self, kernel_half: &mut KernelHalf) {
-        if self.bytes.len() < Self::KEPT_BYTES && self.bytes.capacity() > Self::KEPT_BYTES {
-            *self = Self::default();
+        self.places.drain(..mem::take(&mut self.taken));
+        if self.places.is_empty() {
+            if self.bytes.len() < Self::KEPT_BYTES && self.bytes.capacity() > Self::KEPT_BYTES {
+                self.bytes = Vec::new();
+            }
+            self.bytes.clear();
         }
-        let Self { bytes, places, undecoded } = self;
-        bytes.clear();
-        places.clear();
-        *undecoded = 0;
+        let Self { bytes, places, undecoded, .. } = self;
         kernel_half.drain(|record| {
             let start = bytes.len();
             match wire::decode(record) {
@@ -70,8 +74,19 @@ impl Batch {
         self.places.last().map_or(0, |(time_ns, _)| *time_ns)
     }
 
-    pub(super) fn records(&self) -> impl Iterator<Item = wire::Record<'_>> {
-        let bytes = self.places.iter().filter_map(|(_, place)| self.bytes.get(place.clone()));
+    /// Takes those until then.
+    pub(super) fn take(&mut self, until_ns: u64) -> impl Iterator<Item = wire::Record<'_>> {
+        self.taken = self.places.partition_point(|(time_ns, _)| *time_ns <= until_ns);
+        self.records(0..self.taken)
+    }
+
+    /// Those that were not taken.
+    pub(super) fn rest(&self) -> impl Iterator<Item = wire::Record<'_>> {
+        self.records(self.taken..self.places.len())
+    }
+
+    fn records(&self, range: Range<usize>) -> impl Iterator<Item = wire::Record<'_>> {
+        let bytes = self.places[range].iter().filter_map(|(_, it)| self.bytes.get(it.clone()));
         bytes.filter_map(|bytes| wire::decode(bytes).ok())
     }
 }

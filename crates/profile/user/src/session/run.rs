@@ -19,7 +19,10 @@ use wingbeat_bpf::{
     command::{LaunchError, Launched},
     cpus,
 };
-use wingbeat_profile_common::counter;
+use wingbeat_profile_common::{
+    counter,
+    off_cpu::{OFF_CPU, Thread},
+};
 
 use super::{
     Ended, Options, Progress, Unwind,
@@ -86,7 +89,7 @@ pub(super) struct Session {
     /// While allocations are watched.
     probes: Option<Probes>,
     pub(super) sideband: Sideband,
-    batch: Batch,
+    pub(super) batch: Batch,
     pub(super) recorder: Recorder,
     pub(super) cpus: Vec<u32>,
     command: Option<Launched>,
@@ -99,8 +102,10 @@ pub(super) struct Session {
     pub(super) start: SystemTime,
     pub(super) start_ns: u64,
     pub(super) started: Instant,
+    /// Where the window of a recording that goes on ends. What is later waits for the next one.
+    pub(super) cut_ns: u64,
     /// Read, but not yet taken: later than the last samples that were read.
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     /// Samples or blocks since the start.
     samples: u64,
     /// Records that made no sense: the two halves of the profiler do not fit.
@@ -178,6 +183,7 @@ impl Session {
             start: SystemTime::now(),
             start_ns,
             started: Instant::now(),
+            cut_ns: u64::MAX,
             events: Vec::new(),
             samples: 0,
             undecoded: 0,
@@ -217,7 +223,7 @@ impl Session {
             let bytes = self.memory_of_targets();
             self.memory_bytes = (bytes, bytes);
         }
-        self.begin();
+        self.begin_at(now_ns());
         self.recorder.start_at(self.start_ns);
         self.kernel_half.start_switch()?;
         self.kernel_half.start_space()?;
@@ -245,9 +251,21 @@ impl Session {
         Ok(())
     }
 
-    /// The recording begins now, or another window of it.
-    pub(super) fn begin(&mut self) {
-        (self.start, self.start_ns, self.started) = (SystemTime::now(), now_ns(), Instant::now());
+    /// The recording began then, or another window of it.
+    pub(super) fn begin_at(&mut self, start_ns: u64) {
+        let (start, started) = (SystemTime::now(), Instant::now());
+        let ago = Duration::from_nanos(now_ns().saturating_sub(start_ns));
+        self.start_ns = start_ns;
+        self.start = start.checked_sub(ago).unwrap_or(start);
+        self.started = started.checked_sub(ago).unwrap_or(started);
+    }
+
+    /// Takes the rest of what happened until the window ends, and tells when that is.
+    pub(super) fn cut(&mut self) -> Result<u64, RecordError> {
+        self.cut_ns = self.cut_ns.min(now_ns());
+        std::thread::sleep(Duration::from_nanos(SETTLE_NS + 1));
+        self.drain(false)?;
+        Ok(self.cut_ns)
     }
 
     /// Makes existing processes, and their children if wanted, targets. Forks are being watched
@@ -292,8 +310,7 @@ impl Session {
                 Some(deadline) => deadline.saturating_duration_since(Instant::now()),
                 None => DRAIN_INTERVAL,
             };
-            let has_work = self.tables.as_ref().is_some_and(Tables::has_work);
-            let wait = match has_work {
+            let wait = match self.has_work() {
                 true => Duration::ZERO,
                 // What was mapped just now has not been passed on yet.
                 false if !self.events.is_empty() => Duration::from_nanos(SETTLE_NS),
@@ -334,6 +351,13 @@ impl Session {
         self.kernel_half.targets().into_iter().filter_map(proc::anonymous_bytes).sum()
     }
 
+    /// Are there tables to build now?
+    pub(super) fn has_work(&self) -> bool {
+        let has_work =
+            |tables: &Tables| tables.has_work() || !self.recorder.spaces.changed.is_empty();
+        self.tables.as_ref().is_some_and(has_work)
+    }
+
     /// Waits until something is to be drained or the recording is over.
     fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Wakeup, RecordError> {
         let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
@@ -367,7 +391,8 @@ impl Session {
 
     /// Takes records and events in the order of their time: an address means what was mapped there
     /// when the sample was taken. Samples are read first, so that all events before them have been
-    /// written by the time that these are read; events after them wait, unless this is the end.
+    /// written by the time that these are read; events after them wait, unless this is the end. So does what comes after
+    /// the end of the window.
     fn drain(&mut self, is_last: bool) -> Result<(), RecordError> {
         let until_ns = now_ns() - SETTLE_NS;
         self.batch.read(&mut self.kernel_half);
@@ -376,9 +401,10 @@ impl Session {
         // What the compiler wrote about code before that ran is there by now.
         self.recorder.read_jitdumps();
         let until_ns = if is_last { u64::MAX } else { until_ns.max(self.batch.last_ns()) };
+        let until_ns = until_ns.min(self.cut_ns);
         let due = self.events.partition_point(|event| event.time_ns <= until_ns);
         let mut events = self.events.drain(..due).peekable();
-        for record in self.batch.records() {
+        for record in self.batch.take(until_ns) {
             while let Some(event) = events.next_if(|event| event.time_ns <= record.time_ns()) {
                 self.recorder.event(event);
             }
@@ -392,7 +418,7 @@ impl Session {
             self.recorder.record(record);
         }
         events.for_each(|event| self.recorder.event(event));
-        self.undecoded += self.batch.undecoded;
+        self.undecoded += std::mem::take(&mut self.batch.undecoded);
         // At the end too: who began since the last time, and was not watched, has to be known.
         if let Some(probes) = &mut self.probes {
             probes.update(&self.kernel_half, &mut self.recorder)?;
@@ -411,8 +437,23 @@ impl Session {
     /// Takes what threads did until a window of the recording ends at `end_ns`.
     pub(super) fn off_cpu_so_far(&mut self, end_ns: u64) -> Result<(), RecordError> {
         self.kernel_half.take_stacks()?;
-        self.drain(false)?;
-        for (tid, thread) in self.kernel_half.threads()? {
+        let threads = self.kernel_half.threads()?;
+        self.batch.read(&mut self.kernel_half);
+        let is_still_out = |(_, thread): &&(u32, Thread)| {
+            thread.whereabouts == OFF_CPU && thread.since_ns < end_ns
+        };
+        let still_out: HashSet<u32> = threads.iter().filter(is_still_out).map(|it| it.0).collect();
+        for record in self.batch.rest() {
+            match record {
+                // Taken just now. It has not moved since the window ended, so nothing comes before.
+                wire::Record::KernelStack(half) if still_out.contains(&half.stack.header.tid) => {
+                    self.recorder.kernel_stack(&half);
+                }
+                wire::Record::Block(block) => self.recorder.block_so_far(&block, end_ns),
+                _ => {}
+            }
+        }
+        for (tid, thread) in threads {
             self.recorder.thread_so_far(tid, &thread, end_ns);
         }
         Ok(())

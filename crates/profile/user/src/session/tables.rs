@@ -149,6 +149,7 @@ impl<M: Memory> Tables<M> {
         recorder: &mut Recorder,
         as_of_ns: u64,
     ) -> Result<(), RecordError> {
+        let begun = self.memory.now();
         let mut pids: FxHashSet<u32> = recorder.spaces.changed.drain(..).collect();
         pids.extend(recorder.jit.changed.drain(..));
         let wanted: FxHashSet<(u32, u64)> = recorder.wanted.drain(..).collect();
@@ -157,7 +158,12 @@ impl<M: Memory> Tables<M> {
             self.want(recorder, pid, address)?;
         }
         for pid in pids {
-            self.write_space(recorder, pid, as_of_ns)?;
+            // Their files may be many: the others have to wait until the ring buffer was looked at.
+            if self.memory.now() >= begun + WANTED_TURN {
+                recorder.spaces.changed.push(pid);
+            } else {
+                self.write_space(recorder, pid, as_of_ns)?;
+            }
         }
         let begun = self.memory.now();
         self.build(&recorder.binaries, Some(begun))
