@@ -26,11 +26,6 @@ impl Backoff {
         Self { first: first.min(most), most, failures: 0, until: None, is_demanded: false }
     }
 
-    /// Whether the last attempt failed.
-    pub(crate) fn is_down(&self) -> bool {
-        self.failures > 0
-    }
-
     /// What is left of the pause.
     #[must_use]
     pub fn left(&self, now: Instant) -> Duration {
@@ -113,7 +108,7 @@ mod tests {
     fn what_is_demanded_counts() {
         let now = Instant::now();
         let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-        assert!(!backoff.is_down() && backoff.left(now).is_zero());
+        assert!(backoff.left(now).is_zero());
         backoff.fail(now, Some(Duration::from_secs(7)));
         assert_eq!(backoff.left(now), Duration::from_secs(7));
         backoff.hurry();
@@ -121,10 +116,11 @@ mod tests {
         backoff.fail(now, Some(Duration::MAX));
         assert_eq!(backoff.left(now), DEMANDED_MAX);
         backoff.fail(now, None);
-        assert!(backoff.left(now) >= Duration::from_secs(2) && backoff.is_down());
+        assert!(backoff.left(now) >= Duration::from_secs(2));
         backoff.hurry();
-        assert!(backoff.left(now).is_zero() && backoff.is_down());
+        assert!(backoff.left(now).is_zero());
+        assert_eq!(backoff.failures, 3);
         backoff.succeed();
-        assert!(!backoff.is_down());
+        assert_eq!(backoff.failures, 0);
     }
 }

@@ -1,6 +1,10 @@
 //! What proves to an engine who we are, and for which tenant we speak. It shows nothing of itself.
 
-use std::{fmt, fs, io::Read, path::Path};
+use std::{
+    fmt, fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
@@ -21,6 +25,8 @@ pub struct Credentials {
     /// The value of the header `authorization`.
     authorization: Option<String>,
     tenant: Option<String>,
+    /// Where the token is from, if it is from a file: it may be another one later.
+    token_file: Option<PathBuf>,
 }
 
 /// Why credentials cannot be used. No message has anything of them.
@@ -49,7 +55,16 @@ impl Credentials {
         let read = fs::File::open(path)
             .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
         read.map_err(|source| CredentialsError::File { path: place.clone(), source })?;
-        self.with_token_of(&place, &text)
+        Ok(Self { token_file: Some(path.to_owned()), ..self.with_token_of(&place, &text)? })
+    }
+
+    /// Reads the file of the token again. While it cannot be read, or is being written, the token stays what it was.
+    pub(crate) fn refresh(&mut self) {
+        if let Some(path) = &self.token_file
+            && let Ok(fresh) = self.clone().with_token_file(path)
+        {
+            *self = fresh;
+        }
     }
 
     /// Whom an engine of several tenants keeps the profiles for (`X-Scope-OrgID`).
@@ -184,6 +199,15 @@ mod tests {
         let credentials = Credentials::default().with_token_file(&path).expect("a token");
         assert!(credentials.has_secret());
         assert!(!format!("{credentials:?}").contains("secret"));
+        let mut credentials = credentials;
+        let mut check = |text: &str, expected: &str| {
+            fs::write(&path, text).expect("a file");
+            credentials.refresh();
+            assert_eq!(headers(&credentials)[0].1, format!("Bearer {expected}"), "{text:?}");
+        };
+        check("", "secret");
+        check("rotated\n", "rotated");
+        check("two words", "rotated");
         let missing = Credentials::default().with_token_file(&folder.path().join("none"));
         assert!(missing.expect_err("no file").to_string().contains("none failed: "));
         fs::write(&path, "two secrets").expect("a file");

@@ -2,6 +2,7 @@
 
 use std::{
     io::Read as _,
+    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -29,7 +30,7 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Transport {
     agent: Agent,
     root: String,
-    credentials: Credentials,
+    credentials: Mutex<Credentials>,
 }
 
 impl Transport {
@@ -45,7 +46,7 @@ impl Transport {
             config = config.proxy(None);
         }
         let agent = config.build().new_agent();
-        Self { agent, root: target.root().to_owned(), credentials }
+        Self { agent, root: target.root().to_owned(), credentials: Mutex::new(credentials) }
     }
 
     /// Sends a request and reads the answer, all of it within `patience`.
@@ -54,7 +55,12 @@ impl Transport {
         for (name, value) in &request.headers {
             message = message.header(*name, *value);
         }
-        for (name, value) in self.credentials.headers() {
+        let credentials = {
+            let mut credentials = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+            credentials.refresh();
+            credentials.clone()
+        };
+        for (name, value) in credentials.headers() {
             // Shown nowhere, not even by a library that writes headers down.
             let secret = HeaderValue::from_str(value).map(|mut value| {
                 value.set_sensitive(true);

@@ -93,10 +93,24 @@ fn accepted(protocol: Protocol, reply: &Reply) -> Verdict {
         let reason = "it answered with a page for people; is the address the root of its API?";
         return Verdict::Refused { reason: reason.to_owned() };
     }
+    // Both protocols demand that the answer is of the request's type.
+    let kind = reply.content_type.split(';').next().unwrap_or_default().trim();
+    let is = |expected: &str| kind.eq_ignore_ascii_case(expected);
     match protocol {
-        Protocol::Pyroscope | Protocol::Wingbeat => Verdict::Taken,
-        Protocol::Otlp => partly(reply),
+        Protocol::Pyroscope | Protocol::Wingbeat if is("application/proto") => Verdict::Taken,
+        Protocol::Otlp if is("application/x-protobuf") => partly(reply),
         Protocol::Parca => grpc(reply),
+        Protocol::Pyroscope | Protocol::Wingbeat | Protocol::Otlp => {
+            let kind = if kind.is_empty() { "an unknown type" } else { kind };
+            let text = excerpt(&String::from_utf8_lossy(&reply.body));
+            let said = if text.is_empty() { text } else { format!(" ({text})") };
+            let reason = format!(
+                "status {} with a body of {kind}{said} is no answer of {}; is the address the root of its API?",
+                reply.status,
+                protocol.name()
+            );
+            Verdict::Refused { reason }
+        }
     }
 }
 

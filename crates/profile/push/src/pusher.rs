@@ -1,7 +1,7 @@
 //! A thread that pushes windows to one target. Who offers a window never waits for it.
 //!
-//! `offer` puts a window into the inbox, under a lock that nobody holds for long. The thread moves it to the spool and
-//! sends the oldest; during a request nobody holds the spool, so that [`Pusher::finish`] can write it down and leave even
+//! `offer` puts a window into the inbox, under a lock that nobody holds for long, and if there is a folder writes it down.
+//! The thread moves it to the spool and sends the oldest; during a request nobody holds the spool, so that [`Pusher::finish`] can write it down and leave even
 //! when an engine hangs.
 
 mod shared;
@@ -129,7 +129,7 @@ impl Pusher {
         Ok(Self { shared, thread: Some(thread), ended })
     }
 
-    /// Takes a window without waiting for anything but memory. If too much waits, the oldest is dropped, and counted.
+    /// Takes a window without waiting for the engine: into memory, or if there is a folder to disk. If too much waits, the oldest is dropped, and counted.
     pub fn offer(&self, window: &Arc<Window>) {
         let parts = window.parts(PART_BYTES_MAX);
         if !parts.is_empty() {
@@ -172,6 +172,12 @@ impl Pusher {
         }
         let mut spool = lock(&self.shared.spool);
         self.shared.take_in(&mut spool);
+        if spool.len() > 0 {
+            self.shared.count(|counts| {
+                let late = || "it had not answered when the agent ended".to_owned();
+                counts.last_error.get_or_insert_with(late);
+            });
+        }
         spool.close();
         self.shared.publish(&mut spool);
     }

@@ -17,7 +17,7 @@ use std::{
     collections::VecDeque,
     fs, io,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 pub use self::list::{Entry, Listing};
@@ -43,8 +43,9 @@ pub struct Ring {
     folder: PathBuf,
     keep_for: Duration,
     keep_bytes: u64,
-    /// Oldest first.
+    /// In the order in which they were written.
     windows: VecDeque<Kept>,
+    time: OwnTime,
     bytes: u64,
     removed: u64,
     _lock: FolderLock,
@@ -52,16 +53,38 @@ pub struct Ring {
 
 #[derive(Debug)]
 struct Kept {
-    start: SystemTime,
+    /// When it ended, by the ring's own time.
     end: SystemTime,
     bytes: u64,
     path: PathBuf,
 }
 
+/// How much more the clock may go on than the time that passes. What is beyond is no time that passed: somebody set the
+/// clock, or the machine was off.
+const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(60);
+
+/// The time that windows age by: a clock that jumps, in either direction, must not remove what was kept.
+#[derive(Debug)]
+struct OwnTime {
+    /// The end of the newest window by the clock, and by this time.
+    newest: Option<(SystemTime, SystemTime)>,
+    at: Instant,
+}
+
+impl OwnTime {
+    /// When a window ends that ends then by the clock.
+    fn of(&self, end: SystemTime) -> SystemTime {
+        let Some((by_clock, own)) = self.newest else { return end };
+        let step = end.duration_since(by_clock).unwrap_or_default();
+        own.checked_add(step.min(self.at.elapsed() + CLOCK_AHEAD_MAX)).unwrap_or(own)
+    }
+}
+
 impl Ring {
     /// Takes a folder over, with what an earlier process kept there. What a crash left half done is removed.
     ///
-    /// `keep_for` counts back from the end of the newest window, and both limits hold from the next [`Ring::add`] on.
+    /// `keep_for` counts back from the end of the newest window, and both limits hold from the next [`Ring::add`] on. Time
+    /// in which nobody kept windows does not count, nor does a time that the clock jumps over.
     pub fn open(folder: &Path, keep_for: Duration, keep_bytes: u64) -> Result<Self, FolderError> {
         fs::create_dir_all(folder).map_err(FolderError::of("creating the folder", folder))?;
         let lock = FolderLock::take(folder)?;
@@ -77,13 +100,28 @@ impl Ring {
             } else if let Some((start, duration)) = names::span(&path) {
                 let bytes = folder_bytes(&path).map_err(FolderError::of("reading", &path))?;
                 let end = start.checked_add(duration).unwrap_or(start);
-                windows.push(Kept { start, end, bytes, path });
+                windows.push((Kept { end, bytes, path }, duration));
             }
         }
-        windows.sort_by(|a, b| (a.start, &a.path).cmp(&(b.start, &b.path)));
+        // What is not over yet is of a clock that was ahead: it was written before, and who knows when.
+        let now = SystemTime::now() + CLOCK_AHEAD_MAX;
+        let by_age = |(window, _): &(Kept, Duration)| (window.end <= now, window.end);
+        windows.sort_by(|a, b| (by_age(a), &a.0.path).cmp(&(by_age(b), &b.0.path)));
+        let mut next: Option<(SystemTime, SystemTime, Duration)> = None;
+        for (window, length) in windows.iter_mut().rev() {
+            let end = window.end;
+            window.end = next.map_or(end.min(now), |(next_end, own, length)| {
+                let step = next_end.duration_since(end).unwrap_or_default();
+                own.checked_sub(step.min(length.saturating_add(CLOCK_AHEAD_MAX))).unwrap_or(own)
+            });
+            next = Some((end, window.end, *length));
+        }
+        let windows: VecDeque<Kept> = windows.into_iter().map(|(window, _)| window).collect();
+        let newest = windows.back().map(|window| (window.end, window.end));
+        let time = OwnTime { newest, at: Instant::now() };
         let bytes = windows.iter().map(|window| window.bytes).sum();
-        let (windows, folder) = (windows.into(), folder.to_owned());
-        Ok(Self { folder, keep_for, keep_bytes, windows, bytes, removed: 0, _lock: lock })
+        let folder = folder.to_owned();
+        Ok(Self { folder, keep_for, keep_bytes, windows, time, bytes, removed: 0, _lock: lock })
     }
 
     /// Keeps a window, after the oldest were removed to make room. An empty one leaves no trace.
@@ -100,11 +138,11 @@ impl Ring {
             let (path, bytes_max) = (self.folder.display().to_string(), self.keep_bytes);
             return Err(FolderError::TooLarge { path, bytes, bytes_max });
         }
-        self.make_room(bytes, window.end())?;
+        let end = self.time.of(window.end());
+        self.make_room(bytes, end)?;
         let path = self.write(window, &files)?;
-        let kept = Kept { start: window.start, end: window.end(), bytes, path };
-        let later = self.windows.iter().rev().take_while(|other| other.start > kept.start).count();
-        self.windows.insert(self.windows.len() - later, kept);
+        self.windows.push_back(Kept { end, bytes, path });
+        self.time = OwnTime { newest: Some((window.end(), end)), at: Instant::now() };
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
@@ -136,15 +174,14 @@ impl Ring {
         self.windows.len()
     }
 
-    /// How many windows were removed because of their age, or for room.
+    /// How many windows were removed because of their age or for room, since it was opened.
     #[must_use]
     pub fn removed(&self) -> u64 {
         self.removed
     }
 
     fn make_room(&mut self, bytes: u64, end: SystemTime) -> Result<(), FolderError> {
-        let newest = self.windows.iter().map(|window| window.end).fold(end, SystemTime::max);
-        let too_old = newest.checked_sub(self.keep_for);
+        let too_old = end.checked_sub(self.keep_for);
         while let Some(oldest) = self.windows.front() {
             let is_old = too_old.is_some_and(|limit| oldest.end < limit);
             if !is_old && self.bytes.saturating_add(bytes) <= self.keep_bytes {

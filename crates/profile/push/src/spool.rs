@@ -1,4 +1,4 @@
-//! What waits for an engine: in memory while it takes windows, on disk while it does not.
+//! What waits for an engine: on disk if there is a folder, else in memory.
 //!
 //! Oldest first, bounded in bytes: when that is reached the oldest are dropped, and counted. A file is written under
 //! another name and renamed, so that it is whole or not there; one that was damaged nevertheless is known by its sum,
@@ -113,6 +113,11 @@ impl Spool {
             spool.limit();
         }
         Ok(spool)
+    }
+
+    /// Whether windows lie on disk.
+    pub(crate) fn has_folder(&self) -> bool {
+        self.folder.is_some()
     }
 
     pub(crate) fn len(&self) -> u64 {

@@ -3,7 +3,12 @@
 mod report;
 
 use std::{
-    collections::BTreeMap, fs::File, io::Read as _, path::Path, process::ExitCode, time::SystemTime,
+    collections::BTreeMap,
+    fs::File,
+    io::Read as _,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::{Context as _, bail};
@@ -84,7 +89,15 @@ struct Chosen {
 
 fn choose(args: &ProfileArgs, folder: &Path) -> anyhow::Result<Chosen> {
     let since = args.since.unwrap_or(SystemTime::UNIX_EPOCH);
-    let until = args.until.unwrap_or_else(SystemTime::now);
+    // Without any limit all is shown, also what a clock wrote that was ahead.
+    let newest = match args.since {
+        None => {
+            Ring::range(folder)?.and_then(|(_, newest)| newest.checked_add(Duration::from_secs(2)))
+        }
+        Some(_) => None,
+    };
+    let now = SystemTime::now();
+    let until = args.until.unwrap_or_else(|| newest.map_or(now, |newest| newest.max(now)));
     if since >= until {
         let text = format!("--since {} is not before --until {}", day(since), day(until));
         wrong_usage(ErrorKind::ValueValidation, text);

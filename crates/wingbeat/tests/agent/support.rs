@@ -174,6 +174,7 @@ fn answer(stream: TcpStream) -> Option<Request> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let mut stream = reader.into_inner();
-    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").ok()?;
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/proto\r\nContent-Length: 0\r\n";
+    stream.write_all(&[&answer[..], b"Connection: close\r\n\r\n"].concat()).ok()?;
     Some((head, body))
 }

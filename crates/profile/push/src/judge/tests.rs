@@ -19,7 +19,8 @@ fn words(verdict: Verdict) -> (&'static str, String) {
 #[test]
 fn statuses_decide() {
     let check = |status, body: &str, expected: (&str, &str)| {
-        let reply = reply(status, "application/json", body.as_bytes());
+        let kind = if status < 300 { "application/proto" } else { "application/json" };
+        let reply = reply(status, kind, body.as_bytes());
         let (word, reason) = words(judge(Protocol::Pyroscope, &Ok(reply)));
         assert_eq!((word, reason.as_str()), expected, "{status}");
     };
@@ -61,6 +62,27 @@ fn a_page_is_no_answer() {
         let (word, reason) = words(judge(protocol, &Ok(page)));
         assert_eq!(word, "refused");
         assert!(reason.contains("a page for people"), "{reason}");
+    }
+}
+
+#[test]
+fn what_answers_in_another_type_is_no_engine() {
+    let check = |protocol, kind: &str, body: &str, expected| {
+        let (word, reason) = words(judge(protocol, &Ok(reply(200, kind, body.as_bytes()))));
+        assert_eq!(word, expected, "{protocol:?} {kind} {body}");
+        assert!(word == "taken" || reason.contains("is no answer of"), "{reason}");
+    };
+    for (protocol, kind) in [
+        (Protocol::Pyroscope, "application/proto"),
+        (Protocol::Wingbeat, "application/proto"),
+        (Protocol::Otlp, "application/x-protobuf"),
+    ] {
+        check(protocol, kind, "", "taken");
+        check(protocol, &format!("{}; charset=utf-8", kind.to_uppercase()), "", "taken");
+        check(protocol, "", "", "refused");
+        check(protocol, "text/plain", "OK", "refused");
+        check(protocol, "text/plain", "<html>Login…", "refused");
+        check(protocol, "application/json", r#"{"error":"nope"}"#, "refused");
     }
 }
 

@@ -11,6 +11,9 @@ use std::{
 use super::Counts;
 use crate::{spool::Spool, window::Window};
 
+/// Why windows are dropped of an engine that has refused nothing.
+const NO_ROOM: &str = "it takes windows more slowly than they come, and no more may wait";
+
 #[derive(Debug)]
 pub(super) struct Shared {
     inbox: Mutex<Inbox>,
@@ -25,6 +28,8 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 struct Inbox {
     windows: VecDeque<Arc<Window>>,
+    /// The thread has something to look at.
+    is_new: bool,
     bytes: u64,
     offered: u64,
     dropped: u64,
@@ -61,6 +66,15 @@ impl Shared {
             inbox.bytes -= oldest.bytes();
             inbox.dropped += 1;
         }
+        drop(inbox);
+        // If there is a disk, they are on it before anybody tries to send them. The thread may be stuck.
+        let mut spool = lock(&self.spool);
+        if spool.has_folder() {
+            self.take_in(&mut spool);
+            spool.spill();
+            self.publish(&mut spool);
+        }
+        lock(&self.inbox).is_new = true;
         self.news.notify_all();
     }
 
@@ -88,13 +102,13 @@ impl Shared {
 
     /// Sleeps until there is something new, or so long.
     pub(super) fn sleep(&self, longest: Option<Duration>, knows_end: bool) {
-        let is_quiet =
-            |inbox: &mut Inbox| inbox.windows.is_empty() && inbox.end.is_some() == knows_end;
+        let is_quiet = |inbox: &mut Inbox| !inbox.is_new && inbox.end.is_some() == knows_end;
         let inbox = lock(&self.inbox);
         match longest {
             Some(longest) => drop(self.news.wait_timeout_while(inbox, longest, is_quiet)),
             None => drop(self.news.wait_while(inbox, is_quiet)),
         }
+        lock(&self.inbox).is_new = false;
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -110,6 +124,8 @@ impl Shared {
             counts.waiting_bytes = spool.bytes();
             if trouble.is_some() {
                 counts.last_error = trouble;
+            } else if counts.dropped > 0 {
+                counts.last_error.get_or_insert_with(|| NO_ROOM.to_owned());
             }
         });
     }
@@ -119,6 +135,9 @@ impl Shared {
         let mut counts = lock(&self.tally).clone();
         counts.offered = inbox.offered;
         counts.dropped += inbox.dropped;
+        if inbox.dropped > 0 {
+            counts.last_error.get_or_insert_with(|| NO_ROOM.to_owned());
+        }
         counts.waiting_bytes += inbox.bytes;
         let settled = counts.pushed + counts.rejected + counts.dropped + counts.damaged;
         // What was taken in and not made known yet still waits.

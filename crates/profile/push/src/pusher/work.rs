@@ -70,10 +70,8 @@ impl Worker {
         let left = end.map(|end| end.saturating_duration_since(now));
         let mut spool = lock(&self.shared.spool);
         self.shared.take_in(&mut spool);
-        if self.backoff.is_down() {
-            // Should the process be killed, what waits survives.
-            spool.spill();
-        }
+        // Again, if it failed when the window was offered.
+        spool.spill();
         let pause = self.backoff.left(now);
         let step = if left.is_some_and(|left| left < ATTEMPT_MIN.min(self.whole)) {
             Step::End

@@ -28,9 +28,12 @@ pub(crate) enum Reaction {
     CutAnswer,
 }
 
+/// What an engine answers in.
+pub(crate) const PROTO: &str = "content-type: application/proto\r\n";
+
 impl Reaction {
     pub(crate) fn status(status: u16) -> Self {
-        Self::Answer(status, "", Vec::new())
+        Self::Answer(status, PROTO, Vec::new())
     }
 }
 
@@ -143,7 +146,7 @@ fn serve(
             Reaction::Answer(status, headers, body) => (status, headers, body),
             Reaction::Slow(pause) => {
                 thread::sleep(pause);
-                (200, "", Vec::new())
+                (200, PROTO, Vec::new())
             }
             Reaction::Hang => {
                 let mut byte = [0];

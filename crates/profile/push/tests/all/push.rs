@@ -187,6 +187,25 @@ fn without_a_folder_the_end_drops_what_waits() {
 }
 
 #[test]
+fn what_is_dropped_has_a_reason() {
+    let check = |bytes_max, reason: Option<&str>| {
+        let backend = Backend::start(|_| Reaction::Hang);
+        let pusher = start(&backend.url(), PushOptions { bytes_max, ..quick() });
+        pusher.offer(&numbered(0, 900));
+        backend.wait_for(1);
+        (1..5).for_each(|number| pusher.offer(&numbered(number, 900)));
+        assert_eq!(pusher.counts().last_error.as_deref(), reason);
+        let counts = pusher.finish(Duration::ZERO);
+        check_sum(&counts);
+        assert_eq!((counts.dropped, counts.waiting), (5, 0), "{counts:?}");
+        let reason = counts.last_error.expect("a reason");
+        assert_eq!(reason, "it had not answered when the agent ended");
+    };
+    check(1 << 20, None);
+    check(3_000, Some("it takes windows more slowly than they come, and no more may wait"));
+}
+
+#[test]
 fn the_end_does_not_wait_for_a_long_pause() {
     let backend = Backend::start(|request| Reaction::status(if request == 0 { 500 } else { 200 }));
     let minute = Duration::from_secs(60);

@@ -90,6 +90,19 @@ fn a_kill_loses_nothing_while_the_backend_is_down() {
 }
 
 #[test]
+fn what_is_offered_is_on_disk_before_it_is_sent() {
+    let backend = Backend::start(|_| Reaction::Hang);
+    let folder = tempfile::tempdir().expect("a folder");
+    let pusher = start(&backend.url(), spooling(folder.path()));
+    for number in 0..3 {
+        pusher.offer(&numbered(number, 500));
+        assert_eq!(files(folder.path()).len() as u64, number + 1);
+    }
+    backend.wait_for(1);
+    std::mem::forget(pusher);
+}
+
+#[test]
 fn the_limit_of_the_disk_drops_the_oldest() {
     let (backend, is_up) = switched();
     let folder = tempfile::tempdir().expect("a folder");

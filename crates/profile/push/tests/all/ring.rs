@@ -119,6 +119,42 @@ fn the_oldest_make_room() {
 }
 
 #[test]
+fn a_clock_that_jumps_removes_nothing() {
+    const YEARS: u64 = 10 * 365 * 86_400;
+    let check = |ends: &[u64], restarts: bool| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open =
+            || Ring::open(folder.path(), Duration::from_secs(1_800), u64::MAX).expect("a ring");
+        let mut ring = open();
+        for &number in ends {
+            if restarts {
+                drop(ring);
+                ring = open();
+            }
+            ring.add(&numbered(number, 100)).expect("added");
+        }
+        let mut sorted = ends.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(all(folder.path()), sorted, "restarts: {restarts}");
+    };
+    for restarts in [false, true] {
+        check(&[YEARS, YEARS + 1, 0, 1, 2, 3], restarts);
+        check(&[0, 1, YEARS, YEARS + 1, 2], restarts);
+        check(&[3_600, 3_601, 10_800, 10_801, 7_200, 7_201, 0], restarts);
+    }
+    // Of what a clock wrote that was ahead, the size is limited, too, and it goes first.
+    let folder = tempfile::tempdir().expect("a folder");
+    let one = {
+        let mut ring = Ring::open(folder.path(), DAY, u64::MAX).expect("a ring");
+        ring.add(&numbered(YEARS, 10_000)).expect("added");
+        ring.bytes()
+    };
+    let mut ring = Ring::open(folder.path(), DAY, 2 * one + 100).expect("a ring");
+    (0..2).for_each(|number| ring.add(&numbered(number, 10_000)).expect("added"));
+    assert_eq!((all(folder.path()), ring.removed()), (vec![0, 1], 1));
+}
+
+#[test]
 fn a_window_larger_than_the_ring_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut ring = Ring::open(folder.path(), DAY, 5_000).expect("a ring");
