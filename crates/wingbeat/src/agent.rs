@@ -6,22 +6,28 @@ mod metrics;
 
 use std::{
     collections::HashMap,
-    fs, io,
+    fs,
+    io::{self, IsTerminal as _, Read as _},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail};
 use owo_colors::OwoColorize as _;
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    low_level::raise,
+};
 use wingbeat_agent::{AgentOptions, Kubelet, KubeletOptions, Notice, Rules, Sinks};
 use wingbeat_profile::session::{NameCounts, Rates};
 use wingbeat_push::{Counts, Credentials, PushOptions, Pusher, Ring, Target};
 use wingbeat_text::{bytes, duration, grouped, plural, share};
 
 pub(crate) use self::args::AgentArgs;
-use crate::shell::{interruptible_by_socket, message, warning};
+use crate::shell::{interruptible_by, message, signal_socket, warning};
 
 /// How long what waits may take to be pushed at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,7 +46,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         cpu_share_max: args.max_cpu,
         memory_bytes_max: args.max_memory,
         host: args.host_name.clone().unwrap_or_else(host_name),
-        rules: rules(args.config.as_deref())?,
+        rules: Arc::new(Mutex::new(rules(args.config.as_deref())?)),
         kubelet: kubelet(args)?,
         names: names_folder(args).map(|folder| (folder, args.names_size)),
     };
@@ -56,6 +62,7 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             message!("figures of the agent: http://{address}/metrics");
         }
     }
+    reload_at_hangup(args, &options.rules, quiet).context("cannot handle signals")?;
     let mut said = Said {
         quiet,
         verbose,
@@ -67,16 +74,21 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         warned_of: HashMap::new(),
     };
     let kept = args.keep.as_deref();
-    let found = interruptible_by_socket(|stop| {
+    let found = interruptible_by(&[SIGINT, SIGTERM], |stop| {
         wingbeat_agent::run(&options, &mut sinks, stop, &mut |notice| said.say(&notice))
     })?;
     let (mut delivered, mut lost) = (0, said.not_kept);
     if said.windows > 0 {
         if let Some(folder) = kept {
-            let windows = said.filled.saturating_sub(said.not_kept);
-            delivered += windows;
+            delivered += said.filled.saturating_sub(said.not_kept);
+            let of = |count: fn(&Ring) -> u64| sinks.ring.as_ref().map_or(0, count);
+            let (kept, removed) = (of(|ring| ring.windows() as u64), of(Ring::removed));
             if !quiet {
-                message!("{}: {} kept", folder.display(), plural(windows, "window"));
+                let removed = match removed {
+                    0 => String::new(),
+                    removed => format!(", {} removed by age or for room", grouped(removed)),
+                };
+                message!("{}: {} kept{removed}", folder.display(), plural(kept, "window"));
             }
         }
         for (name, pusher) in sinks.pushers {
@@ -114,6 +126,36 @@ fn rules(given: Option<&Path>) -> anyhow::Result<Rules> {
     Rules::read(&text).with_context(|| format!("the rules in {}", path.display()))
 }
 
+/// Reads rules and token again at each SIGHUP. A terminal that is closed sends one, too, and then it is the end.
+fn reload_at_hangup(args: &AgentArgs, rules: &Arc<Mutex<Rules>>, quiet: bool) -> io::Result<()> {
+    let mut hangups = signal_socket(&[SIGHUP])?;
+    let (config, token_file) = (args.config.clone(), args.token_file.clone());
+    let rules = Arc::clone(rules);
+    let had_terminal = io::stdin().is_terminal();
+    let read = move || -> anyhow::Result<()> {
+        let fresh = self::rules(config.as_deref())?;
+        // Pushers read it themselves, whenever they send something.
+        if let Some(file) = &token_file {
+            Credentials::default().with_token_file(file)?;
+        }
+        *rules.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    };
+    let serve = move || {
+        while hangups.read(&mut [0; 64]).is_ok_and(|read| read > 0) {
+            if had_terminal && !io::stdin().is_terminal() {
+                let _ = raise(SIGTERM);
+            }
+            match read() {
+                Ok(()) if quiet => {}
+                Ok(()) => message!("rules and token were read again"),
+                Err(error) => warning!("{error:#}; rules and token stay what they were"),
+            }
+        }
+    };
+    thread::Builder::new().name("reload".to_owned()).spawn(serve).map(drop)
+}
+
 /// Where names are kept; nowhere if nobody says, and the user has no home.
 fn names_folder(args: &AgentArgs) -> Option<PathBuf> {
     let of = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
@@ -140,6 +182,16 @@ fn sinks(args: &AgentArgs) -> anyhow::Result<Sinks> {
     }
     if let Some(tenant) = &args.tenant {
         credentials = credentials.with_tenant(tenant)?;
+    }
+    let mut open = args.push.iter().filter(|target| target.is_open());
+    if credentials.has_secret()
+        && !args.token_over_http
+        && let Some(target) = open.next()
+    {
+        bail!(
+            "anybody on the way to {target} could read the token: push to https://, or allow it with \
+             --token-over-http"
+        );
     }
     let start = |target: &Target| -> anyhow::Result<(String, Pusher)> {
         let options = PushOptions {

@@ -154,12 +154,20 @@ pub(crate) fn interruptible<T>(run: impl FnOnce(&AtomicBool) -> T) -> T {
 pub(crate) fn interruptible_by_socket<T>(
     run: impl FnOnce(BorrowedFd<'_>) -> T,
 ) -> anyhow::Result<T> {
+    interruptible_by(&ENDING, run)
+}
+
+/// The same for some signals.
+pub(crate) fn interruptible_by<T>(
+    signals: &[i32],
+    run: impl FnOnce(BorrowedFd<'_>) -> T,
+) -> anyhow::Result<T> {
     let is_over = Arc::new(AtomicBool::new(false));
-    for signal in ENDING {
+    for &signal in signals {
         flag::register_conditional_default(signal, Arc::clone(&is_over))
             .context("cannot handle signals")?;
     }
-    let stop = signal_socket(&ENDING).context("cannot handle signals")?;
+    let stop = signal_socket(signals).context("cannot handle signals")?;
     let found = run(stop.as_fd());
     is_over.store(true, Ordering::Relaxed);
     Ok(found)

@@ -2,15 +2,17 @@
 
 use std::{collections::BTreeMap, collections::BTreeSet, time::Duration};
 
+use rustc_hash::FxHashMap;
 use wingbeat_profile::{
     export::{self, ExportError},
     model::{Completeness, Mode, ProcessId, Profile},
+    session::Lineage,
 };
 use wingbeat_push::{Kind, Series, Window};
 
 use super::labels::{Labels, Processes};
 
-/// Series of a window at most. Beyond them, those with fewest processes are one.
+/// Sets of labels of a window at most. Beyond them, those with fewest samples are one.
 const SERIES_MAX: usize = 200;
 
 /// What is told apart, and the mode that shows it.
@@ -33,7 +35,11 @@ pub(crate) struct Divided {
 /// # Errors
 ///
 /// The profile refers to what it does not have.
-pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Divided, ExportError> {
+pub(crate) fn divide(
+    profile: &Profile,
+    lineage: &Lineage,
+    processes: &mut Processes,
+) -> Result<Divided, ExportError> {
     processes.next_window();
     let mut groups: BTreeMap<Labels, BTreeSet<ProcessId>> = BTreeMap::new();
     let parts = KINDS.map(|(kind, mode)| (kind, profile.of_mode(mode)));
@@ -43,13 +49,19 @@ pub(crate) fn divide(profile: &Profile, processes: &mut Processes) -> Result<Div
     let mut dropped = BTreeSet::new();
     for id in seen {
         let Some(process) = profile.processes.get(id as usize) else { continue };
-        match processes.labels(process) {
+        match processes.labels(process, lineage) {
             Some(labels) => drop(groups.entry(labels).or_default().insert(id)),
             None => drop(dropped.insert(id)),
         }
     }
     let mut series = Vec::with_capacity(groups.len());
-    for (labels, members) in few(groups) {
+    let mut heat: FxHashMap<ProcessId, Heat> = FxHashMap::default();
+    for ((_, thread), weight) in parts.iter().flat_map(|(_, part)| part.weights()) {
+        let (samples, off_cpu_ns) = heat.entry(owner(profile, thread)).or_default();
+        *samples += weight.samples;
+        *off_cpu_ns += weight.off_cpu_ns;
+    }
+    for (labels, members) in few(groups, &heat) {
         for (kind, part) in &parts {
             let is_member = |thread| members.contains(&owner(profile, thread));
             if !part.weights().any(|((_, thread), _)| is_member(thread)) {
@@ -89,13 +101,23 @@ fn owner(profile: &Profile, thread: u32) -> ProcessId {
     profile.threads.get(thread as usize).map_or(ProcessId::MAX, |thread| thread.process)
 }
 
-/// So many sets of labels at most: what is beyond is one service, `other`.
-fn few(groups: BTreeMap<Labels, BTreeSet<ProcessId>>) -> BTreeMap<Labels, BTreeSet<ProcessId>> {
+/// What a process has of a window: samples, and nanoseconds off the CPU.
+type Heat = (u64, u64);
+
+/// So many sets of labels at most, the hottest: what is beyond is one service, `other`.
+fn few(
+    groups: BTreeMap<Labels, BTreeSet<ProcessId>>,
+    heat: &FxHashMap<ProcessId, Heat>,
+) -> BTreeMap<Labels, BTreeSet<ProcessId>> {
     if groups.len() <= SERIES_MAX {
         return groups;
     }
     let mut sorted: Vec<_> = groups.into_iter().collect();
-    sorted.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+    let of = |members: &BTreeSet<ProcessId>| -> Heat {
+        let all = members.iter().filter_map(|id| heat.get(id));
+        all.fold((0, 0), |sum, heat| (sum.0 + heat.0, sum.1 + heat.1))
+    };
+    sorted.sort_by_cached_key(|(_, members)| std::cmp::Reverse(of(members)));
     let others = sorted.split_off(SERIES_MAX - 1);
     let mut labels = Labels::new();
     if let Some((other, _)) = others.first() {
@@ -123,8 +145,18 @@ mod tests {
                 })
                 .collect()
         };
-        assert_eq!(few(groups(200)).len(), 200);
-        let found = few(groups(1000));
+        // The last has most, and is one process.
+        let heat = (0..1000).map(|id| (id, (u64::from(id), 0))).collect();
+        assert_eq!(few(groups(200), &heat).len(), 200);
+        let mut many = groups(1000);
+        many.values_mut().for_each(|members| {
+            if !members.contains(&999) {
+                members.extend([2_000, 2_001]);
+            }
+        });
+        let hottest = Labels::from([("service_name".to_owned(), "s999".to_owned())]);
+        assert!(few(many, &heat).contains_key(&hottest));
+        let found = few(groups(1000), &heat);
         assert_eq!(found.len(), 200);
         assert_eq!(found.values().map(BTreeSet::len).sum::<usize>(), 1000);
         let other = Labels::from([("service_name".to_owned(), "other".to_owned())]);

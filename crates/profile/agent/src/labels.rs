@@ -1,11 +1,12 @@
 //! Labels of processes: few sets, since engines keep a series for each.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, iter};
 
 use rustc_hash::FxHashMap;
-use wingbeat_profile::model::Process;
+use wingbeat_profile::{model::Process, session::Lineage};
 
 use super::{
+    cgroups::Cgroups,
     origin::Origin,
     pods::{PodCounts, Pods},
     rules::{Facts, Rules},
@@ -22,6 +23,8 @@ pub(crate) struct Processes {
     rules: Rules,
     pods: Option<Pods>,
     known: FxHashMap<u32, Known>,
+    /// None without version 2 of control groups.
+    cgroups: Option<Cgroups>,
     window: u64,
 }
 
@@ -45,10 +48,22 @@ struct Executable {
 /// Windows for which a process that is not sampled is remembered: its children may be.
 const REMEMBERED: u64 = 40;
 
+/// Generations that are looked at of a process that is gone.
+const GENERATIONS_MAX: usize = 64;
+
+/// What starts containers.
+const RUNTIMES: [&str; 6] = ["containerd", "conmon", "runc", "crun", "dockerd", "lxc-"];
+
 impl Processes {
     /// For a machine of this name, with rules, and with a kubelet that may be asked.
     pub(crate) fn new(host: String, rules: Rules, pods: Option<Pods>) -> Self {
-        Self { host, rules, pods, ..Self::default() }
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        Self { host, rules, pods, cgroups: Cgroups::mounted(&mounts), ..Self::default() }
+    }
+
+    /// Other rules from now on.
+    pub(crate) fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
     }
 
     /// Another window begins.
@@ -59,6 +74,9 @@ impl Processes {
         if let Some(pods) = &mut self.pods {
             pods.next_window();
         }
+        if let Some(cgroups) = &mut self.cgroups {
+            cgroups.next_window();
+        }
     }
 
     /// How often the kubelet was asked, and what went wrong there since this was asked for last.
@@ -66,10 +84,10 @@ impl Processes {
         self.pods.as_mut().map(|pods| (pods.counts, pods.take_trouble()))
     }
 
-    /// The labels of a process that was sampled; none if a rule drops it. One that is gone already is where its parent
-    /// is.
-    pub(crate) fn labels(&mut self, process: &Process) -> Option<Labels> {
-        let Known { origin, executable, .. } = self.look_at(process);
+    /// The labels of a process that was sampled; none if a rule drops it. One that is gone already is in the control group
+    /// that it was sampled in, or where the next of its ancestors is of whom that is known.
+    pub(crate) fn labels(&mut self, process: &Process, lineage: &Lineage) -> Option<Labels> {
+        let Known { origin, executable, .. } = self.look_at(process, lineage);
         let pod = match (&mut self.pods, &origin.pod_uid) {
             (Some(pods), Some(uid)) => pods.get(uid, origin.container_id.as_deref()),
             _ => None,
@@ -100,15 +118,17 @@ impl Processes {
         self.rules.apply(&facts, &mut labels).then_some(labels)
     }
 
-    fn look_at(&mut self, process: &Process) -> Known {
+    fn look_at(&mut self, process: &Process, lineage: &Lineage) -> Known {
         let pid = process.pid;
-        let seen = self.known.get(&pid).filter(|known| known.name == process.name);
-        let of_parent = process.parent.and_then(|parent| self.known.get(&parent));
         // What is there now comes first: the number may be another process's with the same name.
-        let origin = read_origin(pid)
-            .or_else(|| Some(seen?.origin.clone()))
-            .or_else(|| Some(of_parent?.origin.clone()))
-            .or_else(|| read_origin(process.parent?))
+        let origin = read_origin(pid).or_else(|| {
+            let path = self.cgroups.as_mut()?.path(*lineage.cgroups.get(&pid)?)?;
+            Some(Origin::of_path(path)).filter(|origin| !origin.is_unknown())
+        });
+        let seen = self.known.get(&pid).filter(|known| known.name == process.name);
+        let origin = origin
+            .or_else(|| Some(seen?.origin.clone()).filter(|origin| !origin.is_unknown()))
+            .or_else(|| self.of_ancestors(process, lineage))
             .unwrap_or_default();
         let executable = read_executable(pid)
             .or_else(|| Some(seen?.executable.clone()))
@@ -116,6 +136,24 @@ impl Processes {
         let known = Known { name: process.name.clone(), origin, executable, window: self.window };
         self.known.insert(pid, known.clone());
         known
+    }
+
+    /// Where the next ancestor is of whom that is known, on this side of what starts containers: that is not in them.
+    fn of_ancestors(&self, process: &Process, lineage: &Lineage) -> Option<Origin> {
+        let parent = |pid: &u32| lineage.parents.get(pid).copied();
+        let first = process.parent.or_else(|| parent(&process.pid));
+        for pid in iter::successors(first, parent).take(GENERATIONS_MAX) {
+            let known = self.known.get(&pid);
+            let executable = read_executable(pid).or_else(|| Some(known?.executable.clone()));
+            if executable.is_some_and(|it| RUNTIMES.iter().any(|name| it.name.starts_with(name))) {
+                return None;
+            }
+            let known = known.map(|known| known.origin.clone()).filter(|it| !it.is_unknown());
+            if let Some(origin) = known.or_else(|| read_origin(pid)) {
+                return Some(origin);
+            }
+        }
+        None
     }
 }
 
@@ -149,6 +187,8 @@ fn name_of(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn process(pid: u32, parent: Option<u32>, name: &str) -> Process {
@@ -159,7 +199,8 @@ mod tests {
     fn a_live_process() {
         let me = std::process::id();
         let mut processes = Processes::new("box".to_owned(), Rules::default(), None);
-        let labels = processes.labels(&process(me, None, "me")).expect("labels");
+        let labels = processes.labels(&process(me, None, "me"), &Lineage::default());
+        let labels = labels.expect("labels");
         let own = std::env::current_exe().expect("a path");
         let own = own.file_name().expect("a name").to_string_lossy();
         assert_eq!(labels["process_executable_name"], own);
@@ -176,14 +217,43 @@ mod tests {
         let executable = Executable::of_thread(&name);
         let parent = Known { name, origin, executable, window: 0 };
         processes.known.insert(gone, parent);
-        let labels = processes.labels(&process(gone + 1, Some(gone), "gzip")).expect("labels");
+        let nobody = Lineage::default();
+        let mut labels = |process: &Process, lineage: &Lineage| {
+            processes.labels(process, lineage).expect("labels")
+        };
+        let found_of = labels(&process(gone + 1, Some(gone), "gzip"), &nobody);
         let found = ["service_name", "process_executable_name", "systemd_unit"];
-        assert_eq!(found.map(|name| labels[name].as_str()), ["nginx", "gzip", "nginx.service"]);
+        assert_eq!(found.map(|name| found_of[name].as_str()), ["nginx", "gzip", "nginx.service"]);
+        // Nobody in between was sampled, and all are gone.
+        let parents = (2..9).map(|age| (gone + age, gone + age - 1)).collect();
+        let lineage = Lineage { parents, ..Lineage::default() };
+        let far = labels(&process(gone + 8, Some(gone + 7), "cc1"), &lineage);
+        assert_eq!(found.map(|name| far[name].as_str()), ["nginx", "cc1", "nginx.service"]);
         // The same number with another name is another program.
-        let labels = processes.labels(&process(gone + 1, None, "ls")).expect("labels");
+        let labels = labels(&process(gone + 1, None, "ls"), &nobody);
         assert_eq!((labels["service_name"].as_str(), labels.get("systemd_unit")), ("ls", None));
         (0..REMEMBERED).for_each(|_| processes.next_window());
         assert!(processes.known.is_empty());
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_in_the_control_group_that_it_was_sampled_in() {
+        let root = tempfile::tempdir().expect("a folder");
+        let folder = root.path().join(format!("system.slice/docker-{}.scope", "ab".repeat(32)));
+        fs::create_dir_all(&folder).expect("a folder");
+        let id = fs::metadata(&folder).expect("a folder").ino();
+        let mut processes = Processes::new("box".to_owned(), Rules::default(), None);
+        processes.cgroups = Some(Cgroups::below(root.path().to_owned()));
+        let gone = 5_000_000;
+        let mut check = |id: u64, expected: Option<&str>| {
+            let cgroups = [(gone, id)].into_iter().collect();
+            let lineage = Lineage { cgroups, ..Lineage::default() };
+            processes.known.clear();
+            let labels = processes.labels(&process(gone, None, "cc1"), &lineage).expect("labels");
+            assert_eq!(labels.get("container_id").map(String::as_str), expected);
+        };
+        check(id, Some(&"ab".repeat(32)));
+        check(u64::MAX, None);
     }
 
     #[test]
@@ -210,7 +280,7 @@ mod tests {
             let known = Known { name: "app".to_owned(), origin, executable, window: 0 };
             let gone = 5_000_000;
             processes.known.insert(gone, known);
-            processes.labels(&process(gone, None, "app"))
+            processes.labels(&process(gone, None, "app"), &Lineage::default())
         };
         let found =
             labels("5b3c1f0e-6a1d-4a53-9b1f-0a7d3f6c2e11", &"0f".repeat(32)).expect("labels");

@@ -5,19 +5,24 @@
 pub(crate) struct Origin {
     /// The path that tells it; of several, that of the container or unit.
     pub cgroup: String,
-    /// All 64 digits, as runtimes and Kubernetes have them.
+    /// All 64 digits, as runtimes and Kubernetes have them; of LXC the name, of BuildKit what it calls a step.
     pub container_id: Option<String>,
-    /// The unit of systemd; none in a container.
+    /// The unit of systemd; none in a container, but one of LXC.
     pub unit: Option<String>,
     /// Of Kubernetes.
     pub pod_uid: Option<String>,
 }
 
-/// What runtimes put before the id of a container, with the systemd driver: `docker-<id>.scope`.
-const PREFIXES: [&str; 5] = ["docker-", "cri-containerd-", "crio-", "libpod-", "containerd-"];
-
 /// Digits of a container's id.
 const ID_LEN: usize = 64;
+
+/// Characters of what BuildKit calls a step, and the folder that it is in.
+const STEP_LEN: usize = 25;
+const BUILDKIT: &str = "buildkit";
+
+/// What systemd's driver would have read as folder, prefix and name, and another took for a name:
+/// `kubepods-pod<uid>.slice:cri-containerd:<id>`.
+const SEPARATOR: char = ':';
 
 impl Origin {
     /// By the text of `/proc/PID/cgroup`: a line of each hierarchy. Containers are found in any of them.
@@ -31,48 +36,77 @@ impl Origin {
             .unwrap_or_default()
     }
 
+    /// Whether it tells nothing.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.container_id.is_none() && self.unit.is_none() && self.cgroup.len() <= 1
+    }
+
     /// By one path. The innermost container or unit counts: a runtime is a unit itself.
-    fn of_path(path: &str) -> Self {
+    pub(crate) fn of_path(path: &str) -> Self {
         // In a namespace of control groups, what lies outside is reached by its parents.
         let path = path.trim_start_matches("/..");
         let mut origin = Self { cgroup: path.to_owned(), ..Self::default() };
+        let mut outer = path.split('/').rev().skip(1);
         for part in path.split('/').rev() {
+            let outer = outer.next().unwrap_or_default();
             if origin.container_id.is_none() {
-                origin.container_id = container_id(part);
+                origin.container_id = container_id(part, outer);
             }
             if origin.pod_uid.is_none() {
-                origin.pod_uid = pod_uid(part);
+                origin.pod_uid = part.split(SEPARATOR).find_map(pod_uid);
             }
-            if origin.unit.is_none() && part.ends_with(".service") {
+            // What is outside of a container started it.
+            let is_inner = origin.unit.is_none() && origin.container_id.is_none();
+            if is_inner && part.ends_with(".service") {
                 origin.unit = Some(part.to_owned());
             }
         }
-        if origin.container_id.is_some() {
+        // Only those of LXC are machines with services of their own.
+        if origin.container_id.as_deref().is_some_and(|id| is_id(id) || is_step(id)) {
             origin.unit = None;
         }
         origin
     }
 
-    /// What a person calls it, if nobody tells more: the unit without its suffix, or the first digits of the container.
+    /// What a person calls it, if nobody tells more: the unit without its suffix, or the first digits of the container,
+    /// or its name. The manager of a user's units is no service: it stands for all that the user runs.
     pub(crate) fn name(&self) -> Option<String> {
-        let short = |id: &String| id.chars().take(12).collect();
-        let unit = self.unit.as_ref().map(|unit| unit.trim_end_matches(".service").to_owned());
-        unit.or_else(|| self.container_id.as_ref().map(short))
+        let unit = self.unit.as_ref().filter(|unit| !unit.starts_with("user@"));
+        let unit = unit.map(|unit| unit.trim_end_matches(".service").to_owned());
+        unit.or_else(|| match self.container_id.as_deref()? {
+            id if is_id(id) => Some(id.chars().take(12).collect()),
+            id if is_step(id) && self.cgroup.contains(BUILDKIT) => Some(BUILDKIT.to_owned()),
+            name => Some(name.to_owned()),
+        })
     }
 }
 
-fn container_id(part: &str) -> Option<String> {
-    let part = part.strip_suffix(".scope").unwrap_or(part);
-    let id = PREFIXES.iter().find_map(|prefix| part.strip_prefix(prefix)).unwrap_or(part);
-    let is_id = id.len() == ID_LEN && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| id.to_owned())
+/// By a folder and the one that it is in: `docker-<id>.scope` and the like, `libpod-payload-<id>`, `<id>`;
+/// `lxc.payload.NAME`, `lxc/NAME`; `buildkit/<step>`.
+fn container_id(part: &str, outer: &str) -> Option<String> {
+    let is_lxc = |name: &&str| !name.is_empty() && outer == "lxc";
+    let plain = part.strip_suffix(".scope").unwrap_or(part);
+    let (before, id) = plain.rsplit_once(['-', SEPARATOR]).unwrap_or(("", plain));
+    // What looks after a container is none.
+    let id = Some(id).filter(|id| is_id(id) && !before.ends_with("conmon"));
+    let id = id.or_else(|| part.strip_prefix("lxc.payload.").or(Some(part).filter(is_lxc)));
+    id.or(Some(part).filter(|step| outer == BUILDKIT && is_step(step))).map(str::to_owned)
 }
 
-/// `pod<uid>`, or with the systemd driver `kubepods-burstable-pod<uid>.slice`, in which `_` stands for `-`.
+fn is_id(text: &str) -> bool {
+    text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_step(text: &str) -> bool {
+    text.len() == STEP_LEN && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// `pod<uid>`, or with the systemd driver `kubepods-burstable-pod<uid>.slice`, in which `_` stands for `-`; in a node
+/// that is a container itself, with another folder's name before.
 fn pod_uid(part: &str) -> Option<String> {
     let part = part.strip_suffix(".slice").unwrap_or(part);
     let (before, uid) = part.rsplit_once("pod")?;
-    let is_pod = before.is_empty() || before.starts_with("kubepods");
+    let is_pod = before.is_empty() || before.contains("kubepods");
     let uid = uid.replace('_', "-");
     let is_uid =
         uid.len() >= 32 && uid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
@@ -88,8 +122,9 @@ mod tests {
         let id = "0123456789abcdef".repeat(4);
         let uid = "8f3c2a10-1d2e-4f5a-9b8c-7d6e5f4a3b2c";
         let check = |path: &str, expected: (Option<&str>, Option<&str>, Option<&str>)| {
-            let path = path.replace("ID", &id).replace("UID_", &uid.replace('-', "_"));
-            let origin = Origin::parse(&format!("0::{}\n", path.replace("UID", uid)));
+            let path = path.replace("UID_", &uid.replace('-', "_")).replace("UID", uid);
+            let path = path.replace("ID", &id);
+            let origin = Origin::parse(&format!("0::{path}\n"));
             let found =
                 (origin.container_id.as_deref(), origin.unit.as_deref(), origin.pod_uid.as_deref());
             assert_eq!(found, expected, "{path}");
@@ -106,6 +141,24 @@ mod tests {
         check("", (None, None, None));
         check("/docker/0123", (None, None, None));
         check("/../../system.slice/docker-ID.scope", (container, None, None));
+        check("/machine.slice/libpod-conmon-ID.scope", (None, None, None));
+        check("/system.slice/web.service/libpod-payload-ID", (container, None, None));
+        check("/user.slice/user@1000.service/user.slice/nerdctl-ID.scope", (container, None, None));
+        check("/system.slice:docker:ID", (container, None, None));
+        let (burstable, pod) = ("kubepods-burstable-podUID_.slice", Some(uid));
+        let mismatch = format!("/system.slice/containerd.service/{burstable}:cri-containerd:ID");
+        check(&mismatch, (container, None, pod));
+        check("/kubepods-podUID.slice:crio:ID", (container, None, pod));
+        check(
+            "/lxc.payload.web-1/system.slice/nginx.service",
+            (Some("web-1"), Some("nginx.service"), None),
+        );
+        check("/lxc/web/init.scope", (Some("web"), None, None));
+        check("/lxc.monitor.web", (None, None, None));
+        let step = "tl3bnm7dqdv1cm5fwz2fqsrka";
+        check(&format!("/docker/buildkit/{step}"), (Some(step), None, None));
+        check("/buildkit/x", (None, None, None));
+        check("/a/dbus-:1.3-b@0.service", (None, Some("dbus-:1.3-b@0.service"), None));
     }
 
     #[test]
@@ -125,6 +178,9 @@ mod tests {
         ));
         check(format!("/kubepods/besteffort/pod{uid}/{id}"));
         check(format!("/kubepods.slice/kubepods-pod{escaped}.slice/crio-{id}.scope"));
+        // kind.
+        let node = format!("/docker/{}/kubelet.slice", "0".repeat(64));
+        check(format!("{node}/kubelet-kubepods-pod{escaped}.slice/cri-containerd-{id}.scope"));
     }
 
     #[test]
@@ -134,6 +190,13 @@ mod tests {
         let container = Origin::parse(&format!("4:cpu:/docker/{}", "ab".repeat(32)));
         assert_eq!(container.name().as_deref(), Some("abababababab"));
         assert_eq!(Origin::parse("nonsense").name(), None);
+        let name = |path: &str| Origin::parse(&format!("0::{path}")).name();
+        assert_eq!(name("/lxc.payload.web-1").as_deref(), Some("web-1"));
+        let step = "tl3bnm7dqdv1cm5fwz2fqsrka";
+        assert_eq!(name(&format!("/buildkit/{step}")).as_deref(), Some("buildkit"));
+        let user = "/user.slice/user-1000.slice/user@1000.service/app.slice";
+        assert_eq!(name(&format!("{user}/app-firefox-1.scope")), None);
+        assert_eq!(name(&format!("{user}/syncthing.service")).as_deref(), Some("syncthing"));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What the agent itself uses.
 
-use std::{fs, time::Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -28,10 +31,10 @@ impl Own {
         Self { cpu_ns: cpu_ns(), at: Instant::now() }
     }
 
-    /// Since the last time.
-    pub(crate) fn lap(&mut self) -> OwnUse {
+    /// Since the last time, for a window of that length: several may be handled at once that had to wait.
+    pub(crate) fn lap(&mut self, window: Duration) -> OwnUse {
         let (cpu_ns, at) = (cpu_ns(), Instant::now());
-        let elapsed_ns = (at - self.at).as_nanos().max(1) as f64;
+        let elapsed_ns = (at - self.at).max(window).as_nanos().max(1) as f64;
         let cpu_share = cpu_ns.saturating_sub(self.cpu_ns) as f64 / elapsed_ns;
         (self.cpu_ns, self.at) = (cpu_ns, at);
         OwnUse { cpu_share, cpu_ns, rss_bytes: rss_bytes() }
@@ -62,7 +65,7 @@ mod tests {
         while begun.elapsed().as_millis() < 50 {
             sum = sum.wrapping_mul(31).wrapping_add(7);
         }
-        let used = own.lap();
+        let used = own.lap(Duration::ZERO);
         assert!(
             used.cpu_share > 0.05 && used.rss_bytes > 100_000 && used.cpu_ns > 0,
             "{used:?}, {sum}"

@@ -47,7 +47,8 @@ pub struct AgentOptions {
     pub memory_bytes_max: u64,
     /// Name of the machine.
     pub host: String,
-    pub rules: Rules,
+    /// May be others later: each window is labelled by those of its end.
+    pub rules: Arc<Mutex<Rules>>,
     /// Asked for the names of pods.
     pub kubelet: Option<Arc<Kubelet>>,
     /// Names of functions are kept here, up to so many bytes.
@@ -151,7 +152,7 @@ pub fn run(
     recording.warm_up(WARM_UP, stop)?;
     notice(Notice::Begun);
     let mut agent = Agent {
-        processes: Processes::new(options.host.clone(), options.rules.clone(), pods(options)),
+        processes: Processes::new(options.host.clone(), Rules::default(), pods(options)),
         wanted: recording.rates(),
         governor: Governor::new(options.cpu_share_max),
         own: Own::start(),
@@ -165,6 +166,8 @@ pub fn run(
         let length = left.map_or(options.window, |left| left.min(options.window));
         let window = recording.window(length, stop)?;
         recorded += Duration::from_nanos(window.profile.meta.duration_ns);
+        let rules = options.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        agent.processes.set_rules(rules);
         let used = agent.hand_over(&window, sinks, notice)?;
         agent.look_after(&mut recording, (&window, used), sinks, notice)?;
         let is_over = options.duration.is_some_and(|duration| recorded >= duration);
@@ -200,7 +203,7 @@ impl Agent {
         notice: &mut dyn FnMut(Notice<'_>),
     ) -> Result<OwnUse, AgentError> {
         let (names, frequency_hz) = (window.names, window.profile.meta.frequency_hz);
-        let divided = divide(&window.profile, &mut self.processes)?;
+        let divided = divide(&window.profile, &window.lineage, &mut self.processes)?;
         sinks.metrics().window(&divided, window);
         sinks.metrics().names(window.names);
         if let Some(error) = &window.names_error {
@@ -229,7 +232,7 @@ impl Agent {
         for (_, pusher) in &sinks.pushers {
             pusher.offer(&shared);
         }
-        let used = self.own.lap();
+        let used = self.own.lap(shared.duration);
         let series = shared.series.len();
         notice(Notice::Window { samples, broken, series, used, frequency_hz, names });
         Ok(used)

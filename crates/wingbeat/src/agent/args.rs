@@ -47,10 +47,13 @@ pub(crate) struct AgentArgs {
     /// File with the token for the engines, or NAME:PASSWORD; without it WINGBEAT_PUSH_TOKEN is taken
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Send the token over plain http to other machines, too: anybody on the way can read it
+    #[arg(long)]
+    pub token_over_http: bool,
     /// Tenant, sent as X-Scope-OrgID; without it WINGBEAT_PUSH_TENANT is taken
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
-    /// Folder for what an engine could not take yet [default: kept in memory]
+    /// Folder for what an engine has not taken yet [default: kept in memory]
     #[arg(long, value_name = "DIR")]
     pub spool: Option<PathBuf>,
     /// How much may wait for each engine; the oldest is dropped first

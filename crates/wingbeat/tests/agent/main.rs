@@ -5,6 +5,7 @@ mod from;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/ran.rs"]
 mod ran;
+mod reload;
 mod support;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../common/target.rs"]

@@ -17,11 +17,19 @@ pub(crate) struct Threads {
     /// What is known of threads without samples: name, and birth after the start of recording.
     names: FxHashMap<u32, String>,
     births_ns: FxHashMap<u32, u64>,
-    /// Of each process that was born meanwhile, the one that it came from.
-    parents: FxHashMap<u32, u32>,
+    pub lineage: Lineage,
     /// Threads that ended since the last window, and those that did before.
     ended: FxHashSet<u32>,
     ended_before: FxHashSet<u32>,
+}
+
+/// What tells who a process was that is gone.
+#[derive(Debug, Clone, Default)]
+pub struct Lineage {
+    /// Of each process that was born since the start of recording, the one that it came from.
+    pub parents: FxHashMap<u32, u32>,
+    /// The control group of version 2 that a process was sampled in last, by its id, where the kernel half tells it.
+    pub cgroups: FxHashMap<u32, u64>,
 }
 
 impl Threads {
@@ -104,12 +112,13 @@ impl Threads {
 
     /// A process was born of another.
     pub(crate) fn forked(&mut self, pid: u32, parent: u32) {
-        self.parents.insert(pid, parent);
+        self.lineage.parents.insert(pid, parent);
+        self.lineage.cgroups.remove(&pid);
     }
 
     /// The process that this one came from, if it was born since the start of recording.
     pub(crate) fn parent(&self, pid: u32) -> Option<u32> {
-        self.parents.get(&pid).copied()
+        self.lineage.parents.get(&pid).copied()
     }
 
     /// A thread was born at `time_ns` since the start of recording.
@@ -170,7 +179,8 @@ impl Threads {
         self.live_threads.clear();
         self.births_ns.clear();
         self.names.retain(|tid, _| !gone.contains(tid));
-        self.parents.retain(|pid, _| !gone.contains(pid));
+        self.lineage.parents.retain(|pid, _| !gone.contains(pid));
+        self.lineage.cgroups.retain(|pid, _| !gone.contains(pid));
         gone
     }
 

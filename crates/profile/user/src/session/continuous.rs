@@ -16,6 +16,7 @@ use crate::{
     debuginfod::DebugFiles,
     error::RecordError,
     model::{Mode, Profile},
+    recorder::threads::Lineage,
     symbolize::{
         known::{KnownNames, NameCounts},
         lookup::{Asked, Detail},
@@ -23,8 +24,9 @@ use crate::{
     },
 };
 
-/// So often nothing is left to build, before it counts as warm.
+/// So often in a row nothing is left to build after such a time, before it counts as warm.
 const WARM_TURNS: u32 = 10;
+const WARM_TURN: Duration = Duration::from_millis(30);
 
 /// A recording without an end. Between two windows it goes on: what is sampled then belongs to the next.
 pub struct Continuous {
@@ -43,6 +45,7 @@ pub struct Continuous {
 #[derive(Debug)]
 pub struct Window {
     pub profile: Profile,
+    pub lineage: Lineage,
     pub ticks: Ticks,
     /// Events about processes and mappings that did not fit into their buffers.
     pub events_lost: u64,
@@ -81,10 +84,9 @@ impl Continuous {
     /// The kernel refuses what it allowed before.
     pub fn warm_up(&mut self, longest: Duration, stop: BorrowedFd<'_>) -> Result<(), RecordError> {
         let begun = Instant::now();
-        self.options.duration = Some(Duration::ZERO);
-        // Each time that it looks, it builds for a while.
         let mut calm = 0;
         while calm < WARM_TURNS && begun.elapsed() < longest && !self.session.interrupted {
+            self.options.duration = Some(self.session.started.elapsed() + WARM_TURN);
             self.session.run(&self.options, stop, &mut |_| {})?;
             calm = if self.session.has_work() { 0 } else { calm + 1 };
         }
@@ -143,6 +145,7 @@ impl Continuous {
             sideband.drain(events);
         };
         let profile = name(recorder, &meta, asked, &mut read).profile;
+        let lineage = self.session.recorder.threads.lineage.clone();
         let names_error = self.known.next_window().err();
         if let Some(tables) = &mut self.session.tables {
             tables.sweep()?;
@@ -155,6 +158,7 @@ impl Continuous {
         let lost_before = mem::replace(&mut self.events_lost_before, self.session.sideband.lost);
         Ok(Window {
             profile,
+            lineage,
             ticks: since.ticks(),
             switches_lost: since.switches(0).lost.values().sum(),
             events_lost: self.session.sideband.lost - lost_before,

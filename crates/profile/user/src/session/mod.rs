@@ -21,7 +21,7 @@ pub use self::{
     heap::{HeapAccounts, LeftOut, ProbedFile},
     space::SpaceAccounts,
 };
-pub use crate::symbolize::known::NameCounts;
+pub use crate::{recorder::threads::Lineage, symbolize::known::NameCounts};
 pub use tables::TableCounts;
 use wingbeat_bpf::rights::Rights;
 pub use wingbeat_bpf::{

@@ -260,10 +260,13 @@ impl Session {
         self.started = started.checked_sub(ago).unwrap_or(started);
     }
 
-    /// Takes the rest of what happened until the window ends, and tells when that is.
+    /// Takes the rest of what happened until the window ends, and tells when that is: as it was to, or now.
     pub(super) fn cut(&mut self) -> Result<u64, RecordError> {
-        self.cut_ns = self.cut_ns.min(now_ns());
-        std::thread::sleep(Duration::from_nanos(SETTLE_NS + 1));
+        if self.interrupted || self.cut_ns == u64::MAX {
+            self.cut_ns = self.cut_ns.min(now_ns());
+        }
+        let settled_ns = self.cut_ns.saturating_add(SETTLE_NS + 1);
+        std::thread::sleep(Duration::from_nanos(settled_ns.saturating_sub(now_ns())));
         self.drain(false)?;
         Ok(self.cut_ns)
     }

@@ -141,6 +141,41 @@ fn a_stack_that_was_lost_is_missing_in_each_block() {
 }
 
 #[test]
+fn a_block_over_the_end_of_a_window_is_in_both() {
+    let check = |(start_ms, end_ms), state: BlockState, expected_ms: [u64; 2]| {
+        let record = BlockRecord {
+            kind: 0,
+            state: state as u8,
+            place: NO_PLACE,
+            kernel_place: NO_PLACE,
+            pid: PID,
+            tid: PID,
+            waker_tid: 0,
+            start_ns: start_ms * MS,
+            end_ns: end_ms * MS,
+            user_ns: 0,
+            kernel_ns: 0,
+            waker_ns: 0,
+        };
+        let mut recorder = recorder();
+        recorder.start_at(10 * MS);
+        let sum = |recorder: &Recorder| -> u64 {
+            recorder.blocks.rows.iter().map(|row| row.total_ns).sum()
+        };
+        // The window ended at 100 ms, and the block is read a little later.
+        recorder.block_so_far(&record, 100 * MS);
+        let first_ns = sum(&recorder);
+        recorder.next_window(100 * MS);
+        recorder.block(&Block::from(&record));
+        assert_eq!([first_ns / MS, sum(&recorder) / MS], expected_ms, "{start_ms} {end_ms}");
+    };
+    check((30, 120), BlockState::Sleeping, [70, 20]);
+    check((100, 120), BlockState::Sleeping, [0, 20]);
+    check((5, 120), BlockState::Sleeping, [0, 20]);
+    check((5, 120), BlockState::Preempted, [90, 20]);
+}
+
+#[test]
 fn who_ran_too_little_has_gone() {
     let check = |ran_ms: u64, elapsed_ms: u64, expected| {
         let mut thread = Thread {

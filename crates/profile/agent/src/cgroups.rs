@@ -1,0 +1,130 @@
+//! Paths of control groups by their ids, which the kernel has of what ran. A folder may be gone when it is asked for.
+//!
+//! In version 2 of control groups, the id is the number of the folder's inode (`cgroup_id` of include/linux/cgroup.h).
+
+use std::{fs, mem, os::unix::fs::DirEntryExt as _, path::PathBuf};
+
+use rustc_hash::FxHashMap;
+
+/// Windows for which a folder is remembered that nobody asks for.
+const REMEMBERED: u64 = 40;
+
+/// Folders that are looked at in one go.
+const FOLDERS_MAX: usize = 50_000;
+
+/// Paths by id.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    root: PathBuf,
+    known: FxHashMap<u64, Known>,
+    window: u64,
+    /// All folders were looked at in this window.
+    is_fresh: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    path: String,
+    /// When it was there or asked for last.
+    window: u64,
+}
+
+impl Cgroups {
+    /// Those below a folder.
+    pub(crate) fn below(root: PathBuf) -> Self {
+        Self { root, known: FxHashMap::default(), window: 0, is_fresh: false }
+    }
+
+    /// Those of this machine, by the text of `/proc/self/mounts`; none without version 2.
+    pub(crate) fn mounted(mounts: &str) -> Option<Self> {
+        let path = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let path = words.next()?;
+            (words.next()? == "cgroup2").then_some(path)
+        })?;
+        Some(Self::below(path.into()))
+    }
+
+    /// Another window begins.
+    pub(crate) fn next_window(&mut self) {
+        self.window += 1;
+        self.is_fresh = false;
+        let window = self.window;
+        self.known.retain(|_, known| window - known.window < REMEMBERED);
+    }
+
+    /// The path of one, as in `/proc/PID/cgroup`. All folders are looked at for one that is new, at most once a window.
+    pub(crate) fn path(&mut self, id: u64) -> Option<&str> {
+        if !self.known.contains_key(&id) && !mem::replace(&mut self.is_fresh, true) {
+            self.walk();
+        }
+        let known = self.known.get_mut(&id)?;
+        known.window = self.window;
+        Some(&known.path)
+    }
+
+    fn walk(&mut self) {
+        let mut folders = vec![(self.root.clone(), String::new())];
+        let mut left = FOLDERS_MAX;
+        while let Some((folder, path)) = folders.pop() {
+            // One that goes meanwhile has nothing below.
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                if left == 0 || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    continue;
+                }
+                left -= 1;
+                let path = format!("{path}/{}", entry.file_name().to_string_lossy());
+                let known = Known { path: path.clone(), window: self.window };
+                self.known.insert(entry.ino(), known);
+                folders.push((entry.path(), path));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn folders_are_found_and_remembered() {
+        let root = tempfile::tempdir().expect("a folder");
+        let make = |path: &str| {
+            fs::create_dir_all(root.path().join(path)).expect("a folder");
+            fs::metadata(root.path().join(path)).expect("a folder").ino()
+        };
+        let mut cgroups = Cgroups::below(root.path().to_owned());
+        let inner = make("system.slice/docker-1.scope");
+        assert_eq!(cgroups.path(inner), Some("/system.slice/docker-1.scope"));
+        // Not again in this window.
+        let late = make("late");
+        assert_eq!(cgroups.path(late), None);
+        cgroups.next_window();
+        assert_eq!(cgroups.path(late), Some("/late"));
+        fs::remove_dir(root.path().join("late")).expect("it is empty");
+        for _ in 1..REMEMBERED {
+            cgroups.next_window();
+        }
+        assert_eq!(cgroups.path(late), Some("/late"));
+        for _ in 0..REMEMBERED {
+            cgroups.next_window();
+        }
+        assert_eq!(cgroups.path(late), None);
+        assert_eq!(cgroups.path(inner), Some("/system.slice/docker-1.scope"));
+    }
+
+    #[test]
+    fn where_they_are_mounted() {
+        let check = |mounts: &str, expected: Option<&str>| {
+            let found = Cgroups::mounted(mounts).map(|it| it.root);
+            assert_eq!(found, expected.map(PathBuf::from), "{mounts}");
+        };
+        check("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0", Some("/sys/fs/cgroup"));
+        let hybrid = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0";
+        check(hybrid, Some("/sys/fs/cgroup/unified"));
+        check("cgroup /sys/fs/cgroup/cpu cgroup rw 0 0", None);
+        check("", None);
+    }
+}
