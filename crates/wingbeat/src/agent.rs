@@ -81,14 +81,8 @@ pub(crate) fn run(args: &AgentArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     if said.windows > 0 {
         if let Some(folder) = kept {
             delivered += said.filled.saturating_sub(said.not_kept);
-            let of = |count: fn(&Ring) -> u64| sinks.ring.as_ref().map_or(0, count);
-            let (kept, removed) = (of(|ring| ring.windows() as u64), of(Ring::removed));
-            if !quiet {
-                let removed = match removed {
-                    0 => String::new(),
-                    removed => format!(", {} removed by age or for room", grouped(removed)),
-                };
-                message!("{}: {} kept{removed}", folder.display(), plural(kept, "window"));
+            if let Some(ring) = sinks.ring.as_ref().filter(|_| !quiet) {
+                say_kept(folder, ring);
             }
         }
         for (name, pusher) in sinks.pushers {
@@ -357,6 +351,16 @@ fn end(name: &str, counts: &Counts, quiet: bool) {
         let why = counts.last_error.as_deref().unwrap_or("no reason was told");
         warning!("{name}: {} {what}: {why}", plural(*count, "window"));
     }
+}
+
+/// What is in the folder, whoever wrote it.
+fn say_kept(folder: &Path, ring: &Ring) {
+    let removed = match ring.removed() {
+        0 => String::new(),
+        removed => format!(", {} removed by age or for room", grouped(removed)),
+    };
+    let kept = plural(ring.windows() as u64, "window");
+    message!("{}: {kept} kept{removed}", folder.display());
 }
 
 fn host_name() -> String {
