@@ -2,7 +2,11 @@
 //!
 //! In version 2 of control groups, the id is the number of the folder's inode (`cgroup_id` of include/linux/cgroup.h).
 
-use std::{fs, mem, os::unix::fs::DirEntryExt as _, path::PathBuf};
+use std::{
+    fs, mem,
+    os::unix::fs::{DirEntryExt as _, MetadataExt as _},
+    path::PathBuf,
+};
 
 use rustc_hash::FxHashMap;
 
@@ -63,7 +67,24 @@ impl Cgroups {
         Some(&known.path)
     }
 
+    /// Takes the path that a process has now that was sampled in one, if it is still there: it may be gone later.
+    pub(crate) fn learn(&mut self, id: u64, path: &str) {
+        let is_it = || {
+            let found = fs::metadata(self.root.join(path.trim_start_matches('/')));
+            found.is_ok_and(|found| found.ino() == id)
+        };
+        if self.known.contains_key(&id) || is_it() {
+            let known = self.known.entry(id);
+            let known = known.or_insert_with(|| Known { path: path.to_owned(), window: 0 });
+            known.window = self.window;
+        }
+    }
+
     fn walk(&mut self) {
+        if let Ok(root) = fs::metadata(&self.root) {
+            let known = Known { path: "/".to_owned(), window: self.window };
+            self.known.insert(root.ino(), known);
+        }
         let mut folders = vec![(self.root.clone(), String::new())];
         let mut left = FOLDERS_MAX;
         while let Some((folder, path)) = folders.pop() {
@@ -84,8 +105,6 @@ impl Cgroups {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
 
     #[test]
@@ -101,7 +120,10 @@ mod tests {
         // Not again in this window.
         let late = make("late");
         assert_eq!(cgroups.path(late), None);
-        cgroups.next_window();
+        // Unless a process tells.
+        cgroups.learn(late, "/system.slice");
+        assert_eq!(cgroups.path(late), None);
+        cgroups.learn(late, "/late");
         assert_eq!(cgroups.path(late), Some("/late"));
         fs::remove_dir(root.path().join("late")).expect("it is empty");
         for _ in 1..REMEMBERED {

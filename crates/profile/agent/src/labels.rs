@@ -52,7 +52,7 @@ const REMEMBERED: u64 = 40;
 const GENERATIONS_MAX: usize = 64;
 
 /// What starts containers.
-const RUNTIMES: [&str; 6] = ["containerd", "conmon", "runc", "crun", "dockerd", "lxc-"];
+const RUNTIMES: [&str; 6] = ["containerd", "conmon", "runc", "crun", "docker", "lxc-"];
 
 impl Processes {
     /// For a machine of this name, with rules, and with a kubelet that may be asked.
@@ -121,10 +121,9 @@ impl Processes {
     fn look_at(&mut self, process: &Process, lineage: &Lineage) -> Known {
         let pid = process.pid;
         // What is there now comes first: the number may be another process's with the same name.
-        let origin = read_origin(pid).or_else(|| {
-            let path = self.cgroups.as_mut()?.path(*lineage.cgroups.get(&pid)?)?;
-            Some(Origin::of_path(path)).filter(|origin| !origin.is_unknown())
-        });
+        let text = read_cgroup(pid);
+        let origin = self.of_cgroup(text.as_deref(), lineage.cgroups.get(&pid));
+        let origin = text.map(|text| Origin::parse(&text)).or(origin);
         let seen = self.known.get(&pid).filter(|known| known.name == process.name);
         let origin = origin
             .or_else(|| Some(seen?.origin.clone()).filter(|origin| !origin.is_unknown()))
@@ -138,6 +137,21 @@ impl Processes {
         known
     }
 
+    /// Where a process is by the control group that it was sampled in. Where version 1 is used as well, the container may be
+    /// in that alone, and this is what started it.
+    fn of_cgroup(&mut self, text: Option<&str>, id: Option<&u64>) -> Option<Origin> {
+        let (cgroups, id) = (self.cgroups.as_mut()?, *id?);
+        if let Some(text) = text {
+            // Who comes after it may be gone with its folder.
+            cgroups.learn(id, text.lines().find_map(|line| line.strip_prefix("0::"))?);
+            return None;
+        }
+        let origin = Origin::of_path(cgroups.path(id)?);
+        let is_runtime = |unit: &String| RUNTIMES.iter().any(|name| unit.starts_with(name));
+        let is_told = origin.container_id.is_some() || !origin.unit.as_ref().is_none_or(is_runtime);
+        is_told.then_some(origin)
+    }
+
     /// Where the next ancestor is of whom that is known, on this side of what starts containers: that is not in them.
     fn of_ancestors(&self, process: &Process, lineage: &Lineage) -> Option<Origin> {
         let parent = |pid: &u32| lineage.parents.get(pid).copied();
@@ -149,7 +163,8 @@ impl Processes {
                 return None;
             }
             let known = known.map(|known| known.origin.clone()).filter(|it| !it.is_unknown());
-            if let Some(origin) = known.or_else(|| read_origin(pid)) {
+            let read = || read_cgroup(pid).map(|text| Origin::parse(&text));
+            if let Some(origin) = known.or_else(read) {
                 return Some(origin);
             }
         }
@@ -166,9 +181,8 @@ impl Executable {
     }
 }
 
-fn read_origin(pid: u32) -> Option<Origin> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    Some(Origin::parse(&text))
+fn read_cgroup(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
 }
 
 /// The program that a process runs; none of a thread of the kernel.

@@ -44,7 +44,7 @@ impl Origin {
     /// By one path. The innermost container or unit counts: a runtime is a unit itself.
     pub(crate) fn of_path(path: &str) -> Self {
         // In a namespace of control groups, what lies outside is reached by its parents.
-        let path = path.trim_start_matches("/..");
+        let path = path.trim_start_matches("/..").trim_end_matches(" (deleted)");
         let mut origin = Self { cgroup: path.to_owned(), ..Self::default() };
         let mut outer = path.split('/').rev().skip(1);
         for part in path.split('/').rev() {
@@ -141,6 +141,7 @@ mod tests {
         check("", (None, None, None));
         check("/docker/0123", (None, None, None));
         check("/../../system.slice/docker-ID.scope", (container, None, None));
+        check("/system.slice/docker-ID.scope (deleted)", (container, None, None));
         check("/machine.slice/libpod-conmon-ID.scope", (None, None, None));
         check("/system.slice/web.service/libpod-payload-ID", (container, None, None));
         check("/user.slice/user@1000.service/user.slice/nerdctl-ID.scope", (container, None, None));

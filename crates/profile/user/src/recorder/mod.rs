@@ -373,8 +373,9 @@ impl Recorder {
             sample.kernel.iter(),
         );
         self.frames = frames;
-        let StackHeader { pid, tid, time_ns, cpu, .. } = sample.header;
+        let StackHeader { pid, tid, time_ns, cpu, cgroup, .. } = sample.header;
         let thread = self.threads.sampled(pid, tid);
+        self.threads.lineage.cgroups.insert(pid, cgroup);
         let time_ns = time_ns.saturating_sub(self.start_ns);
         RawSample { time_ns, thread, stack, cpu }
     }

@@ -28,7 +28,7 @@ pub(crate) struct Threads {
 pub struct Lineage {
     /// Of each process that was born since the start of recording, the one that it came from.
     pub parents: FxHashMap<u32, u32>,
-    /// The control group of version 2 that a process was sampled in last, by its id, where the kernel half tells it.
+    /// The control group of version 2 that a process was sampled in last, by its id.
     pub cgroups: FxHashMap<u32, u64>,
 }
 
