@@ -38,12 +38,17 @@ OWN void answer(void) { free(used(zmalloc(20000))); }
 OWN void remember(void) { used(zmalloc(5000)); }
 OWN void name(void) { used(zstrdup("a name that stays")); }
 OWN void title(void) { free(used(zstrdup("another"))); }
+// In parts, of which one is called by the next alone.
+OWN void *part(size_t size) { return used(malloc(size)); }
+OWN void *whole(size_t size) { return used(part(size)); }
+OWN void ask(void) { free(used(whole(90))); }
+OWN void note(void) { used(whole(60)); }
 // Not a wrapper: it is one thing to both who call it.
 OWN void *session(void) { return used(malloc(700)); }
 OWN void log_in(void) { session(); }
 OWN void sign_up(void) { session(); }
 int main(void) {
-    for (int i = 0; i < 50; i++) { answer(); remember(); name(); title(); log_in(); sign_up(); }
+    for (int i = 0; i < 50; i++) { answer(); remember(); name(); title(); log_in(); sign_up(); ask(); note(); }
     return 0;
 }
 "#;
@@ -61,7 +66,13 @@ int main(void) {
     check("Most bytes allocated", &["1,000 KB", "answer (target.c:", "session (target.c:"], &[]);
     check(
         "Perhaps leaks",
-        &["remember (target.c:", "name (target.c:", "← log_in and 1 more", "100 blocks"],
+        &[
+            "remember (target.c:",
+            "name (target.c:",
+            "← log_in and 1 more",
+            "note (target.c:",
+            "by whole",
+        ],
         &["answer (", "title (", "zmalloc (", "zstrdup ("],
     );
 }

@@ -113,10 +113,7 @@ impl ProfileWarning {
             Self::NamesRefused { file, others } => file.cause(*others),
             Self::DebugInfoUnusable { file, others } => file.cause(*others),
             Self::NamesMissing { process, others, .. } => process.cause(*others),
-            Self::Unframed { broken, samples, .. } => format!(
-                "{} of the stacks end too early, in code that was made while it ran and keeps no frame pointers",
-                share::part(*broken, *samples)
-            ),
+            Self::Unframed { broken, samples, .. } => unframed(*broken, *samples),
             Self::Interpreted { process, others } => process.cause(*others),
             Self::FilesUnopened { times, limit } => format!(
                 "{} could not be opened, because wingbeat may have no more than {limit} open",
@@ -333,6 +330,13 @@ fn too_early(
         false => "missing unwind information and frame pointers",
     };
     format!("{part} of the stacks end too early, because of {why} in {}", shares(modules, broken))
+}
+
+fn unframed(broken: u64, samples: u64) -> String {
+    let part = share::part(broken, samples);
+    format!(
+        "{part} of the stacks end too early, in code that was made while it ran and keeps no frame pointers"
+    )
 }
 
 /// The first of some files, each with its part of the whole.

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     export::places::is_c_library,
-    model::{Amount, Frame, FunctionId, Line, Mode, Profile, Site},
+    model::{Amount, Frame, FrameId, FunctionId, Line, Mode, Profile, Site},
 };
 
 /// Where a program asked for memory.
@@ -23,49 +23,23 @@ pub struct SitePlace {
     pub by: Option<String>,
 }
 
-/// Names of a C library and of operators that no program gives to functions of its own, for programs that have them in
-/// their own file: what gives or takes memory, asks the kernel for it, or fills it.
-const C_LIBRARY: [&str; 30] = [
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "memalign",
-    "aligned_alloc",
-    "posix_memalign",
-    "valloc",
-    "strdup",
-    "strndup",
-    "mmap",
-    "mmap64",
-    "mremap",
-    "brk",
-    "sbrk",
-    "glibc_morecore",
-    "minimal_malloc",
-    "sysmalloc",
-    "sysmalloc_mmap",
-    "_int_malloc",
-    "_int_realloc",
-    "_int_memalign",
-    "mremap_chunk",
-    "tcache_init",
-    "memset",
-    "memcpy",
-    "memmove",
-    "operator new",
-    "operator new[]",
-    "operator delete",
+/// Names of a C library that no program gives to functions of its own, for programs that have it in their own file: what
+/// gives memory, asks the kernel for it, or fills it, and the operators of C++.
+const C_LIBRARY: [&str; 5] = [
+    "malloc calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc strdup strndup",
+    "mmap mmap64 mremap brk sbrk memset memcpy memmove glibc_morecore minimal_malloc tcache_init",
+    "sysmalloc sysmalloc_mmap _int_malloc _int_realloc _int_memalign mremap_chunk",
+    "operator_new operator_new[] operator_delete operator_delete[]",
+    // What is called by no other name.
+    "_start __libc_start_main __libc_start_main_impl __libc_start_call_main __libc_csu_init",
 ];
 
-/// The same of what is never called by another name.
-const C_LIBRARY_START: [&str; 5] = [
-    "_start",
-    "__libc_start_main",
-    "__libc_start_main_impl",
-    "__libc_start_call_main",
-    "__libc_csu_init",
-];
+fn is_of_c_library(name: &str) -> bool {
+    let name = name.replace(' ', "_");
+    let bare =
+        name.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches("__");
+    C_LIBRARY.iter().flat_map(|it| it.split(' ')).any(|it| it == name || it == bare)
+}
 
 /// Files with allocators that take the place of the C library's.
 const ALLOCATORS: [&str; 3] = ["libjemalloc", "libtcmalloc", "libmimalloc"];
@@ -86,11 +60,7 @@ enum Kind {
 
 /// What a function is, by its name and the files that its source and its code are in.
 fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
-    let bare = bare(name);
-    if ALLOCATORS.iter().any(|library| file.starts_with(library))
-        || C_LIBRARY.contains(&bare)
-        || C_LIBRARY_START.contains(&name)
-    {
+    if ALLOCATORS.iter().any(|it| file.starts_with(it)) || is_of_c_library(name) {
         return Kind::Library;
     }
     let is_from = |part| source.is_some_and(|source| source.contains(part));
@@ -98,8 +68,7 @@ fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
         // C++ writes them.
         Some(at) => {
             let name = without_result(&name[..at]);
-            C_LIBRARY.contains(&name)
-                || ["std::", "__gnu_cxx::"].iter().any(|it| name.starts_with(it))
+            is_of_c_library(name) || ["std::", "__gnu_cxx::"].iter().any(|it| name.starts_with(it))
         }
         None => {
             is_of_rust(name)
@@ -115,11 +84,6 @@ fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
         false if is_c_library(file) => Kind::Helper,
         false => Kind::Own,
     }
-}
-
-/// A name of the C library as programs call it.
-fn bare(name: &str) -> &str {
-    name.trim_start_matches("__GI_").trim_start_matches("__libc_").trim_start_matches("__")
 }
 
 /// Where the arguments of a C++ function begin, if it has some: parentheses that are in no other brackets, and neither
@@ -177,26 +141,32 @@ struct Calls<'a> {
     lines: Vec<(&'a Line, Kind)>,
 }
 
-impl<'a> Calls<'a> {
-    /// Those of a site, without the functions of the kernel. `allocators` are functions that gave blocks.
-    fn of(profile: &'a Profile, site: &Site, allocators: &HashSet<FunctionId>) -> Self {
-        let file = |frame: &Frame| {
-            let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
-            binary.map_or(Some(""), |it| (!it.kind.is_kernel()).then(|| it.name()))
-        };
-        let kind = |line: &'a Line, file: &str| {
-            let name = profile.functions.get(line.function as usize).map_or("", |it| &it.name);
-            match allocators.contains(&line.function) {
-                true => (line, Kind::Library),
-                false => (line, kind(name, line.file.as_deref(), file)),
-            }
-        };
-        let mut lines = Vec::new();
-        for frame in profile.frames_of(site.stack) {
-            let Some(file) = file(frame) else { continue };
-            lines.extend(frame.lines.iter().map(|line| kind(line, file)));
+/// The kinds of a frame's functions; `None` in the kernel. `allocators` are functions that gave blocks.
+fn kinds(profile: &Profile, frame: &Frame, allocators: &HashSet<FunctionId>) -> Option<Vec<Kind>> {
+    let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
+    if binary.is_some_and(|binary| binary.kind.is_kernel()) {
+        return None;
+    }
+    let file = binary.map_or("", |binary| binary.name());
+    let kind = |line: &Line| {
+        let name = profile.functions.get(line.function as usize).map_or("", |it| &it.name);
+        match allocators.contains(&line.function) {
+            true => Kind::Library,
+            false => kind(name, line.file.as_deref(), file),
         }
-        Self { lines }
+    };
+    Some(frame.lines.iter().map(kind).collect())
+}
+
+impl<'a> Calls<'a> {
+    /// Those of a site, by the kinds of all frames.
+    fn of(profile: &'a Profile, site: &Site, kinds: &[Option<Vec<Kind>>]) -> Self {
+        let stack = profile.stacks.get(site.stack as usize).map_or(&[][..], |it| &it.frames);
+        let of_frame = |id: &FrameId| {
+            let (frame, kinds) = (profile.frames.get(*id as usize)?, kinds.get(*id as usize)?);
+            Some(frame.lines.iter().zip(kinds.as_ref()?.iter().copied()))
+        };
+        Self { lines: stack.iter().filter_map(of_frame).flatten().collect() }
     }
 
     fn function(&self, at: usize) -> FunctionId {
@@ -220,34 +190,23 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// What came through a function.
-#[derive(Default)]
-struct Through {
-    bytes: f64,
-    /// By caller, in total and at the end.
-    callers: HashMap<FunctionId, (Amount, Amount)>,
-}
-
-impl Through {
-    /// Is it one function to its callers, but not one place? Then they want other sizes, or their blocks live for other
-    /// times.
-    fn differs(&self) -> bool {
-        let sizes = self.callers.values().filter(|(total, _)| total.blocks > 0.0);
-        let sizes: Vec<f64> = sizes.map(|(total, _)| total.bytes / total.blocks).collect();
-        let known = self.callers.values().filter(|(total, _)| total.samples >= SAMPLES_MIN);
-        let kept: Vec<f64> = known.map(|(total, end)| end.bytes / total.bytes.max(1.0)).collect();
-        let range = |all: &[f64]| {
-            let least = all.iter().copied().fold(f64::MAX, f64::min);
-            (least, all.iter().copied().fold(0.0, f64::max))
-        };
-        let ((least, most), (first, last)) = (range(&sizes), range(&kept));
-        most > least * 1.01 || last - first >= 0.5
-    }
+/// Is a function one place to its callers, by what each got in total and has left? If not, they want other sizes, or
+/// their blocks live for other times.
+fn differ<'a>(callers: impl Iterator<Item = &'a (Amount, Amount)>) -> bool {
+    let all: Vec<_> = callers.filter(|(total, _)| total.bytes > 0.0).collect();
+    let sizes = all.iter().map(|(total, _)| total.bytes / total.blocks);
+    let known = all.iter().filter(|(total, _)| total.samples >= SAMPLES_MIN);
+    let kept = known.map(|(total, at_end)| at_end.bytes / total.bytes);
+    let range = |all: &mut dyn Iterator<Item = f64>| {
+        all.fold((f64::MAX, 0.0), |(least, most), it| (it.min(least), it.max(most)))
+    };
+    let ((least, most), (first, last)) = (range(&mut { sizes }), range(&mut { kept }));
+    most > least * 1.01 || last - first >= 0.5
 }
 
 /// Functions that allocate for others, as every program has them (`xmalloc`, `g_malloc`): between the allocator and
 /// such a function is nothing else, several functions call it, and what they get differs. Most of what is allocated
-/// below it comes that way, and it does not call itself.
+/// below it comes that way, and it does not call itself. What only such a function calls is a part of it.
 fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
     let mut below: HashMap<FunctionId, f64> = HashMap::new();
     let mut recursive = HashSet::new();
@@ -265,26 +224,36 @@ fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
     }
     let mut found = HashSet::new();
     loop {
-        let mut all: HashMap<FunctionId, Through> = HashMap::new();
+        let mut through: HashMap<FunctionId, Vec<(&Calls<'_>, usize, &Site)>> = HashMap::new();
         for (calls, site) in calls {
-            let Some(at) = calls.place(&found) else { continue };
-            let through = all.entry(calls.function(at)).or_default();
-            through.bytes += site.total.bytes;
-            if let Some(caller) = calls.caller_of(at) {
-                let (total, at_end) = through.callers.entry(calls.function(caller)).or_default();
-                *total += site.total;
-                *at_end += site.at_end;
+            if let Some(at) = calls.place(&found) {
+                through.entry(calls.function(at)).or_default().push((calls, at, *site));
             }
         }
         let before = found.len();
-        for (function, through) in all {
-            let is_most = through.bytes * 2.0 > below.get(&function).copied().unwrap_or_default();
-            if is_most
-                && through.callers.len() > 1
+        for (mut function, mut sites) in through {
+            let bytes: f64 = sites.iter().map(|(.., site)| site.total.bytes).sum();
+            let mut chain = Vec::new();
+            while bytes * 2.0 > below.get(&function).copied().unwrap_or_default()
                 && !recursive.contains(&function)
-                && through.differs()
             {
-                found.insert(function);
+                chain.push(function);
+                let mut callers: HashMap<FunctionId, (Amount, Amount)> = HashMap::new();
+                sites.retain_mut(|(calls, at, site)| {
+                    let Some(caller) = calls.caller_of(*at) else { return false };
+                    let (total, at_end) = callers.entry(calls.function(caller)).or_default();
+                    *total += site.total;
+                    *at_end += site.at_end;
+                    *at = caller;
+                    true
+                });
+                match callers.keys().next() {
+                    Some(only) if callers.len() == 1 => function = *only,
+                    _ => {
+                        found.extend(chain.drain(..).filter(|_| differ(callers.values())));
+                        break;
+                    }
+                }
             }
         }
         if found.len() == before {
@@ -321,7 +290,8 @@ pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
         profile.frames_of(site.stack).next()?.lines.last().map(|line| line.function)
     });
     let allocators: HashSet<FunctionId> = probed.collect();
-    let calls = sites.iter().map(|site| (Calls::of(profile, site, &allocators), site));
+    let kinds: Vec<_> = profile.frames.iter().map(|it| kinds(profile, it, &allocators)).collect();
+    let calls = sites.iter().map(|site| (Calls::of(profile, site, &kinds), site));
     let calls: Vec<_> = calls.collect();
     let wrappers = wrappers(&calls);
     let name = |id: FunctionId| profile.functions.get(id as usize).map_or("", |it| &it.name);
@@ -340,7 +310,10 @@ pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
                 let between: Vec<_> = (0..at).map(|it| calls.function(it)).collect();
                 let by =
                     calls.lines[..at].iter().rev().find(|(it, _)| it.function != line.function);
-                let by = by.filter(|(_, kind)| *kind != Kind::Library);
+                let is_named = |id: FunctionId| {
+                    profile.functions.get(id as usize).is_some_and(|it| it.is_symbol)
+                };
+                let by = by.filter(|(it, kind)| *kind != Kind::Library && is_named(it.function));
                 let place = SitePlace {
                     function: name(line.function).to_owned(),
                     file: line.file.clone(),

@@ -48,7 +48,6 @@ impl Session {
             ended.by_itself &= !self.interrupted;
             self.ended = Some(ended);
             left = self.left(command.pid());
-            self.see_memory_of_ended();
         }
         let counters = self.kernel_half.counters()?;
         let heap = self
@@ -93,22 +92,6 @@ impl Session {
         let mut left: Vec<_> = living.collect();
         left.sort_unstable();
         left
-    }
-
-    /// Takes the memory of a command that ended before anybody looked. The kernel's account begins with what this
-    /// process had when it started the command.
-    fn see_memory_of_ended(&mut self) {
-        let most_bytes = |who| {
-            // SAFETY: the structure is plain data, and of this call alone.
-            let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-            // SAFETY: it is as large as the kernel expects.
-            unsafe { libc::getrusage(who, &raw mut usage) };
-            u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10
-        };
-        let bytes = most_bytes(libc::RUSAGE_CHILDREN);
-        if self.memory_bytes.0 == 0 && bytes > most_bytes(libc::RUSAGE_SELF) {
-            self.memory_bytes.1 = self.memory_bytes.1.max(bytes);
-        }
     }
 
     /// Reports what has not come back, and takes the accounts of the threads that live.
