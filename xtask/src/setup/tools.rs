@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn packages_need_npm_and_pip() {
-        let [_, _, _, _, npm, _, _, pip, _] = TOOLS;
+        let [_, _, _, _, _, npm, _, _, pip, _] = TOOLS;
         let found = Found { runner: true, installs: false, ..nothing() };
         let without = |missing| Found { missing, npm: false, ..found.clone() };
         check(&without(Vec::new()), &[], Some(Step::FetchNpm));
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn losses_say_what_does_not_work() {
         let lines = losses(&Found {
-            missing: vec![TOOLS[8]],
+            missing: vec![TOOLS[9]],
             runner: true,
             npm: true,
             installs: false,

@@ -400,10 +400,8 @@ mod x86 {
             _ => None,
         };
         let deeper = |by: i64| depth.and_then(|depth| depth.checked_add_signed(by));
-        let is_frame = instruction.op0_register() == Register::RBP;
-        if instruction.code() == Code::Mov_r64_rm64 && is_frame
-            || instruction.code() == Code::Mov_rm64_r64 && is_frame
-        {
+        let is_mov = matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64);
+        if is_mov && instruction.op0_register() == Register::RBP {
             let is_stack = instruction.op1_register() == Register::RSP;
             frame_depth = if is_stack { depth } else { None };
         } else if writes(instruction, Register::RBP) && instruction.mnemonic() != Mnemonic::Leave {
@@ -509,19 +507,22 @@ mod tests {
     /// Ways out as offset, depth, and whether the kernel emulates the instruction.
     #[cfg(target_arch = "x86_64")]
     #[track_caller]
-    fn check(bytes: &[u8], expected: Option<(&[(u64, u64, bool)], [bool; 3])>) {
+    fn check(
+        bytes: &[u8],
+        exits: &[(u64, u64, bool)],
+        [is_handed_on, leaves, calls_other]: [bool; 3],
+    ) {
         let other = |address| (address == PROBED).then_some(Other::Probed);
         let found = ends(&text(bytes), 0x1000, false, other);
-        let expected = expected.map(|(exits, [is_handed_on, leaves, calls_other])| {
-            let exit = |&(offset, depth, is_emulated)| Exit {
-                address: 0x1000 + offset,
-                depth,
-                is_emulated,
-                register: 0,
-                leaves,
-            };
-            Ends { exits: exits.iter().map(exit).collect(), is_handed_on, calls_other }
-        });
+        let exit = |&(offset, depth, is_emulated)| Exit {
+            address: 0x1000 + offset,
+            depth,
+            is_emulated,
+            register: 0,
+            leaves,
+        };
+        let exits = exits.iter().map(exit).collect();
+        let expected = Some(Ends { exits, is_handed_on, calls_other });
         assert_eq!(found, expected, "{bytes:x?}");
     }
 
@@ -550,21 +551,20 @@ mod tests {
         ];
         check(&aborts, Some((&[(10, 8, true)], [false; 3])));
         // jmp 0x2000
-        check(&[0xe9, 0xfb, 0x0f, 0x00, 0x00], Some((&[], [true, false, false])));
+        check(&[0xe9, 0xfb, 0x0f, 0x00, 0x00], &[], [true, false, false]);
         // push rax; jmp [rip + 16]: a function of another file
         let leaves: &[(u64, u64, bool)] = &[(1, 8, false)];
-        check(&[0x50, 0xff, 0x25, 0x10, 0, 0, 0], Some((leaves, [false, true, false])));
+        check(&[0x50, 0xff, 0x25, 0x10, 0, 0, 0], leaves, [false, true, false]);
         // The same by an entry of the linkage table: jmp +2; nop; nop; endbr64; jmp [rip + 16]
         let linked = [0xeb, 2, 0x90, 0x90, 0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x10, 0, 0, 0];
-        check(&linked, Some((&[(0, 0, true)], [false, true, false])));
+        check(&linked, &[(0, 0, true)], [false, true, false]);
         // call 0x2000; ret
-        check(&[0xe8, 0xfb, 0x0f, 0, 0, 0xc3], Some((&[(5, 0, false)], [false, false, true])));
+        check(&[0xe8, 0xfb, 0x0f, 0, 0, 0xc3], &[(5, 0, false)], [false, false, true]);
         // jmp rax
-        check(&[0xff, 0xe0], None);
+        let is_unknown = |bytes: &[u8]| ends(&text(bytes), 0x1000, false, |_| None).is_none();
+        assert!(is_unknown(&[0xff, 0xe0]));
         // Out of the code, and no instruction.
-        check(&[0x90], None);
-        check(&[0x06], None);
-        check(&[], None);
+        assert!(is_unknown(&[0x90]) && is_unknown(&[0x06]) && is_unknown(&[]));
     }
 
     #[cfg(target_arch = "x86_64")]
