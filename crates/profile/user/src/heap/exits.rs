@@ -535,10 +535,10 @@ mod tests {
             0xc3,
         ];
         // The jump is before the second way writes its result.
-        check(&both, Some((&[(10, 0, false), (14, 0, false)], [false; 3])));
+        check(&both, &[(10, 0, false), (14, 0, false)], [false; 3]);
         // push rbx; mov rax, rdi; test rax, rax; je +1; nop; pop rbx; ret
         let one = [0x53, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x01, 0x90, 0x5b, 0xc3];
-        check(&one, Some((&[(7, 8, true), (9, 8, true)], [false; 3])));
+        check(&one, &[(7, 8, true), (9, 8, true)], [false; 3]);
         // mov rbx, rdi; test rdi, rdi; je +1; nop; mov rax, rbx; ret
         let kept = [0x48, 0x89, 0xfb, 0x48, 0x85, 0xff, 0x74, 0x01, 0x90, 0x48, 0x89, 0xd8, 0xc3];
         let found = ends(&text(&kept), 0x1000, false, |_| None).expect("it is followed");
@@ -549,7 +549,7 @@ mod tests {
             0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x05, 0x48, 0x83,
             0xc4, 0x08, 0xc3, 0xe8, 0, 1, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0,
         ];
-        check(&aborts, Some((&[(10, 8, true)], [false; 3])));
+        check(&aborts, &[(10, 8, true)], [false; 3]);
         // jmp 0x2000
         check(&[0xe9, 0xfb, 0x0f, 0x00, 0x00], &[], [true, false, false]);
         // push rax; jmp [rip + 16]: a function of another file
