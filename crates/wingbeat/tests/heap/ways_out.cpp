@@ -144,13 +144,15 @@ OUTERMOST static void all(FILE *file) {
     fprintf(file, "ticks: %ld cut\n", cut);
 }
 
-APART static void keep() {
+extern "C" APART void keep() {
     for (int i = 0; i < 100; i++) { char *volatile block = (char *)malloc(1000); *block = 1; }
 }
 
 int main(int, char **words) {
     void *first[1];
     backtrace(first, 1);  // loads what it needs
+    // What `env` starts is watched a little later.
+    if (getenv("LD_PRELOAD")) sleep(1);
     FILE *file = fopen(words[1], "w");
     all(file);
     keep();

@@ -28,7 +28,8 @@ fn each_allocator_is_left_in_each_way() {
         let preload = preload.map(|path| format!("LD_PRELOAD={}", path.display()));
         let words = |file: &Path| -> Vec<String> {
             let words = [program, file].map(|path| path.display().to_string());
-            ["env".to_owned()].into_iter().chain(preload.clone()).chain(words).collect()
+            let env = preload.iter().flat_map(|preload| ["env".to_owned(), preload.clone()]);
+            env.chain(words).collect()
         };
         let alone = words(&plain);
         let status = Command::new(&alone[0]).args(&alone[1..]).status().expect("run it");
