@@ -6,6 +6,7 @@
 use aya_ebpf::{bindings::pt_regs, macros::map, maps::PerCpuArray};
 use wingbeat_profile_common::{
     StackHeader, Stop, USER_FRAMES_MAX,
+    off_cpu::HALF_HEADER_BYTES,
     unwind::{Frame, Problem, along_frame_pointer, caller, layout::CodeMapping, step},
     walk,
 };
@@ -81,6 +82,10 @@ pub fn walk<Header>(part: u32, user: UserRegs, registers: Option<&pt_regs>) {
     }
 }
 
+/// Headers are not longer.
+const HEADER_WORDS_MASK: usize = 15;
+const _: () = assert!(HALF_HEADER_BYTES / 8 <= HEADER_WORDS_MASK);
+
 /// Goes from caller to caller, and adds each to the record in this part of the scratch memory, behind a header of so
 /// many words.
 ///
@@ -94,7 +99,7 @@ extern "C" fn climb(part: u32, header_words: u32) -> u32 {
     };
     let header: *mut StackHeader = record.cast();
     // The verifier sees that it is a few.
-    let frames = header_words as usize & 7;
+    let frames = header_words as usize & HEADER_WORDS_MASK;
     let mut depth = 1;
     while depth < USER_FRAMES_MAX && go_up(part) == FOUND {
         // SAFETY: live elements of per-CPU arrays, which nobody else uses meanwhile; a record has room for
