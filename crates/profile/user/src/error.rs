@@ -24,6 +24,11 @@ pub enum TargetError {
         "PID {pid} ({name}) has ended and waits for its parent: there is nothing left to sample"
     )]
     Zombie { pid: u32, name: String },
+    #[error(
+        "the first thread of PID {0} has ended, and the kernel cannot probe a process without it: see where its \
+         memory grows with `wingbeat profile --mode pages --pid {0}`"
+    )]
+    Headless(u32),
     #[error("the command is empty")]
     EmptyCommand,
 }

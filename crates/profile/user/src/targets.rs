@@ -24,6 +24,13 @@ impl Targets {
         }
     }
 
+    /// Checks that the kernel can put probes into processes: it looks for their memory by their first threads.
+    pub(crate) fn check_for_probes(&self) -> Result<(), TargetError> {
+        let Self::Pids(pids) = self else { return Ok(()) };
+        let headless = pids.iter().find(|&&pid| proc::living_thread(pid) != Some(pid));
+        headless.map_or(Ok(()), |&pid| Err(TargetError::Headless(pid)))
+    }
+
     /// What to call them in titles.
     pub fn describe(&self) -> String {
         let describe_pid = |pid: &u32| match proc::Stat::read(*pid) {

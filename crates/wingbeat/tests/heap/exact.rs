@@ -176,3 +176,14 @@ fn children_that_end_before_they_are_watched_are_told() {
     let seen = found.stderr.contains("2 processes began during the recording");
     assert!(seen, "{}", found.stderr);
 }
+
+#[test]
+fn a_process_goes_on_without_its_first_thread() {
+    let Some((_turn, folder)) = turn_for_heap() else { return };
+    let source = r#"
+OWN void late(void) { for (int i = 0; i < 10; i++) used(malloc(100)); }
+OWN void *work(void *none) { wait_ms(700); late(); return none; }
+int main(void) { pthread_t other; pthread_create(&other, 0, work, 0); pthread_exit(0); }"#;
+    let heap = exact(folder.path(), source).ended_with(0);
+    assert_eq!(heap.of("late").at_end, (1000, 10), "{}", heap.stderr);
+}

@@ -22,7 +22,7 @@ pub(crate) mod threads;
 
 use std::{collections::HashSet, os::unix::fs::FileExt as _};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use wingbeat_profile_common::{
     StackHeader, Stop,
     unwind::{Frame, Rule},
@@ -91,6 +91,8 @@ pub(crate) struct Recorder {
     /// Rules of code that is in no file.
     pub jit: JitRules,
     rules: KnownRules,
+    /// Processes that go on without their first thread.
+    headless: FxHashSet<u32>,
     /// Code of files that memory took the place of, by process and address.
     replaced: FxHashMap<(u32, u64), Mapping>,
     frames: Vec<u64>,
@@ -116,6 +118,7 @@ impl Recorder {
             wanted: Vec::new(),
             jit: JitRules::default(),
             rules: FxHashMap::default(),
+            headless: FxHashSet::default(),
             replaced: FxHashMap::default(),
             frames: Vec::new(),
             copied: Copied::default(),
@@ -242,6 +245,9 @@ impl Recorder {
             EventKind::Exit { pid, tid } if self.follows(pid) => {
                 if pid == tid {
                     self.jit.ended(pid);
+                }
+                // The first thread may end long before others.
+                if (pid == tid || self.headless.contains(&pid)) && !self.lives_on(pid) {
                     self.heap.gone(pid, event.time_ns, false);
                 }
                 self.threads.ended(pid, tid, time_ns);
@@ -249,6 +255,17 @@ impl Recorder {
             EventKind::KernelCode(code) => self.kernel_code.push(code),
             EventKind::Map { .. } | EventKind::Name { .. } | EventKind::Exit { .. } => {}
         }
+    }
+
+    /// Does a process whose first thread has ended go on?
+    fn lives_on(&mut self, pid: u32) -> bool {
+        let lives = self.heap.is_watched && proc::living_thread(pid).is_some();
+        if lives {
+            self.headless.insert(pid)
+        } else {
+            self.headless.remove(&pid)
+        };
+        lives
     }
 
     /// A thread of `pid` was born, of a thread of `parent`; is it one to follow?

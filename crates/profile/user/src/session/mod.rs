@@ -301,6 +301,9 @@ pub fn record(
 /// A session whose clocks run.
 fn started(options: &Options) -> Result<Session, RecordError> {
     options.targets.check()?;
+    if options.mode == Mode::Heap {
+        options.targets.check_for_probes()?;
+    }
     check_frequency(options.frequency_hz)?;
     let rights =
         Rights::current().map_err(RecordError::system("read the rights of this process"))?;
