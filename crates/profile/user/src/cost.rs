@@ -5,6 +5,8 @@ use std::{fs, mem};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use crate::symbolize::helper;
+
 /// What the profiler itself used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Own {
@@ -16,7 +18,8 @@ pub struct Own {
     pub rss_max_bytes: u64,
 }
 
-/// CPU time of the profiler's process, user and kernel, by phase, nanoseconds. The programs that it
+/// CPU time of the profiler's process, and of those that read debug information for it, user and kernel, by phase,
+/// nanoseconds. The programs that it
 /// runs in the kernel are not in it: they run on the time of whatever they interrupt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OwnCpuTime {
@@ -46,7 +49,7 @@ impl OwnCost {
     }
 
     pub fn symbolize_done(&mut self) {
-        self.cpu.symbolize = self.lap_ns();
+        self.cpu.symbolize = self.lap_ns() + helper::cpu_time_ns();
     }
 
     pub fn write_done(&mut self) {

@@ -91,6 +91,7 @@ fn debug_information_that_cannot_be_used_takes_no_name_away() {
     check("by_sum", &by_sum(""), None);
     // It is of this build, whatever lies behind it.
     check("longer", &split("truncate -s 60G p.debug"), None);
+    check("large", &by_sum("truncate -s 60G p.debug"), Some("it has no build id, and more than"));
     check("absent", &split("rm p.debug"), None);
     check("lying", &with_lying_section, Some("says that it has 17592186044416 bytes"));
     check("linked_pipe", &split("rm p.debug; mkfifo p.debug"), Some("it is not a regular file"));
@@ -124,7 +125,7 @@ fn a_reader_that_is_killed_costs_that_file_its_lines() {
     let folder = folder.path();
     let program = spinner(folder, "p");
     // Whoever sums that up is busy for a while.
-    shell(folder, &format!("{SPLIT_BY_SUM} truncate -s 60G p.debug"));
+    shell(folder, &format!("{SPLIT_BY_SUM} truncate -s 8G p.debug"));
     let mut command = command(folder, &["-F", "499", "--"]);
     let session = command.arg(&program).arg("0.3").stderr(Stdio::piped()).spawn();
     let session = session.expect("start wingbeat");

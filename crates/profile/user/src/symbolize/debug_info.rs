@@ -23,6 +23,9 @@ pub(crate) const FOLDERS: [&str; 2] = ["/usr/lib/debug", "/lib/debug"];
 /// A debug file that is larger is not used.
 const FILE_BYTES_MAX: u64 = 64 << 30;
 
+/// Nor is one without a build id that would take long to be summed up.
+const SUMMED_BYTES_MAX: u64 = 8 << 30;
+
 /// Where the names of a file are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DebugInfo {
@@ -103,13 +106,17 @@ impl DebugInfo {
 
     /// Is it the debug file that is meant, by build id or, where one has none, by sum?
     fn check(&self, file: &File) -> Result<(), &'static str> {
-        if file.metadata().map_or(0, |data| data.len()) > FILE_BYTES_MAX {
+        let bytes = file.metadata().map_or(0, |data| data.len());
+        if bytes > FILE_BYTES_MAX {
             return Err("it has more than 64 GiB");
         }
         let info = Self::read(file).ok_or("it cannot be read as an ELF file")?;
         if !info.build_id.is_empty() && !self.build_id.is_empty() {
             let is_same = info.build_id == self.build_id;
             return is_same.then_some(()).ok_or("it is of another build");
+        }
+        if bytes > SUMMED_BYTES_MAX {
+            return Err("it has no build id, and more than 8 GiB");
         }
         let is_meant = self.link.as_ref().is_some_and(|(_, sum)| sum_of(file).ok() == Some(*sum));
         is_meant.then_some(()).ok_or("its checksum is another one")

@@ -13,8 +13,8 @@ use std::{
         fd::BorrowedFd,
         unix::process::{CommandExt as _, ExitStatusExt as _},
     },
-    process::{Child, ChildStdout, Command, ExitCode, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
+    process::{Child, ChildStdout, Command, ExitCode, ExitStatus, Stdio},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
@@ -26,6 +26,7 @@ use rustix::{
 };
 
 use super::dwarf::{Answer, Task, answer};
+use crate::proc;
 
 /// The word with which it is started.
 const WORD: &str = "read-debug-information";
@@ -41,6 +42,14 @@ const LOST_MAX: Duration = Duration::from_secs(120);
 
 /// This program can be started for it.
 static IS_OFFERED: AtomicBool = AtomicBool::new(false);
+
+/// What such processes used until now.
+static CPU_TIME_NS: AtomicU64 = AtomicU64::new(0);
+
+/// CPU time of the processes that read debug information for this one, nanoseconds.
+pub(crate) fn cpu_time_ns() -> u64 {
+    CPU_TIME_NS.load(Ordering::Relaxed)
+}
 
 /// To be called first by a program that may be started to read debug information: does that if it was, and ends.
 /// Otherwise the program is noted as one that can be.
@@ -154,7 +163,7 @@ impl Helper {
             line.extend_from_slice(&piece[..taken]);
             self.out.consume(taken);
             if taken == 0 {
-                let status = self.child.wait()?;
+                let status = self.end()?;
                 return Ok(match (status.signal(), status.code()) {
                     (Some(6), _) => "reading it took more memory than there may be".to_owned(),
                     (Some(signal), _) => format!("its reader was ended by signal {signal}"),
@@ -169,6 +178,13 @@ impl Helper {
             }
         }
         Ok(format!("reading it took longer than {} s", silence_max.as_secs()))
+    }
+
+    /// Waits for its end, and adds up what it used: that is known until somebody has waited.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        let used_ns = proc::thread_cpu_time_ns(self.child.id(), self.child.id());
+        CPU_TIME_NS.fetch_add(used_ns.unwrap_or(0), Ordering::Relaxed);
+        self.child.wait()
     }
 
     /// Waits until there is something to read.
@@ -193,7 +209,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.end();
     }
 }
 
