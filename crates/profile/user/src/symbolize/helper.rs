@@ -22,7 +22,7 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{MemfdFlags, memfd_create},
     io::{Errno, FdFlags, fcntl_setfd},
-    process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit},
+    process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit},
 };
 
 use super::dwarf::{Answer, Task, answer};
@@ -63,9 +63,10 @@ pub fn serve_if_asked(words: &mut dyn Iterator<Item = OsString>) -> Option<ExitC
 
 /// Answers what lies on the standard input.
 fn serve() -> io::Result<()> {
-    let limit = |resource, bytes| {
-        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
-        setrlimit(resource, limit)
+    let limit = |resource, bytes: u64| {
+        // There may be a lower one already, which cannot be raised.
+        let bytes = getrlimit(resource).maximum.map_or(bytes, |maximum| maximum.min(bytes));
+        setrlimit(resource, Rlimit { current: Some(bytes), maximum: Some(bytes) })
     };
     limit(Resource::Data, DATA_BYTES_MAX)?;
     limit(Resource::Core, 0)?;
