@@ -83,7 +83,7 @@ fn try_sources(task: &Task, emit: &mut dyn FnMut(Answer)) -> Result<(), String> 
         path: task.path.as_deref(),
         root: root.as_ref().map(|(root, path)| (root, path.as_path())),
     };
-    let reader = Reader { task, file: &file, whereabouts };
+    let reader = Reader { task, file: &file, info: &info, whereabouts };
     let mut problems: Vec<String> = Vec::new();
     if let Some(path) = &task.downloaded {
         let found = open_regular(path).map_err(|error| error.to_string());
@@ -112,6 +112,7 @@ fn try_sources(task: &Task, emit: &mut dyn FnMut(Answer)) -> Result<(), String> 
 struct Reader<'a> {
     task: &'a Task,
     file: &'a File,
+    info: &'a DebugInfo,
     whereabouts: Whereabouts<'a>,
 }
 
@@ -124,7 +125,10 @@ impl Reader<'_> {
         emit: &mut dyn FnMut(Answer),
     ) -> Result<(), String> {
         let (sections, endian) = sections(debug)?;
-        let shared = self.shared(debug, path, emit);
+        let is_own = std::ptr::eq(debug, self.file);
+        let other = if is_own { None } else { DebugInfo::read(debug) };
+        let info = other.as_ref().unwrap_or(self.info);
+        let shared = self.shared(info, path, emit);
         let slice = |section| EndianSlice::new(section, endian);
         let mut dwarf: Dwarf<Slice<'_>> =
             sections.borrow_with_sup(shared.as_ref(), |section: &Vec<u8>| slice(section));
@@ -135,7 +139,11 @@ impl Reader<'_> {
             Context::from_arc_dwarf(Arc::clone(&dwarf)).map_err(|error| damaged(&error))?;
         let symbols = OnceCell::new();
         let symbol = |address| {
-            let tables = symbols.get_or_init(|| [Symbols::read(debug), Symbols::read(self.file)]);
+            let tables = symbols.get_or_init(|| {
+                let own = [Symbols::read(self.file)].into_iter();
+                let other = (!is_own).then(|| Symbols::read(debug));
+                other.into_iter().chain(own).collect::<Vec<_>>()
+            });
             find_in(tables, address)
         };
         let (problem, has_any) = (RefCell::new(None), Cell::new(false));
@@ -165,16 +173,16 @@ impl Reader<'_> {
     /// What the debug information shares with that of other files. Without it some functions lack names.
     fn shared(
         &self,
-        debug: &File,
+        info: &DebugInfo,
         path: Option<&Path>,
         emit: &mut dyn FnMut(Answer),
     ) -> Option<Sections> {
-        let (name, build_id) = DebugInfo::read(debug)?.shared?;
-        let name = PathBuf::from(String::from_utf8_lossy(&name).into_owned());
+        let (name, build_id) = info.shared.as_ref()?;
+        let name = PathBuf::from(String::from_utf8_lossy(name).into_owned());
         let folders = self.task.shared.iter().map(PathBuf::as_path);
         let folders = folders.chain(FOLDERS.map(Path::new));
         let mut places: Vec<PathBuf> =
-            folders.filter_map(|folder| place_of_build(folder, &build_id)).collect();
+            folders.filter_map(|folder| place_of_build(folder, build_id)).collect();
         let path = path.map(|path| path.canonicalize().unwrap_or(path.to_owned()));
         places.extend(path.and_then(|path| Some(path.parent()?.join(&name))));
         let of_root = self.whereabouts.root;
@@ -182,7 +190,7 @@ impl Reader<'_> {
         let mut why = "it is not installed".to_owned();
         let opened = places.iter().map(|place| open_regular(place));
         for file in opened.chain(places.iter().filter_map(|place| theirs(place))).flatten() {
-            let is_meant = DebugInfo::read(&file).is_some_and(|info| info.build_id == build_id);
+            let is_meant = DebugInfo::read(&file).is_some_and(|info| info.build_id == *build_id);
             match if is_meant { sections(&file) } else { Err("it is of another build".to_owned()) }
             {
                 Ok((sections, _)) => return Some(sections),
