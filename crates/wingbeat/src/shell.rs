@@ -21,6 +21,7 @@ use signal_hook::{
     flag,
     low_level::pipe,
 };
+use wingbeat_text::shortened;
 
 /// Width of text where there is no terminal to ask.
 pub(crate) const WIDTH: usize = 100;
@@ -55,6 +56,12 @@ pub(crate) use warning;
 
 pub(crate) fn error_label() -> String {
     "error".red().bold().to_string()
+}
+
+/// What was recorded, for a line of text: a command may have any number of words.
+pub(crate) fn target_text(target: &str) -> String {
+    const WIDTH_MAX: usize = 200;
+    shortened(target, WIDTH_MAX)
 }
 
 /// A warning as a line.

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     profile::Memory,
     receiver::Receiver,
-    shell::{error, interruptible_by_socket, message, warning},
+    shell::{error, interruptible_by_socket, message, target_text, warning},
 };
 
 /// Records page faults and calls for address space, and writes the files.
@@ -139,7 +139,7 @@ fn figures(profile: &Profile, recording: &Finished, faults: u64) {
     message!(
         "{} {} in {seconds:.2} s: {}, of {}",
         "pages".bold(),
-        meta.target,
+        target_text(&meta.target),
         match faults {
             1 => "every page fault".to_owned(),
             faults => format!("1 in {} page faults", grouped(faults)),

@@ -4,12 +4,12 @@ use owo_colors::OwoColorize as _;
 use wingbeat_profile::{
     heap::places::{PlaceSum, Row, by_place, rows, suspects},
     model::{Amount, Completeness, Profile},
-    session::{Finished, HeapAccounts},
+    session::{Finished, HeapAccounts, SAMPLE_NS},
     summary::Output,
 };
 use wingbeat_text::{Warning, bytes, duration, grouped, plural, share, shortened};
 
-use crate::shell::{message, warning};
+use crate::shell::{message, target_text, warning};
 
 /// Places of a table.
 const ROWS: usize = 10;
@@ -101,7 +101,7 @@ fn figures(profile: &Profile, accounts: &HeapAccounts, verbose: bool) {
         sample_bytes => format!("a sample every {}", bytes(sample_bytes.into())),
     };
     let seconds = meta.duration_ns as f64 / 1e9;
-    message!("{} {} in {seconds:.2} s: {how}", "heap".bold(), meta.target);
+    message!("{} {} in {seconds:.2} s: {how}", "heap".bold(), target_text(&meta.target));
     // What calls asked for that got nothing may be anything.
     let (asked, failed) = match accounts.failed {
         0 => (format!(" of {}", bytes(accounts.allocated_bytes)), String::new()),
@@ -240,6 +240,24 @@ fn leaks(profile: &Profile, bound: Bound, places: &[PlaceSum]) {
     }
 }
 
+/// Fewer samples than this say little about any one place, and every allocation is taken as well if that costs at most
+/// this share of a CPU.
+const ROUGH_BELOW: u64 = 20;
+const EXACT_SHARE_MAX: f64 = 0.05;
+
+/// Few samples, where all allocations could be taken.
+fn rough(recording: &Finished, accounts: &HeapAccounts) -> Option<Warning> {
+    let exact_ns = accounts.allocations as f64 * SAMPLE_NS;
+    let exact_share = exact_ns / recording.meta.duration_ns.max(1) as f64;
+    let is_rough = accounts.sample_bytes > 0 && accounts.taken < ROUGH_BELOW;
+    (is_rough && exact_share <= EXACT_SHARE_MAX).then(|| {
+        let found = format!("few allocations were sampled ({})", grouped(accounts.taken));
+        let means = "who allocates little, or slowly, may be missing";
+        let next = "take every one with --exact, which this target can bear";
+        Warning::new("few-samples", found, means, next)
+    })
+}
+
 /// Growth of a target's memory that its allocator does not explain is told from this on, bytes.
 const GROWN_MIN_BYTES: u64 = 16_000_000;
 
@@ -321,5 +339,10 @@ fn warnings(recording: &Finished, accounts: &HeapAccounts) -> Vec<Warning> {
             "see what grows with `wingbeat profile --mode pages`",
         )
     });
-    happened.chain(left_out).chain(elsewhere(recording, accounts)).chain(left(recording)).collect()
+    happened
+        .chain(left_out)
+        .chain(rough(recording, accounts))
+        .chain(elsewhere(recording, accounts))
+        .chain(left(recording))
+        .collect()
 }

@@ -15,7 +15,7 @@ use wingbeat_profile::{
 };
 use wingbeat_text::{bytes, grouped, plural, shortened};
 
-use crate::shell::{error, message, warning};
+use crate::shell::{error, message, target_text, warning};
 
 /// Functions per table.
 const ROWS: usize = 10;
@@ -76,7 +76,7 @@ fn accounts(summary: &Summary, verbose: bool) {
         None => message!(
             "{} {} in {:.2} s, {:.2} s of CPU: {} at {} Hz",
             "profile".bold(),
-            summary.target,
+            target_text(&summary.target),
             seconds(summary.duration_ns),
             seconds(summary.target_cpu_time_ns),
             plural(ticks.sampled, "sample"),

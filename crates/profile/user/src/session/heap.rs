@@ -42,7 +42,7 @@ const SAMPLED_MAX: u32 = 256 << 10;
 const CALLS_MAX: u32 = 65_536;
 
 /// What walking and sending a sampled stack takes, nanoseconds (docs/heap.md has the measurement).
-const SAMPLE_NS: f64 = 6_000.0;
+pub const SAMPLE_NS: f64 = 6_000.0;
 
 /// What the kernel answers where it cannot probe an instruction (include/linux/errno.h, Linux 6.18).
 const ENOTSUPP: i32 = 524;

@@ -18,7 +18,7 @@ use std::{fs, os::fd::BorrowedFd, time::Duration};
 
 pub use self::{
     continuous::{Continuous, Window},
-    heap::{HeapAccounts, LeftOut, ProbedFile},
+    heap::{HeapAccounts, LeftOut, ProbedFile, SAMPLE_NS},
     space::SpaceAccounts,
 };
 pub use crate::{recorder::threads::Lineage, symbolize::known::NameCounts};

@@ -9,7 +9,7 @@ pub(super) fn demangled(name: &str) -> String {
         return public.unwrap_or(internal).to_owned();
     }
     if !is_mangled(name) {
-        return name.to_owned();
+        return of_others(name).unwrap_or_else(|| name.to_owned());
     }
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
@@ -25,6 +25,40 @@ pub(super) fn demangled(name: &str) -> String {
     let ends = || name.match_indices('E').map(|(at, _)| at + 1).take(PARTS_MAX);
     let in_part = || ends().find_map(|end| of_cpp(&name[..end]));
     of_cpp(name).or_else(in_part).unwrap_or_else(|| name.to_owned())
+}
+
+/// Names of OCaml (`camlModule__function_stamp`), D (`_D`, then each part behind its length) and Fortran as gfortran has
+/// them (`__module_MOD_procedure`).
+fn of_others(name: &str) -> Option<String> {
+    if let Some(rest) = name.strip_prefix("caml")
+        && rest.starts_with(|first: char| first.is_ascii_uppercase())
+        && let Some((function, stamp)) = rest.rsplit_once('_')
+        && stamp.bytes().all(|byte| byte.is_ascii_digit())
+        && function.contains("__")
+    {
+        return Some(function.replace("__", "."));
+    }
+    if let Some(rest) = name.strip_prefix("__")
+        && let Some((module, procedure)) = rest.split_once("_MOD_")
+    {
+        return Some(format!("{module}::{procedure}"));
+    }
+    let mut rest = name.strip_prefix("_D")?;
+    if rest == "main" {
+        return Some("D main".to_owned());
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    loop {
+        // Before the name of a template.
+        rest = rest.strip_prefix("__T").unwrap_or(rest);
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Ok(length) = rest[..digits].parse::<usize>() else { break };
+        let (part, after) = rest[digits..].split_at_checked(length)?;
+        parts.push(part);
+        rest = after;
+    }
+    // Types follow.
+    (!parts.is_empty() && !rest.is_empty()).then(|| parts.join("."))
 }
 
 /// Does it begin as mangled names of Rust and C++ do?
@@ -51,6 +85,14 @@ mod tests {
         check("__GI___libc_malloc", "__libc_malloc");
         let make_shared = "_ZSt11make_sharedI4NodeJEESt10shared_ptrINSt9enable_ifIXntsrSt8is_arrayIT_E5valueES4_E4typeEEDpOT0_";
         check(make_shared, "std::make_shared<Node>");
+        check("camlBusy__slow_81", "Busy.slow");
+        check("camlStdlib__List__rev_append_104", "Stdlib.List.rev_append");
+        check("caml_alloc_small_dispatch", "caml_alloc_small_dispatch");
+        check("_D4busy__T4slowTiZQiFNaNbNiNfiZm", "busy.slow");
+        check("_D3std5stdio4File5closeMFNeZv", "std.stdio.File.close");
+        check("_Dmain", "D main");
+        check("_D9999999x", "_D9999999x");
+        check("__m_MOD_slow", "m::slow");
         check("w", "w");
         check("i", "i");
         check("main", "main");

@@ -9,7 +9,9 @@ use wingbeat_profile::{
         off_cpu::{OffCpu, ThreadTime},
     },
 };
-use wingbeat_text::{cut, decimal, duration, fixed, paragraph, plural, share, unbroken};
+use wingbeat_text::{cut, decimal, duration, fixed, paragraph, plural, share, shortened, unbroken};
+
+use crate::shell::target_text;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
@@ -31,7 +33,8 @@ pub(super) fn headline(summary: &Summary, off_cpu: &OffCpu) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let blocks = off_cpu.switches.reported + off_cpu.switches.still_blocked;
     let blocked_ns: u64 = off_cpu.states.values().map(|sum| sum.total_ns).sum();
-    let mut text = format!("{} in {:.2} s, ", summary.target, seconds(summary.duration_ns));
+    let mut text =
+        format!("{} in {:.2} s, ", target_text(&summary.target), seconds(summary.duration_ns));
     if summary.mode == Mode::Wall.name() {
         let on_cpu_ns: u64 = off_cpu.threads.iter().map(|thread| thread.on_cpu_ns).sum();
         text += &format!("{:.2} s on the CPU, ", seconds(on_cpu_ns));
@@ -137,7 +140,7 @@ fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
     let waker = waker
         .map(|waker| format!(", woken by {}", cut(waker, WAKER_WIDTH_MAX)))
         .unwrap_or_default();
-    // State and waker tell most: the place is what is cut.
+    // State and waker tell most: the place is what is cut, in its middle, since callers tell apart what sleeps alike.
     let room = (WIDTH - PLACE_COLUMN)
         .saturating_sub(state.chars().count() + 2)
         .saturating_sub(waker.chars().count());
@@ -148,7 +151,7 @@ fn blocked_line(row: &BlockedRow, total_ns: u64) -> String {
         row.times.count,
         duration(row.times.max_ns),
         duration(row.times.p99_ns),
-        cut(&place, room)
+        shortened(&place, room)
     )
 }
 
@@ -214,7 +217,7 @@ mod tests {
                 &["clock_nanosleep", "<a::very::Long<'_> as of::A::Name>::x"],
                 Some("a long name of 21"),
             ),
-            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: clock_nanos…, woken by a long name of …",
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: clock_…e>::x, woken by a long name of …",
         );
         check(
             row(&[], None),
