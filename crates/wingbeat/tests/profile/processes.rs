@@ -257,6 +257,8 @@ int main(void) { pthread_t other; pthread_create(&other, 0, work, 0); pthread_ex
         stat.is_ok_and(|text| text.contains(") Z "))
     });
     let run = profile(folder.path(), &["-F", "499", "-d", "1s", "--pid", &target.pid()], &[]);
-    let share = run.percent_with("headless;clone3;start_thread;work;spin");
+    // The C library of a guest has no names.
+    let share = run.percent_with(";work;spin");
     assert!(share > 90.0, "{:?}\n{}", run.folded, run.stderr);
+    assert!(run.stderr.contains(" complete, 0 truncated, 0 broken"), "{}", run.stderr);
 }
