@@ -42,6 +42,20 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// The same with a process for each thread, `process/thread-TID`: with these begin the stacks of exporters that tell
+    /// processes apart.
+    pub fn by_thread(&self) -> Self {
+        let mut shown = self.clone();
+        shown.processes.clear();
+        for thread in &mut shown.threads {
+            let Some(process) = self.processes.get(thread.process as usize) else { continue };
+            let name = format!("{}/{}-{}", process.name, thread.name, thread.tid);
+            thread.process = shown.processes.len() as ProcessId;
+            shown.processes.push(Process { name, ..process.clone() });
+        }
+        shown
+    }
+
     /// The frames of a stack, innermost first. Ids outside of their tables are left out here and below:
     /// exporters refuse such a profile, summaries need not.
     pub(crate) fn frames_of(&self, stack: StackId) -> impl Iterator<Item = &Frame> {

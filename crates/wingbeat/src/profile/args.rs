@@ -78,6 +78,9 @@ pub(crate) struct ProfileArgs {
     /// Part of the stacks to write
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub stacks: StackHalf,
+    /// Begin each stack with its thread, `process/thread-TID`, instead of its process (.svg and .folded)
+    #[arg(long, conflicts_with = "from")]
+    pub by_thread: bool,
     /// Show the functions by which Rust, tokio and the C library call the program as one frame, `[runtime]`
     #[arg(long)]
     pub fold_runtime: bool,

@@ -69,7 +69,7 @@ pub(super) fn run(
         bail!("nothing could be read of that time: see the warnings above");
     }
     let mut written = Written::default();
-    write(&mut written, outputs, &shown(&profile, args.show.unwrap_or_default()));
+    write(&mut written, outputs, &shown(&profile, args.show.unwrap_or_default()), None);
     if !quiet {
         report::print(&profile, covered, &written.outputs);
     }

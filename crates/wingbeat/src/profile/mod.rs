@@ -69,7 +69,8 @@ pub(crate) fn run(args: &ProfileArgs, quiet: bool, verbose: bool) -> anyhow::Res
     // Without samples there is nothing to draw: the report says why, and no file is touched.
     let mut written = Written::default();
     if !shown.is_empty() {
-        write(&mut written, outputs, shown);
+        let by_thread = args.by_thread.then(|| shown.by_thread());
+        write(&mut written, outputs, shown, by_thread.as_ref());
     }
     cost.write_done();
 
@@ -102,8 +103,18 @@ fn write_json(document: &Document, writer: &mut dyn io::Write) -> io::Result<()>
     writer.write_all(b"\n")
 }
 
-fn write(written: &mut Written, outputs: Vec<(PendingFile, Format)>, profile: &Profile) {
+/// Writes a profile, in formats that do not tell threads apart `by_thread` instead.
+fn write(
+    written: &mut Written,
+    outputs: Vec<(PendingFile, Format)>,
+    profile: &Profile,
+    by_thread: Option<&Profile>,
+) {
     for (file, format) in outputs {
+        let profile = match format {
+            Format::FlameGraph | Format::Folded => by_thread.unwrap_or(profile),
+            Format::Pprof | Format::Firefox { .. } => profile,
+        };
         let bytes = |writer: &mut dyn io::Write| export::write(profile, format, writer);
         written.write(file, &format.to_string(), bytes);
     }
@@ -145,6 +156,7 @@ pub(crate) fn check_flags(args: &ProfileArgs) {
     }
     let of_time = [
         (args.summary_json.is_some(), "--summary-json"),
+        (args.by_thread, "--by-thread"),
         (args.fold_runtime, "--fold-runtime"),
         (!args.debuginfod.is_empty(), "--debuginfod"),
         (args.stacks != StackHalf::Both, "--stacks"),

@@ -45,6 +45,26 @@ fn a_folded_runtime_leaves_the_sums_and_is_told_of() {
 }
 
 #[test]
+fn stacks_by_thread() {
+    let Some((_turn, folder)) = turn_in_folder() else { return };
+    let source = r#"
+OWN void *work(void *name) { pthread_setname_np(pthread_self(), name); spin(200000000); return 0; }
+int main(void) {
+    pthread_t one, two;
+    pthread_create(&one, 0, work, "one");
+    pthread_create(&two, 0, work, "two");
+    pthread_join(one, 0);
+    pthread_join(two, 0);
+    return 0;
+}"#;
+    let program = build_with(folder.path(), "pool", source, WITH_FRAME_POINTERS);
+    let run = launch(folder.path(), &["-F", "499", "--by-thread"], &program, &[]).ended_with(0);
+    for thread in ["pool/one-", "pool/two-"] {
+        assert!(run.percent_with(thread) > 30.0, "{thread}: {:?}", run.folded);
+    }
+}
+
+#[test]
 fn four_formats_at_once() {
     let Some((_turn, folder)) = turn_in_folder() else { return };
     let program = spinner(folder.path(), "spinner");
