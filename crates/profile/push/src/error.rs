@@ -62,6 +62,6 @@ mod tests {
         check_of("reading", io::ErrorKind::NotFound, "`wingbeat agent --keep` writes to");
         check_of("reading", io::ErrorKind::NotADirectory, "; it is a file, so name a folder");
         let error = FolderError::TooLarge { path: "/r".into(), bytes: 3 << 20, bytes_max: 1 << 20 };
-        assert!(error.to_string().contains("3,145 KB"), "{error}");
+        assert!(error.to_string().contains("3,146 KB"), "{error}");
     }
 }

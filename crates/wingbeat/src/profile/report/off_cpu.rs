@@ -229,7 +229,7 @@ mod tests {
         );
         check(
             row(&["read", "<a::very::Long<'_> as of::A::Name>::that_does_not_fit"], None),
-            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: read < <a::very::Long<'_> as of::A::Na…",
+            "     2.01 s  50.0 %       100   31.0 ms   20.4 ms  sleeping: read < <a::very::Lo…::that_does_not_fit",
         );
     }
 
