@@ -2,7 +2,7 @@
 //!
 //! A stack leads from the allocator through libraries, and through functions of the program that allocate for others,
 //! to the one that wanted the memory. Libraries are known by the file or the language of a frame. Who allocates for
-//! others has no name to know it by: it is told by its shape in the recording ([`wrappers`]).
+//! others has no name to know it by: it is told by its shape in the recording (`wrappers`).
 
 use std::collections::{HashMap, HashSet};
 
