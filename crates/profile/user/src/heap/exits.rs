@@ -63,7 +63,8 @@ struct Segment<'data> {
 
 impl<'data> Text<'data> {
     pub(crate) fn of<R: ReadRef<'data>>(file: &object::File<'data, R>) -> Self {
-        let segments = file.segments().filter_map(|segment| {
+        let code = file.segments().filter(|segment| segment.permissions().executable());
+        let segments = code.filter_map(|segment| {
             let bytes = segment.data().ok()?;
             Some(Segment { address: segment.address(), bytes, file_offset: segment.file_range().0 })
         });

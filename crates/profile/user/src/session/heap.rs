@@ -10,7 +10,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use object::ReadCache;
 use wingbeat_bpf::{
     loader::{Attached, Uprobes},
     probed,
@@ -26,6 +25,7 @@ use self::cost::ProbeCosts;
 use super::{counters::Counters, kernel::KernelHalf, object::Object};
 use crate::{
     error::RecordError,
+    foreign::Bounded,
     heap::allocator::{Allocator, Function},
     recorder::{
         Recorder,
@@ -226,10 +226,8 @@ impl Probes {
     ) -> Result<bool, RecordError> {
         let Recorder { heap, binaries, .. } = recorder;
         let Some(file) = binaries.get(binary).and_then(Binary::file) else { return Ok(false) };
-        let allocator = heap.allocators.entry(binary).or_insert_with(|| {
-            let cache = ReadCache::new(file);
-            Allocator::of(&cache)
-        });
+        let read = || Allocator::of(&Bounded::new(file));
+        let allocator = heap.allocators.entry(binary).or_insert_with(read);
         let Ok(data) = file.metadata() else { return Ok(false) };
         let identity = (data.dev(), data.ino());
         let is_there = |probed: &ProbedProcess| probed.pid == pid && probed.file == identity;

@@ -8,10 +8,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use object::{ReadCache, elf, read::elf::ElfFile64};
+use object::{elf, read::elf::ElfFile64};
 use rustix::process::geteuid;
 
-use crate::proc::MappedFile;
+use crate::{foreign::Bounded, proc::MappedFile};
 
 /// The files that the program of a process will load, itself among them, as the process sees them. Where the linker
 /// cannot be asked, the program alone.
@@ -29,11 +29,11 @@ pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
 fn linker(program: &Path) -> Option<PathBuf> {
     use object::read::elf::ProgramHeader as _;
     let file = File::open(program).ok()?;
-    let cache = ReadCache::new(&file);
-    let elf = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
+    let bytes = &Bounded::new(&file);
+    let elf = ElfFile64::<object::Endianness, _>::parse(bytes).ok()?;
     let endian = elf.endian();
     let header = elf.elf_program_headers().iter().find(|it| it.p_type(endian) == elf::PT_INTERP)?;
-    let path = header.data(endian, &cache).ok()?;
+    let path = header.data(endian, bytes).ok()?;
     let path = path.split(|&byte| byte == 0).next()?;
     Some(PathBuf::from(std::str::from_utf8(path).ok()?))
 }
