@@ -258,6 +258,25 @@ fn rough(recording: &Finished, accounts: &HeapAccounts) -> Option<Warning> {
     })
 }
 
+/// Share of the sampled calls that may end in no way that is known before that is told.
+const UNENDED_SHARE_MAX: f64 = 0.05;
+
+/// Calls whose end was not seen: each block has a call, and each call an end.
+fn unended(accounts: &HeapAccounts) -> Option<Warning> {
+    let sampled = accounts.taken + accounts.failed + accounts.unended;
+    let is_many = accounts.unended as f64 > sampled as f64 * UNENDED_SHARE_MAX;
+    is_many.then(|| {
+        let found = format!(
+            "{} of {} came to no end that is watched",
+            grouped(accounts.unended),
+            plural(sampled, "sampled call")
+        );
+        let means = "their blocks are missing, unless exceptions or jumps left them";
+        let next = "see what grows with `wingbeat profile --mode pages`";
+        Warning::new("calls-not-ended", found, means, next)
+    })
+}
+
 /// Growth of a target's memory that its allocator does not explain is told from this on, bytes.
 const GROWN_MIN_BYTES: u64 = 16_000_000;
 
@@ -341,6 +360,7 @@ fn warnings(recording: &Finished, accounts: &HeapAccounts) -> Vec<Warning> {
     });
     happened
         .chain(left_out)
+        .chain(unended(accounts))
         .chain(rough(recording, accounts))
         .chain(elsewhere(recording, accounts))
         .chain(left(recording))

@@ -57,6 +57,31 @@ fn each_allocator_is_left_in_each_way() {
     }
 }
 
+#[test]
+fn calls_without_an_end_are_told() {
+    let Some((_turn, folder)) = turn_for_heap() else { return };
+    let source = r#"
+#include <setjmp.h>
+static jmp_buf out;
+static char pool[1 << 20];
+static size_t used_bytes;
+OWN void *malloc(size_t size) {
+    if (size == 4242) longjmp(out, 1);
+    used_bytes += (size + 15) & ~15;
+    return pool + used_bytes - ((size + 15) & ~15);
+}
+void free(void *block) {}
+OWN void jumps(void) { for (volatile int i = 0; i < 20; i++) if (!setjmp(out)) used(malloc(4242)); }
+OWN void keeps(void) { for (int i = 0; i < 10; i++) used(malloc(100)); }
+int main(void) { jumps(); keeps(); return 0; }
+"#;
+    let found = crate::support::exact(folder.path(), source).ended_with(0);
+    assert_eq!(found.of("keeps").at_end, (1000, 10), "{}", found.stderr);
+    assert_eq!(found.of("jumps").total, (0, 0), "{}", found.stderr);
+    assert!(found.stderr.contains(": 20 of "), "{}", found.stderr);
+    assert!(found.stderr.contains("came to no end that is watched"), "{}", found.stderr);
+}
+
 /// A library with the prefix of an allocator's functions: one that the kernel cannot probe, one that nobody can follow,
 /// and one that is like any other.
 #[cfg(target_arch = "x86_64")]

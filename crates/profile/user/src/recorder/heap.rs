@@ -43,6 +43,11 @@ impl Heap {
         Self { space: Some(space), ..Self::default() }
     }
 
+    /// Stacks of calls that no block followed.
+    pub(crate) fn calls_without_block(&self) -> u64 {
+        self.callers.len() as u64
+    }
+
     /// Closes the accounts at the end of the recording.
     pub(crate) fn finish(&mut self, end_ns: u64) {
         self.blocks.finish(end_ns);

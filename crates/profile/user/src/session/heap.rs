@@ -80,6 +80,9 @@ pub struct HeapAccounts {
     /// Allocations that were taken, and of them those that gave no block.
     pub taken: u64,
     pub failed: u64,
+    /// Sampled calls that came to none of the ends that are watched: an exception or a jump left them, their thread was in
+    /// them at the end, or there is a way out that is not known.
+    pub unended: u64,
     /// Allocations and ends of blocks that did not find room.
     pub allocations_lost: u64,
     pub frees_lost: u64,
@@ -310,6 +313,11 @@ impl Probes {
     ) -> HeapAccounts {
         let blocks = &recorder.heap.blocks;
         let calls = self.until_end.since(&self.before);
+        let failed = counters.get(counter::ALLOCATIONS_FAILED);
+        let allocations_lost = counters.get(counter::ALLOCATIONS_LOST)
+            + counters.get(counter::CALLS_LOST)
+            + blocks.without_stack;
+        let without_block = recorder.heap.calls_without_block();
         let sampled_ns = SAMPLE_NS * blocks.taken as f64;
         let mut files: Vec<ProbedFile> = recorder
             .heap
@@ -333,10 +341,9 @@ impl Probes {
             allocated_bytes: calls.bytes,
             frees: calls.frees,
             taken: blocks.taken,
-            failed: counters.get(counter::ALLOCATIONS_FAILED),
-            allocations_lost: counters.get(counter::ALLOCATIONS_LOST)
-                + counters.get(counter::CALLS_LOST)
-                + blocks.without_stack,
+            failed,
+            unended: without_block.saturating_sub(failed + allocations_lost),
+            allocations_lost,
             frees_lost: counters.get(counter::FREES_LOST),
             untracked: counters.get(counter::BLOCKS_UNTRACKED),
             late: self.late.len() as u64,
