@@ -90,10 +90,12 @@ fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
 /// `operator()` nor `(anonymous namespace)`.
 fn arguments_at(name: &str) -> Option<usize> {
     let mut depth = 0_i32;
+    // By bytes: names may have letters of any alphabet.
+    let bytes = name.as_bytes();
     for (at, byte) in name.bytes().enumerate() {
-        let is_operator = name[..at].ends_with("operator");
+        let is_operator = bytes[..at].ends_with(b"operator");
         match byte {
-            b'(' if depth == 0 && !is_operator && !name[at..].starts_with("(anonymous") => {
+            b'(' if depth == 0 && !is_operator && !bytes[at..].starts_with(b"(anonymous") => {
                 return Some(at);
             }
             b'<' | b'{' | b'(' if !is_operator => depth += 1,
@@ -444,6 +446,8 @@ mod tests {
         library("void std::vector<int>::_M_realloc_insert<int>(int&&)");
         library("std::make_shared<Node>");
         library("int* __gnu_cxx::new_allocator<int>::allocate(unsigned long, void const*)");
+        own("größe_prüfen");
+        own("größe::prüfen(unsigned long) const");
         own("allocate_page");
         own("core::Server::open_session()");
         own("alloc::fill_pool()");
@@ -487,5 +491,12 @@ mod tests {
         // A single one.
         check((14.0, 65_532.0), (1.0, 32_768.0), false);
         check((700.0, 3_276_600.0), (5.0, 163_840.0), false);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_name_has_a_kind(name in "([a-z<>{}() :ö€]|operator|\\(anonymous|<[A-Z]| as ){0,12}") {
+            let _ = kind(&name, None, "a.out");
+        }
     }
 }
