@@ -203,17 +203,23 @@ fn interpreter(path: &Path) -> Option<String> {
             let line = line.split(|byte| *byte == b'\n').next()?;
             String::from_utf8_lossy(line).split_whitespace().next()?.to_owned()
         }
-        None => {
-            let cache = ReadCache::new(File::open(path).ok()?);
-            let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-            let endian = elf.endian();
-            let headers = elf.elf_program_headers().iter();
-            let named = headers.clone().find(|it| it.p_type(endian) == elf::PT_INTERP)?;
-            let bytes = named.data(endian, &cache).ok()?;
-            String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()
-        }
+        None => linker(path)?,
     };
     (!Path::new(&name).exists()).then_some(name)
+}
+
+/// The dynamic linker that a program names; none in a file that is no program, or names none that can be.
+pub fn linker(program: &Path) -> Option<String> {
+    const PATH_BYTES_MAX: u64 = 4096;
+    let cache = ReadCache::new(File::open(program).ok()?);
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let endian = elf.endian();
+    let header = elf.elf_program_headers().iter().find(|it| it.p_type(endian) == elf::PT_INTERP)?;
+    if header.p_filesz(endian) > PATH_BYTES_MAX {
+        return None;
+    }
+    let path = header.data(endian, &cache).ok()?.split(|&byte| byte == 0).next()?;
+    Some(std::str::from_utf8(path).ok()?.to_owned())
 }
 
 fn as_called(command: &mut Command, caller: Option<&Caller>) {

@@ -9,8 +9,9 @@ use object::{Object as _, ObjectSymbol as _, ReadRef, SymbolKind};
 use wingbeat_profile_common::heap::{EXIT_FILLS, EXIT_REGISTER_SHIFT, call};
 
 use super::{
-    exits::{Exit, Other, Text, ends},
+    exits::{Exit, Other, ends},
     place::{Code, place},
+    text::Text,
 };
 
 /// A function to be probed.

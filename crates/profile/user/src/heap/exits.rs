@@ -8,12 +8,18 @@
 //! out there is a jump from which on a register has the result, whatever comes: then the probe is there. All code is
 //! followed that the function reaches by jumps, parts that the compiler moved elsewhere among it.
 
-use std::{
-    cell::Cell,
-    collections::{HashMap, HashSet},
-};
+#[cfg(any(target_arch = "aarch64", test))]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
-use object::{Object as _, ObjectSegment as _, ReadRef};
+use std::collections::{HashMap, HashSet};
+
+#[cfg(target_arch = "aarch64")]
+use self::aarch64 as arch;
+#[cfg(target_arch = "x86_64")]
+use self::x86 as arch;
+use super::text::Text;
 
 /// A place on a way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,55 +53,6 @@ pub(crate) enum Other {
     /// `memset`.
     Fills,
 }
-
-/// The code of a file.
-pub(crate) struct Text<'data> {
-    segments: Vec<Segment<'data>>,
-    /// Instructions that may still be looked at.
-    left: Cell<usize>,
-}
-
-struct Segment<'data> {
-    address: u64,
-    bytes: &'data [u8],
-    file_offset: u64,
-}
-
-impl<'data> Text<'data> {
-    pub(crate) fn of<R: ReadRef<'data>>(file: &object::File<'data, R>) -> Self {
-        let code = file.segments().filter(|segment| segment.permissions().executable());
-        let segments = code.filter_map(|segment| {
-            let bytes = segment.data().ok()?;
-            Some(Segment { address: segment.address(), bytes, file_offset: segment.file_range().0 })
-        });
-        Self { segments: segments.collect(), left: Cell::new(LOOKS_MAX) }
-    }
-
-    /// Looks at one instruction more; `None` if these are too many.
-    fn look(&self) -> Option<()> {
-        self.left.set(self.left.get().checked_sub(1)?);
-        Some(())
-    }
-
-    /// The bytes from an address on, to the end of its segment.
-    pub(crate) fn from(&self, address: u64) -> Option<&'data [u8]> {
-        self.segments.iter().find_map(|segment| {
-            let within = usize::try_from(address.checked_sub(segment.address)?).ok()?;
-            segment.bytes.get(within..).filter(|bytes| !bytes.is_empty())
-        })
-    }
-
-    /// Where in the file the byte at an address is.
-    pub(crate) fn offset(&self, address: u64) -> Option<u64> {
-        self.segments.iter().find_map(|segment| {
-            let within = address.checked_sub(segment.address)?;
-            (within < segment.bytes.len() as u64).then(|| segment.file_offset + within)
-        })
-    }
-}
-
-/// How often instructions of a file are looked at, at most: anybody may have made it. A C library needs 2,000.
-const LOOKS_MAX: usize = 100_000;
 
 /// Follows a function from its entry; `None` if that cannot be done, since it jumps to an address that it computes, or
 /// its file has too much code.
@@ -188,7 +145,7 @@ const RESULT: u8 = 0;
 
 /// Where the result is before an instruction, on all ways from there that come to a return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Held {
     /// No way is known that comes to one.
     Unknown,
     Register(u8),
@@ -196,10 +153,10 @@ enum Place {
     Nowhere,
 }
 
-impl Place {
+impl Held {
     fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Unknown, place) | (place, Self::Unknown) => place,
+            (Self::Unknown, held) | (held, Self::Unknown) => held,
             (one, other) if one == other => one,
             _ => Self::Nowhere,
         }
@@ -210,7 +167,7 @@ impl Place {
         match (self, step.copies) {
             (Self::Register(register), Some((to, from))) if register == to => Self::Register(from),
             (Self::Register(register), _) if step.writes & (1 << register) != 0 => Self::Nowhere,
-            (place, _) => place,
+            (held, _) => held,
         }
     }
 }
@@ -221,7 +178,7 @@ fn exits(text: &Text<'_>, steps: &HashMap<u64, Step>, by_returns: bool) -> Optio
     for (&address, step) in steps {
         step.next.iter().for_each(|&next| before.entry(next).or_default().push(address));
     }
-    let places = places(steps, &before);
+    let held = held(steps, &before);
     let leaving = steps.iter().filter(|(_, step)| step.leaves);
     let mut exits: Vec<Exit> = leaving
         .filter_map(|(&address, step)| {
@@ -237,15 +194,15 @@ fn exits(text: &Text<'_>, steps: &HashMap<u64, Step>, by_returns: bool) -> Optio
         while let Some(address) = waiting.pop() {
             text.look()?;
             let step = &steps[&address];
-            if let (true, Some(depth), Place::Register(register)) =
-                (step.is_emulated, step.depth, places[&address])
+            if let (true, Some(depth), Held::Register(register)) =
+                (step.is_emulated, step.depth, held[&address])
             {
                 cheap.push(Exit { address, depth, is_emulated: true, register, leaves: false });
                 continue;
             }
             let sources = before.get(&address).map_or(&[][..], Vec::as_slice);
             for &source in sources {
-                if places[&source] == Place::Nowhere {
+                if held[&source] == Held::Nowhere {
                     // The result is written there, and nothing emulated comes after it.
                     is_open = true;
                 } else if seen.insert(source) {
@@ -268,241 +225,35 @@ fn exits(text: &Text<'_>, steps: &HashMap<u64, Step>, by_returns: bool) -> Optio
 }
 
 /// Where the result is before each instruction.
-fn places(steps: &HashMap<u64, Step>, before: &HashMap<u64, Vec<u64>>) -> HashMap<u64, Place> {
-    let mut places: HashMap<u64, Place> =
-        steps.keys().map(|&address| (address, Place::Unknown)).collect();
+fn held(steps: &HashMap<u64, Step>, before: &HashMap<u64, Vec<u64>>) -> HashMap<u64, Held> {
+    let mut all: HashMap<u64, Held> =
+        steps.keys().map(|&address| (address, Held::Unknown)).collect();
     let mut waiting: Vec<u64> = steps.keys().copied().collect();
     while let Some(address) = waiting.pop() {
         let step = &steps[&address];
-        let place = if step.returns {
-            Place::Register(RESULT)
+        let held = if step.returns {
+            Held::Register(RESULT)
         } else if step.is_handed_on || step.leaves {
-            Place::Nowhere
+            Held::Nowhere
         } else {
-            let after = step.next.iter().filter_map(|next| places.get(next));
-            after.fold(Place::Unknown, |all, &place| all.and(place)).before(step)
+            let after = step.next.iter().filter_map(|next| all.get(next));
+            after.fold(Held::Unknown, |one, &other| one.and(other)).before(step)
         };
-        if places.insert(address, place) != Some(place) {
+        if all.insert(address, held) != Some(held) {
             waiting.extend(before.get(&address).into_iter().flatten());
         }
     }
-    places
-}
-
-#[cfg(target_arch = "aarch64")]
-use aarch64 as arch;
-#[cfg(target_arch = "x86_64")]
-use x86 as arch;
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use iced_x86::{
-        Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
-        OpAccess, OpKind, Register,
-    };
-
-    use super::{Stack, Step};
-    use crate::heap::place::is_emulated;
-
-    const WORD: u64 = 8;
-
-    pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, Stack)> {
-        let bytes = &bytes[..bytes.len().min(32)];
-        let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
-        let instruction = decoder.decode();
-        if instruction.is_invalid() {
-            return None;
-        }
-        let mut step = Step {
-            depth: stack.depth,
-            writes: written(&instruction),
-            copies: copied(&instruction),
-            is_emulated: is_emulated(&instruction),
-            ..Step::default()
-        };
-        let next = instruction.next_ip();
-        let target = || instruction.near_branch_target();
-        match instruction.flow_control() {
-            FlowControl::Next => step.next.push(next),
-            FlowControl::Return => step.returns = true,
-            FlowControl::ConditionalBranch => {
-                step.is_jump = true;
-                step.next.extend([target(), next]);
-            }
-            FlowControl::UnconditionalBranch => {
-                step.is_jump = true;
-                step.next.push(target());
-            }
-            // Through a slot of memory: a function of another file.
-            FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
-                step.leaves = true;
-            }
-            FlowControl::IndirectBranch => return None,
-            FlowControl::Call | FlowControl::IndirectCall => {
-                step.writes = CALLER_SAVED;
-                if instruction.is_call_near() {
-                    step.call = Some(target());
-                }
-                if !is_padding(&mut decoder) {
-                    step.next.push(next);
-                }
-            }
-            // A trap: the program ends.
-            FlowControl::Interrupt | FlowControl::Exception => {}
-            FlowControl::XbeginXabortXend => return None,
-        }
-        let after = after(&instruction, stack);
-        Some((step, after))
-    }
-
-    /// Is what follows a call never reached, since the call does not return?
-    fn is_padding(decoder: &mut Decoder<'_>) -> bool {
-        if !decoder.can_decode() {
-            return true;
-        }
-        let next = decoder.decode();
-        let is_long_nop = next.mnemonic() == Mnemonic::Nop && next.len() > 1;
-        is_long_nop || matches!(next.mnemonic(), Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Hlt)
-    }
-
-    /// What a called function may change: rax, rcx, rdx, rsi, rdi, r8 to r11 (psABI of x86-64, 3.2.1).
-    const CALLER_SAVED: u32 = 0b1111_1100_0111;
-
-    fn written(instruction: &Instruction) -> u32 {
-        let mut infos = InstructionInfoFactory::new();
-        let used = infos.info(instruction).used_registers().iter();
-        used.filter(|used| !matches!(used.access(), OpAccess::Read | OpAccess::CondRead))
-            .map(|used| used.register().full_register())
-            .filter(|register| register.is_gpr())
-            .fold(0, |all, register| all | 1 << register.number())
-    }
-
-    fn writes(instruction: &Instruction, register: Register) -> bool {
-        written(instruction) & (1 << register.number()) != 0
-    }
-
-    /// A whole register that is copied to another: to and from.
-    fn copied(instruction: &Instruction) -> Option<(u8, u8)> {
-        let is_copy = matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64)
-            && instruction.op0_kind() == OpKind::Register
-            && instruction.op1_kind() == OpKind::Register;
-        // Numbers up to 15.
-        let number = |register: Register| register.number() as u8;
-        is_copy.then(|| (number(instruction.op0_register()), number(instruction.op1_register())))
-    }
-
-    /// The stack after an instruction.
-    fn after(instruction: &Instruction, stack: Stack) -> Stack {
-        let Stack { depth, mut frame_depth } = stack;
-        let immediate = || match instruction.op1_kind() {
-            OpKind::Immediate8to64 | OpKind::Immediate32to64 => {
-                Some(instruction.immediate(1).cast_signed())
-            }
-            _ => None,
-        };
-        let deeper = |by: i64| depth.and_then(|depth| depth.checked_add_signed(by));
-        let is_mov = matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64);
-        if is_mov && instruction.op0_register() == Register::RBP {
-            let is_stack = instruction.op1_register() == Register::RSP;
-            frame_depth = if is_stack { depth } else { None };
-        } else if writes(instruction, Register::RBP) && instruction.mnemonic() != Mnemonic::Leave {
-            frame_depth = None;
-        }
-        let depth = if !writes(instruction, Register::RSP) {
-            depth
-        } else {
-            match instruction.mnemonic() {
-                Mnemonic::Call => depth,
-                Mnemonic::Push | Mnemonic::Pop => {
-                    deeper(-i64::from(instruction.stack_pointer_increment()))
-                }
-                Mnemonic::Sub => immediate().and_then(deeper),
-                Mnemonic::Add => immediate().and_then(|by| deeper(-by)),
-                Mnemonic::Lea => {
-                    let by = instruction.memory_displacement64().cast_signed();
-                    let is_plain = instruction.memory_index() == Register::None;
-                    match instruction.memory_base() {
-                        Register::RSP if is_plain => deeper(-by),
-                        Register::RBP if is_plain => {
-                            stack.frame_depth.and_then(|depth| depth.checked_add_signed(-by))
-                        }
-                        _ => None,
-                    }
-                }
-                Mnemonic::Leave => stack.frame_depth.and_then(|depth| depth.checked_sub(WORD)),
-                Mnemonic::Mov if instruction.op1_register() == Register::RBP => stack.frame_depth,
-                _ => None,
-            }
-        };
-        Stack { depth, frame_depth }
-    }
-}
-
-/// Only returns are taken, which the kernel emulates here (arch/arm64/kernel/probes/simulate-insn.c, Linux 6.18).
-/// Instructions are those of the Arm ARM, C4.1.
-#[cfg(any(target_arch = "aarch64", test))]
-mod aarch64 {
-    use super::{Stack, Step};
-
-    pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, Stack)> {
-        let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
-        let code = word(0)?;
-        let next = address.wrapping_add(4);
-        // An offset in words of so many bits, from this bit on.
-        let target = |bits: u32, from: u32| {
-            let offset = (code >> from << (32 - bits)).cast_signed() >> (32 - bits);
-            address.wrapping_add_signed(i64::from(offset) * 4)
-        };
-        let mut step = Step { depth: stack.depth, writes: u32::MAX, ..Step::default() };
-        let is_never_reached =
-            |code: u32| code == 0xd503_201f || code & 0xffe0_001f == 0xd420_0000 || code >> 16 == 0;
-        match code {
-            // ret, retaa, retab
-            _ if code & 0xffff_fc1f == 0xd65f_0000 || matches!(code, 0xd65f_0bff | 0xd65f_0fff) => {
-                (step.returns, step.is_emulated) = (true, true);
-            }
-            // br of a register that only linkage tables use
-            0xd61f_0200 | 0xd61f_0220 => step.leaves = true,
-            _ if code & 0xffff_fc1f == 0xd61f_0000 => return None,
-            // b
-            _ if code >> 26 == 0b00_0101 => {
-                step.is_jump = true;
-                step.next.push(target(26, 0));
-            }
-            // bl, blr
-            _ if code >> 26 == 0b10_0101 || code & 0xffff_fc1f == 0xd63f_0000 => {
-                step.call = (code >> 26 == 0b10_0101).then(|| target(26, 0));
-                if !word(4).is_none_or(is_never_reached) {
-                    step.next.push(next);
-                }
-            }
-            // b.cond, cbz, cbnz
-            _ if code & 0xff00_0000 == 0x5400_0000 || code & 0x7e00_0000 == 0x3400_0000 => {
-                step.is_jump = true;
-                step.next.extend([target(19, 5), next]);
-            }
-            // tbz, tbnz
-            _ if code & 0x7e00_0000 == 0x3600_0000 => {
-                step.is_jump = true;
-                step.next.extend([target(14, 5), next]);
-            }
-            // brk, udf
-            _ if code != 0xd503_201f && is_never_reached(code) => {}
-            _ => step.next.push(next),
-        }
-        Some((step, stack))
-    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::text::LOOKS_MAX, *};
 
     const PROBED: u64 = 0x2000;
 
     fn text(bytes: &[u8]) -> Text<'_> {
-        let segments = vec![Segment { address: 0x1000, bytes, file_offset: 0 }];
-        Text { segments, left: Cell::new(LOOKS_MAX) }
+        Text::at(0x1000, bytes)
     }
 
     /// Ways out as offset, depth, and whether the kernel emulates the instruction.

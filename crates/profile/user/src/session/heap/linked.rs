@@ -2,16 +2,16 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, File},
+    fs,
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-use object::{elf, read::elf::ElfFile64};
 use rustix::process::geteuid;
+use wingbeat_bpf::command::linker;
 
-use crate::{foreign::Bounded, proc::MappedFile};
+use crate::proc::MappedFile;
 
 /// The files that the program of a process will load, itself among them, as the process sees them. Where the linker
 /// cannot be asked, the program alone.
@@ -20,22 +20,9 @@ pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
     let Ok(path) = program.read_link() else { return Vec::new() };
     let mut paths = vec![path.clone()];
     if let Some(linker) = linker(&program) {
-        paths.extend(listed(pid, &linker, &path));
+        paths.extend(listed(pid, Path::new(&linker), &path));
     }
     paths.iter().filter_map(|path| file(pid, path)).collect()
-}
-
-/// The dynamic linker that a program names.
-fn linker(program: &Path) -> Option<PathBuf> {
-    use object::read::elf::ProgramHeader as _;
-    let file = File::open(program).ok()?;
-    let bytes = &Bounded::new(&file);
-    let elf = ElfFile64::<object::Endianness, _>::parse(bytes).ok()?;
-    let endian = elf.endian();
-    let header = elf.elf_program_headers().iter().find(|it| it.p_type(endian) == elf::PT_INTERP)?;
-    let path = header.data(endian, bytes).ok()?;
-    let path = path.split(|&byte| byte == 0).next()?;
-    Some(PathBuf::from(std::str::from_utf8(path).ok()?))
 }
 
 /// What a linker lists for the program of a process: as its user, who chose the linker, and with the variables by which

@@ -1,0 +1,53 @@
+//! Instructions of aarch64, as the Arm ARM has them in C4.1. Only returns are taken for ways out, which the kernel emulates
+//! here (arch/arm64/kernel/probes/simulate-insn.c, Linux 6.18).
+
+use super::{Stack, Step};
+
+pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, Stack)> {
+    let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+    let code = word(0)?;
+    let next = address.wrapping_add(4);
+    // An offset in words of so many bits, from this bit on.
+    let target = |bits: u32, from: u32| {
+        let offset = (code >> from << (32 - bits)).cast_signed() >> (32 - bits);
+        address.wrapping_add_signed(i64::from(offset) * 4)
+    };
+    let mut step = Step { depth: stack.depth, writes: u32::MAX, ..Step::default() };
+    let is_never_reached =
+        |code: u32| code == 0xd503_201f || code & 0xffe0_001f == 0xd420_0000 || code >> 16 == 0;
+    match code {
+        // ret, retaa, retab
+        _ if code & 0xffff_fc1f == 0xd65f_0000 || matches!(code, 0xd65f_0bff | 0xd65f_0fff) => {
+            (step.returns, step.is_emulated) = (true, true);
+        }
+        // br of a register that only linkage tables use
+        0xd61f_0200 | 0xd61f_0220 => step.leaves = true,
+        _ if code & 0xffff_fc1f == 0xd61f_0000 => return None,
+        // b
+        _ if code >> 26 == 0b00_0101 => {
+            step.is_jump = true;
+            step.next.push(target(26, 0));
+        }
+        // bl, blr
+        _ if code >> 26 == 0b10_0101 || code & 0xffff_fc1f == 0xd63f_0000 => {
+            step.call = (code >> 26 == 0b10_0101).then(|| target(26, 0));
+            if !word(4).is_none_or(is_never_reached) {
+                step.next.push(next);
+            }
+        }
+        // b.cond, cbz, cbnz
+        _ if code & 0xff00_0000 == 0x5400_0000 || code & 0x7e00_0000 == 0x3400_0000 => {
+            step.is_jump = true;
+            step.next.extend([target(19, 5), next]);
+        }
+        // tbz, tbnz
+        _ if code & 0x7e00_0000 == 0x3600_0000 => {
+            step.is_jump = true;
+            step.next.extend([target(14, 5), next]);
+        }
+        // brk, udf
+        _ if code != 0xd503_201f && is_never_reached(code) => {}
+        _ => step.next.push(next),
+    }
+    Some((step, stack))
+}

@@ -1,0 +1,61 @@
+//! The code of a file, by address.
+
+use std::cell::Cell;
+
+use object::{Object as _, ObjectSegment as _, ReadRef};
+
+/// The code of a file.
+pub(crate) struct Text<'data> {
+    segments: Vec<Segment<'data>>,
+    /// Instructions that may still be looked at.
+    left: Cell<usize>,
+}
+
+struct Segment<'data> {
+    address: u64,
+    bytes: &'data [u8],
+    file_offset: u64,
+}
+
+impl<'data> Text<'data> {
+    pub(crate) fn of<R: ReadRef<'data>>(file: &object::File<'data, R>) -> Self {
+        let code = file.segments().filter(|segment| segment.permissions().executable());
+        let segments = code.filter_map(|segment| {
+            let bytes = segment.data().ok()?;
+            Some(Segment { address: segment.address(), bytes, file_offset: segment.file_range().0 })
+        });
+        Self { segments: segments.collect(), left: Cell::new(LOOKS_MAX) }
+    }
+
+    /// Code that begins at an address.
+    #[cfg(test)]
+    pub(super) fn at(address: u64, bytes: &'data [u8]) -> Self {
+        let segments = vec![Segment { address, bytes, file_offset: 0 }];
+        Self { segments, left: Cell::new(LOOKS_MAX) }
+    }
+
+    /// Looks at one instruction more; `None` if these are too many.
+    pub(super) fn look(&self) -> Option<()> {
+        self.left.set(self.left.get().checked_sub(1)?);
+        Some(())
+    }
+
+    /// The bytes from an address on, to the end of its segment.
+    pub(crate) fn from(&self, address: u64) -> Option<&'data [u8]> {
+        self.segments.iter().find_map(|segment| {
+            let within = usize::try_from(address.checked_sub(segment.address)?).ok()?;
+            segment.bytes.get(within..).filter(|bytes| !bytes.is_empty())
+        })
+    }
+
+    /// Where in the file the byte at an address is.
+    pub(crate) fn offset(&self, address: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let within = address.checked_sub(segment.address)?;
+            (within < segment.bytes.len() as u64).then(|| segment.file_offset + within)
+        })
+    }
+}
+
+/// How often instructions of a file are looked at, at most: anybody may have made it. A C library needs 2,000.
+pub(super) const LOOKS_MAX: usize = 100_000;
