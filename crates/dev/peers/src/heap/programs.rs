@@ -59,7 +59,7 @@ pub(super) const PROGRAMS: [Program; 6] = [
         name: "python3",
         source: "",
         needs: "python3",
-        make: "ln -s \"$(python3 -c 'import sys; print(sys.executable)')\" python3",
+        make: "ln -sf \"$(python3 -c 'import sys; print(sys.executable)')\" python3",
         run: &["./python3", "-S", "-E", "-c", OBJECTS],
     },
     Program {
