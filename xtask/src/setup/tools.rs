@@ -28,10 +28,11 @@ pub(crate) struct Tool {
 }
 
 /// All of them.
-pub(super) const TOOLS: [Tool; 10] = [
+pub(super) const TOOLS: [Tool; 11] = [
     Tool { name: "chromium", package: "chromium", purpose: "tests of the server's pages" },
     Tool { name: "clang", package: "clang", purpose: "tests with objects made from C" },
     Tool { name: "go", package: "golang-go", purpose: "tests with programs in Go" },
+    Tool { name: "google-pprof", package: "google-perftools", purpose: "tests with tcmalloc" },
     Tool { name: "ip", package: "iproute2", purpose: "tests and benchmarks with packets" },
     Tool { name: "jeprof", package: "libjemalloc-dev", purpose: "tests with jemalloc" },
     Tool { name: "npm", package: "npm", purpose: "tests of pages, and with schemas of others" },
@@ -144,7 +145,7 @@ mod tests {
             &nothing(),
             &[],
             Some(install(
-                "chromium clang golang-go iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
+                "chromium clang golang-go google-perftools iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
             )),
         );
         check(&Found { missing: vec![valgrind], ..nothing() }, &[], Some(install("valgrind")));
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn packages_need_npm_and_pip() {
-        let [_, _, _, _, _, npm, _, _, pip, _] = TOOLS;
+        let [_, _, _, _, _, _, npm, _, _, pip, _] = TOOLS;
         let found = Found { runner: true, installs: false, ..nothing() };
         let without = |missing| Found { missing, npm: false, ..found.clone() };
         check(&without(Vec::new()), &[], Some(Step::FetchNpm));
@@ -172,7 +173,7 @@ mod tests {
     fn stale_lists_are_fetched_once() {
         let packages = || {
             install(
-                "chromium clang golang-go iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
+                "chromium clang golang-go google-perftools iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
             )
         };
         let failed = (packages(), false);
@@ -195,7 +196,7 @@ mod tests {
             &[
                 (
                     install(
-                        "chromium clang golang-go iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
+                        "chromium clang golang-go google-perftools iproute2 libjemalloc-dev npm musl-tools postgresql python3-pip valgrind",
                     ),
                     true,
                 ),
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn losses_say_what_does_not_work() {
         let lines = losses(&Found {
-            missing: vec![TOOLS[9]],
+            missing: vec![TOOLS[10]],
             runner: true,
             npm: true,
             installs: false,
@@ -217,7 +218,7 @@ mod tests {
         let expected = "valgrind, for benchmarks that count instructions; as root, run \
                         `apt-get install valgrind`";
         assert_eq!(lines, [expected]);
-        assert_eq!(losses(&nothing()).len(), 11);
+        assert_eq!(losses(&nothing()).len(), 12);
         assert!(losses(&Found { missing: Vec::new(), ..nothing() })[0].ends_with("build failed"));
     }
 

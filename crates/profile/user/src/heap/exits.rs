@@ -54,8 +54,8 @@ pub(crate) enum Other {
     Fills,
 }
 
-/// Follows a function from its entry; `None` if that cannot be done, since it jumps to an address that it computes, or
-/// its file has too much code.
+/// Follows a function from its entry, and on through the linkage table where it can; `None` if that cannot be done, since
+/// it jumps to an address that it computes, or its file has too much code.
 /// `other` knows the entries of other functions. With `by_returns` its result is not all that has to be there, so that
 /// only returns will do.
 pub(crate) fn ends(
@@ -64,6 +64,18 @@ pub(crate) fn ends(
     by_returns: bool,
     other: impl Fn(u64) -> Option<Other>,
 ) -> Option<Ends> {
+    let follow = |is_linked| follow(text, entry, by_returns, &other, is_linked);
+    follow(true).or_else(|| follow(false))
+}
+
+fn follow(
+    text: &Text<'_>,
+    entry: u64,
+    by_returns: bool,
+    other: &impl Fn(u64) -> Option<Other>,
+    is_linked: bool,
+) -> Option<Ends> {
+    let own = |slot: Option<u64>| slot.and_then(|slot| text.own(slot)).filter(|_| is_linked);
     let mut steps: HashMap<u64, Step> = HashMap::new();
     let mut found = Ends::default();
     let mut waiting = vec![(entry, Some(0), None)];
@@ -77,12 +89,19 @@ pub(crate) fn ends(
         }
         let stack = Stack { depth: steps.get(&address).map_or(depth, |it| it.depth), frame_depth };
         let (mut step, after) = arch::step(text.from(address)?, address, stack)?;
-        found.calls_other |= step.call.and_then(&other) == Some(Other::Probed);
-        if let (true, &[target]) = (step.is_jump, &step.next[..])
-            && (other(target) == Some(Other::Fills) || leads_away(text, target))
+        found.calls_other |= step.call.and_then(other) == Some(Other::Probed);
+        if let (true, &[target]) = (step.is_jump, &step.next[..]) {
+            let fills = other(target) == Some(Other::Fills);
+            let leaving = leaving(text, target).filter(|_| !fills);
+            let function = own(leaving.and_then(|jump| arch::slot(text, jump)));
+            step.leaves = function.is_none() && (fills || leaving.is_some());
+            if step.leaves || function.is_some() {
+                step.next = function.into_iter().collect();
+            }
+        } else if step.leaves
+            && let Some(function) = own(arch::slot(text, address))
         {
-            step.leaves = true;
-            step.next.clear();
+            (step.leaves, step.is_jump, step.next) = (false, true, vec![function]);
         }
         step.next.retain(|&target| {
             let is_probed = step.is_jump && target != entry && other(target) == Some(Other::Probed);
@@ -98,19 +117,19 @@ pub(crate) fn ends(
     Some(found)
 }
 
-/// Is there an entry of the linkage table, which jumps to a function of another file?
-fn leads_away(text: &Text<'_>, mut address: u64) -> bool {
+/// The jump through a slot of memory that an entry of the linkage table is, if there is one.
+fn leaving(text: &Text<'_>, mut address: u64) -> Option<u64> {
     const INSTRUCTIONS: usize = 4;
     let stack = Stack { depth: None, frame_depth: None };
     for _ in 0..INSTRUCTIONS {
         let step = text.from(address).and_then(|bytes| arch::step(bytes, address, stack));
         match step {
-            Some((step, _)) if step.leaves => return true,
+            Some((step, _)) if step.leaves => return Some(address),
             Some((Step { is_jump: false, next, .. }, _)) if next.len() == 1 => address = next[0],
-            _ => return false,
+            _ => return None,
         }
     }
-    false
+    None
 }
 
 /// The depth of the stack before an instruction, and what it was when the frame pointer was set.
@@ -345,5 +364,24 @@ mod tests {
         check(0x9400_0001, &[0x1004], false);
         check(0xaa00_03e1, &[0x1004], false);
         check(0xd420_0020, &[], false);
+        // adrp x16, +0x11000; ldr x17, [x16, #0xf8]; add x16, x16, #0xf8; br x17
+        let entry = [0xb000_0090_u32, 0xf940_7e11, 0x9103_e210, 0xd61f_0220].map(u32::to_le_bytes);
+        assert_eq!(aarch64::slot(&text(&entry.concat()), 0x100c), Some(0x1_20f8));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_linkage_table_is_followed_to_functions_of_the_file() {
+        // jmp +2; nop; nop; jmp [rip + 16]; and the function: mov rax, [rdi]; ret
+        let bytes = [0xeb, 2, 0x90, 0x90, 0xff, 0x25, 0x10, 0, 0, 0, 0x48, 0x8b, 0x07, 0xc3];
+        let mut text = text(&bytes);
+        text.link(0x101a, 0x100a);
+        let check = |entry: u64, exits: &[(u64, bool)]| {
+            let found = ends(&text, entry, false, |_| None).expect("it is followed");
+            let found: Vec<_> = found.exits.iter().map(|it| (it.address, it.leaves)).collect();
+            assert_eq!(found, exits);
+        };
+        check(0x1000, &[(0x100d, false)]);
+        check(0x1004, &[(0x100d, false)]);
     }
 }

@@ -1,12 +1,17 @@
 //! The code of a file, by address.
 
-use std::cell::Cell;
+use std::{cell::Cell, collections::HashMap};
 
-use object::{Object as _, ObjectSegment as _, ReadRef};
+use object::{
+    Object as _, ObjectSegment as _, ObjectSymbol as _, ObjectSymbolTable as _, ReadRef,
+    RelocationTarget,
+};
 
 /// The code of a file.
 pub(crate) struct Text<'data> {
     segments: Vec<Segment<'data>>,
+    /// Functions of the file itself by the slots through which it calls them, for others may take their place.
+    own: HashMap<u64, u64>,
     /// Instructions that may still be looked at.
     left: Cell<usize>,
 }
@@ -24,14 +29,24 @@ impl<'data> Text<'data> {
             let bytes = segment.data().ok()?;
             Some(Segment { address: segment.address(), bytes, file_offset: segment.file_range().0 })
         });
-        Self { segments: segments.collect(), left: Cell::new(LOOKS_MAX) }
+        Self { segments: segments.collect(), own: own(file), left: Cell::new(LOOKS_MAX) }
     }
 
     /// Code that begins at an address.
     #[cfg(test)]
     pub(super) fn at(address: u64, bytes: &'data [u8]) -> Self {
         let segments = vec![Segment { address, bytes, file_offset: 0 }];
-        Self { segments, left: Cell::new(LOOKS_MAX) }
+        Self { segments, own: HashMap::new(), left: Cell::new(LOOKS_MAX) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn link(&mut self, slot: u64, function: u64) {
+        self.own.insert(slot, function);
+    }
+
+    /// The function of this file that the loader puts into a slot of memory, if no other file has one of its name.
+    pub(super) fn own(&self, slot: u64) -> Option<u64> {
+        self.own.get(&slot).copied()
     }
 
     /// Looks at one instruction more; `None` if these are too many.
@@ -55,6 +70,17 @@ impl<'data> Text<'data> {
             (within < segment.bytes.len() as u64).then(|| segment.file_offset + within)
         })
     }
+}
+
+fn own<'data, R: ReadRef<'data>>(file: &object::File<'data, R>) -> HashMap<u64, u64> {
+    let Some(symbols) = file.dynamic_symbol_table() else { return HashMap::new() };
+    let relocations = file.dynamic_relocations().into_iter().flatten();
+    let own = relocations.filter_map(|(slot, relocation)| {
+        let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+        let symbol = symbols.symbol_by_index(index).ok()?;
+        symbol.is_definition().then_some((slot, symbol.address()))
+    });
+    own.collect()
 }
 
 /// How often instructions of a file are looked at, at most: anybody may have made it. A C library needs 2,000.

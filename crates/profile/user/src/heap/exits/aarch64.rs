@@ -2,6 +2,7 @@
 //! here (arch/arm64/kernel/probes/simulate-insn.c, Linux 6.18).
 
 use super::{Stack, Step};
+use crate::heap::text::Text;
 
 pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, Stack)> {
     let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -50,4 +51,25 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
         _ => step.next.push(next),
     }
     Some((step, stack))
+}
+
+/// The slot that the linkage table takes the target of `br x17` from: adrp x16, ldr x17, add x16, br x17.
+pub(super) fn slot(text: &Text<'_>, address: u64) -> Option<u64> {
+    let page_at = address.checked_sub(12)?;
+    let words: Vec<u32> = text
+        .from(page_at)?
+        .as_chunks()
+        .0
+        .iter()
+        .take(4)
+        .map(|it| u32::from_le_bytes(*it))
+        .collect();
+    let &[page, load, _, 0xd61f_0220] = &words[..] else { return None };
+    if page & 0x9f00_001f != 0x9000_0010 || load & 0xffc0_03ff != 0xf940_0211 {
+        return None;
+    }
+    let pages = (page >> 5 & 0x7ffff) << 2 | page >> 29 & 3;
+    let pages = i64::from((pages << 11).cast_signed() >> 11);
+    let offset = u64::from(load >> 10 & 0xfff) * 8;
+    Some((page_at & !0xfff).wrapping_add_signed(pages << 12).wrapping_add(offset))
 }

@@ -6,7 +6,7 @@ use iced_x86::{
 };
 
 use super::{Stack, Step};
-use crate::heap::place::is_emulated;
+use crate::heap::{place::is_emulated, text::Text};
 
 const WORD: u64 = 8;
 
@@ -37,7 +37,7 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
             step.is_jump = true;
             step.next.push(target());
         }
-        // Through a slot of memory: a function of another file.
+        // Through a slot of memory.
         FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
             step.leaves = true;
         }
@@ -57,6 +57,13 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
     }
     let after = after(&instruction, stack);
     Some((step, after))
+}
+
+/// The slot that a jump through memory takes its target from.
+pub(super) fn slot(text: &Text<'_>, address: u64) -> Option<u64> {
+    let mut decoder = Decoder::with_ip(64, text.from(address)?, address, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    instruction.is_ip_rel_memory_operand().then(|| instruction.ip_rel_memory_address())
 }
 
 /// Is what follows a call never reached, since the call does not return?
