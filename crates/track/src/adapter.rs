@@ -7,9 +7,11 @@
 
 mod bpftool;
 mod c_sharp_dot_net;
+mod consoles;
 mod cpp_catch2;
 mod cpp_google;
 pub mod criterion_dir;
+mod csv;
 mod dart_benchmark_harness;
 mod documents;
 mod figure;
@@ -34,6 +36,7 @@ mod rust_divan;
 mod rust_gungraun;
 mod rust_iai;
 mod shell_hyperfine;
+mod targets;
 mod text;
 mod unit;
 mod veristat;
@@ -42,7 +45,7 @@ mod wingbeat_bench;
 /// What the adapters have in common: where they are in an output, units, names, and the model.
 mod prelude {
     pub(super) use super::{
-        Adapter, AdapterError, Parsed,
+        Adapter, Parsed,
         documents::documents,
         figure::{Figure, around, required},
         line::{At, lines, numbered, without_cargo},
@@ -50,7 +53,7 @@ mod prelude {
         objects::objects,
         once::{self, Once},
         text::{rsplit_once, split_once},
-        unit::{nanoseconds, number, power},
+        unit::{ODD_COMMA, has_odd_comma, nanoseconds, no_number, number, power, ungrouped},
     };
     pub(super) use crate::model::{
         Average, BenchmarkName, Direction, Measure, MeasureKind, Metric, Results,
@@ -61,7 +64,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use self::text::without_colors;
 pub use crate::model::Adapter;
-use crate::model::{AddError, Average, Results};
+use crate::model::{AddError, Average, Results, results::Lost};
 
 /// What came of reading an output, or a part of it.
 pub type Parsed<T = Results> = Result<T, AdapterError>;
@@ -76,6 +79,7 @@ use Average::{Mean, Median};
 const ADAPTERS: &[Entry] = &[
     Entry(Adapter::Magic, "magic", magic::parse, &[Mean, Median]),
     Entry(Adapter::Json, "json", json::parse, &[Mean, Median]),
+    Entry(Adapter::Csv, "csv", csv::parse, &[Mean, Median]),
     Entry(Adapter::RustBench, "rust_bench", rust_bench::parse, &[Median]),
     Entry(Adapter::RustCriterion, "rust_criterion", rust_criterion::parse, &[Mean]),
     Entry(Adapter::RustDivan, "rust_divan", rust_divan::parse, &[Mean, Median]),
@@ -114,9 +118,17 @@ pub enum AdapterError {
     NoSuchAdapter(String),
     #[error(
         "the adapter {0} found no result in this output; is it the right one (--adapter), and does the \
-         command print its results on stdout?"
+         command print its results on stdout? Any program can print them as {EXAMPLE}"
     )]
     Nothing(Adapter),
+    #[error(
+        "the adapter {0} found no result in this file; is it the right one (--adapter)? Any program can write \
+         results as {EXAMPLE}"
+    )]
+    NothingInFile(Adapter),
+    /// What a tool shows, which is not what an adapter reads.
+    #[error("the adapter {adapter} found no result in this output: it is {what}; {next_step}")]
+    Console { adapter: Adapter, what: &'static str, next_step: &'static str },
     #[error("the adapter {adapter} cannot give the {asked}: {tool_has}")]
     Average { adapter: Adapter, asked: &'static str, tool_has: &'static str },
     #[error("the adapter {adapter} cannot read line {line}: {reason}")]
@@ -124,6 +136,10 @@ pub enum AdapterError {
     #[error("{0}")]
     Metric(#[from] AddError),
 }
+
+/// The shortest document of the adapter `json`.
+const EXAMPLE: &str =
+    r#"JSON: {"NAME": {"latency": {"value": 12.5}}}, with nanoseconds as latency"#;
 
 impl Adapter {
     pub fn all() -> impl Iterator<Item = Self> {
@@ -148,25 +164,40 @@ impl Adapter {
             let asked = if asked == Mean { "mean" } else { "median" };
             return Err(AdapterError::Average { adapter: self, asked, tool_has });
         }
-        // The check alone is much faster than the search for what to replace.
-        let text = match str::from_utf8(output) {
-            Ok(text) => Cow::Borrowed(text),
-            Err(_) => String::from_utf8_lossy(output),
+        let text = decoded(output);
+        let text = without_colors(&text);
+        let read = match self {
+            Self::RustBench
+            | Self::RustCriterion
+            | Self::RustDivan
+            | Self::RustIai
+            | Self::RustGungraun => targets::parse(&text, |text| parse(text, average)),
+            _ => parse(&text, average),
         };
-        let results = parse(&without_colors(&text), average)?;
-        if results.is_empty() { Err(AdapterError::Nothing(self)) } else { Ok(results) }
+        let results = settled(self, read?)?;
+        match results.is_empty() {
+            true => Err(consoles::recognized(self, &text).unwrap_or(AdapterError::Nothing(self))),
+            false => Ok(results),
+        }
     }
 
     /// Reads a file of a tool, and what the tool printed: some name failed benchmarks only there.
     pub fn parse_file(self, file: &[u8], printed: &[u8], average: Option<Average>) -> Parsed {
+        self.parse_both(file, printed, average).map_err(|error| match error {
+            AdapterError::Nothing(adapter) => AdapterError::NothingInFile(adapter),
+            other => other,
+        })
+    }
+
+    fn parse_both(self, file: &[u8], printed: &[u8], average: Option<Average>) -> Parsed {
         let (tool, found) = match self {
             Self::Magic => {
-                let (tool, results) = magic::find(&String::from_utf8_lossy(file))?;
+                let (tool, results) = magic::find(&decoded(file))?;
                 (tool, Some(results))
             }
             named => (named, None),
         };
-        match (tool, found) {
+        let results = match (tool, found) {
             // Behind the file, whose lines keep their numbers.
             (Self::JavaJmh | Self::PythonPytest, _) if !printed.is_empty() => {
                 tool.parse(&[file, b"\n", printed].concat(), average)
@@ -174,12 +205,35 @@ impl Adapter {
             // They were found without the average that is asked for.
             (_, Some(results)) if average.is_none() => Ok(results),
             _ => tool.parse(file, average),
+        };
+        let mut results = results?;
+        if self == Self::Magic {
+            results.set_chosen(tool);
         }
+        Ok(results)
     }
 
     fn entry(self) -> &'static Entry {
         // Every adapter has an entry; a test checks it.
         ADAPTERS.iter().find(|entry| entry.0 == self).unwrap_or(&ADAPTERS[0])
+    }
+}
+
+/// Takes what failed out of the results. Where nothing but that is in them, and one could not be read, that is
+/// the error.
+fn settled(adapter: Adapter, mut results: Results) -> Parsed {
+    results.settle_failures();
+    match results.all_lost() {
+        Some(Lost { line, reason }) => Err(AdapterError::Malformed { adapter, line, reason }),
+        None => Ok(results),
+    }
+}
+
+/// The text of an output. The check alone is much faster than the search for what to replace.
+fn decoded(output: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(output) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(output),
     }
 }
 
@@ -208,6 +262,7 @@ fn names() -> String {
 #[cfg(test)]
 #[track_caller]
 fn check_error(read: Parsed, expected: &str) {
+    let read = read.and_then(|results| settled(Adapter::Magic, results));
     let error = read.expect_err(expected).to_string();
     assert!(error.contains(expected), "{error}");
 }
@@ -261,6 +316,51 @@ mod tests {
         let file = br#"{"a": {"latency": {"value": 1}}}"#;
         let results = Adapter::Magic.parse_file(file, b"b: 5ms\n", None).expect("results");
         assert_eq!(results.benchmarks.len(), 1);
+    }
+
+    #[test]
+    fn nothing_is_told_with_what_helps() {
+        let check = |error: AdapterError, expected: &str| {
+            let text = error.to_string();
+            assert!(text.contains(expected) && !text.contains("stdin"), "{text}");
+        };
+        for (console, expected) in [
+            (
+                "--- benchmark: 1 tests ---\nName (time in us)  Rounds  Iterations\n",
+                "--benchmark-json FILE",
+            ),
+            (
+                "Benchmark 1: x\n  Time (mean ± σ): 1 ms ± 0 ms [User: 1 ms, System: 0 ms]\n  Range (min … max): 1 ms … 1 ms  9 runs\n",
+                "--export-json FILE",
+            ),
+            (
+                "     name            hz     min  rme  samples\n   · a  1 0 1% 3\n",
+                "--outputJson FILE",
+            ),
+            ("     iteration_duration...: avg=1s min=1s p(95)=1s\n", "handleSummary(data)"),
+            (
+                "  Thread Stats   Avg\nRequests/sec:  748868.53\n",
+                "done(summary, latency, requests)",
+            ),
+            ("benchmark  avg (min … max) p75\na  1.2 µs/iter 1.3\n", "run() returns"),
+            ("│ (index) │ Task name │ Latency avg (ns) │\n", "bench.tasks"),
+            (
+                "Benchmark    Mode  Cnt  Score   Error  Units\nA  avgt  5  1.2\n",
+                "-rf json -rff FILE",
+            ),
+        ] {
+            for adapter in [Adapter::Magic, Adapter::PythonPytest] {
+                check(adapter.parse(console.as_bytes(), None).expect_err("a console"), expected);
+                check(
+                    adapter.parse_file(console.as_bytes(), b"", None).expect_err("a console"),
+                    expected,
+                );
+            }
+        }
+        check(Adapter::Magic.parse(b"42\n", None).expect_err("a number"), "JSON: {\"NAME\"");
+        let of_file = Adapter::Magic.parse_file(b"42\n", b"", None).expect_err("a number");
+        assert_eq!(of_file, AdapterError::NothingInFile(Adapter::Magic));
+        check(of_file, "JSON: {\"NAME\"");
     }
 
     #[test]

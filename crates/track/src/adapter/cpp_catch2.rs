@@ -61,7 +61,11 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             }
             reader.place = Place::Outside;
         }
-        reader.read(at, text)?;
+        if let Err(error) = reader.read(at, text) {
+            let name = format!("{}: {}", reader.test_case, reader.row.name);
+            at.lose(&mut reader.results, &naming::in_one_line(&name), error);
+            reader.row = Row::default();
+        }
     }
     Ok(reader.results)
 }
@@ -138,8 +142,13 @@ impl Reader {
             let theirs = format!("{}: {}", self.test_case, row.bencher_name);
             self.results.set_bencher_name(&name, &theirs);
         }
-        let benchmark = self.once.benchmark(at, &mut self.results, name.as_str())?;
-        Ok(benchmark.add(&Measure::latency(), metric)?)
+        let added = match metric.is_finite() {
+            true => self.once.benchmark(at, &mut self.results, name.as_str()),
+            false => Err(at.malformed(format!("its time {ODD_COMMA}"))),
+        };
+        let added = added.and_then(|it| Ok(it.add(&Measure::latency(), metric)?));
+        added.unwrap_or_else(|error| at.lose(&mut self.results, name.as_str(), error));
+        Ok(())
     }
 
     /// `Test case section: benchmark`
@@ -171,7 +180,7 @@ fn last_word(text: &str) -> Option<(&str, &str)> {
 fn last_time(text: &str) -> Option<(&str, f64)> {
     let (text, unit) = last_word(text)?;
     let (text, value) = last_word(text)?;
-    Some((text, number(value)? * nanoseconds(unit)?))
+    Some((text, ungrouped(value)? * nanoseconds(unit)?))
 }
 
 /// Name and time of `name  100  208  7.1968 ms`.

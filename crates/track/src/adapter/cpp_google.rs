@@ -35,6 +35,8 @@ struct Run {
     /// `mean`, `median`, `stddev`, `cv`, `BigO`, `RMS`.
     aggregate: Option<String>,
     is_failed: bool,
+    /// Whether its figures are what failed: they cannot be read.
+    is_unreadable: bool,
     message: Option<String>,
     real_time: Figure,
     cpu_time: Figure,
@@ -75,7 +77,10 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             if run.is_failed {
                 if failed.insert(run.run_name()) {
                     let reason = run.message.as_deref().unwrap_or("it was skipped");
-                    results.fail(name_of(run)?, reason);
+                    match run.is_unreadable {
+                        true => at.lose(&mut results, run.run_name(), at.malformed(reason)),
+                        false => results.fail(name_of(run)?, reason),
+                    }
                 }
             } else if run.aggregate.is_none() {
                 repeated.insert(run.run_name());
@@ -97,9 +102,16 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
                 Some("mean") if !repeated.contains(run_name) => deviations.get(run_name).copied(),
                 Some(_) => continue,
             };
-            let Some(metrics) = metrics(at, run, deviation, &mut measures)? else {
-                results.fail(name_of(run)?, "its time is not a number");
-                continue;
+            let metrics = match metrics(at, run, deviation, &mut measures) {
+                Ok(Some(metrics)) => metrics,
+                Ok(None) => {
+                    results.fail(name_of(run)?, "its time is not a number");
+                    continue;
+                }
+                Err(error) => {
+                    at.lose(&mut results, run_name, error);
+                    continue;
+                }
             };
             let name = name_of(run)?;
             // Bencher takes aggregates for benchmarks.

@@ -25,7 +25,17 @@ struct Line<'t> {
     line: usize,
     package: &'t str,
     name: &'t str,
-    outcome: Result<Vec<(f64, &'t str)>, &'t str>,
+    /// The values; or what go test says of a failure, or why the line cannot be read.
+    outcome: Result<Values<'t>, Cow<'t, str>>,
+}
+
+/// A benchmark whose name was printed before it ran, and whose result has not come yet.
+#[derive(Clone, Copy)]
+struct Pending<'t> {
+    line: usize,
+    name: &'t str,
+    /// Whether the name is alone on its line, as with -v: the result then has a line of its own, too.
+    is_alone: bool,
 }
 
 /// The properties in a unit's `Unit` lines: `Unit B/op better=lower assume=exact`.
@@ -60,7 +70,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         };
         let at = At { adapter: Adapter::GoBench, line: line.line };
         match &line.outcome {
-            Err(reason) => results.fail(at.name(&name)?, *reason),
+            Err(Cow::Borrowed(said)) => results.fail(at.name(&name)?, *said),
+            Err(Cow::Owned(reason)) => at.lose(&mut results, &name, at.malformed(reason.as_str())),
             // One repetition of several may have failed.
             Ok(_) if has_failed(line) => {}
             Ok(values) => {
@@ -111,49 +122,64 @@ fn read<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) -> Vec<Lin
     let mut package = "";
     // What a benchmark says stands below its failure, and above it within `-json`.
     let mut previous = "";
-    // The benchmark whose name was printed before it ran, and whose result has not come yet.
-    let mut pending: Option<(usize, &'t str)> = None;
+    let mut pending: Option<Pending<'t>> = None;
     let mut numbered = numbered(text).peekable();
     while let Some((number, line)) = numbered.next() {
         if let Some(name) = line.strip_prefix("pkg: ") {
             package = name.trim();
+            pending = None;
         } else if let Some(facts) = line.strip_prefix("Unit ") {
             add_unit_facts(facts, units);
         } else if let Some(name) = failed(line) {
             let next = numbered.peek().map_or("", |(_, next)| *next);
             let said = [next, previous].into_iter().find(|said| said.starts_with("    "));
-            let outcome = Err(said.map_or("go test says FAIL", str::trim));
+            let outcome = Err(Cow::Borrowed(said.map_or("go test says FAIL", str::trim)));
             // The name with the number of CPUs stands before, if it was printed at all.
-            let known = pending.take().map(|known| known.1).filter(|known| known.starts_with(name));
-            lines.push(Line { line: number, package, name: known.unwrap_or(name), outcome });
+            let known = pending.take().map(|known| known.name);
+            let name = known.filter(|known| known.starts_with(name)).unwrap_or(name);
+            lines.push(Line { line: number, package, name, outcome });
         } else if let Some(name) = benchmark_name(line) {
             let rest = &line[name.len()..];
             match values(rest) {
                 Some(values) => {
                     pending = None;
-                    lines.push(Line { line: number, package, name, outcome: Ok(values) });
+                    let outcome = values.map_err(Cow::Owned);
+                    lines.push(Line { line: number, package, name, outcome });
                 }
-                None => pending = rest.starts_with([' ', '\t']).then_some((number, name)),
+                None => {
+                    let is_alone = rest.is_empty();
+                    let is_name = is_alone || rest.starts_with([' ', '\t']);
+                    pending = is_name.then_some(Pending { line: number, name, is_alone });
+                }
             }
-        } else if let Some((started, name)) = pending {
+        } else if let Some(Pending { line: started, name, is_alone }) = pending {
             // What the benchmark prints stands between its name and its result.
-            if let Some(values) = values(line) {
-                lines.push(Line { line: started, package, name, outcome: Ok(values) });
+            let found = values(line).filter(|_| !is_alone).map(|it| it.map_err(Cow::Owned));
+            if let Some(outcome) =
+                found.or_else(|| ended(line).map(|said| Err(Cow::Borrowed(said))))
+            {
+                lines.push(Line { line: started, package, name, outcome });
                 pending = None;
-            } else if let Some(reason) = ended(line) {
-                lines.push(Line { line: started, package, name, outcome: Err(reason) });
+            } else if has_no_result(line) {
                 pending = None;
             }
         }
-        if let Some((started, name)) = pending
+        if let Some(Pending { line: started, name, .. }) = pending
             && let Some(at) = line.find("panic: ").or_else(|| line.find("fatal error: "))
         {
-            lines.push(Line { line: started, package, name, outcome: Err(line[at..].trim()) });
+            let outcome = Err(Cow::Borrowed(line[at..].trim()));
+            lines.push(Line { line: started, package, name, outcome });
             pending = None;
         }
         previous = line;
     }
     lines
+}
+
+/// Whether the benchmark is over without a result, and without a failure.
+fn has_no_result(line: &str) -> bool {
+    let line = line.trim();
+    line == "PASS" || ["ok  \t", "--- SKIP: ", "--- BENCH: "].iter().any(|it| line.starts_with(it))
 }
 
 /// The name in `--- FAIL: BenchmarkX-8`, which may follow the name printed before.
@@ -183,19 +209,22 @@ fn benchmark_name(line: &str) -> Option<&str> {
     (!rest.starts_with(|c: char| c.is_lowercase())).then_some(name)
 }
 
-/// Iterations, then pairs of a value and its unit.
-fn values(text: &str) -> Option<Vec<(f64, &str)>> {
+type Values<'t> = Vec<(f64, &'t str)>;
+
+/// Iterations, then pairs of a value and its unit; or why a value cannot be read.
+fn values(text: &str) -> Option<Result<Values<'_>, String>> {
     let mut words = text.split_ascii_whitespace();
     words.next()?.parse::<u64>().ok()?;
     let mut values = Vec::new();
     while let Some(value) = words.next() {
         let value = match value {
             "NaN" | "+Inf" | "-Inf" => f64::NAN,
+            _ if has_odd_comma(value) => return Some(Err(no_number(value))),
             _ => number(value)?,
         };
         values.push((value, words.next()?));
     }
-    (!values.is_empty()).then_some(values)
+    (!values.is_empty()).then_some(Ok(values))
 }
 
 fn add_unit_facts<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) {

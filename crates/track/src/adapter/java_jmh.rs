@@ -54,7 +54,10 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             let unit = &benchmark.primary_metric.score_unit;
             let wrong =
                 || format!("{text:?} has the unit {unit:?}, which is neither a time nor a rate");
-            let (measure, factor) = known_measure(unit).ok_or_else(|| at.malformed(wrong()))?;
+            let Some((measure, factor)) = known_measure(unit) else {
+                at.lose(&mut results, name.as_str(), at.malformed(wrong()));
+                continue;
+            };
             let Some(metric) = metric(&benchmark.primary_metric, factor) else {
                 results.fail(name, "its score is not a number");
                 continue;

@@ -8,6 +8,10 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let latency = Measure::latency();
     for (at, text) in lines(Adapter::JsTime, text) {
         if let Some((name, time_ns)) = timer(text) {
+            if time_ns.is_nan() {
+                at.lose(&mut results, name, at.malformed(no_number(text.trim())));
+                continue;
+            }
             at.set_indented(&mut results, name)?;
             at.benchmark(&mut results, name)?.add(&latency, Metric::new(time_ns))?;
         }
@@ -15,6 +19,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
+/// Name and nanoseconds; no number of them if the time has a decimal comma.
 fn timer(line: &str) -> Option<(&str, f64)> {
     let line = line.trim_end();
     let line =
@@ -34,8 +39,12 @@ fn timer(line: &str) -> Option<(&str, f64)> {
 fn by_unit(time: &str) -> Option<f64> {
     let end = time.rfind(|c: char| c.is_ascii_digit())? + 1;
     let (value, unit) = time.split_at(end);
+    let factor = nanoseconds(unit.trim())?;
+    if has_odd_comma(value) {
+        return Some(f64::NAN);
+    }
     let value = number(value)?;
-    (value >= 0.0).then_some(value * nanoseconds(unit.trim())?)
+    (value >= 0.0).then_some(value * factor)
 }
 
 fn by_clock(clock: &str) -> Option<f64> {
@@ -63,5 +72,8 @@ mod tests {
         check("a: 0.094ms on the way { a: 1 }", None);
         check(": 1ms", None);
         check("12:30", None);
+        check("a: 1,234ms", Some(("a", 1234e6)));
+        check("hello, 5ms", None);
+        assert!(timer("a: 1,5ms").is_some_and(|(name, time_ns)| name == "a" && time_ns.is_nan()));
     }
 }

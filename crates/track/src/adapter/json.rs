@@ -1,18 +1,23 @@
-//! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`.
+//! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`, and the list
+//! that github-action-benchmark reads: `[{"name", "unit", "value", "range"}]`.
 //!
-//! Results of `wingbeat` may add `samples`, which Bencher ignores.
+//! Results of `wingbeat` may add `samples`, which Bencher ignores. An entry that cannot be read costs its
+//! benchmark, so types are loose, and what is there in place of a number is told.
 
 use std::fmt;
 
 use rustc_hash::FxHashMap;
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
+    de::{
+        IgnoredAny, MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
 };
+use wingbeat_text::first_few;
 
-use super::documents::end_of_string;
 use crate::adapter::prelude::*;
-use crate::model::{InvalidName, name::strip_ignored};
+use crate::model::name::strip_ignored;
 
 /// A JSON object in the order of its text.
 pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
@@ -42,81 +47,330 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
-    let malformed = |line, reason| AdapterError::Malformed { adapter: Adapter::Json, line, reason };
-    let text = &without_cargo(text);
-    let benchmarks: Ordered<Ordered<Metric>> = serde_json::from_str(text)
-        .map_err(|error| malformed(error.line().max(1), error.to_string()))?;
+    let documents = documents::<Document>(Adapter::Json, &without_cargo(text), &["\"value\""])?;
     let mut results = Results::default();
-    let mut known = FxHashMap::default();
-    for (name, measures) in benchmarks.0 {
-        let wrong = |error: InvalidName| malformed(1, error.to_string());
-        if measures.0.is_empty() {
-            BenchmarkName::new(name).map_err(wrong)?;
-            continue;
+    for (at, document) in documents.found {
+        let mut part = Reader { at, results: Results::default(), odd_ends: Vec::new() };
+        match document {
+            Document::Benchmarks(benchmarks) => part.benchmarks(benchmarks.0),
+            Document::List(entries) => part.list(entries),
         }
-        let benchmark = results.benchmark(&name).map_err(wrong)?;
-        benchmark.expect_metrics(measures.0.len());
-        for (label, metric) in measures.0 {
-            let measure = known.entry(label).or_insert_with_key(|label| Measure::named(label));
-            if benchmark.metrics.iter().any(|(known, _)| known.slug == measure.slug) {
-                return Err(twice(text, benchmark.name.as_str(), measure));
-            }
-            benchmark.add(measure, metric)?;
+        part.tell_odd_ends();
+        match results.is_empty() && results.remarks.is_empty() {
+            true => results = part.results,
+            // The same name in another document was measured again.
+            false => results.take(part.results, BenchmarkName::clone)?,
         }
     }
     Ok(results)
 }
 
-/// The error that a JSON document has a measure of a benchmark twice.
-fn twice(text: &str, benchmark: &str, measure: &Measure) -> AdapterError {
-    let mut is_of_benchmark = false;
-    let mut lines = Vec::new();
-    for (line, depth, key) in keys(text) {
-        match depth {
-            1 => is_of_benchmark = strip_ignored(&key).unwrap_or(&key) == benchmark,
-            2 if is_of_benchmark && Measure::named(&key).slug == measure.slug => lines.push(line),
-            _ => {}
-        }
-    }
-    let (first, line) = (lines.first().copied().unwrap_or(1), lines.get(1).copied().unwrap_or(1));
-    let slug = &measure.slug;
-    let reason = format!(
-        "{benchmark:?} has the measure {slug} in line {first} already; a benchmark has one value of a \
-         measure, so give one of both another name"
-    );
-    AdapterError::Malformed { adapter: Adapter::Json, line, reason }
+/// What a document may be. Any JSON is one or the other; most of it has nothing in it that counts.
+enum Document {
+    Benchmarks(Ordered<Shape<Ordered<Shape<Figures>>>>),
+    List(Vec<Shape<Entry>>),
 }
 
-/// The keys of a document with their lines and how many objects they are in.
-fn keys(text: &str) -> Vec<(usize, usize, String)> {
-    let bytes = text.as_bytes();
-    let (mut line, mut depth, mut at) = (1, 0, 0);
-    let mut keys = Vec::new();
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\n' => line += 1,
-            b'{' => depth += 1,
-            b'}' => depth -= 1,
-            b'"' => {
-                let end = end_of_string(bytes, at + 1);
-                if text[end..].trim_start().starts_with(':') {
-                    let key = serde_json::from_str(&text[at..end]).unwrap_or_default();
-                    keys.push((line, depth, key));
-                }
-                at = end;
-                continue;
-            }
-            _ => {}
-        }
-        at += 1;
+/// A value that should be an object or a number, and may be anything.
+#[derive(Default)]
+enum Shape<T> {
+    #[default]
+    Missing,
+    Object(T),
+    Number(f64),
+    Text(String),
+    Other(&'static str),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Figures {
+    value: Shape<IgnoredAny>,
+    lower_value: Shape<IgnoredAny>,
+    upper_value: Shape<IgnoredAny>,
+    samples: Vec<Option<f64>>,
+}
+
+/// An entry of the lists `customSmallerIsBetter` and `customBiggerIsBetter` of github-action-benchmark.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Entry {
+    name: Shape<IgnoredAny>,
+    unit: Shape<IgnoredAny>,
+    value: Shape<IgnoredAny>,
+    /// `± 3`, in the unit or with a percent sign.
+    range: Shape<IgnoredAny>,
+}
+
+impl<T> Shape<T> {
+    fn is_there(&self) -> bool {
+        !matches!(self, Self::Missing)
     }
-    keys
+
+    fn text(&self) -> &str {
+        if let Self::Text(text) = self { text } else { "" }
+    }
+
+    /// The number, or what is there in its place.
+    fn number(&self) -> Result<f64, String> {
+        Err(match self {
+            Self::Number(value) => return Ok(*value),
+            Self::Missing => "missing".to_owned(),
+            Self::Text(text) => format!("the text {text:?}, which is not a number"),
+            Self::Object(_) => "an object, which is not a number".to_owned(),
+            Self::Other(what) => format!("{what}, which is not a number"),
+        })
+    }
+}
+
+struct Reader {
+    at: At,
+    results: Results,
+    /// Metrics whose spread was left out.
+    odd_ends: Vec<String>,
+}
+
+impl Reader {
+    fn lose(&mut self, name: &str, reason: String) {
+        let at = self.at;
+        let judged = strip_ignored(name).unwrap_or(name);
+        at.lose(&mut self.results, judged, at.malformed(reason));
+    }
+
+    fn benchmarks(&mut self, benchmarks: Vec<(String, Shape<Ordered<Shape<Figures>>>)>) {
+        let has_value = |(_, it): &(String, Shape<Figures>)| matches!(it, Shape::Object(figures) if figures.value.is_there());
+        let has_any = |(_, it): &(String, Shape<Ordered<Shape<Figures>>>)| matches!(it, Shape::Object(measures) if measures.0.iter().any(has_value));
+        // A document of something else, such as a line of a log.
+        if !benchmarks.iter().any(has_any) {
+            return;
+        }
+        let mut known = FxHashMap::default();
+        for (name, measures) in benchmarks {
+            let Shape::Object(measures) = measures else {
+                self.lose(
+                    &name,
+                    r#"it is no object such as {"latency": {"value": 12.5}}"#.to_owned(),
+                );
+                continue;
+            };
+            let count = measures.0.len();
+            for (label, figures) in measures.0 {
+                let measure: &mut Measure =
+                    known.entry(label).or_insert_with_key(|label| Measure::named(label));
+                let read = match figures {
+                    Shape::Object(figures) => figures.value.number().map(|value| (value, figures)),
+                    _ => Err(r#"no object such as {"value": 12.5}"#.to_owned()),
+                };
+                match read {
+                    Ok((value, figures)) => {
+                        let ends = [&figures.lower_value, &figures.upper_value];
+                        let ends = ends.map(|end| end.number().ok());
+                        let samples = figures.samples.into_iter().flatten().collect();
+                        let metric = Metric::new(value).with_samples(samples);
+                        self.add(&name, measure, metric, ends, count);
+                    }
+                    Err(found) => {
+                        let reason = format!("its {} is {found}", measure.slug);
+                        self.lose(&name, reason);
+                    }
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, entries: Vec<Shape<Entry>>) {
+        let mut measures = Measures::default();
+        for entry in entries {
+            let Shape::Object(Entry { name: Shape::Text(name), unit, value, range }) = entry else {
+                continue;
+            };
+            let (measure, factor) = measures.of(unit.text());
+            match value {
+                // A list of something else.
+                Shape::Missing => {}
+                Shape::Number(value) => {
+                    let range = spread(value, &range).map(|range| range * factor);
+                    let value = value * factor;
+                    let ends = [range.map(|range| value - range), range.map(|range| value + range)];
+                    self.add(&name, measure, Metric::new(value), ends, 1);
+                }
+                other => {
+                    let found = other.number().err().unwrap_or_default();
+                    self.lose(&name, format!("its value is {found}"));
+                }
+            }
+        }
+    }
+
+    /// `count` is the number of metrics of the benchmark.
+    fn add(
+        &mut self,
+        name: &str,
+        measure: &Measure,
+        mut metric: Metric,
+        [lower, upper]: [Option<f64>; 2],
+        count: usize,
+    ) {
+        let value = metric.value;
+        if lower.is_some_and(|lower| lower > value) || upper.is_some_and(|upper| upper < value) {
+            self.odd_ends.push(format!("{name} {}", measure.slug));
+        } else {
+            (metric.lower_value, metric.upper_value) = (lower, upper);
+        }
+        let reason = match self.results.benchmark(name) {
+            Err(error) => error.to_string(),
+            Ok(benchmark) if benchmark.metrics.iter().any(|it| it.0.slug == measure.slug) => {
+                format!(
+                    "it has the measure {} twice, and a benchmark has one value of a measure; give one of both \
+                 another name",
+                    measure.slug
+                )
+            }
+            Ok(benchmark) => {
+                benchmark.expect_metrics(count);
+                match benchmark.add(measure, metric) {
+                    Ok(()) => return,
+                    Err(error) => error.to_string(),
+                }
+            }
+        };
+        self.lose(name, reason);
+    }
+
+    fn tell_odd_ends(&mut self) {
+        if !self.odd_ends.is_empty() {
+            let metrics = first_few(std::mem::take(&mut self.odd_ends).into_iter());
+            let why = "does not lie between its lower and its upper value, which were left out";
+            self.results.remarks.push(format!("the value {why}: {metrics}"));
+        }
+    }
+}
+
+/// The half of a spread in `± 3`, `+/- 3`, `1.5%` or `3`.
+fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
+    let text = match range {
+        Shape::Number(range) => return Some(range.abs()),
+        other => other.text().trim_start_matches(['\u{b1}', '+', '/', '-', ' ']).trim(),
+    };
+    match text.strip_suffix('%') {
+        Some(percent) => Some(value.abs() * number(percent.trim())? / 100.0),
+        None => number(text),
+    }
+}
+
+/// The measures of units that a user writes, each with the factor of its values.
+#[derive(Default)]
+pub(super) struct Measures(FxHashMap<String, (Measure, f64)>);
+
+impl Measures {
+    /// A time is a latency, operations per second are a throughput; any other unit has a measure of its
+    /// own, as in `go_bench`.
+    pub(super) fn of(&mut self, unit: &str) -> (&Measure, f64) {
+        let make = |unit: &String| {
+            let plain =
+                ["/iter", "/op"].iter().find_map(|per| unit.strip_suffix(per)).unwrap_or(unit);
+            let time = match plain.to_lowercase().as_str() {
+                "nanosecond" | "nanoseconds" => Some(1.0),
+                "microsecond" | "microseconds" => Some(1e3),
+                "millisecond" | "milliseconds" => Some(1e6),
+                "second" | "seconds" => Some(1e9),
+                // Of a letter alone nobody knows.
+                "m" | "h" => None,
+                _ => nanoseconds(plain),
+            };
+            match (time, unit.as_str()) {
+                (Some(factor), _) => (Measure::latency(), factor),
+                (_, "ops/sec" | "ops/s" | "op/s") => (Measure::throughput(), 1.0),
+                (_, "") => (Measure::named("value"), 1.0),
+                (_, own) => (naming::counter(own, own, Direction::Unknown), 1.0),
+            }
+        };
+        let found = self.0.entry(naming::in_one_line(unit).into_owned()).or_insert_with_key(make);
+        (&found.0, found.1)
+    }
+}
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Document;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object or a list")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Document, A::Error> {
+                Ordered::deserialize(MapAccessDeserializer::new(map)).map(Document::Benchmarks)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Document, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Document::List)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shape<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
+            type Value = Shape<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("anything")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Shape<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Shape::Object)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Shape<T>, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Shape::Other("a list"))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Shape<T>, E> {
+                Ok(Shape::Number(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Shape<T>, E> {
+                Ok(Shape::Number(value as f64))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Shape<T>, E> {
+                Ok(Shape::Number(value as f64))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Shape<T>, E> {
+                Ok(Shape::Text(text.to_owned()))
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Shape<T>, E> {
+                Ok(Shape::Other("true or false"))
+            }
+
+            fn visit_unit<E>(self) -> Result<Shape<T>, E> {
+                Ok(Shape::Other("NaN, Infinity or null"))
+            }
+        }
+
+        deserializer.deserialize_any(Any(std::marker::PhantomData))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{benchmarks, check_error};
+    use crate::adapter::{benchmarks, check_error, values};
+
+    fn read(text: &str) -> Parsed {
+        Adapter::Json.parse(text.as_bytes(), None)
+    }
 
     #[test]
     fn a_document() {
@@ -132,25 +386,99 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_and_where() {
-        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
-        check("{\n\"a\": {\"latency\": {}}}", "line 2: missing field `value`");
-        check("{\"a\": {\"latency\": {\"value\": \"1\"}}}", "invalid type: string");
-        check("{\"\": {\"latency\": {\"value\": 1}}}", "it is empty");
-        check("{} {}", "trailing characters");
+    fn what_stands_around_documents_makes_no_difference() {
+        let (a, b) = (r#"{"a": {"latency": {"value": 1}}}"#, r#"{"b": {"latency": {"value": 2}}}"#);
+        let check = |text: String, expected: &[&str]| {
+            let results = read(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(benchmarks(&results), expected, "{text}");
+            assert!(results.failures.is_empty() && results.remarks.is_empty(), "{text}");
+        };
+        check(format!("starting\n{a}\ndone\n"), &["a"]);
+        check(format!("\u{feff}{a}\r\n{b}"), &["a", "b"]);
+        check(format!("{a} {b}\n[1, 2]\n{{not JSON \"value\n"), &["a", "b"]);
+        check(format!("{{\"level\": \"info\", \"value\": 3}}\n{a}\n[{{\"value\": 3}}]"), &["a"]);
+        let twice = read(&format!("{a}\n{a}")).expect("results");
+        assert_eq!(twice.benchmarks[0].metrics[0].1.samples, [1.0, 1.0], "measured again");
     }
 
     #[test]
-    fn a_measure_twice_is_refused() {
-        let check = |text: &str, expected: &str| check_error(parse(text, None), expected);
-        let one = r#"{"value": 1}"#;
-        let first = "has the measure latency in line 2 already";
-        check(&format!("{{\"a\": {{\n\"latency\": {one},\n\"Latency\": {one}}}}}"), first);
-        let of = |name: &str| format!("\n\"{name}\": {{\"latency\": {one}}}");
-        check(&format!("{{{},{}}}", of("a"), of("a")), "line 3: \"a\"");
-        check(&format!("{{{},{}}}", of("a"), of("a_bencher_ignore")), first);
-        let apart = format!("{{\"a\": {{\"latency\": {one}}}, \"a\": {{\"throughput\": {one}}}}}");
-        assert_eq!(parse(&apart, None).expect("results").benchmarks[0].metrics.len(), 2);
+    fn what_is_wrong_costs_its_benchmark() {
+        let check = |text: &str, expected: &str| {
+            check_error(read(&format!("\n{text}")), &format!("line 2: {expected}"));
+            let good = r#""good": {"latency": {"value": 1}}"#;
+            let results = read(&text.replacen('{', &format!("{{{good}, "), 1)).expect(text);
+            assert_eq!(benchmarks(&results), ["good"], "{text}");
+            let told: Vec<_> =
+                results.failures.iter().map(|it| &it.reason).chain(&results.remarks).collect();
+            assert!(told.len() == 1 && told[0].contains(expected), "{told:?}");
+        };
+        check(
+            r#"{"a": {"p50": {"value": 1}, "p99": {"value": NaN}}}"#,
+            "its p99 is NaN, Infinity or null",
+        );
+        check(
+            r#"{"a": {"latency": {"value": -Infinity}}}"#,
+            "its latency is NaN, Infinity or null",
+        );
+        check(r#"{"a": {"latency": {"value": "1"}}}"#, "its latency is the text \"1\"");
+        check(r#"{"a": {"latency": 5, "p50": {"value": 1}}}"#, "its latency is no object such as");
+        check(r#"{"": {"latency": {"value": 1}}}"#, "\"\" cannot be the name of a benchmark");
+        check(
+            r#"{"a": {"latency": {"value": 1}, "Latency": {"value": 1}}}"#,
+            "it has the measure latency twice",
+        );
+        let twice =
+            r#"{"a": {"latency": {"value": 1}}, "a_bencher_ignore": {"latency": {"value": 1}}}"#;
+        check(twice, "it has the measure latency twice");
+        check_error(read("{\"a\": {\"latency\": {\"value\": 1"), "line 1: EOF");
+        check_error(
+            read("{\"a\": {\"latency\": 1}}"),
+            "{\"NAME\": {\"latency\": {\"value\": 12.5}}}",
+        );
+        let apart = r#"{"a": {"latency": {"value": 1}}, "a": {"throughput": {"value": 1}}}"#;
+        assert_eq!(read(apart).expect("results").benchmarks[0].metrics.len(), 2);
+    }
+
+    #[test]
+    fn a_value_beyond_its_own_ends_has_none() {
+        let text = r#"{"a": {"latency": {"value": 5, "lower_value": 6, "upper_value": 7}}}"#;
+        let results = read(text).expect("results");
+        assert_eq!(results.benchmarks[0].metrics[0].1, Metric::new(5.0));
+        assert!(results.remarks[0].ends_with("a latency"), "{:?}", results.remarks);
+    }
+
+    #[test]
+    fn lists_of_names_units_and_values() {
+        let check = |entry: &str, slug: &str, units: &str, metric: Metric| {
+            let results = read(&format!("[{{\"name\": \"a\", {entry}}}]")).expect(entry);
+            let (measure, found) = &results.benchmarks[0].metrics[0];
+            assert_eq!((measure.slug.as_str(), &*measure.units, found), (slug, units, &metric));
+        };
+        let ns = "nanoseconds (ns)";
+        check(r#""unit": "Percent", "value": 50"#, "percent", "Percent", Metric::new(50.0));
+        check(
+            r#""unit": "ms", "value": 2, "range": "± 0.5""#,
+            "latency",
+            ns,
+            Metric::new(2e6).within(1.5e6, 2.5e6),
+        );
+        check(r#""unit": "Seconds", "value": 2"#, "latency", ns, Metric::new(2e9));
+        let rate = "operations / second (ops/s)";
+        check(
+            r#""unit": "ops/sec", "value": 8, "range": "±25%""#,
+            "throughput",
+            rate,
+            Metric::new(8.0).within(6.0, 10.0),
+        );
+        check(r#""value": 3"#, "value", "value (units)", Metric::new(3.0));
+        let text = r#"[{"name": "a", "unit": "ms", "value": NaN}, {"name": "b", "unit": "ms", "value": 1},
+                       {"name": "b", "unit": "Megabytes", "value": 7}]"#;
+        let results = read(text).expect("results");
+        assert_eq!(values(&results.benchmarks[0]), [("latency", 1e6), ("megabytes", 7.0)]);
+        assert_eq!(
+            results.failures[0].reason,
+            "its value is NaN, Infinity or null, which is not a number"
+        );
     }
 
     #[test]
@@ -158,6 +486,6 @@ mod tests {
         let cargo = "{\"reason\":\"build-finished\",\"success\":true}";
         let text = format!("{cargo}\n{{\"a\": {{\"latency\": {{\"value\": 1}}}}}}\n{cargo}\n");
         assert_eq!(parse(&text, None).expect("results").benchmarks[0].name.as_str(), "a");
-        check_error(parse(&format!("{cargo}\n{{\"a\": 1}}"), None), "line 2");
+        check_error(read(&format!("{cargo}\n{{\"a\": {{\"value\": 1}}}}")), "found no result");
     }
 }

@@ -18,6 +18,15 @@ impl At {
         AdapterError::Malformed { adapter: self.adapter, line: self.line, reason: reason.into() }
     }
 
+    /// Passes over a result that cannot be read: it costs the benchmark of that name, and no other.
+    pub(super) fn lose(self, results: &mut Results, name: &str, error: AdapterError) {
+        let (line, reason) = match error {
+            AdapterError::Malformed { line, reason, .. } => (line, reason),
+            other => (self.line, other.to_string()),
+        };
+        results.lose(line, name, reason);
+    }
+
     pub(super) fn name(self, text: &str) -> Parsed<BenchmarkName> {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }

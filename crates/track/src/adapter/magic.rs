@@ -3,7 +3,7 @@
 //! The order is from unmistakable formats to ambiguous ones. An adapter is tried only if the output
 //! contains words that the tool always writes, which is cheap to check.
 
-use super::{Adapter, AdapterError, Parsed};
+use super::{Adapter, AdapterError, Parsed, consoles, csv};
 use crate::model::{Average, Results};
 
 /// An adapter, and words that its tool always writes: all of one of the groups.
@@ -32,6 +32,7 @@ const CANDIDATES: &[Candidate] = &[
         &[&["Return value: ", "duration (average): "], &["\"retval\"", "\"duration\""]],
     ),
     (Adapter::Json, &[&["{", "\"value\""]]),
+    (Adapter::Csv, csv::HEADS),
     // Tables and lines with words of their own.
     (Adapter::Veristat, &[&["file_name", "prog_name"]]),
     (Adapter::RustIai, &[&["L1 Accesses:"]]),
@@ -49,33 +50,38 @@ const CANDIDATES: &[Candidate] = &[
 ];
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
-    let (adapter, results) = find(text)?;
-    match average {
+    let (adapter, found) = find(text)?;
+    let mut results = match average {
         // Which tool it is does not depend on the average that is asked for.
-        Some(_) => adapter.parse(text.as_bytes(), average),
-        None => Ok(results),
-    }
+        Some(_) => adapter.parse(text.as_bytes(), average)?,
+        None => found,
+    };
+    results.set_chosen(adapter);
+    Ok(results)
 }
 
 pub(super) fn find(text: &str) -> Parsed<(Adapter, Results)> {
     let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+    let console = consoles::recognized(Adapter::Magic, text);
     let mut broken = None;
     for (adapter, words) in CANDIDATES {
         if !words.iter().any(|all| all.iter().all(has)) {
             continue;
         }
         let found = match adapter {
+            // What is known to be of another tool is none of its lines.
+            Adapter::JsTime if console.is_some() => continue,
             Adapter::JsTime => js_time(text),
             _ => adapter.parse(text.as_bytes(), None),
         };
         match found {
             Ok(results) => return Ok((*adapter, results)),
-            Err(AdapterError::Nothing(_)) => {}
+            Err(AdapterError::Nothing(_) | AdapterError::Console { .. }) => {}
             // It may be a whole result of a tool that comes later.
             Err(error) => broken = broken.or(Some(error)),
         }
     }
-    Err(broken.unwrap_or(AdapterError::Nothing(Adapter::Magic)))
+    Err(broken.or(console).unwrap_or(AdapterError::Nothing(Adapter::Magic)))
 }
 
 /// The timers in a text, except for what Divan prints before it measures.

@@ -32,6 +32,15 @@ pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure
     Measure::custom(format!("{label} counter"), units, direction, MeasureKind::Noisy)
 }
 
+/// The measure of a harness that counts something else than time. Cycles are cost; the rest may be anything.
+pub(super) fn measurement(units: &str) -> Measure {
+    let direction = match units {
+        "cycles" | "instructions" => Direction::LowerIsBetter,
+        _ => Direction::Unknown,
+    };
+    Measure::custom(units.to_owned(), units.to_owned(), direction, MeasureKind::Noisy)
+}
+
 /// Keys with more than one qualifier: several benchmarks, which the qualifier must distinguish.
 pub(super) fn ambiguous<K: Hash + Eq + Clone, Q: PartialEq>(
     pairs: impl Iterator<Item = (K, Q)>,

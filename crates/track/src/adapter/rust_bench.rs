@@ -15,6 +15,9 @@ use crate::adapter::prelude::*;
 const RESULT: &str = " ... bench:";
 const FAILED: &str = " ... FAILED";
 
+/// What measurements of Criterion other than its own print in place of a time.
+const COUNTS: [&str; 2] = ["cycles", "instructions"];
+
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let measures = [Measure::latency(), Measure::named("bytes-per-second")];
@@ -25,7 +28,10 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut is_in_program = false;
     for (at, content) in lines(Adapter::RustBench, text) {
         let Some(test) = content.strip_prefix("test ") else {
-            let event = events::event(content).map_err(|reason| at.malformed(reason))?;
+            let event = events::event(content).unwrap_or_else(|reason| {
+                at.lose(&mut results, "", at.malformed(reason));
+                None
+            });
             match event {
                 None if !content.starts_with("running ") => {}
                 None | Some(Event::Begun) => {
@@ -34,7 +40,8 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
                 }
                 Some(Event::Ended) => is_in_program = false,
                 Some(Event::Bench { name, figures }) => {
-                    add(&mut results, &mut once, &measures, at, &name, &figures)?;
+                    let added = add(&mut results, &mut once, &measures, at, &name, figures);
+                    added.unwrap_or_else(|error| at.lose(&mut results, &name, error));
                 }
                 Some(Event::Failed { name, said }) => {
                     results.fail(at.name(&name)?, panic_in(said.lines()));
@@ -46,7 +53,9 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             if !is_in_program {
                 once.begin(at);
             }
-            add(&mut results, &mut once, &measures, at, name, &figures_in(at, figures)?)?;
+            let added = figures_in(at, figures)
+                .and_then(|figures| add(&mut results, &mut once, &measures, at, name, figures));
+            added.unwrap_or_else(|error| at.lose(&mut results, name, error));
         } else if test.starts_with("result: ") {
             is_in_program = false;
         } else if let Some(name) = test.trim_end().strip_suffix(FAILED) {
@@ -64,8 +73,10 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
 }
 
 struct Figures {
-    /// The time of an iteration, in nanoseconds.
+    /// The time of an iteration, in nanoseconds, or what else is counted.
     time: Metric,
+    /// The measure, if it is not a time.
+    counts: Option<Measure>,
     /// Whether the time is more exact than to a nanosecond.
     has_decimals: bool,
     /// In units of 1,000,000 bytes, if it is known.
@@ -76,22 +87,24 @@ fn figures_in(at: At, figures: &str) -> Parsed<Figures> {
     let broken = || at.malformed(format!("{:?} is no time per iteration", figures.trim()));
     let (time, rest) = split_once(figures, "/iter").ok_or_else(broken)?;
     let (value, unit_name) = time.trim().split_once(' ').ok_or_else(broken)?;
-    let scale = nanoseconds(unit_name.trim()).ok_or_else(broken)?;
+    let unit_name = unit_name.trim();
+    let counts = COUNTS.contains(&unit_name).then(|| naming::measurement(unit_name));
+    let scale = nanoseconds(unit_name).or(counts.as_ref().map(|_| 1.0)).ok_or_else(broken)?;
     let has_decimals = value.contains('.');
-    let value = number(value).ok_or_else(broken)?;
+    let value = number(value).ok_or_else(|| at.malformed(no_number(value)))?;
     let mut metric = Metric::new(value * scale);
     let rest = rest.trim();
     let rate = match rest.strip_prefix("(+/- ") {
         Some(rest) => {
             let (deviation, rest) = rest.split_once(')').ok_or_else(broken)?;
-            let deviation = number(deviation).ok_or_else(broken)?;
+            let deviation = number(deviation).ok_or_else(|| at.malformed(no_number(deviation)))?;
             metric = metric.within((value - deviation) * scale, (value + deviation) * scale);
             rest
         }
         None => rest,
     };
     let rate = rate.trim().strip_prefix("= ").and_then(|rate| rate.strip_suffix(" MB/s"));
-    Ok(Figures { time: metric, has_decimals, megabytes_per_second: rate.and_then(number) })
+    Ok(Figures { time: metric, counts, has_decimals, megabytes_per_second: rate.and_then(number) })
 }
 
 fn add(
@@ -100,16 +113,16 @@ fn add(
     [latency, bytes_per_second]: &[Measure; 2],
     at: At,
     name: &str,
-    figures: &Figures,
+    figures: Figures,
 ) -> Parsed<()> {
-    let Figures { time, has_decimals, megabytes_per_second } = figures;
+    let Figures { time, counts, has_decimals, megabytes_per_second } = figures;
     // libtest has printed two decimals since 1.77, and no loop takes none of them.
-    if *has_decimals && (time.value, time.upper_value) == (0.0, Some(0.0)) {
+    if has_decimals && (time.value, time.upper_value) == (0.0, Some(0.0)) {
         results.fail(at.name(name)?, "it took no time at all: it never called Bencher::iter");
         return Ok(());
     }
     let benchmark = once.benchmark(at, results, name)?;
-    benchmark.add(latency, time.clone())?;
+    benchmark.add(counts.as_ref().unwrap_or(latency), time)?;
     // In whole megabytes: 0 is a rounded figure, and says nothing.
     if let Some(rate) = megabytes_per_second.filter(|rate| *rate > 0.0) {
         benchmark.add(bytes_per_second, Metric::new(rate * 1e6))?;
@@ -175,6 +188,24 @@ mod tests {
         check(" = 451 MB/s", Some(451e6));
         check(" = 0 MB/s", None);
         check("", None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_costs_its_benchmark_alone() {
+        let lines = [
+            "test cmov ... bench: 2835 cycles/iter (+/- 14)",
+            "test a ... bench: 1.234,56 ns/iter (+/- 3)",
+            "test b ... bench: 12,345.5 ns/iter (+/- 1)",
+            "test a ... bench: 7 ns/iter (+/- 3)",
+            "test c ... bench: 7 eons/iter (+/- 3)",
+        ];
+        let results = Adapter::RustBench.parse(lines.join("\n").as_bytes(), None).expect("results");
+        let values: Vec<_> = results.benchmarks.iter().flat_map(crate::adapter::values).collect();
+        assert_eq!(values, [("cycles", 2835.0), ("latency", 12_345.5)]);
+        let failures: Vec<_> =
+            results.failures.iter().map(|it| (it.name.as_str(), &*it.reason)).collect();
+        assert!(failures[0].1.contains("\"1.234,56\" has a comma"), "{failures:?}");
+        assert!(matches!(failures[..], [("a", _), ("c", _)]), "{failures:?}");
     }
 
     #[test]

@@ -31,22 +31,43 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     // The benchmark that lines of throughput belong to.
     let mut current: Option<BenchmarkName> = None;
     for (at, content) in lines(Adapter::RustCriterion, text) {
-        running.see(&mut results, at, content)?;
+        running.see(&mut results, at, content);
         if let Some((name, values)) = labelled(content, "time:") {
             let name = if name.is_empty() { above } else { name };
-            let Some((measure, metric)) = time(at, values)? else { continue };
-            let name = at.name(name)?;
-            running.is_done(name.as_str());
-            results.add(name.clone(), measure, metric)?;
-            current = Some(name);
-        } else if let (Some(("", values)), Some(name)) = (labelled(content, "thrpt:"), &current)
-            && let Some((measure, metric)) = rate(at, values)?
-        {
-            results.add(name.clone(), measure, metric)?;
+            let found = match time(at, values) {
+                Ok(None) => continue,
+                Ok(Some(found)) => at.name(name).map(|name| (found, name)),
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(((measure, metric), name)) => {
+                    running.is_done(name.as_str());
+                    current = Some(name.clone());
+                    let added = results.add(name.clone(), measure, metric);
+                    added.unwrap_or_else(|it| at.lose(&mut results, name.as_str(), it.into()));
+                }
+                Err(error) => {
+                    running.is_done(name);
+                    current = None;
+                    at.lose(&mut results, name, error);
+                }
+            }
+        } else if let (Some(("", values)), Some(name)) = (labelled(content, "thrpt:"), &current) {
+            let add = |(measure, metric)| Ok(results.add(name.clone(), measure, metric)?);
+            let added = rate(at, values).and_then(|found| found.map_or(Ok(()), add));
+            added.unwrap_or_else(|error| at.lose(&mut results, name.as_str(), error));
         }
-        above = if content.starts_with("Benchmarking ") { "" } else { content.trim() };
+        above = if is_progress(content) { "" } else { content.trim() };
     }
     Ok(results)
+}
+
+/// Whether Criterion tells how far it is: `Benchmarking NAME: Analyzing`. A name may begin like that, too.
+fn is_progress(line: &str) -> bool {
+    line.starts_with("Benchmarking ")
+        && [": Warming up for ", ": Collecting ", ": Analyzing", ": Profiling", ": Complete "]
+            .iter()
+            .any(|step| line.contains(step))
 }
 
 /// The text before the label, and the contents of the brackets after it up to the end of the line.
@@ -65,7 +86,10 @@ fn triple(at: At, values: &str) -> Parsed<Option<[(f64, &str); 3]>> {
     match tokens.as_slice() {
         changes @ [_, _, _] if changes.iter().all(|change| change.ends_with('%')) => Ok(None),
         [low, low_unit, middle, middle_unit, high, high_unit] => {
-            let with = |text, unit| number(text).map(|value| (value, unit)).ok_or_else(broken);
+            let with = |text, unit| match has_odd_comma(text) {
+                true => Err(at.malformed(no_number(text))),
+                false => number(text).map(|value| (value, unit)).ok_or_else(broken),
+            };
             Ok(Some([with(low, *low_unit)?, with(middle, middle_unit)?, with(high, high_unit)?]))
         }
         _ => Err(broken()),
@@ -85,9 +109,7 @@ fn time(at: At, values: &str) -> Found {
     if triple.iter().any(|(_, other)| *other != units) {
         return Err(at.malformed(format!("[{values}] has units that cannot be converted")));
     }
-    let measure =
-        Measure::custom(units.to_owned(), units.to_owned(), Direction::Unknown, MeasureKind::Noisy);
-    Ok(Some((measure, Metric::new(middle).within(low, high))))
+    Ok(Some((naming::measurement(units), Metric::new(middle).within(low, high))))
 }
 
 fn rate(at: At, values: &str) -> Found {
@@ -112,7 +134,7 @@ fn rate(at: At, values: &str) -> Found {
 struct Running(Option<String>);
 
 impl Running {
-    fn see(&mut self, results: &mut Results, at: At, line: &str) -> Parsed<()> {
+    fn see(&mut self, results: &mut Results, at: At, line: &str) {
         if let Some(rest) = line.strip_prefix("Benchmarking ") {
             let name = rest.split_once(": Warming up for ").map(|(name, _)| name.to_owned());
             self.0 = name.or(self.0.take());
@@ -120,9 +142,11 @@ impl Running {
             && line.contains(" panicked at ")
             && let Some(name) = self.0.take()
         {
-            results.fail(at.name(&name)?, "it panicked");
+            match at.name(&name) {
+                Ok(name) => results.fail(name, "it panicked"),
+                Err(error) => at.lose(results, &name, error),
+            }
         }
-        Ok(())
     }
 
     fn is_done(&mut self, name: &str) {
@@ -205,6 +229,23 @@ mod tests {
     fn units_of_another_measurement() {
         let found = rows("a  time:   [10.000 cycles 11.000 cycles 12.000 cycles]");
         assert_eq!(found, [("a".to_owned(), "cycles".to_owned(), [10.0, 11.0, 12.0])]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_costs_its_benchmark_alone() {
+        let long = "Benchmarking a very long name that has a line of its own";
+        let text = format!(
+            "Benchmarking {long}: Analyzing\n{long}\n               time:   [1 ns 2 ns 3 ns]\n\
+             a  time:   [1,5 ns 2,5 ns 3,5 ns]\n               thrpt:  [1 elem/s 2 elem/s 3 elem/s]\n\
+             {}\n               time:   [1 ns 2 ns 3 ns]\nc  time:   [1 ns 1 ns 1 ns]\n",
+            "b".repeat(1025)
+        );
+        let names: Vec<_> = rows(&text).into_iter().map(|row| row.0).collect();
+        assert_eq!(names, [long, "c"]);
+        let results = parse(&text, None).expect("results");
+        assert!(results.failures[0].reason.contains("LC_ALL=C"), "{:?}", results.failures);
+        let passed_over = "line 7 was passed over: \"bbb";
+        assert!(results.remarks[0].starts_with(passed_over), "{:?}", results.remarks);
     }
 
     #[test]

@@ -29,11 +29,20 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
         Some(Average::Mean) => MEAN,
         Some(Average::Median) | None => MEDIAN,
     };
-    let mut reader =
-        Reader { average, results: Results::default(), once: Once::default(), tree: None };
+    let mut reader = Reader {
+        average,
+        results: Results::default(),
+        once: Once::default(),
+        tree: None,
+        begun: None,
+    };
     for (at, content) in lines(Adapter::RustDivan, text) {
-        reader.line(at, content)?;
+        if let Err(error) = reader.read(at, content) {
+            let path = reader.tree.as_ref().map_or(String::new(), |tree| tree.path.join("::"));
+            at.lose(&mut reader.results, &path, error);
+        }
     }
+    reader.end_begun()?;
     Ok(reader.results)
 }
 
@@ -43,6 +52,8 @@ struct Reader {
     results: Results,
     once: Once,
     tree: Option<Tree>,
+    /// A row that ends with its name: it panicked, or an argument in its name has several lines.
+    begun: Option<(At, String)>,
 }
 
 struct Tree {
@@ -55,6 +66,39 @@ struct Tree {
 }
 
 impl Reader {
+    /// Reads a line, together with those above it that a name begins on. Divan fills a name up to the
+    /// columns by its characters, and a line feed is one: joined with a space, the row is as it should be.
+    fn read(&mut self, at: At, line: &str) -> Parsed<()> {
+        let Some((first, begun)) = &mut self.begun else { return self.line(at, line) };
+        let is_other = branch(line).is_some() || heading(line).is_some();
+        let width = self.tree.as_ref().map_or(0, |tree| tree.names_width);
+        let names = begun.chars().count() + 1;
+        if !is_other && names < width {
+            let has_columns = line.chars().skip(width - names).any(|c| c == '│');
+            if has_columns {
+                let joined = format!("{begun} {line}");
+                let at = *first;
+                self.begun = None;
+                return self.line(at, &joined);
+            }
+            if names + line.chars().count() < width {
+                *begun = format!("{begun} {line}");
+                return Ok(());
+            }
+        }
+        self.end_begun()?;
+        self.line(at, line)
+    }
+
+    /// The row of a name panicked.
+    fn end_begun(&mut self) -> Parsed<()> {
+        let Some((at, line)) = self.begun.take() else { return Ok(()) };
+        match branch(&line) {
+            Some((depth, name)) => self.panicked(at, depth, name),
+            None => Ok(()),
+        }
+    }
+
     fn line(&mut self, at: At, line: &str) -> Parsed<()> {
         if let Some((before, columns)) = heading(line) {
             // The row of a benchmark that panicked has no end, and this program's tree follows it.
@@ -88,7 +132,8 @@ impl Reader {
             };
         };
         if !columns.contains('│') {
-            return self.panicked(at, depth, name);
+            self.begun = Some((at, line.to_owned()));
+            return Ok(());
         }
         tree.path.truncate(depth + 1);
         tree.path.push(name.trim().to_owned());
@@ -265,6 +310,17 @@ mod tests {
         assert_eq!(results.failures[0].name.as_str(), "b::bad");
         let results = parse(&format!("{HEAD}├─ bad     "), None).expect("results");
         assert_eq!(results.failures[0].name.as_str(), "b::bad");
+    }
+
+    #[test]
+    fn a_name_of_several_lines() {
+        let rows = row("├─ a\nb", true) + &row("├─ 1\n2\n3", true) + &row("╰─ add", true);
+        let results = parse(&format!("{HEAD}{rows}"), None).expect("results");
+        assert_eq!(benchmarks(&results), ["b::a b", "b::1 2 3", "b::add"]);
+        assert!(results.failures.is_empty());
+        let text = format!("{HEAD}├─ bad     \nthread 'main' panicked\n{}", row("╰─ add", true));
+        let results = parse(&text, None).expect("results");
+        assert_eq!((benchmarks(&results), results.failures.len()), (vec!["b::add"], 1));
     }
 
     #[test]

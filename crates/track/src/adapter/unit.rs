@@ -20,7 +20,8 @@ pub(super) fn power(letters: &str, prefix: char) -> Option<i32> {
     letters.find(prefix).and_then(|at| i32::try_from(at + 1).ok())
 }
 
-/// A number as tools print it: digits with at most one point, commas between thousands, an exponent.
+/// A number as tools print it: digits with at most one point, commas between thousands, an exponent. A comma
+/// anywhere else may be a decimal one, and is refused.
 pub(super) fn number(text: &str) -> Option<f64> {
     let starts_right = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
     if !starts_right {
@@ -31,8 +32,54 @@ pub(super) fn number(text: &str) -> Option<f64> {
         let whole = text.bytes().fold(0, |whole, digit| whole * 10 + u64::from(digit - b'0'));
         return Some(whole as f64);
     }
-    let value = if text.contains(',') { text.replace(',', "").parse() } else { text.parse() };
+    let value = match text.contains(',') {
+        true if !has_thousands(text) => return None,
+        true => text.replace(',', "").parse(),
+        false => text.parse(),
+    };
     value.ok().filter(|value: &f64| value.is_finite())
+}
+
+/// The number of a tool that never groups thousands; NaN if there is a comma, which is a decimal one.
+pub(super) fn ungrouped(text: &str) -> Option<f64> {
+    match text.contains(',') {
+        true => number(&text.replace(',', "")).map(|_| f64::NAN),
+        false => number(text),
+    }
+}
+
+/// Whether each comma stands before a group of exactly three digits of the whole part: `12,345.5`.
+fn has_thousands(text: &str) -> bool {
+    let text = text.strip_prefix('-').unwrap_or(text);
+    let whole = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
+    let (whole, rest) = text.split_at(whole);
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or_default();
+    (1..=3).contains(&first.len())
+        && !first.starts_with('0')
+        && groups.all(|group| group.len() == 3)
+        && !rest.contains(',')
+}
+
+/// Whether a text is a number but for its commas.
+pub(super) fn has_odd_comma(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_part = |byte| matches!(byte, b'0'..=b'9' | b',' | b'.');
+    text.contains(',')
+        && digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(is_part)
+        && number(text).is_none()
+}
+
+/// What helps against decimal commas.
+pub(super) const ODD_COMMA: &str = "has a comma that does not stand between thousands; make the program write decimal points (LC_ALL=C)";
+
+/// Why a text is no number, and what helps.
+pub(super) fn no_number(text: &str) -> String {
+    match text.contains(',') {
+        true => format!("{text:?} {ODD_COMMA}"),
+        false => format!("{text:?} is not a number"),
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +99,26 @@ mod tests {
         check("NaN", None);
         check("+1", None);
         check("", None);
+    }
+
+    #[test]
+    fn commas_stand_between_thousands_only() {
+        let check = |text, expected| {
+            assert_eq!(number(text), expected, "{text:?}");
+            assert_eq!(has_odd_comma(text), expected.is_none(), "{text:?}");
+        };
+        check("1,234", Some(1234.0));
+        check("-12,345,678", Some(-12_345_678.0));
+        check("1,234e1", Some(12_340.0));
+        for odd in ["26,3077", "1,5", "0,595", "1.234,56", "1,23,456", "1234,567", "1,,234", "1,"] {
+            check(odd, None);
+        }
+        assert!(no_number("1,5").contains("LC_ALL=C"));
+        assert_eq!((ungrouped("237.735"), ungrouped("a,b")), (Some(237.735), None));
+        assert!(ungrouped("237,735").is_some_and(f64::is_nan));
+        for other in ["a, 5", "", "12", "5,a"] {
+            assert!(!has_odd_comma(other), "{other:?}");
+        }
     }
 
     #[test]

@@ -101,9 +101,12 @@ fn read(results: &mut Results, csv: &str, first_line: usize) -> Parsed<()> {
         if record.len() != columns.len() {
             let (found, expected) = (record.len(), columns.len());
             let reason = format!("it has {found} columns, and the first line {expected}");
-            return Err(at.malformed(reason));
+            at.lose(results, "", at.malformed(reason));
+            continue;
         }
-        row(results, &mut once, &mut name, at, &columns, &record)?;
+        if let Err(error) = row(results, &mut once, &mut name, at, &columns, &record) {
+            at.lose(results, &name, error);
+        }
     }
 }
 
@@ -136,6 +139,7 @@ fn row(
     columns: &[Column],
     record: &csv::StringRecord,
 ) -> Parsed<()> {
+    name.clear();
     let (mut file, mut program, mut verdict) = ("", "", "");
     for (column, cell) in columns.iter().zip(record) {
         match column {
@@ -148,7 +152,6 @@ fn row(
     if file.is_empty() || program.is_empty() {
         return Err(at.malformed("it names no file or no program"));
     }
-    name.clear();
     name.extend([file, "/", program]);
     if verdict == "failure" {
         results.fail(at.name(name)?, "the verifier rejected it");

@@ -8,6 +8,8 @@ pub enum Adapter {
     Magic,
     /// Bencher Metric Format.
     Json,
+    /// A table of names and values.
+    Csv,
     /// `cargo bench` of libtest, and Criterion's `--output-format bencher`.
     RustBench,
     RustCriterion,

@@ -2,10 +2,11 @@
 
 use std::hash::{Hash, Hasher};
 
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    adapter::Adapter,
     measure::Measure,
     metric::Metric,
     name::{BenchmarkName, InvalidName, Slug, strip_ignored},
@@ -30,11 +31,27 @@ pub struct Results {
     /// Benchmarks that the tool tried and could not measure. They have no metrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailedBenchmark>,
+    /// What the user should know of how the output was read. It becomes a part of the remarks of a run.
+    #[serde(skip)]
+    pub remarks: Vec<String>,
+    /// The adapter that [`Adapter::Magic`] chose; `None` where the user named one.
+    #[serde(skip)]
+    chosen: Aside<Option<Adapter>>,
+    #[serde(skip)]
+    lost: Aside<Option<Lost>>,
     #[serde(skip)]
     index: Aside<Index>,
     /// What Bencher's client calls benchmarks, where that is not the name here. It only matters to `--host`.
     #[serde(skip)]
     bencher_names: Aside<FxHashMap<BenchmarkName, Box<str>>>,
+}
+
+/// The first result that could not be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Lost {
+    /// In the output, from 1.
+    pub(crate) line: usize,
+    pub(crate) reason: String,
 }
 
 /// What makes no difference between results.
@@ -161,6 +178,70 @@ impl Results {
 
     pub fn fail(&mut self, name: BenchmarkName, reason: impl Into<String>) {
         self.failures.push(FailedBenchmark { name, reason: reason.into() });
+    }
+
+    /// Notes that a result of that name could not be read: a failure of its benchmark, or, where no benchmark
+    /// can have the name, a remark.
+    pub(crate) fn lose(&mut self, line: usize, name: &str, reason: String) {
+        match BenchmarkName::new(name.trim()) {
+            Ok(name) => self.fail(name, reason.clone()),
+            Err(_) => self.remarks.push(format!("line {line} was passed over: {reason}")),
+        }
+        self.lost.0.get_or_insert(Lost { line, reason });
+    }
+
+    /// The first result that could not be read, unless another one could.
+    pub(crate) fn all_lost(&mut self) -> Option<Lost> {
+        self.lost.0.take().filter(|_| self.benchmarks.is_empty())
+    }
+
+    /// Leaves each failed benchmark in once, with its first reason and without metrics: one of several
+    /// repetitions may have succeeded.
+    pub(crate) fn settle_failures(&mut self) {
+        if self.failures.is_empty() {
+            return;
+        }
+        let mut failed = FxHashSet::default();
+        self.failures.retain(|failure| failed.insert(failure.name.clone().strip_ignored().0));
+        self.benchmarks.retain(|benchmark| !failed.contains(&benchmark.name));
+        self.index.0.clear();
+    }
+
+    /// Adds a part of the output that was read alone, under the names that `named` gives to its benchmarks.
+    pub(crate) fn take(
+        &mut self,
+        part: Self,
+        named: impl Fn(&BenchmarkName) -> BenchmarkName,
+    ) -> Result<(), AddError> {
+        let theirs = part.bencher_names.0;
+        for benchmark in part.benchmarks {
+            let name = named(&benchmark.name);
+            let theirs =
+                theirs.get(&benchmark.name).map_or(benchmark.name.as_str(), |theirs| theirs);
+            self.set_bencher_name(&name, theirs);
+            let at = match self.find(name.as_str()) {
+                Ok(at) => at,
+                Err(number) => self.push(number, name, benchmark.is_ignored),
+            };
+            for (measure, metric) in benchmark.metrics {
+                self.benchmarks[at].add(&measure, metric)?;
+            }
+        }
+        for failure in part.failures {
+            self.fail(named(&failure.name), failure.reason);
+        }
+        self.remarks.extend(part.remarks);
+        self.lost.0 = self.lost.0.take().or(part.lost.0);
+        Ok(())
+    }
+
+    /// The adapter that [`Adapter::Magic`] chose; `None` where the user named one.
+    pub fn chosen(&self) -> Option<Adapter> {
+        self.chosen.0
+    }
+
+    pub(crate) fn set_chosen(&mut self, adapter: Adapter) {
+        self.chosen.0 = Some(adapter);
     }
 
     /// Where the benchmark of that name stands, or the number that the index is to have it under.

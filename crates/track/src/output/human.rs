@@ -9,7 +9,7 @@ use super::{
     short_hash, short_id,
     verdict::verdict,
 };
-use crate::model::{AlertStatus, Outcome, Report};
+use crate::model::{AlertStatus, Outcome, Report, Results};
 
 /// Rows that the table has at least, if there are so many, before unchanged ones become a count.
 const ROWS_MAX: usize = 20;
@@ -72,6 +72,10 @@ fn heading(page: &Page<'_>, paint: Paint, width: usize) -> String {
     }
     if report.environment.is_dirty == Some(true) {
         text += ", with changes that are not committed";
+    }
+    // Which tool's output this is, is a guess.
+    if let Some(adapter) = report.iterations.iter().find_map(Results::chosen) {
+        text += &format!(", read as {adapter}");
     }
     paint.bold(&paragraph(&text, 2, width)) + "\n"
 }

@@ -1,5 +1,7 @@
 //! The report in one line.
 
+use std::collections::HashSet;
+
 use wingbeat_text::{first_few, grouped, plural, share};
 
 use super::{Page, row::ReportRow};
@@ -8,7 +10,8 @@ use crate::model::Outcome;
 /// The report in one line: `2 of 14 metrics are worse: …`.
 pub fn verdict(page: &Page<'_>) -> String {
     let rows = ReportRow::by_weight(page);
-    let failures = page.report.failures().count();
+    // One that failed in several iterations is one.
+    let failures = page.report.failures().map(|(_, it)| &it.name).collect::<HashSet<_>>().len();
     let failed = match failures {
         0 => String::new(),
         _ => format!("; {} failed", plural(failures, "benchmark")),

@@ -23,7 +23,7 @@ fn check(adapter: Adapter, output: &str, expected: &[&str]) {
 
 #[test]
 fn go_bench() {
-    let check = |output, expected: &[&str]| check(Adapter::GoBench, output, expected);
+    let check = |output: &str, expected: &[&str]| check(Adapter::GoBench, output, expected);
     // Words that look like benchmarks.
     check(
         "Benchmarking 3 things\nBenchmark of 12 bees 5 ns/op\nBenchmarkA\nBenchmarkA-8 1 2 ns/op\n",
@@ -46,8 +46,9 @@ fn go_bench() {
         &[
             "BenchmarkA | latency = 0.001",
             "BenchmarkA | x-op = 1500000000 x/op, LowerIsBetter, Noisy",
-            "BenchmarkC | latency = 25",
             "BenchmarkB ! its x/op is not a finite number",
+            "BenchmarkC ! \"2,5\" has a comma that does not stand between thousands; make the program write \
+             decimal points (LC_ALL=C)",
             "BenchmarkD ! its ns/op is not a finite number",
         ],
     );
@@ -61,6 +62,23 @@ fn go_bench() {
         "BenchmarkA 10 2 ns/op 7 latency\n",
         &["BenchmarkA | latency = 2", "BenchmarkA | latency-counter = 7 latency, Unknown, Noisy"],
     );
+    // With -count a failure comes twice.
+    check(
+        "BenchmarkA 10 NaN ns/op\nBenchmarkA 10 NaN ns/op\nBenchmarkB 10 1 ns/op\n",
+        &["BenchmarkB | latency = 1", "BenchmarkA ! its ns/op is not a finite number"],
+    );
+    // With -v a name stands alone before its result.
+    let result = "BenchmarkA\n12 5 ns\nBenchmarkA-2 10 2 ns/op\n";
+    check(result, &["BenchmarkA-2 | latency = 2"]);
+    let panicked =
+        format!("{result}BenchmarkB\npanic: argh\n\ngoroutine 5 [running]:\nexit status 2\nFAIL\n");
+    check(&panicked, &["BenchmarkA-2 | latency = 2", "BenchmarkB ! panic: argh"]);
+    let exited = format!("{result}BenchmarkB\nexit status 1\nFAIL\tx 1s\n");
+    check(&exited, &["BenchmarkA-2 | latency = 2", "BenchmarkB ! exit status 1"]);
+    for over in ["--- SKIP: BenchmarkB\n    a_test.go:1: no\nPASS", "PASS", "pkg: y"] {
+        let other = format!("{result}BenchmarkB\n{over}\nexit status 1\nFAIL\tx 1s\n");
+        check(&other, &["BenchmarkA-2 | latency = 2"]);
+    }
     // Killed between name and result.
     check("BenchmarkA-8 \texit status 2\nFAIL\tx 1s\n", &["BenchmarkA-8 ! FAIL\tx 1s"]);
     // Windows, colours.
@@ -128,6 +146,17 @@ fn cpp_google_console() {
     let [median, deviation] =
         ["a_median", "a_stddev"].map(|name| format!("{name:<10}{}", &mean[10..]));
     check(&[one, failed, one, mean, &median, &deviation, other], &expected);
+    // Figures that cannot be read, or say nothing.
+    let comma = "c                  237,735 ns      237,735 ns          100";
+    let zero = "d                  0.000 s         0.000 s            1";
+    let expected = [
+        "b | latency = 1",
+        "b | cpu-time = 1",
+        "c ! its time has a comma that does not stand between thousands; make the program write decimal points \
+         (LC_ALL=C)",
+        "d ! its time is printed as 0.000 s; let it use a smaller unit, or use --benchmark_format=json",
+    ];
+    check(&[comma, zero, other], &expected);
     // Nothing failed: these are two benchmarks.
     check(
         &[one, one],
@@ -179,6 +208,17 @@ fn cpp_catch2() {
     check(
         "long     100  208  7 ms \nname   1.5 us  341 ns  349 ns \n       19 ns   11 ns   29 ns \n",
         &["case: long name | latency = 1500 [1481 .. 1519]"],
+    );
+    // Decimal commas, of which some look like thousands.
+    let comma = "a     100  208  7,1968 ms \n       237,735 us  26,3077 ns  26,1 ns \n       4,5 ns   4,3 ns   4,9 ns \n\n";
+    let good = "b     100  208  7 ms \n       1 us  1 ns  1 ns \n       19 ns   11 ns   29 ns \n";
+    check(
+        &format!("{comma}{good}"),
+        &[
+            "case: b | latency = 1000 [981 .. 1019]",
+            "case: a ! its time has a comma that does not stand between thousands; make the program write decimal \
+             points (LC_ALL=C)",
+        ],
     );
     check(
         "a     100  208  7 ms \nsomething else\n",
@@ -238,7 +278,8 @@ fn python_pytest() {
         "FAILED a.py::d - no\n",
         &[
             "error: the adapter python_pytest found no result in this output; is it the right one (--adapter), \
-           and does the command print its results on stdout?",
+             and does the command print its results on stdout? Any program can print them as JSON: {\"NAME\": \
+             {\"latency\": {\"value\": 12.5}}}, with",
         ],
     );
 }

@@ -90,14 +90,25 @@ fn row(head: &Head, line: &str) -> Option<Run> {
     }
     let mut words = words(rest);
     let mut next = || words.next().map(|(_, word)| word);
-    let (time, unit) = (number(next()?)?, next()?);
-    let (cpu_time, _) = (number(next()?)?, next()?);
+    let (printed, unit) = (next()?, next()?);
+    let time = ungrouped(printed)?;
+    let (cpu_time, _) = (ungrouped(next()?)?, next()?);
     // What grows with what (`BigO`, `RMS`) has no iterations.
     next()?.parse::<u64>().ok()?;
     nanoseconds(unit).or_else(|| (unit == "%").then_some(1.0))?;
     run.time_unit = Some(unit.to_owned());
     run.real_time = Figure(Some(time));
     run.cpu_time = Figure(Some(cpu_time));
+    let is_aggregate = AGGREGATES.iter().any(|ending| name.ends_with(&format!("_{ending}")));
+    if time.is_nan() || cpu_time.is_nan() {
+        run.message = Some(format!("its time {ODD_COMMA}"));
+    } else if time == 0.0 && unit != "ns" && !is_aggregate {
+        // An empty loop takes 0.000 ns, but no benchmark takes 0.000 s.
+        run.message = Some(format!(
+            "its time is printed as {printed} {unit}; let it use a smaller unit, or use --benchmark_format=json"
+        ));
+    }
+    (run.is_failed, run.is_unreadable) = (run.message.is_some(), run.message.is_some());
     let mut label = Vec::new();
     for (end, word) in words {
         let column = head.columns.iter().find(|column| column.0 == end + head.names_width);
@@ -106,10 +117,12 @@ fn row(head: &Head, line: &str) -> Option<Run> {
             (None, Some((name, value))) => (Some(name), value),
             (None, None) => (None, word),
         };
-        match name.zip(scaled(value)) {
+        let bare = value.trim_start_matches('-').trim_end_matches("/s");
+        let is_no_number = matches!(bare, "inf" | "nan");
+        match name.zip(scaled(value).map(Some).or(is_no_number.then_some(None))) {
             Some((name, value)) => {
                 label.push(name);
-                run.counters.push((label.join(" "), Figure(Some(value))));
+                run.counters.push((label.join(" "), Figure(value)));
                 label.clear();
             }
             // The name of a counter may be of several words, and so may the label, which comes last.
@@ -124,7 +137,7 @@ fn scaled(text: &str) -> Option<f64> {
     let text = text.strip_suffix("/s").or_else(|| text.strip_suffix('s')).unwrap_or(text);
     let end = text.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;
     let (value, prefix) = text.split_at(end);
-    let value = number(value)?;
+    let value = ungrouped(value).filter(|value| value.is_finite())?;
     let letter = prefix.chars().next();
     let power = |letters: &str| power(letters, letter?);
     Some(match prefix {
@@ -197,6 +210,15 @@ mod tests {
             [("Foo", Some(12.5)), ("per second", Some(2560.0)), ("inverted", Some(5e-9))];
         assert_eq!(counters, expected);
         assert_eq!((runs[1].real_time.0, runs[1].time_unit.as_deref()), (Some(1.2e9), Some("us")));
+    }
+
+    #[test]
+    fn counters_that_are_no_numbers_leave_the_next_name_alone() {
+        let runs = table(
+            "a                 5.96 ns         6.06 ns       455475 inf=inf nan=-nan/s neg=-3 label\n",
+        );
+        let counters: Vec<_> = runs[0].counters.iter().map(|(n, v)| (n.as_str(), v.0)).collect();
+        assert_eq!(counters, [("inf", None), ("nan", None), ("neg", Some(-3.0))]);
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub(super) fn event(line: &str) -> Result<Option<Event<'_>>, String> {
             name,
             figures: Figures {
                 time: around(line.median.ok_or("it has no median")?, line.deviation),
+                counts: None,
                 // As far as one can see: a whole number has none in JSON.
                 has_decimals: true,
                 // libtest works it out in units of 1,000,000 bytes, whatever it calls them.

@@ -1,7 +1,8 @@
 //! Summaries as JSON: a document for each benchmark, in a line or over many (`--output-format`).
 //!
-//! Version 6 has `Left` and `Both` around the values, version 7 `new` and `old`. Unlike in the
-//! text, the name is `file::group::benchmark::id`, as in Bencher, and all counts are present.
+//! Version 6 has `Left` and `Both` around the values, version 7 `new` and `old`. The name is that of the
+//! text, `file::group::benchmark id:arguments`; Bencher has `file::group::benchmark::id`. Unlike in the text,
+//! all counts are present.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,9 @@ const MARKS: [&str; 2] = ["\"benchmark_exe\"", "\"baselines\""];
 struct Summary {
     module_path: String,
     id: Option<String>,
+    /// The arguments, cut off as in the text.
+    #[serde(alias = "details")]
+    description: Option<String>,
     version: String,
     profiles: Vec<Profile>,
 }
@@ -103,11 +107,13 @@ fn add(results: &mut Results, once: &mut Once, at: At, summary: Summary) -> Pars
         let version = summary.version;
         return Err(at.malformed(format!("the summary has version {version}; 6 and 7 can be read")));
     }
-    let theirs = match &summary.id {
-        Some(id) if !id.is_empty() => format!("{}::{id}", summary.module_path),
-        _ => summary.module_path,
+    let path = &summary.module_path;
+    let (own, theirs) = match (summary.id.as_deref(), summary.description.as_deref()) {
+        (None | Some(""), _) => (path.clone(), path.clone()),
+        (Some(id), None | Some("")) => (format!("{path} {id}"), format!("{path}::{id}")),
+        (Some(id), Some(told)) => (format!("{path} {id}:{told}"), format!("{path}::{id}")),
     };
-    let name = at.name(&naming::in_one_line(&theirs))?;
+    let name = at.name(&naming::in_one_line(&own))?;
     results.set_bencher_name(&name, &theirs);
     let has_callgrind = summary.profiles.iter().any(|profile| profile.tool == "Callgrind");
     if summary.profiles.is_empty() {
@@ -119,10 +125,13 @@ fn add(results: &mut Results, once: &mut Once, at: At, summary: Summary) -> Pars
         let tool = profile.tool;
         for (metric, value) in values(profile.summaries, profile.data) {
             let measure = measure(&tool, &metric, has_callgrind);
-            if !std::mem::replace(&mut is_measured, true) {
-                once.benchmark(at, results, name.as_str())?;
-            }
-            results.add(name.clone(), measure, Metric::new(value))?;
+            let added = match std::mem::replace(&mut is_measured, true) {
+                true => Ok(()),
+                false => once.benchmark(at, results, name.as_str()).map(drop),
+            };
+            let added =
+                added.and_then(|()| Ok(results.add(name.clone(), measure, Metric::new(value))?));
+            added.unwrap_or_else(|error| at.lose(results, name.as_str(), error));
         }
     }
     Ok(())
@@ -172,7 +181,7 @@ mod tests {
             {"tool":"Massif","data":{"parts":[],"total":{"metrics":{}}}}"#;
         let results = parse(&document("6", six)).expect("results");
         assert_eq!(results, parse(&document("7", seven)).expect("results"));
-        assert_eq!(results.benchmarks[0].name.as_str(), "a::b::c::x");
+        assert_eq!(results.benchmarks[0].name.as_str(), "a::b::c x");
         let found = values(&results.benchmarks[0]);
         assert_eq!(found, [("instructions", 78.0), ("l1-hit-rate", 95.5)]);
     }
@@ -191,12 +200,27 @@ mod tests {
         let one = document("7", profile);
         let other = one.replace("\"x\"", "\"x\\ny\"");
         let results = parse(&format!("{one}\n{other}")).expect("results");
-        assert_eq!(benchmarks(&results), ["a::b::c::x", "a::b::c::x y"]);
+        assert_eq!(benchmarks(&results), ["a::b::c x", "a::b::c x y"]);
         assert_eq!(results.bencher_name(&results.benchmarks[1].name), "a::b::c::x\ny");
         check_error(
             parse(&format!("{one}\n\n{one}")),
-            "line 3: \"a::b::c::x\" has a result in line 1 already",
+            "line 3: \"a::b::c x\" has a result in line 1 already",
         );
+    }
+
+    #[test]
+    fn names_are_those_of_the_text() {
+        let profile = r#"{"tool":"Callgrind","data":{"parts":[],"total":{"metrics":{"Ir":{"values":{"new":7}}}}}}"#;
+        for field in ["description", "details"] {
+            let told = format!("\"id\":\"x\",\"{field}\":\"(\\n    1,\\n)\"");
+            let json = document("7", profile).replace("\"id\":\"x\"", &told);
+            let text = "a::b::c x:(\n    1,\n)\n  Instructions:  7|N/A  (***)\n";
+            let [json, text] = [&json, text].map(|output| {
+                let results = Adapter::RustGungraun.parse(output.as_bytes(), None).expect(output);
+                (results.benchmarks[0].name.to_string(), values(&results.benchmarks[0])[0].1)
+            });
+            assert_eq!(json, text, "{field}");
+        }
     }
 
     #[test]

@@ -50,7 +50,10 @@ pub(super) fn parse(text: &str) -> Parsed {
                 if open.name.is_none() {
                     open.name = Some(open.named(&mut results)?);
                 }
-                read(&mut results, &mut once, at, open, inner)?;
+                if let Err(error) = read(&mut results, &mut once, at, open, inner) {
+                    let name = open.name.as_ref().map_or("", BenchmarkName::as_str);
+                    at.lose(&mut results, name, error);
+                }
             }
             // Below a name, either what Gungraun says before the figures, or an indented line of the name:
             // then another line of it follows.

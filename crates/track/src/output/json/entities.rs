@@ -143,7 +143,8 @@ fn version(number: u64, commit: Option<&str>) -> Value {
 /// Bencher's name for an adapter: its own, or one that takes anything.
 pub fn adapter(adapter: Adapter) -> &'static str {
     match adapter {
-        Adapter::RustDivan
+        Adapter::Csv
+        | Adapter::RustDivan
         | Adapter::WingbeatBench
         | Adapter::PerfStat
         | Adapter::Bpftool
