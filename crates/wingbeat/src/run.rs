@@ -10,6 +10,7 @@ mod sampler;
 mod thresholds;
 
 use std::{
+    collections::HashSet,
     io::{self, Write as _},
     process::ExitCode,
 };
@@ -134,8 +135,8 @@ fn style(verbose: bool) -> Style {
 
 /// What `--err` makes of alerts, and of benchmarks that failed.
 fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
-    let failures =
-        finding.report.iterations.iter().map(|results| results.failures.len()).sum::<usize>();
+    let failures = finding.report.failures().map(|(_, failure)| &failure.name);
+    let failures = failures.collect::<HashSet<_>>().len();
     match (args.err, alerts, failures) {
         (false, ..) | (true, 0, 0) => return ExitCode::SUCCESS,
         // A benchmark that failed has not been shown to be as fast as before.

@@ -1,21 +1,25 @@
 //! From a command, files or stdin to results.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs,
     io::{self, IsTerminal as _, Read as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use super::{Benchmark, CommandError, Echo, Request, RunError, criterion, left_profiles};
 use crate::{
-    adapter::AdapterError,
+    adapter::{Adapter, AdapterError},
     model::{AddError, BenchmarkName, InvalidName, Measure, Metric, Results},
 };
 
 /// Most files in one report, as Bencher has it.
 const FILES_MAX: usize = 255;
+
+/// Most files and folders in one that is measured.
+const ENTRIES_MAX: usize = 1_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
@@ -35,6 +39,10 @@ pub enum GatherError {
     File { path: PathBuf, source: io::Error },
     #[error("{0} files are too many for one report; {FILES_MAX} are the limit")]
     TooManyFiles(usize),
+    #[error(
+        "{0} has more than {ENTRIES_MAX} files in it; give a folder of build results (--file-size)"
+    )]
+    TooManyEntries(PathBuf),
     #[error(
         "there is nothing to run: give a command (`wingbeat run cargo bench`), a file of results (--file), or \
          results on stdin"
@@ -69,7 +77,11 @@ pub(super) fn gather(
     if count > FILES_MAX {
         return Err(GatherError::TooManyFiles(count).into());
     }
-    let Some(command) = &source.command else { return Ok(without_command(request)?) };
+    let Some(command) = &source.command else {
+        let mut iterations = without_command(request)?;
+        take_remarks(&mut iterations, remarks);
+        return Ok(iterations);
+    };
     let variable = profiles.map(|folder| (left_profiles::VARIABLE, folder));
     let mut iterations = Vec::new();
     let mut last_failure = String::new();
@@ -92,6 +104,7 @@ pub(super) fn gather(
             }
             add_sizes(&mut results, &source.sized_files)?;
             iterations.push(results);
+            remarks.extend(printed_too(request, &printed.stdout, &command.display()));
         } else if source.files.is_empty() {
             let mut results = read(request, &printed.stdout, &format!("`{}`", command.display()))?;
             criterion::add_samples(&mut results, &request.directory, started);
@@ -113,7 +126,30 @@ pub(super) fn gather(
         let (command, iterations) = (command.display(), request.iterations.max(1));
         return Err(GatherError::AllFailed { command, iterations, how: last_failure }.into());
     }
+    take_remarks(&mut iterations, remarks);
     Ok(iterations)
+}
+
+/// Moves the remarks about how outputs were read to those of the run, each once.
+fn take_remarks(iterations: &mut [Results], remarks: &mut Vec<String>) {
+    for remark in iterations.iter_mut().flat_map(|results| std::mem::take(&mut results.remarks)) {
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
+    }
+}
+
+/// A remark, if the command printed results that are not what is measured.
+fn printed_too(request: &Request, stdout: &[u8], command: &str) -> Option<String> {
+    let results = request.adapter.parse(stdout, None).ok()?;
+    // Any line with a time looks like that.
+    let is_result = results.chosen() != Some(Adapter::JsTime);
+    let flag = if request.source.is_build_time { "--build-time" } else { "--file-size" };
+    is_result.then(|| {
+        format!(
+            "`{command}` printed results, too; {flag} leaves them out: take them in another run"
+        )
+    })
 }
 
 fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
@@ -161,15 +197,14 @@ fn read(request: &Request, text: &[u8], from: &str) -> Result<Results, GatherErr
         .map_err(|source| GatherError::Adapter { from: from.to_owned(), source })
 }
 
-/// The command line is the benchmark, and its time in seconds, to two decimals as Bencher rounds it.
+/// The command line is the benchmark, and its time in seconds.
 fn add_build_time(
     results: &mut Results,
     command: &Benchmark,
     seconds: f64,
 ) -> Result<(), GatherError> {
     let name = BenchmarkName::new(command.display())?;
-    let value = (seconds * 100.0).round() / 100.0;
-    results.add(name, Measure::named("build-time"), Metric::new(value))?;
+    results.add(name, Measure::named("build-time"), Metric::new(seconds))?;
     Ok(())
 }
 
@@ -184,13 +219,72 @@ fn add_sizes(results: &mut Results, files: &[PathBuf]) -> Result<(), GatherError
         *occurrences.entry(base(path)).or_default() += 1;
     }
     for path in files {
-        let size = fs::metadata(path)
-            .map_err(|source| GatherError::File { path: path.clone(), source })?
-            .len();
+        let size = size(path)?;
         let is_single = occurrences.get(&base(path)) == Some(&1);
         let name = if is_single { base(path) } else { path.display().to_string() };
         let metric = Metric::new(size as f64);
         results.add(BenchmarkName::new(name)?, Measure::named("file-size"), metric)?;
     }
     Ok(())
+}
+
+/// Bytes of a file, or of all files in a folder and the folders in it: `du --apparent-size` without what
+/// folders and links take themselves. Links within are not followed, and a file with several names counts once.
+fn size(path: &Path) -> Result<u64, GatherError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| GatherError::File { path, source }
+    };
+    let metadata = fs::metadata(path).map_err(failed(path))?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len());
+    }
+    let mut folders = vec![path.to_owned()];
+    let mut names = HashSet::new();
+    let (mut bytes, mut entries) = (0_u64, 0);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
+            let entry = entry.map_err(failed(&folder))?;
+            entries += 1;
+            if entries > ENTRIES_MAX {
+                return Err(GatherError::TooManyEntries(path.to_owned()));
+            }
+            let metadata = entry.metadata().map_err(failed(&entry.path()))?;
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else if metadata.is_file()
+                && (metadata.nlink() == 1 || names.insert((metadata.dev(), metadata.ino())))
+            {
+                bytes = bytes.saturating_add(metadata.len());
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_as_large_as_their_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("a/b")).expect("folders");
+        for (name, bytes) in [("x", 1_000_000), ("a/y", 10), ("a/b/z", 1)] {
+            fs::write(at(name), vec![0; bytes]).expect("a file");
+        }
+        assert_eq!(size(&at("x")).ok(), Some(1_000_000));
+        assert_eq!(size(folder.path()).ok(), Some(1_000_011));
+        fs::hard_link(at("x"), at("a/x")).expect("a link");
+        std::os::unix::fs::symlink("/", at("a/root")).expect("a link");
+        std::os::unix::fs::symlink(at("a"), at("again")).expect("a link");
+        assert_eq!(size(folder.path()).ok(), Some(1_000_011), "links add nothing");
+        assert_eq!(
+            size(&at("again")).ok(),
+            Some(1_000_011),
+            "but the one that is given is followed"
+        );
+        assert!(size(&at("missing")).is_err());
+    }
 }

@@ -79,7 +79,7 @@ pub(crate) struct RunArgs {
     /// Read results from FILE, after running the command if there is one; each file is an iteration
     #[arg(long, value_name = "FILE", conflicts_with = "file_size", help_heading = "Results")]
     pub file: Vec<PathBuf>,
-    /// Use the size of FILE as a result
+    /// Use the size of FILE, or of all files in a folder, as a result
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub file_size: Vec<PathBuf>,
 
