@@ -224,7 +224,15 @@ impl Adapter {
 fn settled(adapter: Adapter, mut results: Results) -> Parsed {
     results.settle_failures();
     match results.all_lost() {
-        Some(Lost { line, reason }) => Err(AdapterError::Malformed { adapter, line, reason }),
+        Some(Lost { line, name, reason }) => {
+            // Below the name of a failure, the reason need not repeat it.
+            let of = if reason.starts_with("it") {
+                format!(" (benchmark {name:?})")
+            } else {
+                String::new()
+            };
+            Err(AdapterError::Malformed { adapter, line, reason: reason + &of })
+        }
         None => Ok(results),
     }
 }

@@ -9,11 +9,13 @@ use memchr::{memchr, memchr_iter, memchr2, memmem};
 use serde::de::{DeserializeOwned, Error, IgnoredAny};
 use serde_json::error::Category;
 
-use super::{Adapter, Parsed, line::At};
+use super::{Adapter, AdapterError, Parsed, line::At};
 
 pub(super) struct Documents<T> {
     /// Each document with the place at which it begins.
     pub(super) found: Vec<(At, T)>,
+    /// Why documents with the tool's marks cannot be read.
+    pub(super) broken: Vec<AdapterError>,
     pub(super) rest: String,
 }
 
@@ -24,12 +26,22 @@ pub(super) fn documents<T: DeserializeOwned>(
     text: &str,
     marks: &[&str],
 ) -> Parsed<Documents<T>> {
+    let mut documents = with_broken(adapter, text, marks);
+    if documents.broken.is_empty() { Ok(documents) } else { Err(documents.broken.swap_remove(0)) }
+}
+
+/// As [`documents`], but goes on behind a document that is malformed.
+pub(super) fn with_broken<T: DeserializeOwned>(
+    adapter: Adapter,
+    text: &str,
+    marks: &[&str],
+) -> Documents<T> {
     let has_marks = |text: &str| {
         marks.iter().all(|mark| memmem::find(text.as_bytes(), mark.as_bytes()).is_some())
     };
-    let mut found = Vec::new();
+    let (mut found, mut broken) = (Vec::new(), Vec::new());
     if !has_marks(text) {
-        return Ok(Documents { found, rest: text.to_owned() });
+        return Documents { found, broken, rest: text.to_owned() };
     }
     let mut text = Cow::Borrowed(text);
     let mut rest = String::new();
@@ -57,9 +69,12 @@ pub(super) fn documents<T: DeserializeOwned>(
                 end
             }
             Err(error) => {
-                let end = end_of_foreign(&text, start, &error, has_marks).map_err(|reason| {
-                    At { adapter, line: line + error.line().max(1) - 1 }.malformed(reason)
-                })?;
+                let end =
+                    end_of_foreign(&text, start, &error, has_marks).unwrap_or_else(|reason| {
+                        let at = At { adapter, line: line + error.line().max(1) - 1 };
+                        broken.push(at.malformed(reason));
+                        end_of_line(&text, start)
+                    });
                 rest.push_str(&text[start..end]);
                 end
             }
@@ -68,7 +83,7 @@ pub(super) fn documents<T: DeserializeOwned>(
         at = end;
     }
     rest.push_str(&text[at..]);
-    Ok(Documents { found, rest })
+    Documents { found, broken, rest }
 }
 
 /// Where a text ends that looked like a document of the tool, or the error if it is one.
@@ -202,7 +217,6 @@ mod tests {
     use serde::Deserialize;
 
     use super::{super::figure::Figure, *};
-    use crate::adapter::AdapterError;
 
     #[derive(Deserialize)]
     struct Bee {

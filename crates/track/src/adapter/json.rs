@@ -16,7 +16,7 @@ use serde::{
 };
 use wingbeat_text::first_few;
 
-use crate::adapter::prelude::*;
+use crate::adapter::{documents::with_broken, prelude::*};
 use crate::model::name::strip_ignored;
 
 /// A JSON object in the order of its text.
@@ -47,8 +47,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
 }
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
-    let documents = documents::<Document>(Adapter::Json, &without_cargo(text), &["\"value\""])?;
+    let text = &without_cargo(text);
+    let documents = with_broken::<Document>(Adapter::Json, text, &["\"value\""]);
     let mut results = Results::default();
+    for error in documents.broken {
+        At { adapter: Adapter::Json, line: 0 }.lose(&mut results, "", error);
+    }
     for (at, document) in documents.found {
         let mut part = Reader { at, results: Results::default(), odd_ends: Vec::new() };
         match document {
@@ -212,7 +216,9 @@ impl Reader {
         count: usize,
     ) {
         let value = metric.value;
-        if lower.is_some_and(|lower| lower > value) || upper.is_some_and(|upper| upper < value) {
+        let is_outside = lower.is_some_and(|it| it > value) || upper.is_some_and(|it| it < value);
+        // Ends that are the wrong way round are refused below.
+        if is_outside && lower.zip(upper).is_none_or(|(lower, upper)| lower <= upper) {
             self.odd_ends.push(format!("{name} {}", measure.slug));
         } else {
             (metric.lower_value, metric.upper_value) = (lower, upper);
@@ -395,7 +401,7 @@ mod tests {
         };
         check(format!("starting\n{a}\ndone\n"), &["a"]);
         check(format!("\u{feff}{a}\r\n{b}"), &["a", "b"]);
-        check(format!("{a} {b}\n[1, 2]\n{{not JSON \"value\n"), &["a", "b"]);
+        check(format!("{a} {b}\n[1, 2]\n{{\n  s = (module)\n}}\n"), &["a", "b"]);
         check(format!("{{\"level\": \"info\", \"value\": 3}}\n{a}\n[{{\"value\": 3}}]"), &["a"]);
         let twice = read(&format!("{a}\n{a}")).expect("results");
         assert_eq!(twice.benchmarks[0].metrics[0].1.samples, [1.0, 1.0], "measured again");
@@ -430,7 +436,13 @@ mod tests {
         let twice =
             r#"{"a": {"latency": {"value": 1}}, "a_bencher_ignore": {"latency": {"value": 1}}}"#;
         check(twice, "it has the measure latency twice");
-        check_error(read("{\"a\": {\"latency\": {\"value\": 1"), "line 1: EOF");
+        let ends = r#"{"a": {"latency": {"value": 2, "lower_value": 3, "upper_value": 1}}}"#;
+        check(ends, "benchmark \"a\" has a latency whose lower value 3 is above its upper value 1");
+        let broken = "{\"a\": {\"latency\": {\"value\": 1";
+        check_error(read(broken), "line 1: EOF");
+        let results =
+            read(&format!("{{\"b\": {{\"latency\": {{\"value\": 1}}}}}}\n{broken}")).expect("b");
+        assert_eq!(results.remarks, ["line 2 was passed over: EOF while parsing an object"]);
         check_error(
             read("{\"a\": {\"latency\": 1}}"),
             "{\"NAME\": {\"latency\": {\"value\": 12.5}}}",

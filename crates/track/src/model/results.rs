@@ -15,6 +15,9 @@ use super::{
 /// Bytes of the longest name that Bencher takes (`MAX_BENCHMARK_NAME_LEN`).
 const BENCHER_NAME_MAX: usize = 1024;
 
+/// Remarks about lines that were passed over, of which an output may be full.
+const REMARKS_MAX: usize = 5;
+
 /// Which figure stands for a benchmark where a tool offers both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -51,6 +54,7 @@ pub struct Results {
 pub(crate) struct Lost {
     /// In the output, from 1.
     pub(crate) line: usize,
+    pub(crate) name: String,
     pub(crate) reason: String,
 }
 
@@ -185,9 +189,13 @@ impl Results {
     pub(crate) fn lose(&mut self, line: usize, name: &str, reason: String) {
         match BenchmarkName::new(name.trim()) {
             Ok(name) => self.fail(name, reason.clone()),
-            Err(_) => self.remarks.push(format!("line {line} was passed over: {reason}")),
+            Err(_) => match self.remarks.len() {
+                REMARKS_MAX => self.remarks.push("so were more lines".to_owned()),
+                count if count > REMARKS_MAX => {}
+                _ => self.remarks.push(format!("line {line} was passed over: {reason}")),
+            },
         }
-        self.lost.0.get_or_insert(Lost { line, reason });
+        self.lost.0.get_or_insert(Lost { line, name: name.to_owned(), reason });
     }
 
     /// The first result that could not be read, unless another one could.
