@@ -127,6 +127,19 @@ impl<T> Shape<T> {
     }
 }
 
+/// Whether something looks like the value of a measure.
+fn has_value((_, measures): &(String, Shape<Ordered<Shape<Figures>>>)) -> bool {
+    let Shape::Object(measures) = measures else { return false };
+    let mut figures = measures.0.iter().map(|(_, figures)| figures);
+    figures.any(|it| matches!(it, Shape::Object(figures) if figures.value.is_there()))
+}
+
+/// Whether an entry is one of a list of values, and not of texts with names, such as variables.
+fn is_entry(entry: &Shape<Entry>) -> bool {
+    let Shape::Object(Entry { unit, value, .. }) = entry else { return false };
+    value.is_there() && (unit.is_there() || !matches!(value, Shape::Text(_)))
+}
+
 struct Reader {
     at: At,
     results: Results,
@@ -142,10 +155,8 @@ impl Reader {
     }
 
     fn benchmarks(&mut self, benchmarks: Vec<(String, Shape<Ordered<Shape<Figures>>>)>) {
-        let has_value = |(_, it): &(String, Shape<Figures>)| matches!(it, Shape::Object(figures) if figures.value.is_there());
-        let has_any = |(_, it): &(String, Shape<Ordered<Shape<Figures>>>)| matches!(it, Shape::Object(measures) if measures.0.iter().any(has_value));
         // A document of something else, such as a line of a log.
-        if !benchmarks.iter().any(has_any) {
+        if !benchmarks.iter().any(has_value) {
             return;
         }
         let mut known = FxHashMap::default();
@@ -183,6 +194,9 @@ impl Reader {
     }
 
     fn list(&mut self, entries: Vec<Shape<Entry>>) {
+        if !entries.iter().any(is_entry) {
+            return;
+        }
         let mut measures = Measures::default();
         for entry in entries {
             let Shape::Object(Entry { name: Shape::Text(name), unit, value, range }) = entry else {
@@ -402,7 +416,12 @@ mod tests {
         check(format!("starting\n{a}\ndone\n"), &["a"]);
         check(format!("\u{feff}{a}\r\n{b}"), &["a", "b"]);
         check(format!("{a} {b}\n[1, 2]\n{{\n  s = (module)\n}}\n"), &["a", "b"]);
-        check(format!("{{\"level\": \"info\", \"value\": 3}}\n{a}\n[{{\"value\": 3}}]"), &["a"]);
+        check(
+            format!(
+                "{{\"level\": \"info\", \"value\": 3}}\n{a}\n[{{\"name\": \"PATH\", \"value\": \"/\"}}]"
+            ),
+            &["a"],
+        );
         let twice = read(&format!("{a}\n{a}")).expect("results");
         assert_eq!(twice.benchmarks[0].metrics[0].1.samples, [1.0, 1.0], "measured again");
     }

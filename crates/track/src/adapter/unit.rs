@@ -72,7 +72,8 @@ pub(super) fn has_odd_comma(text: &str) -> bool {
 }
 
 /// What helps against decimal commas.
-pub(super) const ODD_COMMA: &str = "has a comma that does not stand between thousands; make the program write decimal points (LC_ALL=C)";
+pub(super) const ODD_COMMA: &str = "has a comma that does not stand between thousands; \
+                                    make the program write decimal points (LC_ALL=C)";
 
 /// Why a text is no number, and what helps.
 pub(super) fn no_number(text: &str) -> String {
