@@ -21,7 +21,7 @@ use signal_hook::{
     flag,
     low_level::pipe,
 };
-use wingbeat_text::shortened;
+use wingbeat_text::{in_order, shortened};
 
 /// Width of text where there is no terminal to ask.
 pub(crate) const WIDTH: usize = 100;
@@ -33,7 +33,8 @@ pub(crate) const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 macro_rules! message {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(anstream::stderr(), $($text)*);
+        let text = format!($($text)*);
+        let _ = writeln!(anstream::stderr(), "{}", wingbeat_text::in_order(&text));
     }};
 }
 pub(crate) use message;
@@ -69,9 +70,9 @@ pub(crate) fn warning_text(text: impl std::fmt::Display) -> String {
     format!("{}: {text}", "warning".yellow().bold())
 }
 
-/// Writes to stdout, without colours if it takes none. A reader that closed the pipe has seen enough.
+/// Writes to stdout, without colours if it takes none, and with names in [their order](in_order). A reader that closed the pipe has seen enough.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    print_by(|out| out.write_all(text.as_bytes()))
+    print_by(|out| out.write_all(in_order(text).as_bytes()))
 }
 
 /// As [`print()`], for what writes itself.

@@ -13,8 +13,8 @@ mod warning;
 
 pub use self::{
     lines::{
-        BLANK, aligned, broken, cut, first_few, glued, listed, paragraph, printable, shell_word,
-        shortened, unbroken, width, wrapped,
+        BLANK, aligned, broken, cut, first_few, glued, in_order, listed, paragraph, printable,
+        shell_word, shortened, unbroken, width, wrapped,
     },
     numbers::{
         bytes, decimal, duration, exponential, fixed, grouped, or_dash, plural, rounded,

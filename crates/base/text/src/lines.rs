@@ -18,20 +18,41 @@ const SIGNS: [&str; 4] = ["±", "≥", "=", "<"];
 /// Items that a sentence names.
 const NAMED_MAX: usize = 3;
 
-/// Columns of a text, which may hold escape sequences for colours.
+/// Columns of a text, which may hold escape sequences for colours, once it is [in order](in_order).
 #[must_use]
 pub fn width(text: &str) -> usize {
+    let text = in_order(text);
     let mut parts = text.split('\u{1b}');
     let first = parts.next().map_or(0, |part| part.width());
     let rest = parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.width()));
     first + rest.sum::<usize>()
 }
 
+/// Text that is read in the order in which it is written: characters that turn parts of a line around, or break it where
+/// no line feed is, become escapes as in JSON. So a name cannot look like another one.
+#[must_use]
+pub fn in_order(text: &str) -> Cow<'_, str> {
+    // All of them begin with one of these bytes, which most text has not.
+    if !text.bytes().any(|byte| matches!(byte, 0xd8 | 0xe2)) || !text.contains(turns) {
+        return Cow::Borrowed(text);
+    }
+    let mut written = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if turns(c) { written += &format!("\\u{:04x}", u32::from(c)) } else { written.push(c) }
+    }
+    Cow::Owned(written)
+}
+
+/// Whether it is a bidirectional control, or a separator of lines or paragraphs.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Text that a terminal does not obey: control characters become question marks. Programs and
 /// processes choose their own names.
 #[must_use]
 pub fn printable(text: &str) -> String {
-    text.replace(char::is_control, "?")
+    in_order(&text.replace(char::is_control, "?")).into_owned()
 }
 
 /// A word as a shell takes it for one.
@@ -208,11 +229,21 @@ mod tests {
         check("größe", 5);
         check("表", 2);
         check("\u{1b}[31mred\u{1b}[0m", 3);
+        check("a\u{202e}b", 8);
     }
 
     #[test]
     fn terminals_are_not_at_the_mercy_of_names() {
         assert_eq!(printable("a\u{1b}[31m\nb\u{7f}é"), "a?[31m?b?é");
+        assert_eq!(printable("a\u{202e}b"), "a\\u202eb");
+    }
+
+    #[test]
+    fn text_stands_in_its_order() {
+        let check = |text, expected| assert_eq!(in_order(text), expected);
+        check("safe\u{202e}esrow", "safe\\u202eesrow");
+        check("\u{61c}a\u{200f}\u{2066}b\u{2069}\u{2028}", "\\u061ca\\u200f\\u2066b\\u2069\\u2028");
+        check("größe → 表 עברית ’👩‍🚀", "größe → 表 עברית ’👩‍🚀");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Workflow commands that show alerts beside the run: `::error title=…::…`.
 
-use wingbeat_text::plural;
+use wingbeat_text::{in_order, plural};
 
 use super::Message;
 use crate::{model::AlertStatus, output::Sentence};
@@ -49,7 +49,7 @@ fn lines(command: &str, mut told: Vec<(&'static str, String)>, project: &str) ->
 }
 
 fn data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    in_order(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {
@@ -67,6 +67,7 @@ mod tests {
             assert_eq!(lines("error", told, title), expected);
         };
         check("p", "a::b, 5 %", "::error title=wingbeat p%3A alert::a::b, 5 %25\n");
+        check("p", "a\u{202e}b", "::error title=wingbeat p%3A alert::a\\u202eb\n");
         check("a,b:c", "x\r\ny", "::error title=wingbeat a%2Cb%3Ac%3A alert::x%0D%0Ay\n");
     }
 

@@ -1,5 +1,7 @@
 //! A document as a fragment of HTML that needs nothing else.
 
+use wingbeat_text::in_order;
+
 use super::document::{Block, Heading, Line, Span};
 use crate::model::Report;
 
@@ -67,7 +69,7 @@ pub(super) fn link(inside: &str, url: &str) -> String {
 /// replaced.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in in_order(text).chars() {
         match c {
             '&' => escaped += "&amp;",
             '<' => escaped += "&lt;",
@@ -111,5 +113,6 @@ mod tests {
         let check = |text, expected| assert_eq!(escaped(text), expected);
         check("a<b> & \"c\" 'd'", "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
         check("\u{1}\u{ffff}\n", "\u{fffd}\u{fffd} ");
+        check("a\u{202e}b", "a\\u202eb");
     }
 }

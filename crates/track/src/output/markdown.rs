@@ -1,6 +1,8 @@
 //! A document as GitHub's and GitLab's Markdown. No text of a benchmark becomes markup, a mention or a
 //! reference.
 
+use wingbeat_text::in_order;
+
 use super::document::{Block, Heading, Line, Span};
 
 pub(crate) fn write(blocks: &[Block]) -> String {
@@ -53,7 +55,7 @@ fn line(spans: &Line) -> String {
 /// What means something in Markdown becomes an entity, which never does.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in in_order(text).chars() {
         match c {
             '&' => escaped += "&amp;",
             '<' => escaped += "&lt;",
@@ -82,6 +84,7 @@ mod tests {
         let check = |span: Span, expected: &str| assert_eq!(line(&vec![span]), expected);
         check(Span::text("a < b & c"), "a &lt; b &amp; c");
         check(Span::text("a\n| b"), "a &#124; b");
+        check(Span::code("a\u{202e}b"), "<code>a&#92;u202eb</code>");
         check(Span::text("ping @all #1"), "ping &#64;&#8203;all &#35;&#8203;1");
         check(Span::code("a|b`c*d_e"), "<code>a&#124;b&#96;c&#42;d&#95;e</code>");
         check(Span::code("</code><b>"), "<code>&lt;/code&gt;&lt;b&gt;</code>");
