@@ -74,7 +74,7 @@ impl Names {
             .iter()
             .filter(|(stored, name)| **name != Measure::named(stored).name)
             // Sentences name a measure by its slug.
-            .map(|(stored, name)| (stored.as_str(), Slug::of(name)))
+            .map(|(stored, name)| (stored.as_str(), Slug::of_name(name)))
             .collect();
         if measures.is_empty() && self.0[Kind::Benchmark as usize].is_empty() {
             return Cow::Borrowed(report);

@@ -64,7 +64,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use self::text::without_colors;
 pub use crate::model::Adapter;
-use crate::model::{AddError, Average, Results, results::Lost};
+use crate::model::{AddError, Average, Results, Slugs, results::Lost};
 
 /// What came of reading an output, or a part of it.
 pub type Parsed<T = Results> = Result<T, AdapterError>;
@@ -174,7 +174,8 @@ impl Adapter {
             | Self::RustGungraun => targets::parse(&text, |text| parse(text, average)),
             _ => parse(&text, average),
         };
-        let results = settled(self, read?)?;
+        let mut results = settled(self, read?)?;
+        results.tell_apart(&mut Slugs::default());
         match results.is_empty() {
             true => Err(consoles::recognized(self, &text).unwrap_or(AdapterError::Nothing(self))),
             false => Ok(results),
@@ -203,7 +204,10 @@ impl Adapter {
                 tool.parse(&[file, b"\n", printed].concat(), average)
             }
             // They were found without the average that is asked for.
-            (_, Some(results)) if average.is_none() => Ok(results),
+            (_, Some(mut results)) if average.is_none() => {
+                results.tell_apart(&mut Slugs::default());
+                Ok(results)
+            }
             _ => tool.parse(file, average),
         };
         let mut results = results?;

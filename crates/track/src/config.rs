@@ -9,6 +9,11 @@
 //! false-alarms = 0.005     # share of reports that may hold a false verdict
 //! min-change = 0.01        # 1 %
 //!
+//! [[measure]]              # what a tool does not say of a measure
+//! name = "p99_latency"
+//! direction = "lower-is-better"
+//! units = "ms"
+//!
 //! [[threshold]]
 //! measure = "latency"
 //! benchmark = "parse/*"    # optional; the most special glob decides
@@ -31,7 +36,8 @@ use crate::{
     adapter::Adapter,
     decide::Settings,
     model::{
-        ProjectName, Slug, TestbedName, Threshold, ThresholdModel,
+        Description, Direction, Measure, MeasureKind, MeasureName, ProjectName, TestbedName,
+        Threshold, ThresholdModel,
         threshold::{Test, ThresholdError},
     },
 };
@@ -43,6 +49,8 @@ pub struct Config {
     pub project: Option<ProjectName>,
     pub testbed: Option<TestbedName>,
     pub adapter: Option<Adapter>,
+    /// What is said of measures, by name.
+    pub measures: Vec<(MeasureName, Description)>,
     pub thresholds: Vec<Threshold>,
     pub settings: Settings,
 }
@@ -66,7 +74,19 @@ struct Text {
     #[serde(default)]
     auto: Auto,
     #[serde(default)]
+    measure: Vec<Described>,
+    #[serde(default)]
     threshold: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Described {
+    name: MeasureName,
+    #[serde(alias = "unit")]
+    units: Option<MeasureName>,
+    direction: Option<Direction>,
+    kind: Option<MeasureKind>,
 }
 
 #[derive(Default, Deserialize)]
@@ -79,7 +99,7 @@ struct Auto {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Rule {
-    measure: Slug,
+    measure: MeasureName,
     benchmark: Option<String>,
     test: Option<Test>,
     min_sample_size: Option<u32>,
@@ -127,6 +147,25 @@ impl Config {
             }
             settings.change_min = change;
         }
+        let mut measures: Vec<(MeasureName, Description)> = Vec::new();
+        for Described { name, units, direction, kind } in text.measure {
+            let description = Description { units, direction, kind };
+            let described = description.of(name.as_str());
+            let (measure, factor) = described.map_err(|error| malformed(error.to_string()))?;
+            if factor != 1.0 {
+                let known = &measure.units;
+                return Err(malformed(format!(
+                    "{name} is in {known} whatever a tool prints; remove its units"
+                )));
+            }
+            let slug = |name: &MeasureName| Measure::named(name.as_str()).slug;
+            if measures.iter().any(|(known, _)| slug(known) == slug(&name)) {
+                return Err(malformed(format!(
+                    "there are two [[measure]] named {name}, and only one could be right; remove one"
+                )));
+            }
+            measures.push((name, description));
+        }
         let thresholds = text
             .threshold
             .into_iter()
@@ -141,7 +180,8 @@ impl Config {
                 };
                 let wrong = |source| ConfigError::Threshold { path: path.to_owned(), source };
                 model.check().map_err(wrong)?;
-                Ok(Threshold { measure: rule.measure, benchmark: rule.benchmark, model })
+                let measure = Measure::named(rule.measure.as_str()).slug;
+                Ok(Threshold { measure, benchmark: rule.benchmark, model })
             })
             .collect::<Result<Vec<Threshold>, ConfigError>>()?;
         let mut known = HashSet::new();
@@ -156,6 +196,7 @@ impl Config {
             project: text.project,
             testbed: text.testbed,
             adapter: text.adapter,
+            measures,
             thresholds,
             settings,
         })
@@ -180,13 +221,23 @@ mod tests {
             upper-boundary = 0.99
             [[threshold]]
             measure = "instructions"
+            [[threshold]]
+            measure = "Peak_Memory"
+            [[measure]]
+            name = "Peak_Memory"
+            direction = "lower-is-better"
+            units = "MB"
         "#;
         let config = Config::parse(text, Path::new(FILE)).expect("a configuration");
         assert_eq!(config.project.as_ref().map(ProjectName::as_str), Some("parser"));
         assert_eq!(config.adapter, Some(Adapter::RustCriterion));
         assert_eq!(config.settings, Settings { change_min: 0.02, ..Settings::default() });
         let tests: Vec<_> = config.thresholds.iter().map(|it| it.model.test).collect();
-        assert_eq!(tests, [Test::TTest, Test::Auto]);
+        assert_eq!(tests, [Test::TTest, Test::Auto, Test::Auto]);
+        assert_eq!(config.thresholds[2].measure.as_str(), "peak-memory");
+        let [(name, description)] = &config.measures[..] else { panic!("{config:?}") };
+        let (measure, _) = description.of(name.as_str()).expect("a measure");
+        assert_eq!((&*measure.units, measure.direction), ("MB", Direction::LowerIsBetter));
     }
 
     #[test]
@@ -202,6 +253,11 @@ mod tests {
         check(twice, "two thresholds for latency, and only one could judge");
         let twice = twice.replace("'latency'", "'latency'\nbenchmark = 'a*'");
         check(&twice, "two thresholds for latency of \"a*\"");
+        check("[[measure]]\nname = ''", "it is empty");
+        check("[[measure]]\nname = 'a'\ndirection = 'up'", "unknown variant `up`");
+        check("[[measure]]\nname = 'latency'\nunits = 'MB'", "is in nanoseconds (ns)");
+        check("[[measure]]\nname = 'latency'\nunits = 'ms'", "whatever a tool prints");
+        check("[[measure]]\nname = 'a'\n[[measure]]\nname = 'A'", "two [[measure]] named A");
         let t_test = "[[threshold]]\nmeasure = 'latency'\ntest = 't_test'\nupper-boundary = 99";
         check(t_test, "does not take upper_boundary = 99");
     }

@@ -82,6 +82,10 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
             verdict.limit = None;
             "the benchmark asked not to be judged".clone_into(&mut verdict.reason);
         }
+        let is_bad = verdict.outcome <= Outcome::MaybeChanged && verdict.outcome != Outcome::Better;
+        if is_bad && verdict.is_beside(series.model.as_ref()) {
+            verdict.reason += "; the threshold has no limit on this side, so this raises no alert";
+        }
     }
     let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
     let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series.model.as_ref()));

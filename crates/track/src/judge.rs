@@ -13,8 +13,8 @@ use uuid::Uuid;
 use crate::{
     decide::{self, Decision, Look, ReportInput, Series, Settings},
     model::{
-        Alert, AlertStatus, BenchmarkName, Limit, MeasureKind, Notice, Outcome, Past, PastReport,
-        Report, Slug, Threshold, ThresholdModel, Verdict,
+        Alert, AlertStatus, BenchmarkName, Limit, Measure, MeasureKind, Notice, Outcome, Past,
+        PastReport, Report, Results, Slug, Threshold, ThresholdModel, Verdict,
         threshold::{Test, best_of},
     },
     store::{HistoryLimits, Store, StoreError},
@@ -109,6 +109,25 @@ impl Rules {
         Self { thresholds, otherwise, settings }
     }
 
+    /// Lets thresholds find measures by their names where the store has them under another slug.
+    pub(crate) fn follow(&mut self, iterations: &[Results]) {
+        let metrics = iterations.iter().flat_map(|it| &it.benchmarks).flat_map(|it| &it.metrics);
+        let mut seen: Vec<&Measure> = Vec::new();
+        for (measure, _) in metrics {
+            if !seen.iter().any(|known| known.slug == measure.slug) {
+                seen.push(measure);
+            }
+        }
+        for threshold in &mut self.thresholds {
+            let named = |it: &&&Measure| Measure::named(&it.name).slug == threshold.measure;
+            if seen.iter().all(|it| it.slug != threshold.measure)
+                && let Some(measure) = seen.iter().find(named)
+            {
+                threshold.measure = measure.slug.clone();
+            }
+        }
+    }
+
     fn model(&self, benchmark: &str, measure: &Slug) -> Option<ThresholdModel> {
         best_of(&self.thresholds, benchmark, measure).copied().or(self.otherwise)
     }
@@ -137,6 +156,8 @@ pub fn judge(
         (Some(series), Some(verdict)) => recurs(series, verdict),
         _ => true,
     });
+    let raised = alerts.iter().filter_map(|&at| input.series.get(at).zip(verdicts.get(at)));
+    notices.extend(notices::of_undirected(raised));
     let alerts = alerts
         .into_iter()
         .filter_map(|index| verdicts.get(index))

@@ -30,8 +30,8 @@ use crate::{
     decide::Look,
     judge::{self, Background, Judged},
     model::{
-        Average, BranchName, Environment, Notice, Profile, ProjectName, Report, Results,
-        TestbedName, ThresholdModel,
+        Average, BranchName, Description, DescriptionError, Environment, MeasureName, Notice,
+        Profile, ProjectName, Report, Results, Slugs, TestbedName, ThresholdModel,
     },
     store::{Retention, Store, StoreError},
 };
@@ -45,7 +45,7 @@ pub use gather::{GatherError, Source};
 pub use profiles::{Profiling, Sampled, Sampler};
 
 /// Years that a store has times for, in nanoseconds since 1970.
-const YEARS: RangeInclusive<i32> = 1678..=2261;
+pub(crate) const YEARS: RangeInclusive<i32> = 1678..=2261;
 
 /// What to run, and what to do with its results.
 #[derive(Debug, Clone)]
@@ -65,6 +65,10 @@ pub struct Request {
     pub allow_failure: bool,
     pub backdate: Option<OffsetDateTime>,
     pub rules: Rules,
+    /// What the user says of measures.
+    pub measures: Vec<(MeasureName, Description)>,
+    /// Slugs of the measures that the store knows.
+    pub slugs: Slugs,
     /// How often suspects are measured again.
     pub confirm: u32,
     /// Whether what looks worse than a short history is measured in turns with the nearest commit.
@@ -101,6 +105,8 @@ pub enum RunError {
     Gather(#[from] GatherError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Measure(#[from] DescriptionError),
     #[error(
         "the report would begin at {0}, and only times between the years 1678 and 2261 can be stored; \
          --backdate takes seconds since 1970"
@@ -136,8 +142,14 @@ pub fn run(
     if let Some(time) = request.backdate.filter(|time| !YEARS.contains(&time.year())) {
         return Err(RunError::Time(time));
     }
+    let mut request = request.clone();
+    if let Some(store) = store {
+        request.slugs = store.slugs(&request.project)?;
+    }
     let folder = profiling.folder();
-    let measured = measure(request, folder.path(), echo)?;
+    let measured = measure(&request, folder.path(), echo)?;
+    request.rules.follow(&measured.iterations);
+    let request = &request;
     let Request { project, branch, testbed, hash, adapter, .. } = request.clone();
     let uuid = Uuid::now_v7();
     let mut report = Report {
@@ -185,10 +197,15 @@ fn measure(
     let questions = host::Questions::ask(&request.directory);
     let began = OffsetDateTime::now_utc();
     let mut remarks = Vec::new();
-    let gathered = gather::gather(request, profiles, echo, &mut remarks)?;
+    let mut gathered = gather::gather(request, profiles, echo, &mut remarks)?;
     let took = OffsetDateTime::now_utc() - began;
     let start_time = request.backdate.unwrap_or(began);
     let end_time = start_time.checked_add(took).ok_or(RunError::Time(start_time))?;
+    let mut slugs = request.slugs.clone();
+    for results in &mut gathered {
+        results.describe(&request.measures)?;
+        results.tell_apart(&mut slugs);
+    }
     let iterations = match request.fold {
         Some(fold) => vec![fold.fold(gathered)],
         None => gathered,

@@ -22,6 +22,7 @@ mod history;
 mod insert;
 mod log;
 mod lookup;
+mod measures;
 mod migrations;
 mod open;
 mod partitions;

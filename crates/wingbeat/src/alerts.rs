@@ -130,7 +130,7 @@ fn text(alerts: &[StoredAlert], width: usize) -> String {
     let hashes = cells(&|stored| stored.hash.as_deref().map_or("", short_hash).to_owned());
     let testbeds = cells(&|stored| stored.testbed.to_string());
     let columns = vec![
-        Column::words("measure", cells(&|stored| stored.measure.slug.to_string())),
+        Column::words("measure", cells(&|stored| stored.measure.label().to_owned())),
         Column::numbers("value", cells(&|stored| scale(stored).with_unit(stored.value))),
         Column::numbers("limit", limits),
         Column::numbers("change", changes),
@@ -185,7 +185,7 @@ fn settle(args: &SettleArgs, status: AlertStatus, quiet: bool) -> anyhow::Result
     let describe = |stored: &StoredAlert| {
         let alert = &stored.alert;
         let time = minute(stored.start_time);
-        format!("{time} {}: {}, {}", stored.branch, alert.benchmark, stored.measure.slug)
+        format!("{time} {}: {}, {}", stored.branch, alert.benchmark, stored.measure.label())
     };
     // All are found before the first is changed, so that a typing error changes nothing.
     let mut found = Vec::new();

@@ -8,7 +8,10 @@ use anyhow::{Context as _, bail};
 use time::OffsetDateTime;
 use wingbeat_text::plural;
 use wingbeat_track::{
-    model::{BenchmarkName, BranchName, ProjectName, Slug, TestbedName, threshold::matches_glob},
+    model::{
+        BenchmarkName, BranchName, Measure, MeasureName, ProjectName, Slug, TestbedName,
+        threshold::matches_glob,
+    },
     plot::{self, CHART_LINES_MAX, Chart},
     store::{PlotQuery, Store},
 };
@@ -35,9 +38,9 @@ pub(crate) struct PlotArgs {
     /// Benchmarks to draw, as a glob with * and ?; repeatable [default: all]
     #[arg(long, value_name = "GLOB")]
     benchmark: Vec<String>,
-    /// Measure to draw, by its slug; repeatable [default: all]
-    #[arg(long, value_name = "SLUG")]
-    measure: Vec<Slug>,
+    /// Measure to draw, by its name or slug; repeatable [default: all]
+    #[arg(long, value_name = "NAME")]
+    measure: Vec<MeasureName>,
     /// Draw results since TIME: 2026-11-21, 2026-11-21T14:05 (UTC), or with a time zone
     #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "window")]
     since: Option<OffsetDateTime>,
@@ -130,7 +133,10 @@ fn query(args: &PlotArgs, store: &Store) -> anyhow::Result<PlotQuery> {
     for testbed in &args.testbed {
         store::check("testbed", testbed, &known.testbeds, store)?;
     }
-    for measure in &args.measure {
+    let mut slugs = store.slugs(&project)?;
+    let measures: Vec<Slug> =
+        args.measure.iter().map(|name| slugs.of(&Measure::named(name.as_str()))).collect();
+    for measure in &measures {
         store::check("measure", measure, &known.measures, store)?;
     }
     let mut benchmarks: Vec<BenchmarkName> = Vec::new();
@@ -149,7 +155,7 @@ fn query(args: &PlotArgs, store: &Store) -> anyhow::Result<PlotQuery> {
         branches: args.branch.clone(),
         testbeds: args.testbed.clone(),
         benchmarks,
-        measures: args.measure.clone(),
+        measures,
         since: args.since.or(window),
         reports_max: reports_max.unwrap_or(usize::MAX),
         ..PlotQuery::of(project)

@@ -25,12 +25,14 @@ pub struct Scale {
 /// Times from a picosecond on, in nanoseconds.
 const TIMES: [(f64, &str); 5] = [(1e-3, "ps"), (1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
 
+/// Sizes and signs of prefixes, smallest first.
+type Prefixes = [(f64, &'static str); 4];
+
 /// Prefixes of bytes.
-const BINARY: [(f64, &str); 4] =
-    [(1.0, ""), (1024.0, "Ki"), (1_048_576.0, "Mi"), (1_073_741_824.0, "Gi")];
+const BINARY: Prefixes = [(1.0, ""), (1024.0, "Ki"), (1_048_576.0, "Mi"), (1_073_741_824.0, "Gi")];
 
 /// Prefixes of everything else.
-const DECIMAL: [(f64, &str); 4] = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
+const DECIMAL: Prefixes = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
 
 /// Symbols that prefixes grow together with: MHz, but M ops.
 const GROWN: [&str; 5] = ["Hz", "J", "W", "V", "A"];
@@ -60,6 +62,14 @@ impl Units {
             let rungs = TIMES.iter().map(|&(size, name)| (size / own, name.to_owned()));
             return Self { rungs: rungs.collect(), whole: false };
         }
+        if let Some((own, prefixes, base)) = prefixed(&symbol) {
+            let name = |size: f64, prefix: &str| match size == own {
+                true => symbol.clone(),
+                false => format!("{prefix}{base}"),
+            };
+            let rungs = prefixes.iter().map(|&(size, prefix)| (size / own, name(size, prefix)));
+            return Self { rungs: rungs.collect(), whole: false };
+        }
         let is_bytes = symbol == "B" || symbol == "B/s";
         let prefixes = if is_bytes { BINARY } else { DECIMAL };
         let grows = is_bytes || GROWN.contains(&&*symbol);
@@ -68,6 +78,12 @@ impl Units {
             (size, format!("{prefix}{gap}{symbol}"))
         });
         Self { rungs: rungs.collect(), whole: is_exact }
+    }
+
+    /// Of numbers of which nobody said what they are: with a prefix they would look like something else.
+    #[must_use]
+    pub fn unknown(is_exact: bool) -> Self {
+        Self { rungs: vec![(1.0, String::new())], whole: is_exact }
     }
 
     /// The rung on which a value has one to three digits before the point, as far as there is one: how
@@ -131,6 +147,17 @@ impl Units {
     pub fn format(&self, value: f64) -> String {
         self.scale(value, None).with_unit(value)
     }
+}
+
+/// Bytes that have a prefix already: how many they are, and the prefixes that they share a ladder with.
+fn prefixed(symbol: &str) -> Option<(f64, Prefixes, &str)> {
+    let [(_, _), binary @ ..] = BINARY;
+    let decimal = [(1e3, "k"), (1e3, "K"), (1e6, "M"), (1e9, "G")];
+    let of = |own: &[(f64, &str)], all| {
+        own.iter().find_map(|(size, prefix)| Some((*size, all, symbol.strip_prefix(prefix)?)))
+    };
+    let found = of(&binary, BINARY).or_else(|| of(&decimal, DECIMAL));
+    found.filter(|(.., base)| matches!(*base, "B" | "B/s"))
 }
 
 impl Scale {

@@ -2,7 +2,9 @@
 
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_track::model::{BenchmarkName, BranchName, InvalidName, Measure, Slug, TestbedName};
+use wingbeat_track::model::{
+    BenchmarkName, BranchName, InvalidName, Measure, MeasureName, Slug, TestbedName,
+};
 
 use crate::{
     ApiError,
@@ -50,19 +52,56 @@ pub(super) fn measure_thing(
     measure: &Measure,
     now: OffsetDateTime,
 ) -> Result<Thing, ApiError> {
-    let (slug, name) = (measure.slug.as_str(), &*measure.name);
-    let mut found = registry.thing(project, Kind::Measure, slug)?;
-    if found.is_none() {
-        found = registry.thing(project, Kind::Measure, name)?;
+    if let Some(known) = known_measure(registry, project, measure)? {
+        return Ok(known);
     }
-    match found {
-        Some(known) => Ok(known),
-        None if Uuid::try_parse(name).is_ok() => find(registry, project, Kind::Measure, name),
-        None => {
-            let (slug, units) = (Some(measure.slug.clone()), Some(&*measure.units));
-            make(registry, project, Kind::Measure, &NewThing { name, slug, units }, now)
+    let name = &*measure.name;
+    if Uuid::try_parse(name).is_ok() {
+        return find(registry, project, Kind::Measure, name);
+    }
+    check_name(Kind::Measure, name)?;
+    let is_taken = registry.thing(project, Kind::Measure, measure.slug.as_str())?.is_some();
+    let slug = if is_taken { Slug::with_tail(name) } else { measure.slug.clone() };
+    let new = NewThing { name, slug: Some(slug), units: Some(&*measure.units) };
+    make(registry, project, Kind::Measure, &new, now)
+}
+
+/// The thing of a measure as an adapter gives it. It is known by its name, except that a renamed one is still found by
+/// the slug that results have for it.
+pub(super) fn known_measure(
+    registry: &Registry,
+    project: i64,
+    measure: &Measure,
+) -> Result<Option<Thing>, ApiError> {
+    let stored = |slug: &Slug| registry.thing_stored(project, Kind::Measure, slug.as_str());
+    let thing = |id: &str| registry.thing(project, Kind::Measure, id);
+    let name = &*measure.name;
+    if !measure.is_known() {
+        if let Some(known) = registry.thing_named(project, Kind::Measure, name)? {
+            return Ok(Some(known));
+        }
+        if let Some(known) = stored(&Slug::with_tail(name))? {
+            return Ok(Some(known));
         }
     }
+    for slug in [&measure.slug, &Slug::of(name)] {
+        let found = match stored(slug)? {
+            None => thing(slug.as_str())?,
+            found => found,
+        };
+        if let Some(known) = found.filter(|known| !is_another(known, measure)) {
+            return Ok(Some(known));
+        }
+    }
+    if measure.is_known() { Ok(thing(name)?) } else { Ok(None) }
+}
+
+/// Whether a thing has the slug of a measure because of a name of its own: nobody renamed it.
+pub(super) fn is_another(thing: &Thing, measure: &Measure) -> bool {
+    let theirs = Measure::named(&thing.name);
+    let made_of_name = Slug::new(&thing.stored).map(|slug| Measure { slug, ..theirs });
+    let measure = Measure { slug: Slug::of(&measure.name), ..measure.clone() };
+    made_of_name.is_ok_and(|theirs| theirs.slug == measure.slug && !theirs.is(&measure))
 }
 
 /// Makes a thing. 409 where its name or slug is taken.
@@ -109,10 +148,7 @@ pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
         Kind::Branch => BranchName::new(name).map(drop),
         Kind::Testbed => TestbedName::new(name).map(drop),
         Kind::Benchmark => BenchmarkName::new(name).map(drop),
-        // Of the same length as those of testbeds.
-        Kind::Measure => TestbedName::new(name)
-            .map(drop)
-            .map_err(|error| InvalidName { what: "measure", ..error }),
+        Kind::Measure => MeasureName::new(name).map(drop),
     };
     checked.map_err(|error| ApiError::bad_request(error.to_string()))
 }

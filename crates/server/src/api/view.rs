@@ -106,14 +106,27 @@ impl<'d> View<'d> {
         JsonMeasure {
             uuid: thing.uuid,
             project: self.project.uuid,
-            name: thing.name.clone(),
+            name: for_client(&thing.name),
             slug: thing.slug.to_string(),
-            units: thing.units.clone().unwrap_or_else(units),
+            units: for_client(&thing.units.clone().unwrap_or_else(units)),
             created: thing.created,
             modified: thing.modified,
             archived: thing.archived,
         }
     }
+}
+
+/// Bytes of the longest name that the client reads. It refuses a whole list for one that is longer.
+const CLIENT_NAME_MAX: usize = 64;
+
+/// A name as far as the client reads it.
+fn for_client(name: &str) -> String {
+    if name.len() <= CLIENT_NAME_MAX {
+        return name.to_owned();
+    }
+    let is_end = |at: &usize| name.is_char_boundary(*at) && !name[..*at].ends_with(' ');
+    let end = (1..=CLIENT_NAME_MAX - '…'.len_utf8()).rev().find(is_end).unwrap_or_default();
+    format!("{}…", &name[..end])
 }
 
 /// The name of a branch in the results.

@@ -258,7 +258,10 @@ fn create(
         Some(slug) if !is_free("slug", slug.as_str())? => return Ok(Err(Conflict::Slug)),
         Some(slug) => slug.as_str().to_owned(),
         None => {
-            let wanted = Slug::of(new.name);
+            let wanted = match kind {
+                Kind::Measure => Slug::of_name(new.name),
+                _ => Slug::of(new.name),
+            };
             match is_free("slug", wanted.as_str())? {
                 true => wanted.to_string(),
                 false => with_tail(&wanted, uuid),

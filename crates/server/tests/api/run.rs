@@ -6,7 +6,8 @@ use uuid::Uuid;
 use wingbeat_server::{
     access::Role,
     api::shapes::{
-        JsonAlert, JsonBenchmark, JsonProject, JsonReport, JsonThreshold, JsonVisibility,
+        JsonAlert, JsonBenchmark, JsonMeasure, JsonProject, JsonReport, JsonThreshold,
+        JsonVisibility,
     },
     registry::Visibility,
 };
@@ -291,4 +292,80 @@ async fn who_may_send_results() {
     assert_eq!(visibility("new").await, JsonVisibility::Public);
     assert_eq!(visibility("kept").await, JsonVisibility::Private);
     check(&open, "secret", None, StatusCode::UNAUTHORIZED).await;
+}
+
+/// A run of one benchmark with these values of measures.
+fn measured(day: i64, measures: serde_json::Value) -> serde_json::Value {
+    let results = json!({ "b": measures }).to_string();
+    with(run("main", day, 0.0), json!({ "results": [results] }))
+}
+
+#[tokio::test]
+async fn measures_are_known_by_their_names() {
+    let server = Server::new();
+    let (long, value) = ("x".repeat(70), json!({ "value": 1 }));
+    let names = [
+        "延迟",
+        "内存",
+        "read_bytes",
+        "read-bytes",
+        &format!("{long}-read"),
+        &format!("{long}-write"),
+    ];
+    for round in 0..2 {
+        for (day, name) in (0..).zip(names) {
+            let body = measured(10 * round + day, json!({ name: value }));
+            let report: JsonReport = server.post("/v0/run", &body).await;
+            assert_eq!(report.counts.alerts.total, 0);
+        }
+    }
+    let path = "/v0/projects/parser/measures";
+    let (measures, count) = server.list::<JsonMeasure>(&format!("{path}?per_page=99")).await;
+    assert_eq!(count as usize, names.len(), "{measures:#?}");
+    let slugs: std::collections::HashSet<_> = measures.iter().map(|it| &it.slug).collect();
+    assert_eq!(slugs.len(), names.len());
+    // The client reads names of 64 bytes.
+    assert!(measures.iter().all(|it| it.name.len() <= 64 && it.units.len() <= 64));
+    // A renamed measure goes on by the name that results have for it.
+    let one = format!("{path}/read-bytes");
+    let renamed: JsonMeasure = server.patch(&one, json!({ "name": "Bytes read" })).await;
+    let body = measured(30, json!({ "read_bytes": value, "read-bytes": value }));
+    let report: JsonReport = server.post("/v0/run", &body).await;
+    let measures = &report.results.expect("results")[0][0].measures;
+    let uuids: Vec<_> = measures.iter().map(|it| it.measure.uuid).collect();
+    assert!(uuids.len() == 2 && uuids.contains(&renamed.uuid), "{measures:#?}");
+    assert_eq!(server.list::<JsonMeasure>(path).await.1 as usize, names.len());
+    for (name, expected) in [("", "it is empty"), (" a", "space"), ("a\u{0}b", "control character")]
+    {
+        let body = measured(31, json!({ name: value })).to_string();
+        let status = StatusCode::BAD_REQUEST;
+        let why = server.refused(Method::POST, "/v0/run", Some(&body), status).await;
+        assert!(why.contains("cannot be the name of a measure") && why.contains(expected), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn results_say_which_direction_is_better() {
+    let check = async |said: serde_json::Value, value: f64, alerts: u64| {
+        let server = Server::new();
+        let measure = |value: f64| {
+            let mut measure = json!({ "value": value });
+            said.as_object()
+                .expect("an object")
+                .iter()
+                .for_each(|(key, it)| measure[key] = it.clone());
+            json!({ "p99": measure })
+        };
+        for day in 0..20 {
+            let body = measured(day, measure(100.0 + (day % 5) as f64 * 0.2));
+            let _: JsonReport = server.post("/v0/run", &body).await;
+        }
+        let report: JsonReport = server.post("/v0/run", &measured(20, measure(value))).await;
+        assert_eq!(report.counts.alerts.total, alerts, "{said} {value}");
+    };
+    check(json!({}), 50.0, 1).await;
+    check(json!({ "direction": "smaller" }), 50.0, 0).await;
+    check(json!({ "direction": "smaller" }), 150.0, 1).await;
+    check(json!({ "direction": "higher-is-better", "unit": "MB/s" }), 150.0, 0).await;
+    check(json!({ "direction": "higher-is-better", "unit": "MB/s" }), 50.0, 1).await;
 }

@@ -17,8 +17,8 @@ use wingbeat_server::{
 };
 use wingbeat_track::{
     model::{
-        Alert, AlertStatus, BenchmarkName, Limit, Measure, Metric, Outcome, Profile, ProfileKind,
-        Report, Results, Slug, Threshold, ThresholdModel, Verdict, threshold::Test,
+        Alert, AlertStatus, BenchmarkName, Direction, Limit, Measure, Metric, Outcome, Profile,
+        ProfileKind, Report, Results, Slug, Threshold, ThresholdModel, Verdict, threshold::Test,
     },
     remote::{Exchanged, Host, Key, Patience, Submission},
     store::{ReportFilter, Store},
@@ -193,6 +193,38 @@ fn a_report_arrives_whole_and_is_judged() {
     assert_eq!(judged_again.expect("the report").verdicts, judged.verdicts);
     let all = server.results().reports(&ReportFilter::default(), 100).expect("a list");
     assert_eq!(all.len(), 7);
+}
+
+/// Each client tells its own measures apart, and the server those of all.
+#[test]
+fn measures_of_clients_are_known_by_their_names() {
+    let server = Server::start(Role::Member);
+    let lower = Direction::LowerIsBetter;
+    let of = |name: &str| Measure { direction: lower, ..Measure::named(name) };
+    let send = |second: i64, name: &str| {
+        let mut sent = report(second, 1.0);
+        let mut results = Results::default();
+        results.add(benchmark("a"), of(name), Metric::new(1.0)).expect("added");
+        sent.iterations = vec![results];
+        let threshold = Threshold {
+            measure: of(name).slug,
+            benchmark: None,
+            model: ThresholdModel::new(Test::Percentage).within(None, Some(0.1)),
+        };
+        let submission = Submission { thresholds: &[threshold], ..Submission::of(&sent) };
+        let (_, judged) = server.host.send_whole(&submission, &mut |_| {}).expect("sent");
+        let judged = judged.expect("the report");
+        let measure = judged.iterations[0].benchmarks[0].metrics[0].0.clone();
+        assert_eq!((measure.direction, judged.verdicts[0].test), (lower, Some(Test::Percentage)));
+        assert_eq!(judged.verdicts[0].measure, measure.slug);
+        measure.slug
+    };
+    let names = ["read_bytes", "read-bytes", "延迟", "内存", "p99.9", "p99-9"];
+    let first: Vec<_> = (1..).zip(names).map(|(second, name)| send(second, name)).collect();
+    let again: Vec<_> = (11..).zip(names).map(|(second, name)| send(second, name)).collect();
+    assert_eq!(first, again);
+    assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), names.len());
+    assert_eq!(first[0].as_str(), "read-bytes");
 }
 
 #[test]

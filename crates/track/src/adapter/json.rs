@@ -1,7 +1,7 @@
 //! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`, and the list
 //! that github-action-benchmark reads: `[{"name", "unit", "value", "range"}]`.
 //!
-//! Results of `wingbeat` may add `samples`, which Bencher ignores. An entry that cannot be read costs its
+//! Results of `wingbeat` may add `samples`, and anybody's `unit`, `direction` and `kind`, which Bencher ignores. An entry that cannot be read costs its
 //! benchmark, so types are loose, and what is there in place of a number is told.
 
 use std::fmt;
@@ -10,14 +10,14 @@ use rustc_hash::FxHashMap;
 use serde::{
     Deserialize, Deserializer,
     de::{
-        IgnoredAny, MapAccess, SeqAccess, Visitor,
-        value::{MapAccessDeserializer, SeqAccessDeserializer},
+        IgnoredAny, IntoDeserializer as _, MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer},
     },
 };
 use wingbeat_text::first_few;
 
 use crate::adapter::{documents::with_broken, prelude::*};
-use crate::model::name::strip_ignored;
+use crate::model::{Description, MeasureName, name::strip_ignored};
 
 /// A JSON object in the order of its text.
 pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
@@ -93,6 +93,33 @@ struct Figures {
     lower_value: Shape<IgnoredAny>,
     upper_value: Shape<IgnoredAny>,
     samples: Vec<Option<f64>>,
+    #[serde(alias = "unit")]
+    units: Shape<IgnoredAny>,
+    direction: Shape<IgnoredAny>,
+    kind: Shape<IgnoredAny>,
+}
+
+impl Figures {
+    /// What is said of the measure beside its value.
+    fn description(&self) -> Result<Description, String> {
+        Ok(Description {
+            units: match self.units.text() {
+                "" => None,
+                units => Some(MeasureName::new(units).map_err(|error| error.to_string())?),
+            },
+            direction: word("direction", self.direction.text())?,
+            kind: word("kind", self.kind.text())?,
+        })
+    }
+}
+
+/// A word of an enumeration, if there is one.
+fn word<'t, T: Deserialize<'t>>(key: &str, text: &'t str) -> Result<Option<T>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let word: StrDeserializer<'t, serde::de::value::Error> = text.into_deserializer();
+    T::deserialize(word).map(Some).map_err(|error| format!("its {key} is not understood: {error}"))
 }
 
 /// An entry of the lists `customSmallerIsBetter` and `customBiggerIsBetter` of github-action-benchmark.
@@ -170,24 +197,37 @@ impl Reader {
             };
             let count = measures.0.len();
             for (label, figures) in measures.0 {
-                let measure: &mut Measure =
-                    known.entry(label).or_insert_with_key(|label| Measure::named(label));
-                let read = match figures {
-                    Shape::Object(figures) => figures.value.number().map(|value| (value, figures)),
-                    _ => Err(r#"no object such as {"value": 12.5}"#.to_owned()),
+                let Shape::Object(figures) = figures else {
+                    self.lose(
+                        &name,
+                        format!(r#"its {label} is no object such as {{"value": 12.5}}"#),
+                    );
+                    continue;
                 };
-                match read {
-                    Ok((value, figures)) => {
+                let described = figures.description().and_then(|description| {
+                    if description == Description::default()
+                        && let Some(measure) = known.get(&label)
+                    {
+                        return Ok((Measure::clone(measure), 1.0));
+                    }
+                    let (measure, factor) =
+                        description.of(&label).map_err(|error| error.to_string())?;
+                    if description == Description::default() {
+                        known.insert(label.clone(), measure.clone());
+                    }
+                    Ok((measure, factor))
+                });
+                let value = figures.value.number();
+                let value = value.map_err(|found| format!("its {label} is {found}"));
+                match described.and_then(|described| Ok((described, value?))) {
+                    Ok(((measure, factor), value)) => {
                         let ends = [&figures.lower_value, &figures.upper_value];
-                        let ends = ends.map(|end| end.number().ok());
+                        let ends = ends.map(|end| end.number().ok().map(|end| end * factor));
                         let samples = figures.samples.into_iter().flatten().collect();
-                        let metric = Metric::new(value).with_samples(samples);
-                        self.add(&name, measure, metric, ends, count);
+                        let metric = Metric::new(value).with_samples(samples).scaled(factor);
+                        self.add(&name, &measure, metric, ends, count);
                     }
-                    Err(found) => {
-                        let reason = format!("its {} is {found}", measure.slug);
-                        self.lose(&name, reason);
-                    }
+                    Err(reason) => self.lose(&name, reason),
                 }
             }
         }
@@ -233,13 +273,13 @@ impl Reader {
         let is_outside = lower.is_some_and(|it| it > value) || upper.is_some_and(|it| it < value);
         // Ends that are the wrong way round are refused below.
         if is_outside && lower.zip(upper).is_none_or(|(lower, upper)| lower <= upper) {
-            self.odd_ends.push(format!("{name} {}", measure.slug));
+            self.odd_ends.push(format!("{name} {}", measure.label()));
         } else {
             (metric.lower_value, metric.upper_value) = (lower, upper);
         }
         let reason = match self.results.benchmark(name) {
             Err(error) => error.to_string(),
-            Ok(benchmark) if benchmark.metrics.iter().any(|it| it.0.slug == measure.slug) => {
+            Ok(benchmark) if benchmark.metrics.iter().any(|it| it.0.is(measure)) => {
                 format!(
                     "it has the measure {} twice, and a benchmark has one value of a measure; give one of both \
                  another name",
@@ -510,6 +550,54 @@ mod tests {
             results.failures[0].reason,
             "its value is NaN, Infinity or null, which is not a number"
         );
+    }
+
+    #[test]
+    fn measures_are_what_their_names_say() {
+        let one = |name: &str| format!("{name:?}: {{\"value\": 1}}");
+        let both = |first: &str, second: &str| {
+            let results = read(&format!("{{\"b\": {{{}, {}}}}}", one(first), one(second)));
+            let metrics = results.expect("results").benchmarks.swap_remove(0).metrics;
+            assert!(metrics.len() == 2 && metrics[0].0.slug != metrics[1].0.slug, "{metrics:?}");
+        };
+        both("延迟", "内存");
+        both("время", "память");
+        both("read_bytes", "read-bytes");
+        both("p99.9", "p99-9");
+        let long = "x".repeat(70);
+        both(&format!("{long}-read"), &format!("{long}-write"));
+        let odd = |name: &str, expected: &str| {
+            let good = "\"good\": {\"latency\": {\"value\": 1}}";
+            let results = read(&format!("{{\"b\": {{{}}}, {good}}}", one(name))).expect("results");
+            assert_eq!(benchmarks(&results), ["good"], "{name}");
+            assert!(results.failures[0].reason.contains(expected), "{:?}", results.failures);
+        };
+        odd("", "it is empty");
+        odd(" a", "begins or ends with space");
+        odd("a\nb", "control character");
+        odd(&"x".repeat(100_000), "100000 bytes, and 256 are the limit");
+    }
+
+    #[test]
+    fn measures_are_described_beside_their_values() {
+        let text = r#"{"b": {"p99": {"value": 2, "unit": "ms", "direction": "smaller"},
+                             "latency": {"value": 2, "lower_value": 1, "unit": "ms", "samples": [2]}}}"#;
+        let results = read(text).expect("results");
+        let [(p99, _), (_, latency)] = &results.benchmarks[0].metrics[..] else { panic!("two") };
+        assert_eq!((&*p99.units, p99.direction), ("ms", Direction::LowerIsBetter));
+        let expected =
+            Metric { lower_value: Some(1e6), ..Metric::new(2e6).with_samples(vec![2e6]) };
+        assert_eq!(*latency, expected);
+        let wrong = |said: &str, expected: &str| {
+            check_error(
+                read(&format!("{{\"b\": {{\"latency\": {{\"value\": 1, {said}}}}}}}")),
+                expected,
+            );
+        };
+        wrong(r#""unit": "MB""#, "is in nanoseconds (ns), which \"MB\"");
+        wrong(r#""unit": "m\ns""#, "control character");
+        wrong(r#""direction": "up""#, "its direction is not understood: unknown variant `up`");
+        wrong(r#""kind": "odd""#, "its kind is not understood");
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn table(comparison: &Comparison) -> Table {
     };
     let cells = |cell: fn(&ComparedRow) -> String| rows.iter().map(cell).collect();
     let columns = vec![
-        Column::words("measure", cells(|row| row.measure.slug.to_string())),
+        Column::words("measure", cells(|row| row.measure.label().to_owned())),
         Column::numbers("base", values(|row| row.base)).giving_way(GivesWay::Last),
         Column::numbers("head", values(|row| row.head)),
         Column::numbers("change", cells(|row| row.change.map_or_else(String::new, share::change))),
@@ -191,7 +191,7 @@ fn remarks(comparison: &Comparison) -> Vec<Remark> {
     for row in &comparison.rows {
         if let Some(note) = &row.note {
             let name = row.benchmark.to_string();
-            remarks.push(("note:".to_owned(), name, format!(" {}: {note}", row.measure.slug)));
+            remarks.push(("note:".to_owned(), name, format!(" {}: {note}", row.measure.label())));
         }
     }
     for it in &comparison.unmatched {
@@ -207,7 +207,7 @@ fn remarks(comparison: &Comparison) -> Vec<Remark> {
         let pairs = plural(row.pairs, "pair");
         let why = format!(
             " {}: not every run printed it, so it is judged by only {pairs}",
-            row.measure.slug
+            row.measure.label()
         );
         remarks.push(("note:".to_owned(), row.benchmark.to_string(), why));
     }

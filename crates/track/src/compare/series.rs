@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use super::SideName;
-use crate::model::{BenchmarkName, Measure, Results, Slug};
+use crate::model::{BenchmarkName, Measure, Results, Slug, Slugs};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
@@ -21,6 +21,8 @@ pub struct Series {
 pub(super) struct Collector {
     series: Vec<Series>,
     index: HashMap<(BenchmarkName, Slug, Cow<'static, str>), usize>,
+    /// An output may have its measures in any order.
+    slugs: Slugs,
 }
 
 impl Collector {
@@ -53,7 +55,7 @@ impl Collector {
     fn place(&mut self, benchmark: &BenchmarkName, is_ignored: bool, measure: &Measure) -> usize {
         let next = self.series.len();
         // Values in other units are another series, so that they never make a pair.
-        let key = (benchmark.clone(), measure.slug.clone(), measure.units.clone());
+        let key = (benchmark.clone(), self.slugs.of(measure), measure.units.clone());
         let at = *self.index.entry(key).or_insert(next);
         if at == next {
             let series = Series::new(benchmark.clone(), measure.clone(), Vec::new());

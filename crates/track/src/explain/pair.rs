@@ -121,7 +121,7 @@ pub fn signed(change: Change, measure: &Measure) -> String {
 pub fn written(measure: &Measure, value: f64) -> String {
     let ladder = measure.ladder();
     match ladder.own().1 {
-        "" => format!("{} {}", ladder.format(value), measure.slug),
+        "" => format!("{} {}", ladder.format(value), measure.label()),
         _ => ladder.format(value),
     }
 }

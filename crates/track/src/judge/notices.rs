@@ -73,6 +73,34 @@ fn median(points: &[PastPoint]) -> f64 {
     sample::median(points.iter().map(|point| point.value).collect())
 }
 
+/// A notice, if measures have an alert for a change that may be for the better.
+pub(super) fn of_undirected<'a>(
+    alerts: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
+) -> Option<Notice> {
+    let has_limits = |series: &Series<'_>| {
+        series.model.is_some_and(|it| it.lower_boundary.or(it.upper_boundary).is_some())
+    };
+    let undirected = alerts
+        .filter(|(series, it)| it.outcome == Outcome::Changed && !has_limits(series))
+        .map(|(series, _)| (&series.measure.slug, series.measure.label()));
+    let (slugs, labels): (BTreeSet<&Slug>, BTreeSet<&str>) = undirected.unzip();
+    if slugs.is_empty() {
+        return None;
+    }
+    let text = NoticeText {
+        cause: format!(
+            "nobody said which direction of {} is better",
+            first_few(labels.into_iter().map(str::to_owned))
+        ),
+        effect: "a change in either direction raises an alert".to_owned(),
+        next_step:
+            "say it: `direction` of a [[measure]] in wingbeat.toml, or beside the value in the JSON"
+                .to_owned(),
+    };
+    let measures = slugs.into_iter().cloned().collect();
+    Some(Notice { kind: NoticeKind::DirectionUnknown { measures }, text })
+}
+
 /// Measures that are listed at most.
 const LISTED_MAX: usize = 8;
 

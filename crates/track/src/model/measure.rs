@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use wingbeat_text::{Scale, Units};
 
-use super::name::Slug;
+use super::name::{Slug, is_told_by_slug};
 
 /// The quantity of a metric. Each metric has one, so known titles and units are borrowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,9 @@ pub struct Measure {
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// Times, sizes, counts of work.
+    #[serde(alias = "lower", alias = "smaller", alias = "smaller-is-better")]
     LowerIsBetter,
+    #[serde(alias = "higher", alias = "bigger", alias = "bigger-is-better")]
     HigherIsBetter,
     /// Unknown: changes are shown, but never called better or worse.
     Unknown,
@@ -112,7 +114,7 @@ impl Measure {
     /// The measure of that name or slug; a name that is not a slug keeps its spelling as the title.
     pub fn named(text: &str) -> Self {
         let by_name = KNOWN.iter().find(|known| known.1 == text).map(|known| known.0);
-        let measure = Self::from_slug(Slug::of(by_name.unwrap_or(text)));
+        let measure = Self::from_slug(Slug::of_name(by_name.unwrap_or(text)));
         match known(measure.slug.as_str()) {
             Some(_) => measure,
             None => Self {
@@ -131,12 +133,61 @@ impl Measure {
         kind: MeasureKind,
     ) -> Self {
         let name = name.into();
-        Self { slug: Slug::of(&name), name, units: units.into(), direction, kind }
+        Self { slug: Slug::of_name(&name), name, units: units.into(), direction, kind }
+    }
+
+    /// Whether it is one of those that adapters produce.
+    pub fn is_known(&self) -> bool {
+        known(self.slug.as_str()).is_some()
+    }
+
+    /// Whether its slug was made of its name, so that the name says which measure it is.
+    pub(crate) fn is_named(&self) -> bool {
+        let is_own = || self.slug == Slug::of(&self.name) || self.has_tail();
+        !self.is_known() && is_own()
+    }
+
+    pub(crate) fn has_tail(&self) -> bool {
+        self.slug == Slug::with_tail(&self.name)
+    }
+
+    /// Whether both are the same quantity.
+    pub fn is(&self, other: &Self) -> bool {
+        let are_told_apart = || !self.is_called(other) && self.is_named() && other.is_named();
+        self.slug == other.slug && !are_told_apart()
+    }
+
+    /// Whether both names are one: a title and its slug are, which differ in case and blanks.
+    pub(crate) fn is_called(&self, other: &Self) -> bool {
+        let letters = |name: &str| -> Vec<u8> {
+            let letter = |byte: u8| if byte == b' ' { b'-' } else { byte.to_ascii_lowercase() };
+            name.bytes().map(letter).collect()
+        };
+        self.name == other.name || letters(&self.name) == letters(&other.name)
+    }
+
+    /// Whether it has units of its own. Those of a measure that nobody described are "NAME (units)".
+    pub fn has_units(&self) -> bool {
+        !matches!(inner(&self.units), Some("units")) && self.units != "units"
+    }
+
+    /// Whether values of the other go on with those of this one, though units or slug are others.
+    pub(crate) fn goes_on_as(&self, other: &Self) -> bool {
+        let is_same_name = || self.is_called(other) && self.is_named() && other.is_named();
+        let is_same_unit = self.units == other.units || self.has_units() != other.has_units();
+        is_same_unit && (self.slug == other.slug || is_same_name())
+    }
+
+    /// What tables call it: its slug, unless letters of its name are lost there.
+    pub fn label(&self) -> &str {
+        let is_told = is_told_by_slug(&self.name) && !self.has_tail();
+        if is_told || !self.is_named() { self.slug.as_str() } else { &self.name }
     }
 
     /// The prefixes of its units, in which its values are written.
     pub fn ladder(&self) -> Units {
-        Units::new(symbol(self), self.kind == Exact)
+        let is_exact = self.kind == Exact;
+        if self.has_units() { Units::new(symbol(self), is_exact) } else { Units::unknown(is_exact) }
     }
 
     /// The scale for `value`. If `other` is a different number, both are written differently.
@@ -157,16 +208,29 @@ impl Measure {
 /// What stands in the last pair of brackets, or else the whole text, unless the measure's name says it.
 fn symbol(measure: &Measure) -> &str {
     let text = measure.units.trim();
-    let inner = text.strip_suffix(')').and_then(|rest| rest.rsplit_once('('));
-    match inner.map(|(_, inner)| inner.trim()) {
+    match inner(text) {
         // An unknown measure has the units "NAME (units)", which tell nothing.
         Some("units") => "",
         Some("us") => "µs",
         Some(inner) if !inner.is_empty() => inner,
         _ if text == "units" => "",
-        _ if measure.name.to_lowercase().contains(&text.to_lowercase()) => "",
+        // A word, that is: behind "rss-mb" a bare number with a prefix would be wrong by a million.
+        _ if text.len() >= WORD_MIN
+            && measure.name.to_lowercase().contains(&text.to_lowercase()) =>
+        {
+            ""
+        }
         _ => text,
     }
+}
+
+/// Letters of the shortest word among units; shorter ones are symbols.
+const WORD_MIN: usize = 4;
+
+/// What stands in the last pair of brackets.
+fn inner(units: &str) -> Option<&str> {
+    let (_, inner) = units.trim().strip_suffix(')')?.rsplit_once('(')?;
+    Some(inner.trim())
 }
 
 #[cfg(test)]
@@ -196,6 +260,16 @@ mod tests {
     }
 
     #[test]
+    fn labels() {
+        let check = |measure: &Measure, expected| assert_eq!(measure.label(), expected);
+        check(&Measure::latency(), "latency");
+        check(&Measure::named("My Score"), "my-score");
+        check(&Measure::named("延迟"), "延迟");
+        check(&Measure { slug: Slug::of("x"), ..Measure::named("延迟") }, "延迟");
+        check(&Measure { slug: Slug::with_tail("p99-9"), ..Measure::named("p99-9") }, "p99-9");
+    }
+
+    #[test]
     fn symbols() {
         let check = |measure: &Measure, expected| assert_eq!(symbol(measure), expected);
         check(&Measure::latency(), "ns");
@@ -213,5 +287,28 @@ mod tests {
         custom("thing (units)", "");
         custom("microseconds (us)", "µs");
         custom("clock (Hz)", "Hz");
+        let named = |name: &'static str, units: &'static str, expected| {
+            check(&Measure::custom(name, units, Direction::Unknown, Noisy), expected);
+        };
+        named("peak-rss-mb", "MB", "MB");
+        named("p99-ns", "ns", "ns");
+        named("branch-misses", "misses", "");
+    }
+
+    #[test]
+    fn values_in_the_units_that_were_said() {
+        let check = |units: Option<&'static str>, value: f64, expected| {
+            let measure = match units {
+                Some(units) => Measure::custom("peak-rss-mb", units, Direction::Unknown, Noisy),
+                None => Measure::named("peak-rss-mb"),
+            };
+            assert_eq!(measure.scale(value, None).with_unit(value), expected, "{units:?}");
+        };
+        check(Some("MB"), 5000.0, "5.000 GB");
+        check(Some("MB"), 0.25, "250.0 kB");
+        check(Some("KiB"), 512.0, "512.0 KiB");
+        check(Some("requests"), 5000.0, "5.000 k requests");
+        check(None, 5000.0, "5,000");
+        check(None, 0.25, "0.2500");
     }
 }

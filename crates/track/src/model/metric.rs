@@ -43,6 +43,13 @@ impl Metric {
         Self { samples, ..self }
     }
 
+    /// The same in other units, of which one of these is so many.
+    pub(crate) fn scaled(mut self, factor: f64) -> Self {
+        let ends = self.lower_value.iter_mut().chain(&mut self.upper_value);
+        ends.chain(&mut self.samples).chain([&mut self.value]).for_each(|it| *it *= factor);
+        self
+    }
+
     pub fn is_finite(&self) -> bool {
         let ends = [self.lower_value, self.upper_value];
         self.value.is_finite()

@@ -4,6 +4,7 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} cannot be the name of a {what}: {reason}")]
@@ -90,6 +91,12 @@ name!(
     |text| length(text, 64)
 );
 name!(
+    /// Name of a measure, or its units: 1 to 256 bytes.
+    MeasureName,
+    "measure",
+    |text| length(text, 256)
+);
+name!(
     /// Name of a branch: 1 to 256 bytes, as git allows them.
     BranchName,
     "branch",
@@ -111,7 +118,28 @@ impl Slug {
         let slug = slugify(text);
         Self(if slug.is_empty() { "x".into() } else { slug.into() })
     }
+
+    /// The slug of a name. Where letters are lost on the way, it has a tail, so that no other name has it.
+    pub fn of_name(name: &str) -> Self {
+        if is_told_by_slug(name) { Self::of(name) } else { Self::with_tail(name) }
+    }
+
+    /// The slug of a name with eight digits behind it that belong to this name.
+    pub fn with_tail(name: &str) -> Self {
+        let digits = xxh3_64(name.as_bytes()) as u32;
+        let slug = Self::of(name);
+        let head = &slug.0[..slug.0.len().min(SLUG_MAX - 9)];
+        Self(format!("{}-{digits:08x}", head.trim_end_matches('-')).into())
+    }
 }
+
+/// Whether the slug has all letters and digits of a name.
+pub(crate) fn is_told_by_slug(name: &str) -> bool {
+    name.is_ascii() && name.len() <= SLUG_MAX && name.contains(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// Bytes of the longest slug.
+const SLUG_MAX: usize = 64;
 
 /// The endings by which a benchmark asks not to be judged, as in Bencher.
 const IGNORED_ENDINGS: [&str; 3] = ["_bencher_ignore", "BencherIgnore", "-bencher-ignore"];
@@ -179,7 +207,7 @@ fn slugify(text: &str) -> String {
             slug.push('-');
         }
     }
-    slug.truncate(64);
+    slug.truncate(SLUG_MAX);
     slug.trim_end_matches('-').to_owned()
 }
 
@@ -200,6 +228,25 @@ mod tests {
         assert!(Slug::new("build-time").is_ok());
         assert!(Slug::new("Build").is_err());
         assert!(Slug::new("").is_err());
+    }
+
+    #[test]
+    fn slugs_of_names_differ() {
+        let check = |name: &str, expected: &str| {
+            let slug = Slug::of_name(name);
+            let tail = slug.as_str().strip_prefix(expected).expect(name);
+            assert!(tail.is_empty() == is_told_by_slug(name), "{name}: {slug}");
+            assert!(Slug::new(slug.as_str()).is_ok(), "{slug}");
+        };
+        check("Peak Memory", "peak-memory");
+        check("Größe", "gr-e-");
+        check("延迟", "x-");
+        check("...", "x-");
+        let long = |end| format!("{}{end}", "x".repeat(70));
+        check(&long("read"), &"x".repeat(55));
+        let all = ["延迟", "内存", "время", "память", ".", "..", &long("read"), &long("write")];
+        let slugs: std::collections::HashSet<_> = all.into_iter().map(Slug::of_name).collect();
+        assert_eq!(slugs.len(), all.len());
     }
 
     #[test]

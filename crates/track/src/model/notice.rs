@@ -45,6 +45,8 @@ pub enum NoticeKind {
     },
     /// The level of alerts at the end of history has become the usual one.
     AlertIsUsual { metrics: usize },
+    /// Measures have alerts only because nobody said which direction of them is better.
+    DirectionUnknown { measures: Vec<Slug> },
     /// The environment changed since the newest point of history.
     EnvironmentChanged { changes: Vec<String> },
 }

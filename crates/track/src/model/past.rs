@@ -62,13 +62,19 @@ pub struct PastPoint {
 }
 
 impl Past {
-    /// The series of a benchmark's measure in the same units.
+    /// The series of a benchmark's measure in the same units. It goes on where units were first said, or are no
+    /// longer, and under the slug that its name alone has now.
     pub fn find(&self, benchmark: &BenchmarkName, measure: &Measure) -> Option<&PastSeries> {
         let key = (benchmark, &measure.slug, &measure.units);
         let at = self.series.binary_search_by(|series| {
             (&series.benchmark, &series.measure.slug, &series.measure.units).cmp(&key)
         });
-        at.ok().map(|at| &self.series[at])
+        let Err(at) = at else { return at.ok().map(|at| &self.series[at]) };
+        let is_own = |series: &&PastSeries| series.benchmark == *benchmark;
+        let mut own = self.series[..at].iter().rev().take_while(is_own);
+        let mut behind = self.series[at..].iter().take_while(is_own);
+        let goes_on = |series: &&PastSeries| series.measure.goes_on_as(measure);
+        own.find(goes_on).or_else(|| behind.find(goes_on))
     }
 }
 

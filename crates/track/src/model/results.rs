@@ -6,10 +6,11 @@ use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    Description, DescriptionError, Slugs,
     adapter::Adapter,
     measure::Measure,
     metric::Metric,
-    name::{BenchmarkName, InvalidName, Slug, strip_ignored},
+    name::{BenchmarkName, InvalidName, MeasureName, Slug, strip_ignored},
 };
 
 /// Bytes of the longest name that Bencher takes (`MAX_BENCHMARK_NAME_LEN`).
@@ -118,6 +119,8 @@ pub enum AddError {
     Ends { benchmark: String, measure: Slug, lower: f64, upper: f64 },
     #[error("benchmark {benchmark:?} has a {measure} that is not a finite number")]
     NotFinite { benchmark: String, measure: Slug },
+    #[error("benchmark {benchmark:?} has a measure that cannot be recorded: {source}")]
+    Measure { benchmark: String, source: Box<InvalidName> },
 }
 
 impl Results {
@@ -135,6 +138,7 @@ impl Results {
     ) -> Result<(), AddError> {
         let (name, is_ignored) = name.strip_ignored();
         // Checked before the benchmark is there: one without a metric is no result.
+        check_name(&name, &measure)?;
         check(&name, &measure, &metric)?;
         let at = match self.find(name.as_str()) {
             Ok(at) => at,
@@ -178,6 +182,34 @@ impl Results {
     pub(crate) fn add_bencher_names(&mut self, others: &Self) {
         let theirs = others.bencher_names.0.iter();
         self.bencher_names.0.extend(theirs.map(|(name, theirs)| (name.clone(), theirs.clone())));
+    }
+
+    /// Describes the measures of these names or slugs.
+    pub fn describe(
+        &mut self,
+        described: &[(MeasureName, Description)],
+    ) -> Result<(), DescriptionError> {
+        if described.is_empty() {
+            return Ok(());
+        }
+        let slugs: Vec<_> =
+            described.iter().map(|(name, _)| Measure::named(name.as_str()).slug).collect();
+        let metrics = self.benchmarks.iter_mut().flat_map(|benchmark| &mut benchmark.metrics);
+        for (measure, _) in metrics {
+            let by_name = described.iter().position(|(name, _)| name.as_str() == measure.name);
+            let by_slug = || slugs.iter().position(|slug| *slug == measure.slug);
+            if let Some(at) = by_name.or_else(by_slug) {
+                // Values were measured in the units of a known measure already.
+                described[at].1.describe(measure)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives measures whose names differ slugs that differ.
+    pub fn tell_apart(&mut self, slugs: &mut Slugs) {
+        let metrics = self.benchmarks.iter_mut().flat_map(|benchmark| &mut benchmark.metrics);
+        metrics.for_each(|(measure, _)| measure.slug = slugs.of(measure));
     }
 
     pub fn fail(&mut self, name: BenchmarkName, reason: impl Into<String>) {
@@ -287,9 +319,10 @@ impl BenchmarkResults {
     /// it is new, and the name is looked up once for all metrics.
     pub(crate) fn add(&mut self, measure: &Measure, metric: Metric) -> Result<(), AddError> {
         check(&self.name, measure, &metric)?;
-        let known = self.metrics.iter_mut().find(|(known, _)| known.slug == measure.slug);
+        let known = self.metrics.iter_mut().find(|(known, _)| known.is(measure));
         match known {
             None => {
+                check_name(&self.name, measure)?;
                 // Most benchmarks have one metric; a vector would make room for four.
                 self.expect_metrics(1);
                 self.metrics.push((measure.clone(), metric));
@@ -306,6 +339,19 @@ impl BenchmarkResults {
         }
         Ok(())
     }
+}
+
+/// Names and units of measures come from outputs as well, unless they are known.
+fn check_name(benchmark: &BenchmarkName, measure: &Measure) -> Result<(), AddError> {
+    if measure.is_known() {
+        return Ok(());
+    }
+    // Units of a measure that nobody described repeat its name.
+    let units = measure.has_units().then_some(&measure.units);
+    let checked = MeasureName::new(&measure.name)
+        .and_then(|_| units.map_or(Ok(()), |units| MeasureName::new(units).map(drop)));
+    let benchmark = || benchmark.to_string();
+    checked.map_err(|source| AddError::Measure { benchmark: benchmark(), source: Box::new(source) })
 }
 
 fn check(name: &BenchmarkName, measure: &Measure, metric: &Metric) -> Result<(), AddError> {

@@ -175,9 +175,21 @@ impl Verdict {
         self.outcome.is_suspect() && self.counts(model)
     }
 
+    /// Whether it is beyond the side on which the threshold has no limit, while it has one on the other.
+    pub(crate) fn is_beside(&self, model: Option<&ThresholdModel>) -> bool {
+        let sides =
+            model.map(|model| (model.lower_boundary.is_some(), model.upper_boundary.is_some()));
+        matches!(
+            (self.limit, sides),
+            (Some(Limit::Lower), Some((false, true))) | (Some(Limit::Upper), Some((true, false)))
+        )
+    }
+
     fn counts(&self, model: Option<&ThresholdModel>) -> bool {
         match self.outcome {
-            Outcome::Worse | Outcome::Changed | Outcome::MaybeWorse | Outcome::MaybeChanged => true,
+            Outcome::Worse | Outcome::Changed | Outcome::MaybeWorse | Outcome::MaybeChanged => {
+                !self.is_beside(model)
+            }
             Outcome::Better | Outcome::MaybeBetter => model.is_some_and(|model| match self.limit {
                 Some(Limit::Lower) => model.lower_boundary.is_some(),
                 Some(Limit::Upper) => model.upper_boundary.is_some(),

@@ -160,7 +160,7 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
         warnings.push(vec![
             Span::code(&row.benchmark.name),
             Span::text(" "),
-            Span::code(&row.measure.slug),
+            Span::code(row.measure.label()),
             Span::text(text),
         ]);
     }
@@ -174,7 +174,7 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
 fn cells(page: &Page<'_>, row: &ReportRow<'_>, [change, end]: [Line; 2]) -> Vec<Line> {
     vec![
         vec![Span::code(&row.benchmark.name), Span::text(lines::iteration(page, row.iteration))],
-        vec![Span::code(&row.measure.slug)],
+        vec![Span::code(row.measure.label())],
         vec![Span::text(unbroken(&row.value_text()))],
         vec![Span::text(unbroken(&row.baseline_text()))],
         change,
@@ -204,7 +204,7 @@ fn reason(page: &Page<'_>, row: &ReportRow<'_>) -> Option<Line> {
         vec![
             Span::code(&row.benchmark.name),
             Span::text(format!("{iteration} ")),
-            Span::code(&row.measure.slug),
+            Span::code(row.measure.label()),
             Span::text(format!(": {}", glued(&parts))),
         ]
     })

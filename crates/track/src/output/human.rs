@@ -97,7 +97,7 @@ fn table(page: &Page<'_>, rows: &[ReportRow<'_>], style: Style) -> String {
     let (shown, hidden) = rows.split_at(shown);
     let cells = |cell: fn(&ReportRow<'_>) -> String| shown.iter().map(cell).collect();
     let mut columns = vec![
-        Column::words("measure", cells(|row| row.measure.slug.to_string())),
+        Column::words("measure", cells(|row| row.measure.label().to_owned())),
         Column::numbers("value", cells(|row| row.bare_value_text())),
         Column::numbers("spread", cells(|row| row.spread_text())).giving_way(GivesWay::First),
         Column::numbers("baseline", cells(|row| row.baseline_text())).giving_way(GivesWay::Last),

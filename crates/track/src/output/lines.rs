@@ -24,7 +24,7 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
     let rows = ReportRow::by_weight(page);
     let name = |row: &ReportRow<'_>| {
         let iteration = iteration(page, row.iteration);
-        format!("{} {}{iteration}", row.benchmark.name, row.measure.slug)
+        format!("{} {}{iteration}", row.benchmark.name, row.measure.label())
     };
     let alerts = rows.iter().filter_map(|row| {
         Some(Sentence::Alert(row.alert?.status, format!("{}: {}", name(row), alert(row))))

@@ -55,7 +55,7 @@ fn alarm(active: &[&ReportRow<'_>], metrics: usize) -> String {
             change if change.is_empty() => change,
             change => format!(" {change}"),
         };
-        format!("{} {}{change}", row.benchmark.name, row.measure.slug)
+        format!("{} {}{change}", row.benchmark.name, row.measure.label())
     };
     format!("{}: {}", parts.join(" and "), first_few(active.iter().map(named)))
 }

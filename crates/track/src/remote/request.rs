@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::Submission;
 use crate::{
-    model::{BenchmarkName, Metric, Results, Threshold, name::strip_ignored, threshold::Test},
+    model::{
+        BenchmarkName, Measure, Metric, Results, Threshold, name::strip_ignored, threshold::Test,
+    },
     output,
 };
 
@@ -120,13 +122,22 @@ fn bmf(results: &Results) -> Value {
             .map(|(measure, metric)| {
                 // Bencher knows no samples.
                 let metric = Metric { samples: Vec::new(), ..metric.clone() };
-                (measure.slug.to_string(), json!(metric))
+                (sent_measure(measure).to_owned(), json!(metric))
             })
             .collect();
         benchmarks.insert(name, Value::Object(measures));
     }
     Value::Object(benchmarks)
 }
+
+/// What a measure is called: its slug, by which Bencher finds it, or a name of which a slug has no letters.
+fn sent_measure(measure: &Measure) -> &str {
+    let is_for_bencher = !measure.name.is_ascii() && measure.name.len() <= MEASURE_NAME_MAX;
+    if is_for_bencher { measure.label() } else { measure.slug.as_str() }
+}
+
+/// Bytes of the longest name that Bencher takes for a measure.
+const MEASURE_NAME_MAX: usize = 64;
 
 /// What the benchmarks are called: as Bencher's client calls them, so that a series of its goes on. Of
 /// several to which it gives one name it keeps the last; that has the name here, too, and the others have

@@ -107,7 +107,7 @@ fn take_over(
             share::change(look.change),
             verdict.reason
         );
-        let line = format!("{} {}: {found}", row.benchmark, row.measure.slug);
+        let line = format!("{} {}: {found}", row.benchmark, row.measure.label());
         if !told.contains(&line) {
             told.push(line);
         }

@@ -242,6 +242,7 @@ fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries
         let (benchmark, measure) = (names.benchmark(key.0)?, names.measure(key.1)?);
         named.push(PastSeries { benchmark, measure, points });
     }
+    join(&mut named);
     let key = |series: &PastSeries| -> (BenchmarkName, Slug, Cow<'static, str>) {
         let Measure { slug, units, .. } = series.measure.clone();
         (series.benchmark.clone(), slug, units)
@@ -258,4 +259,31 @@ fn name_series(db: &Connection, raw: Vec<RawSeries>) -> SqlResult<Vec<PastSeries
         is_same
     });
     Ok(named)
+}
+
+/// Makes one of series that [go on](Measure::goes_on_as) as another. Several units that were said stay apart, and so
+/// does what came before them then.
+fn join(series: &mut [PastSeries]) {
+    let tailed: FxHashMap<_, _> = series
+        .iter()
+        .filter(|series| series.measure.has_tail())
+        .map(|series| (series.measure.name.clone(), series.measure.slug.clone()))
+        .collect();
+    let mut said = FxHashMap::<_, Option<Cow<'static, str>>>::default();
+    for PastSeries { benchmark, measure, .. } in &mut *series {
+        if let Some(slug) = tailed.get(&measure.name).filter(|_| measure.is_named()) {
+            measure.slug = slug.clone();
+        }
+        if measure.has_units() {
+            said.entry((benchmark.clone(), measure.slug.clone()))
+                .and_modify(|units| *units = units.take().filter(|it| *it == measure.units))
+                .or_insert_with(|| Some(measure.units.clone()));
+        }
+    }
+    for PastSeries { benchmark, measure, .. } in series {
+        let key = (benchmark.clone(), measure.slug.clone());
+        if let Some(Some(units)) = said.get(&key).filter(|_| !measure.has_units()) {
+            measure.units = units.clone();
+        }
+    }
 }

@@ -75,6 +75,41 @@ fn changes_from_nothing_have_no_size() {
 }
 
 #[test]
+fn one_boundary_is_one_side() {
+    let check = |direction, sides: (bool, bool), value, outcome, alerts: usize| {
+        for (kind, history) in
+            [(MeasureKind::Noisy, noise(100, 100.0, 2.0, 1)), (MeasureKind::Exact, vec![100.0; 20])]
+        {
+            let measure = Measure::custom("score", "points", direction, kind);
+            let (lower, upper) = (sides.0.then_some(0.05), sides.1.then_some(0.05));
+            let made = under(Test::Auto, lower, upper, &history, value);
+            let found = judge(&[Made { measure, ..made }]);
+            let about = format!("{direction:?} {kind:?} {sides:?} {value}: {found:?}");
+            assert_eq!(
+                (found.verdicts[0].outcome, found.alerts.len()),
+                (outcome, alerts),
+                "{about}"
+            );
+            let says = found.verdicts[0].reason.contains("no limit on this side");
+            assert_eq!(says, alerts == 0 && outcome != Outcome::Better, "{about}");
+        }
+    };
+    let (none, lower, upper, both) = ((false, false), (true, false), (false, true), (true, true));
+    use Direction::{LowerIsBetter, Unknown};
+    check(Unknown, none, 50.0, Outcome::Changed, 1);
+    check(Unknown, upper, 50.0, Outcome::Changed, 0);
+    check(Unknown, upper, 150.0, Outcome::Changed, 1);
+    check(Unknown, lower, 50.0, Outcome::Changed, 1);
+    check(Unknown, lower, 150.0, Outcome::Changed, 0);
+    check(Unknown, both, 50.0, Outcome::Changed, 1);
+    check(LowerIsBetter, none, 50.0, Outcome::Better, 0);
+    check(LowerIsBetter, upper, 50.0, Outcome::Better, 0);
+    check(LowerIsBetter, upper, 150.0, Outcome::Worse, 1);
+    check(LowerIsBetter, lower, 150.0, Outcome::Worse, 0);
+    check(LowerIsBetter, both, 50.0, Outcome::Better, 1);
+}
+
+#[test]
 fn small_changes_do_not_count() {
     let history = noise(100, 100.0, 0.01, 4);
     check(&history, 100.9, Outcome::NoChange);

@@ -14,6 +14,7 @@ mod history;
 mod killed;
 mod log;
 mod mounts;
+mod names;
 mod opening;
 mod profiles;
 mod properties;

@@ -138,7 +138,7 @@ fn metrics(report: &Report, width: usize) -> String {
                 names.push(benchmark.name.to_string());
                 outcomes.push(verdict.map(|verdict| verdict.outcome));
                 let row = [
-                    measure.slug.to_string(),
+                    measure.label().to_owned(),
                     if has_several { (iteration + 1).to_string() } else { String::new() },
                     scale.with_unit(metric.value),
                     scale.spread(metric.value, ends).unwrap_or_default(),

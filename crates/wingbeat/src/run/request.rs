@@ -8,7 +8,7 @@ use wingbeat_track::{
     adapter::Adapter,
     config::Config,
     git,
-    model::{BranchName, ProjectName, Slug, TestbedName},
+    model::{BranchName, ProjectName, Slug, Slugs, TestbedName},
     run::{Benchmark, Branching, Interrupt, Request, Rules, Source},
 };
 
@@ -60,6 +60,8 @@ pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Re
             .transpose()
             .context("--backdate takes seconds since 1970")?,
         rules: Rules::of(all, config.settings),
+        measures: config.measures,
+        slugs: Slugs::default(),
         confirm: args.confirm.unwrap_or(0),
         takes_turns: args.confirm != Some(0),
         directory,

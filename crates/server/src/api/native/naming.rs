@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 
 use time::OffsetDateTime;
 use wingbeat_track::{
-    model::{BenchmarkName, BranchName, Measure, Report, ThresholdModel},
+    model::{BenchmarkName, BranchName, Measure, Report, Slug, ThresholdModel},
     remote::{self, Instructions},
 };
 
 use crate::{
     ApiError,
     api::{
-        names::{check_name, make, unarchived},
+        names::{check_name, is_another, known_measure, make, unarchived},
         run::{Named, clone_thresholds, thresholds},
         view::{branch_name, damaged, testbed_name},
     },
@@ -36,8 +36,8 @@ pub(super) fn name_all(
         report.testbed = testbed_name(&testbed)?;
         let start = names.start(report, instructions, &branch)?;
         names.benchmarks(report)?;
-        names.measures(report)?;
-        keep_thresholds(&names, project, instructions, &start, &branch, &testbed)?;
+        let renamed = names.measures(report)?;
+        keep_thresholds(&names, project, instructions, &renamed, &start, (&branch, &testbed))?;
         Ok(Named {
             branch_name: report.branch.clone(),
             testbed_name: report.testbed.clone(),
@@ -144,27 +144,57 @@ impl Names<'_> {
         Ok(())
     }
 
-    fn measures(&self, report: &Report) -> Result<(), ApiError> {
-        let mut seen: Vec<&Measure> = Vec::new();
+    /// Measures whose slug here is another have that in the report, and are returned with it. A report that was judged
+    /// elsewhere has the slugs that its measures have there.
+    fn measures(&self, report: &mut Report) -> Result<HashMap<Slug, Slug>, ApiError> {
+        let is_new = report.verdicts.is_empty();
+        let mut seen = HashSet::new();
+        let mut renamed = HashMap::new();
         for (_, _, measure, _) in report.metrics() {
-            if seen.iter().any(|known| known.slug == measure.slug) {
+            if !seen.insert(&measure.slug) {
                 continue;
             }
-            seen.push(measure);
-            self.measure(measure)?;
+            if let Some(thing) = self.measure(measure, is_new)?
+                && thing.stored != measure.slug.as_str()
+            {
+                renamed.insert(measure.slug.clone(), Slug::new(&thing.stored).map_err(damaged)?);
+            }
         }
-        Ok(())
+        let rename = |slug: &mut Slug| {
+            if let Some(stored) = renamed.get(slug) {
+                *slug = stored.clone();
+            }
+        };
+        if !renamed.is_empty() {
+            let benchmarks = report.iterations.iter_mut().flat_map(|it| &mut it.benchmarks);
+            let metrics = benchmarks.flat_map(|it| &mut it.metrics);
+            metrics.for_each(|(measure, _)| rename(&mut measure.slug));
+            report.verdicts.iter_mut().for_each(|it| rename(&mut it.measure));
+            report.alerts.iter_mut().for_each(|it| rename(&mut it.measure));
+        }
+        Ok(renamed)
     }
 
-    /// The measure that results call so, made if there is none; `None` if its name is taken.
-    fn measure(&self, measure: &Measure) -> Result<Option<Thing>, ApiError> {
-        let stored = measure.slug.as_str();
-        if let Some(thing) = self.registry.thing_stored(self.project, Kind::Measure, stored)? {
+    /// The measure of that name, or else that results call so, made if there is none; `None` if its name is taken.
+    fn measure(&self, measure: &Measure, is_new: bool) -> Result<Option<Thing>, ApiError> {
+        let (stored, name) = (measure.slug.as_str(), &*measure.name);
+        let known = match is_new {
+            true => known_measure(self.registry, self.project, measure)?,
+            false => {
+                let by_slug = self.registry.thing_stored(self.project, Kind::Measure, stored)?;
+                // Without a name of its own it is known by the slug.
+                by_slug.filter(|thing| name == stored || !is_another(thing, measure))
+            }
+        };
+        if let Some(thing) = known {
             return unarchived(self.registry, thing, self.now).map(Some);
         }
-        for name in [&*measure.name, stored] {
-            let (slug, units) = (Some(measure.slug.clone()), Some(&*measure.units));
-            let new = NewThing { name, slug, units };
+        if is_new {
+            check_name(Kind::Measure, name)?;
+        }
+        let (slug, tailed) = (measure.slug.clone(), Slug::with_tail(name));
+        for (name, slug) in [(name, slug.clone()), (name, tailed), (stored, slug)] {
+            let new = NewThing { name, slug: Some(slug), units: Some(&*measure.units) };
             let made = self.registry.create_thing(self.project, Kind::Measure, &new, self.now)?;
             if let Ok(thing) = made {
                 return Ok(Some(thing));
@@ -180,9 +210,9 @@ fn keep_thresholds(
     names: &Names<'_>,
     project: &Project,
     instructions: &Instructions,
+    renamed: &HashMap<Slug, Slug>,
     start: &Start,
-    branch: &Thing,
-    testbed: &Thing,
+    (branch, testbed): (&Thing, &Thing),
 ) -> Result<(), ApiError> {
     let (registry, now) = (names.registry, names.now);
     if let (true, Some(name)) = (instructions.clone_thresholds, &start.branch)
@@ -194,7 +224,8 @@ fn keep_thresholds(
     for threshold in &instructions.thresholds {
         threshold.model.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         if remote::is_for_bencher(threshold)
-            && let Some(measure) = names.measure(&Measure::from_slug(threshold.measure.clone()))?
+            && let slug = renamed.get(&threshold.measure).unwrap_or(&threshold.measure)
+            && let Some(measure) = names.measure(&Measure::from_slug(slug.clone()), false)?
         {
             let place = (branch.id, testbed.id, measure.id);
             registry.set_threshold(project.id, place, Some(&threshold.model), now)?;

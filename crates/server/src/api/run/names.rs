@@ -134,11 +134,13 @@ impl Names<'_> {
         let thing = unarchived(self.registry, thing, self.now)?;
         let stored = Slug::new(&thing.stored).map_err(damaged)?;
         // Units that only repeat the name would begin another series after a rename.
-        let has_own_units = measure.units != format!("{} (units)", measure.name);
-        let found = match stored == measure.slug && has_own_units {
-            true => measure.clone(),
-            false if has_own_units => Measure { slug: stored, ..measure.clone() },
-            false => Measure::from_slug(stored),
+        let is_unreadable = stored == measure.slug && measure.label() != stored.as_str();
+        let found = match measure.has_units() || is_unreadable {
+            true => Measure { slug: stored, ..measure.clone() },
+            false => match Measure::from_slug(stored) {
+                known if known.is_known() => known,
+                named => Measure { direction: measure.direction, kind: measure.kind, ..named },
+            },
         };
         self.known.push((measure.clone(), found.clone()));
         Ok(found)

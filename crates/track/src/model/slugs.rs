@@ -1,0 +1,73 @@
+//! Slugs by which measures are told apart: names that would share one get their own.
+
+use super::{Measure, Slug};
+
+/// The slugs of measures, in the order in which they were seen. The first name keeps a slug that several would
+/// have, and each other name gets one with a tail.
+#[derive(Debug, Clone, Default)]
+pub struct Slugs(Vec<Seen>);
+
+#[derive(Debug, Clone)]
+struct Seen {
+    given: Measure,
+    slug: Slug,
+    is_named: bool,
+}
+
+impl Slugs {
+    /// The slug of a measure among those that were seen before.
+    pub fn of(&mut self, measure: &Measure) -> Slug {
+        let is_seen =
+            |seen: &&Seen| seen.given.slug == measure.slug && seen.given.name == measure.name;
+        if let Some(seen) = self.0.iter().find(is_seen) {
+            return seen.slug.clone();
+        }
+        let is_named = measure.is_named();
+        let same_name = |seen: &&Seen| is_named && seen.is_named && seen.given.is_called(measure);
+        let is_taken = || self.0.iter().any(|seen| seen.slug == measure.slug);
+        let slug = match self.0.iter().find(same_name) {
+            Some(seen) => seen.slug.clone(),
+            None if is_named && is_taken() => Slug::with_tail(&measure.name),
+            None => measure.slug.clone(),
+        };
+        self.0.push(Seen { given: measure.clone(), slug: slug.clone(), is_named });
+        slug
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slugs of names, or of known slugs with other names, one after the other.
+    fn check(measures: &[(&str, &str)], expected: &[&str]) {
+        let mut slugs = Slugs::default();
+        for (&(slug, name), expected) in measures.iter().zip(expected) {
+            let measure = match slug {
+                "" => Measure::named(name),
+                slug => Measure { slug: Slug::of(slug), ..Measure::named(name) },
+            };
+            let tail = Slug::with_tail(name);
+            let expected = if *expected == "+" { tail.as_str() } else { expected };
+            assert_eq!(slugs.of(&measure).as_str(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        let both = [("", "read_bytes"), ("", "read-bytes"), ("", "read_bytes")];
+        check(&both, &["read-bytes", "+", "read-bytes"]);
+        check(&[("", "p99.9"), ("", "p99-9")], &["p99-9", "+"]);
+        // A title, and its slug.
+        check(&[("", "My Score"), ("", "my-score")], &["my-score", "my-score"]);
+        // As an old store has them.
+        check(&[("x", "延迟"), ("x", "内存"), ("", "延迟"), ("", "内存")], &["x", "+", "x", "+"]);
+        check(&[("", "延迟"), ("", "内存")], &["+", "+"]);
+    }
+
+    #[test]
+    fn a_slug_that_a_tool_chose_stays() {
+        check(&[("", "latency"), ("", "Latency")], &["latency", "latency"]);
+        check(&[("d1-misses", "D1 read misses"), ("", "d1-misses")], &["d1-misses", "+"]);
+    }
+}
