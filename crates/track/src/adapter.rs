@@ -63,6 +63,11 @@ mod prelude {
 use std::{borrow::Cow, fmt, str::FromStr};
 
 use self::text::without_colors;
+pub(crate) use self::{
+    documents::end_of_string,
+    json::{Measures, Shape, spread},
+    naming::in_one_line,
+};
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results, Slugs, results::Lost};
 

@@ -17,7 +17,7 @@
 //! - [`output`]: what was found, as text for people and JSON for machines. Pure.
 //! - [`github`], [`remote`]: the same told to GitHub Actions, and sent to a Bencher server.
 //!
-//! Beside that way stands [`compare`]: two revisions, run by turns here and now, without a history.
+//! [`import`] reads what other tools kept. Beside that way stands [`compare`]: two revisions, run by turns here and now, without a history.
 //!
 //! `docs/how-numbers-are-judged.md` is the rule that [`decide`] follows.
 
@@ -29,6 +29,7 @@ pub mod decide;
 pub mod explain;
 pub mod git;
 pub mod github;
+pub mod import;
 mod interrupt;
 pub mod judge;
 pub mod mock;

@@ -4,14 +4,20 @@
 mod server;
 
 use std::{
-    fs, io,
+    env,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::Context as _;
 use wingbeat_text::{plural, shell_word};
-use wingbeat_track::store::Damaged;
+use wingbeat_track::{
+    import::Place,
+    model::{BranchName, TestbedName},
+    store::Damaged,
+};
 
 use self::server::ServerArgs;
 use crate::{
@@ -38,9 +44,16 @@ pub(crate) struct ExportArgs {
 /// Flags of `wingbeat import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
-    /// Folder to read, or one file, which is imported completely or not at all; - is stdin
+    /// Folder to read, or one file, which is imported completely or not at all; - is stdin. The file may also be
+    /// the data.js of github-action-benchmark, or a list of Bencher's reports
     #[arg(value_name = "PATH", required_unless_present = "host")]
     from: Option<PathBuf>,
+    /// Branch of the values in data.js
+    #[arg(long, value_name = "NAME", default_value = "main", conflicts_with = "host")]
+    branch: BranchName,
+    /// Testbed of the values in data.js
+    #[arg(long, value_name = "NAME", default_value = "Linux", conflicts_with = "host")]
+    testbed: TestbedName,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
@@ -52,6 +65,12 @@ pub(crate) fn export(args: &ExportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     let Some(to) = &args.to else {
         return server::push(&args.server, &args.store.open_to_save()?, quiet);
     };
+    if args.server.project.is_some() {
+        error!(
+            "--project chooses what goes to a server (--host); a file gets all projects of the store"
+        );
+        return Ok(ExitCode::from(2));
+    }
     let name = to.to_string_lossy();
     let is_packed = name.ends_with(".jsonl.gz");
     let is_file = is_packed || name.ends_with(".jsonl");
@@ -109,9 +128,19 @@ pub(crate) fn import(args: &ImportArgs, quiet: bool) -> anyhow::Result<ExitCode>
     let mut store = args.store.open_or_make()?;
     let done = match is_folder {
         true => store.import(from)?,
-        false if is_stdin => store.import_from(io::stdin().lock(), Path::new("stdin"))?,
-        false => store.import_file(from)?,
+        false if is_stdin => {
+            store.import_any(io::stdin().lock(), Path::new("stdin"), &place(args)?)?
+        }
+        false => {
+            let cannot = || format!("cannot read {}", from.display());
+            let file = File::open(from).with_context(cannot)?;
+            store.import_any(file, from, &place(args)?)?
+        }
     };
+    if done.left_out > 0 {
+        let named = done.left_out_named.join("; ");
+        warning!("{} left out, which no store can have: {named}", were_values(done.left_out));
+    }
     for skipped in &done.skipped {
         warning!("{} was skipped: {}", skipped.path.display(), skipped.reason);
     }
@@ -145,6 +174,22 @@ pub(crate) fn counts([reports, changes, withdrawals, profiles]: [usize; 4]) -> S
         [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
         _ => parts.concat(),
     }
+}
+
+/// Where the values of another tool's file belong.
+fn place(args: &ImportArgs) -> anyhow::Result<Place> {
+    let directory = env::current_dir().context("cannot determine the current folder")?;
+    let named = args.server.project.as_ref();
+    Ok(Place {
+        project: crate::run::project(named, None, &directory)?,
+        is_project_named: named.is_some(),
+        branch: args.branch.clone(),
+        testbed: args.testbed.clone(),
+    })
+}
+
+fn were_values(count: usize) -> String {
+    if count == 1 { "1 value was".to_owned() } else { format!("{count} values were") }
 }
 
 fn were(count: usize) -> String {

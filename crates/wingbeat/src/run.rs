@@ -29,6 +29,7 @@ use self::args::{Format, ProfileArg};
 pub(crate) use self::{
     args::{MockArgs, RunArgs},
     remote::tell_retry,
+    request::project,
 };
 use crate::shell::{error, print, stdout_has_colours, width_of};
 

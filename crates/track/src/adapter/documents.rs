@@ -201,7 +201,7 @@ fn without_no_numbers(text: &str) -> String {
 }
 
 /// Behind the quote that ends the string whose text begins at `at`.
-pub(super) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
+pub(crate) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(next) = memchr2(b'"', b'\\', &bytes[at..]) {
         at += next + 1;
         if bytes[at - 1] == b'"' {

@@ -76,8 +76,8 @@ enum Document {
 }
 
 /// A value that should be an object or a number, and may be anything.
-#[derive(Default)]
-enum Shape<T> {
+#[derive(Default, PartialEq)]
+pub(crate) enum Shape<T> {
     #[default]
     Missing,
     Object(T),
@@ -307,7 +307,7 @@ impl Reader {
 }
 
 /// The half of a spread in `± 3`, `+/- 3`, `1.5%` or `3`.
-fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
+pub(crate) fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
     let text = match range {
         Shape::Number(range) => return Some(range.abs()),
         other => other.text().trim_start_matches(['\u{b1}', '+', '/', '-', ' ']).trim(),
@@ -320,12 +320,12 @@ fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
 
 /// The measures of units that a user writes, each with the factor of its values.
 #[derive(Default)]
-pub(super) struct Measures(FxHashMap<String, (Measure, f64)>);
+pub(crate) struct Measures(FxHashMap<String, (Measure, f64)>);
 
 impl Measures {
     /// A time is a latency, operations per second are a throughput; any other unit has a measure of its
     /// own, as in `go_bench`.
-    pub(super) fn of(&mut self, unit: &str) -> (&Measure, f64) {
+    pub(crate) fn of(&mut self, unit: &str) -> (&Measure, f64) {
         let make = |unit: &String| {
             let plain =
                 ["/iter", "/op"].iter().find_map(|per| unit.strip_suffix(per)).unwrap_or(unit);

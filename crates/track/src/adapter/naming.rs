@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::model::{Direction, Measure, MeasureKind};
 
 /// The name of a benchmark in one line: commands may have several.
-pub(super) fn in_one_line(text: &str) -> Cow<'_, str> {
+pub(crate) fn in_one_line(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     if !text.contains(char::is_control) {
         return Cow::Borrowed(text);

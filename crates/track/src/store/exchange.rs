@@ -62,6 +62,9 @@ pub struct Imported {
     /// Files whose content was in the store.
     pub already_there: usize,
     pub skipped: Vec<Skipped>,
+    /// How many values of another tool's file no store can have, and the first of them in words.
+    pub left_out: usize,
+    pub left_out_named: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

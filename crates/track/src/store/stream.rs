@@ -16,16 +16,17 @@ use flate2::{Compression, write::GzEncoder};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use self::lines::Documents;
-use crate::model::Profile;
+use crate::{import, model::Profile};
 
 use super::{
-    AlertChange, Damaged, ExchangeError, Exported, Imported, Withdrawal,
+    AlertChange, Damaged, ExchangeError, Exported, Imported, Insertion, Withdrawal,
     check::{Listing, list_all},
     exchange::{io_error, is_contradiction},
     files::{
         ChangeContent, Content, Document, FORMAT, ProfileContent, ReportContent, WithdrawalContent,
         newer, unpacked,
     },
+    insert::{insert, validate},
     profiles,
     read::{Alerts, read},
 };
@@ -165,7 +166,56 @@ impl Store {
 
     /// As [`Store::import_file`], from wherever it comes; `name` stands for it in errors.
     pub fn import_from(&mut self, from: impl Read, name: &Path) -> Result<Imported, ExchangeError> {
+        let from = unpacked(from).map_err(io_error("read the file", name))?;
+        self.import_lines(from, name)
+    }
+
+    /// As [`Store::import_from`]. It may also be the history of another tool, which belongs to a place.
+    pub fn import_any(
+        &mut self,
+        from: impl Read,
+        name: &Path,
+        place: &import::Place,
+    ) -> Result<Imported, ExchangeError> {
         let mut from = unpacked(from).map_err(io_error("read the file", name))?;
+        let beginning = from.fill_buf().map_err(io_error("read the file", name))?;
+        let refuse = |reason: String| ExchangeError::File { path: name.to_owned(), reason };
+        match import::is_of_another_tool(beginning) {
+            false if place.is_project_named => {
+                let reason = "its reports say of which projects they are; leave out --project";
+                return Err(refuse(reason.to_owned()));
+            }
+            false => return self.import_lines(from, name),
+            true => {}
+        }
+        let history = import::read(from, place).map_err(|error| refuse(error.to_string()))?;
+        for report in &history.reports {
+            validate(report).map_err(|error| refuse(error.to_string()))?;
+        }
+        let mut imported = Imported {
+            left_out: history.left_out_count,
+            left_out_named: history.left_out,
+            ..Imported::default()
+        };
+        let mut store = || {
+            let transaction = writing(&self.connection)?;
+            for report in &history.reports {
+                match insert(&transaction, report)? {
+                    Insertion::Stored => imported.reports += 1,
+                    Insertion::AlreadyThere => imported.already_there += 1,
+                }
+            }
+            transaction.commit()
+        };
+        store().map_err(self.error("importing reports"))?;
+        Ok(imported)
+    }
+
+    fn import_lines(
+        &mut self,
+        mut from: Box<dyn BufRead + '_>,
+        name: &Path,
+    ) -> Result<Imported, ExchangeError> {
         let wrap = self.error("importing reports");
         let view = writing(&self.connection).map_err(&wrap)?;
         let imported = match take_lines(&view, &mut from) {

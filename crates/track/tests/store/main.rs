@@ -11,6 +11,7 @@ mod fixture;
 mod flips;
 mod growth;
 mod history;
+mod import;
 mod killed;
 mod log;
 mod mounts;

@@ -30,8 +30,8 @@ pub(super) struct ServerArgs {
     #[arg(long, value_name = "URL")]
     pub(super) host: Option<String>,
     /// Only this project [default: all]
-    #[arg(long, value_name = "NAME", requires = "host")]
-    project: Option<ProjectName>,
+    #[arg(long, value_name = "NAME")]
+    pub(super) project: Option<ProjectName>,
     /// Key for the server [env: WINGBEAT_API_KEY, BENCHER_API_KEY]
     #[arg(long, value_name = "KEY", requires = "host")]
     key: Option<String>,

@@ -31,7 +31,7 @@ pub(super) fn request(args: &RunArgs, interrupt: Interrupt) -> anyhow::Result<Re
         bail!("--iter {iterations} needs a command to run: files and stdin are read once");
     }
     Ok(Request {
-        project: project(args, config.project, &directory)?,
+        project: project(args.project.as_ref(), config.project, &directory)?,
         branch: branch(args, &directory, &mut remarks)?,
         hash: match commit("--hash", args.hash.as_deref(), &directory)? {
             Some(hash) => Some(hash),
@@ -83,13 +83,14 @@ fn first(names: &[&str]) -> Option<String> {
     names.iter().filter_map(|name| env::var(name).ok()).find(|value| !value.is_empty())
 }
 
-fn project(
-    args: &RunArgs,
+/// The project that is meant: as said, as the environment or the configuration has it, or the repository.
+pub(crate) fn project(
+    named: Option<&ProjectName>,
     config: Option<ProjectName>,
     directory: &Path,
 ) -> anyhow::Result<ProjectName> {
-    if let Some(project) = args.project.clone() {
-        return Ok(project);
+    if let Some(project) = named {
+        return Ok(project.clone());
     }
     if let Some(name) = variable("PROJECT") {
         return Ok(ProjectName::new(name)?);

@@ -1,0 +1,102 @@
+//! Histories of other tools: files in, [`Report`]s out. Pure.
+//!
+//! The same file gives the same reports, with the same UUIDs, so that a store which has them stays as it is.
+
+mod bencher;
+mod data_js;
+
+use std::io::{self, BufRead, Read as _};
+
+use crate::model::{BranchName, InvalidName, ProjectName, Report, TestbedName};
+
+/// Where the reports of a file belong, as far as the file does not say.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub project: ProjectName,
+    /// Whether the user named the project, so that it stands for the one of the file.
+    pub is_project_named: bool,
+    pub branch: BranchName,
+    pub testbed: TestbedName,
+}
+
+/// Reports, oldest first, and what of the file is not among them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct History {
+    pub reports: Vec<Report>,
+    /// Values that no store can have, in words; the first few.
+    pub left_out: Vec<String>,
+    pub left_out_count: usize,
+}
+
+/// Bytes of the longest file: all of it is in memory.
+pub const BYTES_MAX: u64 = 256 << 20;
+
+/// Values that are named.
+const NAMED_MAX: usize = 5;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("it cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("it has more than {} MiB: split it, for all of it is read at once", BYTES_MAX >> 20)]
+    TooLarge,
+    #[error("it is no UTF-8")]
+    Encoding,
+    #[error("it looks like {tool}, and is not understood: {source}")]
+    Malformed { tool: &'static str, source: serde_json::Error },
+    #[error("it has no results")]
+    Empty,
+    #[error(
+        "its reports have no results: Bencher's API leaves them out of lists unless it is asked for them with \
+         `reports?expand=true`"
+    )]
+    NotExpanded,
+    #[error("{at}: {source}")]
+    Name { at: String, source: InvalidName },
+    #[error("{at}: {time} is no time between the years 1678 and 2261")]
+    Time { at: String, time: String },
+}
+
+/// Beginnings of JSON that other tools write. Those of our own begin with the format.
+const BEGINNINGS: [&str; 6] = ["lastUpdate", "repoUrl", "entries", "uuid", "user", "project"];
+
+/// Whether the beginning of a file is that of another tool's history.
+pub fn is_of_another_tool(beginning: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(&beginning[..beginning.len().min(256)]);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let key = || text.strip_prefix('{')?.trim_start().strip_prefix('"')?.split('"').next();
+    text.starts_with(data_js::VARIABLE)
+        || text.starts_with('[')
+        || key().is_some_and(|key| BEGINNINGS.contains(&key))
+}
+
+/// Reads a file of github-action-benchmark (`data.js`, or the JSON in it) or of Bencher (its list of reports).
+pub fn read(from: impl BufRead, place: &Place) -> Result<History, ImportError> {
+    let mut bytes = Vec::new();
+    from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(ImportError::TooLarge);
+    }
+    let text = String::from_utf8(bytes).map_err(|_| ImportError::Encoding)?;
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let is_data = text.starts_with(data_js::VARIABLE)
+        || is_of_another_tool(text.as_bytes()) && text.contains("\"entries\"");
+    let mut history = match is_data {
+        true => data_js::read(text, place)?,
+        false => bencher::read(text, place)?,
+    };
+    if history.reports.is_empty() {
+        return Err(ImportError::Empty);
+    }
+    history.reports.sort_by_key(|report| (report.start_time, report.uuid));
+    Ok(history)
+}
+
+impl History {
+    fn leave_out(&mut self, what: impl FnOnce() -> String) {
+        self.left_out_count += 1;
+        if self.left_out.len() < NAMED_MAX {
+            self.left_out.push(what());
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Reports as Bencher's API lists them: `GET /v0/projects/{project}/reports?expand=true`, page after page, or
+//! `bencher report view`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use time::{OffsetDateTime, serde::rfc3339};
+use uuid::Uuid;
+
+use super::{History, ImportError, Place};
+use crate::model::{
+    Adapter, BenchmarkName, BranchName, InvalidName, Measure, Metric, ProjectName, Report, Results,
+    Slug, Slugs, TestbedName,
+};
+
+const TOOL: &str = "a list of Bencher's reports";
+
+#[derive(Deserialize)]
+struct JsonReport {
+    uuid: Uuid,
+    project: Named,
+    branch: Branch,
+    testbed: Named,
+    #[serde(with = "rfc3339")]
+    start_time: OffsetDateTime,
+    #[serde(with = "rfc3339")]
+    end_time: OffsetDateTime,
+    #[serde(default)]
+    adapter: String,
+    results: Option<Vec<Vec<JsonResult>>>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    slug: String,
+}
+
+#[derive(Deserialize)]
+struct Branch {
+    name: String,
+    head: Head,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    uuid: Uuid,
+    version: Option<Version>,
+    #[serde(with = "rfc3339")]
+    created: OffsetDateTime,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    hash: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct JsonResult {
+    benchmark: Named,
+    measures: Vec<JsonMeasured>,
+}
+
+#[derive(Deserialize)]
+struct JsonMeasured {
+    measure: JsonMeasure,
+    metric: Metric,
+}
+
+#[derive(Deserialize)]
+struct JsonMeasure {
+    name: String,
+    slug: Slug,
+    units: String,
+}
+
+pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
+    let reports = reports(text).map_err(|source| ImportError::Malformed { tool: TOOL, source })?;
+    // A branch that was reset has several heads, of which each is a history of its own.
+    let mut heads: BTreeMap<&str, BTreeSet<(OffsetDateTime, Uuid)>> = BTreeMap::new();
+    for JsonReport { branch, .. } in &reports {
+        heads.entry(&branch.name).or_default().insert((branch.head.created, branch.head.uuid));
+    }
+    let epochs: BTreeMap<Uuid, u32> = heads
+        .values()
+        .flat_map(|heads| heads.iter().zip(0..).map(|((_, head), epoch)| (*head, epoch)))
+        .collect();
+    let is_unexpanded =
+        !reports.is_empty() && reports.iter().all(|report| report.results.is_none());
+    if is_unexpanded {
+        return Err(ImportError::NotExpanded);
+    }
+    let mut history = History::default();
+    let mut slugs = Slugs::default();
+    for report in reports {
+        let uuid = report.uuid;
+        let named =
+            |source: InvalidName| ImportError::Name { at: format!("report {uuid}"), source };
+        let project = match place.is_project_named {
+            true => place.project.clone(),
+            false => ProjectName::new(&report.project.slug).map_err(named)?,
+        };
+        let branch = BranchName::new(&report.branch.name).map_err(named)?;
+        let testbed = TestbedName::new(&report.testbed.name).map_err(named)?;
+        let mut iterations = Vec::new();
+        for results in report.results.into_iter().flatten() {
+            iterations.push(iteration(results, uuid, &mut slugs, &mut history));
+        }
+        iterations.retain(|results| !results.is_empty());
+        if iterations.is_empty() {
+            continue;
+        }
+        history.reports.push(Report {
+            hash: report.branch.head.version.and_then(|version| version.hash),
+            epoch: epochs.get(&report.branch.head.uuid).copied().unwrap_or_default(),
+            end_time: report.end_time,
+            adapter: report.adapter.parse().unwrap_or(Adapter::Json),
+            iterations,
+            ..Report::new(uuid, project, branch, testbed, report.start_time)
+        });
+    }
+    Ok(history)
+}
+
+/// All reports of lists, or of single ones, that stand one after the other.
+fn reports(text: &str) -> serde_json::Result<Vec<JsonReport>> {
+    let mut reports = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = if rest.starts_with('[') {
+            let mut lists = serde_json::Deserializer::from_str(rest).into_iter::<Vec<JsonReport>>();
+            reports.extend(lists.next().transpose()?.into_iter().flatten());
+            lists.byte_offset()
+        } else {
+            let mut one = serde_json::Deserializer::from_str(rest).into_iter::<JsonReport>();
+            reports.extend(one.next().transpose()?);
+            one.byte_offset()
+        };
+        rest = rest[end..].trim_start();
+    }
+    Ok(reports)
+}
+
+fn iteration(
+    results: Vec<JsonResult>,
+    report: Uuid,
+    slugs: &mut Slugs,
+    history: &mut History,
+) -> Results {
+    let mut read = Results::default();
+    for JsonResult { benchmark, measures } in results {
+        for JsonMeasured { measure, metric } in measures {
+            let JsonMeasure { name, slug, units } = measure;
+            let known = Measure::from_slug(slug);
+            let measure = match known.is_known() {
+                true => known,
+                false => Measure { name: name.into(), units: units.into(), ..known },
+            };
+            let added =
+                BenchmarkName::new(&benchmark.name).map_err(|error| error.to_string()).and_then(
+                    |name| read.add(name, measure, metric).map_err(|error| error.to_string()),
+                );
+            if let Err(reason) = added {
+                history
+                    .leave_out(|| format!("{:.80} of report {report}: {reason}", benchmark.name));
+            }
+        }
+    }
+    read.tell_apart(slugs);
+    read
+}
