@@ -102,7 +102,7 @@ pub(crate) enum Verb {
     Export(ExportArgs),
     /// Read reports from files into the store
     Import(ImportArgs),
-    /// Copy whole stores, between files and PostgreSQL databases
+    /// Copy whole stores, between files and PostgreSQL databases, and rename what is in one
     #[command(after_help = STORE_EXAMPLES)]
     Store(StoreVerbArgs),
     /// Keep the results of a team, judge them, and show them in browsers
@@ -120,6 +120,7 @@ const STORE_EXAMPLES: &str = "\
 Examples:
   wingbeat store copy .wingbeat/results.db postgres://me@db.example.com/results
   wingbeat store copy \"postgres://me@localhost/results?schema=team\" copy.db
+  wingbeat store rename branch master main
 
 Both stores are read once more at the end, and compared. The exit status is 0 if all documents are the same in both;
 1 on failure; 2 for wrong usage. A copy that was interrupted goes on when it is made again. docs/store.md tells more.";

@@ -3,6 +3,8 @@
 #[cfg(feature = "server")]
 pub(crate) mod copy;
 pub(crate) mod id;
+#[cfg(feature = "server")]
+mod rename;
 
 use std::{env, path::PathBuf};
 

@@ -217,6 +217,11 @@ impl Checksum {
         self.0 = self.0.wrapping_add(other.0);
     }
 
+    /// As a sum: one of its parts is another now.
+    pub(super) fn replace(&mut self, before: Self, after: Self) {
+        self.0 = self.0.wrapping_sub(before.0).wrapping_add(after.0);
+    }
+
     /// All bits, as sums are stored.
     pub(super) fn whole(self) -> i64 {
         self.0

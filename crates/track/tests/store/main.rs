@@ -19,6 +19,7 @@ mod names;
 mod opening;
 mod profiles;
 mod properties;
+mod rename;
 mod round_trip;
 mod support;
 mod withdrawals;

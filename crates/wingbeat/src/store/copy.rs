@@ -1,4 +1,4 @@
-//! `wingbeat store`: whole stores. `copy` moves one to another engine.
+//! `wingbeat store`: whole stores. `copy` moves one to another engine, `rename` names its parts.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,6 +15,7 @@ use wingbeat_sql::PostgresUrl;
 use wingbeat_text::plural;
 use wingbeat_track::store::{Copied, Progress, Store};
 
+use super::rename::RenameArgs;
 use crate::{shell::message, values::FormatArgs};
 
 /// Flags of `wingbeat store`.
@@ -28,6 +29,8 @@ pub(crate) struct StoreVerbArgs {
 enum StoreVerb {
     /// Copy a store to another file or PostgreSQL database, and prove that both have the same
     Copy(CopyArgs),
+    /// Give a branch, a testbed or a benchmark another name, with all its history
+    Rename(RenameArgs),
 }
 
 /// Flags of `wingbeat store copy`.
@@ -57,7 +60,13 @@ enum Format {
 const STEP_PERCENT: usize = 10;
 
 pub(crate) fn run(args: &StoreVerbArgs, quiet: bool) -> anyhow::Result<ExitCode> {
-    let StoreVerb::Copy(args) = &args.verb;
+    match &args.verb {
+        StoreVerb::Copy(args) => copy(args, quiet),
+        StoreVerb::Rename(args) => super::rename::run(args, quiet),
+    }
+}
+
+fn copy(args: &CopyArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     // No server begins at either place until all is copied.
     let (server, _claims) = copy_server(&args.from, &args.to)?.unzip();
     let from = Store::open_existing(store_of(&args.from))?;
