@@ -112,6 +112,23 @@ fn the_time_that_a_build_takes() {
     assert_eq!(results.benchmarks[0].name.as_str(), "sleep 0.2; echo {}");
     assert_eq!((measure.slug.as_str(), results.benchmarks.len()), ("build-time", 2));
     assert!((0.2..10.0).contains(&metric.value), "{}", metric.value);
+    // Results are left out, and that is told. A line with a time may be anything.
+    let bench = "echo 'BenchmarkA-8 100 1.5 ns/op'";
+    let told = "printed results, too; --build-time leaves them out";
+    assert!(repository.run(&["--build-time", bench]).ended_with(0).stdout.contains(told));
+    let line = "echo 'INFO built in: 5s'";
+    assert!(!repository.run(&["--build-time", line]).ended_with(0).stdout.contains(told));
+}
+
+#[test]
+fn what_magic_read_stands_in_the_head() {
+    let repository = Repository::new();
+    let read = |flags: &[&str]| {
+        let line = "echo 'INFO request took: 12ms'";
+        repository.run(&[flags, &[line]].concat()).ended_with(0).stdout
+    };
+    assert!(read(&[]).contains(", read as js_time\n"));
+    assert!(!read(&["--adapter", "js_time"]).contains("read as"));
 }
 
 #[test]
