@@ -3,7 +3,8 @@
 //! For independent values the variance of a mean of m values is σ²/m. Results of a benchmark are
 //! not independent: adjacent values correlate, hosts alternate, the level drifts. So the variance
 //! is measured at several lengths, as the *inflation* of σ²/m. That is the idea of the variogram,
-//! and of batch means in simulation.
+//! and of batch means in simulation. Where there are too few windows to measure, it is that of an
+//! autoregression, which the correlation of neighbours determines.
 
 use super::clean::{Clean, ranges};
 use crate::{normal, sample::quantile_of_sorted};
@@ -11,8 +12,7 @@ use crate::{normal, sample::quantile_of_sorted};
 /// Lengths of windows at which the inflation is measured.
 const WINDOWS: [usize; 5] = [4, 8, 16, 32, 64];
 
-/// Beyond this window the growth is bounded, because there are few pairs of such windows, and
-/// undetected steps have much weight in them.
+/// Beyond this window the measured growth is bounded: undetected steps have much weight there.
 const WINDOW_SURE: usize = 8;
 
 /// How much the inflation may grow from one window to one of twice the length.
@@ -23,10 +23,13 @@ const STRONG: f64 = 6.0;
 
 /// The share of pairs of windows that should differ less than the measured variance suggests:
 /// undetected steps are in the others.
-const SHARE: f64 = 0.4;
+const SHARE: f64 = 0.6;
 
-/// Minimum number of adjacent pairs of windows.
-const PAIRS_MIN: usize = 8;
+/// The inflation of an autoregression counts as much as one measured with so many pairs of windows.
+const PAIRS_OF_PRIOR: f64 = 40.0;
+
+/// The largest correlation of neighbours.
+const CORRELATION_MAX: f64 = 0.9;
 
 /// The variance of means, for windows of any length.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,20 +52,21 @@ impl Noise {
     /// Measures it within the segments between these boundaries, with windows up to `window_max`.
     pub(super) fn measure(clean: &Clean, boundaries: &[usize], window_max: usize) -> Self {
         let segments: Vec<(usize, usize)> = ranges(boundaries, clean.len()).collect();
-        let mut inflation = 1.0_f64;
-        let mut growth = 1.0_f64;
+        let rho = correlation(clean, &segments);
+        let (mut inflation, mut expected) = (1.0_f64, 1.0);
         let inflations = WINDOWS.map(|window| {
             let before = inflation;
-            if window > window_max {
-                // As in autoregressions, the growth slows down from one doubling to the next.
-                growth = growth.sqrt();
-                inflation *= growth;
-            } else {
-                let measured = inflation_of(clean, &segments, window).unwrap_or(1.0);
+            let here = inflation_at(rho, window);
+            let grown = before * here / expected;
+            expected = here;
+            inflation = grown;
+            if window <= window_max {
+                let (measured, pairs) = inflation_of(clean, &segments, window);
                 let most = if window > WINDOW_SURE { before * GROWTH_MAX } else { f64::INFINITY };
-                inflation = measured.min(most).max(before);
-                growth = if window == WINDOWS[0] { 1.0 } else { inflation / before };
+                let weight = pairs as f64 / (pairs as f64 + PAIRS_OF_PRIOR);
+                inflation *= (measured.min(most).max(before) / grown).powf(weight);
             }
+            inflation = inflation.max(before);
             inflation
         });
         Self { inflations }
@@ -101,8 +105,30 @@ impl Noise {
     }
 }
 
-/// The median over all pairs of neighbouring windows, so that a few steps do not count.
-fn inflation_of(clean: &Clean, segments: &[(usize, usize)], window: usize) -> Option<f64> {
+/// The correlation of neighbours within segments, without the bias that it has around a segment's own mean.
+fn correlation(clean: &Clean, segments: &[(usize, usize)]) -> f64 {
+    let (mut product, mut square) = (0.0, 0.0);
+    for &(start, end) in segments {
+        let mean = clean.mean(start, end);
+        let noise = |place: usize| (clean.values[place] - mean) / clean.sigma(place);
+        product += (start + 1..end).map(|place| noise(place - 1) * noise(place)).sum::<f64>();
+        square += (start..end).map(|place| noise(place).powi(2)).sum::<f64>();
+    }
+    let seen = if square > 0.0 { product / square } else { 0.0 };
+    let hidden = (1.0 + 3.0 * seen.max(0.0)) * segments.len() as f64 / clean.len() as f64;
+    (seen + hidden).clamp(0.0, CORRELATION_MAX)
+}
+
+/// The inflation at a window in an autoregression of the first order.
+fn inflation_at(rho: f64, window: usize) -> f64 {
+    let m = window as f64;
+    let far = rho * (1.0 - rho.powi(window as i32)) / (1.0 - rho);
+    (1.0 + rho) / (1.0 - rho) - 2.0 * far / (m * (1.0 - rho))
+}
+
+/// A quantile over all pairs of neighbouring windows, so that a few steps do not count; and how many
+/// pairs there are.
+fn inflation_of(clean: &Clean, segments: &[(usize, usize)], window: usize) -> (f64, usize) {
     let mut squares = Vec::new();
     for &(start, end) in segments {
         let mut place = start + window;
@@ -112,13 +138,13 @@ fn inflation_of(clean: &Clean, segments: &[(usize, usize)], window: usize) -> Op
             place += window.div_ceil(2);
         }
     }
-    if squares.len() < 2 * PAIRS_MIN {
-        return None;
+    if squares.is_empty() {
+        return (1.0, 0);
     }
     squares.sort_unstable_by(f64::total_cmp);
     // Both means vary.
     let variance = quantile_of_sorted(&squares, SHARE) / square_at(SHARE) / 2.0;
-    Some(variance * window as f64)
+    (variance * window as f64, squares.len())
 }
 
 /// The value that the square of a standard normal value does not exceed with this probability.

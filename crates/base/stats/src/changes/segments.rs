@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use super::{
-    Change,
+    Change, LENGTH_MIN,
     clean::Clean,
     evidence::{Evidence, Judge, WINDOW, around},
     outages,
@@ -70,6 +70,49 @@ impl Segments {
         let evidence = all_evidence(judge, &boundaries);
         let p_values = evidence.iter().map(|evidence| judge.p_value(evidence)).collect();
         Self { boundaries, p_values }
+    }
+
+    /// Without those that are too probable for another judge. One that is not stays, whatever goes beside
+    /// it: its probability is that among all that were found.
+    pub(super) fn pruned(mut self, judge: &Judge<'_>) -> Self {
+        let evidence = all_evidence(judge, &self.boundaries);
+        self.p_values = evidence.iter().map(|one| judge.p_value(one)).collect();
+        let mut is_clear: Vec<bool> =
+            evidence.iter().map(|one| judge.is_significant(one)).collect();
+        loop {
+            let evidence = all_evidence(judge, &self.boundaries);
+            for (at, one) in evidence.iter().enumerate().filter(|(at, _)| !is_clear[*at]) {
+                self.p_values[at] = judge.p_value(one);
+            }
+            let is_step = neighbours(&self.boundaries, judge.clean.len())
+                .map(|(start, place, end)| judge.is_step(start, place, end));
+            let stays: Vec<bool> = is_step
+                .zip(&evidence)
+                .zip(&is_clear)
+                .map(|((is_step, one), is_clear)| *is_clear || is_step && judge.is_significant(one))
+                .collect();
+            let goes = weaker(&evidence, &stays);
+            if !goes.contains(&true) {
+                return self;
+            }
+            retain(&mut self.boundaries, &goes);
+            retain(&mut self.p_values, &goes);
+            retain(&mut is_clear, &goes);
+        }
+    }
+
+    /// What a laxer judge found, with the probabilities of what a more severe one found already. Anything else
+    /// is at least as probable as that one allows, however clear it is between these levels.
+    pub(super) fn beside(mut self, severe: &Self, chance: f64) -> Self {
+        for (place, p_value) in self.boundaries.iter().zip(&mut self.p_values) {
+            let known = severe.boundaries.iter().zip(&severe.p_values);
+            let near = known.min_by_key(|(known, _)| known.abs_diff(*place));
+            *p_value = match near {
+                Some((known, p)) if known.abs_diff(*place) < LENGTH_MIN => *p,
+                _ => p_value.max(chance),
+            };
+        }
+        self
     }
 
     /// With levels and probabilities; the places are those in the cleaned series.
@@ -172,15 +215,23 @@ fn remove_weakest_of_no_steps(judge: &Judge<'_>, boundaries: &mut Vec<usize>) {
     let is_step: Vec<bool> = neighbours(boundaries, judge.clean.len())
         .map(|(start, place, end)| judge.is_step(start, place, end))
         .collect();
-    // Neighbours of what goes are judged again, so of two neighbours only the weaker goes.
+    retain(boundaries, &weaker(&evidence, &is_step));
+}
+
+/// Those that do not stay and are not stronger than a neighbour that does not: the neighbours of what goes
+/// are judged again, so of two only the weaker goes.
+fn weaker(evidence: &[Evidence], stays: &[bool]) -> Vec<bool> {
     let is_weaker = |at: usize, other: Option<usize>| {
         other.is_none_or(|other| {
-            is_step.get(other).is_none_or(|&is_step| is_step) || evidence[at].t <= evidence[other].t
+            stays.get(other).is_none_or(|&stays| stays) || evidence[at].t <= evidence[other].t
         })
     };
-    let stays: Vec<bool> = (0..boundaries.len())
-        .map(|at| is_step[at] || !(is_weaker(at, at.checked_sub(1)) && is_weaker(at, Some(at + 1))))
-        .collect();
-    let mut stays = stays.into_iter();
-    boundaries.retain(|_| stays.next().unwrap_or(true));
+    (0..stays.len())
+        .map(|at| !stays[at] && is_weaker(at, at.checked_sub(1)) && is_weaker(at, Some(at + 1)))
+        .collect()
+}
+
+fn retain<T>(all: &mut Vec<T>, goes: &[bool]) {
+    let mut goes = goes.iter();
+    all.retain(|_| !goes.next().unwrap_or(&false));
 }

@@ -10,6 +10,12 @@ use super::{
     Settings, clean::Clean, evidence::Judge, fit::code_length, noise::Noise, segments::Segments,
 };
 
+/// The probability of a false change with which the noise is told from changes.
+const SEARCH_CHANCE: f64 = 0.003;
+
+/// The same for those who ask for more than that.
+const LAX_CHANCE: f64 = 0.2;
+
 /// The longest window for the noise while changes are still looked for, which look like noise until
 /// then, the more so the longer the window.
 const WINDOW_SHORT: usize = 8;
@@ -18,19 +24,32 @@ const WINDOW_SHORT: usize = 8;
 const ROUNDS_MAX: usize = 6;
 
 /// The changes among candidates, by the better of both readings.
+///
+/// What is noise does not depend on the probability that was asked for. Otherwise a step that is too
+/// probable for that would count as noise, and take clearer ones with it.
 pub(super) fn settle(clean: &Clean, candidates: &[usize], settings: &Settings) -> Segments {
-    let find = |noise: &Noise| Segments::find(&Judge::new(clean, noise, settings), candidates);
+    let search = Settings { false_alarm_chance: SEARCH_CHANCE, ..*settings };
+    let find = |noise: &Noise| Segments::find(&Judge::new(clean, noise, &search), candidates);
     let most = find(&Noise::independent());
+    let is_lax = settings.false_alarm_chance > SEARCH_CHANCE;
     // Most series end here: what the weakest noise explains, all noise does.
-    if most.boundaries().is_empty() {
+    if most.boundaries().is_empty() && !is_lax {
         return most;
     }
     // The more changes are known, the less of them is taken for noise, and the other way round.
     let down = reading(clean, find, find(&Noise::strong()), Noise::min);
     let up = reading(clean, find, most, Noise::max);
-    let length = |segments: &Segments| code_length(clean, segments.boundaries());
-    let is_same = up.boundaries() == down.boundaries();
-    if is_same || length(&down) <= length(&up) { down } else { up }
+    let length = |(segments, _): &(Segments, Noise)| code_length(clean, segments.boundaries());
+    let is_same = up.0.boundaries() == down.0.boundaries();
+    let (found, noise) = if is_same || length(&down) <= length(&up) { down } else { up };
+    let asked = Judge::new(clean, &noise, settings);
+    if !is_lax {
+        return found.pruned(&asked);
+    }
+    let lax = settings.false_alarm_chance.max(LAX_CHANCE);
+    let lax = Settings { false_alarm_chance: lax, ..*settings };
+    let all = Segments::find(&Judge::new(clean, &noise, &lax), candidates);
+    all.pruned(&asked).beside(&found, SEARCH_CHANCE)
 }
 
 /// Finds changes and measures the noise alternately until both are stable.
@@ -39,7 +58,7 @@ fn reading(
     find: impl Fn(&Noise) -> Segments,
     mut segments: Segments,
     bound: impl Fn(Noise, &Noise) -> Noise,
-) -> Segments {
+) -> (Segments, Noise) {
     let mut noise = Noise::measure(clean, segments.boundaries(), WINDOW_SHORT);
     for _ in 0..ROUNDS_MAX {
         let found = find(&noise);
@@ -50,7 +69,8 @@ fn reading(
         }
         noise = bound(Noise::measure(clean, segments.boundaries(), WINDOW_SHORT), &noise);
     }
-    find(&Noise::measure(clean, segments.boundaries(), usize::MAX))
+    let noise = Noise::measure(clean, segments.boundaries(), usize::MAX);
+    (find(&noise), noise)
 }
 
 #[cfg(test)]
@@ -91,7 +111,7 @@ mod tests {
                 (Noise::strong(), Noise::min as fn(Noise, &Noise) -> Noise),
                 (Noise::independent(), Noise::max),
             ] {
-                let found = reading(&clean, find, find(&start), bound);
+                let (found, _) = reading(&clean, find, find(&start), bound);
                 assert_eq!(found.boundaries(), [0; 0], "seed {seed}");
             }
         }

@@ -241,6 +241,97 @@ fn noise_alarms_as_seldom_as_promised() {
     assert!(alarms < 9, "{alarms} of 2,000");
 }
 
+/// Noise in which each value leans on the one before.
+fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
+    let fresh = noise(points, seed).into_iter();
+    let next = fresh.scan(0.0, |last, fresh| {
+        *last = rho * *last + (1.0 - rho * rho).sqrt() * fresh;
+        Some(*last)
+    });
+    next.collect()
+}
+
+/// Of short series that is too much: the correlation has to be learnt from them.
+#[test]
+fn leaning_noise_alarms_seldom() {
+    for (points, rho, most) in [(50, 0.3, 10), (50, 0.5, 14), (105, 0.3, 10), (105, 0.5, 10)] {
+        let alarms = |seed: &u64| {
+            let values = leaning(points, rho, 9_000 + seed).into_iter();
+            !indexes(&values.map(|value| 100.0 + 2.0 * value).collect::<Vec<_>>()).is_empty()
+        };
+        let alarms = (0..1_000).filter(alarms).count();
+        assert!(alarms <= most, "{points} points, ρ {rho}: {alarms} of 1,000");
+    }
+}
+
+/// Steps that are not found yet are no noise, which would hide them.
+#[test]
+fn two_steps_in_leaning_noise_are_found() {
+    for rho in [0.0, 0.3, 0.5] {
+        let is_found = |seed: &u64| {
+            let level = |at: usize| {
+                if at < 30 {
+                    50.0
+                } else if at < 65 {
+                    42.0
+                } else {
+                    30.0
+                }
+            };
+            let values = leaning(105, rho, 500 + seed).into_iter().enumerate();
+            let series: Vec<f64> = values.map(|(at, value)| level(at) + 1.8 * value).collect();
+            let found = indexes(&series);
+            [30, 65].iter().all(|place| found.iter().any(|index| index.abs_diff(*place) <= 5))
+        };
+        let found = (0..100).filter(is_found).count();
+        assert!(found >= 95, "ρ {rho}: {found} of 100");
+    }
+}
+
+/// Results of a public benchmark, brainfuck_fib of rune, in millions of nanoseconds.
+const PUBLIC: &[f64] = &[
+    48.6, 48.6, 48.7, 51.7, 52.6, 49.9, 49.7, 52.5, 48.0, 48.4, 50.6, 50.7, 52.2, 49.2, 50.4, 50.4,
+    49.3, 51.7, 50.1, 52.0, 50.0, 50.7, 50.6, 52.1, 53.6, 53.9, 53.4, 40.4, 41.8, 41.5, 41.9, 46.6,
+    42.5, 43.3, 43.1, 45.4, 51.7, 43.9, 45.6, 48.9, 36.6, 38.6, 36.1, 36.1, 37.1, 35.5, 38.2, 37.7,
+    35.5, 41.5, 47.5, 41.5, 42.8, 41.7, 46.0, 42.6, 41.6, 39.9, 42.8, 40.5, 38.3, 44.6, 36.0, 36.0,
+    34.2, 31.7, 28.7, 29.6, 30.3, 29.5, 29.0, 29.9, 31.5, 30.6, 31.1, 29.8, 29.4, 30.8, 30.4, 28.9,
+    29.9, 28.9, 27.8, 28.7, 28.6, 28.5, 29.7, 28.1, 28.0, 29.2, 29.5, 36.4, 33.6, 30.1, 32.9, 30.8,
+    31.0, 33.5, 31.1, 30.0, 29.1, 29.8, 26.4, 29.3, 25.2, 25.4, 28.9, 29.2, 28.6, 21.1, 32.4, 33.4,
+    31.1,
+];
+
+/// What is reported with less than the probability asked for is reported with that, too.
+#[test]
+fn probabilities_and_what_was_asked_for_agree() {
+    let found = |series: &[f64], chance: f64| {
+        find(series, &Settings { false_alarm_chance: chance, ..Settings::default() })
+    };
+    let check = |series: &[f64], what: &str| {
+        for chance in [1e-4, 0.001, 0.002] {
+            let severe = found(series, chance);
+            assert!(severe.iter().all(|it| it.p_value <= chance), "{what}: {severe:?}");
+            for lax in [0.002, 0.005, 0.05] {
+                for one in found(series, lax).iter().filter(|it| it.p_value <= chance) {
+                    let is_same = |it: &Change| it.index.abs_diff(one.index) <= 5;
+                    assert!(severe.iter().any(is_same), "{what}: {one:?} at {chance}: {severe:?}");
+                }
+            }
+        }
+    };
+    for chance in [5e-4, 0.001, 0.002, 0.005, 0.01] {
+        let places: Vec<usize> = found(PUBLIC, chance).iter().map(|it| it.index).collect();
+        assert_eq!(places, [27, 64], "{chance}");
+    }
+    check(PUBLIC, "public");
+    for seed in 0..40 {
+        let rho = [0.0, 0.3, 0.5, 0.7][seed as usize % 4];
+        let level = |at: usize| 100.0 + (at / 30) as f64 * 4.0;
+        let values = leaning(120, rho, 700 + seed).into_iter().enumerate();
+        let series: Vec<f64> = values.map(|(at, value)| level(at) + 2.0 * value).collect();
+        check(&series, &format!("seed {seed}"));
+    }
+}
+
 #[test]
 fn two_sigmas_are_found() {
     let is_found = |seed: &u64| {
