@@ -13,7 +13,7 @@ mod changes {
 use changes::input::{Input, parse};
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(Input { series, labels, .. }) = parse(bytes) else {
+    let Ok(Input { series, labels, .. }) = parse(bytes, &[]) else {
         return;
     };
     assert!(!series.is_empty());

@@ -25,10 +25,13 @@ use crate::{
 /// Flags of `wingbeat changes`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChangesArgs {
-    /// File with series, or - for stdin: CSV with a header and a column per series, after an optional
-    /// column of labels; or JSON: {"name": [1.5, null, 1.7]}
+    /// File with series, or - for stdin: CSV with a header and a column per series, after optional
+    /// columns of labels; or JSON: {"name": [1.5, null, 1.7]}
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Only the series of this name; may be given several times
+    #[arg(long, value_name = "NAME")]
+    series: Vec<String>,
     /// Smallest change to report, in percent
     #[arg(long, value_name = "PERCENT", value_parser = share, default_value = "0.75")]
     min_change: f64,
@@ -76,7 +79,7 @@ pub(crate) fn run(args: &ChangesArgs, quiet: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let bytes = read(&args.file)?;
     let Input { series, labels, remark } =
-        input::parse(&bytes).with_context(|| name(&args.file))?;
+        input::parse(&bytes, &args.series).with_context(|| name(&args.file))?;
     if let Some(remark) = remark.filter(|_| !quiet) {
         message!("note: {}: {remark}", name(&args.file));
     }

@@ -14,7 +14,7 @@ pub(crate) struct Input {
     pub(crate) series: Vec<Series>,
     /// What the points are called, dates or commits, where the file says so. One for each point.
     pub(crate) labels: Option<Vec<String>>,
-    /// What was taken for labels, and why, as a sentence: it might have been meant as a series.
+    /// Which columns were taken for labels, and why: one might have been meant as a series.
     pub(crate) remark: Option<String>,
 }
 
@@ -64,8 +64,8 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// Reads CSV or JSON, in UTF-8.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Input, InputError> {
+/// Reads CSV or JSON, in UTF-8: all series, or `only` those of these names if there are any.
+pub(crate) fn parse(bytes: &[u8], only: &[String]) -> Result<Input, InputError> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let lines = before.iter().filter(|&&byte| byte == b'\n').count();
@@ -73,12 +73,17 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Input, InputError> {
         InputError::at(lines as u64 + 1, in_line + 1, "this is not UTF-8 text")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match text.trim_start().chars().next() {
+    let mut input = match text.trim_start().chars().next() {
         None => Err(InputError::new(
             "the file is empty; expected CSV with a header line, or JSON: {\"name\": [1.5, 1.7]}",
         )),
         Some('{' | '[') => json::parse(text),
-        Some(_) => csv::parse(text),
+        Some(_) => csv::parse(text, only),
+    }?;
+    input.series.retain(|series| only.is_empty() || only.contains(&series.name));
+    match only.iter().find(|name| input.series.iter().all(|series| series.name != **name)) {
+        Some(name) => Err(InputError::new(format!("no series is called {name:?}"))),
+        None => Ok(input),
     }
 }
 

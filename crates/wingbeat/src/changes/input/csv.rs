@@ -1,8 +1,8 @@
 //! Series in CSV: a line of names, then a line for each point.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::RangeInclusive};
 
-use csv::{ReaderBuilder, StringRecord, Trim};
+use csv::{Reader, ReaderBuilder, StringRecord, Trim};
 use wingbeat_text::plural;
 
 use super::{Input, InputError, Series, check_name};
@@ -13,22 +13,23 @@ const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];
 /// What is written where there is no value, besides nothing.
 const GAPS: [&str; 5] = ["nan", "null", "none", "na", "n/a"];
 
-pub(super) fn parse(text: &str) -> Result<Input, InputError> {
-    let mut reader = ReaderBuilder::new()
-        .delimiter(delimiter(text))
-        .trim(Trim::All)
-        // Lines of other lengths get a message of our own.
-        .flexible(true)
-        .from_reader(text.as_bytes());
+/// Unix times from 2000 to 2099 are within these seconds.
+const UNIX_TIMES: RangeInclusive<f64> = 946_684_800.0..=4_102_444_799.0;
+
+/// What a Unix time may count: seconds, and the thousandths, millionths and so on of them.
+const TIME_UNITS: [f64; 4] = [1.0, 1e3, 1e6, 1e9];
+
+/// Only the series of these names, if there are any.
+pub(super) fn parse(text: &str, only: &[String]) -> Result<Input, InputError> {
+    let (comments, text) = without_comments(text);
+    let mut reader = reader(text);
+    let mut lines = Lines { text, at: 0, line: 1 + comments };
     let names = reader.headers().map_err(unreadable)?.clone();
-    let names_line = names.position().map_or(1, csv::Position::line);
+    let names_line = lines.line_of(&names);
     let mut columns: Vec<Column> = names.iter().map(Column::new).collect();
-    if let Some(first) = columns.first_mut() {
-        first.is_first = true;
-    }
     let mut record = StringRecord::new();
     while reader.read_record(&mut record).map_err(unreadable)? {
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = lines.line_of(&record);
         if record.len() != columns.len() {
             let column = record.len().min(columns.len()) + 1;
             let problem = format!(
@@ -42,18 +43,67 @@ pub(super) fn parse(text: &str) -> Result<Input, InputError> {
             column.push(line, cell);
         }
     }
-    input(columns, names_line)
+    let why = why_labels(&columns, only);
+    let input = Input {
+        series: series(columns, why.len(), names_line, only)?,
+        labels: (!why.is_empty()).then(|| labels(text, why.len())),
+        remark: (!why.is_empty()).then(|| why.join("; ")),
+    };
+    Ok(input)
 }
 
-/// A column while it is read: numbers as long as it can be, and the text of labels.
+/// The text behind lines of comment, which begin with `# `, and how many there are.
+fn without_comments(mut text: &str) -> (u64, &str) {
+    let mut comments = 0;
+    while let Some((_, rest)) = text.split_once('\n').filter(|_| text.starts_with("# ")) {
+        (comments, text) = (comments + 1, rest);
+    }
+    (comments, text)
+}
+
+fn reader(text: &str) -> Reader<&[u8]> {
+    ReaderBuilder::new()
+        .delimiter(delimiter(text))
+        .trim(Trim::All)
+        // Lines of other lengths get a message of our own.
+        .flexible(true)
+        .from_reader(text.as_bytes())
+}
+
+/// Counts lines up to a record. The reader counts a line when it has read past its end, which it has not
+/// where a record begins behind `\r\n` or an empty line.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+    line: u64,
+}
+
+impl Lines<'_> {
+    fn line_of(&mut self, record: &StringRecord) -> u64 {
+        let from = record.position().map_or(self.at, |position| position.byte() as usize);
+        let bytes = self.text.as_bytes();
+        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let ends = bytes[from..].iter().take_while(|byte| is_end(byte)).count();
+        let before = &bytes[self.at..from + ends];
+        let is_counted = |(at, &byte): (usize, &u8)| match byte {
+            b'\n' => true,
+            byte => byte == b'\r' && before.get(at + 1) != Some(&b'\n'),
+        };
+        let passed = before.iter().enumerate().filter(|&end| is_counted(end)).count();
+        self.at = from + ends;
+        self.line += passed as u64;
+        self.line
+    }
+}
+
+/// A column while it is read.
 struct Column {
     name: String,
     values: Vec<f64>,
-    texts: Vec<String>,
     /// Line and text of the first cell that is no number.
     no_number: Option<(u64, String)>,
-    /// Only the first column may hold labels.
-    is_first: bool,
+    numbers: usize,
+    no_numbers: usize,
 }
 
 impl Column {
@@ -61,9 +111,9 @@ impl Column {
         Self {
             name: name.to_owned(),
             values: Vec::new(),
-            texts: Vec::new(),
             no_number: None,
-            is_first: false,
+            numbers: 0,
+            no_numbers: 0,
         }
     }
 
@@ -72,10 +122,33 @@ impl Column {
         if value.is_none() && self.no_number.is_none() {
             self.no_number = Some((line, cell.to_owned()));
         }
+        self.numbers += usize::from(value.is_some_and(f64::is_finite));
+        self.no_numbers += usize::from(value.is_none());
         self.values.push(value.unwrap_or(f64::NAN));
-        if self.is_first {
-            self.texts.push(cell.to_owned());
+    }
+
+    /// Why these are labels of the points, if they are. The first column is for labels if it can be; one
+    /// behind other labels if it is clear: an odd cell is an error there.
+    fn why_labels(&self, is_first: bool) -> Option<String> {
+        let is_clear = is_first || self.no_numbers > self.numbers;
+        match &self.no_number {
+            Some((line, text)) if is_clear => {
+                Some(format!("{text:?} in line {line} is not a number"))
+            }
+            None if self.name.is_empty() => Some("it has no name".to_owned()),
+            None if self.are_unix_times() => Some("its numbers rise as Unix times do".to_owned()),
+            _ => None,
         }
+    }
+
+    fn are_unix_times(&self) -> bool {
+        let is_in = |unit: f64| {
+            let is_time = |value: &f64| UNIX_TIMES.contains(&(value / unit));
+            self.values.len() > 1 && self.values.iter().all(is_time)
+        };
+        TIME_UNITS.into_iter().any(is_in)
+            && self.values.is_sorted()
+            && self.values.first() < self.values.last()
     }
 }
 
@@ -87,33 +160,48 @@ fn number(cell: &str) -> Option<f64> {
     cell.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError> {
+/// Why the leading columns are labels, for each that is. At least one column is left for a series.
+fn why_labels(columns: &[Column], only: &[String]) -> Vec<String> {
+    let why = |(at, column): (usize, &Column)| {
+        let why = column.why_labels(at == 0).filter(|_| !only.contains(&column.name))?;
+        let name =
+            if column.name.is_empty() { String::new() } else { format!(", {:?},", column.name) };
+        Some(format!("column {}{name} is used as labels: {why}", at + 1))
+    };
+    columns.iter().enumerate().take(columns.len().saturating_sub(1)).map_while(why).collect()
+}
+
+/// The text of the first so many columns, by points.
+fn labels(text: &str, columns: usize) -> Vec<String> {
+    let label = |record: StringRecord| {
+        let texts = record.iter().take(columns).filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>().join(" ")
+    };
+    reader(text).into_records().filter_map(Result::ok).map(label).collect()
+}
+
+/// The series in the columns after those of labels.
+fn series(
+    columns: Vec<Column>,
+    labels: usize,
+    names_line: u64,
+    only: &[String],
+) -> Result<Vec<Series>, InputError> {
     let wrong_name = |at: usize, problem: String| Err(InputError::at(names_line, at + 1, problem));
     if columns.iter().all(|column| number(&column.name).is_some_and(f64::is_finite)) {
         let problem = "the first line has numbers instead of names of series: add a header line";
         return wrong_name(0, problem.to_owned());
     }
-    // An unnamed first column is the index that data frames are written with.
-    let has_labels = columns.first().is_some_and(|first| {
-        columns.len() > 1 && (first.no_number.is_some() || first.name.is_empty())
-    });
-    let labels = has_labels.then(|| columns.remove(0));
-    let remark = labels.as_ref().map(|Column { name, no_number, .. }| match no_number {
-        Some((line, text)) => {
-            format!(
-                "column 1, {name:?}, is used as labels: {text:?} in line {line} is not a number"
-            )
-        }
-        None => "column 1 has no name and is used as labels".to_owned(),
-    });
-    let labels = labels.map(|labels| labels.texts);
     let mut names = HashSet::new();
     let mut series = Vec::with_capacity(columns.len());
-    for (at, column) in columns.into_iter().enumerate() {
-        let at = at + usize::from(has_labels);
+    let is_asked = |column: &Column| only.is_empty() || only.contains(&column.name);
+    let columns = columns.into_iter().enumerate().skip(labels);
+    for (at, column) in columns.filter(|(_, column)| is_asked(column)) {
         if let Some((line, text)) = column.no_number {
-            let problem =
-                format!("{text:?} is not a finite number; write a gap as an empty cell or NaN");
+            let problem = format!(
+                "{text:?} is not a finite number; write a gap as an empty cell or NaN, or choose \
+                 columns with --series NAME"
+            );
             return Err(InputError::at(line, at + 1, problem));
         }
         if column.name.is_empty() {
@@ -127,7 +215,7 @@ fn input(mut columns: Vec<Column>, names_line: u64) -> Result<Input, InputError>
         }
         series.push(Series { name: column.name, values: column.values });
     }
-    Ok(Input { series, labels, remark })
+    Ok(series)
 }
 
 fn delimiter(text: &str) -> u8 {

@@ -19,7 +19,7 @@ fn check(text: &str, labels: Option<&[&str]>, series: &[(&str, &[f64])]) {
         .iter()
         .map(|(name, values)| Series { name: (*name).to_owned(), values: values.to_vec() });
     let expected = Input { labels, series: series.collect(), remark: None };
-    match parse(text.as_bytes()) {
+    match parse(text.as_bytes(), &[]) {
         Ok(found) => assert_eq!(told(&found), told(&expected), "{text}"),
         Err(error) => panic!("{text}: {error}"),
     }
@@ -27,7 +27,7 @@ fn check(text: &str, labels: Option<&[&str]>, series: &[(&str, &[f64])]) {
 
 #[track_caller]
 fn check_error(text: &str, expected: &str) {
-    match parse(text.as_bytes()) {
+    match parse(text.as_bytes(), &[]) {
         Ok(found) => panic!("{text:?} was taken for {found:?}"),
         Err(error) => assert!(error.to_string().starts_with(expected), "{text:?}: {error}"),
     }
@@ -39,6 +39,8 @@ fn csv_columns() {
     check("a,b\n1,2\n3,4", None, &[("a", &[1.0, 3.0]), ("b", &[2.0, 4.0])]);
     check("a;b\r\n1;2e3\r\n", None, &[("a", &[1.0]), ("b", &[2000.0])]);
     check("a\tb\n 1 \t-2\n", None, &[("a", &[1.0]), ("b", &[-2.0])]);
+    check("# of host a\r\n# by x\na,b\n1,2\n", None, &[("a", &[1.0]), ("b", &[2.0])]);
+    check("#a,b\n1,2\n", None, &[("#a", &[1.0]), ("b", &[2.0])]);
     check("\u{feff}a, b\n1,2\n", None, &[("a", &[1.0]), ("b", &[2.0])]);
     check("\"p50, ms\",b\n1,2\n", None, &[("p50, ms", &[1.0]), ("b", &[2.0])]);
     check("a,b\n", None, &[("a", &[]), ("b", &[])]);
@@ -51,17 +53,68 @@ fn csv_labels() {
     check("commit,a\n1234567,1\nc0ffee1,2\n", Some(&["1234567", "c0ffee1"]), &[("a", &[1.0, 2.0])]);
     check(",a\n0,1\n1,2\n", Some(&["0", "1"]), &[("a", &[1.0, 2.0])]);
     check("time,a\n10,1\n20,2\n", None, &[("time", &[10.0, 20.0]), ("a", &[1.0, 2.0])]);
+    // As in the examples of Apache Otava.
+    let dates =
+        "time;commit;branch;m\n2024.01.01 3:00:00 +0100;aaa0;main;15\n2024.01.02;;main;13\n";
+    let labels = ["2024.01.01 3:00:00 +0100 aaa0 main", "2024.01.02 main"];
+    check(dates, Some(&labels), &[("m", &[15.0, 13.0])]);
+    // A hash may look like a number.
+    let hashes =
+        "time,commit,m\n1,1234567,3\nday 2,abc,3\nday 3,12e4567,3\nday 4,fe,3\nday 5,ad,3\n";
+    let labels = ["1 1234567", "day 2 abc", "day 3 12e4567", "day 4 fe", "day 5 ad"];
+    check(hashes, Some(&labels), &[("m", &[3.0; 5])]);
+    check(
+        "time,m\n1609466400,3\n1609552800,4\n",
+        Some(&["1609466400", "1609552800"]),
+        &[("m", &[3.0, 4.0])],
+    );
+    check(
+        "t,m\n1609466400123,3\n1609552800124,4\n",
+        Some(&["1609466400123", "1609552800124"]),
+        &[("m", &[3.0, 4.0])],
+    );
+    // Sizes that only look like times: they fall.
+    let sizes: &[(&str, &[f64])] = &[("size", &[2e9, 1e9]), ("m", &[3.0, 4.0])];
+    check("size,m\n2000000000,3\n1000000000,4\n", None, sizes);
+}
+
+#[test]
+fn only_the_series_that_are_asked_for() {
+    let names = |text: &str, only: &[&str]| {
+        let only: Vec<String> = only.iter().map(|&name| name.to_owned()).collect();
+        let input = parse(text.as_bytes(), &only)?;
+        let labels = input.labels.map(|labels| labels.join(",")).into_iter();
+        Ok(labels.chain(input.series.into_iter().map(|series| series.name)).collect::<Vec<_>>())
+    };
+    let check = |text: &str, only: &[&str], expected: Result<&[&str], &str>| {
+        let found: Result<Vec<String>, InputError> = names(text, only);
+        let found = found.map_err(|error| error.to_string());
+        let expected = expected.map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!(found, expected.map_err(str::to_owned), "{text} {only:?}");
+    };
+    let csv = "day,a,host,b\nmon,1,x,2\n";
+    check(csv, &["b"], Ok(&["mon", "b"]));
+    check(csv, &["b", "a"], Ok(&["mon", "a", "b"]));
+    check(csv, &["c"], Err("no series is called \"c\""));
+    check("time,a\n1609466400,1\n1609552800,2\n", &["time"], Ok(&["time"]));
+    check("{\"a\": [1], \"b\": [2]}", &["b"], Ok(&["b"]));
+    let wrong = "line 2, column 3: \"x\" is not a finite number; write a gap as an empty cell or \
+                 NaN, or choose columns with --series NAME";
+    check(csv, &["host"], Err(wrong));
 }
 
 #[test]
 fn labels_are_said() {
     let check = |text: &str, expected: Option<&str>| {
-        let input = parse(text.as_bytes()).expect("series");
+        let input = parse(text.as_bytes(), &[]).expect("series");
         assert_eq!(input.remark.as_deref(), expected, "{text}");
     };
     let typo = "column 1, \"latency\", is used as labels: \"1.5 ms\" in line 3 is not a number";
     check("latency,b\n1,1\n1.5 ms,2\n", Some(typo));
-    check(",a\n0,1\n", Some("column 1 has no name and is used as labels"));
+    check(",a\n0,1\n", Some("column 1 is used as labels: it has no name"));
+    let times = "column 1, \"time\", is used as labels: its numbers rise as Unix times do; \
+                 column 2, \"commit\", is used as labels: \"ab\" in line 2 is not a number";
+    check("time,commit,a\n1609466400,ab,1\n1609552800,cd,1\n", Some(times));
     check("time,a\n10,1\n", None);
     check("{\"a\": [1]}", None);
 }
@@ -79,6 +132,15 @@ fn errors_say_where() {
     check_error("a,b\n1,2\n3,x\n", "line 3, column 2: \"x\" is not a finite number; ");
     check_error("a\n1\ninf\n", "line 3, column 1: \"inf\" is not a finite number; ");
     check_error("day,a\nmon,1\ntue,1.5 ms\n", "line 3, column 2: \"1.5 ms\" is not ");
+    // Lines are counted however they end, and empty ones too.
+    check_error("a,b\r\n1,2\r\n3,x\r\n", "line 3, column 2: \"x\" is not ");
+    check_error("# a\r\n# b\r\na,b\r\n1,x\r\n", "line 4, column 2: \"x\" is not ");
+    check_error("a,b\r1,2\r3,x\r", "line 3, column 2: \"x\" is not ");
+    check_error("\n\r\na,b\n\n1,2\n\n\n\"3\",x\n", "line 8, column 2: \"x\" is not ");
+    check_error("a,\"b\r\nc\"\r\n1,2\r\n", "line 1, column 2: the name \"b\\r\\nc\"");
+    check_error("\r\na,a\r\n1,2\r\n", "line 2, column 2: two series are called \"a\"");
+    // One odd cell is an error, also behind labels.
+    check_error("day,a,b\nmon,1,1\ntue,2,1\nwed,3 ms,1\n", "line 4, column 2: \"3 ms\" is not ");
     check_error("a,b\n1,2\n3\n", "line 3, column 2: this line has 1 cell, the header line 2");
     check_error("a\n1\n3,4\n", "line 3, column 2: this line has 2 cells, the header line 1");
     check_error("1,2\n3,4\n", "line 1, column 1: the first line has numbers");
@@ -98,6 +160,6 @@ fn errors_say_where() {
 
 #[test]
 fn other_bytes_are_no_text() {
-    let error = parse(b"a,b\n1,\xff\n").expect_err("no UTF-8");
+    let error = parse(b"a,b\n1,\xff\n", &[]).expect_err("no UTF-8");
     assert_eq!(error.to_string(), "line 2, column 3: this is not UTF-8 text");
 }
