@@ -1,6 +1,7 @@
 //! Whether a new level begins just before the newest value.
 
-use wingbeat_stats::{changes, usual::Usual};
+use wingbeat_stats::{changes, sample::median, usual::Usual};
+use wingbeat_text::share;
 
 use super::{
     Series, Settings,
@@ -8,11 +9,15 @@ use super::{
     words::{self, chance},
 };
 use crate::model::{
-    Boundary, Change, Limit, MeasureKind, Outcome, ThresholdModel, Verdict, threshold::Test,
+    Boundary, Change, Limit, MeasureKind, Outcome, PastPoint, ThresholdModel, Verdict,
+    threshold::Test,
 };
 
-/// Maximum length of a new level that is still news, including the newest value.
+/// Maximum length of a new level that `change_point` reports, including the newest value.
 pub(super) const FRESH_MAX: usize = 7;
+
+/// Points that the places of one change may be apart, when more and more values are known.
+pub(super) const AGREE: usize = 5;
 
 pub(super) fn is_asked(series: &Series<'_>) -> bool {
     let test = series.model.map(|model| model.test);
@@ -57,13 +62,24 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
     let found = changes::find(&values, &asked);
     let last = found.last();
     let start = last.map_or(0, |change| change.index);
-    let fresh = last.filter(|change| values.len() - change.index <= FRESH_MAX);
-    let crossing = fresh.and_then(|change| {
+    let fresh = |values: &[f64], found: &[changes::Change]| {
+        let change = *found.last()?;
+        let is_fresh = values.len() - change.index <= FRESH_MAX;
+        (is_fresh && is_reached(&values[change.index..], &change)).then_some(change)
+    };
+    let crossing = fresh(&values, &found).filter(|change| {
+        let is_told = |values: &[f64]| {
+            let seen = fresh(values, &changes::find(values, &asked));
+            seen.is_some_and(|seen| seen.index.abs_diff(change.index) <= AGREE)
+        };
+        is_news(history, change.index, change.after > change.before, is_told)
+    });
+    let crossing = crossing.and_then(|change| {
         crossed(change.before, change.after, least).map(|limit| (change, limit))
     });
     let here = Usual::of(&[&values[start..]], 0.0);
     let baseline =
-        crossing.map(|(change, _)| change.before).or(here.as_ref().map(|here| here.level));
+        crossing.as_ref().map(|(change, _)| change.before).or(here.as_ref().map(|here| here.level));
     verdict.boundary = baseline.map(|baseline| {
         let (below, above) = (least.0 * baseline.abs(), least.1 * baseline.abs());
         Boundary::around(baseline, baseline - below, baseline + above)
@@ -78,9 +94,53 @@ pub(super) fn judge(history: &History<'_>, settings: &Settings, verdict: &mut Ve
         return;
     };
     verdict.cross(limit, series.measure.direction);
-    verdict.change = Change::exactly(change.after, change.before);
+    verdict.change = Change::exactly(series.metric.value, change.before);
     verdict.p = Some(change.p_value);
-    let (length, p) = (values.len() - change.index, chance(change.p_value));
-    let reason = format!("a new level since {length} points, this one included ({p})");
+    let points = values.len() - change.index;
+    let reason = reason_of_level(change.before, change.after, points, change.p_value);
     verdict.reason = words::with_news(reason, history.news);
+}
+
+/// The change in front of it is that of the value; here is that of the level.
+pub(super) fn reason_of_level(before: f64, after: f64, points: usize, p: f64) -> String {
+    let change = Change::exactly(after, before);
+    let change = change.map(|change| format!(" at {}", share::change(change.relative)));
+    let (change, p) = (change.unwrap_or_default(), chance(p));
+    format!("a new level{change} since {points} points, this one included ({p})")
+}
+
+/// How much better than the middle of a level one of its values may be, as a share of the step to it.
+const BETTER_MAX: f64 = 0.125;
+
+/// Whether the newest of the values of a level is hardly better than the middle of it, and not better than
+/// all of those just before: no other value is the one to raise an alert about it.
+pub(super) fn is_reached(level: &[f64], change: &changes::Change) -> bool {
+    let Some((newest, before)) = level.split_last() else { return false };
+    let step = change.after - change.before;
+    let beyond = |value: f64| (newest - value) * step.signum();
+    let is_better = |value: &f64| beyond(*value) < 0.0;
+    let just_before = &before[before.len().saturating_sub(AGREE)..];
+    beyond(median(level.to_vec())) >= -BETTER_MAX * step.abs()
+        && (just_before.is_empty() || !just_before.iter().all(is_better))
+}
+
+/// Whether nobody has been told of the level that begins at a place. A report since then said that the
+/// value had changed so, or `is_told` is true of the values up to it: then this is no news.
+pub(super) fn is_news(
+    history: &History<'_>,
+    at: usize,
+    is_up: bool,
+    is_told: impl Fn(&[f64]) -> bool,
+) -> bool {
+    let limit = if is_up { Limit::Upper } else { Limit::Lower };
+    let change = Outcome::beyond(limit, history.series.measure.direction);
+    let is_marked = |point: &&PastPoint| {
+        point.outcome.is_some_and(|it| it == change || it == Outcome::MovedTogether)
+    };
+    if history.points.iter().skip(at.saturating_sub(AGREE)).any(is_marked) {
+        return false;
+    }
+    let (settled, reports) = (history.settled_values(), history.report_numbers());
+    let is_end = |end: &usize| reports.get(*end) != reports.get(end - 1);
+    !(at + 1..=settled.len()).rev().filter(is_end).any(|end| is_told(&settled[..end]))
 }

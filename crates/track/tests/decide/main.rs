@@ -5,6 +5,7 @@ mod crowd;
 mod exact;
 mod formulas;
 mod history;
+mod levels;
 mod properties;
 mod short;
 mod spikes;
@@ -32,6 +33,8 @@ struct Made {
     repeats: Vec<f64>,
     /// What points of history were when they were measured again.
     repeats_before: Vec<Vec<f64>>,
+    /// What was decided about points of history.
+    outcomes: Vec<Option<Outcome>>,
     samples: (Vec<f64>, Vec<f64>),
     environments: Vec<Environment>,
     points_per_report: usize,
@@ -49,6 +52,7 @@ fn latency(history: &[f64], value: f64) -> Made {
         iteration: 0,
         repeats: Vec::new(),
         repeats_before: Vec::new(),
+        outcomes: Vec::new(),
         samples: (Vec::new(), Vec::new()),
         environments: Vec::new(),
         points_per_report: 1,
@@ -79,6 +83,7 @@ impl Made {
         let point = |(place, &value): (usize, &f64)| PastPoint {
             repeats: self.repeats_before.get(place).cloned().unwrap_or_default(),
             samples: self.samples.0.clone(),
+            outcome: self.outcomes.get(place).copied().flatten(),
             ..PastPoint::new(first + days - days_ago(place), value)
         };
         self.history.iter().enumerate().map(point).collect()

@@ -12,7 +12,7 @@ use wingbeat_stats::{
 use super::{
     super::{
         history::History,
-        level::{FRESH_MAX, least_changes},
+        level::{FRESH_MAX, is_reached, least_changes},
     },
     POINTS_MIN, Settings,
 };
@@ -32,18 +32,45 @@ const NEW_LEVEL_REPORTS: usize = 4;
 
 const DEGREES_MIN: f64 = 3.0;
 
-/// A level that has become visible with the newest value.
+/// The last level of a series, if it is not its only one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewLevel {
+    pub(super) at: usize,
     pub(super) before: f64,
     pub(super) after: f64,
     /// Values at the new level, the newest included.
     pub(super) points: usize,
-    pub(super) points_before: usize,
+    points_before: usize,
     /// Values of the shorter of the two levels that are nearer to it than to the other.
-    pub(super) far: usize,
+    far: usize,
     /// Its p-value in a series without changes.
-    pub(super) p_value: f64,
+    p_value: f64,
+    /// Whether the newest value is at the new level or beyond.
+    pub(super) is_reached: bool,
+}
+
+impl NewLevel {
+    fn of(values: &[f64], found: &[changes::Change]) -> Option<Self> {
+        let last = found.last()?;
+        let start = found.iter().rev().nth(1).map_or(0, |one| one.index);
+        let (before, after) = (&values[start..last.index], &values[last.index..]);
+        let middle = f64::midpoint(last.before, last.after);
+        let is_after = |value: &&f64| (**value > middle) == (last.after > last.before);
+        let far = match after.len() <= before.len() {
+            true => after.iter().filter(is_after).count(),
+            false => before.iter().filter(|value| !is_after(value)).count(),
+        };
+        Some(Self {
+            at: last.index,
+            before: last.before,
+            after: last.after,
+            points: after.len(),
+            points_before: before.len(),
+            far,
+            p_value: last.p_value,
+            is_reached: is_reached(after, last),
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -55,6 +82,7 @@ pub(super) struct Pieces {
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
+    asked: changes::Settings,
     /// Values at the end that begin a level, but are still too few for one.
     short: usize,
     /// The minimum spread, because values are rounded and smaller changes do not count.
@@ -71,38 +99,12 @@ impl Pieces {
             changes::Settings { change_min: least.0.min(least.1), ..changes::Settings::default() };
         settled.push(history.series.metric.value);
         let found = changes::find(&settled, &asked);
-        let far = |last: &changes::Change, start: usize| {
-            let (before, after) = (&settled[start..last.index], &settled[last.index..]);
-            let middle = f64::midpoint(last.before, last.after);
-            let is_after = |value: &&f64| (**value > middle) == (last.after > last.before);
-            match after.len() <= before.len() {
-                true => after.iter().filter(is_after).count(),
-                false => before.iter().filter(|value| !is_after(value)).count(),
-            }
-        };
-        let start = found.iter().rev().nth(1).map_or(0, |one| one.index);
-        let far = found.last().map_or(0, |last| far(last, start));
+        let new_level = NewLevel::of(&settled, &found);
         settled.pop();
         let reports = history.report_numbers();
         let reports_since =
             |start: usize| reports[start.min(count)..].chunk_by(PartialEq::eq).count();
-        let with_this = |start| reports_since(start) + 1;
-        let last = found.last().filter(|last| with_this(last.index) >= NEW_LEVEL_REPORTS);
-        let new_level = last.and_then(|last| {
-            let points = count + 1 - last.index;
-            let was_known = || {
-                let before = changes::find(&settled, &asked);
-                before.last().is_some_and(|known| known.index.abs_diff(last.index) <= POINTS_MIN)
-            };
-            (with_this(last.index) <= FRESH_MAX || !was_known()).then_some(NewLevel {
-                before: last.before,
-                after: last.after,
-                points,
-                points_before: last.index - start,
-                far,
-                p_value: last.p_value,
-            })
-        });
+        let new_level = new_level.filter(|new| reports_since(new.at) + 1 >= NEW_LEVEL_REPORTS);
         // A level has to be long enough to predict from; what is shorter waits.
         let is_long = |at: usize| reports_since(at) >= POINTS_MIN;
         let mut starts = vec![0];
@@ -110,7 +112,7 @@ impl Pieces {
         let short = found.last().filter(|last| !is_long(last.index));
         let short = short.map_or(0, |last| count.saturating_sub(last.index));
         let least = least_spread(&values, settings);
-        Self { values, settled, reports, starts, new_level, short, least }
+        Self { values, settled, reports, starts, new_level, asked, short, least }
     }
 
     /// The pieces before the newest reports, the newest piece last; `None` if it is too short.
@@ -154,10 +156,14 @@ impl Pieces {
         self.new_level
     }
 
-    /// The probability of the new level, 1 if there is none, given the correlation `rho` of
-    /// adjacent values, which makes a few values in a row weaker evidence.
-    pub(super) fn chance_of_new_level(&self, rho: f64, usual: &Usual, noise: &Noise) -> f64 {
-        let Some(new) = self.new_level else { return 1.0 };
+    /// The last level up to an earlier report, of which these are the values.
+    pub(super) fn new_level_of(&self, values: &[f64]) -> Option<NewLevel> {
+        NewLevel::of(values, &changes::find(values, &self.asked))
+    }
+
+    /// The probability of a new level, given the correlation `rho` of adjacent values, which makes a
+    /// few values in a row weaker evidence.
+    pub(super) fn chance_of(&self, new: &NewLevel, rho: f64, usual: &Usual, noise: &Noise) -> f64 {
         let (after, before) = (new.points as f64, new.points_before as f64);
         let inflation = (1.0 + rho) / (1.0 - rho);
         let error = usual.spread * ((1.0 / after + 1.0 / before) * inflation).sqrt();

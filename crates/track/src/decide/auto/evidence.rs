@@ -7,7 +7,10 @@ use wingbeat_stats::{
 };
 
 use super::{
-    Case, Settings, in_threads,
+    super::level::{AGREE, is_news},
+    Case, Settings,
+    case::NewLevel,
+    in_threads,
     others::{Neighbours, Others},
     run::{self, NewestRun},
 };
@@ -36,6 +39,8 @@ pub(super) struct Evidence {
     pub(super) p_level: f64,
     /// The newest values that are off to the same side, where they are best explained by a new level.
     pub(super) run: Option<NewestRun>,
+    /// A level that chance does not explain, and that nobody has been told of.
+    pub(super) new: Option<NewLevel>,
 }
 
 pub(super) fn weigh(cases: &[Case<'_>], share: &Settings) -> Vec<Option<Evidence>> {
@@ -93,7 +98,18 @@ fn of_one(
     let p_value = p_usual + noise.chance_of_spikes(error, 1 + series.repeats.len());
     let correlation =
         Neighbours::of(&usual.errors).correlation_max().max(others.neighbours.correlation_max());
-    let p_level = case.pieces.chance_of_new_level(correlation, &usual, noise);
+    let chance =
+        |new: &NewLevel| case.pieces.chance_of(new, correlation, &usual, noise) / LEVEL_SHARE;
+    let is_rare = |new: &NewLevel| chance(new) <= share.false_alarm_chance;
+    let new = case.pieces.new_level().filter(is_rare).filter(|new| new.is_reached);
+    let new = new.filter(|new| {
+        let is_told = |values: &[f64]| {
+            let seen = case.pieces.new_level_of(values);
+            let is_same = |seen: &NewLevel| seen.at.abs_diff(new.at) <= AGREE && seen.is_reached;
+            seen.is_some_and(|seen| is_same(&seen) && is_rare(&seen))
+        };
+        is_news(&case.history, new.at, new.after > new.before, is_told)
+    });
     let (p_run, run) = run::find(case, &usual, own, others);
     Evidence {
         value,
@@ -104,7 +120,8 @@ fn of_one(
         p_usual,
         p_value: p_value / VALUE_SHARE,
         p_run: p_run / RUN_SHARE,
-        p_level: p_level / LEVEL_SHARE,
+        p_level: new.as_ref().map_or(1.0, chance),
+        new,
         run,
         usual,
     }

@@ -6,7 +6,7 @@ use super::{
     super::{
         Series,
         history::History,
-        level::{crossed, least_changes},
+        level::{crossed, least_changes, reason_of_level},
         samples,
         words::{chance, in_spreads, with_news},
     },
@@ -74,8 +74,7 @@ fn judge(
     };
     let run = evidence.run.filter(|_| is_rare(evidence.p_run));
     let run = run.and_then(|run| Some((run, crossed(run.before, run.middle, least)?)));
-    let new = case.pieces.new_level().filter(|_| is_rare(evidence.p_level));
-    let new = new.and_then(|new| Some((new, crossed(new.before, new.after, least)?)));
+    let new = evidence.new.and_then(|new| Some((new, crossed(new.before, new.after, least)?)));
     // What is back when it is measured again is no part of a new level.
     let new = new.filter(|(new, _)| {
         let recurs = |value: &f64| (value - new.after).abs() < (value - new.before).abs();
@@ -101,11 +100,11 @@ fn judge(
             }
             reason_of_run(&run, series.repeats.len(), p)
         }
-        (_, _, Some((new, side))) => {
+        (_, _, Some((new, side))) if !disagree(side, new.before) => {
             verdict.cross(side, series.measure.direction);
-            verdict.change = Change::exactly(new.after, new.before);
+            verdict.change = Change::exactly(series.metric.value, new.before);
             verdict.boundary = Some(bound(new.before, 0.0));
-            format!("a new level since {} points, this one included ({})", new.points, chance(p))
+            reason_of_level(new.before, new.after, new.points, p)
         }
         (Some(side), ..) => {
             verdict.suspect(side, series.measure.direction);

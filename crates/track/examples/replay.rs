@@ -1,0 +1,156 @@
+//! Judges a history that somebody published, report by report, and prints what would have been an alert.
+//!
+//! `cargo run --release -p wingbeat-track --example replay -- data.js…` reads the files that
+//! github-action-benchmark keeps on the branch `gh-pages` of a project, as `dev/bench/data.js`. At the end
+//! it counts alerts about a new level that came again, and those about values that are better than those before.
+
+use std::{collections::BTreeMap, error::Error, fs};
+
+use serde::Deserialize;
+use time::{Duration, OffsetDateTime};
+use wingbeat_track::{
+    decide::{ReportInput, Series, Settings, decide},
+    model::{
+        BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport,
+        ThresholdModel, threshold::Test,
+    },
+};
+
+/// Earlier reports that count, as for `wingbeat run`.
+const REPORTS_MAX: usize = 512;
+
+/// Values before an alert that its own is compared with.
+const BEFORE: usize = 5;
+
+#[derive(Deserialize)]
+struct Data {
+    entries: BTreeMap<String, Vec<Report>>,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    commit: Commit,
+    /// In milliseconds.
+    date: i64,
+    benches: Vec<Bench>,
+}
+
+#[derive(Deserialize)]
+struct Commit {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Bench {
+    name: String,
+    value: f64,
+    unit: String,
+}
+
+#[derive(Default)]
+struct Counts {
+    judged: usize,
+    alerts: usize,
+    levels: usize,
+    repeated: usize,
+    innocent: usize,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for path in std::env::args().skip(1) {
+        let text = fs::read_to_string(&path)?;
+        let json = text.trim_start_matches("window.BENCHMARK_DATA =").trim().trim_end_matches(';');
+        let data: Data = serde_json::from_str(json)?;
+        for (suite, mut reports) in data.entries {
+            reports.sort_by_key(|report| report.date);
+            let counts = replay(&reports)?;
+            println!(
+                "{path}, {suite}: {} reports, {} values judged, {} alerts; {} of a new level, {} of them \
+                 repeated, {} about a value that is better than each of the {BEFORE} before it\n",
+                reports.len(),
+                counts.judged,
+                counts.alerts,
+                counts.levels,
+                counts.repeated,
+                counts.innocent
+            );
+        }
+    }
+    Ok(())
+}
+
+fn replay(reports: &[Report]) -> Result<Counts, Box<dyn Error>> {
+    let mut past: Vec<PastReport> = Vec::new();
+    let mut histories: BTreeMap<BenchmarkName, Vec<PastPoint>> = BTreeMap::new();
+    let mut counts = Counts::default();
+    let (environment, settings) = (Environment::default(), Settings::default());
+    for (at, report) in reports.iter().enumerate() {
+        let start_time = OffsetDateTime::UNIX_EPOCH + Duration::milliseconds(report.date);
+        let mut rows = BTreeMap::new();
+        for bench in report.benches.iter().filter(|bench| bench.value.is_finite()) {
+            let is_rate = bench.unit.ends_with("/sec") || bench.unit.ends_with("/s");
+            let measure = if is_rate { Measure::throughput() } else { Measure::latency() };
+            let name = BenchmarkName::new(bench.name.clone())?;
+            rows.entry(name).or_insert((measure, Metric::new(bench.value)));
+        }
+        let none = Vec::new();
+        let oldest = at.saturating_sub(REPORTS_MAX);
+        let series = rows.iter().map(|(name, (measure, metric))| {
+            let history = histories.get(name).unwrap_or(&none);
+            let from = history.partition_point(|point| point.report < oldest);
+            Series {
+                model: Some(ThresholdModel::new(Test::Auto)),
+                history: &history[from..],
+                ..Series::new(name, measure, metric)
+            }
+        });
+        let input = ReportInput {
+            start_time,
+            environment: &environment,
+            past: &past,
+            series: series.collect(),
+        };
+        let decision = decide(&input, &settings);
+        for (verdict, series) in decision.verdicts.iter().zip(&input.series) {
+            let (outcome, value) = (verdict.outcome, series.metric.value);
+            counts.judged += usize::from(verdict.points >= BEFORE);
+            if outcome != Outcome::Worse {
+                continue;
+            }
+            counts.alerts += 1;
+            let baseline = verdict.boundary.and_then(|it| it.baseline).unwrap_or(f64::NAN);
+            let before = &series.history[series.history.len().saturating_sub(BEFORE)..];
+            let side = (value - baseline).signum();
+            let mut marks = String::new();
+            if before.iter().all(|point| (point.value - value) * side > 0.0) {
+                counts.innocent += 1;
+                marks += " [better]";
+            }
+            if let Some(points) = verdict.reason.strip_prefix("a new level") {
+                counts.levels += 1;
+                let since = points.split("since ").nth(1).and_then(|it| it.split(' ').next());
+                let points: usize = since.and_then(|it| it.parse().ok()).unwrap_or(0);
+                let history = series.history;
+                let level = &history[history.len().saturating_sub(points + BEFORE)..];
+                if level.iter().any(|point| point.outcome == Some(Outcome::Worse)) {
+                    counts.repeated += 1;
+                    marks += " [repeated]";
+                }
+            }
+            let change = verdict.change.map_or(f64::NAN, |change| 100.0 * change.relative);
+            println!(
+                "{at} {} {}: {baseline:.0} → {value:.0}, {change:+.1} %: {}{marks}",
+                &report.commit.id[..report.commit.id.len().min(10)],
+                series.benchmark,
+                verdict.reason
+            );
+        }
+        for (verdict, (name, (_, metric))) in decision.verdicts.iter().zip(rows) {
+            let outcome = Some(verdict.outcome).filter(|outcome| outcome.stands_out());
+            let point = PastPoint { outcome, ..PastPoint::new(at, metric.value) };
+            histories.entry(name).or_default().push(point);
+        }
+        past.push(PastReport::at("main".parse()?, start_time));
+    }
+    Ok(counts)
+}

@@ -1,0 +1,91 @@
+//! New levels that only several reports together show.
+
+use super::*;
+
+/// The verdicts about reports from one on, each with the history before it. What was decided is known from
+/// there on: the older ones were imported.
+fn replay(values: &[f64], test: Test, imported: usize) -> Vec<Verdict> {
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    for (at, &value) in values.iter().enumerate().skip(imported) {
+        let outcome = |one: &Verdict| Some(one.outcome).filter(|it| it.stands_out());
+        let mut outcomes = vec![None; imported];
+        outcomes.extend(verdicts.iter().map(outcome));
+        let model = Some(ThresholdModel::new(test));
+        verdicts.push(verdict(Made { outcomes, model, ..latency(&values[..at], value) }));
+    }
+    verdicts
+}
+
+fn is_level(one: &Verdict) -> bool {
+    one.outcome == Outcome::Worse && one.reason.starts_with("a new level")
+}
+
+/// Places of alerts about a new level. Their change is that of the value, which is none of the better
+/// ones of the level.
+fn level_alerts(values: &[f64], test: Test, imported: usize) -> Vec<usize> {
+    let found = replay(values, test, imported);
+    let alerts: Vec<usize> =
+        (imported..values.len()).filter(|&at| is_level(&found[at - imported])).collect();
+    for &at in &alerts {
+        let one = &found[at - imported];
+        let baseline = one.boundary.and_then(|it| it.baseline).expect("a baseline");
+        let change = one.change.expect("a change").relative;
+        assert!((change - (values[at] / baseline - 1.0)).abs() < 1e-9, "{at}: {one:?}");
+        assert!(values[at - 5..at].iter().any(|before| *before <= values[at]), "{at}: {values:?}");
+    }
+    alerts
+}
+
+/// The old step is found, not found and found again, as the noise is. It raised two alerts, the last about a
+/// value that was the lowest of nineteen.
+#[test]
+fn a_step_that_comes_and_goes_is_news_once() {
+    let values = [
+        87, 75, 75, 103, 87, 70, 102, 103, 94, 113, 110, 86, 84, 106, 95, 96, 101, 93, 105, 81, 93,
+        110, 99, 112, 121, 110, 123, 106, 123, 109, 121, 138, 117, 134, 114, 125, 115, 109, 121,
+        142, 130, 101,
+    ]
+    .map(f64::from);
+    for imported in [0, 30, 37, 41] {
+        let alerts = level_alerts(&values, Test::Auto, imported);
+        assert!(alerts.len() <= 1 && !alerts.contains(&41), "{imported}: {alerts:?}");
+    }
+}
+
+/// Steps of every size in noise that leans on what was before.
+#[test]
+fn a_step_is_news_once() {
+    for test in [Test::Auto, Test::ChangePoint] {
+        let mut seen = 0;
+        for seed in 0..40 {
+            let size = 2.0 + f64::from(seed as u8 % 5);
+            let mut last = 0.0;
+            let fresh = noise(90, 0.0, 0.87, 300 + seed).into_iter().enumerate();
+            let values: Vec<f64> = fresh
+                .map(|(at, fresh)| {
+                    last = 0.5 * last + fresh;
+                    100.0 + 2.0 * last + if at < 40 { 0.0 } else { 2.0 * size }
+                })
+                .collect();
+            for imported in [0, 50, 70] {
+                let alerts = level_alerts(&values, test, imported);
+                let alerts: Vec<_> = alerts.into_iter().filter(|at| *at >= 40).collect();
+                assert!(alerts.len() <= 1, "{test} {seed} {imported}: {alerts:?}");
+                seen += alerts.len();
+            }
+        }
+        assert!(seen >= 10, "{test}: {seen} of 120");
+    }
+}
+
+/// An alert by the first reports of a level is not repeated when it is long enough.
+#[test]
+fn what_was_an_alert_at_once_is_no_news_as_a_level() {
+    let mut values = noise(60, 100.0, 1.0, 3);
+    values.extend(noise(30, 130.0, 1.0, 4));
+    let found = replay(&values, Test::Auto, 0);
+    assert!(found[60..64].iter().any(|one| one.outcome == Outcome::Worse), "{:?}", found[61]);
+    assert!(!found.iter().any(is_level), "{:?}", found.iter().find(|one| is_level(one)));
+    let last = found.last().expect("one");
+    assert_eq!(last.outcome, Outcome::NoChange, "{}", last.reason);
+}
