@@ -151,7 +151,8 @@ pub fn judge(
     notices.extend(notices::of_idle(&rules.thresholds, &report));
     let told = input.series.iter().zip(&verdicts);
     let told = told.filter(|(_, verdict)| !background.is_silenced(verdict));
-    notices.extend(notices::of_absorbed(&background.past.reports, told));
+    notices.extend(notices::of_absorbed(&background.past.reports, told.clone()));
+    notices.extend(notices::of_drift(told));
     alerts.retain(|&index| match (input.series.get(index), verdicts.get_mut(index)) {
         (Some(series), Some(verdict)) => recurs(series, verdict),
         _ => true,

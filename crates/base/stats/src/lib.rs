@@ -8,7 +8,7 @@
 //! - [`rank`]: a test that knows only the order of the values.
 //! - [`power`]: the smallest effect that could have been detected.
 //! - [`paired`]: the change between two things measured in pairs, and the verdict.
-//! - [`changes`]: where the level of a series changes permanently.
+//! - [`changes`]: where the level of a series changes permanently; [`drift`]: where it moves slowly.
 //! - [`histogram`]: quantiles of counts in buckets, and the layout that the kernel half fills.
 //! - [`linear`]: a line through points.
 //! - [`usual`]: level and spread of a series, spikes left out; [`others`] of the same report give
@@ -21,6 +21,7 @@
 
 pub mod bootstrap;
 pub mod changes;
+pub mod drift;
 pub mod histogram;
 pub mod interval;
 pub mod linear;

@@ -1,10 +1,10 @@
 //! Notices of a run. Alerts that nobody has answered, until their level became the usual one: from then on
-//! the same value raises no alert, which is to be said once. And thresholds that judge nothing: a typing
-//! error in one must not look like a report without alerts.
+//! the same value raises no alert, which is to be said once. Levels that drift, of which no alert tells. And
+//! thresholds that judge nothing: a typing error in one must not look like a report without alerts.
 
 use std::collections::BTreeSet;
 
-use wingbeat_stats::sample;
+use wingbeat_stats::{drift, sample};
 use wingbeat_text::{first_few, share};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     model::{
         AlertStatus, MeasureKind, Notice, NoticeKind, NoticeText, Outcome, PastPoint, PastReport,
         Report, Slug, Threshold, Verdict,
+        notice::Drifted,
         threshold::{Test, matches_glob},
     },
     output::short_hash,
@@ -67,6 +68,38 @@ fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
     let change = (new - old) / old.abs();
     let is_nearer = (baseline - new).abs() < (baseline - old).abs();
     (is_nearer && change.is_finite()).then_some((change, oldest))
+}
+
+/// A notice, if there are levels that moved slowly and far, and no earlier report told so. What stood out is known.
+pub(super) fn of_drift<'a>(
+    series: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
+) -> Vec<Notice> {
+    let drifted = |(series, verdict): (&Series<'_>, &Verdict)| {
+        let is_asked = series.measure.kind == MeasureKind::Noisy && !series.is_ignored;
+        if series.iteration != 0 || !is_asked || verdict.test != Some(Test::Auto) {
+            return None;
+        }
+        let first = series.history.iter().filter(|point| point.iteration == 0);
+        let mut values: Vec<f64> = first.map(|point| point.value).collect();
+        values.push(series.metric.value);
+        let drift = drift::find_new(&values)?;
+        Some(Drifted {
+            benchmark: series.benchmark.clone(),
+            measure: series.measure.slug.clone(),
+            change: drift.relative(),
+            reports: drift.points,
+        })
+    };
+    let metrics: Vec<Drifted> = series.filter_map(drifted).collect();
+    if metrics.is_empty() {
+        return Vec::new();
+    }
+    let text = NoticeText {
+        cause: format!("a slow drift: {}", first_few(metrics.iter().map(Drifted::to_string))),
+        effect: "no report stands out from those before it, so none raises an alert".to_owned(),
+        next_step: "`wingbeat plot` shows it".to_owned(),
+    };
+    vec![Notice { kind: NoticeKind::Drifted { metrics }, text }]
 }
 
 fn median(points: &[PastPoint]) -> f64 {

@@ -3,9 +3,12 @@
 use std::fmt;
 
 use serde::Serialize;
-use wingbeat_text::sentence;
+use wingbeat_text::{plural, sentence, share};
 
-use super::{name::Slug, verdict::Outcome};
+use super::{
+    name::{BenchmarkName, Slug},
+    verdict::Outcome,
+};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Notice {
@@ -47,8 +50,35 @@ pub enum NoticeKind {
     AlertIsUsual { metrics: usize },
     /// Measures have alerts only because nobody said which direction of them is better.
     DirectionUnknown { measures: Vec<Slug> },
+    /// Levels moved slowly and far, in steps too small for an alert.
+    Drifted { metrics: Vec<Drifted> },
     /// The environment changed since the newest point of history.
     EnvironmentChanged { changes: Vec<String> },
+}
+
+/// A metric whose level drifted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Drifted {
+    pub benchmark: BenchmarkName,
+    pub measure: Slug,
+    /// As a share of the level before.
+    pub change: f64,
+    /// Reports since the level before.
+    pub reports: usize,
+}
+
+impl fmt::Display for Drifted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { benchmark, measure, change, reports } = self;
+        let moved = drift_words(*change, *reports);
+        write!(f, "{benchmark} {measure} {moved}")
+    }
+}
+
+/// How far a level drifted: `has risen by 81 % over 120 reports`.
+pub fn drift_words(change: f64, reports: usize) -> String {
+    let moved = if change > 0.0 { "risen" } else { "fallen" };
+    format!("has {moved} by {} over {}", share::size(change.abs()), plural(reports, "report"))
 }
 
 /// What a notice says: the parts of a [`wingbeat_text::Warning`], which may be empty except for the cause.

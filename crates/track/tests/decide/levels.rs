@@ -89,3 +89,20 @@ fn what_was_an_alert_at_once_is_no_news_as_a_level() {
     let last = found.last().expect("one");
     assert_eq!(last.outcome, Outcome::NoChange, "{}", last.reason);
 }
+
+/// A drift is taken for noise, but not without a word, and never alone makes an alert.
+#[test]
+fn a_drift_that_widens_the_limits_is_named() {
+    for (rate, expected) in [(1.003_f64, "has risen by 39"), (0.997, "has fallen by 28")] {
+        let noise = noise(160, 0.0, 0.01, 3).into_iter().enumerate();
+        let values: Vec<f64> =
+            noise.map(|(at, noise)| 100.0 * rate.powi(at as i32) * (1.0 + noise)).collect();
+        let found = replay(&values, Test::Auto, 0);
+        let alerts = found.iter().filter(|one| one.outcome == Outcome::Worse).count();
+        let told =
+            found.iter().filter(|one| one.reason.contains("which widens the limits")).count();
+        let last = &found[159].reason;
+        assert!(alerts == 0 && told > 60, "{rate}: {alerts} alerts, told {told} times: {last}");
+        assert!(last.contains(expected), "{rate}: {last}");
+    }
+}

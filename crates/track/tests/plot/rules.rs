@@ -46,6 +46,19 @@ fn many_points_stay_small_and_fast() {
 }
 
 #[test]
+fn slow_drift_is_told_below() {
+    let of = |rate: f64| {
+        let line = line("main", (0..100).map(|at| 100.0 * rate.powi(at)));
+        chart("a", 100, Duration::hours(1), vec![panel("latency", vec![line])])
+    };
+    let told = "main · Latency of main has risen by 56.7 % over 90 reports";
+    let footer = |rate| Figures::of(&of(rate)).expect("figures").footer;
+    assert_eq!(footer(1.005), [told]);
+    assert_eq!(footer(1.0), [""; 0]);
+    assert!(svg(&of(1.005)).contains(told));
+}
+
+#[test]
 fn what_is_in_sight_is_explained() {
     let check = |chart: &_, text: &str, expected: bool| {
         assert_eq!(svg(chart).contains(&format!(">{text}</text>")), expected, "{text}");

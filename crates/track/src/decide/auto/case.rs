@@ -2,6 +2,7 @@
 
 use wingbeat_stats::{
     changes,
+    drift::{self, Drift},
     noise::Noise,
     sample,
     steps::{decimal_step, smallest_step},
@@ -82,6 +83,8 @@ pub(super) struct Pieces {
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
+    /// Of the newest values, the judged one included.
+    pub(super) drift: Option<Drift>,
     asked: changes::Settings,
     /// Values at the end that begin a level, but are still too few for one.
     short: usize,
@@ -100,6 +103,7 @@ impl Pieces {
         settled.push(history.series.metric.value);
         let found = changes::find(&settled, &asked);
         let new_level = NewLevel::of(&settled, &found);
+        let drift = drift::find(&settled);
         settled.pop();
         let reports = history.report_numbers();
         let reports_since =
@@ -112,7 +116,7 @@ impl Pieces {
         let short = found.last().filter(|last| !is_long(last.index));
         let short = short.map_or(0, |last| count.saturating_sub(last.index));
         let least = least_spread(&values, settings);
-        Self { values, settled, reports, starts, new_level, asked, short, least }
+        Self { values, settled, reports, starts, new_level, drift, asked, short, least }
     }
 
     /// The pieces before the newest reports, the newest piece last; `None` if it is too short.

@@ -14,7 +14,7 @@ use super::{
     evidence::Evidence,
     run::NewestRun,
 };
-use crate::model::{Boundary, Change, Limit, Outcome, Verdict};
+use crate::model::{Boundary, Change, Limit, Outcome, Verdict, notice::drift_words};
 
 /// If the smallest visible change is above this share of the level, nothing can be judged.
 const VISIBLE_MAX: f64 = 1.0;
@@ -110,7 +110,12 @@ fn judge(
             verdict.suspect(side, series.measure.direction);
             reason_of_suspect(evidence, series.repeats.len())
         }
-        _ => reason_of_quiet(evidence, series, least, verdict),
+        _ => {
+            let reason = reason_of_quiet(evidence, series, least, verdict);
+            // Limits that are wide for it are not to be so without a word.
+            let drift = case.pieces.drift.map(|drift| drift_words(drift.relative(), drift.points));
+            reason + &drift.map_or_else(String::new, |drift| format!("; it {drift}, which widens the limits"))
+        }
     }
 }
 

@@ -1,15 +1,37 @@
-//! Alerts that nobody answers become the usual level, which is told once.
+//! Alerts that nobody answers become the usual level, and levels drift, which is told once.
 
 use crate::{
     ran::Ran,
     repository::{Repository, latency},
 };
 
-fn notices(ran: &Ran) -> Vec<String> {
+fn notices(ran: &Ran, code: &str) -> Vec<String> {
     let json = ran.json();
     let all = json["wingbeat"]["notices"].as_array().expect("notices");
-    let ours = all.iter().filter(|notice| notice["code"] == "alert-is-usual");
+    let ours = all.iter().filter(|notice| notice["code"] == code);
     ours.map(|notice| notice["cause"].as_str().expect("a cause").to_owned()).collect()
+}
+
+const USUAL: &str = "alert-is-usual";
+
+/// The sixtieth report of a benchmark that becomes slower by half a percent each time.
+#[test]
+fn a_slow_drift_is_told() {
+    let repository = Repository::new();
+    let level = |at: i32| 100.0 * 1.005_f64.powi(at) * (1.0 + f64::from(at * 7 % 5) / 200.0);
+    repository.history(&(0..59).map(level).collect::<Vec<_>>());
+    let run = |at| {
+        let line = latency(level(at));
+        repository.run(&["--project", "p", "--err", "--format", "json", &line]).ended_with(0)
+    };
+    let ran = run(59);
+    let cause = "a slow drift: a latency has risen by 28.3 % over 50 reports";
+    assert_eq!(notices(&ran, "drifted"), [cause], "{}", ran.stdout);
+    let json = ran.json();
+    let all = json["wingbeat"]["notices"].as_array().expect("notices");
+    let metric = all.iter().find_map(|notice| notice["metrics"].get(0)).expect("a metric");
+    assert_eq!((&metric["benchmark"], &metric["reports"]), (&"a".into(), &50.into()), "{metric}");
+    assert_eq!(notices(&run(60), "drifted"), [""; 0]);
 }
 
 #[test]
@@ -28,14 +50,14 @@ fn it_is_told_once() {
         if ran.code == Some(0) {
             break ran;
         }
-        assert_eq!(notices(&ran), Vec::<String>::new());
+        assert_eq!(notices(&ran, USUAL), Vec::<String>::new());
         at += 1;
         assert!(at < 12, "it never becomes the usual level");
     };
     assert!(at >= 4, "a level takes some reports: {at}");
-    let [notice] = &notices(&first_quiet)[..] else { panic!("{}", first_quiet.stdout) };
+    let [notice] = &notices(&first_quiet, USUAL)[..] else { panic!("{}", first_quiet.stdout) };
     let expected = format!("open for a long time: a latency +49.0 % since {}", &hash[..10]);
     assert!(notice.ends_with(&expected), "{notice}");
     let next = run(at + 1);
-    assert_eq!((next.code, notices(&next)), (Some(0), Vec::new()), "{}", next.stderr);
+    assert_eq!((next.code, notices(&next, USUAL)), (Some(0), Vec::new()), "{}", next.stderr);
 }
