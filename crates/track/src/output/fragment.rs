@@ -154,7 +154,8 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
         let text = "No threshold judges any metric of this report, so nothing can raise an alert.";
         warnings.push(vec![Span::text(text)]);
     }
-    for row in rows.iter().filter(|row| row.is_doubtful()) {
+    let (doubtful, more) = ReportRow::doubtful(rows);
+    for row in doubtful {
         let iteration = lines::iteration(page, row.iteration);
         let text = format!("{iteration}: {}", glued(&lines::doubt(row)));
         warnings.push(vec![
@@ -165,7 +166,8 @@ fn warnings(page: &Page<'_>, rows: &[ReportRow<'_>]) -> Vec<Line> {
         ]);
     }
     let notices = page.notices.iter().map(|it| it.text.to_string());
-    let sentences = notices.chain(page.remarks.iter().cloned());
+    let sentences =
+        lines::more_noisy(more).into_iter().chain(notices).chain(page.remarks.iter().cloned());
     warnings.extend(sentences.map(|text| vec![Span::text(glued(&text))]));
     warnings
 }

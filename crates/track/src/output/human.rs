@@ -5,7 +5,7 @@ use wingbeat_text::{Column, GivesWay, Paint, Style, Table, cut, grouped, paragra
 use super::{
     Page,
     lines::{self, Sentence},
-    row::ReportRow,
+    row::{NOISY_MAX, ReportRow},
     short_hash, short_id,
     verdict::verdict,
 };
@@ -89,7 +89,8 @@ pub(super) fn subject(report: &Report) -> String {
 
 fn table(page: &Page<'_>, rows: &[ReportRow<'_>], style: Style) -> String {
     let paint = style.paint();
-    let loud = rows.iter().filter(|row| row.is_loud()).count();
+    let noisy = rows.iter().filter(|row| row.is_noisy()).count().saturating_sub(NOISY_MAX);
+    let loud = rows.iter().filter(|row| row.is_loud()).count() - noisy;
     let shown = match style.is_verbose {
         true => rows.len(),
         false => rows.len().min(ROWS_MAX.max(loud + QUIET_MIN)),
@@ -129,7 +130,8 @@ fn table(page: &Page<'_>, rows: &[ReportRow<'_>], style: Style) -> String {
 
 /// `and 40 more: 38 no change, 2 too little history; --verbose shows them`.
 fn hidden_line(hidden: &[ReportRow<'_>]) -> String {
-    let outcomes = [Outcome::NoChange, Outcome::TooLittleHistory, Outcome::NotJudged];
+    let outcomes =
+        [Outcome::TooNoisy, Outcome::NoChange, Outcome::TooLittleHistory, Outcome::NotJudged];
     let counted = |outcome: &Outcome| {
         let count = hidden.iter().filter(|row| row.outcome() == *outcome).count();
         let word = super::cells::outcome_word(*outcome);

@@ -1,5 +1,7 @@
 //! What stands around the table: failures, notices, alerts and remarks, each a sentence.
 
+use wingbeat_text::plural;
+
 use super::{Page, row::ReportRow};
 use crate::{
     explain::Explained,
@@ -29,9 +31,11 @@ pub fn sentences(page: &Page<'_>) -> Vec<Sentence> {
     let alerts = rows.iter().filter_map(|row| {
         Some(Sentence::Alert(row.alert?.status, format!("{}: {}", name(row), alert(row))))
     });
-    let doubtful = rows.iter().filter(|row| row.is_doubtful());
+    let (doubtful, more) = ReportRow::doubtful(&rows);
     let doubts = doubtful
-        .map(|row| Sentence::Doubt(row.outcome(), format!("{}: {}", name(row), doubt(row))));
+        .into_iter()
+        .map(|row| Sentence::Doubt(row.outcome(), format!("{}: {}", name(row), doubt(row))))
+        .chain(more_noisy(more).map(|text| Sentence::Doubt(Outcome::TooNoisy, text)));
     let failures = page.report.failures().map(|(at, failure)| {
         let iteration = iteration(page, at);
         Sentence::Failure(format!("{}{iteration}: {}", failure.name, failure.reason))
@@ -91,6 +95,11 @@ pub(super) fn alert(row: &ReportRow<'_>) -> String {
         parts.push(format!("{}{reason}", alert.status));
     }
     parts.join("; ")
+}
+
+/// What stands for the noisy metrics that are not told one by one.
+pub(super) fn more_noisy(more: usize) -> Option<String> {
+    (more > 0).then(|| format!("{} could not be judged either", plural(more, "more metric")))
 }
 
 pub(super) fn doubt(row: &ReportRow<'_>) -> String {

@@ -22,6 +22,9 @@ pub(super) struct ReportRow<'a> {
     pub(super) alert: Option<&'a Alert>,
 }
 
+/// Noisy rows that are told one by one.
+pub(super) const NOISY_MAX: usize = 3;
+
 impl<'a> ReportRow<'a> {
     /// All metrics, in the order of the report.
     pub(super) fn all(page: &Page<'a>) -> Vec<Self> {
@@ -69,9 +72,18 @@ impl<'a> ReportRow<'a> {
         !is_quiet || self.alert.is_some()
     }
 
-    /// Whether it may be a spike, or cannot be judged for noise.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.alert.is_none() && (self.outcome().is_suspect() || self.outcome() == Outcome::TooNoisy)
+    /// Whether it cannot be judged for noise.
+    pub(super) fn is_noisy(&self) -> bool {
+        self.alert.is_none() && self.outcome() == Outcome::TooNoisy
+    }
+
+    /// What may be a spike or cannot be judged for noise, row by row, and how many more are noisy: where many are,
+    /// they are so for one reason.
+    pub(super) fn doubtful<'r>(rows: &'r [Self]) -> (Vec<&'r Self>, usize) {
+        let is_suspect = |row: &&Self| row.alert.is_none() && row.outcome().is_suspect();
+        let noisy = || rows.iter().filter(|row| row.is_noisy());
+        let told = rows.iter().filter(is_suspect).chain(noisy().take(NOISY_MAX));
+        (told.collect(), noisy().count().saturating_sub(NOISY_MAX))
     }
 
     pub(super) fn baseline(&self) -> Option<f64> {

@@ -175,3 +175,19 @@ fn notices_and_doubts_are_told() {
     }
     assert!(json.contains("maybe-worse") && json.contains("too-noisy"), "{json}");
 }
+
+/// A history of many benchmarks that is too short for all of them is told once, and not on 140 lines.
+#[test]
+fn many_noisy_rows_are_few_lines() {
+    let noisy = |at: usize| {
+        let case = Case::new(format!("n{at}").leak(), "latency", 1.0, Outcome::TooNoisy);
+        Case { reason: "too few points", ..case }
+    };
+    let sample = Sample::of((0..69).map(noisy).collect());
+    let text = human(&sample.page(), PLAIN);
+    assert_eq!(text.matches("too few points").count(), 3, "{text}");
+    assert!(text.contains("noisy   66 more metrics could not be judged either"), "{text}");
+    assert!(text.contains("and 49 more: 49 too noisy"), "{text}");
+    assert!(text.lines().count() < 35, "{text}");
+    assert!(markdown(&sample.page(), None).contains("66 more metrics could not be judged"));
+}
