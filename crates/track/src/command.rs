@@ -29,11 +29,13 @@ pub enum CommandError {
     Start { program: String, source: io::Error },
     #[error("cannot read what `{command}` prints: {source}")]
     Read { command: String, source: io::Error },
-    #[error("`{command}` {how}; nothing was stored. --allow-failure ignores failed runs")]
+    #[error("`{command}` {how}; nothing was stored")]
     Failed {
         command: String,
         /// `failed with status 3`, `was killed by signal 9`.
         how: String,
+        /// What it printed on stdout before.
+        stdout: Vec<u8>,
     },
     #[error("`{command}` was interrupted; nothing was stored")]
     Interrupted { command: String },
@@ -103,7 +105,7 @@ impl Benchmark {
             return Err(interrupted());
         }
         match failure(status) {
-            Some(how) => Err(CommandError::Failed { command: self.display(), how }),
+            Some(how) => Err(CommandError::Failed { command: self.display(), how, stdout }),
             None => Ok(Printed { stdout, elapsed: begun.elapsed() }),
         }
     }

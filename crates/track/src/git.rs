@@ -52,8 +52,8 @@ pub fn merge_base(directory: &Path, branch: &str) -> Option<String> {
 }
 
 /// Whether a commit has another one among those before it, or is it.
-fn descends(directory: &Path, commit: &str, earlier: &str) -> bool {
-    run(directory, &["merge-base", "--is-ancestor", earlier, commit]).is_some()
+pub fn descends(directory: &Path, commit: &str, earlier: &str) -> bool {
+    run(directory, &["merge-base", "--is-ancestor", "--end-of-options", earlier, commit]).is_some()
 }
 
 pub fn resolve(directory: &Path, revision: &str) -> Option<String> {

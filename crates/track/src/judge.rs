@@ -5,6 +5,7 @@
 
 mod head;
 mod notices;
+mod pushes;
 
 use std::collections::HashSet;
 
@@ -20,6 +21,7 @@ use crate::{
     store::{HistoryLimits, Store, StoreError},
 };
 
+pub(crate) use head::place;
 pub use head::{Branching, settle};
 
 const LIMITS: HistoryLimits = HistoryLimits { reports: 512, sampled_reports: 8 };
@@ -58,6 +60,8 @@ pub struct ComparedWith {
 #[derive(Debug, Clone, Default)]
 pub struct Background {
     past: Past,
+    /// Earlier reports of the branch, where `past` is that of its start point.
+    pushes: Past,
     silenced: HashSet<(BenchmarkName, Slug)>,
 }
 
@@ -69,12 +73,13 @@ impl Background {
         branches.extend(report.start_point.iter().map(|start| start.branch.clone()));
         Ok(Self {
             past: store.history(report, LIMITS)?,
+            pushes: store.pushes(report, pushes::PUSHES_MAX)?,
             silenced: store.silenced(&report.project, &branches, &report.testbed)?,
         })
     }
 
     /// Whether the user silenced alerts of the series.
-    fn is_silenced(&self, verdict: &Verdict) -> bool {
+    pub(crate) fn is_silenced(&self, verdict: &Verdict) -> bool {
         self.silenced.contains(&(verdict.benchmark.clone(), verdict.measure.clone()))
     }
 
@@ -149,6 +154,8 @@ pub fn judge(
     let Decision { mut verdicts, mut alerts, looks, mut notices } =
         decide::decide(&input, &rules.settings);
     notices.extend(notices::of_idle(&rules.thresholds, &report));
+    notices.extend(notices::of_wide(&rules.thresholds));
+    notices.extend(notices::of_missing(&report, [&background.past, &background.pushes]));
     let told = input.series.iter().zip(&verdicts);
     let told = told.filter(|(_, verdict)| !background.is_silenced(verdict));
     notices.extend(notices::of_absorbed(&background.past.reports, told.clone()));
@@ -213,6 +220,8 @@ fn series<'a>(
 ) -> Vec<Series<'a>> {
     let metrics = report.metrics().map(|(iteration, benchmark, measure, metric)| {
         let past = background.past.find(&benchmark.name, measure);
+        let history = past.map_or(&[][..], |past| &past.points);
+        let named = (&benchmark.name, measure);
         let is_this =
             |repeat: &&Repeat| repeat.benchmark == benchmark.name && repeat.measure == measure.slug;
         Series {
@@ -223,7 +232,8 @@ fn series<'a>(
             repeats: repeats.iter().filter(is_this).map(|repeat| repeat.value).collect(),
             is_ignored: benchmark.is_ignored,
             model: rules.model(benchmark.name.as_str(), &measure.slug),
-            history: past.map_or(&[][..], |past| &past.points),
+            history,
+            pushes: pushes::values(&background.pushes, report, named, history),
         }
     });
     metrics.collect()

@@ -31,7 +31,7 @@ use crate::{
     judge::{self, Background, Judged},
     model::{
         Average, BranchName, Description, DescriptionError, Environment, MeasureName, Notice,
-        Profile, ProjectName, Report, Results, Slugs, TestbedName, ThresholdModel,
+        NoticeKind, Profile, ProjectName, Report, Results, Slugs, TestbedName, ThresholdModel,
     },
     store::{Retention, Store, StoreError},
 };
@@ -61,7 +61,7 @@ pub struct Request {
     /// How often the command is run, at least 1.
     pub iterations: u32,
     pub fold: Option<Fold>,
-    /// Whether a command that fails is passed over.
+    /// Whether a command that fails is passed over, or keeps what it printed if it always fails.
     pub allow_failure: bool,
     pub backdate: Option<OffsetDateTime>,
     pub rules: Rules,
@@ -69,10 +69,11 @@ pub struct Request {
     pub measures: Vec<(MeasureName, Description)>,
     /// Slugs of the measures that the store knows.
     pub slugs: Slugs,
-    /// How often suspects are measured again.
-    pub confirm: u32,
-    /// Whether what looks worse than a short history is measured in turns with the nearest commit.
-    pub takes_turns: bool,
+    /// How often suspects are measured again, if the user says so. With 0, nothing is measured in turns
+    /// with the nearest commit either.
+    pub confirm: Option<u32>,
+    /// Whether an alert fails the job: then noisy suspects are measured again once, unless the user says how often.
+    pub is_gate: bool,
     /// Folder in which git is asked.
     pub directory: PathBuf,
     /// What the user should know of how the request came about. It becomes a part of the remarks.
@@ -94,6 +95,8 @@ pub struct Finding {
     pub remarks: Vec<String>,
     /// The newest report of the history that it was compared with.
     pub compared_with: Option<ComparedWith>,
+    /// Whether suspects stayed what they are because the command ran again without a result of them.
+    pub failed_again: bool,
 }
 
 /// Why a run has no result. Nothing was stored.
@@ -125,10 +128,29 @@ pub(crate) struct Measured {
 }
 
 impl Finding {
+    /// Whether the report has none of the benchmarks of the last one.
+    pub fn is_none_left(&self) -> bool {
+        let is_all = |notice: &Notice| match &notice.kind {
+            NoticeKind::Missing { benchmarks, of } => benchmarks.len() == *of,
+            _ => false,
+        };
+        self.notices.iter().any(is_all)
+    }
+
     fn of(judged: Judged, remarks: Vec<String>) -> Self {
         let Judged { report, thresholds, notices, looks, compared_with } = judged;
         let (confirmations, profiles) = (Vec::new(), Vec::new());
-        Self { report, confirmations, thresholds, notices, profiles, looks, remarks, compared_with }
+        Self {
+            report,
+            confirmations,
+            thresholds,
+            notices,
+            profiles,
+            looks,
+            remarks,
+            compared_with,
+            failed_again: false,
+        }
     }
 }
 
@@ -162,14 +184,15 @@ pub fn run(
     };
     let mut remarks = request.remarks.clone();
     remarks.extend(measured.remarks);
+    if let Some(store) = store.filter(|_| request.backdate.is_none()) {
+        judge::place(&mut report, &request.directory, store, &mut remarks)?;
+    }
     let directory = Some(request.directory.as_path());
     judge::settle(&mut report, &request.branching, directory, store, &mut remarks)?;
     let past = Background::read(&report, store)?;
     let judged = judge::judge(report, &request.rules, &past, &[]);
     let mut finding = Finding::of(judged, remarks);
-    if request.confirm > 0 {
-        confirm::confirm(&mut finding, request, &past, echo)?;
-    }
+    confirm::confirm(&mut finding, request, &past, echo);
     in_turns::settle(&mut finding, request, &past, echo);
     profiles::take(&mut finding, request, (profiling, &folder), echo);
     Ok(finding)
@@ -198,6 +221,7 @@ fn measure(
     let began = OffsetDateTime::now_utc();
     let mut remarks = Vec::new();
     let mut gathered = gather::gather(request, profiles, echo, &mut remarks)?;
+    remarks.extend(gather::outside_of_their_spread(&gathered));
     let took = OffsetDateTime::now_utc() - began;
     let start_time = request.backdate.unwrap_or(began);
     let end_time = start_time.checked_add(took).ok_or(RunError::Time(start_time))?;

@@ -134,15 +134,23 @@ fn style(verbose: bool) -> Style {
     Style { width: width_of(io::stdout()), has_colours: stdout_has_colours(), is_verbose: verbose }
 }
 
-/// What `--err` makes of alerts, and of benchmarks that failed.
+/// What `--err` makes of alerts, and of benchmarks that were not shown to be as fast as before.
 fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
     let failures = finding.report.failures().map(|(_, failure)| &failure.name);
     let failures = failures.collect::<HashSet<_>>().len();
-    match (args.err, alerts, failures) {
-        (false, ..) | (true, 0, 0) => return ExitCode::SUCCESS,
-        // A benchmark that failed has not been shown to be as fast as before.
-        (true, 0, failures) => error!("{} failed", plural(failures, "benchmark")),
-        (true, alerts, _) => error!("alerts detected ({alerts})"),
+    match () {
+        () if !args.err => return ExitCode::SUCCESS,
+        () if alerts > 0 => error!("alerts detected ({alerts})"),
+        () if failures > 0 => error!("{} failed", plural(failures, "benchmark")),
+        () if finding.failed_again => {
+            error!(
+                "the command ran again without a result, so what looks bad is neither refuted nor confirmed"
+            );
+        }
+        () if !args.allow_missing && finding.is_none_left() => {
+            error!("none of the known benchmarks is left; --allow-missing accepts that");
+        }
+        () => return ExitCode::SUCCESS,
     }
     ExitCode::FAILURE
 }

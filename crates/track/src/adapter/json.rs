@@ -14,7 +14,6 @@ use serde::{
         value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer},
     },
 };
-use wingbeat_text::first_few;
 
 use crate::adapter::{documents::with_broken, prelude::*};
 use crate::model::{Description, MeasureName, name::strip_ignored};
@@ -54,12 +53,11 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         At { adapter: Adapter::Json, line: 0 }.lose(&mut results, "", error);
     }
     for (at, document) in documents.found {
-        let mut part = Reader { at, results: Results::default(), odd_ends: Vec::new() };
+        let mut part = Reader { at, results: Results::default() };
         match document {
             Document::Benchmarks(benchmarks) => part.benchmarks(benchmarks.0),
             Document::List(entries) => part.list(entries),
         }
-        part.tell_odd_ends();
         match results.is_empty() && results.remarks.is_empty() {
             true => results = part.results,
             // The same name in another document was measured again.
@@ -170,8 +168,6 @@ fn is_entry(entry: &Shape<Entry>) -> bool {
 struct Reader {
     at: At,
     results: Results,
-    /// Metrics whose spread was left out.
-    odd_ends: Vec<String>,
 }
 
 impl Reader {
@@ -269,14 +265,7 @@ impl Reader {
         [lower, upper]: [Option<f64>; 2],
         count: usize,
     ) {
-        let value = metric.value;
-        let is_outside = lower.is_some_and(|it| it > value) || upper.is_some_and(|it| it < value);
-        // Ends that are the wrong way round are refused below.
-        if is_outside && lower.zip(upper).is_none_or(|(lower, upper)| lower <= upper) {
-            self.odd_ends.push(format!("{name} {}", measure.label()));
-        } else {
-            (metric.lower_value, metric.upper_value) = (lower, upper);
-        }
+        (metric.lower_value, metric.upper_value) = (lower, upper);
         let reason = match self.results.benchmark(name) {
             Err(error) => error.to_string(),
             Ok(benchmark) if benchmark.metrics.iter().any(|it| it.0.is(measure)) => {
@@ -295,14 +284,6 @@ impl Reader {
             }
         };
         self.lose(name, reason);
-    }
-
-    fn tell_odd_ends(&mut self) {
-        if !self.odd_ends.is_empty() {
-            let metrics = first_few(std::mem::take(&mut self.odd_ends).into_iter());
-            let why = "does not lie between its lower and its upper value, which were left out";
-            self.results.remarks.push(format!("the value {why}: {metrics}"));
-        }
     }
 }
 

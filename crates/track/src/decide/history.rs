@@ -7,7 +7,7 @@ use wingbeat_stats::sample::median;
 
 use super::{ReportInput, Series};
 use crate::model::{
-    Environment, MeasureKind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
+    MeasureKind, PastPoint, PastReport, ThresholdModel, short_hash, threshold::Test,
 };
 
 /// Points on each side that decide which value of a repeated point counts.
@@ -25,7 +25,7 @@ pub(super) struct Environments<'a> {
 
 impl<'a> Environments<'a> {
     pub(super) fn of(report: &'a ReportInput<'a>) -> Self {
-        let is_same = |past: &PastReport| is_same_machine(report.environment, &past.environment);
+        let is_same = |past: &PastReport| report.environment.is_same_machine(&past.environment);
         let is_same_machine = report.past.iter().map(is_same).collect();
         Self { report, is_same_machine, news: vec![OnceLock::new(); report.past.len()] }
     }
@@ -154,13 +154,4 @@ impl<'a> History<'a> {
         };
         self.points.iter().enumerate().map(settled).collect()
     }
-}
-
-/// Whether both have the same CPU model and as many CPUs, as far as is known.
-fn is_same_machine(one: &Environment, other: &Environment) -> bool {
-    fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
-        one.zip(other).is_none_or(|(one, other)| one == other)
-    }
-    agree(one.cpu_model.as_ref(), other.cpu_model.as_ref())
-        && agree(one.cores.as_ref(), other.cores.as_ref())
 }

@@ -33,14 +33,17 @@ pub struct Series<'a> {
     pub model: Option<ThresholdModel>,
     /// Points of earlier reports, the oldest first. The report's own iterations are not among them.
     pub history: &'a [PastPoint],
+    /// Values of the newest earlier reports of the same branch, oldest first, if `history` is that of its start
+    /// point. `auto` does not take them for usual, but values that deviate alike are no spikes.
+    pub pushes: Vec<f64>,
 }
 
 impl<'a> Series<'a> {
     /// The metric of the first iteration, measured once, without a threshold and a history.
     pub fn new(benchmark: &'a BenchmarkName, measure: &'a Measure, metric: &'a Metric) -> Self {
-        let (repeats, history) = (Vec::new(), &[][..]);
+        let (repeats, pushes, history) = (Vec::new(), Vec::new(), &[][..]);
         let (iteration, is_ignored, model) = (0, false, None);
-        Self { iteration, benchmark, measure, metric, repeats, is_ignored, model, history }
+        Self { iteration, benchmark, measure, metric, repeats, is_ignored, model, history, pushes }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use time::Duration;
+
 use crate::{
     git,
     model::{BranchName, Report, StartPoint},
@@ -23,6 +25,41 @@ pub struct Branching {
 
 /// Versions of a start point that count at most, unless the user says otherwise: Bencher's default.
 const MAX_VERSIONS: u32 = 255;
+
+/// Places a report of an older commit than the newest one of its branch where the commit belongs: the job of
+/// an old commit that runs again says nothing about the newest, whose history it would become.
+pub(crate) fn place(
+    report: &mut Report,
+    directory: &Path,
+    store: &Store,
+    remarks: &mut Vec<String>,
+) -> Result<(), StoreError> {
+    let Report { project, branch, testbed, .. } = &*report;
+    let Some(hash) = report.hash.clone() else { return Ok(()) };
+    let latest = store.latest(project, branch, Some(testbed))?.and_then(|latest| latest.hash);
+    let Some(latest) = latest.filter(|it| *it != hash && git::descends(directory, it, &hash))
+    else {
+        return Ok(());
+    };
+    let older = format!("commit {} is older than {}", short_hash(&hash), short_hash(&latest));
+    for commit in git::ancestors(directory, &hash) {
+        let Some(last) = store.last_measured(project, branch, testbed, &commit)? else { continue };
+        let took = report.end_time - report.start_time;
+        report.start_time = last + Duration::NANOSECOND;
+        report.end_time = report.start_time + took;
+        remarks.push(format!(
+            "{older}, which was measured before: the report is placed behind that of {} and compared with \
+             what came before it",
+            short_hash(&commit)
+        ));
+        return Ok(());
+    }
+    remarks.push(format!(
+        "{older}, which was measured before, and compared with newer commits, since none before it was \
+         measured; --backdate SECONDS places it"
+    ));
+    Ok(())
+}
 
 /// Settles the epoch and the start point of a report. What stands in for something missing is remarked. Git is
 /// asked in `directory`; a server has none.

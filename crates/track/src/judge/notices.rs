@@ -1,17 +1,18 @@
 //! Notices of a run. Alerts that nobody has answered, until their level became the usual one: from then on
-//! the same value raises no alert, which is to be said once. Levels that drift, of which no alert tells. And
-//! thresholds that judge nothing: a typing error in one must not look like a report without alerts.
+//! the same value raises no alert, which is to be said once. Levels that drift, of which no alert tells. Thresholds
+//! that judge nothing, and benchmarks that are gone: a typing error or a crash must not look like a report without
+//! alerts.
 
 use std::collections::BTreeSet;
 
 use wingbeat_stats::{drift, sample};
-use wingbeat_text::{first_few, share};
+use wingbeat_text::{first_few, plural, share};
 
 use crate::{
     decide::Series,
     model::{
-        AlertStatus, MeasureKind, Notice, NoticeKind, NoticeText, Outcome, PastPoint, PastReport,
-        Report, Slug, Threshold, Verdict,
+        AlertStatus, BenchmarkName, MeasureKind, Notice, NoticeKind, NoticeText, Outcome, Past,
+        PastPoint, PastReport, PastSeries, Report, Slug, Threshold, Verdict,
         notice::Drifted,
         threshold::{Test, matches_glob},
     },
@@ -132,6 +133,89 @@ pub(super) fn of_undirected<'a>(
     };
     let measures = slugs.into_iter().cloned().collect();
     Some(Notice { kind: NoticeKind::DirectionUnknown { measures }, text })
+}
+
+/// Boundaries beyond this share of the baseline, upwards and downwards, are a notice.
+const WIDE: f64 = 1.0;
+
+/// A notice for each threshold whose boundary is a share, and reads like a percentage.
+pub(super) fn of_wide(thresholds: &[Threshold]) -> Vec<Notice> {
+    let wide = thresholds.iter().filter_map(|Threshold { measure, benchmark, model }| {
+        if !matches!(model.test, Test::Percentage | Test::Auto | Test::ChangePoint) {
+            return None;
+        }
+        let upper = model.upper_boundary.filter(|&upper| upper > WIDE);
+        let lower = model.lower_boundary.filter(|&lower| lower >= WIDE);
+        let (side, boundary) = upper.map(|it| ("upper", it)).or(lower.map(|it| ("lower", it)))?;
+        let [is, meant] = [boundary, boundary / 100.0].map(share::size);
+        let text = NoticeText {
+            cause: format!(
+                "the {side} boundary {boundary} of the threshold for {measure} is a share, {is}"
+            ),
+            effect: String::new(),
+            next_step: format!("write {} if you mean {meant}", boundary / 100.0),
+        };
+        let (measure, benchmark) = (measure.clone(), benchmark.clone());
+        Some(Notice { kind: NoticeKind::WideThreshold { measure, benchmark }, text })
+    });
+    wide.collect()
+}
+
+/// A notice of benchmarks that the last report had and this one has not. The last one is the newest of history
+/// with a benchmark in common, since jobs may share a branch and report different benchmarks; if there is
+/// none, the newest. What another report of the same commit has is not missing.
+pub(super) fn of_missing(report: &Report, pasts: [&Past; 2]) -> Option<Notice> {
+    let mut here: BTreeSet<&BenchmarkName> =
+        report.metrics().map(|(_, benchmark, ..)| &benchmark.name).collect();
+    here.extend(report.failures().map(|(_, failure)| &failure.name));
+    let [history, _] = pasts;
+    let newest = |is_asked: &dyn Fn(&BenchmarkName) -> bool| {
+        let series = history.series.iter().filter(|series| is_asked(&series.benchmark));
+        series.filter_map(|series| series.points.last()).map(|point| point.report).max()
+    };
+    let last = newest(&|name| here.contains(name)).or_else(|| newest(&|_| true))?;
+    let same_commit: BTreeSet<_> = pasts.into_iter().flat_map(|it| of_commit(it, report)).collect();
+    let is_in_last = |series: &&PastSeries| {
+        let newest = series.points.iter().rev().take_while(|point| point.report >= last);
+        newest.into_iter().any(|point| point.report == last)
+    };
+    let of_last: BTreeSet<&BenchmarkName> =
+        history.series.iter().filter(is_in_last).map(|series| &series.benchmark).collect();
+    let is_missing =
+        |name: &&&BenchmarkName| !here.contains(**name) && !same_commit.contains(**name);
+    let missing: Vec<BenchmarkName> =
+        of_last.iter().filter(is_missing).map(|name| (*name).clone()).collect();
+    let (count, of) = (missing.len(), of_last.len());
+    if count == 0 {
+        return None;
+    }
+    let at = history.reports.get(last).and_then(|past| past.hash.as_deref());
+    let at = at.map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default();
+    let are = if count == 1 { "is" } else { "are" };
+    let named = first_few(missing.iter().map(ToString::to_string));
+    let text = NoticeText {
+        cause: format!(
+            "{count} of {} of the last report{at} {are} missing",
+            plural(of, "benchmark")
+        ),
+        effect: named,
+        next_step: if count == of { "were they renamed?".to_owned() } else { String::new() },
+    };
+    Some(Notice { kind: NoticeKind::Missing { benchmarks: missing, of }, text })
+}
+
+/// Benchmarks that other reports of the same commit on the same branch have.
+fn of_commit<'p>(past: &'p Past, report: &Report) -> Vec<&'p BenchmarkName> {
+    let is_it = |past: &PastReport| {
+        past.branch == report.branch && past.hash.is_some() && past.hash == report.hash
+    };
+    let are: Vec<bool> = past.reports.iter().map(is_it).collect();
+    if !are.contains(&true) {
+        return Vec::new();
+    }
+    let has =
+        |series: &&PastSeries| series.points.iter().any(|it| are.get(it.report) == Some(&true));
+    past.series.iter().filter(has).map(|series| &series.benchmark).collect()
 }
 
 /// Measures that are listed at most.

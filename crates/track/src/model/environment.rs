@@ -42,6 +42,15 @@ impl Environment {
         .collect()
     }
 
+    /// Whether both have the same CPU model and as many CPUs, as far as is known.
+    pub(crate) fn is_same_machine(&self, other: &Self) -> bool {
+        fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+            one.zip(other).is_none_or(|(one, other)| one == other)
+        }
+        agree(self.cpu_model.as_ref(), other.cpu_model.as_ref())
+            && agree(self.cores.as_ref(), other.cores.as_ref())
+    }
+
     /// What differs from `before`, in words: `kernel 6.12.1 → 6.18.4`. Empty if nothing does; a
     /// value that is unknown on one side is no difference.
     pub fn changes_since(&self, before: &Self) -> Vec<String> {

@@ -40,6 +40,19 @@ pub enum NoticeKind {
         #[serde(skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
     },
+    /// The limit of a threshold is so far away that its boundary was probably meant in another unit.
+    WideThreshold {
+        measure: Slug,
+        /// Benchmarks that it is for, as a glob; `None`: all.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        benchmark: Option<String>,
+    },
+    /// Benchmarks of the last report have no result in this one.
+    Missing {
+        benchmarks: Vec<BenchmarkName>,
+        /// Benchmarks of the last report.
+        of: usize,
+    },
     /// Metrics look changed beside a history of fewer than five reports, which decides nothing.
     LooksChanged {
         /// How: [`Outcome::Worse`], [`Outcome::Better`] or [`Outcome::Changed`].

@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
+use wingbeat_text::first_few;
 
-use super::{CommandError, Echo, Finding, Request, RunError, filter::only, fold::Fold, measure};
+use super::{
+    Benchmark, CommandError, Echo, Finding, GatherError, Measured, Request, RunError, filter::only,
+    fold::Fold, measure,
+};
 use crate::{
     judge::{self, Background, Repeat},
-    model::{BenchmarkName, Report},
+    model::{Alert, BenchmarkName, MeasureKind, Report, Verdict},
 };
 
 /// Runs the suspects again, up to as often as the request says, while one of them still looks bad.
@@ -16,33 +20,48 @@ pub(super) fn confirm(
     request: &Request,
     background: &Background,
     echo: &mut Echo<'_>,
-) -> Result<(), RunError> {
-    let suspects = suspects(finding);
-    if suspects.is_empty() {
-        return Ok(());
+) {
+    let times = request.confirm.unwrap_or(u32::from(request.is_gate));
+    let suspects = suspects(finding, request, background);
+    if suspects.is_empty() || request.confirm == Some(0) {
+        return;
     }
-    if request.source.command.is_none() {
-        let remark = "results without a command cannot be measured again to confirm an alert";
-        finding.remarks.push(remark.to_owned());
-        return Ok(());
+    let Some(command) = request.source.command.clone() else {
+        if request.confirm.is_some() {
+            let remark = "results without a command cannot be measured again to confirm an alert";
+            finding.remarks.push(remark.to_owned());
+        }
+        return;
+    };
+    let names = first_few(suspects.iter().map(ToString::to_string));
+    if times == 0 {
+        finding.remarks.push(format!("--err, or --confirm 1, measures {names} again at once"));
+        return;
     }
+    let looks = if suspects.len() == 1 { "looks" } else { "look" };
+    echo(
+        format!("{names} {looks} suspicious; measuring again (--confirm 0 never does)\n")
+            .as_bytes(),
+    );
     let mut again = request.clone();
     // What is folded of several runs is not compared with one.
     if request.fold.is_none() {
         again.iterations = 1;
         again.allow_failure = false;
     }
-    again.source.command =
-        again.source.command.map(|command| only(command, request.adapter, &suspects));
+    let mut commands = vec![only(command.clone(), request.adapter, &suspects), command];
+    commands.dedup();
     let mut repeats = Vec::new();
     let mut confirmations = Vec::new();
     // What was measured before is to be stored all the same.
     request.interrupt.keep_results();
-    for _ in 0..request.confirm {
-        let measured = match measure(&again, None, echo) {
+    for _ in 0..times {
+        let measured = match measure_by(&mut commands, &mut again, echo) {
             Ok(measured) => measured,
             // What was found stands. It is only not known whether it recurs.
             Err(error) => {
+                let is_interrupted = request.interrupt.is_raised();
+                finding.failed_again = confirmations.is_empty() && !is_interrupted;
                 finding.remarks.push(why_not_again(error));
                 break;
             }
@@ -58,21 +77,48 @@ pub(super) fn confirm(
             iterations: measured.iterations,
             ..finding.report.clone()
         };
-        repeats.extend(values(&report));
+        let again = values(&report);
+        let is_there = |name: &&BenchmarkName| again.iter().any(|it| it.benchmark == **name);
+        let absent: Vec<String> =
+            suspects.iter().filter(|name| !is_there(name)).map(ToString::to_string).collect();
+        repeats.extend(again);
         confirmations.push(report);
         let remarks = std::mem::take(&mut finding.remarks);
         let judged = judge::judge(finding.report.clone(), &request.rules, background, &repeats);
         *finding = Finding::of(judged, remarks);
-        if self::suspects(finding).is_empty() {
+        if !absent.is_empty() {
+            finding.failed_again = true;
+            let absent = first_few(absent.into_iter());
+            finding.remarks.push(format!("the command ran again, and had no result of {absent}"));
+            break;
+        }
+        if self::suspects(finding, request, background).is_empty() {
             break;
         }
     }
-    if !confirmations.is_empty() {
-        let remark = what_recurred(&suspects, finding, confirmations.len());
+    if !confirmations.is_empty() && !finding.failed_again {
+        let is_settled = self::suspects(finding, request, background).is_empty();
+        let remark = what_recurred(&suspects, finding, is_settled, confirmations.len());
         finding.remarks.push(remark);
-        finding.confirmations = confirmations;
     }
-    Ok(())
+    finding.confirmations = confirmations;
+}
+
+/// Measures with the first of these commands, and drops it if it finds nothing: a filter may not know the
+/// names that the results have.
+fn measure_by(
+    commands: &mut Vec<Benchmark>,
+    again: &mut Request,
+    echo: &mut Echo<'_>,
+) -> Result<Measured, RunError> {
+    again.source.command = commands.first().cloned();
+    match measure(again, None, echo) {
+        Err(RunError::Gather(_)) if commands.len() > 1 && !again.interrupt.is_raised() => {
+            commands.remove(0);
+            measure_by(commands, again, echo)
+        }
+        found => found,
+    }
 }
 
 fn why_not_again(error: RunError) -> String {
@@ -80,29 +126,46 @@ fn why_not_again(error: RunError) -> String {
         RunError::Command(CommandError::Interrupted { .. }) => {
             return "interrupted before it was known whether that recurs".to_owned();
         }
-        RunError::Command(CommandError::Failed { how, .. }) => format!("it {how}"),
+        RunError::Gather(GatherError::Failed { how, .. }) => format!("it {how}"),
         other => other.to_string(),
     };
     format!("the command did not run again to confirm: {why}")
 }
 
-fn what_recurred(measured: &[BenchmarkName], finding: &Finding, times: usize) -> String {
-    let named: Vec<&str> = measured.iter().map(BenchmarkName::as_str).collect();
-    let what = match (finding.report.alerts.is_empty(), suspects(finding).is_empty()) {
+fn what_recurred(
+    measured: &[BenchmarkName],
+    finding: &Finding,
+    is_settled: bool,
+    times: usize,
+) -> String {
+    let named = first_few(measured.iter().map(ToString::to_string));
+    let what = match (finding.report.alerts.is_empty(), is_settled) {
         (false, _) => "what recurred is an alert",
         (true, true) => "none recurred",
         (true, false) => "what recurred is as rare as spikes here, so the next report decides",
     };
     let count = if times == 1 { "once".to_owned() } else { format!("{times} times") };
-    format!("{} ran again {count}: {what}", named.join(", "))
+    format!("{named} ran again {count}: {what}")
 }
 
-/// Benchmarks with an alert, or with a value that is none only because it may be a spike.
-fn suspects(finding: &Finding) -> Vec<BenchmarkName> {
-    let alerts = finding.report.alerts.iter().map(|alert| alert.benchmark.clone());
-    let judged = finding.report.verdicts.iter().zip(&finding.thresholds);
-    let suspects = judged.filter(|(verdict, model)| verdict.may_raise_alert(model.as_ref()));
-    let names: BTreeSet<_> = alerts.chain(suspects.map(|(it, _)| it.benchmark.clone())).collect();
+/// Benchmarks with an alert, or with a value that is none only because it may be a spike, unless the user
+/// silenced them. Exact measures count only if the user asks: chance makes no difference in them.
+fn suspects(finding: &Finding, request: &Request, background: &Background) -> Vec<BenchmarkName> {
+    let Finding { report, thresholds, .. } = finding;
+    let is_alert = |verdict: &Verdict| {
+        let is_it = |alert: &Alert| {
+            alert.benchmark == verdict.benchmark && alert.measure == verdict.measure
+        };
+        report.alerts.iter().any(is_it)
+    };
+    let measures = report.metrics().map(|(_, _, measure, _)| measure.kind);
+    let judged = measures.zip(report.verdicts.iter().zip(thresholds));
+    let suspects = judged.filter(|(kind, (verdict, model))| {
+        let counts = request.confirm.is_some() || *kind == MeasureKind::Noisy;
+        let looks_bad = verdict.may_raise_alert(model.as_ref()) || is_alert(verdict);
+        counts && looks_bad && !background.is_silenced(verdict)
+    });
+    let names: BTreeSet<_> = suspects.map(|(_, (it, _))| it.benchmark.clone()).collect();
     names.into_iter().collect()
 }
 

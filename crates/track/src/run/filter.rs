@@ -1,6 +1,6 @@
 //! A command for some of its benchmarks only, where the harness takes a filter.
 
-use std::{borrow::Cow, ffi::OsString};
+use std::{borrow::Cow, collections::BTreeSet, ffi::OsString};
 
 use crate::{adapter::Adapter, command::Benchmark, model::BenchmarkName};
 
@@ -12,26 +12,51 @@ const DIVAN_MIN_TIME: &str = "DIVAN_MIN_TIME=3";
 
 /// The command for those benchmarks only, where the harness takes a filter; else as it is.
 pub(super) fn only(command: Benchmark, adapter: Adapter, names: &[BenchmarkName]) -> Benchmark {
-    let regex = || {
-        let escaped: Vec<String> = names.iter().map(|name| escape(name.as_str())).collect();
-        format!("^({})$", escaped.join("|"))
-    };
-    let takes_regex = matches!(adapter, Adapter::Magic | Adapter::RustCriterion);
-    match command {
-        Benchmark::Exec(mut words) if takes_regex && is_criterion(&words) => {
-            words.extend([OsString::from("--"), regex().into()]);
-            Benchmark::Exec(words)
+    let is = |known: Adapter| matches!(adapter, Adapter::Magic) || adapter == known;
+    let Some(words) = as_words(&command) else { return command };
+    let text: Vec<Cow<'_, str>> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let text: Vec<&str> = text.iter().map(AsRef::as_ref).collect();
+    let found = match text[..] {
+        _ if is(Adapter::RustCriterion) && is_criterion(&text) => Some(strings(
+            &[&text[..], &["--", &any_of(names.iter().map(BenchmarkName::as_str))]].concat(),
+        )),
+        // Parts of a name are matched one by one, so that of several benchmarks only the first part can be.
+        ["go", "test", ref rest @ ..] if is(Adapter::GoBench) => {
+            let functions = names.iter().map(|name| go_function(name.as_str()));
+            let functions: Option<BTreeSet<&str>> = functions.collect();
+            functions.and_then(|functions| go_test(rest, &any_of(functions.into_iter())))
         }
-        other => other,
-    }
+        [program, ref rest @ ..] if adapter == Adapter::CppGoogle => {
+            google(program, rest, &any_of(names.iter().map(BenchmarkName::as_str)))
+        }
+        _ => None,
+    };
+    found.map_or(command, |words| Benchmark::Exec(words.into_iter().map(OsString::from).collect()))
+}
+
+/// A regular expression for any of these, and nothing else.
+fn any_of<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let escaped: Vec<String> = names.map(escape).collect();
+    format!("^({})$", escaped.join("|"))
+}
+
+/// The function of a benchmark. `None` if a package stands before it, which no filter takes.
+fn go_function(name: &str) -> Option<&str> {
+    let function = without_cpus(name).split('/').next().unwrap_or_default();
+    function.starts_with("Benchmark").then_some(function)
+}
+
+/// Google's harness takes nothing but its own flags.
+fn google(program: &str, rest: &[&str], filter: &str) -> Option<Vec<String>> {
+    let is_harness = rest.iter().all(|word| word.starts_with("--benchmark"));
+    let filter = format!("--benchmark_filter={filter}");
+    is_harness.then(|| strings(&[&[program], rest, &[&filter]].concat()))
 }
 
 /// `cargo bench` of certain benches, without arguments of its own for them: all of them take a filter.
 /// Criterion's reads a regular expression; libtest's would look for the text, and find nothing.
-fn is_criterion(words: &[OsString]) -> bool {
-    let is = |at: usize, text: &str| words.get(at).is_some_and(|word| word == text);
-    let has = |text: &str| words.iter().any(|word| word == text);
-    is(0, "cargo") && is(1, "bench") && has("--bench") && !has("--")
+fn is_criterion(words: &[&str]) -> bool {
+    words.starts_with(&["cargo", "bench"]) && words.contains(&"--bench") && !words.contains(&"--")
 }
 
 /// The name as a regular expression that matches it alone.
@@ -62,11 +87,13 @@ pub(super) fn one(
         {
             cargo_bench(rest, adapter, name.as_str())
         }
-        ["go", "test", ref rest @ ..] if is(&[Adapter::GoBench]) => go_test(rest, name.as_str())?,
+        ["go", "test", ref rest @ ..] if is(&[Adapter::GoBench]) => {
+            let parts = without_cpus(name.as_str()).split('/');
+            let parts: Vec<_> = parts.map(|part| format!("^{}$", escape(part))).collect();
+            go_test(rest, &parts.join("/"))?
+        }
         [program, ref rest @ ..] if adapter == Adapter::CppGoogle => {
-            let is_harness = rest.iter().all(|word| word.starts_with("--benchmark"));
-            let filter = format!("--benchmark_filter=^{}$", escape(name.as_str()));
-            is_harness.then(|| strings(&[&[program], rest, &[&filter]].concat()))?
+            google(program, rest, &format!("^{}$", escape(name.as_str())))?
         }
         // It names benchmarks by their commands.
         ["hyperfine", ref rest @ ..] if is(&[Adapter::ShellHyperfine]) => {
@@ -142,11 +169,13 @@ fn is_filter(words: &[&str], at: usize) -> bool {
     words.get(at).is_some_and(|word| !word.starts_with('-') || *word == "--exact") && !is_value
 }
 
+/// A name of `go test`, without the number of CPUs behind it.
+fn without_cpus(name: &str) -> &str {
+    name.rsplit_once('-').filter(|(_, cpus)| is_number(cpus)).map_or(name, |it| it.0)
+}
+
 /// The value of `-bench` is a regular expression for each part of a name. `None` without that flag.
-fn go_test(rest: &[&str], name: &str) -> Option<Vec<String>> {
-    let name = name.rsplit_once('-').filter(|(_, cpus)| is_number(cpus)).map_or(name, |it| it.0);
-    let parts: Vec<_> = name.split('/').map(|part| format!("^{}$", escape(part))).collect();
-    let filter = parts.join("/");
+fn go_test(rest: &[&str], filter: &str) -> Option<Vec<String>> {
     let mut words = strings(&["go", "test", "-run=^$"]);
     let mut has_filter = false;
     let mut rest = rest.iter();
@@ -154,7 +183,7 @@ fn go_test(rest: &[&str], name: &str) -> Option<Vec<String>> {
         match word.strip_prefix("-bench").or_else(|| word.strip_prefix("--bench")) {
             Some("") => {
                 rest.next();
-                words.extend([(*word).to_owned(), filter.clone()]);
+                words.extend([(*word).to_owned(), filter.to_owned()]);
                 has_filter = true;
             }
             Some(value) if value.starts_with('=') => {
@@ -197,10 +226,12 @@ mod tests {
 
     #[test]
     fn filters_where_the_harness_takes_one() {
-        let names = [BenchmarkName::new("a/b (1)").expect("a name")];
-        let check = |words: &[&str], adapter, expected: &[&str]| {
-            let exec = |words: &[&str]| Benchmark::Exec(words.iter().map(OsString::from).collect());
-            assert_eq!(only(exec(words), adapter, &names), exec(expected));
+        let named = |names: &[&str], given: &[&str], adapter, expected: &[&str]| {
+            let names = names.iter().map(|name| BenchmarkName::new(*name).expect("a name"));
+            assert_eq!(only(words(given), adapter, &names.collect::<Vec<_>>()), words(expected));
+        };
+        let check = |given: &[&str], adapter, expected: &[&str]| {
+            named(&["a/b (1)"], given, adapter, expected)
         };
         let criterion = ["cargo", "bench", "--bench", "x"];
         let filtered = ["cargo", "bench", "--bench", "x", "--", "^(a/b \\(1\\))$"];
@@ -210,6 +241,13 @@ mod tests {
         check(&["make", "bench"], Adapter::Magic, &["make", "bench"]);
         let own = ["cargo", "bench", "--bench", "x", "--", "b"];
         check(&own, Adapter::RustCriterion, &own);
+        let go = ["go", "test", "-bench=.", "./..."];
+        let filtered = ["go", "test", "-run=^$", "-bench=^(BenchmarkA|BenchmarkB)$", "./..."];
+        named(&["BenchmarkB/x-8", "BenchmarkA", "BenchmarkB/y-8"], &go, Adapter::Magic, &filtered);
+        named(&["pkg.BenchmarkB-8"], &go, Adapter::GoBench, &go);
+        let google = ["./b", "--benchmark_min_time=1", "--benchmark_filter=^(BM_A/8|BM_B)$"];
+        named(&["BM_A/8", "BM_B"], &google[..2], Adapter::CppGoogle, &google);
+        named(&["BM_A/8"], &google[..2], Adapter::Magic, &google[..2]);
     }
 
     #[test]

@@ -9,9 +9,12 @@ use std::{
     time::SystemTime,
 };
 
+use wingbeat_text::{first_few, plural};
+
 use super::{Benchmark, CommandError, Echo, Request, RunError, criterion, left_profiles};
 use crate::{
     adapter::{Adapter, AdapterError},
+    command::Printed,
     model::{AddError, BenchmarkName, InvalidName, Measure, Metric, Results},
 };
 
@@ -28,7 +31,7 @@ pub struct Source {
     /// Files that hold results, each an iteration. With a command, it writes them.
     pub files: Vec<PathBuf>,
     pub sized_files: Vec<PathBuf>,
-    /// Whether how long the command takes is the result, and not what it prints.
+    /// Whether how long the command takes is a result.
     pub is_build_time: bool,
 }
 
@@ -56,12 +59,13 @@ pub enum GatherError {
     Name(#[from] InvalidName),
     #[error(transparent)]
     Metric(#[from] AddError),
-    #[error("all {iterations} iterations of `{command}` failed, the last one: it {how}")]
-    AllFailed {
+    #[error("`{command}` {how}; nothing was stored{next_step}")]
+    Failed {
         command: String,
-        iterations: u32,
         /// `failed with status 3`.
         how: String,
+        /// What makes more of it, if anything does: `; --allow-failure …`.
+        next_step: String,
     },
 }
 
@@ -83,48 +87,43 @@ pub(super) fn gather(
         return Ok(iterations);
     };
     let variable = profiles.map(|folder| (left_profiles::VARIABLE, folder));
+    let count = request.iterations.max(1);
     let mut iterations = Vec::new();
-    let mut last_failure = String::new();
-    for _ in 0..request.iterations.max(1) {
+    let mut failed = Vec::new();
+    for _ in 0..count {
         let started = SystemTime::now();
-        let before = source.files.iter().map(|path| state(path)).collect::<Vec<_>>();
-        let printed = match command.run(variable, &request.interrupt, echo) {
-            Ok(printed) => printed,
-            Err(CommandError::Failed { command, how }) if request.allow_failure => {
-                remarks.push(format!("`{command}` {how}; the iteration was left out"));
-                last_failure = how;
-                continue;
+        let before: Vec<_> = source.files.iter().map(|path| state(path)).collect();
+        match command.run(variable, &request.interrupt, echo) {
+            Ok(printed) => {
+                iterations.extend(of_run(request, command, &printed, started, &before, remarks)?);
+            }
+            Err(CommandError::Failed { command, how, stdout }) => {
+                let results = of_failed_run(request, &stdout, started, &before);
+                if !request.allow_failure {
+                    let next_step = help(count, &results);
+                    return Err(GatherError::Failed { command, how, next_step }.into());
+                }
+                failed.push((how, results));
             }
             Err(error) => return Err(error.into()),
-        };
-        if source.is_build_time || !source.sized_files.is_empty() {
-            let mut results = Results::default();
-            if source.is_build_time {
-                add_build_time(&mut results, command, printed.elapsed.as_secs_f64())?;
-            }
-            add_sizes(&mut results, &source.sized_files)?;
-            iterations.push(results);
-            remarks.extend(printed_too(request, &printed.stdout, &command.display()));
-        } else if source.files.is_empty() {
-            let mut results = read(request, &printed.stdout, &format!("`{}`", command.display()))?;
-            criterion::add_samples(&mut results, &request.directory, started);
-            iterations.push(results);
-        } else {
-            iterations.extend(read_files(request, &printed.stdout)?);
-            for (path, before) in source.files.iter().zip(before) {
-                if before == state(path) {
-                    let command = command.display();
-                    remarks.push(format!(
-                        "{} existed before, and `{command}` did not write it: are its results old?",
-                        path.display()
-                    ));
-                }
-            }
         }
     }
-    if iterations.is_empty() {
-        let (command, iterations) = (command.display(), request.iterations.max(1));
-        return Err(GatherError::AllFailed { command, iterations, how: last_failure }.into());
+    let command = command.display();
+    let is_all = iterations.is_empty();
+    if is_all && failed.iter().all(|(_, results)| results.is_empty()) {
+        let how = failed.pop().map_or_else(String::new, |(how, _)| how);
+        let times = if count == 1 { String::new() } else { format!(" in all of {count} runs") };
+        let how = format!("{how}{times}, and printed no result");
+        return Err(GatherError::Failed { command, how, next_step: String::new() }.into());
+    }
+    for (how, results) in failed {
+        // Beside runs that ended well, those of one that did not are worth less.
+        let what = match is_all && !results.is_empty() {
+            true => "the results that it printed are kept",
+            false => "the iteration was left out",
+        };
+        remarks.push(format!("`{command}` {how}; {what}"));
+        iterations.extend(results.into_iter().filter(|_| is_all));
     }
     take_remarks(&mut iterations, remarks);
     Ok(iterations)
@@ -139,17 +138,86 @@ fn take_remarks(iterations: &mut [Results], remarks: &mut Vec<String>) {
     }
 }
 
-/// A remark, if the command printed results that are not what is measured.
-fn printed_too(request: &Request, stdout: &[u8], command: &str) -> Option<String> {
-    let results = request.adapter.parse(stdout, None).ok()?;
-    // Any line with a time looks like that.
-    let is_result = results.chosen() != Some(Adapter::JsTime);
-    let flag = if request.source.is_build_time { "--build-time" } else { "--file-size" };
-    is_result.then(|| {
-        format!(
-            "`{command}` printed results, too; {flag} leaves them out: take them in another run"
-        )
-    })
+/// The results of a run that ended well: what it printed or wrote, its time and the sizes of files.
+fn of_run(
+    request: &Request,
+    command: &Benchmark,
+    printed: &Printed,
+    started: SystemTime,
+    before: &[Option<FileState>],
+    remarks: &mut Vec<String>,
+) -> Result<Vec<Results>, GatherError> {
+    let Request { source, directory, .. } = request;
+    if !source.files.is_empty() {
+        for (path, _) in source.files.iter().zip(before).filter(|(path, it)| **it == state(path)) {
+            let (path, command) = (path.display(), command.display());
+            remarks.push(format!(
+                "{path} existed before, and `{command}` did not write it: are its results old?"
+            ));
+        }
+        return read_files(request, &printed.stdout);
+    }
+    let from = format!("`{}`", command.display());
+    let is_measured = source.is_build_time || !source.sized_files.is_empty();
+    let mut results = match read(request, &printed.stdout, &from) {
+        // A build prints anything.
+        Err(GatherError::Adapter { source: why, .. }) if is_measured => {
+            if !matches!(why, AdapterError::Nothing(_)) {
+                remarks.push(format!("what {from} printed is no result: {why}"));
+            }
+            Results::default()
+        }
+        // Any line with a time looks like a result of this adapter.
+        Ok(results) if is_measured && results.chosen() == Some(Adapter::JsTime) => {
+            Results::default()
+        }
+        found => found?,
+    };
+    criterion::add_samples(&mut results, directory, started);
+    if source.is_build_time {
+        add_build_time(&mut results, command, printed.elapsed.as_secs_f64())?;
+    }
+    add_sizes(&mut results, &source.sized_files)?;
+    Ok(vec![results])
+}
+
+/// What a run printed or wrote before it failed; nothing if that is no result.
+fn of_failed_run(
+    request: &Request,
+    stdout: &[u8],
+    started: SystemTime,
+    before: &[Option<FileState>],
+) -> Vec<Results> {
+    let Source { files, sized_files, is_build_time, .. } = &request.source;
+    // The time of a build that failed is not that of the build, and its files are older.
+    if *is_build_time || !sized_files.is_empty() {
+        return Vec::new();
+    }
+    if !files.is_empty() {
+        let is_old = |(path, before): (&PathBuf, &Option<FileState>)| *before == state(path);
+        let is_any_old = files.iter().zip(before).any(is_old);
+        return if is_any_old {
+            Vec::new()
+        } else {
+            read_files(request, stdout).unwrap_or_default()
+        };
+    }
+    let Ok(mut results) = read(request, stdout, "") else { return Vec::new() };
+    criterion::add_samples(&mut results, &request.directory, started);
+    vec![results]
+}
+
+/// What makes more of a run that failed.
+fn help(iterations: u32, results: &[Results]) -> String {
+    let printed = results.iter().map(|results| results.benchmarks.len()).max().unwrap_or_default();
+    match (iterations, printed) {
+        (1, 0) => String::new(),
+        (1, printed) => {
+            let benchmarks = plural(printed, "benchmark");
+            format!("; --allow-failure keeps the results of {benchmarks} that it printed")
+        }
+        _ => "; --allow-failure leaves out the runs that fail".to_owned(),
+    }
 }
 
 fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
@@ -174,6 +242,24 @@ fn without_command(request: &Request) -> Result<Vec<Results>, GatherError> {
     }
 }
 
+/// Values outside of the spread that was given with them: one of the numbers is wrong, or in another unit.
+pub(super) fn outside_of_their_spread(iterations: &[Results]) -> Option<String> {
+    let benchmarks = iterations.iter().flat_map(|results| &results.benchmarks);
+    let metrics = benchmarks.flat_map(|it| it.metrics.iter().map(move |metric| (&it.name, metric)));
+    let is_outside = |metric: &Metric| {
+        metric.lower_value.is_some_and(|lower| metric.value < lower)
+            || metric.upper_value.is_some_and(|upper| metric.value > upper)
+    };
+    let outside = metrics.filter(|(_, (_, metric))| is_outside(metric));
+    let mut named =
+        outside.map(|(name, (measure, _))| format!("{name} {}", measure.slug)).peekable();
+    named.peek()?;
+    let named = first_few(named);
+    Some(format!(
+        "the value lies outside of its own lower and upper value: {named}; check the numbers"
+    ))
+}
+
 fn read_files(request: &Request, printed: &[u8]) -> Result<Vec<Results>, GatherError> {
     let one = |path: &PathBuf| {
         let text =
@@ -185,7 +271,9 @@ fn read_files(request: &Request, printed: &[u8]) -> Result<Vec<Results>, GatherE
 }
 
 /// What tells whether a file was written: its time and its size.
-fn state(path: &Path) -> Option<(SystemTime, u64)> {
+type FileState = (SystemTime, u64);
+
+fn state(path: &Path) -> Option<FileState> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }

@@ -56,7 +56,7 @@ fn measure(
     background: &Background,
     echo: &mut Echo<'_>,
 ) -> Result<Comparison, String> {
-    if !request.takes_turns {
+    if request.confirm == Some(0) {
         return Err("--confirm 0 says so".to_owned());
     }
     let benchmarks = benchmarks(finding, worse);

@@ -39,6 +39,16 @@ impl Store {
         };
         read().map_err(self.error("reading a history"))
     }
+
+    /// The newest earlier reports of the same branch, if it has a start point: then they are no part of its
+    /// history. Without samples.
+    pub fn pushes(&self, report: &Report, most: usize) -> Result<Past, StoreError> {
+        if report.start_point.is_none() {
+            return Ok(Past::default());
+        }
+        let own = Report { start_point: None, ..report.clone() };
+        self.history(&own, HistoryLimits { reports: most, sampled_reports: 0 })
+    }
 }
 
 fn reports(

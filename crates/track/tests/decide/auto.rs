@@ -235,3 +235,21 @@ fn change_point_wants_a_level() {
     check(&[79.0, 81.0, 80.0, 82.0], 80.0, Outcome::Better);
     check(&noise(20, 120.0, 2.0, 14), 120.0, Outcome::NoChange);
 }
+
+/// Not the noise is what prevents a verdict.
+#[test]
+fn few_points_of_many_benchmarks_say_so() {
+    let made = |i: u64, sigma: f64| {
+        let history = noise(6, 100.0, sigma, i);
+        Made { name: format!("b{i}"), ..latency(&history, 100.0) }
+    };
+    let all: Vec<Made> = (0..300).map(|i| made(i, if i < 30 { 5.0 } else { 0.3 })).collect();
+    let found = judge(&all).verdicts;
+    let noisy: Vec<&Verdict> =
+        found.iter().filter(|one| one.outcome == Outcome::TooNoisy).collect();
+    assert!(!noisy.is_empty());
+    for one in noisy {
+        let expected = "6 points are too few to judge 300 metrics at once: they differ by ";
+        assert!(one.reason.starts_with(expected), "{}", one.reason);
+    }
+}

@@ -51,7 +51,7 @@ fn other_machines_and_other_kernels() {
         let mut environments = vec![old; 50];
         environments.extend(vec![machine("EPYC", "6.18"); 20]);
         history.truncate(67);
-        let made = Made { environments, ..latency(&history, 200.0) };
+        let made = Made { environments, ..latency(&history, 165.0) };
         let decision = judge_in(&[made], &machine("EPYC", "6.19"));
         let found = &decision.verdicts[0];
         assert_eq!((found.points, found.outcome), (points, outcome), "{}", found.reason);

@@ -31,6 +31,7 @@ struct Made {
     is_ignored: bool,
     iteration: u32,
     repeats: Vec<f64>,
+    pushes: Vec<f64>,
     /// What points of history were when they were measured again.
     repeats_before: Vec<Vec<f64>>,
     /// What was decided about points of history.
@@ -51,6 +52,7 @@ fn latency(history: &[f64], value: f64) -> Made {
         is_ignored: false,
         iteration: 0,
         repeats: Vec::new(),
+        pushes: Vec::new(),
         repeats_before: Vec::new(),
         outcomes: Vec::new(),
         samples: (Vec::new(), Vec::new()),
@@ -105,6 +107,7 @@ fn judge_in(all: &[Made], environment: &Environment) -> Decision {
         measure: &made.measure,
         metric: &metrics[i],
         repeats: made.repeats.clone(),
+        pushes: made.pushes.clone(),
         is_ignored: made.is_ignored,
         model: made.model,
         history: &histories[i],

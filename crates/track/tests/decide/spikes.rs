@@ -28,6 +28,8 @@ fn lasting(history: &[f64], value: f64, reports: usize, seed: u64) -> Vec<Verdic
 fn a_factor_of_five_after_two_spikes_is_shown() {
     let history = spiky(8, &[2, 5], 1);
     let found = verdict(latency(&history, 500.0));
+    assert_eq!(found.outcome, Outcome::Worse, "none of its spikes comes near: {}", found.reason);
+    let found = verdict(latency(&history, 180.0));
     assert_eq!(found.outcome, Outcome::MaybeWorse, "{}", found.reason);
     assert!(found.reason.contains("2 of 8 points are spikes"), "{}", found.reason);
     assert!(found.smallest_visible.is_some_and(|visible| visible < 0.3), "{found:?}");
@@ -147,7 +149,7 @@ fn suspects_are_no_alerts() {
     let decision = judge(&[latency(&noise(12, 100.0, 2.0, 3), 60.0)]);
     assert_eq!(decision.verdicts[0].outcome, Outcome::MaybeBetter);
     assert!(decision.verdicts[0].outcome.is_suspect() && decision.alerts.is_empty());
-    assert!(decision.verdicts[0].reason.contains("--confirm 1 measures again"));
+    assert!(decision.verdicts[0].reason.ends_with("the next report decides"));
 }
 
 /// Spikes in a row, each of which was gone when measured again, are no new level.
@@ -160,4 +162,42 @@ fn spikes_that_do_not_recur_are_no_level() {
         assert_eq!(found.outcome, Outcome::NoChange, "{report}: {}", found.reason);
         history.push(2_000.0);
     }
+}
+
+/// A branch is compared with where it began, and its own pushes confirm each other.
+#[test]
+fn pushes_that_deviate_alike_are_no_spikes() {
+    let history = noise(12, 100.0, 1.0, 3);
+    let check = |pushes: &[f64], value, expected| {
+        let found = verdict(Made { pushes: pushes.to_vec(), ..latency(&history, value) });
+        assert_eq!(found.outcome, expected, "{pushes:?} {value}: {}", found.reason);
+    };
+    check(&[], 112.0, Outcome::MaybeWorse);
+    check(&[112.2], 112.0, Outcome::Worse);
+    check(&[112.2, 111.9, 112.1], 112.0, Outcome::Worse);
+    check(&[112.2, 111.9, 112.1], 100.3, Outcome::NoChange);
+    check(&[100.3], 112.0, Outcome::MaybeWorse);
+    check(&[88.0], 112.0, Outcome::MaybeWorse);
+    check(&[112.2, 100.1], 112.0, Outcome::MaybeWorse);
+    check(&[100.5, 99.0, 100.2], 101.0, Outcome::NoChange);
+    // They do not become usual.
+    check(&[150.0; 3], 150.0, Outcome::Worse);
+}
+
+/// Twelve reports with a spread of 1 %, none of them a spike: spikes of half the value are hardly to be expected.
+#[test]
+fn a_value_that_no_spike_comes_near_is_an_alert_at_once() {
+    for seed in 0..40 {
+        let history = noise(12, 100.0, 1.0, seed);
+        let check = |value: f64, expected| {
+            let found = verdict(latency(&history, value));
+            assert_eq!(found.outcome, expected, "{seed} {value}: {}", found.reason);
+        };
+        check(108.0, Outcome::MaybeWorse);
+        check(150.0, Outcome::Worse);
+        check(200.0, Outcome::Worse);
+    }
+    // Where spikes were seen, it is a spike.
+    let spiky = spiky(12, &[3, 8], 1);
+    assert_eq!(verdict(latency(&spiky, 150.0)).outcome, Outcome::MaybeWorse);
 }

@@ -66,14 +66,14 @@ pub(crate) struct RunArgs {
     /// Combine the results of all iterations into one
     #[arg(long, value_parser = fold(), value_name = "FOLD", help_heading = "Results")]
     pub fold: Option<Fold>,
-    /// Ignore runs of the command that fail
+    /// Accept runs of the command that fail: leave them out, or if all do, keep what they printed
     #[arg(long, help_heading = "Results")]
     pub allow_failure: bool,
     /// Start time to record, in seconds since 1970
     #[arg(long, value_name = "SECONDS", help_heading = "Results", allow_negative_numbers = true)]
     #[arg(value_parser = clap::value_parser!(i64).range(0..))]
     pub backdate: Option<i64>,
-    /// Use the run time of the command as the result
+    /// Use the run time of the command as a result
     #[arg(long, conflicts_with = "file", requires = "command", help_heading = "Results")]
     pub build_time: bool,
     /// Read results from FILE, after running the command if there is one; each file is an iteration
@@ -88,8 +88,11 @@ pub(crate) struct RunArgs {
     /// Exit with 1 if there are alerts or failed benchmarks
     #[arg(long, visible_alias = "error-on-alert", help_heading = "Decision")]
     pub err: bool,
+    /// Accept with --err that none of the known benchmarks is left
+    #[arg(long, help_heading = "Decision")]
+    pub allow_missing: bool,
     /// Measure suspicious results again, up to N times, and alert only if they recur; 0: never
-    /// [default: with fewer than five reports of history, alternating with the previous commit]
+    /// [default: once with --err; with fewer than five reports of history, alternating with the previous commit]
     #[arg(long, value_name = "N", help_heading = "Decision")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     pub confirm: Option<u32>,

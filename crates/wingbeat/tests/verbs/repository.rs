@@ -148,6 +148,11 @@ impl Repository {
         reports(&self.store_path())
     }
 
+    /// The same without those that confirm another.
+    pub(crate) fn first_reports(&self) -> Vec<Report> {
+        self.reports().into_iter().filter(|report| report.confirms.is_none()).collect()
+    }
+
     /// Stores a history of one report for each of the values of `a latency`, on branch `main` and on
     /// testbed `Linux`, as if each was measured a minute after the one before and the last one just now.
     pub(crate) fn history(&self, values: &[f64]) {

@@ -6,6 +6,7 @@ mod ci;
 mod confirm;
 mod exact;
 mod failures;
+mod gate;
 mod github;
 mod history_branch;
 mod in_turns;

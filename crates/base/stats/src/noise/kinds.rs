@@ -10,11 +10,14 @@ pub(super) const TAILS: [(f64, f64); 4] =
 pub(super) const SHARES: [(f64, f64); 6] =
     [(0.0, 0.4), (0.01, 0.12), (0.03, 0.12), (0.08, 0.12), (0.15, 0.12), (0.22, 0.12)];
 
-/// How many times as wide as usual values spikes are; each is as likely as the others.
+/// How many times as wide as usual values spikes are.
 pub(super) const SIZES: [f64; 3] = [4.0, 12.0, 40.0];
 
+/// Their prior probabilities: in public histories hardly a spike is beyond 30 spreads.
+const SIZE_PRIORS: [f64; SIZES.len()] = [0.1, 0.85, 0.05];
+
 /// Degrees of freedom of spikes: any size is possible, larger ones are rarer.
-pub(super) const SPIKE_DEGREES: f64 = 1.0;
+pub(super) const SPIKE_DEGREES: f64 = 3.0;
 
 /// Kinds with the same tail.
 const OF_TAIL: usize = 1 + (SHARES.len() - 1) * SIZES.len();
@@ -55,7 +58,10 @@ impl Default for Kinds {
             let tail = TAILS[place / OF_TAIL].1;
             match (place % OF_TAIL).checked_sub(1) {
                 None => tail * SHARES[0].1,
-                Some(rest) => tail * SHARES[1 + rest / SIZES.len()].1 / SIZES.len() as f64,
+                Some(rest) => {
+                    let share = SHARES[1 + rest / SIZES.len()].1;
+                    tail * share * SIZE_PRIORS[rest % SIZES.len()]
+                }
             }
         }))
     }

@@ -80,6 +80,8 @@ pub(super) struct Pieces {
     /// The same, without values that a repeat refuted: levels are made of these.
     settled: Vec<f64>,
     reports: Vec<usize>,
+    /// Values that come after those of history, and are no part of it.
+    pushes: Vec<f64>,
     /// Where pieces begin, in ascending order; the first is 0.
     starts: Vec<usize>,
     new_level: Option<NewLevel>,
@@ -90,6 +92,8 @@ pub(super) struct Pieces {
     short: usize,
     /// The minimum spread, because values are rounded and smaller changes do not count.
     pub(super) least: f64,
+    /// What the clock may count in, by the digits of values that are all equal; 0 if they are not.
+    pub(super) tick: f64,
 }
 
 impl Pieces {
@@ -116,7 +120,22 @@ impl Pieces {
         let short = found.last().filter(|last| !is_long(last.index));
         let short = short.map_or(0, |last| count.saturating_sub(last.index));
         let least = least_spread(&values, settings);
-        Self { values, settled, reports, starts, new_level, drift, asked, short, least }
+        let is_equal = smallest_step(&values).is_none();
+        let tick = values.first().filter(|_| is_equal).map_or(0.0, |value| decimal_step(*value));
+        let pushes = history.series.pushes.clone();
+        Self {
+            values,
+            settled,
+            reports,
+            pushes,
+            starts,
+            new_level,
+            drift,
+            asked,
+            short,
+            least,
+            tick,
+        }
     }
 
     /// The pieces before the newest reports, the newest piece last; `None` if it is too short.
@@ -126,7 +145,8 @@ impl Pieces {
             let end = self.values.len().checked_sub(left_out)?;
             (end >= last + POINTS_MIN).then_some(end)
         };
-        let end = match enough(self.short.max(self.values_of_newest(reports - 1))) {
+        let of_history = (reports - 1).saturating_sub(self.pushes.len());
+        let end = match enough(self.short.max(self.values_of_newest(of_history))) {
             None if reports == 1 => self.values.len(),
             end => end?,
         };
@@ -139,17 +159,19 @@ impl Pieces {
         by_report.rev().take(reports).map(<[usize]>::len).sum()
     }
 
-    /// The newest reports of history, without values that a repeat refuted. The iterations of a
-    /// report are one value, their median: what disturbs one of them disturbs all.
+    /// The newest reports, without values that a repeat refuted. The iterations of a report are one
+    /// value, their median: what disturbs one of them disturbs all.
     pub(super) fn newest(&self, reports: usize) -> Vec<f64> {
-        let mut at = self.settled.len() - self.values_of_newest(reports);
+        let pushed = self.pushes.len().min(reports);
+        let pushes = &self.pushes[self.pushes.len() - pushed..];
+        let mut at = self.settled.len() - self.values_of_newest(reports - pushed);
         let by_report = self.reports[at..].chunk_by(PartialEq::eq);
         let medians = by_report.map(|report| {
             let from = at;
             at += report.len();
             sample::median(self.settled[from..at].to_vec())
         });
-        medians.collect()
+        medians.chain(pushes.iter().copied()).collect()
     }
 
     pub(super) fn are_positive(&self) -> bool {

@@ -20,6 +20,9 @@ const VALUE_SHARE: f64 = 0.35;
 const RUN_SHARE: f64 = 0.5;
 const LEVEL_SHARE: f64 = 0.15;
 
+/// A value alone is no alert within so many ticks of a history of equal values.
+const TICKS: f64 = 1.5;
+
 pub(super) struct Evidence {
     /// Level and spread of its history.
     pub(super) usual: Usual,
@@ -95,7 +98,11 @@ fn of_one(
     let error = usual.error(value);
     let limit = noise.limit(share.false_alarm_chance);
     let p_usual = noise.chance_of_usual(error);
-    let p_value = p_usual + noise.chance_of_spikes(error, 1 + series.repeats.len());
+    // One tick more of a clock that is that coarse may come and go, however even the history is.
+    let is_near = (value - usual.level).abs() <= TICKS * case.pieces.tick;
+    let is_tick = is_near && series.repeats.is_empty();
+    let p_spike = noise.chance_of_spikes(error, 1 + series.repeats.len());
+    let p_value = if is_tick { 1.0 } else { p_usual + p_spike };
     let correlation =
         Neighbours::of(&usual.errors).correlation_max().max(others.neighbours.correlation_max());
     let chance =

@@ -1,6 +1,6 @@
 //! Writes the verdict about one metric.
 
-use wingbeat_text::{grouped, share};
+use wingbeat_text::{grouped, plural, share};
 
 use super::{
     super::{
@@ -15,6 +15,9 @@ use super::{
     run::NewestRun,
 };
 use crate::model::{Boundary, Change, Limit, Outcome, Verdict, notice::drift_words};
+
+/// A history whose spread is below this part of [`VISIBLE_MAX`] would be judged with enough points.
+const SPREADS_OF_MANY: f64 = 10.0;
 
 /// If the smallest visible change is above this share of the level, nothing can be judged.
 const VISIBLE_MAX: f64 = 1.0;
@@ -45,7 +48,7 @@ pub(super) fn write(
     verdict.p = Some(p);
     verdict.outcome = Outcome::NoChange;
 
-    let reason = judge(case, evidence, share, p, &bound, verdict);
+    let reason = judge(case, evidence, share, (p, judged_count), &bound, verdict);
     verdict.reason = match verdict.limit {
         Some(_) => with_news(reason, history.news),
         None => reason,
@@ -57,7 +60,7 @@ fn judge(
     case: &Case<'_>,
     evidence: &Evidence,
     share: &Settings,
-    p: f64,
+    (p, judged_count): (f64, usize),
     bound: &impl Fn(f64, f64) -> Boundary,
     verdict: &mut Verdict,
 ) -> String {
@@ -111,7 +114,7 @@ fn judge(
             reason_of_suspect(evidence, series.repeats.len())
         }
         _ => {
-            let reason = reason_of_quiet(evidence, series, least, verdict);
+            let reason = reason_of_quiet(evidence, series, (least, judged_count), verdict);
             // Limits that are wide for it are not to be so without a word.
             let drift = case.pieces.drift.map(|drift| drift_words(drift.relative(), drift.points));
             reason + &drift.map_or_else(String::new, |drift| format!("; it {drift}, which widens the limits"))
@@ -123,13 +126,13 @@ fn judge(
 fn reason_of_quiet(
     evidence: &Evidence,
     series: &Series<'_>,
-    least: (f64, f64),
+    (least, judged_count): ((f64, f64), usize),
     verdict: &mut Verdict,
 ) -> String {
     if verdict.smallest_visible.is_some_and(|visible| visible > VISIBLE_MAX) {
         verdict.outcome = Outcome::TooNoisy;
         verdict.smallest_visible = None;
-        return reason_of_noise(evidence);
+        return reason_of_noise(evidence, judged_count);
     }
     let value = evidence.value;
     if value == series.metric.value {
@@ -195,24 +198,32 @@ fn reason_of_suspect(evidence: &Evidence, repeats: usize) -> String {
             format!("a history of {points} points cannot rule out a spike")
         }
     };
-    let next = match repeats {
-        0 => "--confirm 1 measures again, or the next report decides",
-        _ => "even measured again; the next report decides",
-    };
+    let next = if repeats == 0 { "" } else { ", even measured again" };
     format!(
-        "{} spreads from the usual level, more than the {} that noise explains; but {why}: {next}",
+        "{} spreads from the usual level, more than the {} that noise explains; but {why}{next}: the next \
+         report decides",
         in_spreads(evidence.error.abs()),
         in_spreads(evidence.limit)
     )
 }
 
-fn reason_of_noise(evidence: &Evidence) -> String {
-    let why = evidence.spikes().unwrap_or_else(|| {
-        let spread = evidence.usual.spread / evidence.usual.level.abs();
-        let points = evidence.usual.errors.len();
-        format!("the {points} points differ by {} from run to run", share::size(spread))
-    });
-    format!("history too noisy to judge: {why}; --confirm or more iterations")
+fn reason_of_noise(evidence: &Evidence, judged_count: usize) -> String {
+    let spread = evidence.usual.spread / evidence.usual.level.abs();
+    let points = evidence.usual.errors.len();
+    let Some(spikes) = evidence.spikes() else {
+        if SPREADS_OF_MANY * spread > VISIBLE_MAX {
+            let differ =
+                format!("the {points} points differ by {} from run to run", share::size(spread));
+            return format!("history too noisy to judge: {differ}; --confirm or more iterations");
+        }
+        let metrics = plural(judged_count, "metric");
+        return format!(
+            "{points} points are too few to judge {metrics} at once: they differ by {} from run to run, which \
+             does not show how rarely by more; later reports will be judged",
+            share::size(spread)
+        );
+    };
+    format!("history too noisy to judge: {spikes}; --confirm or more iterations")
 }
 
 fn quiet_reason(evidence: &Evidence, least: (f64, f64)) -> String {

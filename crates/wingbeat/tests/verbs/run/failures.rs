@@ -15,6 +15,8 @@ fn nothing_is_stored() {
     check(&[&killed], "was killed by signal 9; nothing was stored");
     let failed = format!("{}; exit 3", instructions(2));
     check(&[&failed], "failed with status 3; nothing was stored");
+    check(&[&failed], "; --allow-failure keeps the results of 1 benchmark that it printed");
+    check(&["--allow-failure", "exit 3"], "`exit 3` failed with status 3, and printed no result");
     check(&["no-such-command"], "failed with status 127");
     check(&["no-such-command", "x"], "cannot run `no-such-command`: No such file");
     check(&["--shell", "/no/sh", "true"], "cannot run `/no/sh`: No such file");

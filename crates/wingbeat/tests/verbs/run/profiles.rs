@@ -74,7 +74,7 @@ fn an_alert_names_the_function_that_sleeps() {
     );
 
     let store = Store::open_existing(repository.store_path()).expect("a store");
-    for report in repository.reports() {
+    for report in repository.first_reports() {
         let profiles = store.profiles(report.uuid).expect("a list");
         let [profile] = &profiles[..] else { panic!("one profile: {profiles:?}") };
         assert_eq!(
@@ -83,7 +83,7 @@ fn an_alert_names_the_function_that_sleeps() {
         );
         assert_eq!(profile.benchmark.as_ref().map(|name| name.as_str()), Some("parse"));
     }
-    let last = repository.reports().last().expect("a report").uuid.to_string();
+    let last = repository.first_reports().last().expect("a report").uuid.to_string();
     let log = Ran::of(&mut repository.wingbeat(&["log", &last]));
     assert!(log.stdout.contains("cause  parse latency: oops ("), "{log}");
     let log = Ran::of(&mut repository.wingbeat(&["log", &last, "--format", "json"]));
@@ -93,7 +93,7 @@ fn an_alert_names_the_function_that_sleeps() {
 
 /// By the alert, by both reports, and in the picture.
 fn the_same_is_told_of(repository: &Repository) {
-    let reports = repository.reports();
+    let reports = repository.first_reports();
     let [.., before, after] = &reports[..] else { panic!("two reports") };
     let (alert, sides) =
         (after.alerts[0].uuid.to_string(), format!("{}..{}", before.uuid, after.uuid));

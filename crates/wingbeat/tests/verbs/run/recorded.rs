@@ -62,7 +62,7 @@ fn the_jobs_of_the_article() {
         let (code, told) = job(&repository, &candidate, output);
         assert_eq!(code, expected, "{told}");
         assert_eq!(told.contains("\nalert "), expected == 1, "{told}");
-        let report = repository.reports().pop().expect("a report");
+        let report = repository.first_reports().pop().expect("a report");
         assert_eq!(report.active_alerts(), usize::try_from(expected).expect("no signal"));
         assert_eq!(report.verdicts[0].points, NOISE.len(), "its own pushes are no history");
     };

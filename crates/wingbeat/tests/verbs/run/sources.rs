@@ -39,8 +39,19 @@ fn failing_runs_are_passed_over_if_that_is_allowed() {
     repository
         .run(&["--iter", "2", "--allow-failure", "exit 3"])
         .ended_with(1)
-        .tells("all 2 iterations of `exit 3` failed");
+        .tells("`exit 3` failed with status 3 in all of 2 runs, and printed no result");
     assert_eq!(repository.reports().len(), 1);
+    // Where no run ends well, what they printed is kept.
+    let line = format!("{}; exit 2", latency(7.0));
+    let ran = repository.run(&["--allow-failure", "--format", "json", &line]).ended_with(0);
+    ran.remarks_on("failed with status 2; the results that it printed are kept");
+    assert_eq!(values(&repository.reports()[1]), [7.0]);
+    repository.write("old.json", metric("latency", 8.0));
+    let file = ["--allow-failure", "--file", "old.json"];
+    repository.run(&[&file[..], &["exit 2"]].concat()).ended_with(1).tells("printed no result");
+    let line = "cp old.json new.json; exit 2";
+    repository.run(&["--allow-failure", "--file", "new.json", line]).ended_with(0);
+    assert_eq!(values(&repository.reports()[2]), [8.0]);
 }
 
 #[test]
@@ -112,12 +123,22 @@ fn the_time_that_a_build_takes() {
     assert_eq!(results.benchmarks[0].name.as_str(), "sleep 0.2; echo {}");
     assert_eq!((measure.slug.as_str(), results.benchmarks.len()), ("build-time", 2));
     assert!((0.2..10.0).contains(&metric.value), "{}", metric.value);
-    // Results are left out, and that is told. A line with a time may be anything.
-    let bench = "echo 'BenchmarkA-8 100 1.5 ns/op'";
-    let told = "printed results, too; --build-time leaves them out";
-    assert!(repository.run(&["--build-time", bench]).ended_with(0).stdout.contains(told));
+    // A line with a time may be anything.
     let line = "echo 'INFO built in: 5s'";
-    assert!(!repository.run(&["--build-time", line]).ended_with(0).stdout.contains(told));
+    repository.run(&["--build-time", line]).ended_with(0);
+    assert_eq!(repository.reports()[1].iterations[0].benchmarks.len(), 1);
+    // The run is not the measure's only result, and is not rounded.
+    let line = format!("sleep 0.05; {}", latency(5.0));
+    repository.run(&["--build-time", "--file-size", "binary", &line]).ended_with(0);
+    let results = &repository.reports()[2].iterations[0];
+    let of = |at: usize| {
+        (results.benchmarks[at].name.as_str(), results.benchmarks[at].metrics[0].1.value)
+    };
+    assert_eq!((of(0), of(2)), (("a", 5.0), ("binary", 10.0)));
+    let (name, seconds) = of(1);
+    assert_eq!(name, line);
+    assert!((seconds * 100.0).fract() != 0.0, "{seconds}");
+    repository.run(&["--build-time", "echo {; true"]).ended_with(0);
 }
 
 #[test]
@@ -129,6 +150,22 @@ fn what_magic_read_stands_in_the_head() {
     };
     assert!(read(&[]).contains(", read as js_time\n"));
     assert!(!read(&["--adapter", "js_time"]).contains("read as"));
+}
+
+#[test]
+fn a_value_outside_of_its_own_spread_is_told() {
+    let repository = Repository::new();
+    let check = |value: u32, expected: bool| {
+        let line = format!(
+            "echo '{{\"a\": {{\"latency\": {{\"value\": {value}, \"lower_value\": 6, \"upper_value\": 7}}}}}}'"
+        );
+        let ran = repository.run(&["--format", "json", &line]).ended_with(0);
+        let is_told = ran.remarks().contains("outside of its own lower and upper value: a latency");
+        assert_eq!(is_told, expected, "{value}");
+    };
+    check(5, true);
+    check(6, false);
+    check(8, true);
 }
 
 #[test]

@@ -159,3 +159,25 @@ fn what_is_wrong_is_wrong_usage() {
     );
     check(&with(&["--threshold-min-sample-size", "1", "--threshold-test", "iqr"]), "at least 2");
 }
+
+/// Shares that read like percentages.
+#[test]
+fn a_boundary_in_the_wrong_unit_is_told() {
+    let repository = Repository::new();
+    let check = |test: &str, side: &str, boundary: &str, expected: &str| {
+        let flag = format!("--threshold-{side}-boundary");
+        let flags = ["--threshold-measure", "latency", "--threshold-test", test, &flag, boundary];
+        let ran = repository.run(&[&["--format", "json"], &flags[..], &[&latency(1.0)]].concat());
+        let notices = ran.ended_with(0).json()["wingbeat"]["notices"].to_string();
+        let is_told = notices.contains("wide-threshold");
+        assert_eq!(is_told, !expected.is_empty(), "{notices}");
+        assert!(notices.contains(expected), "{notices}");
+    };
+    check("percentage", "upper", "10", "write 0.1 if you mean 10 %");
+    check("percentage", "lower", "1", "the lower boundary 1 ");
+    check("auto", "upper", "5", "write 0.05");
+    check("percentage", "upper", "1", "");
+    check("percentage", "upper", "0.1", "");
+    check("static", "upper", "10", "");
+    check("iqr", "upper", "10", "");
+}
