@@ -2,7 +2,7 @@
 //! docs/how-numbers-are-judged.md.
 //!
 //! `cargo run --release -p wingbeat-track --example how_often [PERCENT [TABLE]]` makes reports with known
-//! noise and judges them. Tables are `alarms`, `power`, `confirmed`, `sizes` and `t-test`. The same numbers
+//! noise and judges them. Tables are `alarms`, `power`, `confirmed`, `pushes`, `sizes` and `t-test`. The same numbers
 //! come out every time; with a share of the runs, rougher ones.
 
 mod noise;
@@ -16,7 +16,7 @@ use self::{
 };
 
 /// Points of history for false alarms, and for power.
-const ALARM_HISTORIES: [usize; 4] = [5, 10, 20, 100];
+const ALARM_HISTORIES: [usize; 6] = [5, 10, 12, 20, 50, 100];
 const POWER_HISTORIES: [usize; 6] = [5, 8, 10, 20, 50, 100];
 
 const BENCHMARKS: [usize; 3] = [1, 10, 100];
@@ -43,10 +43,18 @@ fn main() {
         power(&Trial::default(), &trials);
     }
     if is_asked("confirmed") {
-        println!("\nReports with a false verdict, %, by benchmarks and points: --confirm 1\n");
+        println!("\nReports with a false verdict, %, by benchmarks and points: --err\n");
         alarms(&confirmed, &[10, 100], &trials);
-        println!("\nA lasting change of 8 σ and one to twice the value, found in %: --confirm 1\n");
+        println!("\nA lasting change of 8 σ and one to twice the value, found in %: --err\n");
         power(&confirmed, &trials);
+    }
+    if is_asked("pushes") {
+        println!("\nPushes of a branch with a false verdict, %, of three in a row: auto\n");
+        alarms(
+            &Trial { reports: 3, are_pushes: true, ..Trial::default() },
+            &[10, 20, 100],
+            &trials,
+        );
     }
     if is_asked("sizes") {
         println!("\nLasting changes of one of the benchmarks, found in %: auto\n");

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     HeavyTails,
     /// Share of values that are off by 5 to 20 σ, four of five of them upwards.
     Spikes(f64),
+    /// The same, of 5 to 100 σ: how large they are says little.
+    LargeSpikes(f64),
     /// Share of values at the second level.
     TwoLevels(f64),
     /// The level rises by as much over the history, in all.
@@ -30,13 +32,15 @@ pub(crate) enum Kind {
     Mixed,
 }
 
-pub(crate) const KINDS: [(Kind, &str); 16] = [
+pub(crate) const KINDS: [(Kind, &str); 18] = [
     (Kind::Gaussian, "Gaussian"),
     (Kind::Uniform, "uniform"),
     (Kind::LogNormal(0.1), "log-normal 0.1"),
     (Kind::LogNormal(0.3), "log-normal 0.3"),
     (Kind::LogNormal(0.6), "log-normal 0.6"),
     (Kind::HeavyTails, "Student's t, 3 degrees"),
+    (Kind::Spikes(0.02), "2 % spikes of 5 to 20 σ"),
+    (Kind::LargeSpikes(0.05), "5 % spikes of 5 to 100 σ"),
     (Kind::Spikes(0.05), "5 % spikes of 5 to 20 σ"),
     (Kind::Spikes(0.1), "10 % spikes"),
     (Kind::Spikes(0.2), "20 % spikes"),
@@ -63,7 +67,7 @@ impl Kind {
     }
 
     pub(crate) fn has_spikes(self) -> bool {
-        matches!(self, Self::Spikes(_) | Self::TwoLevels(_))
+        matches!(self, Self::Spikes(_) | Self::LargeSpikes(_) | Self::TwoLevels(_))
     }
 
     /// So many values in standard deviations, of which `history` are the history. From `calm` on none is a
@@ -88,9 +92,10 @@ impl Kind {
                 let squares: f64 = (0..3).map(|_| gaussian(random).powi(2)).sum();
                 gaussian(random) / (squares / 3.0).sqrt() / 3.0_f64.sqrt()
             }
-            Self::Spikes(share) => {
+            Self::Spikes(share) | Self::LargeSpikes(share) => {
                 let value = gaussian(random);
-                let size = 5.0 + 15.0 * random.unit();
+                let range = if matches!(self, Self::LargeSpikes(_)) { 95.0 } else { 15.0 };
+                let size = 5.0 + range * random.unit();
                 match random.unit() {
                     _ if place >= calm => value,
                     chance if chance < 0.8 * share => value + size,

@@ -30,8 +30,10 @@ pub(crate) struct Trial {
     pub(crate) reports: usize,
     /// Whether none of them is a spike itself.
     pub(crate) calm: bool,
-    /// Whether what looks bad is measured again, once (`--confirm 1`).
+    /// Whether what looks bad is measured again, once (`--err`).
     pub(crate) confirm: bool,
+    /// Whether the reports are pushes of a branch that begins at the history's end.
+    pub(crate) are_pushes: bool,
     pub(crate) test: Test,
 }
 
@@ -45,6 +47,7 @@ impl Default for Trial {
             reports: 1,
             calm: false,
             confirm: false,
+            are_pushes: false,
             test: Test::Auto,
         }
     }
@@ -53,7 +56,7 @@ impl Default for Trial {
 /// How often something was seen, as shares of the trials.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
-    /// A benchmark that did not change is worse or better.
+    /// In a report a benchmark that did not change is worse or better.
     pub(crate) wrong: f64,
     /// The slow one raised an alert by the first, second, third report.
     pub(crate) by: [f64; REPORTS],
@@ -103,14 +106,17 @@ impl Trial {
         let made: Vec<_> = (0..self.benchmarks).map(|i| self.values(i, random)).collect();
         let points: Vec<Vec<PastPoint>> =
             made.iter().map(|(values, _)| values.iter().enumerate().map(point).collect()).collect();
-        let (mut is_found, mut is_shown, mut is_wrong) = (false, false, false);
+        let (mut is_found, mut is_shown) = (false, false);
         for report in 0..self.reports {
+            let mut is_wrong = false;
             let at = self.history + report;
+            let past_end = if self.are_pushes { self.history } else { at };
             let metrics: Vec<Metric> =
                 made.iter().map(|(values, _)| Metric::new(values[at])).collect();
             let series = (0..self.benchmarks).map(|i| Series {
                 model: Some(model),
-                history: &points[i][..at],
+                history: &points[i][..past_end],
+                pushes: made[i].0[past_end..at].to_vec(),
                 ..Series::new(&names[i], &measure, &metrics[i])
             });
             let mut input = ReportInput {
@@ -140,8 +146,8 @@ impl Trial {
             }
             counts.by[report].fetch_add(usize::from(is_found), Ordering::Relaxed);
             counts.shown[report].fetch_add(usize::from(is_shown), Ordering::Relaxed);
+            counts.wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
         }
-        counts.wrong.fetch_add(usize::from(is_wrong), Ordering::Relaxed);
     }
 
     pub(crate) fn run(&self, trials: usize) -> Seen {
@@ -162,7 +168,7 @@ impl Trial {
         });
         let share = |count: AtomicUsize| count.into_inner() as f64 / trials as f64;
         Seen {
-            wrong: share(counts.wrong),
+            wrong: share(counts.wrong) / self.reports as f64,
             by: counts.by.map(share),
             shown: counts.shown.map(share),
         }
