@@ -79,7 +79,7 @@ impl<'a> ReportRow<'a> {
 
     /// What may be a spike or cannot be judged for noise, row by row, and how many more are noisy: where many are,
     /// they are so for one reason.
-    pub(super) fn doubtful<'r>(rows: &'r [Self]) -> (Vec<&'r Self>, usize) {
+    pub(super) fn doubtful(rows: &[Self]) -> (Vec<&Self>, usize) {
         let is_suspect = |row: &&Self| row.alert.is_none() && row.outcome().is_suspect();
         let noisy = || rows.iter().filter(|row| row.is_noisy());
         let told = rows.iter().filter(is_suspect).chain(noisy().take(NOISY_MAX));

@@ -231,7 +231,7 @@ mod tests {
             assert_eq!(only(words(given), adapter, &names.collect::<Vec<_>>()), words(expected));
         };
         let check = |given: &[&str], adapter, expected: &[&str]| {
-            named(&["a/b (1)"], given, adapter, expected)
+            named(&["a/b (1)"], given, adapter, expected);
         };
         let criterion = ["cargo", "bench", "--bench", "x"];
         let filtered = ["cargo", "bench", "--bench", "x", "--", "^(a/b \\(1\\))$"];
