@@ -1,5 +1,5 @@
 //! How often `wingbeat compare` is wrong, and how often it finds what is there, by simulation: tables of
-//! docs/how-numbers-are-judged.md.
+//! docs/judging-appendix.md.
 //!
 //! `cargo run --release -p wingbeat-track --example compare_power [PERCENT]` makes runs with known noise,
 //! stops as `compare` stops, and judges. The same numbers come out every time; with a share of the

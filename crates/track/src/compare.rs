@@ -8,7 +8,7 @@
 //! - `git` and `worktree` check both sides out, below a temporary folder.
 //! - `measure` runs the command until the intervals are narrow enough or time is up.
 //! - [`judge`] makes verdicts of pairs of runs. Pure; the part "Comparing two revisions" of
-//!   `docs/how-numbers-are-judged.md` is its rule.
+//!   `docs/judging-appendix.md` is its rule.
 //! - [`output`] makes text of a [`Comparison`]. Pure.
 
 mod command;

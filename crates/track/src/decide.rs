@@ -1,6 +1,6 @@
 //! Turns a report and its history into a verdict per metric. Pure: no clock, no store.
 //!
-//! The rule is the part "A history of results" of `docs/how-numbers-are-judged.md`. The steps:
+//! The rule is the part "A history of results" of `docs/judging-appendix.md`. The steps:
 //!
 //! 1. `history` picks the points that count for each [`Series`].
 //! 2. `formula` gives the boundaries of the seven tests of Bencher, `exact` compares exact measures with

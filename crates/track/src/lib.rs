@@ -19,7 +19,7 @@
 //!
 //! [`import`] reads what other tools kept. Beside that way stands [`compare`]: two revisions, run by turns here and now, without a history.
 //!
-//! `docs/how-numbers-are-judged.md` is the rule that [`decide`] follows.
+//! `docs/judging-appendix.md` is the rule that [`decide`] follows.
 
 pub mod adapter;
 mod command;

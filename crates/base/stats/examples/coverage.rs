@@ -1,4 +1,4 @@
-//! How often intervals hold the truth, by simulation: the table of docs/how-numbers-are-judged.md.
+//! How often intervals hold the truth, by simulation: the table of docs/judging-appendix.md.
 //!
 //! `cargo run --release -p wingbeat-stats --example coverage [RUNS]` draws samples from known
 //! distributions, makes 99 % intervals of the mean from each, and counts. 10,000 runs take some five

@@ -17,7 +17,7 @@
 //!   better.
 //! - [`normal`], [`student`], [`random`]: building blocks of the others.
 //!
-//! `docs/how-numbers-are-judged.md` explains their use.
+//! `docs/judging-appendix.md` explains their use.
 
 pub mod bootstrap;
 pub mod changes;

@@ -1,7 +1,7 @@
 //! Two things measured in pairs: by which share the second differs from the first, and how sure that is.
 //!
 //! Each pair gives the logarithm of its ratio, so that a disturbance which lasts longer than a pair cancels
-//! out. The verdict is that of the interval of the mean logarithm: docs/how-numbers-are-judged.md.
+//! out. The verdict is that of the interval of the mean logarithm: docs/judging-appendix.md.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 

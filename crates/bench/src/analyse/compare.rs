@@ -1,4 +1,4 @@
-//! Judges differences. The rule is docs/how-numbers-are-judged.md; this follows it.
+//! Judges differences. The rule is docs/judging-appendix.md; this follows it.
 
 use wingbeat_stats::{
     bootstrap::Bootstrap,

@@ -3,7 +3,7 @@
 //! The unit is a *pair of loads*: where the kernel's JIT compiler puts a program differs from load to
 //! load and shifts its time by as much as a small change does, for as long as it is loaded. So each
 //! pair loads both anew, in random order, runs their batches as ABBA or BAAB, and gives one number, the
-//! difference of the logarithms of their times. docs/how-numbers-are-judged.md has the rule.
+//! difference of the logarithms of their times. docs/judging-appendix.md has the rule.
 
 use std::time::{Duration, Instant};
 

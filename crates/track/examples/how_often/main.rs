@@ -1,5 +1,5 @@
 //! How often `decide` is wrong, and how often it finds what is there, by simulation: the tables of
-//! docs/how-numbers-are-judged.md.
+//! docs/judging-appendix.md.
 //!
 //! `cargo run --release -p wingbeat-track --example how_often [PERCENT [TABLE]]` makes reports with known
 //! noise and judges them. Tables are `alarms`, `power`, `confirmed`, `pushes`, `sizes` and `t-test`. The same numbers

@@ -1,5 +1,5 @@
 //! Pairs of runs in, verdicts out. Pure. The rule is the part "Comparing two revisions" of
-//! `docs/how-numbers-are-judged.md`; this follows it.
+//! `docs/judging-appendix.md`; this follows it.
 
 mod row;
 

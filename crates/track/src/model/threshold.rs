@@ -28,7 +28,7 @@ pub enum Test {
     DeltaIqr,
     /// A new level that begins with this report, or with those just before it.
     ChangePoint,
-    /// The rule of docs/how-numbers-are-judged.md.
+    /// The rule of docs/judging-appendix.md.
     #[default]
     Auto,
 }

@@ -2,7 +2,7 @@
 //!
 //! The plain method resamples `t = (mean* − mean) / se*` in place of assuming Student's
 //! distribution, and so follows skewness. Simulation shows that it errs in two ways that matter for
-//! 6 to 60 units (docs/how-numbers-are-judged.md has the table, `examples/coverage.rs` makes it):
+//! 6 to 60 units (docs/judging-appendix.md has the table, `examples/coverage.rs` makes it):
 //!
 //! - With few values, resamples of nearly equal values make `se*` tiny and t huge. So `se*` is kept
 //!   above a share of the sample's own.
