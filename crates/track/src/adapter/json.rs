@@ -492,14 +492,6 @@ mod tests {
     }
 
     #[test]
-    fn a_value_beyond_its_own_ends_has_none() {
-        let text = r#"{"a": {"latency": {"value": 5, "lower_value": 6, "upper_value": 7}}}"#;
-        let results = read(text).expect("results");
-        assert_eq!(results.benchmarks[0].metrics[0].1, Metric::new(5.0));
-        assert!(results.remarks[0].ends_with("a latency"), "{:?}", results.remarks);
-    }
-
-    #[test]
     fn lists_of_names_units_and_values() {
         let check = |entry: &str, slug: &str, units: &str, metric: Metric| {
             let results = read(&format!("[{{\"name\": \"a\", {entry}}}]")).expect(entry);
