@@ -288,6 +288,21 @@ fn two_steps_in_leaning_noise_are_found() {
     }
 }
 
+/// Noise that is learnt from few values must not hide what anybody sees.
+#[test]
+fn clear_steps_of_short_series_are_found() {
+    for (rho, least) in [(0.0, 98), (0.3, 95), (0.5, 88)] {
+        let is_found = |seed: &u64| {
+            let values = leaning(30, rho, 800 + seed).into_iter().enumerate();
+            let series: Vec<f64> =
+                values.map(|(at, it)| if at < 15 { 50.0 } else { 41.0 } + 1.8 * it).collect();
+            indexes(&series).iter().any(|index| index.abs_diff(15) <= 5)
+        };
+        let found = (0..100).filter(is_found).count();
+        assert!(found >= least, "ρ {rho}: {found} of 100");
+    }
+}
+
 /// Results of a public benchmark, brainfuck_fib of rune, in millions of nanoseconds.
 const PUBLIC: &[f64] = &[
     48.6, 48.6, 48.7, 51.7, 52.6, 49.9, 49.7, 52.5, 48.0, 48.4, 50.6, 50.7, 52.2, 49.2, 50.4, 50.4,
