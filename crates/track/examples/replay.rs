@@ -12,7 +12,7 @@ use wingbeat_track::{
     decide::{ReportInput, Series, Settings, decide},
     model::{
         BenchmarkName, Environment, Measure, Metric, Outcome, PastPoint, PastReport,
-        ThresholdModel, threshold::Test,
+        ThresholdModel, Verdict, threshold::Test,
     },
 };
 
@@ -112,38 +112,7 @@ fn replay(reports: &[Report]) -> Result<Counts, Box<dyn Error>> {
         };
         let decision = decide(&input, &settings);
         for (verdict, series) in decision.verdicts.iter().zip(&input.series) {
-            let (outcome, value) = (verdict.outcome, series.metric.value);
-            counts.judged += usize::from(verdict.points >= BEFORE);
-            if outcome != Outcome::Worse {
-                continue;
-            }
-            counts.alerts += 1;
-            let baseline = verdict.boundary.and_then(|it| it.baseline).unwrap_or(f64::NAN);
-            let before = &series.history[series.history.len().saturating_sub(BEFORE)..];
-            let side = (value - baseline).signum();
-            let mut marks = String::new();
-            if before.iter().all(|point| (point.value - value) * side > 0.0) {
-                counts.innocent += 1;
-                marks += " [better]";
-            }
-            if let Some(points) = verdict.reason.strip_prefix("a new level") {
-                counts.levels += 1;
-                let since = points.split("since ").nth(1).and_then(|it| it.split(' ').next());
-                let points: usize = since.and_then(|it| it.parse().ok()).unwrap_or(0);
-                let history = series.history;
-                let level = &history[history.len().saturating_sub(points + BEFORE)..];
-                if level.iter().any(|point| point.outcome == Some(Outcome::Worse)) {
-                    counts.repeated += 1;
-                    marks += " [repeated]";
-                }
-            }
-            let change = verdict.change.map_or(f64::NAN, |change| 100.0 * change.relative);
-            println!(
-                "{at} {} {}: {baseline:.0} → {value:.0}, {change:+.1} %: {}{marks}",
-                &report.commit.id[..report.commit.id.len().min(10)],
-                series.benchmark,
-                verdict.reason
-            );
+            tell(at, report, verdict, series, &mut counts);
         }
         for (verdict, (name, (_, metric))) in decision.verdicts.iter().zip(rows) {
             let outcome = Some(verdict.outcome).filter(|outcome| outcome.stands_out());
@@ -153,4 +122,40 @@ fn replay(reports: &[Report]) -> Result<Counts, Box<dyn Error>> {
         past.push(PastReport::at("main".parse()?, start_time));
     }
     Ok(counts)
+}
+
+/// Prints an alert and counts it.
+fn tell(at: usize, report: &Report, verdict: &Verdict, series: &Series<'_>, counts: &mut Counts) {
+    let (outcome, value) = (verdict.outcome, series.metric.value);
+    counts.judged += usize::from(verdict.points >= BEFORE);
+    if outcome != Outcome::Worse {
+        return;
+    }
+    counts.alerts += 1;
+    let baseline = verdict.boundary.and_then(|it| it.baseline).unwrap_or(f64::NAN);
+    let before = &series.history[series.history.len().saturating_sub(BEFORE)..];
+    let side = (value - baseline).signum();
+    let mut marks = String::new();
+    if before.iter().all(|point| (point.value - value) * side > 0.0) {
+        counts.innocent += 1;
+        marks += " [better]";
+    }
+    if let Some(points) = verdict.reason.strip_prefix("a new level") {
+        counts.levels += 1;
+        let since = points.split("since ").nth(1).and_then(|it| it.split(' ').next());
+        let points: usize = since.and_then(|it| it.parse().ok()).unwrap_or(0);
+        let history = series.history;
+        let level = &history[history.len().saturating_sub(points + BEFORE)..];
+        if level.iter().any(|point| point.outcome == Some(Outcome::Worse)) {
+            counts.repeated += 1;
+            marks += " [repeated]";
+        }
+    }
+    let change = verdict.change.map_or(f64::NAN, |change| 100.0 * change.relative);
+    println!(
+        "{at} {} {}: {baseline:.0} → {value:.0}, {change:+.1} %: {}{marks}",
+        &report.commit.id[..report.commit.id.len().min(10)],
+        series.benchmark,
+        verdict.reason
+    );
 }

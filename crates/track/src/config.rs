@@ -147,25 +147,7 @@ impl Config {
             }
             settings.change_min = change;
         }
-        let mut measures: Vec<(MeasureName, Description)> = Vec::new();
-        for Described { name, units, direction, kind } in text.measure {
-            let description = Description { units, direction, kind };
-            let described = description.of(name.as_str());
-            let (measure, factor) = described.map_err(|error| malformed(error.to_string()))?;
-            if factor != 1.0 {
-                let known = &measure.units;
-                return Err(malformed(format!(
-                    "{name} is in {known} whatever a tool prints; remove its units"
-                )));
-            }
-            let slug = |name: &MeasureName| Measure::named(name.as_str()).slug;
-            if measures.iter().any(|(known, _)| slug(known) == slug(&name)) {
-                return Err(malformed(format!(
-                    "there are two [[measure]] named {name}, and only one could be right; remove one"
-                )));
-            }
-            measures.push((name, description));
-        }
+        let measures = described(text.measure).map_err(malformed)?;
         let thresholds = text
             .threshold
             .into_iter()
@@ -201,6 +183,27 @@ impl Config {
             settings,
         })
     }
+}
+
+/// What is said of measures, or why that cannot be.
+fn described(all: Vec<Described>) -> Result<Vec<(MeasureName, Description)>, String> {
+    let mut measures: Vec<(MeasureName, Description)> = Vec::new();
+    for Described { name, units, direction, kind } in all {
+        let description = Description { units, direction, kind };
+        let (measure, factor) = description.of(name.as_str()).map_err(|error| error.to_string())?;
+        if factor != 1.0 {
+            let known = &measure.units;
+            return Err(format!("{name} is in {known} whatever a tool prints; remove its units"));
+        }
+        let slug = |name: &MeasureName| Measure::named(name.as_str()).slug;
+        if measures.iter().any(|(known, _)| slug(known) == slug(&name)) {
+            return Err(format!(
+                "there are two [[measure]] named {name}, and only one could be right; remove one"
+            ));
+        }
+        measures.push((name, description));
+    }
+    Ok(measures)
 }
 
 #[cfg(test)]

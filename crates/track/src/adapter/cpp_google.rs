@@ -61,67 +61,77 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         found = console::tables(At { adapter, line: 1 }, text)?;
     }
     for (at, runs) in found {
-        let name_of = |run: &Run| at.name(&naming::in_one_line(run.run_name()));
-        // Repetitions have one name, and so have two benchmarks that were registered under it.
-        let mut instances = HashMap::new();
-        for (entry, run) in (1..).zip(&runs).filter(|(_, run)| run.aggregate.is_none()) {
-            let (first, instance) =
-                *instances.entry(run.run_name()).or_insert((entry, run.instance));
-            if instance != run.instance {
-                return Err(once::both(at, first, entry, run.run_name()));
-            }
-        }
-        let mut failed = HashSet::new();
-        let mut repeated = HashSet::new();
-        for run in &runs {
-            if run.is_failed {
-                if failed.insert(run.run_name()) {
-                    let reason = run.message.as_deref().unwrap_or("it was skipped");
-                    match run.is_unreadable {
-                        true => at.lose(&mut results, run.run_name(), at.malformed(reason)),
-                        false => results.fail(name_of(run)?, reason),
-                    }
-                }
-            } else if run.aggregate.is_none() {
-                repeated.insert(run.run_name());
-            }
-        }
-        // Where repetitions are not told one by one, the deviation of each goes with its mean.
-        let deviations: HashMap<&str, &Run> = runs
-            .iter()
-            .filter(|run| run.aggregate.as_deref() == Some("stddev"))
-            .map(|run| (run.run_name(), run))
-            .collect();
-        for run in &runs {
-            let run_name = run.run_name();
-            if failed.contains(run_name) {
-                continue;
-            }
-            let deviation = match run.aggregate.as_deref() {
-                None => None,
-                Some("mean") if !repeated.contains(run_name) => deviations.get(run_name).copied(),
-                Some(_) => continue,
-            };
-            let metrics = match metrics(at, run, deviation, &mut measures) {
-                Ok(Some(metrics)) => metrics,
-                Ok(None) => {
-                    results.fail(name_of(run)?, "its time is not a number");
-                    continue;
-                }
-                Err(error) => {
-                    at.lose(&mut results, run_name, error);
-                    continue;
-                }
-            };
-            let name = name_of(run)?;
-            // Bencher takes aggregates for benchmarks.
-            results.set_bencher_name(&name, &run.name);
-            for (measure, metric) in metrics {
-                results.add(name.clone(), measure, metric)?;
-            }
-        }
+        read(at, &runs, &mut measures, &mut results)?;
     }
     Ok(results)
+}
+
+/// Adds the results of one document or table.
+fn read(
+    at: At,
+    runs: &[Run],
+    measures: &mut HashMap<String, Measure>,
+    results: &mut Results,
+) -> Parsed<()> {
+    let name_of = |run: &Run| at.name(&naming::in_one_line(run.run_name()));
+    // Repetitions have one name, and so have two benchmarks that were registered under it.
+    let mut instances = HashMap::new();
+    for (entry, run) in (1..).zip(runs).filter(|(_, run)| run.aggregate.is_none()) {
+        let (first, instance) = *instances.entry(run.run_name()).or_insert((entry, run.instance));
+        if instance != run.instance {
+            return Err(once::both(at, first, entry, run.run_name()));
+        }
+    }
+    let mut failed = HashSet::new();
+    let mut repeated = HashSet::new();
+    for run in runs {
+        if run.is_failed {
+            if failed.insert(run.run_name()) {
+                let reason = run.message.as_deref().unwrap_or("it was skipped");
+                match run.is_unreadable {
+                    true => at.lose(results, run.run_name(), at.malformed(reason)),
+                    false => results.fail(name_of(run)?, reason),
+                }
+            }
+        } else if run.aggregate.is_none() {
+            repeated.insert(run.run_name());
+        }
+    }
+    // Where repetitions are not told one by one, the deviation of each goes with its mean.
+    let deviations: HashMap<&str, &Run> = runs
+        .iter()
+        .filter(|run| run.aggregate.as_deref() == Some("stddev"))
+        .map(|run| (run.run_name(), run))
+        .collect();
+    for run in runs {
+        let run_name = run.run_name();
+        if failed.contains(run_name) {
+            continue;
+        }
+        let deviation = match run.aggregate.as_deref() {
+            None => None,
+            Some("mean") if !repeated.contains(run_name) => deviations.get(run_name).copied(),
+            Some(_) => continue,
+        };
+        let metrics = match metrics(at, run, deviation, measures) {
+            Ok(Some(metrics)) => metrics,
+            Ok(None) => {
+                results.fail(name_of(run)?, "its time is not a number");
+                continue;
+            }
+            Err(error) => {
+                at.lose(results, run_name, error);
+                continue;
+            }
+        };
+        let name = name_of(run)?;
+        // Bencher takes aggregates for benchmarks.
+        results.set_bencher_name(&name, &run.name);
+        for (measure, metric) in metrics {
+            results.add(name.clone(), measure, metric)?;
+        }
+    }
+    Ok(())
 }
 
 /// What a repetition measured, or a mean with its deviation; `None` if there is no time.

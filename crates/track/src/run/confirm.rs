@@ -21,28 +21,15 @@ pub(super) fn confirm(
     background: &Background,
     echo: &mut Echo<'_>,
 ) {
-    let times = request.confirm.unwrap_or(u32::from(request.is_gate));
     let suspects = suspects(finding, request, background);
     if suspects.is_empty() || request.confirm == Some(0) {
         return;
     }
-    let Some(command) = request.source.command.clone() else {
-        if request.confirm.is_some() {
-            let remark = "results without a command cannot be measured again to confirm an alert";
-            finding.remarks.push(remark.to_owned());
-        }
-        return;
-    };
+    let Some(command) = command_of(finding, request, &suspects) else { return };
     let names = first_few(suspects.iter().map(ToString::to_string));
-    if times == 0 {
-        finding.remarks.push(format!("--err, or --confirm 1, measures {names} again at once"));
-        return;
-    }
     let looks = if suspects.len() == 1 { "looks" } else { "look" };
-    echo(
-        format!("{names} {looks} suspicious; measuring again (--confirm 0 never does)\n")
-            .as_bytes(),
-    );
+    let text = format!("{names} {looks} suspicious; measuring again (--confirm 0 never does)\n");
+    echo(text.as_bytes());
     let mut again = request.clone();
     // What is folded of several runs is not compared with one.
     if request.fold.is_none() {
@@ -55,7 +42,7 @@ pub(super) fn confirm(
     let mut confirmations = Vec::new();
     // What was measured before is to be stored all the same.
     request.interrupt.keep_results();
-    for _ in 0..times {
+    for _ in 0..times(request) {
         let measured = match measure_by(&mut commands, &mut again, echo) {
             Ok(measured) => measured,
             // What was found stands. It is only not known whether it recurs.
@@ -66,17 +53,7 @@ pub(super) fn confirm(
                 break;
             }
         };
-        let report = Report {
-            uuid: Uuid::now_v7(),
-            start_time: measured.start_time,
-            end_time: measured.end_time,
-            environment: measured.environment,
-            verdicts: Vec::new(),
-            alerts: Vec::new(),
-            confirms: Some(finding.report.uuid),
-            iterations: measured.iterations,
-            ..finding.report.clone()
-        };
+        let report = confirmation(measured, &finding.report);
         let again = values(&report);
         let is_there = |name: &&BenchmarkName| again.iter().any(|it| it.benchmark == **name);
         let absent: Vec<String> =
@@ -102,6 +79,44 @@ pub(super) fn confirm(
         finding.remarks.push(remark);
     }
     finding.confirmations = confirmations;
+}
+
+/// How often to measure again.
+fn times(request: &Request) -> u32 {
+    request.confirm.unwrap_or(u32::from(request.is_gate))
+}
+
+/// The command that measures again; `None`, perhaps with a remark, if nothing does.
+fn command_of(
+    finding: &mut Finding,
+    request: &Request,
+    suspects: &[BenchmarkName],
+) -> Option<Benchmark> {
+    let command = request.source.command.clone();
+    if command.is_none() && request.confirm.is_some() {
+        let remark = "results without a command cannot be measured again to confirm an alert";
+        finding.remarks.push(remark.to_owned());
+    }
+    if command.is_some() && times(request) == 0 {
+        let names = first_few(suspects.iter().map(ToString::to_string));
+        finding.remarks.push(format!("--err, or --confirm 1, measures {names} again at once"));
+    }
+    command.filter(|_| times(request) > 0)
+}
+
+/// What was measured again, as a report that is linked to the one that it confirms.
+fn confirmation(measured: Measured, of: &Report) -> Report {
+    Report {
+        uuid: Uuid::now_v7(),
+        start_time: measured.start_time,
+        end_time: measured.end_time,
+        environment: measured.environment,
+        verdicts: Vec::new(),
+        alerts: Vec::new(),
+        confirms: Some(of.uuid),
+        iterations: measured.iterations,
+        ..of.clone()
+    }
 }
 
 /// Measures with the first of these commands, and drops it if it finds nothing: a filter may not know the
