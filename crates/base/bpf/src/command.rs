@@ -15,7 +15,7 @@ use std::{
 };
 
 use object::{
-    Endianness, ReadCache, elf,
+    Endianness, ReadCache, ReadRef, elf,
     read::elf::{ElfFile64, ProgramHeader as _},
 };
 
@@ -203,22 +203,22 @@ fn interpreter(path: &Path) -> Option<String> {
             let line = line.split(|byte| *byte == b'\n').next()?;
             String::from_utf8_lossy(line).split_whitespace().next()?.to_owned()
         }
-        None => linker(path)?,
+        None => linker(&ReadCache::new(File::open(path).ok()?))?,
     };
     (!Path::new(&name).exists()).then_some(name)
 }
 
-/// The dynamic linker that a program names; none in a file that is no program, or names none that can be.
-pub fn linker(program: &Path) -> Option<String> {
+/// The dynamic linker that a program names; none in a file that is no program, or names none that can be. The reader
+/// limits what is read of a file that somebody else made.
+pub fn linker<'data>(program: impl ReadRef<'data>) -> Option<String> {
     const PATH_BYTES_MAX: u64 = 4096;
-    let cache = ReadCache::new(File::open(program).ok()?);
-    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    let elf = ElfFile64::<Endianness, _>::parse(program).ok()?;
     let endian = elf.endian();
     let header = elf.elf_program_headers().iter().find(|it| it.p_type(endian) == elf::PT_INTERP)?;
     if header.p_filesz(endian) > PATH_BYTES_MAX {
         return None;
     }
-    let path = header.data(endian, &cache).ok()?.split(|&byte| byte == 0).next()?;
+    let path = header.data(endian, program).ok()?.split(|&byte| byte == 0).next()?;
     Some(std::str::from_utf8(path).ok()?.to_owned())
 }
 

@@ -1,5 +1,5 @@
 //! Notices of a run. Alerts that nobody has answered, until their level became the usual one: from then on
-//! the same value raises no alert, which is to be said once. Levels that drift, of which no alert tells. Thresholds
+//! the same value raises no alert, which is to be said once. Levels that drift, which raise none. Thresholds
 //! that judge nothing, and benchmarks that are gone: a typing error or a crash must not look like a report without
 //! alerts.
 

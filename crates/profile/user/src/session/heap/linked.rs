@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    fs,
+    fs::{self, File},
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -11,7 +11,7 @@ use std::{
 use rustix::process::geteuid;
 use wingbeat_bpf::command::linker;
 
-use crate::proc::MappedFile;
+use crate::{foreign::Bounded, proc::MappedFile};
 
 /// The files that the program of a process will load, itself among them, as the process sees them. Where the linker
 /// cannot be asked, the program alone.
@@ -19,7 +19,8 @@ pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
     let program = PathBuf::from(format!("/proc/{pid}/exe"));
     let Ok(path) = program.read_link() else { return Vec::new() };
     let mut paths = vec![path.clone()];
-    if let Some(linker) = linker(&program) {
+    let linker = File::open(&program).ok().and_then(|file| linker(&Bounded::new(&file)));
+    if let Some(linker) = linker {
         paths.extend(listed(pid, Path::new(&linker), &path));
     }
     paths.iter().filter_map(|path| file(pid, path)).collect()
