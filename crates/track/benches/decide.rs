@@ -44,6 +44,7 @@ fn decisions(criterion: &mut Criterion) {
         let report = ReportInput {
             start_time: time,
             environment: &environment,
+            hash: None,
             past: &past,
             series: series.collect(),
         };

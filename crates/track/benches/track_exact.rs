@@ -67,6 +67,7 @@ fn decision(test: Test, values: &[f64]) {
     let report = ReportInput {
         start_time: time,
         environment: &environment,
+        hash: None,
         past: &past,
         series: vec![series],
     };

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p wingbeat-track --example replay -- data.js…` reads the files that
 //! github-action-benchmark keeps on the branch `gh-pages` of a project, as `dev/bench/data.js`. At the end
-//! it counts alerts about a new level that came again, and those about values that are better than those before.
+//! it counts alerts that came again, and those about values that are better than those before.
 
 use std::{collections::BTreeMap, error::Error, fs};
 
@@ -21,6 +21,9 @@ const REPORTS_MAX: usize = 512;
 
 /// Values before an alert that its own is compared with.
 const BEFORE: usize = 5;
+
+/// A report as far off as this share of the distance had the alert already.
+const AS_FAR: f64 = 0.8;
 
 #[derive(Deserialize)]
 struct Data {
@@ -65,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             reports.sort_by_key(|report| report.date);
             let counts = replay(&reports)?;
             println!(
-                "{path}, {suite}: {} reports, {} values judged, {} alerts; {} of a new level, {} of them \
+                "{path}, {suite}: {} reports, {} values judged, {} alerts; {} of a new level, {} \
                  repeated, {} about a value that is better than each of the {BEFORE} before it\n",
                 reports.len(),
                 counts.judged,
@@ -107,30 +110,31 @@ fn replay(reports: &[Report]) -> Result<Counts, Box<dyn Error>> {
         let input = ReportInput {
             start_time,
             environment: &environment,
+            hash: Some(&report.commit.id),
             past: &past,
             series: series.collect(),
         };
         let decision = decide(&input, &settings);
-        for (verdict, series) in decision.verdicts.iter().zip(&input.series) {
-            tell(at, report, verdict, series, &mut counts);
+        for (place, (verdict, series)) in decision.verdicts.iter().zip(&input.series).enumerate() {
+            counts.judged += usize::from(verdict.points >= BEFORE);
+            if decision.alerts.contains(&place) {
+                tell(at, report, verdict, series, &mut counts);
+            }
         }
         for (verdict, (name, (_, metric))) in decision.verdicts.iter().zip(rows) {
             let outcome = Some(verdict.outcome).filter(|outcome| outcome.stands_out());
             let point = PastPoint { outcome, ..PastPoint::new(at, metric.value) };
             histories.entry(name).or_default().push(point);
         }
-        past.push(PastReport::at("main".parse()?, start_time));
+        let hash = Some(report.commit.id.clone());
+        past.push(PastReport { hash, ..PastReport::at("main".parse()?, start_time) });
     }
     Ok(counts)
 }
 
 /// Prints an alert and counts it.
 fn tell(at: usize, report: &Report, verdict: &Verdict, series: &Series<'_>, counts: &mut Counts) {
-    let (outcome, value) = (verdict.outcome, series.metric.value);
-    counts.judged += usize::from(verdict.points >= BEFORE);
-    if outcome != Outcome::Worse {
-        return;
-    }
+    let value = series.metric.value;
     counts.alerts += 1;
     let baseline = verdict.boundary.and_then(|it| it.baseline).unwrap_or(f64::NAN);
     let before = &series.history[series.history.len().saturating_sub(BEFORE)..];
@@ -140,16 +144,20 @@ fn tell(at: usize, report: &Report, verdict: &Verdict, series: &Series<'_>, coun
         counts.innocent += 1;
         marks += " [better]";
     }
+    // The reports of a new level are as many as the reason says.
+    let mut since = BEFORE;
     if let Some(points) = verdict.reason.strip_prefix("a new level") {
         counts.levels += 1;
-        let since = points.split("since ").nth(1).and_then(|it| it.split(' ').next());
-        let points: usize = since.and_then(|it| it.parse().ok()).unwrap_or(0);
-        let history = series.history;
-        let level = &history[history.len().saturating_sub(points + BEFORE)..];
-        if level.iter().any(|point| point.outcome == Some(Outcome::Worse)) {
-            counts.repeated += 1;
-            marks += " [repeated]";
-        }
+        let points = points.split("since ").nth(1).and_then(|it| it.split(' ').next());
+        since += points.and_then(|it| it.parse::<usize>().ok()).unwrap_or(0);
+    }
+    let history = &series.history[series.history.len().saturating_sub(since)..];
+    let is_as_far =
+        |point: &PastPoint| (point.value - baseline) * side >= AS_FAR * (value - baseline).abs();
+    let said = |point: &&PastPoint| point.outcome == Some(Outcome::Worse);
+    if history.iter().filter(said).any(is_as_far) {
+        counts.repeated += 1;
+        marks += " [repeated]";
     }
     let change = verdict.change.map_or(f64::NAN, |change| 100.0 * change.relative);
     println!(

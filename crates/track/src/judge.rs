@@ -148,6 +148,7 @@ pub fn judge(
     let input = ReportInput {
         start_time: report.start_time,
         environment: &report.environment,
+        hash: report.hash.as_deref(),
         past: &background.past.reports,
         series: series(&report, rules, background, repeats),
     };

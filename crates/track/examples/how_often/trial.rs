@@ -122,6 +122,7 @@ impl Trial {
             let mut input = ReportInput {
                 start_time: time(at),
                 environment: &environment,
+                hash: None,
                 past: &past,
                 series: series.collect(),
             };

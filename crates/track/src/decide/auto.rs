@@ -2,12 +2,14 @@
 //! each other about their noise.
 //!
 //! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for
-//! several of them together and `others` for their correlation. `write` makes the verdict.
+//! several of them together and `others` for their correlation. `write` makes the verdict, and `told` finds
+//! the commit that raised the alert before.
 
 mod case;
 mod evidence;
 mod others;
 mod run;
+mod told;
 mod write;
 
 use std::collections::HashSet;
@@ -26,6 +28,8 @@ pub(super) struct Moved<'a> {
     pub(super) log_ratio: f64,
     pub(super) log_spread: f64,
     pub(super) error: f64,
+    /// The commit that raised the alert about it, if it is not this one.
+    pub(super) told: Option<String>,
 }
 
 /// A metric with its history divided into levels.
@@ -58,7 +62,9 @@ pub(super) fn judge<'a>(
     let mut moves = Vec::with_capacity(cases.len());
     for (case, evidence) in cases.into_iter().zip(evidence) {
         let Some(evidence) = evidence else { continue };
-        write::write(&case, &evidence, &share, judged_count, &mut verdicts[case.history.index]);
+        let verdict = &mut verdicts[case.history.index];
+        write::write(&case, &evidence, &share, judged_count, verdict);
+        let told = told::told(&case, &evidence, &share, verdict);
         let (usual, ratio) = (&evidence.usual, evidence.value / evidence.usual.level);
         if !case.history.series.is_ignored {
             moves.push(Moved {
@@ -67,6 +73,7 @@ pub(super) fn judge<'a>(
                 log_ratio: if ratio > 0.0 && ratio.is_finite() { ratio.ln() } else { 0.0 },
                 log_spread: usual.scale() / usual.level.abs(),
                 error: evidence.error * usual.level.signum(),
+                told,
             });
         }
     }

@@ -43,6 +43,8 @@ pub(super) struct History<'a> {
     pub(super) series: &'a Series<'a>,
     pub(super) model: ThresholdModel,
     past: &'a [PastReport],
+    /// The commit of the report.
+    pub(super) commit: Option<&'a str>,
     pub(super) points: Vec<&'a PastPoint>,
     /// Environment changes since the newest of all points, used or not.
     pub(super) news: &'a [String],
@@ -84,14 +86,18 @@ impl<'a> History<'a> {
             .collect();
         points.reverse();
         let least = model.min_sample_size.map_or(0, |least| least as usize);
-        let past = report.past;
-        Self { index, series, model, past, points, news, of_other_machines, least }
+        let (past, commit) = (report.past, report.hash);
+        Self { index, series, model, past, commit, points, news, of_other_machines, least }
     }
 
     /// The commit of a point, to append to a sentence: ` at 0123456`, or nothing if unknown.
     pub(super) fn at_commit(&self, point: &PastPoint) -> String {
-        let hash = self.past[point.report].hash.as_deref();
-        hash.map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default()
+        self.hash(point.report).map(|hash| format!(" at {}", short_hash(hash))).unwrap_or_default()
+    }
+
+    /// The commit of an earlier report.
+    pub(super) fn hash(&self, report: usize) -> Option<&'a str> {
+        self.past[report].hash.as_deref()
     }
 
     /// Whether there are enough points for the threshold and the test.

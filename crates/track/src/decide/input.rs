@@ -12,6 +12,8 @@ pub struct ReportInput<'a> {
     /// When the first iteration began; the age of history is measured from here.
     pub start_time: OffsetDateTime,
     pub environment: &'a Environment,
+    /// Its commit, if it is known.
+    pub hash: Option<&'a str>,
     /// Earlier reports: those of the points in `history`.
     pub past: &'a [PastReport],
     /// One for each metric of each iteration.

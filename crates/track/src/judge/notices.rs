@@ -48,27 +48,28 @@ pub(super) fn of_absorbed<'a>(
     }
     let text = NoticeText {
         cause: format!("alerts have been open for a long time: {}", first_few(found.into_iter())),
-        effect: "their level is now the usual one and raises no further alerts".to_owned(),
+        effect: "their level is now the usual one".to_owned(),
         next_step: String::new(),
     };
     vec![Notice { kind: NoticeKind::AlertIsUsual { metrics }, text }]
 }
 
-/// How far the alerts at the end of history lie from what was before them, and the first of them, if the
-/// baseline is nearer to them.
+/// How far the values since an open alert lie from what was before it, and the alert, if all of them were off
+/// and the baseline is nearer to them. Later reports that kept the value raised none.
 fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {
-    let is_open = |point: &&PastPoint| {
-        point.alert.is_some_and(|(_, status)| status != AlertStatus::Dismissed)
+    let is_off = |point: &&PastPoint| {
+        point.outcome.is_some_and(|it| matches!(it, Outcome::Worse | Outcome::Changed))
     };
-    let open_alerts = points.iter().rev().take_while(is_open).count();
-    let first = points.len().checked_sub(open_alerts).filter(|&first| first > 0)?;
-    let (before, alerts) = points.split_at(first);
-    let oldest = alerts.first()?;
+    let is_open =
+        |point: &PastPoint| point.alert.is_some_and(|(_, status)| status != AlertStatus::Dismissed);
+    let quiet = points.len() - points.iter().rev().take_while(is_off).count();
+    let first = quiet + points.get(quiet..)?.iter().position(is_open)?;
+    let (before, since) = points.split_at_checked(first).filter(|(it, _)| !it.is_empty())?;
     let old = median(&before[before.len().saturating_sub(BEFORE_MAX)..]);
-    let new = median(alerts);
+    let new = median(since);
     let change = (new - old) / old.abs();
     let is_nearer = (baseline - new).abs() < (baseline - old).abs();
-    (is_nearer && change.is_finite()).then_some((change, oldest))
+    (is_nearer && change.is_finite()).then_some((change, since.first()?))
 }
 
 /// A notice, if there are levels that moved slowly and far, and no earlier report told so. What stood out is known.

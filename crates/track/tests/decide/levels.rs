@@ -106,3 +106,38 @@ fn a_drift_that_widens_the_limits_is_named() {
         assert!(last.contains(expected), "{rate}: {last}");
     }
 }
+
+/// Main becomes slower once; commits behind it, and branches from there, did nothing.
+#[test]
+fn an_alert_is_not_repeated_by_the_next_commits() {
+    let same = Environment::default();
+    let slow = |values: &[f64], outcomes: &[Outcome], value: f64| {
+        let mut made = latency(&[noise(20, 100.0, 1.0, 7), values.to_vec()].concat(), value);
+        let marks = outcomes.iter().map(|&outcome| Some(outcome));
+        made.outcomes = vec![None; 20].into_iter().chain(marks).collect();
+        let decision = judge_of(Some("fedcba9876543210"), &[made.clone()], &same);
+        assert_eq!(decision.verdicts[0].outcome, Outcome::Worse, "{}", decision.verdicts[0].reason);
+        let again = judge_of(Some("0123456789abcdef"), &[made], &same);
+        assert_eq!(again.alerts, [0], "the commit itself, measured again");
+        (decision.alerts, decision.verdicts[0].reason.clone())
+    };
+    let check = |values: &[f64], outcomes: &[Outcome], value, is_told: bool| {
+        let (alerts, reason) = slow(values, outcomes, value);
+        assert_eq!(alerts.is_empty(), is_told, "{value} after {values:?}: {reason}");
+        assert_eq!(reason.ends_with("; so it was at 0123456789, whose alert it is"), is_told);
+    };
+    let worse = Outcome::Worse;
+    check(&[], &[], 150.0, false);
+    check(&[150.0], &[worse], 151.0, true);
+    check(&[150.0, 149.0], &[worse, worse], 152.0, true);
+    // It was not sure; now it is.
+    check(&[150.0], &[Outcome::MaybeWorse], 151.0, false);
+    // Much worse again, or again after it was back.
+    check(&[150.0], &[worse], 200.0, false);
+    check(&[150.0, 151.0], &[worse, worse], 200.0, false);
+    let quiet = Outcome::NoChange;
+    check(&[150.0, 100.0, 150.0], &[worse, quiet, Outcome::MaybeWorse], 151.0, false);
+    // Only four reports together show it, so one in between does not count.
+    let values = [104.0, 98.0, 104.0, 103.5, 103.8];
+    check(&values, &[worse, quiet, quiet, quiet, quiet], 103.9, true);
+}

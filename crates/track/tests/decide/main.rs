@@ -92,7 +92,8 @@ impl Made {
     }
 }
 
-fn judge_in(all: &[Made], environment: &Environment) -> Decision {
+/// Decides about a report of a commit.
+fn judge_of(hash: Option<&str>, all: &[Made], environment: &Environment) -> Decision {
     let names: Vec<BenchmarkName> =
         all.iter().map(|made| BenchmarkName::new(made.name.clone()).expect("a name")).collect();
     let metrics: Vec<Metric> = all
@@ -113,8 +114,12 @@ fn judge_in(all: &[Made], environment: &Environment) -> Decision {
         history: &histories[i],
     });
     let report =
-        ReportInput { start_time: NOW, environment, past: &past, series: series.collect() };
+        ReportInput { start_time: NOW, environment, hash, past: &past, series: series.collect() };
     decide(&report, &Settings::default())
+}
+
+fn judge_in(all: &[Made], environment: &Environment) -> Decision {
+    judge_of(None, all, environment)
 }
 
 fn judge(all: &[Made]) -> Decision {

@@ -22,6 +22,7 @@ pub(crate) fn store(store: &mut Store, mut report: Report) -> Result<(), StoreEr
     let input = ReportInput {
         start_time: report.start_time,
         environment: &report.environment,
+        hash: report.hash.as_deref(),
         past: &past.reports,
         series: series.collect(),
     };

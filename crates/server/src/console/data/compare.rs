@@ -239,6 +239,7 @@ fn judged(past: &Past, before: &Report, after: &Report) -> Vec<Verdict> {
     let input = ReportInput {
         start_time: before.start_time + Duration::NANOSECOND,
         environment: &after.environment,
+        hash: after.hash.as_deref(),
         past: &past.reports,
         series: series.collect(),
     };

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Newest reports to judge together. A report that was measured again has several values.
-const REPORTS: RangeInclusive<usize> = 1..=4;
+pub(super) const REPORTS: RangeInclusive<usize> = 1..=4;
 
 /// Minimum error of the newest value and of most others, in spreads.
 const FROM: f64 = 2.0;
