@@ -90,13 +90,12 @@ pub fn decide(report: &ReportInput<'_>, settings: &Settings) -> Decision {
     let pairs = report.series.iter().zip(&decision.verdicts).enumerate();
     let raised = pairs.filter(|(_, (series, verdict))| verdict.raises_alert(series.model.as_ref()));
     decision.alerts = raised.map(|(index, _)| index).collect();
-    for (index, hash) in judged.iter().filter_map(|it| Some((it.history.index, it.told.as_ref()?)))
-    {
-        let raised = decision.alerts.len();
-        decision.alerts.retain(|&alert| alert != index);
-        if decision.alerts.len() < raised {
+    for (index, hash) in judged.into_iter().filter_map(|it| Some((it.history.index, it.told?))) {
+        if let Ok(place) = decision.alerts.binary_search(&index) {
+            decision.alerts.remove(place);
             let reason = &mut decision.verdicts[index].reason;
             *reason += &format!("; so it was at {hash}, whose alert it is");
+            decision.told.push((index, hash));
         }
     }
     decision

@@ -152,7 +152,7 @@ pub fn judge(
         past: &background.past.reports,
         series: series(&report, rules, background, repeats),
     };
-    let Decision { mut verdicts, mut alerts, looks, mut notices } =
+    let Decision { mut verdicts, mut alerts, told: known, looks, mut notices } =
         decide::decide(&input, &rules.settings);
     notices.extend(notices::of_idle(&rules.thresholds, &report));
     notices.extend(notices::of_wide(&rules.thresholds));
@@ -161,6 +161,8 @@ pub fn judge(
     let told = told.filter(|(_, verdict)| !background.is_silenced(verdict));
     notices.extend(notices::of_absorbed(&background.past.reports, told.clone()));
     notices.extend(notices::of_drift(told));
+    let known = known.iter().map(|(at, hash)| (&verdicts[*at], hash.as_str()));
+    notices.extend(notices::of_known(known.filter(|(it, _)| !background.is_silenced(it))));
     alerts.retain(|&index| match (input.series.get(index), verdicts.get_mut(index)) {
         (Some(series), Some(verdict)) => recurs(series, verdict),
         _ => true,

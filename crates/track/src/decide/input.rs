@@ -81,6 +81,8 @@ pub struct Decision {
     pub verdicts: Vec<Verdict>,
     /// Places of the verdicts that raise an alert, ascending.
     pub alerts: Vec<usize>,
+    /// Places of verdicts that would, if an earlier commit had not raised the alert, and that commit.
+    pub told: Vec<(usize, String)>,
     /// Metrics whose raw samples look changed, with too little history to decide. They raise no alert.
     pub looks: Vec<Look>,
     pub notices: Vec<Notice>,

@@ -54,6 +54,23 @@ pub(super) fn of_absorbed<'a>(
     vec![Notice { kind: NoticeKind::AlertIsUsual { metrics }, text }]
 }
 
+/// A notice, if values keep what an earlier commit raised the alert about.
+pub(super) fn of_known<'a>(
+    verdicts: impl Iterator<Item = (&'a Verdict, &'a str)>,
+) -> Option<Notice> {
+    let known: Vec<String> = verdicts
+        .map(|(it, hash)| {
+            let change = it.change.map(|it| format!(" {}", share::change(it.relative)));
+            format!("{} {}{} since {hash}", it.benchmark, it.measure, change.unwrap_or_default())
+        })
+        .collect();
+    let metrics = known.len();
+    let cause = format!("alerts of earlier commits: {}", first_few(known.into_iter()));
+    let effect = "what only stays as bad as it was raises no alert again".to_owned();
+    let text = NoticeText { cause, effect, next_step: String::new() };
+    (metrics > 0).then(|| Notice { kind: NoticeKind::AlertOfEarlier { metrics }, text })
+}
+
 /// How far the values since an open alert lie from what was before it, and the alert, if all of them were off
 /// and the baseline is nearer to them. Later reports that kept the value raised none.
 fn absorbed(points: &[PastPoint], baseline: f64) -> Option<(f64, &PastPoint)> {

@@ -61,6 +61,8 @@ pub enum NoticeKind {
     },
     /// The level of alerts at the end of history has become the usual one.
     AlertIsUsual { metrics: usize },
+    /// Values are as bad as those of earlier commits, whose alerts they are.
+    AlertOfEarlier { metrics: usize },
     /// Measures have alerts only because nobody said which direction of them is better.
     DirectionUnknown { measures: Vec<Slug> },
     /// Levels moved slowly and far, in steps too small for an alert.

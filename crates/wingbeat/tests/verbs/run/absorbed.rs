@@ -61,3 +61,29 @@ fn it_is_told_once() {
     let next = run(at + 1);
     assert_eq!((next.code, notices(&next, USUAL)), (Some(0), Vec::new()), "{}", next.stderr);
 }
+
+#[test]
+fn a_commit_that_did_nothing_passes() {
+    let repository = Repository::new();
+    repository.history(&(0..40).map(|at| 100.0 + f64::from(at * 7 % 5)).collect::<Vec<_>>());
+    let run = |value: f64, more: &[&str]| {
+        let line = latency(value);
+        let shared = ["--project", "p", "--err", "--format", "json", &line];
+        repository.run(&[more, &shared[..]].concat())
+    };
+    let commit = || repository.git(&["commit", "-q", "--allow-empty", "-m", "next"]);
+    commit();
+    let hash = repository.git(&["rev-parse", "HEAD"]);
+    run(150.0, &[]).ended_with(1);
+    commit();
+    let expected = format!("alerts of earlier commits: a latency +49.0 % since {}", &hash[..10]);
+    let of_earlier = |ran: &Ran| notices(ran, "alert-of-earlier");
+    let next = run(152.0, &[]).ended_with(0);
+    assert_eq!(of_earlier(&next), [expected], "{}", next.stdout);
+    // So does a branch from there, but not what makes it much worse.
+    commit();
+    let branch = ["--branch", "pull/1", "--start-point", "main"];
+    let pull = run(151.0, &branch).ended_with(0);
+    assert_eq!(of_earlier(&pull).len(), 1, "{}", pull.stdout);
+    assert_eq!(of_earlier(&run(250.0, &branch).ended_with(1)), [""; 0]);
+}
