@@ -60,13 +60,13 @@ pub(super) fn of_known<'a>(
 ) -> Option<Notice> {
     let known: Vec<String> = verdicts
         .map(|(it, hash)| {
-            let change = it.change.map(|it| format!(" {}", share::change(it.relative)));
-            format!("{} {}{} since {hash}", it.benchmark, it.measure, change.unwrap_or_default())
+            let change = it.change.map(|it| share::change(it.relative) + " ").unwrap_or_default();
+            format!("{} {} ({change}since {hash})", it.benchmark, it.measure)
         })
         .collect();
     let metrics = known.len();
-    let cause = format!("alerts of earlier commits: {}", first_few(known.into_iter()));
-    let effect = "what only stays as bad as it was raises no alert again".to_owned();
+    let cause = format!("earlier commits raised alerts about {}", first_few(known.into_iter()));
+    let effect = "what stays as bad raises none again".to_owned();
     let text = NoticeText { cause, effect, next_step: String::new() };
     (metrics > 0).then(|| Notice { kind: NoticeKind::AlertOfEarlier { metrics }, text })
 }

@@ -76,7 +76,8 @@ fn a_commit_that_did_nothing_passes() {
     let hash = repository.git(&["rev-parse", "HEAD"]);
     run(150.0, &[]).ended_with(1);
     commit();
-    let expected = format!("alerts of earlier commits: a latency +49.0 % since {}", &hash[..10]);
+    let expected =
+        format!("earlier commits raised alerts about a latency (+49.0 % since {})", &hash[..10]);
     let of_earlier = |ran: &Ran| notices(ran, "alert-of-earlier");
     let next = run(152.0, &[]).ended_with(0);
     assert_eq!(of_earlier(&next), [expected], "{}", next.stdout);
