@@ -1,4 +1,4 @@
-//! `docs/bench.md` names every field, measure and column that is written.
+//! `docs/bench.md` and `docs/bench-json.md` name every field, measure and column that is written.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,16 @@ use wingbeat_bench::{
 
 use crate::sample;
 
-const DOCS: &str = include_str!("../../../../docs/bench.md");
+const DOCS: &str = concat!(
+    include_str!("../../../../docs/bench.md"),
+    include_str!("../../../../docs/bench-json.md")
+);
 
 #[track_caller]
 fn check(names: impl IntoIterator<Item = String>) {
     let missing: Vec<_> =
         names.into_iter().filter(|name| !DOCS.contains(&format!("`{name}`"))).collect();
-    assert!(missing.is_empty(), "docs/bench.md does not name {missing:?}");
+    assert!(missing.is_empty(), "docs do not name {missing:?}");
 }
 
 /// Names of all fields at any depth.
