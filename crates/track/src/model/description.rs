@@ -1,7 +1,6 @@
 //! What is said of a measure beside its values: in `wingbeat.toml`, or in the JSON that a program prints.
 
 use serde::Deserialize;
-use wingbeat_text::Units;
 
 use super::{Direction, InvalidName, Measure, MeasureKind, MeasureName};
 
@@ -46,10 +45,9 @@ impl Description {
             measure.units = units.as_str().to_owned().into();
             return Ok(1.0);
         }
-        let given = Measure { units: units.as_str().to_owned().into(), ..measure.clone() };
-        let (own, given): (Units, Units) = (measure.ladder(), given.ladder());
-        let is_same = own == given || measure.units == units.as_str();
-        let factor = if is_same { Some(1.0) } else { own.factor_from(&given) };
+        let own = measure.ladder();
+        let given = Measure { units: units.as_str().to_owned().into(), ..measure.clone() }.ladder();
+        let factor = if own == given { Some(1.0) } else { own.factor_from(&given) };
         factor.ok_or_else(|| DescriptionError::Units {
             measure: measure.name.to_string(),
             known: measure.units.to_string(),

@@ -158,12 +158,10 @@ impl Measure {
     }
 
     /// Whether both names are one: a title and its slug are, which differ in case and blanks.
-    pub(crate) fn is_called(&self, other: &Self) -> bool {
-        let letters = |name: &str| -> Vec<u8> {
-            let letter = |byte: u8| if byte == b' ' { b'-' } else { byte.to_ascii_lowercase() };
-            name.bytes().map(letter).collect()
-        };
-        self.name == other.name || letters(&self.name) == letters(&other.name)
+    pub(crate) fn is_called<'a>(&'a self, other: &'a Self) -> bool {
+        let letter = |byte: u8| if byte == b' ' { b'-' } else { byte.to_ascii_lowercase() };
+        let letters = |measure: &'a Self| measure.name.bytes().map(letter);
+        self.name == other.name || letters(self).eq(letters(other))
     }
 
     /// Whether it has units of its own. Those of a measure that nobody described are "NAME (units)".

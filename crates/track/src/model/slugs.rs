@@ -2,35 +2,30 @@
 
 use super::{Measure, Slug};
 
-/// The slugs of measures, in the order in which they were seen. The first name keeps a slug that several would
+/// Measures that were seen, in their order, each with its slug. The first name keeps a slug that several would
 /// have, and each other name gets one with a tail.
 #[derive(Debug, Clone, Default)]
-pub struct Slugs(Vec<Seen>);
-
-#[derive(Debug, Clone)]
-struct Seen {
-    given: Measure,
-    slug: Slug,
-    is_named: bool,
-}
+pub struct Slugs(Vec<(Measure, Slug)>);
 
 impl Slugs {
     /// The slug of a measure among those that were seen before.
     pub fn of(&mut self, measure: &Measure) -> Slug {
-        let is_seen =
-            |seen: &&Seen| seen.given.slug == measure.slug && seen.given.name == measure.name;
-        if let Some(seen) = self.0.iter().find(is_seen) {
-            return seen.slug.clone();
+        let find = |is: &dyn Fn(&Measure) -> bool| self.0.iter().find(|(seen, _)| is(seen));
+        if let Some((_, slug)) =
+            find(&|seen| seen.slug == measure.slug && seen.name == measure.name)
+        {
+            return slug.clone();
         }
-        let is_named = measure.is_named();
-        let same_name = |seen: &&Seen| is_named && seen.is_named && seen.given.is_called(measure);
-        let is_taken = || self.0.iter().any(|seen| seen.slug == measure.slug);
-        let slug = match self.0.iter().find(same_name) {
-            Some(seen) => seen.slug.clone(),
-            None if is_named && is_taken() => Slug::with_tail(&measure.name),
-            None => measure.slug.clone(),
+        let slug = if !measure.is_named() {
+            measure.slug.clone()
+        } else if let Some((_, slug)) = find(&|seen| seen.is_called(measure) && seen.is_named()) {
+            slug.clone()
+        } else if self.0.iter().any(|(_, slug)| *slug == measure.slug) {
+            Slug::with_tail(&measure.name)
+        } else {
+            measure.slug.clone()
         };
-        self.0.push(Seen { given: measure.clone(), slug: slug.clone(), is_named });
+        self.0.push((measure.clone(), slug.clone()));
         slug
     }
 }
