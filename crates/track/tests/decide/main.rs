@@ -6,6 +6,7 @@ mod exact;
 mod formulas;
 mod history;
 mod levels;
+mod pages;
 mod properties;
 mod short;
 mod spikes;
