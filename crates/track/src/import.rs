@@ -64,13 +64,18 @@ const BEGINNINGS: [&str; 6] = ["lastUpdate", "repoUrl", "entries", "uuid", "user
 pub fn is_of_another_tool(beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(&beginning[..beginning.len().min(256)]);
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    let key = || text.strip_prefix('{')?.trim_start().strip_prefix('"')?.split('"').next();
     text.starts_with(data_js::VARIABLE)
         || text.starts_with('[')
-        || key().is_some_and(|key| BEGINNINGS.contains(&key))
+        || first_key(text).is_some_and(|key| BEGINNINGS.contains(&key))
 }
 
-/// Reads a file of github-action-benchmark (`data.js`, or the JSON in it) or of Bencher (its list of reports).
+/// The name of the first member, if the text begins with an object.
+fn first_key(text: &str) -> Option<&str> {
+    text.strip_prefix('{')?.trim_start().strip_prefix('"')?.split('"').next()
+}
+
+/// Reads a file of github-action-benchmark (`data.js`, or the JSON in it) or of Bencher (its list of reports, or
+/// series).
 pub fn read(from: impl BufRead, place: &Place) -> Result<History, ImportError> {
     let mut bytes = Vec::new();
     from.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
@@ -83,6 +88,9 @@ pub fn read(from: impl BufRead, place: &Place) -> Result<History, ImportError> {
         || is_of_another_tool(text.as_bytes()) && text.contains("\"entries\"");
     let mut history = match is_data {
         true => data_js::read(text, place)?,
+        false if first_key(text) == Some(bencher::perf::BEGINNING) => {
+            bencher::perf::read(text, place)?
+        }
         false => bencher::read(text, place)?,
     };
     if history.reports.is_empty() {

@@ -45,7 +45,7 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
     /// Folder to read, or one file, which is imported completely or not at all; - is stdin. The file may also be
-    /// the data.js of github-action-benchmark, or a list of Bencher's reports
+    /// the data.js of github-action-benchmark, a list of Bencher's reports, or the output of bencher perf
     #[arg(value_name = "PATH", required_unless_present = "host")]
     from: Option<PathBuf>,
     /// Branch of the values in data.js

@@ -1,5 +1,7 @@
 //! Reports as Bencher's API lists them: `GET /v0/projects/{project}/reports?expand=true`, page after page, or
-//! `bencher report view`.
+//! `bencher report view`. `perf` reads series.
+
+pub(super) mod perf;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,15 +78,7 @@ struct JsonMeasure {
 
 pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
     let reports = reports(text).map_err(|source| ImportError::Malformed { tool: TOOL, source })?;
-    // A branch that was reset has several heads, of which each is a history of its own.
-    let mut heads: BTreeMap<&str, BTreeSet<(OffsetDateTime, Uuid)>> = BTreeMap::new();
-    for JsonReport { branch, .. } in &reports {
-        heads.entry(&branch.name).or_default().insert((branch.head.created, branch.head.uuid));
-    }
-    let epochs: BTreeMap<Uuid, u32> = heads
-        .values()
-        .flat_map(|heads| heads.iter().zip(0..).map(|((_, head), epoch)| (*head, epoch)))
-        .collect();
+    let epochs = epochs(reports.iter().map(|report| &report.branch));
     let is_unexpanded =
         !reports.is_empty() && reports.iter().all(|report| report.results.is_none());
     if is_unexpanded {
@@ -96,10 +90,7 @@ pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
         let uuid = report.uuid;
         let named =
             |source: InvalidName| ImportError::Name { at: format!("report {uuid}"), source };
-        let project = match place.is_project_named {
-            true => place.project.clone(),
-            false => ProjectName::new(&report.project.slug).map_err(named)?,
-        };
+        let project = project(place, &report.project).map_err(named)?;
         let branch = BranchName::new(&report.branch.name).map_err(named)?;
         let testbed = TestbedName::new(&report.testbed.name).map_err(named)?;
         let mut iterations = Vec::new();
@@ -120,6 +111,23 @@ pub(super) fn read(text: &str, place: &Place) -> Result<History, ImportError> {
         });
     }
     Ok(history)
+}
+
+/// The epoch of each head. A branch that was reset has several heads, of which each is a history of its own.
+fn epochs<'b>(branches: impl Iterator<Item = &'b Branch>) -> BTreeMap<Uuid, u32> {
+    let mut heads: BTreeMap<&str, BTreeSet<(OffsetDateTime, Uuid)>> = BTreeMap::new();
+    for Branch { name, head } in branches {
+        heads.entry(name).or_default().insert((head.created, head.uuid));
+    }
+    let numbered = heads.values().flat_map(|heads| heads.iter().zip(0..));
+    numbered.map(|((_, head), epoch)| (*head, epoch)).collect()
+}
+
+fn project(place: &Place, of_file: &Named) -> Result<ProjectName, InvalidName> {
+    match place.is_project_named {
+        true => Ok(place.project.clone()),
+        false => ProjectName::new(&of_file.slug),
+    }
 }
 
 /// All reports of lists, or of single ones, that stand one after the other.
@@ -150,22 +158,31 @@ fn iteration(
     let mut read = Results::default();
     for JsonResult { benchmark, measures } in results {
         for JsonMeasured { measure, metric } in measures {
-            let JsonMeasure { name, slug, units } = measure;
-            let known = Measure::from_slug(slug);
-            let measure = match known.is_known() {
-                true => known,
-                false => Measure { name: name.into(), units: units.into(), ..known },
-            };
-            let added =
-                BenchmarkName::new(&benchmark.name).map_err(|error| error.to_string()).and_then(
-                    |name| read.add(name, measure, metric).map_err(|error| error.to_string()),
-                );
-            if let Err(reason) = added {
-                history
-                    .leave_out(|| format!("{:.80} of report {report}: {reason}", benchmark.name));
-            }
+            add(&mut read, &benchmark.name, &measure, metric, (report, history));
         }
     }
     read.tell_apart(slugs);
     read
+}
+
+/// Adds a metric to the results of a report.
+fn add(
+    results: &mut Results,
+    benchmark: &str,
+    measure: &JsonMeasure,
+    metric: Metric,
+    (report, history): (Uuid, &mut History),
+) {
+    let JsonMeasure { name, slug, units } = measure;
+    let known = Measure::from_slug(slug.clone());
+    let measure = match known.is_known() {
+        true => known,
+        false => Measure { name: name.clone().into(), units: units.clone().into(), ..known },
+    };
+    let added = BenchmarkName::new(benchmark)
+        .map_err(|error| error.to_string())
+        .and_then(|name| results.add(name, measure, metric).map_err(|error| error.to_string()));
+    if let Err(reason) = added {
+        history.leave_out(|| format!("{benchmark:.80} of report {report}: {reason}"));
+    }
 }

@@ -166,6 +166,65 @@ fn reports_of_bencher_become_a_history_once() {
 }
 
 #[test]
+fn series_of_bencher_become_a_history_once() {
+    let series = |benchmark: &str, measure: &str, values: &[(u32, u32, f64)]| {
+        let point = |(report, iteration, value): &(u32, u32, f64)| {
+            format!(
+                r#"{{"report": "00000000-0000-0000-0000-00000000000{report}", "iteration": {iteration},
+                "start_time": "2024-02-0{report}T00:00:00Z", "end_time": "2024-02-0{report}T00:00:01Z",
+                "version": {{"number": {report}, "hash": "{report:040x}"}},
+                "metric": {{"uuid": "00000000-0000-0000-0000-000000000000", "value": {value}, "lower_value": null,
+                            "upper_value": null}}, "threshold": null, "boundary": null, "alert": null}}"#
+            )
+        };
+        let points: Vec<_> = values.iter().map(point).collect();
+        format!(
+            r#"{{"branch": {{"name": "main", "slug": "main", "head": {{
+                "uuid": "00000000-0000-0000-0001-000000000001", "created": "2024-01-01T00:00:00Z"}}}},
+            "testbed": {{"name": "testbed", "slug": "testbed"}},
+            "benchmark": {{"name": "{benchmark}", "slug": "{benchmark}"}}, "measure": {measure},
+            "metrics": [{}]}}"#,
+            points.join(", ")
+        )
+    };
+    let latency = r#"{"name": "Latency", "slug": "latency", "units": "nanoseconds (ns)"}"#;
+    let own = r#"{"name": "Peak RSS", "slug": "peak-rss-1a2b", "units": "MB"}"#;
+    let perf = |series: &[String]| {
+        format!(
+            r#"{{"project": {{"name": "Project", "slug": "project"}}, "start_time": null, "end_time": null,
+                "results": [{}]}}"#,
+            series.join(", ")
+        )
+    };
+    let first = perf(&[series("parse", latency, &[(1, 0, 10.0), (1, 1, 11.0), (2, 0, 20.0)])]);
+    // Another query, of the same reports.
+    let second =
+        perf(&[series("render", own, &[(2, 0, 5.0), (3, 0, 6.0)]), series("no", own, &[])]);
+    let text = format!("{first}\n{second}");
+    let mut temporary = temporary();
+    let imported = import(&mut temporary.store, &text).expect("imported");
+    assert_eq!((imported.reports, imported.left_out), (3, 0));
+    let found = self::series(&temporary.store);
+    let ns = "nanoseconds (ns)".to_owned();
+    let expected = ("parse".to_owned(), "latency".to_owned(), ns);
+    assert_eq!((found[0].0.clone(), found[0].1.clone(), found[0].2.clone()), expected);
+    assert_eq!((found[0].3, &*found[0].4), (Direction::LowerIsBetter, &[10.0, 11.0, 20.0][..]));
+    assert_eq!(
+        (&*found[1].0, &*found[1].1, &*found[1].4),
+        ("render", "peak-rss-1a2b", &[5.0, 6.0][..])
+    );
+    let reports = temporary.store.reports(&ReportFilter::default(), 9).expect("a list");
+    assert_eq!(reports[2].hash.as_deref(), Some(&*format!("{:040x}", 1)));
+    let again = import(&mut temporary.store, &text).expect("imported");
+    assert_eq!((again.reports, again.already_there), (0, 3));
+    let error =
+        import(&mut temporary.store, &text.replace("\"metrics\"", "\"metric\"")).expect_err("odd");
+    assert!(error.to_string().contains("it looks like the output of `bencher perf`"), "{error}");
+    let error = import(&mut temporary.store, &perf(&[])).expect_err("nothing");
+    assert!(error.to_string().contains("it has no results"), "{error}");
+}
+
+#[test]
 fn what_is_wrong_is_told_and_nothing_is_stored() {
     let check = |text: &str, expected: &str| {
         let mut temporary = temporary();
