@@ -6,6 +6,7 @@
 //! nanoseconds and throughput to operations per second; other values keep their units.
 
 mod bpftool;
+mod by_unit;
 mod c_sharp_dot_net;
 mod consoles;
 mod cpp_catch2;
@@ -35,6 +36,7 @@ mod rust_criterion;
 mod rust_divan;
 mod rust_gungraun;
 mod rust_iai;
+mod shape;
 mod shell_hyperfine;
 mod targets;
 mod text;
@@ -51,7 +53,7 @@ mod prelude {
         line::{At, lines, numbered, without_cargo},
         naming,
         objects::objects,
-        once::{self, Once},
+        once::{self, Entries, Once},
         text::{rsplit_once, split_once},
         unit::{ODD_COMMA, has_odd_comma, nanoseconds, no_number, number, power, ungrouped},
     };
@@ -64,9 +66,10 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use self::text::without_colors;
 pub(crate) use self::{
+    by_unit::{Measures, spread},
     documents::end_of_string,
-    json::{Measures, Shape, spread},
     naming::in_one_line,
+    shape::Shape,
 };
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results, Slugs, results::Lost};

@@ -168,7 +168,7 @@ pub fn judge(
         _ => true,
     });
     let raised = alerts.iter().filter_map(|&at| input.series.get(at).zip(verdicts.get(at)));
-    notices.extend(notices::of_undirected(raised));
+    notices.extend(notices::of_undirected(&report, raised));
     let alerts = alerts
         .into_iter()
         .filter_map(|index| verdicts.get(index))

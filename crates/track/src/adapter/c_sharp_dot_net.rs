@@ -92,16 +92,17 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     for (at, summary) in summaries.found {
         let pairs = summary.benchmarks.iter().map(|b| (name(b), b.display_info.as_str()));
         let ambiguous = naming::ambiguous(pairs);
-        let entries = summary.benchmarks.iter();
-        once::in_document(at, entries.map(|b| ((name(b), job(&b.display_info)), name(b))))?;
+        let mut entries = Entries::default();
         for benchmark in &summary.benchmarks {
             let mut text = name(benchmark);
             if ambiguous.contains(&text) {
                 text = format!("{text} [{}]", job(&benchmark.display_info));
             }
-            let name = at.name(&naming::in_one_line(&text))?;
-            results.set_bencher_name(&name, &bencher_name(benchmark));
-            add(&mut results, name, benchmark, average)?;
+            at.read(&mut results, &text, |results, name| {
+                entries.add(at, name.clone(), name.as_str())?;
+                results.set_bencher_name(&name, &bencher_name(benchmark));
+                add(results, name, benchmark, average)
+            });
         }
     }
     Ok(results)
@@ -146,7 +147,7 @@ fn add(
             Average::Mean => (statistics.mean, statistics.standard_deviation),
             Average::Median => (statistics.median, statistics.interquartile_range),
         };
-        around(value, spread, samples(statistics, &benchmark.measurements), 1.0)
+        around(value, spread, &samples(statistics, &benchmark.measurements), 1.0)
     });
     let Some(latency) = metric else {
         results.fail(name, "it has no statistics: BenchmarkDotNet could not run it");
@@ -181,15 +182,17 @@ fn add(
 }
 
 /// The times of one operation, of the iterations that count.
-fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<f64> {
-    match statistics.original_values.iter().map(|value| value.0).collect::<Option<Vec<f64>>>() {
-        Some(values) if !values.is_empty() => values,
-        _ => measurements
-            .iter()
-            .filter(|m| m.iteration_mode == "Workload" && m.iteration_stage == "Result")
-            .filter_map(|m| Some(m.nanoseconds.0? / m.operations.0.filter(|&count| count > 0.0)?))
-            .collect(),
+fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<Figure> {
+    let all = &statistics.original_values;
+    if !all.is_empty() && all.iter().all(|value| value.0.is_some()) {
+        return all.clone();
     }
+    measurements
+        .iter()
+        .filter(|m| m.iteration_mode == "Workload" && m.iteration_stage == "Result")
+        .filter_map(|m| Some(m.nanoseconds.0? / m.operations.0.filter(|&count| count > 0.0)?))
+        .map(|time| Figure(Some(time)))
+        .collect()
 }
 
 /// Whether a diagnoser's metric repeats the field `Memory`.

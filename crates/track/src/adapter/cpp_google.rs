@@ -58,28 +58,23 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut found: Vec<_> =
         reports.found.into_iter().map(|(at, report)| (at, report.benchmarks)).collect();
     if found.is_empty() {
-        found = console::tables(At { adapter, line: 1 }, text)?;
+        found = console::tables(At { adapter, line: 1 }, text);
     }
     for (at, runs) in found {
-        read(at, &runs, &mut measures, &mut results)?;
+        read(at, &runs, &mut measures, &mut results);
     }
     Ok(results)
 }
 
 /// Adds the results of one document or table.
-fn read(
-    at: At,
-    runs: &[Run],
-    measures: &mut HashMap<String, Measure>,
-    results: &mut Results,
-) -> Parsed<()> {
-    let name_of = |run: &Run| at.name(&naming::in_one_line(run.run_name()));
+fn read(at: At, runs: &[Run], measures: &mut HashMap<String, Measure>, results: &mut Results) {
     // Repetitions have one name, and so have two benchmarks that were registered under it.
     let mut instances = HashMap::new();
     for (entry, run) in (1..).zip(runs).filter(|(_, run)| run.aggregate.is_none()) {
         let (first, instance) = *instances.entry(run.run_name()).or_insert((entry, run.instance));
         if instance != run.instance {
-            return Err(once::both(at, first, entry, run.run_name()));
+            let name = run.run_name();
+            at.lose(results, name, once::both(at, first, entry, name));
         }
     }
     let mut failed = HashSet::new();
@@ -88,10 +83,13 @@ fn read(
         if run.is_failed {
             if failed.insert(run.run_name()) {
                 let reason = run.message.as_deref().unwrap_or("it was skipped");
-                match run.is_unreadable {
-                    true => at.lose(results, run.run_name(), at.malformed(reason)),
-                    false => results.fail(name_of(run)?, reason),
-                }
+                at.read(results, run.run_name(), |results, name| match run.is_unreadable {
+                    true => Err(at.malformed(reason)),
+                    false => {
+                        results.fail(name, reason);
+                        Ok(())
+                    }
+                });
             }
         } else if run.aggregate.is_none() {
             repeated.insert(run.run_name());
@@ -113,25 +111,19 @@ fn read(
             Some("mean") if !repeated.contains(run_name) => deviations.get(run_name).copied(),
             Some(_) => continue,
         };
-        let metrics = match metrics(at, run, deviation, measures) {
-            Ok(Some(metrics)) => metrics,
-            Ok(None) => {
-                results.fail(name_of(run)?, "its time is not a number");
-                continue;
+        at.read(results, run_name, |results, name| {
+            let Some(metrics) = metrics(at, run, deviation, measures)? else {
+                results.fail(name, "its time is not a number");
+                return Ok(());
+            };
+            // Bencher takes aggregates for benchmarks.
+            results.set_bencher_name(&name, &run.name);
+            for (measure, metric) in metrics {
+                results.add(name.clone(), measure, metric)?;
             }
-            Err(error) => {
-                at.lose(results, run_name, error);
-                continue;
-            }
-        };
-        let name = name_of(run)?;
-        // Bencher takes aggregates for benchmarks.
-        results.set_bencher_name(&name, &run.name);
-        for (measure, metric) in metrics {
-            results.add(name.clone(), measure, metric)?;
-        }
+            Ok(())
+        });
     }
-    Ok(())
 }
 
 /// What a repetition measured, or a mean with its deviation; `None` if there is no time.
@@ -147,7 +139,7 @@ fn metrics(
     let spread = |of: fn(&Run) -> Figure| deviation.map_or(Figure(None), of);
     let mut metrics = Vec::with_capacity(2 + run.counters.len());
     let mut add = |label: &str, value, spread, factor| {
-        let metric = around(value, spread, Vec::new(), factor)?;
+        let metric = around(value, spread, &[], factor)?;
         let known = measures.get(label).cloned();
         let measure = known.unwrap_or_else(|| {
             let made = measure(label);

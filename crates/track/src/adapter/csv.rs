@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::adapter::{json::Measures, prelude::*};
+use crate::adapter::{by_unit::Measures, prelude::*};
 
 /// How the first lines begin that `magic` knows it by.
 pub(super) const HEADS: &[&[&str]] = &[

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 
-use super::json::Ordered;
+use super::shape::Ordered;
 use crate::adapter::prelude::*;
 
 #[derive(Deserialize)]
@@ -41,41 +41,49 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             .iter()
             .map(|b| ((name(b), b.primary_metric.score_unit.starts_with("ops/")), b.mode.clone()));
         let ambiguous = naming::ambiguous(pairs);
-        once::in_document(at, benchmarks.iter().map(|b| ((name(b), &b.mode), name(b))))?;
+        let mut entries = Entries::default();
         for benchmark in benchmarks {
-            let mut text = name(&benchmark);
+            let own = name(&benchmark);
             let is_rate = benchmark.primary_metric.score_unit.starts_with("ops/");
-            if ambiguous.contains(&(text.clone(), is_rate)) {
-                text = format!("{text} [{}]", benchmark.mode);
-            }
-            let name = at.name(&naming::in_one_line(&text))?;
-            // Bencher makes one benchmark of all parameters and modes.
-            results.set_bencher_name(&name, &benchmark.benchmark);
-            let unit = &benchmark.primary_metric.score_unit;
-            let wrong =
-                || format!("{text:?} has the unit {unit:?}, which is neither a time nor a rate");
-            let Some((measure, factor)) = known_measure(unit) else {
-                at.lose(&mut results, name.as_str(), at.malformed(wrong()));
-                continue;
+            let mode = match ambiguous.contains(&(own.clone(), is_rate)) {
+                true => format!(" [{}]", benchmark.mode),
+                false => String::new(),
             };
-            let Some(metric) = metric(&benchmark.primary_metric, factor) else {
-                results.fail(name, "its score is not a number");
-                continue;
-            };
-            results.add(name.clone(), measure, metric)?;
-            for (label, score) in benchmark.secondary_metrics.into_iter().flat_map(|all| all.0) {
-                if let Some((measure, factor)) = secondary(&label, &score.score_unit)
-                    && let Some(metric) = metric_of(&score, factor)
-                {
-                    results.add(name.clone(), measure, metric)?;
-                }
-            }
+            at.read(&mut results, &format!("{own}{mode}"), |results, name| {
+                entries.add(at, (own.clone(), benchmark.mode.clone()), &own)?;
+                add(results, at, name, benchmark)
+            });
         }
     }
     if !results.is_empty() {
         add_failures(&mut results, &reports.rest)?;
     }
     Ok(results)
+}
+
+fn add(results: &mut Results, at: At, name: BenchmarkName, benchmark: Benchmark) -> Parsed<()> {
+    // Bencher makes one benchmark of all parameters and modes.
+    results.set_bencher_name(&name, &benchmark.benchmark);
+    let unit = &benchmark.primary_metric.score_unit;
+    let Some((measure, factor)) = known_measure(unit) else {
+        return Err(at.malformed(format!(
+            "{:?} has the unit {unit:?}, which is neither a time nor a rate",
+            name.as_str()
+        )));
+    };
+    let Some(metric) = metric(&benchmark.primary_metric, factor) else {
+        results.fail(name, "its score is not a number");
+        return Ok(());
+    };
+    results.add(name.clone(), measure, metric)?;
+    for (label, score) in benchmark.secondary_metrics.into_iter().flat_map(|all| all.0) {
+        if let Some((measure, factor)) = secondary(&label, &score.score_unit)
+            && let Some(metric) = metric_of(&score, factor)
+        {
+            results.add(name.clone(), measure, metric)?;
+        }
+    }
+    Ok(())
 }
 
 /// `package.Class.method (size=8, text=a)`

@@ -1,7 +1,6 @@
 //! Vitest: `vitest bench --outputJson` up to version 4, and `--reporter=json` from version 5 on, where
 //! benchmarks are part of tests.
 
-use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use crate::adapter::prelude::*;
@@ -37,7 +36,7 @@ struct Benchmark {
     sd: Figure,
     rme: Figure,
     #[serde(default)]
-    samples: Vec<f64>,
+    samples: Vec<Figure>,
 }
 
 #[derive(Deserialize)]
@@ -86,7 +85,7 @@ struct Statistics {
     sd: Figure,
     rme: Figure,
     #[serde(default)]
-    samples: Option<Vec<f64>>,
+    samples: Option<Vec<Figure>>,
 }
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
@@ -95,18 +94,17 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let average = average.unwrap_or(Average::Mean);
     let mut results = Results::default();
     for (at, report) in reports.found {
-        let groups = report.files.iter().flatten().flat_map(|file| &file.groups);
-        let names = groups.flat_map(|group| {
-            group.benchmarks.iter().map(|one| joined([group.full_name.as_str(), &one.name]))
-        });
-        once::in_document(at, names.map(|name| (name.clone(), name)))?;
+        let mut entries = Entries::default();
         for group in report.files.into_iter().flatten().flat_map(|file| file.groups) {
             for benchmark in group.benchmarks {
-                let name = at.name(&joined([group.full_name.as_str(), &benchmark.name]))?;
+                let name = joined([group.full_name.as_str(), &benchmark.name]);
                 let theirs = format!("{} > {}", group.full_name, benchmark.name);
                 let theirs = if group.full_name.is_empty() { &benchmark.name } else { &theirs };
-                results.set_bencher_name(&name, theirs);
-                add(&mut results, name, benchmark, average)?;
+                at.read(&mut results, &name, |results, name| {
+                    entries.add(at, name.clone(), name.as_str())?;
+                    results.set_bencher_name(&name, theirs);
+                    add(results, name, &benchmark, average)
+                });
             }
         }
         add_tests(&mut results, at, report.test_files.unwrap_or_default(), average)?;
@@ -123,7 +121,7 @@ fn joined<'t>(parts: impl IntoIterator<Item = &'t str>) -> String {
 fn add(
     results: &mut Results,
     name: BenchmarkName,
-    benchmark: Benchmark,
+    benchmark: &Benchmark,
     average: Average,
 ) -> Parsed<()> {
     let (value, spread) = match average {
@@ -131,13 +129,13 @@ fn add(
         // No quartiles are told.
         Average::Median => (benchmark.median, Figure(None)),
     };
-    let Some(latency) = around(value, spread, benchmark.samples, NS_PER_MS) else {
+    let Some(latency) = around(value, spread, &benchmark.samples, NS_PER_MS) else {
         results.fail(name, "it has no time: it threw an error, or never ran");
         return Ok(());
     };
     results.add(name.clone(), Measure::latency(), latency)?;
     let error = benchmark.hz.0.zip(benchmark.rme.0).map(|(hz, rme)| hz * rme / 100.0);
-    if let Some(throughput) = around(benchmark.hz, Figure(error), Vec::new(), 1.0) {
+    if let Some(throughput) = around(benchmark.hz, Figure(error), &[], 1.0) {
         results.add(name, Measure::throughput(), throughput)?;
     }
     Ok(())
@@ -151,7 +149,7 @@ fn add_tests(results: &mut Results, at: At, files: Vec<TestFile>, average: Avera
         file.assertion_results.iter().map(move |test| (test_name(test), file.name.as_str()))
     });
     let ambiguous = naming::ambiguous(pairs);
-    let mut entries: FxHashMap<BenchmarkName, usize> = FxHashMap::default();
+    let mut entries = Entries::default();
     for file in &files {
         let file_name = file.name.rsplit(['/', '\\']).next().unwrap_or(&file.name);
         for test in &file.assertion_results {
@@ -170,15 +168,15 @@ fn add_tests(results: &mut Results, at: At, files: Vec<TestFile>, average: Avera
                 results.fail(at.name(&joined([prefix, &own_name]))?, reason);
             }
             for (comparison, task) in tasks {
-                let name = at.name(&joined([prefix, &comparison.name, &task.name]))?;
-                let entry = entries.len() + 1;
-                if let Some(first) = entries.insert(name.clone(), entry) {
-                    return Err(once::both(at, first, entry, name.as_str()));
-                }
-                match failure {
-                    Some(reason) => results.fail(name, reason),
-                    None => add_task(results, name, task, average)?,
-                }
+                let name = joined([prefix, &comparison.name, &task.name]);
+                at.read(results, &name, |results, name| {
+                    entries.add(at, name.clone(), name.as_str())?;
+                    match failure {
+                        Some(reason) => results.fail(name, reason),
+                        None => add_task(results, name, task, average)?,
+                    }
+                    Ok(())
+                });
             }
         }
     }
@@ -192,7 +190,7 @@ fn add_task(
     average: Average,
 ) -> Parsed<()> {
     let of = |statistics: &Statistics, spread: Figure, factor| {
-        let samples = statistics.samples.clone().unwrap_or_default();
+        let samples = statistics.samples.as_deref().unwrap_or_default();
         match average {
             Average::Mean => around(statistics.mean, spread, samples, factor),
             Average::Median => around(statistics.p50, Figure(None), samples, factor),

@@ -1,8 +1,9 @@
-//! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`, and the list
-//! that github-action-benchmark reads: `[{"name", "unit", "value", "range"}]`.
+//! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`, or a [`list`].
 //!
-//! Results of `wingbeat` may add `samples`, and anybody's `unit`, `direction` and `kind`, which Bencher ignores. An entry that cannot be read costs its
-//! benchmark, so types are loose, and what is there in place of a number is told.
+//! Results of `wingbeat` may add `samples`, and anybody's `unit`, `direction` and `kind`, which Bencher ignores. An
+//! entry that cannot be read costs its benchmark, so types are loose, and what is there in place of a number is told.
+
+mod list;
 
 use std::fmt;
 
@@ -15,35 +16,10 @@ use serde::{
     },
 };
 
+use self::list::Entry;
+use super::shape::{Ordered, Shape};
 use crate::adapter::{documents::with_broken, prelude::*};
 use crate::model::{Description, MeasureName, name::strip_ignored};
-
-/// A JSON object in the order of its text.
-pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs<T>(std::marker::PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
-            type Value = Ordered<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<T>, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Ordered(pairs))
-            }
-        }
-
-        deserializer.deserialize_map(Pairs(std::marker::PhantomData))
-    }
-}
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let text = &without_cargo(text);
@@ -69,20 +45,15 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
 
 /// What a document may be. Any JSON is one or the other; most of it has nothing in it that counts.
 enum Document {
-    Benchmarks(Ordered<Shape<Ordered<Shape<Figures>>>>),
+    Benchmarks(Ordered<Measured>),
     List(Vec<Shape<Entry>>),
 }
 
-/// A value that should be an object or a number, and may be anything.
-#[derive(Default, PartialEq)]
-pub(crate) enum Shape<T> {
-    #[default]
-    Missing,
-    Object(T),
-    Number(f64),
-    Text(String),
-    Other(&'static str),
-}
+/// The measures of a benchmark.
+type Measured = Shape<Ordered<Shape<Figures>>>;
+
+/// Measures of which nothing is said, by their labels.
+type Plain = FxHashMap<String, Measure>;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -98,6 +69,25 @@ struct Figures {
 }
 
 impl Figures {
+    /// The metric, in the units of the measure of that label.
+    fn read(self, label: &str, plain: &mut Plain) -> Result<(Measure, Metric), String> {
+        let description = self.description()?;
+        let is_plain = description == Description::default();
+        let (measure, factor) = match plain.get(label).filter(|_| is_plain) {
+            Some(known) => (known.clone(), 1.0),
+            None => description.of(label).map_err(|error| error.to_string())?,
+        };
+        if is_plain && !plain.contains_key(label) {
+            plain.insert(label.to_owned(), measure.clone());
+        }
+        let value = self.value.number().map_err(|found| format!("its {label} is {found}"))?;
+        let end = |end: Shape<IgnoredAny>| end.number().ok().map(|end| end * factor);
+        let samples = self.samples.into_iter().flatten().collect();
+        let metric = Metric::new(value).with_samples(samples).scaled(factor);
+        let (lower_value, upper_value) = (end(self.lower_value), end(self.upper_value));
+        Ok((measure, Metric { lower_value, upper_value, ..metric }))
+    }
+
     /// What is said of the measure beside its value.
     fn description(&self) -> Result<Description, String> {
         Ok(Description {
@@ -120,158 +110,62 @@ fn word<'t, T: Deserialize<'t>>(key: &str, text: &'t str) -> Result<Option<T>, S
     T::deserialize(word).map(Some).map_err(|error| format!("its {key} is not understood: {error}"))
 }
 
-/// An entry of the lists `customSmallerIsBetter` and `customBiggerIsBetter` of github-action-benchmark.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Entry {
-    name: Shape<IgnoredAny>,
-    unit: Shape<IgnoredAny>,
-    value: Shape<IgnoredAny>,
-    /// `± 3`, in the unit or with a percent sign.
-    range: Shape<IgnoredAny>,
-}
-
-impl<T> Shape<T> {
-    fn is_there(&self) -> bool {
-        !matches!(self, Self::Missing)
-    }
-
-    fn text(&self) -> &str {
-        if let Self::Text(text) = self { text } else { "" }
-    }
-
-    /// The number, or what is there in its place.
-    fn number(&self) -> Result<f64, String> {
-        Err(match self {
-            Self::Number(value) => return Ok(*value),
-            Self::Missing => "missing".to_owned(),
-            Self::Text(text) => format!("the text {text:?}, which is not a number"),
-            Self::Object(_) => "an object, which is not a number".to_owned(),
-            Self::Other(what) => format!("{what}, which is not a number"),
-        })
-    }
-}
-
 /// Whether something looks like the value of a measure.
-fn has_value((_, measures): &(String, Shape<Ordered<Shape<Figures>>>)) -> bool {
+fn has_value((_, measures): &(String, Measured)) -> bool {
     let Shape::Object(measures) = measures else { return false };
     let mut figures = measures.0.iter().map(|(_, figures)| figures);
     figures.any(|it| matches!(it, Shape::Object(figures) if figures.value.is_there()))
 }
 
-/// Whether an entry is one of a list of values, and not of texts with names, such as variables.
-fn is_entry(entry: &Shape<Entry>) -> bool {
-    let Shape::Object(Entry { unit, value, .. }) = entry else { return false };
-    value.is_there() && (unit.is_there() || !matches!(value, Shape::Text(_)))
-}
-
+/// What a document says, so far.
 struct Reader {
     at: At,
     results: Results,
 }
 
 impl Reader {
-    fn lose(&mut self, name: &str, reason: String) {
-        let at = self.at;
-        let judged = strip_ignored(name).unwrap_or(name);
-        at.lose(&mut self.results, judged, at.malformed(reason));
-    }
-
-    fn benchmarks(&mut self, benchmarks: Vec<(String, Shape<Ordered<Shape<Figures>>>)>) {
+    fn benchmarks(&mut self, benchmarks: Vec<(String, Measured)>) {
         // A document of something else, such as a line of a log.
         if !benchmarks.iter().any(has_value) {
             return;
         }
-        let mut known = FxHashMap::default();
+        let mut plain = Plain::default();
         for (name, measures) in benchmarks {
-            let Shape::Object(measures) = measures else {
-                self.lose(
-                    &name,
-                    r#"it is no object such as {"latency": {"value": 12.5}}"#.to_owned(),
-                );
+            let Shape::Object(Ordered(measures)) = measures else {
+                self.lose(&name, r#"it is no object such as {"latency": {"value": 12.5}}"#);
                 continue;
             };
-            let count = measures.0.len();
-            for (label, figures) in measures.0 {
+            let count = measures.len();
+            for (label, figures) in measures {
                 let Shape::Object(figures) = figures else {
                     self.lose(
                         &name,
-                        format!(r#"its {label} is no object such as {{"value": 12.5}}"#),
+                        &format!(r#"its {label} is no object such as {{"value": 12.5}}"#),
                     );
                     continue;
                 };
-                let described = figures.description().and_then(|description| {
-                    if description == Description::default()
-                        && let Some(measure) = known.get(&label)
-                    {
-                        return Ok((Measure::clone(measure), 1.0));
+                let is_undirected = figures.direction.text() == "unknown";
+                match figures.read(&label, &mut plain) {
+                    Ok((measure, metric)) => {
+                        if is_undirected {
+                            self.results.set_undirected(&measure);
+                        }
+                        self.add(&name, &measure, metric, count);
                     }
-                    let (measure, factor) =
-                        description.of(&label).map_err(|error| error.to_string())?;
-                    if description == Description::default() {
-                        known.insert(label.clone(), measure.clone());
-                    }
-                    Ok((measure, factor))
-                });
-                let value = figures.value.number();
-                let value = value.map_err(|found| format!("its {label} is {found}"));
-                match described.and_then(|described| Ok((described, value?))) {
-                    Ok(((measure, factor), value)) => {
-                        let ends = [&figures.lower_value, &figures.upper_value];
-                        let ends = ends.map(|end| end.number().ok().map(|end| end * factor));
-                        let samples = figures.samples.into_iter().flatten().collect();
-                        let metric = Metric::new(value).with_samples(samples).scaled(factor);
-                        self.add(&name, &measure, metric, ends, count);
-                    }
-                    Err(reason) => self.lose(&name, reason),
-                }
-            }
-        }
-    }
-
-    fn list(&mut self, entries: Vec<Shape<Entry>>) {
-        if !entries.iter().any(is_entry) {
-            return;
-        }
-        let mut measures = Measures::default();
-        for entry in entries {
-            let Shape::Object(Entry { name: Shape::Text(name), unit, value, range }) = entry else {
-                continue;
-            };
-            let (measure, factor) = measures.of(unit.text());
-            match value {
-                // A list of something else.
-                Shape::Missing => {}
-                Shape::Number(value) => {
-                    let range = spread(value, &range).map(|range| range * factor);
-                    let value = value * factor;
-                    let ends = [range.map(|range| value - range), range.map(|range| value + range)];
-                    self.add(&name, measure, Metric::new(value), ends, 1);
-                }
-                other => {
-                    let found = other.number().err().unwrap_or_default();
-                    self.lose(&name, format!("its value is {found}"));
+                    Err(reason) => self.lose(&name, &reason),
                 }
             }
         }
     }
 
     /// `count` is the number of metrics of the benchmark.
-    fn add(
-        &mut self,
-        name: &str,
-        measure: &Measure,
-        mut metric: Metric,
-        [lower, upper]: [Option<f64>; 2],
-        count: usize,
-    ) {
-        (metric.lower_value, metric.upper_value) = (lower, upper);
+    fn add(&mut self, name: &str, measure: &Measure, metric: Metric, count: usize) {
         let reason = match self.results.benchmark(name) {
             Err(error) => error.to_string(),
             Ok(benchmark) if benchmark.metrics.iter().any(|it| it.0.is(measure)) => {
                 format!(
                     "it has the measure {} twice, and a benchmark has one value of a measure; give one of both \
-                 another name",
+                     another name",
                     measure.slug
                 )
             }
@@ -283,51 +177,13 @@ impl Reader {
                 }
             }
         };
-        self.lose(name, reason);
+        self.lose(name, &reason);
     }
-}
 
-/// The half of a spread in `± 3`, `+/- 3`, `1.5%` or `3`.
-pub(crate) fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
-    let text = match range {
-        Shape::Number(range) => return Some(range.abs()),
-        other => other.text().trim_start_matches(['\u{b1}', '+', '/', '-', ' ']).trim(),
-    };
-    match text.strip_suffix('%') {
-        Some(percent) => Some(value.abs() * number(percent.trim())? / 100.0),
-        None => number(text),
-    }
-}
-
-/// The measures of units that a user writes, each with the factor of its values.
-#[derive(Default)]
-pub(crate) struct Measures(FxHashMap<String, (Measure, f64)>);
-
-impl Measures {
-    /// A time is a latency, operations per second are a throughput; any other unit has a measure of its
-    /// own, as in `go_bench`.
-    pub(crate) fn of(&mut self, unit: &str) -> (&Measure, f64) {
-        let make = |unit: &String| {
-            let plain =
-                ["/iter", "/op"].iter().find_map(|per| unit.strip_suffix(per)).unwrap_or(unit);
-            let time = match plain.to_lowercase().as_str() {
-                "nanosecond" | "nanoseconds" => Some(1.0),
-                "microsecond" | "microseconds" => Some(1e3),
-                "millisecond" | "milliseconds" => Some(1e6),
-                "second" | "seconds" => Some(1e9),
-                // Of a letter alone nobody knows.
-                "m" | "h" => None,
-                _ => nanoseconds(plain),
-            };
-            match (time, unit.as_str()) {
-                (Some(factor), _) => (Measure::latency(), factor),
-                (_, "ops/sec" | "ops/s" | "op/s") => (Measure::throughput(), 1.0),
-                (_, "") => (Measure::named("value"), 1.0),
-                (_, own) => (naming::counter(own, own, Direction::Unknown), 1.0),
-            }
-        };
-        let found = self.0.entry(naming::in_one_line(unit).into_owned()).or_insert_with_key(make);
-        (&found.0, found.1)
+    fn lose(&mut self, name: &str, reason: &str) {
+        let at = self.at;
+        let judged = strip_ignored(name).unwrap_or(name);
+        at.lose(&mut self.results, judged, at.malformed(reason));
     }
 }
 
@@ -355,59 +211,10 @@ impl<'de> Deserialize<'de> for Document {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Shape<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any<T>(std::marker::PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
-            type Value = Shape<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("anything")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Shape<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Shape::Object)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Shape<T>, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Shape::Other("a list"))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Shape<T>, E> {
-                Ok(Shape::Number(value))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Shape<T>, E> {
-                Ok(Shape::Number(value as f64))
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Shape<T>, E> {
-                Ok(Shape::Number(value as f64))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Shape<T>, E> {
-                Ok(Shape::Text(text.to_owned()))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Shape<T>, E> {
-                Ok(Shape::Other("true or false"))
-            }
-
-            fn visit_unit<E>(self) -> Result<Shape<T>, E> {
-                Ok(Shape::Other("NaN, Infinity or null"))
-            }
-        }
-
-        deserializer.deserialize_any(Any(std::marker::PhantomData))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{benchmarks, check_error, values};
+    use crate::adapter::{benchmarks, check_error};
 
     fn read(text: &str) -> Parsed {
         Adapter::Json.parse(text.as_bytes(), None)
@@ -489,40 +296,6 @@ mod tests {
         );
         let apart = r#"{"a": {"latency": {"value": 1}}, "a": {"throughput": {"value": 1}}}"#;
         assert_eq!(read(apart).expect("results").benchmarks[0].metrics.len(), 2);
-    }
-
-    #[test]
-    fn lists_of_names_units_and_values() {
-        let check = |entry: &str, slug: &str, units: &str, metric: Metric| {
-            let results = read(&format!("[{{\"name\": \"a\", {entry}}}]")).expect(entry);
-            let (measure, found) = &results.benchmarks[0].metrics[0];
-            assert_eq!((measure.slug.as_str(), &*measure.units, found), (slug, units, &metric));
-        };
-        let ns = "nanoseconds (ns)";
-        check(r#""unit": "Percent", "value": 50"#, "percent", "Percent", Metric::new(50.0));
-        check(
-            r#""unit": "ms", "value": 2, "range": "± 0.5""#,
-            "latency",
-            ns,
-            Metric::new(2e6).within(1.5e6, 2.5e6),
-        );
-        check(r#""unit": "Seconds", "value": 2"#, "latency", ns, Metric::new(2e9));
-        let rate = "operations / second (ops/s)";
-        check(
-            r#""unit": "ops/sec", "value": 8, "range": "±25%""#,
-            "throughput",
-            rate,
-            Metric::new(8.0).within(6.0, 10.0),
-        );
-        check(r#""value": 3"#, "value", "value (units)", Metric::new(3.0));
-        let text = r#"[{"name": "a", "unit": "ms", "value": NaN}, {"name": "b", "unit": "ms", "value": 1},
-                       {"name": "b", "unit": "Megabytes", "value": 7}]"#;
-        let results = read(text).expect("results");
-        assert_eq!(values(&results.benchmarks[0]), [("latency", 1e6), ("megabytes", 7.0)]);
-        assert_eq!(
-            results.failures[0].reason,
-            "its value is NaN, Infinity or null, which is not a number"
-        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{borrow::Cow, iter};
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::{Adapter, AdapterError, Parsed};
+use super::{Adapter, AdapterError, Parsed, naming::in_one_line};
 use crate::model::{BenchmarkName, BenchmarkResults, Results};
 
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,19 @@ impl At {
             other => (self.line, other.to_string()),
         };
         results.lose(line, name, reason);
+    }
+
+    /// Adds a result of that name. One that cannot be read costs its benchmark, and no other.
+    pub(super) fn read(
+        self,
+        results: &mut Results,
+        name: &str,
+        add: impl FnOnce(&mut Results, BenchmarkName) -> Parsed<()>,
+    ) {
+        let added = self.name(&in_one_line(name)).and_then(|name| add(results, name));
+        if let Err(error) = added {
+            self.lose(results, &in_one_line(name), error);
+        }
     }
 
     pub(super) fn name(self, text: &str) -> Parsed<BenchmarkName> {

@@ -1,6 +1,6 @@
 //! Names that a tool uses once: a second occurrence is another benchmark, not a repetition.
 
-use std::{fmt, hash::Hash};
+use std::{collections::hash_map::Entry, hash::Hash};
 
 use rustc_hash::FxHashMap;
 
@@ -42,35 +42,53 @@ impl Once {
     }
 }
 
-/// Refuses a document with two entries of one identity. Each comes with its name.
-pub(super) fn in_document<K: Hash + Eq, N: fmt::Debug>(
-    at: At,
-    entries: impl Iterator<Item = (K, N)>,
-) -> Parsed<()> {
-    let mut known = FxHashMap::default();
-    for (entry, (key, name)) in (1..).zip(entries) {
-        if let Some(first) = known.insert(key, entry) {
-            return Err(both(at, first, entry, name));
+/// The entries of a document, of which each has an identity of its own.
+pub(super) struct Entries<K> {
+    /// The first entry of each identity.
+    first: FxHashMap<K, usize>,
+    count: usize,
+}
+
+impl<K> Default for Entries<K> {
+    fn default() -> Self {
+        Self { first: FxHashMap::default(), count: 0 }
+    }
+}
+
+impl<K: Hash + Eq> Entries<K> {
+    /// Counts the next entry. Refuses it if it has the identity of an earlier one.
+    pub(super) fn add(&mut self, at: At, key: K, name: &str) -> Parsed<()> {
+        self.count += 1;
+        match self.first.entry(key) {
+            Entry::Occupied(first) => Err(both(at, *first.get(), self.count, name)),
+            Entry::Vacant(new) => {
+                new.insert(self.count);
+                Ok(())
+            }
         }
     }
-    Ok(())
 }
 
 /// The error that a name of line `first` recurs.
-pub(super) fn again(at: At, first: usize, name: &str) -> AdapterError {
-    twice(at, &format!("{name:?} has a result in line {first} already"))
+fn again(at: At, first: usize, name: &str) -> AdapterError {
+    at.malformed(recurs(first, name))
+}
+
+/// Why a name that has a result in line `first` is refused.
+pub(super) fn recurs(first: usize, name: &str) -> String {
+    twice(&format!("{name:?} has a result in line {first} already"))
 }
 
 /// The error that two entries of a document share a name.
-pub(super) fn both(at: At, first: usize, second: usize, name: impl fmt::Debug) -> AdapterError {
-    twice(at, &format!("entries {first} and {second} are both called {name:?}"))
+pub(super) fn both(at: At, first: usize, second: usize, name: &str) -> AdapterError {
+    at.malformed(twice(&format!("entries {first} and {second} are both called {name:?}")))
 }
 
-fn twice(at: At, found: &str) -> AdapterError {
-    at.malformed(format!(
+fn twice(found: &str) -> String {
+    format!(
         "{found}, and the tool measures each name once, so two benchmarks would become one; rename one of \
          them, or repeat the whole run with --iter"
-    ))
+    )
 }
 
 #[cfg(test)]
@@ -103,9 +121,15 @@ mod tests {
     #[test]
     fn entries_of_a_document() {
         let at = At { adapter: Adapter::JavaJmh, line: 7 };
-        let check = |names: &[&str]| in_document(at, names.iter().map(|name| (*name, *name)));
-        assert_eq!(check(&["a", "b"]), Ok(()));
-        let error = check(&["a", "b", "a"]).expect_err("twice").to_string();
-        assert!(error.contains("entries 1 and 3 are both called \"a\""), "{error}");
+        let mut entries = Entries::default();
+        assert_eq!(entries.add(at, "a", "a"), Ok(()));
+        assert_eq!(entries.add(at, "b", "b"), Ok(()));
+        for second in [3, 4] {
+            let error = entries.add(at, "a", "a").expect_err("twice").to_string();
+            assert!(
+                error.contains(&format!("entries 1 and {second} are both called \"a\"")),
+                "{error}"
+            );
+        }
     }
 }

@@ -3,13 +3,15 @@
 //! perf does not name what it ran, so the benchmark is called `perf stat`; with `-A`,
 //! `--per-socket` and the like, the place follows. Times are converted to nanoseconds. Events that
 //! the machine cannot count are ignored; repetitions (`-r`) are a mean and its standard error.
+//!
+//! perf writes the decimal commas of the user's locale into its JSON. It never groups thousands there.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::adapter::prelude::*;
+use crate::adapter::{documents::end_of_string, prelude::*};
 
 const NAME: &str = "perf stat";
 
@@ -41,19 +43,53 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     for object in objects::<Counter>(Adapter::PerfStat, text) {
         let at = object.at;
-        let is_ours =
-            object.head.lines().next().is_some_and(|line| line.contains("\"counter-value\""));
-        match object.content {
-            Ok(counter) => add(&mut results, at, &counter)?,
-            Err(error) if is_ours => {
-                return Err(at.malformed(format!(
-                    "{error}; if perf wrote decimal commas, run it with LC_ALL=C"
-                )));
+        let line = object.head.lines().next().unwrap_or_default();
+        let added = match object.content {
+            Ok(counter) => add(&mut results, at, &counter),
+            Err(error) if line.contains("\"counter-value\"") => {
+                match serde_json::from_str(&with_points(line)) {
+                    Ok(counter) => add(&mut results, at, &counter),
+                    Err(_) => Err(at.malformed(error)),
+                }
             }
-            Err(_) => {}
-        }
+            Err(_) => Ok(()),
+        };
+        // The benchmark has other events.
+        added.unwrap_or_else(|error| at.lose(&mut results, "", error));
     }
     Ok(results)
+}
+
+/// A line of JSON with decimal points for commas. Behind a comma that separates comes no digit.
+fn with_points(line: &str) -> String {
+    let bytes = line.as_bytes();
+    let mut mended = bytes.to_vec();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = end_of_string(bytes, at + 1),
+            b',' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => {
+                mended[at] = b'.';
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    String::from_utf8(mended).unwrap_or_default()
+}
+
+/// Decimals of a value: it is written by `%f`.
+const DECIMALS: usize = 6;
+
+/// A value, with a decimal point or comma.
+fn value(text: &str) -> Option<f64> {
+    match text.split_once(',') {
+        None => number(text),
+        Some((whole, decimals)) if decimals.len() == DECIMALS => {
+            number(&format!("{whole}.{decimals}"))
+        }
+        Some(_) => None,
+    }
 }
 
 fn add(results: &mut Results, at: At, counter: &Counter) -> Parsed<()> {
@@ -62,9 +98,7 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Parsed<()> {
         // <not supported>, <not counted>
         return Ok(());
     }
-    // A comma would be taken for one between thousands.
-    let value = Some(text).filter(|text| !text.contains(',')).and_then(|text| number(text));
-    let value = value.ok_or_else(|| {
+    let value = value(text).ok_or_else(|| {
         at.malformed(format!("{event} is {text:?}, which is not a number; run perf with LC_ALL=C"))
     })?;
     let scale = if counter.unit == "msec" { Some(1e6) } else { nanoseconds(&counter.unit) };
@@ -133,13 +167,41 @@ mod tests {
     }
 
     #[test]
-    fn decimal_commas_are_no_thousands() {
-        for line in [
+    fn decimal_commas_of_the_locale() {
+        let check = |line: &str, slug: &str, expected: f64| {
+            let (_, found, _, metric) = one(&format!("hello\n{line}")).expect(line);
+            assert_eq!((found.as_str(), metric.value), (slug, expected), "{line}");
+        };
+        check(
             r#"{"counter-value" : "0,595194", "unit" : "msec", "event" : "task-clock"}"#,
-            r#"{"counter-value" : "0,5", "event" : "task-clock", "pcnt-running" : 100,00}"#,
+            "task-clock",
+            595_194.0,
+        );
+        check(
+            r#"{"counter-value" : "1234567,000000", "event" : "a,1", "pcnt-running" : 100,00, "metric-value" : "0,5"}"#,
+            "a-1",
+            1_234_567.0,
+        );
+        let (.., metric) =
+            one(r#"{"counter-value" : "2,000000", "event" : "a", "variance" : 1,50}"#)
+                .expect("a counter");
+        assert_eq!(metric, Metric::new(2.0).within(1.97, 2.03));
+    }
+
+    #[test]
+    fn what_cannot_be_read_costs_its_event() {
+        let good = r#"{"counter-value" : "1.0", "event" : "cycles"}"#;
+        for line in [
+            r#"{"counter-value" : "1,234", "event" : "faults"}"#,
+            r#"{"counter-value" : "1,234.500000", "event" : "faults"}"#,
+            r#"{"counter-value" : "1.0", "event" : 5}"#,
         ] {
-            let error = parse(&format!("hello\n{line}"), None).expect_err(line).to_string();
-            assert!(error.contains("line 2") && error.contains("LC_ALL=C"), "{error}");
+            let results = Adapter::PerfStat.parse(format!("{line}\n{good}").as_bytes(), None);
+            let results = results.expect(line);
+            assert_eq!(crate::adapter::values(&results.benchmarks[0]), [("cycles", 1.0)]);
+            assert!(results.remarks[0].contains("line 1 was passed over"), "{:?}", results.remarks);
+            let error = Adapter::PerfStat.parse(line.as_bytes(), None).expect_err(line);
+            assert!(error.to_string().contains("cannot read line 1"), "{error}");
         }
     }
 }

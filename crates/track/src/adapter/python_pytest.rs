@@ -23,6 +23,7 @@ struct Report {
 #[derive(Deserialize)]
 struct Benchmark {
     fullname: String,
+    group: Option<String>,
     stats: Option<Stats>,
 }
 
@@ -35,7 +36,7 @@ struct Stats {
     iqr: Figure,
     /// Seconds per iteration, by round. Only `--benchmark-save-data` and newer versions write it.
     #[serde(default)]
-    data: Vec<f64>,
+    data: Vec<Figure>,
 }
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
@@ -46,11 +47,10 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let mut is_known = vec![false; failures.len()];
     let mut results = Results::default();
     for (at, report) in reports.found {
-        let names = report.benchmarks.iter().map(|benchmark| benchmark.fullname.as_str());
-        once::in_document(at, names.map(|name| (name, name)))?;
+        let pairs = report.benchmarks.iter().map(|it| (it.fullname.clone(), it.group.clone()));
+        let ambiguous = naming::ambiguous(pairs);
+        let mut entries = Entries::default();
         for benchmark in report.benchmarks {
-            let name = at.name(&naming::in_one_line(&benchmark.fullname))?;
-            results.set_bencher_name(&name, &benchmark.fullname);
             let mut reason = None;
             for (failure, is_known) in failures.iter().zip(&mut is_known) {
                 if let Some(said) = failure.of(&benchmark.fullname) {
@@ -58,16 +58,14 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
                     reason = reason.filter(|known: &&str| !known.is_empty()).or(Some(said));
                 }
             }
-            if let Some(reason) = reason {
-                results.fail(name, if reason.is_empty() { UNTOLD } else { reason });
-                continue;
+            let mut name = benchmark.fullname.clone();
+            if ambiguous.contains(&name) {
+                name = format!("{name} [{}]", benchmark.group.as_deref().unwrap_or("no group"));
             }
-            let metric =
-                benchmark.stats.and_then(|stats| metric(stats, average.unwrap_or(Average::Mean)));
-            match metric {
-                Some(metric) => results.add(name, Measure::latency(), metric)?,
-                None => results.fail(name, "it has no time"),
-            }
+            at.read(&mut results, &name, |results, name| {
+                entries.add(at, name.clone(), name.as_str())?;
+                add(results, name, benchmark, reason, average.unwrap_or(Average::Mean))
+            });
         }
     }
     // Without results the text is not known to be that of benchmarks.
@@ -86,10 +84,30 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     Ok(results)
 }
 
+/// Adds a benchmark, which failed if there is a reason.
+fn add(
+    results: &mut Results,
+    name: BenchmarkName,
+    benchmark: Benchmark,
+    reason: Option<&str>,
+    average: Average,
+) -> Parsed<()> {
+    results.set_bencher_name(&name, &benchmark.fullname);
+    if let Some(reason) = reason {
+        results.fail(name, if reason.is_empty() { UNTOLD } else { reason });
+        return Ok(());
+    }
+    match benchmark.stats.and_then(|stats| metric(stats, average)) {
+        Some(metric) => results.add(name, Measure::latency(), metric)?,
+        None => results.fail(name, "it has no time"),
+    }
+    Ok(())
+}
+
 fn metric(stats: Stats, average: Average) -> Option<Metric> {
     let (value, spread) = match average {
         Average::Mean => (stats.mean, stats.stddev),
         Average::Median => (stats.median, stats.iqr),
     };
-    around(value, spread, stats.data, NS_PER_SECOND)
+    around(value, spread, &stats.data, NS_PER_SECOND)
 }

@@ -29,8 +29,8 @@ struct Command {
     max: Figure,
     user: Figure,
     system: Figure,
-    times: Option<Vec<f64>>,
-    memory_usage_byte: Option<Vec<f64>>,
+    times: Option<Vec<Figure>>,
+    memory_usage_byte: Option<Vec<Figure>>,
     #[serde(default)]
     exit_codes: Vec<Option<i64>>,
 
@@ -59,28 +59,40 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
         let commands = export.results;
         let pairs = commands.iter().map(|command| (command.command.clone(), parameters(command)));
         let ambiguous = naming::ambiguous(pairs);
-        once::in_document(at, commands.iter().map(|c| ((&c.command, parameters(c)), &c.command)))?;
+        let mut entries = Entries::default();
         for command in commands {
             let mut name = naming::in_one_line(&command.command).into_owned();
             if ambiguous.contains(&command.command) {
                 name = format!("{name} ({})", parameters(&command));
             }
-            let name = at.name(&name)?;
-            results.set_bencher_name(&name, &command.command);
-            if let Some(reason) = failure(&command) {
-                results.fail(name, reason);
-                continue;
-            }
-            let Some(metrics) = metrics(&command, average.unwrap_or(Average::Mean)) else {
-                results.fail(name, "hyperfine reports no time");
-                continue;
-            };
-            for (measure, metric) in metrics {
-                results.add(name.clone(), measure, metric)?;
-            }
+            at.read(&mut results, &name, |results, name| {
+                entries.add(at, name.clone(), name.as_str())?;
+                add(results, name, &command, average.unwrap_or(Average::Mean))
+            });
         }
     }
     Ok(results)
+}
+
+fn add(
+    results: &mut Results,
+    name: BenchmarkName,
+    command: &Command,
+    average: Average,
+) -> Parsed<()> {
+    results.set_bencher_name(&name, &command.command);
+    if let Some(reason) = failure(command) {
+        results.fail(name, reason);
+        return Ok(());
+    }
+    let Some(metrics) = metrics(command, average) else {
+        results.fail(name, "hyperfine reports no time");
+        return Ok(());
+    };
+    for (measure, metric) in metrics {
+        results.add(name.clone(), measure, metric)?;
+    }
+    Ok(())
 }
 
 /// `a=1, b=2`
@@ -120,7 +132,9 @@ fn metrics(command: &Command, average: Average) -> Option<Vec<(Measure, Metric)>
 }
 
 fn first_version(command: &Command, average: Average) -> Option<Vec<(Measure, Metric)>> {
-    let times = command.times.as_deref().unwrap_or_default();
+    let samples = |all: &Option<Vec<Figure>>| {
+        all.iter().flatten().filter_map(|sample| sample.0).collect::<Vec<f64>>()
+    };
     let summary = Summary {
         unit: "second".to_owned(),
         mean: command.mean?,
@@ -129,15 +143,16 @@ fn first_version(command: &Command, average: Average) -> Option<Vec<(Measure, Me
         min: command.min,
         max: command.max,
     };
-    let latency = metric(&summary, average, NS_PER_SECOND, times.to_vec())?;
+    let latency = metric(&summary, average, NS_PER_SECOND, samples(&command.times))?;
     let mut metrics = vec![(Measure::latency(), latency)];
     if let (Some(user), Some(system)) = (command.user.0, command.system.0) {
         let cpu_time = Metric::new((user + system) * NS_PER_SECOND);
         metrics.push((Measure::named("cpu-time"), cpu_time));
     }
-    if let Some(bytes) = command.memory_usage_byte.as_ref().filter(|bytes| !bytes.is_empty()) {
+    let bytes = samples(&command.memory_usage_byte);
+    if !bytes.is_empty() {
         let mean = bytes.iter().sum::<f64>() / bytes.len() as f64;
-        metrics.push((peak_memory(), Metric::new(mean).with_samples(bytes.clone())));
+        metrics.push((peak_memory(), Metric::new(mean).with_samples(bytes)));
     }
     Some(metrics)
 }

@@ -125,15 +125,19 @@ fn median(points: &[PastPoint]) -> f64 {
     sample::median(points.iter().map(|point| point.value).collect())
 }
 
-/// A notice, if measures have an alert for a change that may be for the better.
+/// A notice, if measures have an alert for a change that may be for the better, unless the user said that
+/// neither direction of them is.
 pub(super) fn of_undirected<'a>(
+    report: &Report,
     alerts: impl Iterator<Item = (&'a Series<'a>, &'a Verdict)>,
 ) -> Option<Notice> {
     let has_limits = |series: &Series<'_>| {
         series.model.is_some_and(|it| it.lower_boundary.or(it.upper_boundary).is_some())
     };
+    let is_said = |measure| report.iterations.iter().any(|it| it.is_undirected(measure));
     let undirected = alerts
         .filter(|(series, it)| it.outcome == Outcome::Changed && !has_limits(series))
+        .filter(|(series, _)| !is_said(series.measure))
         .map(|(series, _)| (&series.measure.slug, series.measure.label()));
     let (slugs, labels): (BTreeSet<&Slug>, BTreeSet<&str>) = undirected.unzip();
     if slugs.is_empty() {

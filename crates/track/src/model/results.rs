@@ -1,6 +1,9 @@
 //! What one output of a benchmark tool says: metrics by benchmark and measure, and what failed.
 
-use std::hash::{Hash, Hasher};
+use std::{
+    collections::BTreeSet,
+    hash::{Hash, Hasher},
+};
 
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use serde::{Deserialize, Serialize};
@@ -8,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Description, DescriptionError, Slugs,
     adapter::Adapter,
-    measure::Measure,
+    measure::{Direction, Measure},
     metric::Metric,
     name::{BenchmarkName, InvalidName, MeasureName, Slug, strip_ignored},
 };
@@ -48,6 +51,9 @@ pub struct Results {
     /// What Bencher's client calls benchmarks, where that is not the name here. It only matters to `--host`.
     #[serde(skip)]
     bencher_names: Aside<FxHashMap<BenchmarkName, Box<str>>>,
+    /// Names of measures of which the user said that neither direction is better. No store keeps them.
+    #[serde(default, skip_serializing_if = "Aside::is_empty")]
+    undirected: Aside<BTreeSet<String>>,
 }
 
 /// The first result that could not be read.
@@ -60,8 +66,15 @@ pub(crate) struct Lost {
 }
 
 /// What makes no difference between results.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 struct Aside<T>(T);
+
+impl<T> Aside<BTreeSet<T>> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl<T> PartialEq for Aside<T> {
     fn eq(&self, _: &Self) -> bool {
@@ -178,10 +191,24 @@ impl Results {
         }
     }
 
-    /// Takes over what Bencher's client calls the benchmarks of other results.
-    pub(crate) fn add_bencher_names(&mut self, others: &Self) {
+    /// Takes over what is known of other results beside them.
+    pub(crate) fn add_asides(&mut self, others: &Self) {
         let theirs = others.bencher_names.0.iter();
         self.bencher_names.0.extend(theirs.map(|(name, theirs)| (name.clone(), theirs.clone())));
+        self.undirected.0.extend(others.undirected.0.iter().cloned());
+        self.chosen.0 = self.chosen.0.or(others.chosen.0);
+    }
+
+    /// Notes that the user said of a measure that neither direction is better.
+    pub(crate) fn set_undirected(&mut self, measure: &Measure) {
+        if !self.undirected.0.contains(&*measure.name) {
+            self.undirected.0.insert(measure.name.to_string());
+        }
+    }
+
+    /// Whether the user said that neither direction of the measure is better.
+    pub(crate) fn is_undirected(&self, measure: &Measure) -> bool {
+        self.undirected.0.contains(&*measure.name)
     }
 
     /// Describes the measures of these names or slugs.
@@ -199,8 +226,12 @@ impl Results {
             let by_name = described.iter().position(|(name, _)| name.as_str() == measure.name);
             let by_slug = || slugs.iter().position(|slug| *slug == measure.slug);
             if let Some(at) = by_name.or_else(by_slug) {
+                let description = &described[at].1;
                 // Values were measured in the units of a known measure already.
-                described[at].1.describe(measure)?;
+                description.describe(measure)?;
+                if description.direction == Some(Direction::Unknown) {
+                    self.undirected.0.insert(measure.name.to_string());
+                }
             }
         }
         Ok(())
@@ -271,6 +302,7 @@ impl Results {
             self.fail(named(&failure.name), failure.reason);
         }
         self.remarks.extend(part.remarks);
+        self.undirected.0.extend(part.undirected.0);
         self.lost.0 = self.lost.0.take().or(part.lost.0);
         Ok(())
     }

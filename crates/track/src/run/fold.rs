@@ -33,8 +33,7 @@ impl Fold {
         let mut columns: Vec<Column> = Vec::new();
         let mut places: HashMap<BenchmarkName, usize> = HashMap::new();
         for results in iterations {
-            folded.add_bencher_names(&results);
-            results.chosen().into_iter().for_each(|adapter| folded.set_chosen(adapter));
+            folded.add_asides(&results);
             for failure in results.failures {
                 if !folded.failures.contains(&failure) {
                     folded.failures.push(failure);

@@ -31,7 +31,7 @@ struct Head {
 }
 
 /// The tables in a text, each with the place at which it begins.
-pub(super) fn tables(at: At, text: &str) -> Parsed<Vec<(At, Vec<Run>)>> {
+pub(super) fn tables(at: At, text: &str) -> Vec<(At, Vec<Run>)> {
     let mut tables: Vec<(usize, Vec<(usize, Run)>)> = Vec::new();
     let mut head: Option<Head> = None;
     for (line, content) in numbered(text) {
@@ -44,10 +44,8 @@ pub(super) fn tables(at: At, text: &str) -> Parsed<Vec<(At, Vec<Run>)>> {
             rows.push((line, run));
         }
     }
-    tables
-        .into_iter()
-        .map(|(line, rows)| Ok((At { line, ..at }, with_aggregates(at, rows)?)))
-        .collect()
+    let tables = tables.into_iter();
+    tables.map(|(line, rows)| (At { line, ..at }, with_aggregates(rows))).collect()
 }
 
 fn heading(line: &str) -> Option<Head> {
@@ -151,9 +149,9 @@ fn scaled(text: &str) -> Option<f64> {
     })
 }
 
-/// Separates aggregates from benchmarks, and refuses a duplicate name if nothing was repeated.
+/// Separates aggregates from benchmarks. A name that recurs although nothing was repeated cannot be read.
 /// Names that failed may recur: where fewer than two repetitions succeed, there are no aggregates.
-fn with_aggregates(at: At, rows: Vec<(usize, Run)>) -> Parsed<Vec<Run>> {
+fn with_aggregates(rows: Vec<(usize, Run)>) -> Vec<Run> {
     let names: HashSet<String> = rows.iter().map(|(_, run)| run.name.clone()).collect();
     let has_aggregates = |name: &str| {
         AGGREGATES[..3].iter().all(|ending| names.contains(&format!("{name}_{ending}")))
@@ -174,11 +172,12 @@ fn with_aggregates(at: At, rows: Vec<(usize, Run)>) -> Parsed<Vec<Run>> {
             && !has_aggregates(&run.name)
             && !failed.contains(&run.name)
         {
-            return Err(once::again(At { line, ..at }, first, &run.name));
+            run.message = Some(once::recurs(first, &run.name));
+            (run.is_failed, run.is_unreadable) = (true, true);
         }
         runs.push(run);
     }
-    Ok(runs)
+    runs
 }
 
 #[cfg(test)]
@@ -190,7 +189,7 @@ mod tests {
 
     fn table(rows: &str) -> Vec<Run> {
         let head = "Benchmark               Time             CPU   Iterations UserCounters...\n";
-        let mut tables = tables(AT, &format!("{head}----------\n{rows}")).expect(rows);
+        let mut tables = tables(AT, &format!("{head}----------\n{rows}"));
         tables.remove(0).1
     }
 
@@ -232,7 +231,7 @@ mod tests {
         );
         let (one, both) = (row("a", "", "1.5k"), row("b", "2M", "3/s"));
         let text = format!("{head}\n-----\n{one}\n{both} label\n");
-        let runs = tables(AT, &text).expect("tables").remove(0).1;
+        let runs = tables(AT, &text).remove(0).1;
         let counters =
             |run: &Run| run.counters.iter().map(|(n, v)| (n.clone(), v.0)).collect::<Vec<_>>();
         assert_eq!(counters(&runs[0]), [("Foo".to_owned(), Some(1500.0))]);
