@@ -6,11 +6,11 @@ use std::{cmp::Reverse, collections::HashMap};
 use serde::Serialize;
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wingbeat_stats::changes;
+use wingbeat_stats::{changes, drift};
 use wingbeat_text::grouped;
 
 use crate::{
-    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName},
+    model::{AlertStatus, BranchName, Measure, MeasureKind, TestbedName, notice::drift_words},
     store::{Plot, PlotSeries},
 };
 
@@ -58,6 +58,9 @@ pub const LINES_MAX: usize = 12;
 
 /// Series in an SVG picture or on a terminal at most. A page has all.
 pub const CHART_LINES_MAX: usize = 60;
+
+/// Drifts that are told at most.
+const DRIFTS_MAX: usize = 8;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
@@ -123,6 +126,19 @@ impl Chart {
                  has all, --benchmark and --measure choose"
             )
         })
+    }
+
+    /// The lines that moved slowly and far, to their newest values, in words.
+    pub(super) fn drifts(&self) -> impl Iterator<Item = String> {
+        let lines =
+            self.panels.iter().flat_map(|panel| panel.lines.iter().map(move |line| (panel, line)));
+        let told = lines.filter_map(|(panel, line)| {
+            let first = line.dots.iter().filter(|dot| dot.iteration == 0);
+            let drift = drift::find(&first.map(|dot| dot.value).collect::<Vec<_>>())?;
+            let moved = drift_words(drift.relative(), drift.points);
+            Some(format!("{} of {} {moved}", panel.name(), line.name))
+        });
+        told.take(DRIFTS_MAX)
     }
 
     /// Place of a value on the horizontal axis, in reports from the first.

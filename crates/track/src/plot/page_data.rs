@@ -4,7 +4,7 @@ use std::{array, collections::HashMap, iter};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD as BASE64};
 use serde::Serialize;
-use wingbeat_text::{Units, share::change};
+use wingbeat_text::{Units, in_order, share::change};
 
 use super::{
     chart::{Chart, Dot, Line, Panel},
@@ -93,9 +93,11 @@ impl Data {
         let mut places = Numbered::default();
         let stamps = chart.stamps.iter().map(|stamp| {
             let hash = stamp.hash.as_ref().map(|hash| hash.chars().take(HASH_LENGTH).collect());
-            let (branch, testbed) =
-                (texts.number(stamp.branch.to_string()), texts.number(stamp.testbed.to_string()));
-            let news = (!stamp.news.is_empty()).then(|| stamp.news.join("; "));
+            let (branch, testbed) = (
+                texts.number(shown(stamp.branch.as_str())),
+                texts.number(shown(stamp.testbed.as_str())),
+            );
+            let news = (!stamp.news.is_empty()).then(|| shown(&stamp.news.join("; ")));
             (stamp.time.unix_timestamp(), hash, branch, testbed, stamp.iterations, news)
         });
         let stamps = stamps.collect();
@@ -104,8 +106,8 @@ impl Data {
         let mut panel = |(panel, frame, colours): (&Panel, &Frame, &Vec<usize>)| {
             let lines = panel.lines.iter().zip(colours);
             PanelData {
-                name: panel.name(),
-                title: name(panel, layout),
+                name: shown(&panel.name()),
+                title: shown(&name(panel, layout)),
                 direction: match panel.measure.direction {
                     Direction::LowerIsBetter => "lower is better",
                     Direction::HigherIsBetter => "higher is better",
@@ -160,8 +162,8 @@ impl LineData {
             is_marked.then(|| (index, dot.outcome.map(outcome_word), alert))
         };
         Self {
-            name: line.name.clone(),
-            label: label(line, frame),
+            name: shown(&line.name),
+            label: label(line, frame).map(|text| shown(&text)),
             colour,
             places: places.number(Places::of(&dots)),
             columns: array::from_fn(|at| column(dots.iter().map(move |dot| columns(dot)[at]))),
@@ -169,6 +171,11 @@ impl LineData {
             marks: dots.iter().enumerate().filter_map(mark).collect(),
         }
     }
+}
+
+/// A text as the script shows it.
+fn shown(text: &str) -> String {
+    in_order(text).into_owned()
 }
 
 /// Indices of the dots of a line that a page keeps, if it keeps that share.

@@ -5,7 +5,6 @@ mod marks;
 mod signs;
 
 use std::fmt::Write as _;
-use wingbeat_stats::drift;
 use wingbeat_text::{grouped, plural};
 
 use super::{
@@ -14,10 +13,7 @@ use super::{
     layout::{FONT, FONT_SMALL, Frame, Layout, WIDTH},
     words::{LAST_CHANGE, fit, width},
 };
-use crate::{
-    model::{AlertStatus, notice::drift_words},
-    output::escaped,
-};
+use crate::{model::AlertStatus, output::escaped};
 
 pub(super) use self::frame::{label, name};
 
@@ -182,26 +178,11 @@ pub(super) fn footer(chart: &Chart, notes: &[Note<'_>]) -> Vec<String> {
             "{untold} earlier changes of the environment are marked without a number"
         ));
     }
-    lines.extend(drifts(chart));
+    lines.extend(chart.drifts());
     if chart.panels.is_empty() {
         lines.push("There is nothing to draw.".to_owned());
     }
     lines
-}
-
-/// Drifts that are told at most.
-const DRIFTS_MAX: usize = 8;
-
-/// Lines that moved slowly and far, to their newest values.
-fn drifts(chart: &Chart) -> impl Iterator<Item = String> {
-    let lines = chart.panels.iter().flat_map(|panel| panel.lines.iter().map(move |it| (panel, it)));
-    let told = lines.filter_map(|(panel, line)| {
-        let first = line.dots.iter().filter(|dot| dot.iteration == 0);
-        let drift = drift::find(&first.map(|dot| dot.value).collect::<Vec<_>>())?;
-        let moved = drift_words(drift.relative(), drift.points);
-        Some(format!("{} of {} {moved}", panel.name(), line.name))
-    });
-    told.take(DRIFTS_MAX)
 }
 
 fn px(value: f64) -> String {

@@ -76,6 +76,7 @@ pub fn terminal(chart: &Chart, columns: Option<usize>) -> String {
     if chart.lines().any(|line| line.last_change().is_some()) {
         feet.push(format!("percentages: {LAST_CHANGE}"));
     }
+    feet.extend(chart.drifts());
     if !feet.is_empty() {
         out.push('\n');
     }

@@ -26,6 +26,12 @@ fn names_cannot_break_out() {
     let page = html(&odd()).expect("a page");
     assert_eq!(page.matches("<script>alert").count(), 0);
     assert!(page.contains("\\u003cscript>alert(1)"));
+    let lines = vec![line("a\u{202e}", [1.0, 2.0, 1.0])];
+    let turned = chart("t\u{202e}", 3, Duration::hours(1), vec![panel("latency", lines)]);
+    for text in [svg(&turned), html(&turned).expect("a page")] {
+        assert!(!text.contains('\u{202e}') && !text.contains("\"a\\u202e"), "{text}");
+        assert!(text.contains("t\\u202e") && text.contains("a\\u202e"), "{text}");
+    }
     // Nothing is asked of the network: the only addresses are names of the format.
     let addresses = page.matches("http").count();
     assert_eq!(addresses, page.matches("http://www.w3.org/2000/svg").count() + 1, "and http-equiv");
@@ -56,6 +62,8 @@ fn slow_drift_is_told_below() {
     assert_eq!(footer(1.005), [told]);
     assert_eq!(footer(1.0), [""; 0]);
     assert!(svg(&of(1.005)).contains(told));
+    let shown = |rate| plain(&terminal(&of(rate), Some(120)));
+    assert!(shown(1.005).contains(told) && !shown(1.0).contains("has risen"));
 }
 
 #[test]
