@@ -29,6 +29,7 @@ use axum::{
 
 use utoipa::openapi::schema::Type;
 
+pub(crate) use self::run::notices_of;
 use self::{request::Paging, shapes::*, spec::Endpoint, things::Shape};
 use crate::access::{Right, Route};
 

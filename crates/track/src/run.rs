@@ -31,7 +31,7 @@ use crate::{
     judge::{self, Background, Judged},
     model::{
         Average, BranchName, Description, DescriptionError, Environment, MeasureName, Notice,
-        NoticeKind, Profile, ProjectName, Report, Results, Slugs, TestbedName, ThresholdModel,
+        Profile, ProjectName, Report, Results, Slugs, TestbedName, ThresholdModel,
     },
     store::{Retention, Store, StoreError},
 };
@@ -128,15 +128,6 @@ pub(crate) struct Measured {
 }
 
 impl Finding {
-    /// Whether the report has none of the benchmarks of the last one.
-    pub fn is_none_left(&self) -> bool {
-        let is_all = |notice: &Notice| match &notice.kind {
-            NoticeKind::Missing { benchmarks, of } => benchmarks.len() == *of,
-            _ => false,
-        };
-        self.notices.iter().any(is_all)
-    }
-
     fn of(judged: Judged, remarks: Vec<String>) -> Self {
         let Judged { report, thresholds, notices, looks, compared_with } = judged;
         let (confirmations, profiles) = (Vec::new(), Vec::new());

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &RunArgs, quiet: bool, verbose: bool) -> anyhow::Result<
     stored?;
     github::tell_actions(args, |id| Message::of_page(&page, id));
     interrupt::die_if_raised(&interrupt);
-    Ok(exit_code(args, finding.report.active_alerts() as u64, &finding))
+    Ok(exit_code(args, finding.report.active_alerts() as u64, &finding, &finding.notices))
 }
 
 /// Prints made-up results.
@@ -135,7 +135,7 @@ fn style(verbose: bool) -> Style {
 }
 
 /// What `--err` makes of alerts, and of benchmarks that were not shown to be as fast as before.
-fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
+fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding, notices: &[Notice]) -> ExitCode {
     let failures = finding.report.failures().map(|(_, failure)| &failure.name);
     let failures = failures.collect::<HashSet<_>>().len();
     match () {
@@ -147,7 +147,7 @@ fn exit_code(args: &RunArgs, alerts: u64, finding: &Finding) -> ExitCode {
                 "the command ran again without a result, so what looks bad is neither refuted nor confirmed"
             );
         }
-        () if !args.allow_missing && finding.is_none_left() => {
+        () if !args.allow_missing && notices.iter().any(Notice::is_none_left) => {
             error!("none of the known benchmarks is left; --allow-missing accepts that");
         }
         () => return ExitCode::SUCCESS,

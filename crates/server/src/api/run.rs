@@ -11,13 +11,13 @@ mod intake;
 mod names;
 mod project;
 
-use axum::{Extension, extract::State};
+use axum::{Extension, extract::State, http::StatusCode};
 use time::OffsetDateTime;
 use uuid::Uuid;
 use wingbeat_track::{
     decide,
-    judge::{self, Background, Branching, Rules},
-    model::{BranchName, Report, Slug, Threshold, ThresholdModel, threshold::Test},
+    judge::{self, Background, Branching, Judged, Rules},
+    model::{BranchName, Notice, Report, Slug, Threshold, ThresholdModel, threshold::Test},
 };
 
 use self::{intake::Intake, names::name_all};
@@ -108,11 +108,12 @@ async fn receive(
     let otherwise = project.judges_by_default.then(|| ThresholdModel::new(Test::Auto));
     let rest = Rest { thresholds: Vec::new(), otherwise };
     let decide = move |databases: &Databases| judged(databases, report, &named, rest);
-    let report = app.storage.read(decide).await?;
+    let Judged { report, notices, .. } = app.storage.read(decide).await?;
     let row = project.id;
     let store = move |databases: &mut Databases| {
         // The row comes first: a row without a report is nothing, a report without a row would be unseen.
         databases.registry.add_report(report.uuid, row, user, now)?;
+        keep_notices(databases, report.uuid, &notices)?;
         databases.results.insert(&report)?;
         if report.epoch > 0 {
             databases.results.settle_replaced_heads(&report.project, &report.branch)?;
@@ -148,7 +149,7 @@ pub(super) fn judged(
     mut report: Report,
     named: &Named,
     rest: Rest,
-) -> Result<Report, ApiError> {
+) -> Result<Judged, ApiError> {
     let branching = Branching {
         start_point: named.start.branch.as_deref().map(BranchName::new).transpose().map_err(
             |error| ApiError::bad_request(format!("the start point cannot be used: {error}")),
@@ -171,5 +172,28 @@ pub(super) fn judged(
     thresholds.extend(rest.thresholds);
     let rules =
         Rules { thresholds, otherwise: rest.otherwise, settings: decide::Settings::default() };
-    Ok(judge::judge(report, &rules, &background, &[]).report)
+    Ok(judge::judge(report, &rules, &background, &[]))
+}
+
+/// Keeps what was noticed about a report that has a row.
+pub(super) fn keep_notices(
+    databases: &Databases,
+    report: Uuid,
+    notices: &[Notice],
+) -> Result<(), ApiError> {
+    if notices.is_empty() {
+        return Ok(());
+    }
+    let json = serde_json::to_string(notices).map_err(|error| {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        ApiError::new(status, format!("the notices cannot be written: {error}"))
+    })?;
+    Ok(databases.registry.set_notices(report, &json)?)
+}
+
+/// What was noticed about a report when it was judged. Kinds that this version does not know are left out.
+pub(crate) fn notices_of(databases: &Databases, report: Uuid) -> Result<Vec<Notice>, ApiError> {
+    let Some(json) = databases.registry.notices(report)? else { return Ok(Vec::new()) };
+    let all: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap_or_default();
+    Ok(all.into_iter().filter_map(|it| serde_json::from_value(it).ok()).collect())
 }

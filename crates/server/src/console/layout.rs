@@ -1,10 +1,13 @@
 //! What all pages have in common: head, navigation, and a frame for the content.
 
+use std::borrow::Cow;
+
 use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use wingbeat_text::in_order;
 
 use super::{assets::Asset, links::encoded, visit::Visit};
 use crate::access::{Caller, Right, Role};
@@ -116,8 +119,29 @@ impl Page {
                 body { a class="skip" href="#content" { "To the content" } (body) }
             }
         };
+        let markup = in_order_outside_of_tags(markup);
         Self { markup, status: StatusCode::OK, policy: None, has_secrets: false }
     }
+}
+
+/// The markup with escapes for characters that reorder text, as in a terminal. In tags they stay: forms send them,
+/// and addresses lead to them.
+fn in_order_outside_of_tags(markup: Markup) -> Markup {
+    if let Cow::Borrowed(_) = in_order(&markup.0) {
+        return markup;
+    }
+    let mut ordered = String::with_capacity(markup.0.len());
+    let mut rest = markup.0.as_str();
+    // Markup escapes "<" and ">" in attributes.
+    while let Some(start) = rest.find('<') {
+        let (text, from) = rest.split_at(start);
+        let (tag, behind) = from.split_at(from.find('>').map_or(from.len(), |end| end + 1));
+        ordered += &in_order(text);
+        ordered += tag;
+        rest = behind;
+    }
+    ordered += &in_order(rest);
+    PreEscaped(ordered)
 }
 
 impl IntoResponse for Page {
@@ -186,5 +210,22 @@ fn word(role: Role) -> &'static str {
         Role::Reader => "reader",
         Role::Member => "member",
         Role::Admin => "admin",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_in_order_and_forms_send_what_it_is() {
+        let name = "a\u{202e}<b>\"";
+        let page = Page::of_failure(name, &html! { p title=(name) { (name) } input value=(name); });
+        let text = page.markup.into_string();
+        assert!(text.contains("<title>a\\u202e&lt;b&gt;"), "{text}");
+        assert!(text.contains(">a\\u202e&lt;b&gt;&quot;</p>"), "{text}");
+        assert!(text.contains("value=\"a\u{202e}&lt;b&gt;&quot;\""), "{text}");
+        let plain = html! { p { "a < b" } };
+        assert_eq!(in_order_outside_of_tags(plain.clone()).0, plain.0);
     }
 }

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use wingbeat_text::{grouped, plural, share};
 use wingbeat_track::{
     model::{
-        Alert, AlertStatus, BenchmarkName, Measure, Metric, Outcome, PastReport, Report, Verdict,
-        short_hash,
+        Alert, AlertStatus, BenchmarkName, Measure, Metric, Notice, Outcome, PastReport, Report,
+        Verdict, short_hash,
     },
     output::{Page as Found, verdict},
     store::HistoryLimits,
@@ -23,7 +23,7 @@ use super::{
     visit::Visit,
     withdraw,
 };
-use crate::{ApiError, registry::Kind};
+use crate::{ApiError, api::notices_of, registry::Kind};
 
 /// A metric with all that is known about it.
 struct Line<'a> {
@@ -45,13 +45,14 @@ pub(super) async fn show(
         let report = found.filter(|it| it.project == project.stored).ok_or_else(|| absent(&id))?;
         let last = HistoryLimits { reports: 1, sampled_reports: 0 };
         let baseline = databases.results.history(&report, last)?.reports.pop();
-        Ok((report, baseline))
+        Ok((report, baseline, notices_of(databases, uuid)?))
     });
-    let (report, baseline) = read.await?;
+    let (report, baseline, noticed) = read.await?;
     let content = html! {
         h1 { (verdict_line(&visit.names.put_into_report(&report))) }
         (facts(&visit, &report, baseline.as_ref()))
         (failures(&visit, &report))
+        (notices(&noticed))
         (metrics(&visit, &report))
         (environment(&report, baseline.as_ref()))
         p class="quiet" {
@@ -121,6 +122,18 @@ fn failures(visit: &Visit, report: &Report) -> Markup {
                 ul { @for (_, failure) in report.failures() {
                     li { (visit.benchmark(&failure.name)) ": " (failure.reason) }
                 } }
+            }
+        }
+    }
+}
+
+/// What was noticed about the whole report when this server judged it.
+fn notices(noticed: &[Notice]) -> Markup {
+    html! {
+        @if !noticed.is_empty() {
+            section class="note" {
+                h2 { "Noticed" }
+                ul { @for notice in noticed { li { (notice.text) } } }
             }
         }
     }

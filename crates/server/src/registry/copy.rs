@@ -65,7 +65,7 @@ const TABLES: [Table; 13] = [
         key: "plot, position",
         is_numbered: false,
     },
-    numbered("report", "id, uuid, project, \"user\", created_ns"),
+    numbered("report", "id, uuid, project, \"user\", created_ns, notices"),
     numbered("audit", "id, time_ns, who, what"),
 ];
 

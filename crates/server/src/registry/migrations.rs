@@ -12,6 +12,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration::of(include_str!("schema.sql"), None),
     // All tables of this version at once.
     Migration::of(include_str!("schema/2.sql"), Some(include_str!("schema/postgres.sql"))),
+    Migration::of(include_str!("schema/3.sql"), Some(include_str!("schema/3.postgres.sql"))),
 ];
 
 /// What says that a database is a registry: "wngs" in a file.

@@ -80,6 +80,27 @@ impl Registry {
         add().map_err(self.error("entering a report"))
     }
 
+    /// Keeps what was noticed about a report when it was judged: a list in JSON.
+    pub fn set_notices(&self, uuid: Uuid, notices: &str) -> Result<(), RegistryError> {
+        let set = || {
+            self.connection
+                .prepare("UPDATE report SET notices = ?2 WHERE uuid = ?1")?
+                .execute(params![uuid, notices])
+        };
+        set().map(drop).map_err(self.error("keeping the notices of a report"))
+    }
+
+    /// What was noticed about a report, if anything was.
+    pub fn notices(&self, uuid: Uuid) -> Result<Option<String>, RegistryError> {
+        let get = || {
+            self.connection
+                .prepare("SELECT notices FROM report WHERE uuid = ?1")?
+                .query_row([uuid], |row| row.get::<_, Option<String>>(0))
+                .optional()
+        };
+        get().map(Option::flatten).map_err(self.error("reading the notices of a report"))
+    }
+
     /// The report of that UUID.
     pub fn report(&self, uuid: Uuid) -> Result<Option<ReportRow>, RegistryError> {
         self.report_by("r.uuid = ?1", uuid).map_err(self.error("looking for a report"))
@@ -147,6 +168,10 @@ mod tests {
             let add = |uuid| registry.add_report(uuid, project, None, now()).expect("written");
             let (first, second) = (add(Uuid::now_v7()), add(Uuid::now_v7()));
             assert_eq!(add(first.uuid), first, "a known one stays");
+            registry.set_notices(first.uuid, "[]").expect("kept");
+            let notices = |uuid| registry.notices(uuid).expect("read");
+            assert_eq!(notices(first.uuid).as_deref(), Some("[]"));
+            assert_eq!((notices(second.uuid), notices(Uuid::nil())), (None, None));
             for (report, place) in [(&first, 0), (&second, 7), (&second, u32::MAX)] {
                 let uuid = MetricUuids::of(report).at(place);
                 assert_eq!(uuid.get_version_num(), 8);

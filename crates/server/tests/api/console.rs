@@ -10,7 +10,7 @@ use wingbeat_server::{
 use crate::support::{Server, run, with};
 
 impl Server {
-    async fn page(&self, path: &str, status: StatusCode) -> String {
+    pub(crate) async fn page(&self, path: &str, status: StatusCode) -> String {
         let answer = self.send(Method::GET, path, None, Some(&self.key)).await;
         let text = String::from_utf8(answer.body).expect("text");
         assert_eq!(answer.status, status, "{path}: {text}");

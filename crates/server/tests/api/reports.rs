@@ -4,6 +4,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::json;
 use uuid::Uuid;
 use wingbeat_server::{api::shapes::JsonReport, registry::Visibility};
+use wingbeat_track::model::NoticeKind;
 
 use crate::support::{Server, run, with};
 
@@ -110,4 +111,52 @@ async fn a_deleted_report_is_in_no_list_and_no_history() {
     server.delete(&format!("{REPORTS}/{}", other.uuid)).await;
     server.delete("/v0/projects/parser/branches/other").await;
     server.delete("/v0/projects/parser/testbeds/attic").await;
+}
+
+#[tokio::test]
+async fn what_was_noticed_is_answered_and_shown() {
+    let server = Server::new();
+    let of = |benchmarks: &[&str]| {
+        let results: serde_json::Map<_, _> = benchmarks
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({ "latency": { "value": 1.0 } })))
+            .collect();
+        json!({ "results": [serde_json::Value::from(results).to_string()] })
+    };
+    let gone = "a/\u{202e}render";
+    let first: JsonReport = server.post("/v0/run", with(run("main", 0, 1.0), of(&["parse", gone]))).await;
+    assert_eq!(first.notices, []);
+    let second: JsonReport = server.post("/v0/run", with(run("main", 1, 1.0), of(&["parse"]))).await;
+    let [notice] = &second.notices[..] else { panic!("{:?}", second.notices) };
+    let NoticeKind::Missing { benchmarks, of: 2 } = &notice.kind else { panic!("{notice:?}") };
+    assert_eq!(benchmarks.iter().map(|it| it.as_str()).collect::<Vec<_>>(), [gone]);
+    let path = format!("{REPORTS}/{}", second.uuid);
+    assert_eq!(server.get::<JsonReport>(&path).await, second);
+    let (list, _) = server.list::<JsonReport>(REPORTS).await;
+    assert!(list.iter().all(|report| report.notices.is_empty()));
+    let page = server.page(&format!("/perf/parser/reports/{}", second.uuid), StatusCode::OK).await;
+    let told = "1 of 2 benchmarks of the last report at 0000000000 is missing";
+    assert!(page.contains(told) && page.contains("a/\\u202erender"), "{page}");
+    for page in ["/perf/parser", "/perf/parser/plot", "/perf/parser/benchmarks", "/perf/parser/alerts"] {
+        let text = server.page(page, StatusCode::OK).await;
+        let shown = text.split('<').map(|it| it.split_once('>').map_or(it, |(_, text)| text));
+        assert!(shown.clone().all(|text| !text.contains('\u{202e}')), "{page}: {text}");
+        assert!(page.ends_with("alerts") || text.contains("\\u202erender"), "{page}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn slow_drift_is_noticed_and_drawn() {
+    let server = Server::new();
+    let mut told = Vec::new();
+    for day in 0..70 {
+        let noise = f64::from(i32::try_from(day * 7 % 5).expect("small")) * 0.002;
+        let value = 100.0 * 1.006_f64.powi(i32::try_from(day).expect("small")) * (1.0 + noise);
+        told.extend(server.report("main", day, value).await.notices);
+    }
+    let [notice] = &told[..] else { panic!("{told:?}") };
+    let text = notice.text.to_string();
+    assert!(text.contains("parse latency has risen by") && text.contains("over 50 reports"), "{text}");
+    let page = server.page("/perf/parser/plot?benchmark=parse", StatusCode::OK).await;
+    assert!(page.contains("parse · Latency of main has risen by"), "{page}");
 }

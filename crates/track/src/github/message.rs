@@ -44,10 +44,18 @@ impl Message {
             .failures()
             .map(|(_, it)| Sentence::Failure(format!("{}: {}", it.name, it.reason)));
         let causes = answer.explained.iter().flat_map(output::explanations);
+        let notices = answer.notices.iter().map(|it| Sentence::Notice(it.text.to_string()));
         Self {
             verdict: words::verdict(answer),
             markdown: remote::markdown(answer, report, id),
-            sentences: answer.alerts.iter().map(alert).chain(causes).chain(failures).collect(),
+            sentences: answer
+                .alerts
+                .iter()
+                .map(alert)
+                .chain(causes)
+                .chain(failures)
+                .chain(notices)
+                .collect(),
             alerts: answer.alerts_total,
             has_threshold: answer.judged > 0,
             ..Self::of_report(report, id)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wingbeat_text::{plural, sentence, share};
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     verdict::Outcome,
 };
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
     #[serde(flatten)]
     pub kind: NoticeKind,
@@ -18,7 +18,7 @@ pub struct Notice {
     pub text: NoticeText,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "code", rename_all = "kebab-case")]
 pub enum NoticeKind {
     /// Most benchmarks moved alike: the host, the toolchain or something else they share changed.
@@ -37,14 +37,14 @@ pub enum NoticeKind {
     IdleThreshold {
         measure: Slug,
         /// Benchmarks that it is for, as a glob; `None`: all.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
     },
     /// The limit of a threshold is so far away that its boundary was probably meant in another unit.
     WideThreshold {
         measure: Slug,
         /// Benchmarks that it is for, as a glob; `None`: all.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         benchmark: Option<String>,
     },
     /// Benchmarks of the last report have no result in this one.
@@ -71,8 +71,15 @@ pub enum NoticeKind {
     EnvironmentChanged { changes: Vec<String> },
 }
 
+impl Notice {
+    /// Whether it says that a report has none of the benchmarks of the last one.
+    pub fn is_none_left(&self) -> bool {
+        matches!(&self.kind, NoticeKind::Missing { benchmarks, of } if benchmarks.len() == *of)
+    }
+}
+
 /// A metric whose level drifted.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drifted {
     pub benchmark: BenchmarkName,
     pub measure: Slug,
@@ -90,14 +97,14 @@ impl fmt::Display for Drifted {
     }
 }
 
-/// How far a level drifted: `has risen by 81 % over 120 reports`.
+/// How far a level drifted: `has risen by 73 % over 110 reports`.
 pub fn drift_words(change: f64, reports: usize) -> String {
     let moved = if change > 0.0 { "risen" } else { "fallen" };
     format!("has {moved} by {} over {}", share::size(change.abs()), plural(reports, "report"))
 }
 
 /// What a notice says: the parts of a [`wingbeat_text::Warning`], which may be empty except for the cause.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeText {
     pub cause: String,
     pub effect: String,
@@ -107,5 +114,42 @@ pub struct NoticeText {
 impl fmt::Display for NoticeText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&sentence(&self.cause, &self.effect, &self.next_step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_go_through_json() {
+        let name = |text: &str| BenchmarkName::new(text).expect("a name");
+        let slug = || Slug::of("latency");
+        for kind in [
+            NoticeKind::MovedTogether {
+                iteration: 0,
+                measure: slug(),
+                benchmarks: 5,
+                judged: 6,
+                change: 0.25,
+                environment: vec!["kernel 1 → 2".to_owned()],
+            },
+            NoticeKind::IdleThreshold { measure: slug(), benchmark: None },
+            NoticeKind::Missing { benchmarks: vec![name("a")], of: 41 },
+            NoticeKind::LooksChanged { outcome: Outcome::Worse, metrics: 2 },
+            NoticeKind::Drifted {
+                metrics: vec![Drifted {
+                    benchmark: name("a"),
+                    measure: slug(),
+                    change: 0.5,
+                    reports: 120,
+                }],
+            },
+        ] {
+            let cause = "1 of 41 benchmarks is missing".to_owned();
+            let notice = Notice { kind, text: NoticeText { cause, ..NoticeText::default() } };
+            let json = serde_json::to_string(&notice).expect("JSON");
+            assert_eq!(serde_json::from_str::<Notice>(&json).expect(&json), notice);
+        }
     }
 }

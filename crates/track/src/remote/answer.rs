@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     explain::Explained,
-    model::{AlertStatus, Boundary, Limit, Metric},
+    model::{AlertStatus, Boundary, Limit, Metric, Notice},
 };
 
 /// What links show before the report, as Bencher's client has it.
@@ -32,6 +32,8 @@ pub struct Answer {
     /// Plots in the console by benchmark and measure, if their addresses are known.
     pub plots: Vec<(String, String)>,
     pub claim_url: Option<String>,
+    /// What a wingbeat server noticed about the whole report.
+    pub notices: Vec<Notice>,
     pub warnings: Vec<String>,
     /// Why there are alerts, once the profiles were sent.
     pub explained: Vec<Explained>,
@@ -63,6 +65,9 @@ struct JsonReport {
     results: Option<Vec<Vec<JsonResult>>>,
     alerts: Option<Vec<JsonAlert>>,
     counts: Option<Counts>,
+    /// Of a wingbeat server. A newer one may know other kinds.
+    #[serde(default)]
+    notices: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -154,6 +159,7 @@ impl Answer {
             alerts_total: counts.map_or(alerts.len() as u64, |counts| counts.total),
             alerts_active: counts.map_or(active as u64, |counts| counts.active),
             alerts,
+            notices: report.notices.iter().filter_map(|it| Notice::deserialize(it).ok()).collect(),
             json,
             ..Self::default()
         };

@@ -45,6 +45,7 @@ fn blocks(answer: &Answer, report: &Report, limit: usize) -> Vec<Block> {
         vec![Span::code(&it.name), Span::text(format!(" failed: {}", it.reason))]
     };
     let mut warnings: Vec<Line> = report.failures().map(failure).collect();
+    warnings.extend(answer.notices.iter().map(|notice| vec![Span::text(notice.text.to_string())]));
     warnings.extend(answer.warnings.iter().map(|text| vec![Span::text(text)]));
     if answer.judged == 0 && answer.metrics > 0 {
         let text = "No threshold of the server judges any metric of this report, so nothing can raise an \

@@ -94,8 +94,12 @@ pub(super) fn send(
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
     let text = match args.format.get() {
         Format::Human if let Some(judged) = &judged => {
-            let explained = &answer.explained;
-            let page = Page { remarks: &finding.remarks, explained, ..Page::of(judged, &[]) };
+            let page = Page {
+                notices: &answer.notices,
+                remarks: &finding.remarks,
+                explained: &answer.explained,
+                ..Page::of(judged, &[])
+            };
             let style = style(verbose);
             format!("{}{}", output::human(&page, style), remote::links(&answer, style))
         }
@@ -108,7 +112,7 @@ pub(super) fn send(
         print(&text)?;
     }
     github::tell_actions(args, |id| Message::of_answer(&answer, report, id));
-    Ok(exit_code(args, answer.alerts_total, finding))
+    Ok(exit_code(args, answer.alerts_total, finding, &answer.notices))
 }
 
 /// Says that an attempt failed, and when the next one begins.

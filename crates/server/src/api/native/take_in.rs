@@ -19,7 +19,7 @@ use crate::{
     ApiError, App,
     access::{Caller, Right, Role},
     api::{
-        run::{Rest, judged, project_named},
+        run::{Rest, judged, keep_notices, project_named},
         view::View,
     },
     registry::Project,
@@ -205,6 +205,7 @@ async fn store(
         Err(error) => return Err(error),
     };
     let branch = named.branch.id;
+    let mut notices = Vec::new();
     // What confirms another report decides about that one, and is not decided about.
     if report.verdicts.is_empty() && report.confirms.is_none() {
         let model = || ThresholdModel::new(Test::Auto);
@@ -213,11 +214,13 @@ async fn store(
             otherwise: project.judges_by_default.then(model),
         };
         let decide = move |databases: &Databases| judged(databases, report, &named, rest);
-        report = app.storage.read(decide).await?;
+        let judged = app.storage.read(decide).await?;
+        (report, notices) = (judged.report, judged.notices);
     }
     let store = move |databases: &mut Databases| {
         // The row comes first: a row without a report is nothing, a report without a row would be unseen.
         databases.registry.add_report(report.uuid, row, user, now)?;
+        keep_notices(databases, report.uuid, &notices)?;
         let (of_project, of_branch) = (report.project.clone(), report.branch.clone());
         let outcome = take(databases, Document::Report(Box::new(report)))?;
         // A report of a former head may come after one of a later.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, serde::rfc3339};
 use utoipa::ToSchema;
 use uuid::Uuid;
+use wingbeat_track::model::Notice;
 
 use super::{
     JsonAlert, JsonBenchmark, JsonBranch, JsonMeasure, JsonProject, JsonTestbed, JsonThresholdModel,
@@ -35,6 +36,11 @@ pub struct JsonReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alerts: Option<Vec<JsonAlert>>,
     pub counts: JsonReportCounts,
+    /// What was noticed about the whole report when this server judged it, as `wingbeat run --format json` has it.
+    /// Lists leave it out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub notices: Vec<Notice>,
     #[serde(with = "rfc3339")]
     pub created: OffsetDateTime,
 }

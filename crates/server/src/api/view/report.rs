@@ -12,9 +12,12 @@ use wingbeat_track::{
 use super::{Judges, View, boundary, limit, status};
 use crate::{
     ApiError,
-    api::shapes::{
-        JsonAlertCounts, JsonIterationCounts, JsonMetric, JsonOneMetric, JsonPerfAlert,
-        JsonPubUser, JsonReport, JsonReportCounts, JsonReportMeasure, JsonReportResult,
+    api::{
+        run::notices_of,
+        shapes::{
+            JsonAlertCounts, JsonIterationCounts, JsonMetric, JsonOneMetric, JsonPerfAlert,
+            JsonPubUser, JsonReport, JsonReportCounts, JsonReportMeasure, JsonReportResult,
+        },
     },
     registry::{Kind, MetricUuids, ReportRow},
 };
@@ -57,6 +60,7 @@ impl View<'_> {
             results: Some(self.results(row, report)?),
             alerts: Some(alerts),
             counts,
+            notices: notices_of(self.databases, report.uuid)?,
             created: row.created,
         })
     }
@@ -84,6 +88,7 @@ impl View<'_> {
                 results: self.counts(report.uuid)?,
                 alerts: JsonAlertCounts { total, active },
             },
+            notices: Vec::new(),
             created: row.created,
         }))
     }

@@ -96,7 +96,7 @@ impl Choice {
         match &self.missing {
             Some((kind, asked)) => {
                 let asked = shortened(asked);
-                format!("This project has no {} “\u{2068}{asked}\u{2069}”.", kind.word())
+                format!("This project has no {} “{asked}”.", kind.word())
             }
             None => "No series fits that.".to_owned(),
         }
