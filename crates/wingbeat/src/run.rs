@@ -20,6 +20,7 @@ use wingbeat_track::{
     explain,
     git::History,
     github::Message,
+    model::Notice,
     output::{self, Page, Style},
     run::{self, Finding, Profiling, Sampler},
     store::Store,

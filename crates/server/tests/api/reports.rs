@@ -124,9 +124,11 @@ async fn what_was_noticed_is_answered_and_shown() {
         json!({ "results": [serde_json::Value::from(results).to_string()] })
     };
     let gone = "a/\u{202e}render";
-    let first: JsonReport = server.post("/v0/run", with(run("main", 0, 1.0), of(&["parse", gone]))).await;
+    let first: JsonReport =
+        server.post("/v0/run", with(run("main", 0, 1.0), of(&["parse", gone]))).await;
     assert_eq!(first.notices, []);
-    let second: JsonReport = server.post("/v0/run", with(run("main", 1, 1.0), of(&["parse"]))).await;
+    let second: JsonReport =
+        server.post("/v0/run", with(run("main", 1, 1.0), of(&["parse"]))).await;
     let [notice] = &second.notices[..] else { panic!("{:?}", second.notices) };
     let NoticeKind::Missing { benchmarks, of: 2 } = &notice.kind else { panic!("{notice:?}") };
     assert_eq!(benchmarks.iter().map(|it| it.as_str()).collect::<Vec<_>>(), [gone]);
@@ -137,7 +139,9 @@ async fn what_was_noticed_is_answered_and_shown() {
     let page = server.page(&format!("/perf/parser/reports/{}", second.uuid), StatusCode::OK).await;
     let told = "1 of 2 benchmarks of the last report at 0000000000 is missing";
     assert!(page.contains(told) && page.contains("a/\\u202erender"), "{page}");
-    for page in ["/perf/parser", "/perf/parser/plot", "/perf/parser/benchmarks", "/perf/parser/alerts"] {
+    for page in
+        ["/perf/parser", "/perf/parser/plot", "/perf/parser/benchmarks", "/perf/parser/alerts"]
+    {
         let text = server.page(page, StatusCode::OK).await;
         let shown = text.split('<').map(|it| it.split_once('>').map_or(it, |(_, text)| text));
         assert!(shown.clone().all(|text| !text.contains('\u{202e}')), "{page}: {text}");
@@ -156,7 +160,10 @@ async fn slow_drift_is_noticed_and_drawn() {
     }
     let [notice] = &told[..] else { panic!("{told:?}") };
     let text = notice.text.to_string();
-    assert!(text.contains("parse latency has risen by") && text.contains("over 50 reports"), "{text}");
+    assert!(
+        text.contains("parse latency has risen by") && text.contains("over 50 reports"),
+        "{text}"
+    );
     let page = server.page("/perf/parser/plot?benchmark=parse", StatusCode::OK).await;
     assert!(page.contains("parse · Latency of main has risen by"), "{page}");
 }

@@ -17,8 +17,9 @@ use wingbeat_server::{
 };
 use wingbeat_track::{
     model::{
-        Alert, AlertStatus, BenchmarkName, Direction, Limit, Measure, Metric, Outcome, Profile,
-        ProfileKind, Report, Results, Slug, Threshold, ThresholdModel, Verdict, threshold::Test,
+        Alert, AlertStatus, BenchmarkName, Direction, Limit, Measure, Metric, NoticeKind, Outcome,
+        Profile, ProfileKind, Report, Results, Slug, Threshold, ThresholdModel, Verdict,
+        threshold::Test,
     },
     remote::{Exchanged, Host, Key, Patience, Submission},
     store::{ReportFilter, Store},
@@ -172,8 +173,14 @@ fn a_report_arrives_whole_and_is_judged() {
         assert_eq!(judged.expect("the report").verdicts.len(), 2);
         assert_eq!(answer.warnings, Vec::<String>::new());
     }
-    let slow = report(7, 1.5);
+    let gone = BenchmarkName::new("gone").expect("a name");
+    let mut before = report(7, 1.0);
+    before.iterations[0].add(gone.clone(), Measure::latency(), Metric::new(1.0)).expect("added");
+    assert_eq!(send(&before).0.notices, []);
+    let slow = report(8, 1.5);
     let (answer, judged) = send(&slow);
+    let kinds: Vec<_> = answer.notices.iter().map(|notice| notice.kind.clone()).collect();
+    assert_eq!(kinds, [NoticeKind::Missing { benchmarks: vec![gone], of: 3 }]);
     let judged = judged.expect("the report");
     let of_b = judged.alerts.iter().filter(|alert| alert.benchmark.as_str() == "b c").count();
     assert_eq!(of_b, 1, "{:#?}", judged.verdicts);
@@ -192,7 +199,7 @@ fn a_report_arrives_whole_and_is_judged() {
     assert_eq!((again.uuid, again.alerts_total), (slow.uuid, answer.alerts_total));
     assert_eq!(judged_again.expect("the report").verdicts, judged.verdicts);
     let all = server.results().reports(&ReportFilter::default(), 100).expect("a list");
-    assert_eq!(all.len(), 7);
+    assert_eq!(all.len(), 8);
 }
 
 /// Each client tells its own measures apart, and the server those of all.

@@ -304,7 +304,11 @@ fn listed(measures: &BTreeSet<&Slug>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Limit;
+    use crate::{
+        adapter::Adapter,
+        model::{Description, Limit, Measure, Metric, Results},
+        run::Fold,
+    };
 
     #[test]
     fn alerts_that_became_the_level() {
@@ -327,5 +331,43 @@ mod tests {
         check(&[old, new, new], 0, new, None);
         check(&[0.0, new], 1, new, None);
         check(&[], 0, 1.0, None);
+    }
+
+    #[test]
+    fn a_direction_that_the_user_calls_unknown() {
+        let (name, measure) = (BenchmarkName::new("a").expect("a name"), Measure::named("p99"));
+        let metric = Metric::new(1.0);
+        let series = Series::new(&name, &measure, &metric);
+        let outcome = Outcome::Changed;
+        let verdict = Verdict { outcome, ..Verdict::new(0, name.clone(), measure.slug.clone()) };
+        let check = |results: Results, is_told: bool| {
+            // A server gets them as JSON.
+            let results = serde_json::to_value(results).expect("JSON");
+            let iterations = vec![serde_json::from_value(results).expect("results")];
+            let named = |text: &str| text.to_owned();
+            let report = Report::new(
+                uuid::Uuid::nil(),
+                named("p").parse().expect("a name"),
+                named("main").parse().expect("a name"),
+                named("box").parse().expect("a name"),
+                time::OffsetDateTime::UNIX_EPOCH,
+            );
+            let report = Report { iterations, ..report };
+            let found = of_undirected(&report, [(&series, &verdict)].into_iter());
+            assert_eq!(found.is_some(), is_told);
+        };
+        let printed = |said: &str| {
+            let text = format!("{{\"a\": {{\"p99\": {{\"value\": 1{said}}}}}}}");
+            Adapter::Json.parse(text.as_bytes(), None).expect("results")
+        };
+        check(printed(""), true);
+        check(printed(", \"direction\": \"unknown\""), false);
+        for (said, is_told) in [("{}", true), (r#"{"direction": "unknown"}"#, false)] {
+            let mut results = printed("");
+            let description: Description = serde_json::from_str(said).expect("a description");
+            let described = [("p99".parse().expect("a name"), description)];
+            results.describe(&described).expect("described");
+            check(Fold::Mean.fold(vec![results, printed("")]), is_told);
+        }
     }
 }

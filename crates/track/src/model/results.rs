@@ -1,5 +1,7 @@
 //! What one output of a benchmark tool says: metrics by benchmark and measure, and what failed.
 
+mod benchmark;
+
 use std::{
     collections::BTreeSet,
     hash::{Hash, Hasher},
@@ -13,8 +15,11 @@ use super::{
     adapter::Adapter,
     measure::{Direction, Measure},
     metric::Metric,
-    name::{BenchmarkName, InvalidName, MeasureName, Slug, strip_ignored},
+    name::{BenchmarkName, InvalidName, MeasureName, strip_ignored},
 };
+
+pub use self::benchmark::{AddError, BenchmarkResults};
+use self::benchmark::{check, check_name};
 
 /// Bytes of the longest name that Bencher takes (`MAX_BENCHMARK_NAME_LEN`).
 const BENCHER_NAME_MAX: usize = 1024;
@@ -102,38 +107,10 @@ impl Aside<Index> {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BenchmarkResults {
-    /// Its name, without the ending that asks not to be judged.
-    pub name: BenchmarkName,
-    /// Whether it asked not to be judged: its boundary is worked out, and no alert is raised.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_ignored: bool,
-    /// In the order of the output; each measure once.
-    pub metrics: Vec<(Measure, Metric)>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedBenchmark {
     pub name: BenchmarkName,
     pub reason: String,
-}
-
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AddError {
-    #[error(
-        "benchmark {benchmark:?} has the measure {measure} twice, once in {first} and once in {second}; \
-         values in different units cannot be one metric"
-    )]
-    Units { benchmark: String, measure: Slug, first: String, second: String },
-    #[error(
-        "benchmark {benchmark:?} has a {measure} whose lower value {lower} is above its upper value {upper}"
-    )]
-    Ends { benchmark: String, measure: Slug, lower: f64, upper: f64 },
-    #[error("benchmark {benchmark:?} has a {measure} that is not a finite number")]
-    NotFinite { benchmark: String, measure: Slug },
-    #[error("benchmark {benchmark:?} has a measure that cannot be recorded: {source}")]
-    Measure { benchmark: String, source: Box<InvalidName> },
 }
 
 impl Results {
@@ -337,88 +314,6 @@ impl Results {
         self.benchmarks.push(BenchmarkResults { name, is_ignored, metrics: Vec::new() });
         at
     }
-}
-
-impl BenchmarkResults {
-    /// Makes room for that many metrics, if there are none yet.
-    pub(crate) fn expect_metrics(&mut self, count: usize) {
-        if self.metrics.is_empty() {
-            self.metrics.reserve_exact(count);
-        }
-    }
-
-    /// Adds a metric, or a repetition of one: as [`Results::add`], but the measure is copied only where
-    /// it is new, and the name is looked up once for all metrics.
-    pub(crate) fn add(&mut self, measure: &Measure, metric: Metric) -> Result<(), AddError> {
-        check(&self.name, measure, &metric)?;
-        let known = self.metrics.iter_mut().find(|(known, _)| known.is(measure));
-        match known {
-            None => {
-                check_name(&self.name, measure)?;
-                // Most benchmarks have one metric; a vector would make room for four.
-                self.expect_metrics(1);
-                self.metrics.push((measure.clone(), metric));
-            }
-            Some((known, _)) if known.units != measure.units => {
-                return Err(AddError::Units {
-                    benchmark: self.name.to_string(),
-                    measure: measure.slug.clone(),
-                    first: known.units.to_string(),
-                    second: measure.units.to_string(),
-                });
-            }
-            Some((_, first)) => repeat(first, metric),
-        }
-        Ok(())
-    }
-}
-
-/// Names and units of measures come from outputs as well, unless they are known.
-fn check_name(benchmark: &BenchmarkName, measure: &Measure) -> Result<(), AddError> {
-    if measure.is_known() {
-        return Ok(());
-    }
-    // Units of a measure that nobody described repeat its name.
-    let units = measure.has_units().then_some(&measure.units);
-    let checked = MeasureName::new(&measure.name)
-        .and_then(|_| units.map_or(Ok(()), |units| MeasureName::new(units).map(drop)));
-    let benchmark = || benchmark.to_string();
-    checked.map_err(|source| AddError::Measure { benchmark: benchmark(), source: Box::new(source) })
-}
-
-fn check(name: &BenchmarkName, measure: &Measure, metric: &Metric) -> Result<(), AddError> {
-    let (benchmark, measure) = (|| name.to_string(), || measure.slug.clone());
-    match (metric.lower_value, metric.upper_value) {
-        _ if !metric.is_finite() => {
-            Err(AddError::NotFinite { benchmark: benchmark(), measure: measure() })
-        }
-        (Some(lower), Some(upper)) if lower > upper => {
-            Err(AddError::Ends { benchmark: benchmark(), measure: measure(), lower, upper })
-        }
-        _ => Ok(()),
-    }
-}
-
-fn repeat(first: &mut Metric, mut second: Metric) {
-    let ends = |metric: &Metric| {
-        (metric.lower_value.unwrap_or(metric.value), metric.upper_value.unwrap_or(metric.value))
-    };
-    let ((low, high), (other_low, other_high)) = (ends(first), ends(&second));
-    let known = first.samples.len().max(1) as f64;
-    let new = second.samples.len().max(1) as f64;
-    if first.samples.is_empty() {
-        first.samples.push(first.value);
-    }
-    match second.samples.is_empty() {
-        true => first.samples.push(second.value),
-        false => first.samples.append(&mut second.samples),
-    }
-    // A running mean: a tool may repeat a result a million times. Scaled first, so that two huge values
-    // do not become infinity.
-    let share = new / (known + new);
-    first.value += second.value * share - first.value * share;
-    first.lower_value = Some(low.min(other_low));
-    first.upper_value = Some(high.max(other_high));
 }
 
 #[cfg(test)]
