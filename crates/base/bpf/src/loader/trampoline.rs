@@ -11,7 +11,7 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
-use super::{records::put_descriptors, verify::text};
+use super::{Rejection, records::put_descriptors, verify::text};
 use crate::{
     code::Insn,
     program::ProgramInfo,
@@ -78,10 +78,7 @@ fn answer(source: &io::Error, log: &str) -> String {
         Some(sys::ENOTSUPP) => "operation not supported (ENOTSUPP)".to_owned(),
         _ => source.to_string(),
     };
-    let told = log.lines().map(str::trim).rfind(|line| {
-        !line.is_empty() && !line.starts_with("processed ") && !line.starts_with("verification ")
-    });
-    match told {
+    match Rejection::parse(log.to_owned()).reason().map(str::trim) {
         Some(told) => format!("{told} ({answered})"),
         None => answered,
     }

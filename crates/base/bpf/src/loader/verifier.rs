@@ -25,18 +25,7 @@ impl VerifierStatistics {
     pub fn parse(log: &str) -> Self {
         let mut found = Self::default();
         for line in log.lines() {
-            if let Some(rest) = line.strip_prefix("verification time ") {
-                found.verification_time_us = first_number(rest);
-            } else if let Some(rest) = line.strip_prefix("stack depth ") {
-                found.stack_depths =
-                    rest.split('+').map_while(|part| part.trim().parse().ok()).collect();
-            } else if let Some(rest) = line.strip_prefix("processed ") {
-                found.processed_instructions = first_number(rest);
-                found.max_states_per_instruction = after(rest, "max_states_per_insn ");
-                found.total_states = after(rest, "total_states ");
-                found.peak_states = after(rest, "peak_states ");
-                found.mark_read = after(rest, "mark_read ");
-            }
+            note(line, &mut found);
         }
         found
     }
@@ -45,6 +34,51 @@ impl VerifierStatistics {
     pub fn stack_depth(&self) -> u32 {
         self.stack_depths.iter().fold(0, |sum, depth| sum.saturating_add(*depth))
     }
+}
+
+/// Takes what stands behind the first words of a line; `None` if it is not of the form.
+type Reader = fn(&str, &mut VerifierStatistics) -> Option<()>;
+
+/// The lines of the summary that ends a log: their first words, the Linux version that brought the form, and
+/// what reads the rest (kernel/bpf/verifier.c, `print_verification_stats`).
+const SUMMARY: &[(&str, &str, Reader)] = &[
+    ("verification time ", "5.2", |rest, found| {
+        found.verification_time_us = Some(first_number(rest)?);
+        Some(())
+    }),
+    ("stack depth ", "5.2", depths),
+    ("processed ", "5.2", processed),
+    // Of the program and each global function: their sum is what is processed in all.
+    ("insns processed ", "7.2", |rest, _| first_number(rest).map(drop)),
+    // In the place of that line, one for each function.
+    ("subprog ", "7.3", |rest, found| {
+        let depth = rest.split_once(" insns_self ").and_then(|(_, rest)| after(rest, " stack "))?;
+        found.stack_depths.push(u32::try_from(depth).ok()?);
+        Some(())
+    }),
+];
+
+/// Takes in a line of the summary; `None` if it is none.
+fn note(line: &str, found: &mut VerifierStatistics) -> Option<()> {
+    SUMMARY.iter().find_map(|(words, _, read)| read(line.strip_prefix(words)?, found))
+}
+
+/// `184+0+32`; since 7.2 ` max 216` stands behind it, and since 7.3 that alone.
+fn depths(rest: &str, found: &mut VerifierStatistics) -> Option<()> {
+    let depths = rest.strip_prefix("max ").map_or_else(|| rest.split(' ').next(), |_| None);
+    if let Some(depths) = depths {
+        found.stack_depths = depths.split('+').map_while(|part| part.parse().ok()).collect();
+    }
+    Some(())
+}
+
+fn processed(rest: &str, found: &mut VerifierStatistics) -> Option<()> {
+    found.processed_instructions = Some(first_number(rest)?);
+    found.max_states_per_instruction = after(rest, "max_states_per_insn ");
+    found.total_states = after(rest, "total_states ");
+    found.peak_states = after(rest, "peak_states ");
+    found.mark_read = after(rest, "mark_read ");
+    Some(())
 }
 
 fn first_number(text: &str) -> Option<u64> {
@@ -64,7 +98,8 @@ pub enum VerifierLimit {
     Jumps,
     /// 512 bytes of stack over the call chain.
     Stack,
-    CallDepth,
+    /// So many functions that wait for one another: 8, since Linux 7.2 16.
+    CallDepth(u32),
     /// A loop without an end that the verifier can see.
     Loop,
 }
@@ -75,7 +110,9 @@ impl fmt::Display for VerifierLimit {
             Self::Instructions => "the limit of 1,000,000 processed instructions was hit",
             Self::Jumps => "the limit of 8,192 pending jumps was hit",
             Self::Stack => "the limit of 512 bytes of stack was hit",
-            Self::CallDepth => "the limit of 8 call frames was hit",
+            Self::CallDepth(frames) => {
+                return write!(f, "the limit of {frames} call frames was hit");
+            }
             Self::Loop => "the verifier cannot prove that a loop ends",
         })
     }
@@ -86,13 +123,22 @@ const LIMITS: &[(&str, VerifierLimit)] = &[
     ("BPF program is too large. Processed", VerifierLimit::Instructions),
     ("jumps is too complex", VerifierLimit::Jumps),
     ("combined stack size of", VerifierLimit::Stack),
-    ("the call stack of", VerifierLimit::CallDepth),
     (ENDLESS, VerifierLimit::Loop),
     ("back-edge from insn", VerifierLimit::Loop),
 ];
 
 /// Told behind the instruction, in its line, and followed by the two states that are alike.
 const ENDLESS: &str = "infinite loop detected";
+
+/// Stands before the first frame that is too many.
+const CALL_STACK: &str = "the call stack of ";
+
+/// Begins the summary of a log, of which there is none where statistics were not asked for. What follows it is
+/// no word of the refusal, whatever the kernel.
+const SUMMARY_START: &str = "verification time ";
+
+/// Begins what Linux tells of a refusal once more, since 7.3, in sections: how it came about, what to do.
+const REPORT_START: &str = "Verification failed: ";
 
 /// Bytes of stack that a function can have.
 const STACK_MAX: i64 = 512;
@@ -117,10 +163,7 @@ pub struct Rejection {
 impl Rejection {
     /// Reads the log of a program that was rejected.
     pub fn parse(log: String) -> Self {
-        let insn_index = log.lines().rev().find_map(|line| {
-            let (number, rest) = line.split_once(':')?;
-            rest.starts_with(" (").then(|| number.parse().ok())?
-        });
+        let insn_index = log.lines().rev().find_map(insn_index);
         let source = log
             .lines()
             .rev()
@@ -131,11 +174,18 @@ impl Rejection {
         rejection
     }
 
-    /// The verifier's reason: the last line that is neither an instruction nor a statistic.
+    /// The verifier's reason: the last line that is neither an instruction's state nor part of the summary, nor
+    /// of the report.
     pub fn reason(&self) -> Option<&str> {
         let is_state =
             |line: &str| line.starts_with("cur state:") || line.starts_with("old state:");
-        let line = self.told().filter(|line| !is_state(line)).last()?;
+        let told = self.told().filter(|line| !is_state(line)).last();
+        let report = || self.log.lines().find_map(|line| line.strip_prefix(REPORT_START));
+        let line = match told {
+            Some(line) if insn_index(line).is_none() || line.contains(ENDLESS) => line,
+            // Nothing is told beside the report.
+            told => report().or(told)?,
+        };
         Some(line.find(ENDLESS).map_or(line, |at| &line[at..]))
     }
 
@@ -145,26 +195,42 @@ impl Rejection {
         number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 
-    /// The end of the log, without statistics.
+    /// The end of the log, without summary and report.
     pub fn tail(&self) -> String {
         let lines: Vec<_> = self.told().collect();
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
 
     fn told(&self) -> impl Iterator<Item = &str> {
-        let is_statistic = |line: &str| {
-            ["verification time ", "stack depth ", "processed ", "insn_limit"]
-                .iter()
-                .any(|start| line.starts_with(start))
+        let summary = self.log.rfind(&format!("\n{SUMMARY_START}"));
+        let told = match summary {
+            Some(end) => &self.log[..end],
+            None if self.log.starts_with(SUMMARY_START) => "",
+            None => &self.log,
         };
-        self.log.lines().filter(move |line| !line.trim().is_empty() && !is_statistic(line))
+        let mut is_report = false;
+        told.lines().filter(move |line| {
+            // Sections of the report are indented below their headings.
+            is_report = line.starts_with(REPORT_START)
+                || is_report && (line.is_empty() || line.starts_with("  ") || line.ends_with(':'));
+            let is_summary = note(line, &mut VerifierStatistics::default()).is_some();
+            !is_report && !line.trim().is_empty() && !is_summary
+        })
     }
+}
+
+/// The number of the instruction in a line such as `1: (61) r0 = *(u32 *)(r1 +0)`.
+fn insn_index(line: &str) -> Option<u32> {
+    let (number, rest) = line.split_once(':')?;
+    rest.starts_with(" (").then(|| number.parse().ok())?
 }
 
 /// The limit that a reason tells of.
 fn limit(reason: &str) -> Option<VerifierLimit> {
     let named = LIMITS.iter().find(|(text, _)| reason.contains(text)).map(|&(_, limit)| limit);
-    named.or_else(|| is_below_stack(reason).then_some(VerifierLimit::Stack))
+    let frames = || after(reason, CALL_STACK).and_then(|frames| u32::try_from(frames).ok());
+    let depth = || Some(VerifierLimit::CallDepth(frames()?.saturating_sub(1)));
+    named.or_else(depth).or_else(|| is_below_stack(reason).then_some(VerifierLimit::Stack))
 }
 
 /// Whether the reason is an access below the least address of the stack: `invalid write to stack R10
@@ -198,6 +264,21 @@ mod tests {
             }
         );
         assert_eq!(VerifierStatistics::parse("no such thing"), VerifierStatistics::default());
+        let check = |log: &str, depths: &[u32]| {
+            let found = VerifierStatistics::parse(log);
+            assert_eq!(found.stack_depths, depths, "{log}");
+            assert_eq!(found.processed_instructions, Some(26), "{log}");
+        };
+        check("stack depth 184+0+32\nprocessed 26 insns", &[184, 0, 32]);
+        check(
+            "stack depth 184+0+32 max 216\ninsns processed 20+6\nprocessed 26 insns",
+            &[184, 0, 32],
+        );
+        check(
+            "stack depth max 216\nsubprog 0 (a (b)) main insns_self 20 insns_total 26 stack 184\nsubprog 1 \
+             (<unknown>) static insns_self 6 insns_total 6 stack 32\nprocessed 26 insns (limit 1000000)",
+            &[184, 32],
+        );
         assert_eq!(VerifierStatistics::parse("stack depth x\nprocessed y"), Default::default());
     }
 
@@ -212,6 +293,43 @@ mod tests {
         assert_eq!(rejection.insn_index, Some(1));
         assert_eq!(rejection.limit, None);
         assert!(rejection.tail().ends_with("scalar'"));
+    }
+
+    #[test]
+    fn the_reason_is_found_whatever_summary_follows() {
+        let check = |summary: &str| {
+            for told in ["R0 !read_ok", "0: (95) exit\nR0 !read_ok\n"] {
+                let rejection = Rejection::parse(format!("{told}\n{summary}"));
+                assert_eq!(rejection.reason(), Some("R0 !read_ok"), "{summary}");
+                assert!(rejection.tail().ends_with("R0 !read_ok"), "{}", rejection.tail());
+            }
+        };
+        check("");
+        check("processed 1 insns (limit 1000000)\n");
+        let processed = "processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 \
+                         mark_read 0\n";
+        // Linux 5.2, 7.2, 7.3, and one that nobody knows yet.
+        check(&format!("verification time 5 usec\nstack depth 0\n{processed}"));
+        check(&format!(
+            "verification time 5 usec\nstack depth 0 max 0\ninsns processed 1\n{processed}"
+        ));
+        check(&format!(
+            "\nVerification failed: Register Type Safety: Invalid register access\n\nReason:\n  R0 was not \
+             written.\n\nAt:\n  insn 0\n       | ^-- error: R0\n\nSuggestion:\n  Write it.\n\nverification \
+             time 5 usec\nstack depth max 0\nsubprog 0 (f) main insns_self 1 insns_total 1 stack 0\n{processed}"
+        ));
+        check(&format!("verification time 5 usec\nfunctions: 1 of 1\n{processed}"));
+    }
+
+    #[test]
+    fn a_report_is_the_reason_where_nothing_else_is() {
+        let log = "0: (95) exit\n\nVerification failed: Policy: Operation is not allowed\n\nReason:\n  It is \
+                   not.\n\nverification time 5 usec\nstack depth max 0\n";
+        let rejection = Rejection::parse(log.to_owned());
+        assert_eq!(rejection.reason(), Some("Policy: Operation is not allowed"));
+        assert_eq!(rejection.insn_index, Some(0));
+        // Of a log of statistics alone.
+        assert_eq!(Rejection::parse("verification time 5 usec\nnew words\n".into()).reason(), None);
     }
 
     #[test]
@@ -237,7 +355,8 @@ mod tests {
             "BPF program is too large. Processed 1000001 insn",
             Some(VerifierLimit::Instructions),
         );
-        check("the call stack of 9 frames is too deep !", Some(VerifierLimit::CallDepth));
+        check("the call stack of 9 frames is too deep !", Some(VerifierLimit::CallDepth(8)));
+        check("the call stack of 17 frames is too deep", Some(VerifierLimit::CallDepth(16)));
         check("combined stack size of 2 calls is 544. Too large", Some(VerifierLimit::Stack));
         check("The sequence of 8193 jumps is too complex.", Some(VerifierLimit::Jumps));
         check("invalid write to stack R10 off=-520 size=8", Some(VerifierLimit::Stack));

@@ -11,7 +11,7 @@ use wingbeat_bpf::{
 use crate::{
     bytecode::{asm, give},
     rejected::rejection,
-    support::{can_load, code, program},
+    support::{can_load, code, program, since},
 };
 
 /// How long telling of a rejection may take; the longest log takes some seconds.
@@ -77,11 +77,20 @@ fn stack() {
 #[test]
 fn call_frames() {
     let Some(()) = can_load() else { return };
-    // Each of nine calls the next one.
-    let mut insns = asm("call +1; exit").repeat(9);
+    let frames = if since(7, 2, "room for sixteen frames") { 16 } else { 8 };
+    // Each calls the next one; one more than there is room for, beside the program itself.
+    let mut insns = asm("call +1; exit").repeat(frames + 1);
     insns.extend(give(0));
-    let starts: Vec<u32> = (0..10).map(|number| 2 * number).collect();
-    check(&insns, &starts, Some(VerifierLimit::CallDepth), "frames is too deep");
+    let starts: Vec<u32> = (0..frames as u32 + 2).map(|number| 2 * number).collect();
+    let limit = VerifierLimit::CallDepth(frames as u32);
+    check(&insns, &starts, Some(limit), "frames is too deep");
+    let (insns, starts) = (&insns[4..], &starts[..frames]);
+    let loaded = Loader::without_object().load(
+        &program(ProgramType::SOCKET_FILTER),
+        &code(insns, starts),
+        &[],
+    );
+    assert!(loaded.is_ok(), "{frames} frames: {}", loaded.expect_err("refused"));
 }
 
 #[test]
