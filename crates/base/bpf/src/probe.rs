@@ -18,7 +18,10 @@ use std::{fmt, io};
 use serde::Serialize;
 
 pub(crate) use self::expected::configuration;
-pub use self::expected::{Denial, Expected, Kernel, denied};
+pub use self::{
+    expected::{Denial, Expected, Kernel, denied},
+    kernel::TooOld,
+};
 use crate::{
     btf::{BtfError, KernelTypes},
     rights::{Capability, Rights, how_to_grant},

@@ -60,6 +60,8 @@ pub enum RecordError {
     OverBudget { share: f64, budget_percent: u32 },
     #[error(transparent)]
     Rights(#[from] wingbeat_bpf::rights::MissingRights),
+    #[error(transparent)]
+    TooOld(#[from] wingbeat_bpf::probe::TooOld),
     #[error("cannot read the kernel's type information: {0}")]
     Btf(#[from] wingbeat_bpf::btf::BtfError),
     #[error("cannot {what}: {reason}{}", after(.reason))]

@@ -90,8 +90,8 @@ fn read_configuration() -> Result<HashMap<String, String>, String> {
     let release = uname().release().to_string_lossy().into_owned();
     let text = configuration(&release).map_err(|error| {
         format!(
-            "the object needs the kernel's configuration, which is neither in /boot/config-{release} \
-             nor in /proc/config.gz: {error}"
+            "the object needs the kernel's configuration, which is neither in /boot/config-{release} nor in \
+             /lib/modules/{release}/config nor in /proc/config.gz: {error}"
         )
     })?;
     Ok(parse_configuration(&text))

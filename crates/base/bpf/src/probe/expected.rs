@@ -22,6 +22,8 @@ pub enum Expected {
     Works,
     /// It is not there, whatever the rights.
     Missing,
+    /// The kernel's configuration decides it, and cannot be read.
+    Unknown,
 }
 
 /// A feature of the kernel that a probe looks for.
@@ -86,7 +88,7 @@ impl Kernel {
     }
 
     /// What the table says of the feature with this id of a [`Finding`]; `None` where it says nothing:
-    /// of what is no feature of a kernel, or hangs on an option that cannot be read.
+    /// of what is no feature of a kernel, or of a kernel without a version.
     pub fn expects(&self, id: &str) -> Option<Expected> {
         let feature = FEATURES.iter().find(|feature| feature.id == id)?;
         let version = reading::release(&self.release)?;
@@ -96,21 +98,26 @@ impl Kernel {
         if feature.takes_trampoline && self.release.contains(WITHOUT_TRAMPOLINES) {
             return Some(Expected::Missing);
         }
+        let Some(configuration) = &self.configuration else { return Some(Expected::Unknown) };
         let line = format!("{}=y", feature.option);
-        let is_set = self.configuration.as_ref()?.lines().any(|found| found == line);
+        let is_set = configuration.lines().any(|found| found == line);
         Some(if is_set { Expected::Works } else { Expected::Missing })
     }
 
     /// Whether a finding is what the table says, or the table says nothing of it.
     pub fn agrees(&self, finding: &Finding) -> bool {
         self.expects(finding.id).is_none_or(|expected| {
-            (expected == Expected::Missing) == (finding.status == FindingStatus::Missing)
+            expected == Expected::Unknown
+                || (expected == Expected::Missing) == (finding.status == FindingStatus::Missing)
         })
     }
 
     fn denial(&self, finding: &Finding) -> Option<Denial> {
         (finding.status == FindingStatus::Missing).then(|| Denial {
-            is_expected: self.expects(finding.id) == Some(Expected::Missing),
+            is_expected: matches!(
+                self.expects(finding.id),
+                Some(Expected::Missing | Expected::Unknown)
+            ),
             reason: format!("{}: {}", finding.name, finding.detail),
         })
     }
@@ -131,7 +138,7 @@ pub fn denied(id: &str) -> Option<Denial> {
 /// A feature that a probe says is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// Whether the table says so, too.
+    /// Whether the table says so, too, or cannot tell.
     pub is_expected: bool,
     pub reason: String,
 }
@@ -140,7 +147,9 @@ pub struct Denial {
 pub(crate) fn configuration(release: &str) -> io::Result<String> {
     /// Longest configuration that is read, in bytes; they have some 300,000.
     const LEN_MAX: u64 = 16 << 20;
-    fs::read_to_string(format!("/boot/config-{release}")).or_else(|_| {
+    let at = |path: String| fs::read_to_string(path);
+    let beside = at(format!("/boot/config-{release}"));
+    beside.or_else(|_| at(format!("/lib/modules/{release}/config"))).or_else(|_| {
         let mut text = String::new();
         let packed = GzDecoder::new(File::open("/proc/config.gz")?);
         packed.take(LEN_MAX).read_to_string(&mut text).map(|_| text)
@@ -170,7 +179,7 @@ mod tests {
             "fentry",
             Some(Expected::Missing),
         );
-        check("6.1.0", None, "fentry", None);
+        check("6.1.0", None, "fentry", Some(Expected::Unknown));
         check("4.4.0", None, "fentry", Some(Expected::Missing));
         check("unknown", direct, "fentry", None);
         check("6.1.0", direct, "hardware_counters", None);
@@ -206,8 +215,9 @@ mod tests {
             assert_eq!(denial.is_some(), finding.status == FindingStatus::Missing, "{finding:?}");
             if let Some(denial) = denial {
                 assert!(denial.reason.starts_with(finding.name), "{denial:?}");
-                let expected = kernel.expects(finding.id) == Some(Expected::Missing);
-                assert_eq!(denial.is_expected, expected, "{finding:?}");
+                let is_expected =
+                    kernel.expects(finding.id).is_some_and(|it| it != Expected::Works);
+                assert_eq!(denial.is_expected, is_expected, "{finding:?}");
             }
         }
     }

@@ -11,6 +11,27 @@ use super::{
 /// The oldest kernel that wingbeat is made for: the first with links for perf events.
 const KERNEL_MIN: (u32, u32) = (5, 15);
 
+/// What `wingbeat profile` needs, where this kernel is older.
+#[derive(Debug, thiserror::Error)]
+#[error("recording needs Linux {}.{} or newer; this is {release}", KERNEL_MIN.0, KERNEL_MIN.1)]
+pub struct TooOld {
+    release: String,
+}
+
+impl TooOld {
+    /// Fails on a kernel whose release says that it is too old.
+    pub fn check() -> Result<(), Self> {
+        Self::check_release(&rustix::system::uname().release().to_string_lossy())
+    }
+
+    fn check_release(release: &str) -> Result<(), Self> {
+        match reading::release(release) {
+            Some(version) if version < KERNEL_MIN => Err(Self { release: release.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Linux 5.15 or newer.
 pub(super) fn version() -> Finding {
     const SUBJECT: Subject =
@@ -146,4 +167,24 @@ pub(super) fn tracefs() -> Finding {
 
 fn mounts() -> Option<String> {
     fs::read_to_string("/proc/self/mounts").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_old_says_what_is_needed() {
+        let check = |release: &str, expected: Option<&str>| {
+            let found = TooOld::check_release(release).err().map(|error| error.to_string());
+            assert_eq!(found.as_deref(), expected, "{release}");
+        };
+        check(
+            "5.10.0-32-cloud-amd64",
+            Some("recording needs Linux 5.15 or newer; this is 5.10.0-32-cloud-amd64"),
+        );
+        check("5.15.0-91-generic", None);
+        check("7.2.13+deb14-cloud-amd64", None);
+        check("unknown", None);
+    }
 }
