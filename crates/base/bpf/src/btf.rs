@@ -90,16 +90,28 @@ impl KernelTypes {
 
     /// The byte that holds the first bit of `member`, and that bit's number in it, from the lowest.
     pub fn member_bit(&self, structure: &str, member: &str) -> Result<(u32, u8), BtfError> {
+        let (offset_bits, _) = self.member(structure, member)?;
+        u32::try_from(offset_bits / 8)
+            .map(|byte| (byte, (offset_bits % 8) as u8))
+            .map_err(|_| BtfError::no_member(structure, member))
+    }
+
+    /// Bytes that `member` takes, which differ from kernel to kernel as its place does.
+    pub fn member_size_bytes(&self, structure: &str, member: &str) -> Result<u32, BtfError> {
+        let (_, id) = self.member(structure, member)?;
+        self.0.size(id).ok_or_else(|| BtfError::no_member(structure, member))
+    }
+
+    /// Where `member` begins, in bits, and its type.
+    fn member(&self, structure: &str, member: &str) -> Result<(u64, u32), BtfError> {
         let mut is_known = false;
         // A name may be defined more than once, by files that do not agree; the first that has the
         // member is the answer.
         let named = |found: &Type<'_>| found.kind.is_composite() && self.is_named(found, structure);
         for definition in self.0.all().filter(named) {
             is_known = true;
-            if let Some(offset_bits) = self.member_offset_bits(definition, member) {
-                return u32::try_from(offset_bits / 8)
-                    .map(|byte| (byte, (offset_bits % 8) as u8))
-                    .map_err(|_| BtfError::no_member(structure, member));
+            if let Some(found) = self.member_in(definition, member) {
+                return Ok(found);
             }
         }
         Err(match is_known {
@@ -188,7 +200,7 @@ impl KernelTypes {
 
     /// Looks through `definition` and the anonymous structs and unions in it. Each type is looked at
     /// once, so that no chain of types, however crafted, costs more than their number.
-    fn member_offset_bits(&self, definition: Type<'_>, name: &str) -> Option<u64> {
+    fn member_in(&self, definition: Type<'_>, name: &str) -> Option<(u64, u32)> {
         let mut pending = vec![(definition, 0_u64)];
         let mut seen = HashSet::new();
         while let Some((composite, base_bits)) = pending.pop() {
@@ -200,7 +212,7 @@ impl KernelTypes {
                     let inner = inner.filter(|it| seen.insert(it.id));
                     pending.extend(inner.map(|it| (it, offset_bits)));
                 } else if self.0.is_text(member, name) {
-                    return Some(offset_bits);
+                    return Some((offset_bits, id));
                 }
             }
         }

@@ -282,6 +282,20 @@ pub struct Namespace {
     pub reserved: u32,
 }
 
+/// Where a field of a structure of the kernel lies and how many bytes it has, as one setting: the sizes of some
+/// differ from kernel to kernel.
+pub const fn sized_field(offset: u32, size_bytes: u32) -> u32 {
+    size_bytes << SIZE_SHIFT | offset
+}
+
+/// Offset and size of a [`sized_field`].
+pub const fn offset_and_size(field: u32) -> (u32, u32) {
+    (field & ((1 << SIZE_SHIFT) - 1), field >> SIZE_SHIFT)
+}
+
+/// Structures of the kernel have some thousand bytes.
+const SIZE_SHIFT: u32 = 24;
+
 /// Values of the table of targets, keyed by process.
 pub mod target {
     /// Sampled.
@@ -325,9 +339,9 @@ pub mod global {
     pub const TASK_RUNTIME: &str = "TASK_RUNTIME";
     /// 1: time off the CPU is watched.
     pub const BLOCKS: &str = "BLOCKS";
-    /// Offset of `__state` in `task_struct`.
+    /// `__state` in `task_struct`: a [`sized_field`](super::sized_field).
     pub const TASK_STATE: &str = "TASK_STATE";
-    /// Offset of `on_cpu` in `task_struct`.
+    /// `on_cpu` in `task_struct`: a [`sized_field`](super::sized_field).
     pub const TASK_ON_CPU: &str = "TASK_ON_CPU";
     /// Offset of the byte with `in_iowait` in `task_struct`.
     pub const TASK_IOWAIT: &str = "TASK_IOWAIT";

@@ -38,8 +38,8 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     }
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    let on_cpu: u32 = task.field(setting!(TASK_ON_CPU));
-    let state: u32 = task.field(setting!(TASK_STATE));
+    let on_cpu = task.number(setting!(TASK_ON_CPU));
+    let state = task.number(setting!(TASK_STATE));
     // The ended are gone, and of the new `on_fork` tells, or their first switch.
     if on_cpu == 0 && state & (TASK_DEAD | TASK_NEW) != 0 {
         return 0;
@@ -104,7 +104,7 @@ pub extern "C" fn on_finish(ctx: *const TaskIter) -> i32 {
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let whose = Whose { pid: thread.pid, tid, time_ns: now_ns };
-    let on_cpu: u32 = task.field(setting!(TASK_ON_CPU));
+    let on_cpu = task.number(setting!(TASK_ON_CPU));
     reckon(thread, task, tid, on_cpu != 0, now_ns);
     if thread.whereabouts == OFF_CPU {
         if thread.place == UNSEEN {
@@ -147,7 +147,7 @@ fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns
     thread.runtime_ns = runtime_ns;
     let left_ns = thread.since_ns + ran_ns;
     missed::went_unseen(thread, left_ns, BlockState::Sleeping);
-    let state: u32 = task.field(setting!(TASK_STATE));
+    let state = task.number(setting!(TASK_STATE));
     if state & TASK_DEAD != 0 {
         count(counter::ENDED, 1);
         thread.whereabouts = ENDED;

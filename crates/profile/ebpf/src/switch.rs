@@ -32,8 +32,11 @@ pub fn on_switch(ctx: BtfTracePointContext) -> i32 {
     }
     let (prev, next) = (Trusted(ctx.arg(1)), Trusted(ctx.arg(2)));
     let is_preempted = ctx.arg::<u64>(0) & 1 != 0;
-    let state: u32 =
-        if setting!(SWITCH_HAS_STATE) != 0 { ctx.arg(3) } else { prev.field(setting!(TASK_STATE)) };
+    let state: u32 = if setting!(SWITCH_HAS_STATE) != 0 {
+        ctx.arg(3)
+    } else {
+        prev.number(setting!(TASK_STATE))
+    };
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     leave(prev, if is_preempted { 0 } else { state }, now_ns, |_, _| {});
@@ -50,8 +53,11 @@ pub fn on_switch_raw(ctx: RawTracePointContext) -> i32 {
     }
     let (prev, next) = (Probed(ctx.arg(1)), Probed(ctx.arg(2)));
     let is_preempted = ctx.arg::<u64>(0) & 1 != 0;
-    let state: u32 =
-        if setting!(SWITCH_HAS_STATE) != 0 { ctx.arg(3) } else { prev.field(setting!(TASK_STATE)) };
+    let state: u32 = if setting!(SWITCH_HAS_STATE) != 0 {
+        ctx.arg(3)
+    } else {
+        prev.number(setting!(TASK_STATE))
+    };
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
     leave(prev, if is_preempted { 0 } else { state }, now_ns, |thread, whose| {

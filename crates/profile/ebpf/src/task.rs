@@ -1,7 +1,7 @@
 //! Reads fields of a `task_struct`, at offsets that user space took from the kernel's types.
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
-use wingbeat_profile_common::off_cpu::BlockState;
+use wingbeat_profile_common::{off_cpu::BlockState, offset_and_size};
 
 use crate::{maps::setting, namespace};
 
@@ -12,6 +12,17 @@ pub trait Task: Copy {
 
     /// The same task, to be read by a helper.
     fn probed(self) -> Probed;
+
+    /// A number at a [`sized_field`](wingbeat_profile_common::sized_field): the verifier sees which of the reads
+    /// it is, and refuses one beyond the end of the field.
+    #[inline(always)]
+    fn number(self, field: u32) -> u32 {
+        match offset_and_size(field) {
+            (offset, 1) => u32::from(self.field::<u8>(offset)),
+            (offset, 2) => u32::from(self.field::<u16>(offset)),
+            (offset, _) => self.field(offset),
+        }
+    }
 
     /// Its number as user space knows it.
     #[inline(always)]
@@ -26,7 +37,7 @@ pub trait Task: Copy {
     }
 
     /// What the kernel says about a thread in `state` (`__state` of include/linux/sched.h, the same
-    /// bits from Linux 5.14 to 6.18).
+    /// bits from Linux 5.14 to 7.2).
     #[inline(always)]
     fn block_state(self, state: u32) -> BlockState {
         if state == 0 {

@@ -10,7 +10,7 @@ use super::{table::FLAG, *};
 fn sample() -> Vec<u8> {
     use TypeKind as Kind;
     type Members<'a> = &'a [(&'a str, u32, u32)];
-    let types: [(TypeKind, &str, u32, u32, Members<'_>); 13] = [
+    let types: [(TypeKind, &str, u32, u32, Members<'_>); 15] = [
         (Kind::INT, "int", 0, 4, &[]),
         (Kind::STRUCT, "", 0, 64, &[("deep", 1, 32)]),
         (Kind::UNION, "", 0, 64, &[("alias", 1, 0), ("", 2, 0)]),
@@ -30,6 +30,8 @@ fn sample() -> Vec<u8> {
         (Kind::FUNC_PROTO, "", 0, 1, &[]),
         (Kind::FUNC, "a_function", 0, 11, &[]),
         (Kind::TYPEDEF, "btf_trace_x", 0, 1, &[]),
+        (Kind::INT, "char", 0, 1, &[]),
+        (Kind::STRUCT, "sized", 0, 72, &[("one", 14, 0), ("whole", 5, 32), ("none", 12, 0)]),
     ];
     let mut table = TypeTable::empty();
     for (kind, name, flag, link, members) in types {
@@ -67,9 +69,22 @@ fn finds_members_where_c_would() {
 }
 
 #[test]
+fn members_have_the_sizes_of_their_types() {
+    let types = KernelTypes::parse(&sample()).unwrap();
+    let check = |member: &str, expected: Option<u32>| {
+        assert_eq!(types.member_size_bytes("sized", member).ok(), expected, "{member}");
+    };
+    check("one", Some(1));
+    // By a const typedef.
+    check("whole", Some(64));
+    check("none", None);
+    check("unknown", None);
+}
+
+#[test]
 fn finds_ids() {
     let types = KernelTypes::parse(&sample()).unwrap();
-    assert_eq!(types.len(), 13);
+    assert_eq!(types.len(), 15);
     assert_eq!(types.function_id("a_function"), Some(12));
     assert_eq!(types.function_name(12), Some("a_function"));
     assert_eq!(types.function_id("btf_trace_x"), None);

@@ -3,9 +3,10 @@
 use wingbeat_bpf::{
     btf::{BtfError, KernelTypes},
     loader::{Loader, LoaderOptions},
+    probe::TooOld,
     spec::{Spec, SpecError},
 };
-use wingbeat_profile_common::{global, map};
+use wingbeat_profile_common::{global, map, sized_field};
 
 use super::{heap::set_sizes, kernel::Settings};
 use crate::error::RecordError;
@@ -34,6 +35,7 @@ pub(super) struct Object {
 impl Object {
     pub(super) fn prepare(settings: Settings) -> Result<Self, RecordError> {
         const WHAT: &str = "set up the programs of the profiler";
+        TooOld::check()?;
         let types = KernelTypes::from_kernel()?;
         let globals = globals(&types, settings)?;
         let spec = with_settings(settings, &globals).map_err(RecordError::kernel(WHAT))?;
@@ -82,8 +84,8 @@ fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str,
         (global::UPID_NS, types.member_offset_bytes("upid", "ns")?),
         (global::BLOCKS, u32::from(settings.blocks.is_some())),
         (global::WAKERS, u32::from(settings.blocks.is_some_and(|blocks| blocks.wakers))),
-        (global::TASK_STATE, of_task("__state")?),
-        (global::TASK_ON_CPU, of_task("on_cpu")?),
+        (global::TASK_STATE, sized(types, "__state")?),
+        (global::TASK_ON_CPU, sized(types, "on_cpu")?),
         (global::TASK_IOWAIT, iowait),
         (global::TASK_IOWAIT_MASK, 1 << iowait_bit),
         // Since 6.17; earlier only where the kernel debugs its locks.
@@ -106,6 +108,13 @@ fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str,
         // Three quarters full: samples without copies are better than none.
         (global::COPIES_UNTIL_BYTES, settings.buffer_bytes / 4 * 3),
     ])
+}
+
+/// Where a number lies in a `task_struct`, and how many bytes it has: `on_cpu` has four, and one since 7.2. The
+/// verifier lets no program read beyond the end of a field.
+fn sized(types: &KernelTypes, member: &str) -> Result<u32, BtfError> {
+    let offset = types.member_offset_bytes("task_struct", member)?;
+    Ok(sized_field(offset, types.member_size_bytes("task_struct", member)?))
 }
 
 /// Does `sched_switch` hand over the state of the thread that goes? Since Linux 5.18: its type has

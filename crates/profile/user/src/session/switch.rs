@@ -24,6 +24,11 @@ const TRACING: [&str; 4] = [program::MISSED, program::SWITCH, program::BEGIN, pr
 const SWITCH: &str = "sched_switch";
 const WAKING: &str = "sched_waking";
 
+/// The first line of an error: a warning has no room for the verifier's log.
+fn reason(error: &RecordError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
 impl KernelHalf {
     /// Loads the programs that watch the scheduler, by the best way that the kernel allows.
     pub(super) fn load_switch(&mut self, object: &Object) -> Result<(), RecordError> {
@@ -31,7 +36,7 @@ impl KernelHalf {
             && let Err(error) = self.load_all(object, &TRACING)
         {
             self.back_end = BackEnd::RawTracepoint;
-            self.fell_back = Some(error.to_string());
+            self.fell_back = Some(reason(&error));
         }
         if self.back_end == BackEnd::RawTracepoint {
             self.load_all(object, &SWITCHES_RAW)?;
@@ -117,5 +122,27 @@ impl KernelHalf {
             Some((u32::from_ne_bytes(key.try_into().ok()?), zerocopy::transmute!(bytes)))
         };
         Ok(keys.into_iter().filter_map(thread).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_has_no_log() {
+        let check = |reason: &str, expected: &str| {
+            let error =
+                RecordError::Kernel { what: "load it".to_owned(), reason: reason.to_owned() };
+            assert_eq!(super::reason(&error), expected);
+        };
+        check(
+            "the verifier rejects on_begin: access beyond the end\n  the end of the verifier's log:\n    69: (61)",
+            "cannot load it: the verifier rejects on_begin: access beyond the end",
+        );
+        check(
+            "not permitted",
+            "cannot load it: not permitted; `wingbeat doctor` shows what this kernel allows",
+        );
     }
 }
