@@ -257,16 +257,14 @@ fn io_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
 /// The last line of a verifier's log, without the figures that follow it; the error if the log is
 /// empty.
 fn complaint(log: &str, error: &io::Error) -> String {
-    let is_figures = |line: &&str| {
-        line.is_empty() || FIGURES.iter().any(|beginning| line.starts_with(beginning))
-    };
-    let last = log.lines().map(str::trim).rev().find(|line| !is_figures(line));
+    let told = log.lines().map(str::trim).take_while(|line| !line.starts_with(FIGURES));
+    let last = told.filter(|line| !line.is_empty()).last();
     last.map_or_else(|| error.to_string(), str::to_owned)
 }
 
-/// How the lines at the end of a verifier's log begin (`print_verification_stats` in the kernel's
-/// kernel/bpf/verifier.c, 6.12).
-const FIGURES: [&str; 3] = ["verification time ", "stack depth ", "processed "];
+/// How the first of the lines with figures begins. Those behind it differ from kernel to kernel
+/// (`print_verification_stats` in the kernel's kernel/bpf/verifier.c, 5.2 to 7.2).
+const FIGURES: &str = "verification time ";
 
 fn refusal(action: String, error: impl Error + Send + Sync + 'static) -> KernelError {
     match io_error(&error).and_then(Errno::from_io_error) {
@@ -292,7 +290,9 @@ processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0
 ";
         check(log, "invalid bpf_context access off=8 size=8");
         check("BPF program is too large\n", "BPF program is too large");
-        check("processed 1 insns (limit 1000000)\n", "Permission denied (os error 13)");
+        let log = "R0 !read_ok\nverification time 5 usec\nstack depth 0 max 0\ninsns processed 1\nprocessed 1 insns";
+        check(log, "R0 !read_ok");
+        check("verification time 5 usec\nprocessed 1 insns\n", "Permission denied (os error 13)");
         check("", "Permission denied (os error 13)");
     }
 }
