@@ -16,6 +16,7 @@ mod image;
 mod initramfs;
 mod judge;
 mod kernel;
+mod lists;
 mod programs;
 mod record;
 mod report;
@@ -48,6 +49,7 @@ use self::{
     kernel::Kernel,
     record::Record,
     report::Report,
+    suites::Suites,
 };
 use crate::setup;
 use wingbeat_steps::{
@@ -121,7 +123,12 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     };
     let disk = image::build(&all, architecture, &place)?;
     let plan = match &args.exec {
-        Some(command) => Plan::Command(command.clone()),
+        Some(command) => {
+            if let Some(program) = suites.wingbeat() {
+                eprintln!("note        `wingbeat` is in PATH in the guest: {}", program.display());
+            }
+            Plan::Command(command.clone())
+        }
         None if is_smoke => Plan::Smoke,
         None => Plan::Suites { words: args.words.clone() },
     };
@@ -131,8 +138,8 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
     };
 
     let is_whole = args.suite.is_none() && args.words.is_empty() && !is_smoke;
-    let script = plan.script(&suites, accelerator);
-    let endings = run_all(&emulator, &kernels, &disk, &script, accelerator, &place.join("runs"));
+    let task = Task { emulator: &emulator, disk: &disk, plan, suites, accelerator };
+    let endings = run_all(&task, &kernels, &place.join("runs"));
     let (mut records, mut all_passed) = (Vec::new(), true);
     for (kernel, ending) in kernels.iter().zip(endings) {
         let ending = match ending {
@@ -144,6 +151,13 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
             }
         };
         let record = Record::of(&ending.console, is_whole);
+        if !record.unknown.is_empty() {
+            eprintln!(
+                "note        {} has no configuration that can be read: nobody knows whether it should have {}",
+                kernel.name,
+                record.unknown.join(", ")
+            );
+        }
         let regressions = regressions(args, is_smoke, &record, &ending.console)?;
         let mut report = Report::new(&kernel.name, ending);
         report.regressions = regressions;
@@ -152,7 +166,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         records.push(record);
     }
     if args.update && all_passed {
-        document::update(records, &suites)?;
+        document::update(records, &task.suites)?;
     } else if args.update {
         eprintln!("error: not everything passed, so docs/kernels.md stays as it is");
     }
@@ -182,23 +196,51 @@ fn regressions(
     Ok(found)
 }
 
+/// What guests do, whatever their kernel.
+struct Task<'a> {
+    emulator: &'a Emulator,
+    disk: &'a Disk,
+    plan: Plan,
+    suites: Suites,
+    accelerator: Accelerator,
+}
+
+impl Task<'_> {
+    /// Does it with a kernel. What it says begins with `label`. Where a test program hangs, or brings the kernel
+    /// down, another guest runs those behind it.
+    fn run(&self, kernel: &Kernel, folder: &Path, label: &str) -> anyhow::Result<Ending> {
+        let mut suites = self.suites.clone();
+        let mut whole: Option<Ending> = None;
+        for boots in 1.. {
+            let folder =
+                if boots == 1 { folder } else { &*folder.with_added_extension(boots.to_string()) };
+            let script = self.plan.script(&suites, self.accelerator, boots == 1);
+            let Self { emulator, disk, accelerator, .. } = self;
+            let machine = Machine::new(emulator, kernel, disk, &script, *accelerator, folder)?;
+            let ending = machine.run(label)?;
+            suites = suites.behind(ending.console.unfinished().unwrap_or_default());
+            whole = Some(match whole {
+                None => ending,
+                Some(before) => before.then(ending),
+            });
+            if suites.tests.is_empty() {
+                break;
+            }
+            println!("{label}==> another guest runs {} and those behind it", suites.tests[0].name);
+        }
+        whole.context("no guest was booted")
+    }
+}
+
 /// Boots the kernels, as many at once as there are CPUs: an emulated guest takes one. What several say
 /// comes out with their names in front.
-fn run_all(
-    emulator: &Emulator,
-    kernels: &[Kernel],
-    disk: &Disk,
-    script: &str,
-    accelerator: Accelerator,
-    folder: &Path,
-) -> Vec<anyhow::Result<Ending>> {
+fn run_all(task: &Task<'_>, kernels: &[Kernel], folder: &Path) -> Vec<anyhow::Result<Ending>> {
     let at_once = thread::available_parallelism().map_or(1, NonZero::get);
     let is_alone = kernels.len().min(at_once) == 1;
     let width = kernels.iter().map(|kernel| kernel.name.len()).max().unwrap_or(0);
     let run = |kernel: &Kernel| {
-        let folder = folder.join(&kernel.name);
         let label = if is_alone { String::new() } else { format!("{:width$} | ", kernel.name) };
-        Machine::new(emulator, kernel, disk, script, accelerator, &folder)?.run(&label)
+        task.run(kernel, &folder.join(&kernel.name), &label)
     };
     let together = |kernels: &[Kernel]| {
         thread::scope(|scope| {

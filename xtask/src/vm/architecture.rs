@@ -1,15 +1,11 @@
 //! The machines that a guest can be: this one's, and aarch64, whose programs are built and fetched for it.
 
 use std::{
-    env, fs,
+    env,
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use anyhow::Context as _;
-
 use crate::{aarch64, setup::Tool};
-use wingbeat_steps::command::run_logged;
 
 /// What of a virtual machine depends on its processor.
 #[derive(Debug)]
@@ -76,36 +72,5 @@ impl Architecture {
     /// Where everything of its guests is kept.
     pub(super) fn place(&self, repository: &Path) -> PathBuf {
         repository.join("target").join(self.folder)
-    }
-
-    /// One of apt's programs, to ask for packages for it. Lists and configuration of this machine's package
-    /// manager are not touched: those for another machine are kept in `place`.
-    pub(super) fn apt(&self, program: &str, place: &Path) -> Command {
-        let mut command = Command::new(program);
-        if !self.is_native() {
-            let apt = place.join("apt");
-            let mut option = |name: &str, value: &str| {
-                command.arg("-o").arg(format!("{name}={value}"));
-            };
-            option("APT::Architecture", self.name);
-            option("APT::Architectures::", self.name);
-            option("Dir::State", &apt.join("state").to_string_lossy());
-            option("Dir::State::status", &apt.join("status").to_string_lossy());
-            option("Dir::Cache", &apt.join("cache").to_string_lossy());
-        }
-        command
-    }
-
-    /// Fetches the lists of packages for it, where they are kept apart.
-    pub(super) fn update_lists(&self, place: &Path) -> anyhow::Result<()> {
-        let apt = place.join("apt");
-        let context = || format!("cannot create {}", apt.display());
-        for folder in ["state/lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(apt.join(folder)).with_context(context)?;
-        }
-        // Nothing is installed there, so that all that a package needs is fetched with it.
-        fs::write(apt.join("status"), "").with_context(context)?;
-        run_logged(self.apt("apt-get", place).arg("update"), &apt.join("log"))?;
-        Ok(())
     }
 }

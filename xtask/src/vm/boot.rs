@@ -135,6 +135,19 @@ pub(super) struct Ending {
     pub(super) took: Duration,
 }
 
+impl Ending {
+    /// With what a guest did that ran what this one did not come to.
+    pub(super) fn then(mut self, rest: Self) -> Self {
+        self.console.extend(rest.console);
+        self.trouble = match (self.trouble, rest.trouble) {
+            (Some(first), Some(second)) => Some(format!("{first}\nerror: {second}")),
+            (first, second) => first.or(second),
+        };
+        self.took += rest.took;
+        self
+    }
+}
+
 impl Machine {
     /// The machine with this kernel, disk and script; its files go into `folder`.
     pub(super) fn new(
@@ -202,6 +215,9 @@ impl Machine {
             }
         };
         end(&mut child);
+        if trouble.is_some() {
+            console.cut(talk.begun());
+        }
         Ok(Ending { console, trouble, took: start.elapsed() })
     }
 

@@ -72,6 +72,27 @@ impl Console {
         (!line.is_empty()).then(|| Event::Output(line.to_owned()))
     }
 
+    /// The guest says no more; `begun` is the beginning of a line that has no end: a test that hangs has failed.
+    pub(super) fn cut(&mut self, begun: &str) {
+        let Some(run) = self.runs.last_mut().filter(|run| run.code.is_none()) else { return };
+        let name = begun.strip_prefix("test ").and_then(|line| line.split_once(" ... "));
+        run.failed.extend(name.map(|(name, _)| name.to_owned()));
+    }
+
+    /// The test program that had no end when the guest had one.
+    pub(super) fn unfinished(&self) -> Option<&str> {
+        let last = self.runs.last().filter(|run| run.code.is_none())?;
+        Some(&last.name)
+    }
+
+    /// Adds what a guest said that ran what this one did not come to.
+    pub(super) fn extend(&mut self, rest: Self) {
+        self.runs.extend(rest.runs);
+        self.files.extend(rest.files);
+        self.failure = self.failure.take().or(rest.failure);
+        self.is_done = rest.is_done;
+    }
+
     fn mark(&mut self, mark: &str) -> Option<Event> {
         let (word, rest) = mark.split_once(' ').unwrap_or((mark, ""));
         match word {
@@ -207,6 +228,31 @@ mod tests {
         assert_eq!(console.runs[0].passed_again, ["b"]);
         assert_eq!(events.len(), 4, "{events:?}");
         assert_eq!(read("@vm again b").1, []);
+    }
+
+    #[test]
+    fn a_test_that_hangs_has_failed() {
+        let check = |said: &str, begun: &str, failed: &[&str], unfinished: Option<&str>| {
+            let (mut console, _) = read(said);
+            console.cut(begun);
+            assert_eq!(console.unfinished(), unfinished, "{said}");
+            let names: Vec<_> = console.runs.iter().flat_map(|run| &run.failed).collect();
+            assert_eq!(names, failed, "{said}");
+        };
+        check("@vm begin a\ntest b ... ok", "test c::d ... ", &["c::d"], Some("a"));
+        check("@vm begin a\nrunning 3 tests", "", &[], Some("a"));
+        check("@vm begin a\n@vm end 0 a", "test c ... ", &[], None);
+        check("@vm boot 6.1", "test c ... ", &[], None);
+    }
+
+    #[test]
+    fn what_a_second_guest_says_is_added() {
+        let (mut console, _) = read("@vm boot 6.1\n@vm file f\nx\n@vm eof\n@vm begin a\nx");
+        let (rest, _) = read("@vm boot 6.1\n@vm begin b\n@vm end 0 b\n@vm done");
+        console.extend(rest);
+        let codes: Vec<_> = console.runs.iter().map(|run| (&*run.name, run.code)).collect();
+        assert_eq!(codes, [("a", None), ("b", Some(0))]);
+        assert_eq!((console.is_done, &*console.files["f"]), (true, "x"));
     }
 
     #[test]

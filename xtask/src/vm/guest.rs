@@ -1,6 +1,6 @@
 //! What happens inside: the guest's first two programs, and the script of a run's tests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{
     boot::Accelerator,
@@ -42,8 +42,13 @@ pub(super) enum Plan {
 }
 
 impl Plan {
-    /// The script for `run.sh`.
-    pub(super) fn script(&self, suites: &Suites, accelerator: Accelerator) -> String {
+    /// The script for `run.sh`; what is recorded only where nothing ran before.
+    pub(super) fn script(
+        &self,
+        suites: &Suites,
+        accelerator: Accelerator,
+        is_first: bool,
+    ) -> String {
         let mut script = String::from("export CI=true\n");
         if accelerator == Accelerator::Emulation {
             // Now and then one CPU stands still, see `OF_TIMES`, and a slow one needs wider limits.
@@ -54,12 +59,16 @@ impl Plan {
         }
         match self {
             Self::Command(command) => {
+                if let Some(folder) = suites.wingbeat().and_then(Path::parent) {
+                    script += &format!("export PATH='{}':$PATH\n", folder.display());
+                }
                 let folder = repository();
                 let words = ["suite", "command", &folder.to_string_lossy(), "sh", "-c", command];
                 script += &line(words);
             }
             Self::Suites { .. } | Self::Smoke => {
-                for (name, command) in records(suites) {
+                let recorded = if is_first { records(suites) } else { Vec::new() };
+                for (name, command) in recorded {
                     let words = command.iter().map(String::as_str);
                     script += &line(["file", &name].into_iter().chain(words));
                 }
@@ -151,7 +160,7 @@ mod tests {
             };
             let suites = Suites { tests: vec![suite], ..Suites::default() };
             let words = words.iter().map(|&word| word.to_owned()).collect();
-            let script = Plan::Suites { words }.script(&suites, accelerator);
+            let script = Plan::Suites { words }.script(&suites, accelerator, true);
             assert_eq!(script.lines().collect::<Vec<_>>(), expected);
         }
         let run = r"'suite' 'b/it' '/r/crates' '/r/target/test' '--test-threads' '1' '--show-output' 'it'\''s'";
@@ -168,6 +177,19 @@ mod tests {
         let run = &*format!("{start} 'x'").leak();
         let lines = expect(&["cpus one", "ON_ALL_CPUS=''", run]);
         check("wingbeat/off_cpu", &["x"], Accelerator::Emulation, &lines);
+    }
+
+    #[test]
+    fn a_command_finds_wingbeat() {
+        let programs = vec!["/r/target/debug/wingbeat".into(), "/r/target/debug/work".into()];
+        let suites = Suites { programs, ..Suites::default() };
+        let plan = Plan::Command("wingbeat doctor".to_owned());
+        let script = plan.script(&suites, Accelerator::Kvm, true);
+        let lines: Vec<_> = script.lines().collect();
+        assert!(lines.contains(&"export PATH='/r/target/debug':$PATH"), "{script}");
+        let last = lines.last().copied().unwrap_or_default();
+        assert!(last.starts_with("'suite' 'command' '"), "{script}");
+        assert!(last.ends_with("' 'sh' '-c' 'wingbeat doctor'"), "{script}");
     }
 
     #[test]

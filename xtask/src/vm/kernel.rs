@@ -1,16 +1,18 @@
 //! A kernel to boot: out of Debian's package, fetched once, or from a path.
 
 use std::{
-    cmp::Reverse,
-    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, bail, ensure};
 
-use super::{architecture::Architecture, fresh_folder, unpack_packages};
-use crate::setup;
+use super::{
+    architecture::Architecture,
+    fresh_folder,
+    lists::{self, Lists},
+    unpack_packages,
+};
 use wingbeat_steps::{
     command::{output_of, run_logged},
     folders::sorted,
@@ -42,7 +44,8 @@ impl Kernel {
         }
     }
 
-    /// An image in a folder `boot` has its modules beside it, in `lib/modules`.
+    /// An image in a folder `boot` has its modules in `lib/modules` beside that folder; one that is called only
+    /// `vmlinuz` lies among its modules.
     fn at_path(image: &Path) -> anyhow::Result<Self> {
         ensure!(
             image.is_file(),
@@ -50,16 +53,24 @@ impl Kernel {
             image.display()
         );
         let file = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let release = file.split_once('-').map(|(_, release)| release);
-        let root = image.parent().and_then(Path::parent);
-        let modules = release
-            .zip(root)
-            .map(|(release, root)| root.join("lib/modules").join(release))
-            .filter(|folder| folder.is_dir());
-        let configuration = release
-            .map(|release| image.with_file_name(format!("config-{release}")))
-            .filter(|path| path.is_file());
-        Ok(Self { name: file, image: image.to_path_buf(), modules, configuration })
+        let folder = image.parent().unwrap_or(Path::new("."));
+        let (name, modules, configuration) = match file.split_once('-') {
+            Some((_, release)) => {
+                let modules = folder.parent().map(|root| root.join("lib/modules").join(release));
+                (file.clone(), modules, folder.join(format!("config-{release}")))
+            }
+            None if folder.join("kernel").is_dir() => {
+                let release = folder.file_name().unwrap_or_default().to_string_lossy();
+                (release.into_owned(), Some(folder.to_path_buf()), folder.join("config"))
+            }
+            None => (file.clone(), None, folder.join("config")),
+        };
+        Ok(Self {
+            name,
+            image: image.to_path_buf(),
+            modules: modules.filter(|folder| folder.is_dir()),
+            configuration: Some(configuration).filter(|path| path.is_file()),
+        })
     }
 
     fn of_series(series: &str, architecture: &Architecture, place: &Path) -> anyhow::Result<Self> {
@@ -67,8 +78,7 @@ impl Kernel {
         if !folder.is_dir() {
             Packages { series, architecture, place }.fetch(&folder)?;
         }
-        let image = only_file(&folder.join("boot"), "vmlinuz-")?;
-        Ok(Self { name: series.to_owned(), ..Self::at_path(&image)? })
+        Ok(Self { name: series.to_owned(), ..Self::at_path(&image_in(&folder)?)? })
     }
 }
 
@@ -86,52 +96,73 @@ struct Packages<'a> {
 }
 
 impl Packages<'_> {
-    /// Downloads the newest one and unpacks it into `folder`.
+    /// Downloads those of the newest one and unpacks them into `folder`.
     fn fetch(&self, folder: &Path) -> anyhow::Result<()> {
         let draft = fresh_folder(folder)?;
         let log = draft.join("log");
-        if let Err(error) = self.download(&draft, &log) {
+        let machine = Lists::of_machine(self.architecture, self.place);
+        if let Err(error) = self.download(&machine, &draft, &log) {
             // A machine has no lists before it asks for them, and old ones name packages that are gone.
             eprintln!("note        {error:#}");
-            match self.architecture.is_native() {
-                true => setup::package_lists()?,
-                false => self.architecture.update_lists(self.place)?,
-            }
-            self.download(&draft, &log)?;
+            machine.update()?;
+            let again = self.download(&machine, &draft, &log);
+            again.or_else(|error| self.download_of_suites(&draft, &log).map_err(|_| error))?;
         }
         unpack_packages(&draft, &log)?;
         fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))
     }
 
-    fn download(&self, folder: &Path, log: &Path) -> anyhow::Result<()> {
+    /// Downloads them from the first suite of Debian that has them.
+    fn download_of_suites(&self, folder: &Path, log: &Path) -> anyhow::Result<()> {
+        for suite in lists::SUITES {
+            eprintln!("looking     in Debian's suite {suite}");
+            let lists = Lists::of_suite(suite, self.architecture, self.place)?;
+            lists.update()?;
+            if self.download(&lists, folder, log).is_ok() {
+                return Ok(());
+            }
+        }
+        bail!("no suite of Debian has it")
+    }
+
+    fn download(&self, lists: &Lists, folder: &Path, log: &Path) -> anyhow::Result<()> {
         let Self { series, architecture, .. } = self;
-        let package = self.offered().ok_or_else(|| {
-            anyhow!(
-                "apt knows no package linux-image-{series}.*-cloud-{}; run `apt-get update` as root, \
-                 then this again, or give the path of a kernel's image with --kernel",
-                architecture.name
-            )
-        })?;
-        eprintln!("fetching    {package}");
-        let mut download = architecture.apt("apt-get", self.place);
-        run_logged(download.args(["download", &package]).current_dir(folder), log)?;
+        let packages = self.offered(lists);
+        ensure!(
+            !packages.is_empty(),
+            "apt knows no package linux-image-{series}.*-cloud-{}; run `apt-get update` as root, then this again, or \
+             give the path of a kernel's image with --kernel",
+            architecture.name
+        );
+        eprintln!("fetching    {}", packages.join(" "));
+        let mut download = lists.apt("apt-get");
+        run_logged(download.arg("download").args(&packages).current_dir(folder), log)?;
         Ok(())
     }
 
-    /// The newest one that apt offers.
-    fn offered(&self) -> Option<String> {
-        let series = self.series.replace('.', r"\.");
-        let name = self.architecture.name;
-        let pattern = format!(r"^linux-image-{series}\.[0-9].*-cloud-{name}$");
-        let mut search = self.architecture.apt("apt-cache", self.place);
+    /// Those of the newest one that apt offers.
+    fn offered(&self, lists: &Lists) -> Vec<String> {
+        let (series, name) = (self.series.replace('.', r"\."), self.architecture.name);
+        let parts = PARTS.join("|");
+        let pattern = format!(r"^linux-({parts})-{series}\.[0-9].*-cloud-{name}$");
+        let mut search = lists.apt("apt-cache");
         newest(&output_of(search.args(["search", "--names-only", &pattern])).unwrap_or_default())
     }
 }
 
-/// The package with the greatest version in the output of `apt-cache search`.
-fn newest(found: &str) -> Option<String> {
+/// The packages that a kernel is made of: all of it in the first, and since 7.2 each part in one of its own, of
+/// which the last has the configuration.
+const PARTS: &[&str] = &["image", "binary", "modules", "base"];
+
+/// The packages with the greatest version in the output of `apt-cache search`.
+fn newest(found: &str) -> Vec<String> {
     let names = found.lines().filter_map(|line| line.split_whitespace().next());
-    names.min_by_key(|name| Reverse(numbers(name))).map(String::from)
+    let names: Vec<_> = names.collect();
+    let Some(newest) = names.iter().map(|name| numbers(name)).max() else { return Vec::new() };
+    let mut newest: Vec<_> =
+        names.into_iter().filter(|name| numbers(name) == newest).map(String::from).collect();
+    newest.sort();
+    newest
 }
 
 /// The numbers in a name: as versions compare.
@@ -139,14 +170,17 @@ pub(super) fn numbers(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// The file in a folder whose name begins so.
-fn only_file(folder: &Path, prefix: &str) -> anyhow::Result<PathBuf> {
-    let begins_so = |name: &OsStr| name.to_string_lossy().starts_with(prefix);
-    let found = sorted(folder)?.into_iter().find(|path| path.file_name().is_some_and(begins_so));
-    let missing = || {
-        format!("there is no {prefix}* in {}; delete that folder and try again", folder.display())
+/// The image among what packages unpacked: in `boot`, or since 7.2 among its modules.
+fn image_in(folder: &Path) -> anyhow::Result<PathBuf> {
+    let below = |name: &str| sorted(&folder.join(name)).unwrap_or_default();
+    let is_image = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("vmlinuz") && path.is_file()
     };
-    found.with_context(missing)
+    let among_modules = below("usr/lib/modules").into_iter().map(|release| release.join("vmlinuz"));
+    below("boot").into_iter().chain(among_modules).find(is_image).with_context(|| {
+        format!("there is no vmlinuz in {}; delete that folder and try again", folder.display())
+    })
 }
 
 #[cfg(test)]
@@ -166,18 +200,67 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_package_is_the_one_with_the_greatest_numbers() {
-        let check = |found, expected: Option<&str>| assert_eq!(newest(found).as_deref(), expected);
-        check("", None);
+    fn the_newest_packages_are_those_with_the_greatest_numbers() {
+        let check = |found, expected: &[&str]| assert_eq!(newest(found), expected);
+        check("", &[]);
         check(
             "linux-image-6.1.0-9-cloud-amd64 - Linux\nlinux-image-6.1.0-50-cloud-amd64 - Linux\n\
              linux-image-6.1.0-49-cloud-amd64 - Linux\n",
-            Some("linux-image-6.1.0-50-cloud-amd64"),
+            &["linux-image-6.1.0-50-cloud-amd64"],
         );
         check(
             "linux-image-6.12.9+deb12-cloud-amd64 - L\nlinux-image-6.12.101+deb12-cloud-amd64 - L",
-            Some("linux-image-6.12.101+deb12-cloud-amd64"),
+            &["linux-image-6.12.101+deb12-cloud-amd64"],
         );
+        check(
+            "linux-modules-7.2.13+deb14-cloud-amd64 - L\nlinux-binary-7.2.9+deb14-cloud-amd64 - L\n\
+             linux-binary-7.2.13+deb14-cloud-amd64 - L\nlinux-base-7.2.13+deb14-cloud-amd64 - L",
+            &[
+                "linux-base-7.2.13+deb14-cloud-amd64",
+                "linux-binary-7.2.13+deb14-cloud-amd64",
+                "linux-modules-7.2.13+deb14-cloud-amd64",
+            ],
+        );
+    }
+
+    #[test]
+    fn both_forms_of_packages_are_read() {
+        let check =
+            |files: &[&str], image: &str, modules: Option<&str>, configuration: Option<&str>| {
+                let folder = tempfile::tempdir().expect("a temporary folder");
+                for file in files {
+                    let path = folder.path().join(file);
+                    fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+                    fs::write(path, "").expect("written");
+                }
+                let at = |name: &str| folder.path().join(name);
+                let found = image_in(folder.path()).expect("an image");
+                assert_eq!(found, at(image), "{files:?}");
+                let kernel = Kernel::at_path(&found).expect("a kernel");
+                assert_eq!(kernel.modules, modules.map(at), "{files:?}");
+                assert_eq!(kernel.configuration, configuration.map(at), "{files:?}");
+            };
+        check(
+            &[
+                "boot/System.map-6.1",
+                "boot/vmlinuz-6.1",
+                "boot/config-6.1",
+                "lib/modules/6.1/kernel/a.ko",
+            ],
+            "boot/vmlinuz-6.1",
+            Some("lib/modules/6.1"),
+            Some("boot/config-6.1"),
+        );
+        let new = ["usr/lib/modules/7.2/vmlinuz", "usr/lib/modules/7.2/kernel/a.ko"];
+        check(&new, new[0], Some("usr/lib/modules/7.2"), None);
+        let configuration = "usr/lib/modules/7.2/config";
+        check(
+            &[new[0], new[1], configuration],
+            new[0],
+            Some("usr/lib/modules/7.2"),
+            Some(configuration),
+        );
+        check(&["boot/vmlinuz"], "boot/vmlinuz", None, None);
     }
 
     #[test]

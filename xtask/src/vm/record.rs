@@ -22,25 +22,29 @@ pub(super) struct Record {
     pub(super) tests: Vec<(String, String)>,
     /// Where probes and what the kernel should have differ, a sentence for each.
     pub(super) disagreements: Vec<String>,
+    /// Features of which nobody knows whether it should have them: its configuration cannot be read.
+    pub(super) unknown: Vec<String>,
 }
 
 impl Record {
     /// What a guest, or this machine, said; tests are kept only of a run of all of them.
     pub(super) fn of(console: &Console, is_whole: bool) -> Self {
         let release = console.release.clone().unwrap_or_default();
-        let (mut features, mut disagreements) = (Vec::new(), Vec::new());
+        let (mut features, mut disagreements, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         if let Some(text) = console.files.get(guest::DOCTOR) {
             let found = findings(text);
-            disagreements.extend(found.iter().filter_map(|(.., sentence)| sentence.clone()));
             if found.is_empty() {
-                disagreements.push(
-                    "`wingbeat doctor --json` does not say of any feature whether this kernel \
-                     should have it: is the kernel's configuration beside its image?"
-                        .to_owned(),
-                );
+                disagreements.push("`wingbeat doctor --json` tells of no feature".to_owned());
             }
             features.push(("release".to_owned(), release.clone()));
-            features.extend(found.into_iter().map(|(name, cell, _)| (name, cell)));
+            for (name, cell, judged) in found {
+                match judged {
+                    Judged::Agrees => {}
+                    Judged::Differs(sentence) => disagreements.push(sentence),
+                    Judged::Unknown => unknown.push(name.clone()),
+                }
+                features.push((name, cell));
+            }
         }
         let verified = console.files.iter().filter_map(|(name, text)| {
             let origin = name.strip_prefix(guest::VERIFIED)?;
@@ -68,6 +72,7 @@ impl Record {
             verified: verified.flatten().collect(),
             tests: tests.filter(|_| is_whole).collect(),
             disagreements,
+            unknown,
         }
     }
 
@@ -95,22 +100,33 @@ fn series(release: &str) -> String {
     numbers.join(".")
 }
 
-/// Features that `wingbeat doctor --json` finds and also expects something of: the name, the cell for the
-/// table, and a sentence if probe and kernel differ.
-fn findings(json: &str) -> Vec<(String, String, Option<String>)> {
+/// What becomes of a feature when the probe is held against what the kernel should have.
+enum Judged {
+    Agrees,
+    /// A sentence.
+    Differs(String),
+    Unknown,
+}
+
+/// Features that `wingbeat doctor --json` finds and also expects something of: the name, and the cell for the
+/// table.
+fn findings(json: &str) -> Vec<(String, String, Judged)> {
     let report: Value = serde_json::from_str(json).unwrap_or_default();
     let rows = report["findings"].as_array().into_iter().flatten();
     let feature = |row: &Value| {
         let [name, status, expected] = ["name", "status", "expected"].map(|key| row[key].as_str());
         let (name, status, expected) = (name?, status?, expected?);
         let is_missing = status == "missing";
+        if expected == "unknown" {
+            return Some((name.to_owned(), format!("{status}, unknown"), Judged::Unknown));
+        }
         if is_missing != (expected == "missing") {
             let differs = format!("the probe says {status}, and this kernel should say {expected}");
             let cell = format!("**{status}**, not expected");
-            return Some((name.to_owned(), cell, Some(format!("{name}: {differs}"))));
+            return Some((name.to_owned(), cell, Judged::Differs(format!("{name}: {differs}"))));
         }
         let cell = if is_missing { "missing, as expected" } else { status };
-        Some((name.to_owned(), cell.to_owned(), None))
+        Some((name.to_owned(), cell.to_owned(), Judged::Agrees))
     };
     rows.filter_map(feature).collect()
 }
@@ -162,6 +178,18 @@ a,prog_name,verdict,total_insns
         );
         said.lines().for_each(|line| drop(console.line(line)));
         Record::of(&console, true)
+    }
+
+    #[test]
+    fn what_nobody_knows_is_no_disagreement() {
+        let check = |fentry, unknown: &[&str], disagreements: usize| {
+            let found = record_of(&[], fentry);
+            assert_eq!(found.unknown, unknown, "{found:?}");
+            assert_eq!(found.disagreements.len(), disagreements, "{found:?}");
+        };
+        check("missing", &[], 0);
+        check("works", &[], 1);
+        check("unknown", &["fentry"], 0);
     }
 
     #[test]

@@ -90,6 +90,7 @@ const TOO_LONG: &[(&str, &str)] = &[
     // A command that takes no time takes a tenth of a second.
     ("wingbeat/profile", "failures::a_sleeper"),
     // There are neither cargo nor compilers of C++ in a guest, nor all tools for object files.
+    ("bench/kernel", "compiled::"),
     ("wingbeat/heap", "ways_out::each"),
     ("wingbeat/profile", "foreign::"),
     ("wingbeat/profile", "own_crate::"),
@@ -133,6 +134,11 @@ impl Suites {
         }
     }
 
+    /// Ours.
+    pub(super) fn wingbeat(&self) -> Option<&Path> {
+        self.programs.iter().find(|program| program.ends_with("wingbeat")).map(PathBuf::as_path)
+    }
+
     /// The program of Rust for tests that cannot compile it.
     pub(super) fn plain(&self) -> Option<&Path> {
         self.programs.iter().find(|program| program.ends_with(PLAIN)).map(PathBuf::as_path)
@@ -142,6 +148,13 @@ impl Suites {
     pub(super) fn smoke(mut self) -> Self {
         self.tests.retain(|suite| !smoke(&suite.name).is_empty());
         self
+    }
+
+    /// The tests behind those with this name; none of another.
+    pub(super) fn behind(&self, name: &str) -> Self {
+        let at = self.tests.iter().position(|suite| suite.name == name);
+        let tests = at.map_or_else(Vec::new, |at| self.tests[at + 1..].to_vec());
+        Self { tests, ..self.clone() }
     }
 
     /// Those with a text in their names; an error if there is none.
@@ -294,6 +307,8 @@ mod tests {
         let names: Vec<_> = suites.tests.iter().map(|suite| suite.name.as_str()).collect();
         assert_eq!(names, ["bpf/loader", "wingbeat/live"]);
         assert_eq!(suites.tests[0].folder, root.join("crates/base/bpf"));
+        let behind = |name| suites.behind(name).tests.len();
+        assert_eq!([behind("bpf/loader"), behind("wingbeat/live"), behind("command")], [1, 0, 0]);
         assert_eq!(suites.programs, [Path::new("/t/debug/bin-wingbeat")]);
     }
 

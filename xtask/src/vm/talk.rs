@@ -88,6 +88,11 @@ impl Talk {
         }
     }
 
+    /// The line that has no end yet.
+    pub(super) fn begun(&self) -> &str {
+        &self.begun
+    }
+
     /// Its end, with the line that has none, and where all of it is.
     pub(super) fn tail(&self) -> String {
         let mut lines: Vec<&str> = self.last.iter().map(String::as_str).collect();

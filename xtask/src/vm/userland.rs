@@ -10,7 +10,8 @@ use std::{
 use anyhow::{Context as _, ensure};
 
 use super::{
-    architecture::Architecture, emulator::installed_by, fresh_folder, programs, unpack_packages,
+    architecture::Architecture, emulator::installed_by, fresh_folder, lists::Lists, programs,
+    unpack_packages,
 };
 use wingbeat_steps::{
     command::{output_of, run_logged},
@@ -32,8 +33,9 @@ pub(super) fn get(architecture: &Architecture, place: &Path) -> anyhow::Result<P
 fn unpack(architecture: &Architecture, place: &Path, folder: &Path) -> anyhow::Result<()> {
     let draft = fresh_folder(folder)?;
     let log = draft.join("log");
+    let lists = Lists::of_machine(architecture, place);
     let packages = || {
-        let mut plan = architecture.apt("apt-get", place);
+        let mut plan = lists.apt("apt-get");
         plan.env("LC_ALL", "C").args(["install", "--simulate", "--no-install-recommends"]);
         installed_by(
             &output_of(plan.args(programs::PACKAGES.split_whitespace())).unwrap_or_default(),
@@ -41,13 +43,13 @@ fn unpack(architecture: &Architecture, place: &Path, folder: &Path) -> anyhow::R
     };
     let mut wanted = packages();
     if wanted.is_empty() {
-        architecture.update_lists(place)?;
+        lists.update()?;
         wanted = packages();
     }
     let name = architecture.name;
     ensure!(!wanted.is_empty(), "apt has no packages for {name} among {}", programs::PACKAGES);
     eprintln!("fetching    {} packages for {name}, into {}", wanted.len(), folder.display());
-    let mut download = architecture.apt("apt-get", place);
+    let mut download = lists.apt("apt-get");
     run_logged(download.arg("download").args(&wanted).current_dir(&draft), &log)?;
     unpack_packages(&draft, &log)?;
     for name in LEFT_OUT {
