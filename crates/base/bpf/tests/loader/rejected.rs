@@ -46,7 +46,11 @@ fn where_and_why() {
     check("exit; exit", None, "unreachable insn 1");
     check("r0 = 0", None, "last insn is not an exit or jmp");
     let out_of_packet = "r2 = *(u32 *)(r1 + 0); r0 = *(u8 *)(r2 + 0); exit";
-    check(out_of_packet, Some(1), "R2 offset is outside of the packet");
+    let reason = match since(7, 2, "new words for accesses beyond a packet") {
+        true => "R2 min value is outside of the allowed memory range",
+        false => "R2 offset is outside of the packet",
+    };
+    check(out_of_packet, Some(1), reason);
 }
 
 /// An object with a program of two lines, the second of which is wrong.
