@@ -47,6 +47,8 @@ pub(crate) const NO_SAMPLES: &str = "the time ran out before its first batch; in
 #[derive(Debug)]
 pub struct Raw {
     pub object: String,
+    /// Extensions that were measured as programs by themselves, in words.
+    pub extensions_alone: Vec<String>,
     pub seed: u64,
     pub cpu: usize,
     pub is_interrupted: bool,

@@ -4,6 +4,7 @@
 //! alone, so that a benchmark neither reads nor leaves anything in the machine's bpffs.
 
 mod alarm;
+mod arena;
 mod attach;
 mod attached;
 mod error;

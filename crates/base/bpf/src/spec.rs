@@ -16,6 +16,7 @@
 //! offset, and does not know functions of the kernel. What it does right is what the tests compare with.
 
 mod accesses;
+mod alone;
 mod error;
 mod extension;
 mod externs;

@@ -27,6 +27,7 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
         cut_off(packets),
         made_up(contexts),
         without_target(cases),
+        extensions(&raw.extensions_alone),
     ];
     warnings.extend(found.into_iter().flatten());
     warnings
@@ -112,6 +113,19 @@ fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Optio
          the path that it took",
         "pass real arguments with --ctx, 8 bytes each, or attach it and measure it on its events \
          with `wingbeat live`",
+    )
+}
+
+/// Extensions that ran as programs by themselves.
+fn extensions(those: &[String]) -> Option<Warning> {
+    warning(
+        "extension-alone",
+        "the program that it extends (freplace) is not there, so it is measured by itself, as a program \
+         of the type of its argument",
+        those,
+        "the figures are those of its own code; the verifier may judge it otherwise beside its target",
+        "name the program that it extends with --target, to have the verifier's figures of the two \
+         together",
     )
 }
 

@@ -24,6 +24,7 @@ use super::{
     ruler::rulers,
     runner::{Alternation as _, Runner, Subject as _},
     session::Session,
+    target,
 };
 use crate::{
     analyse::{
@@ -64,6 +65,8 @@ pub fn against(
     thresholds: Thresholds,
     watcher: &Watcher<'_>,
 ) -> Result<Comparison, BenchError> {
+    let [new, old] = [new, old].map(|spec| target::measured(spec, plan));
+    let (new, old) = (&*new, &*old);
     let cases = plan.choose(new)?.len() * plan.inputs.len();
     let budget = Budget::new(Instant::now(), plan.time_for(cases, WEIGHT));
     let share = |share| budget.total().mul_f64(share);

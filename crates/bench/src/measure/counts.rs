@@ -13,6 +13,7 @@ use super::{
     kernel,
     link::link_one,
     runner::{Form, Runner as _, Subject as _},
+    target,
 };
 use crate::{
     counts::Counts,
@@ -40,6 +41,7 @@ pub fn count_program(
     stop: &AtomicBool,
 ) -> Result<CountedProgram, BenchError> {
     kernel::on_thread_of_its_own(plan.cpu, stop, |kernel| {
+        let spec = &*target::measured(spec, plan);
         let linked = link_one(spec, &find(spec, program)?.name)?;
         let mut loader = Loader::new(spec, LoaderOptions::default())?;
         loader.make_up_contexts(std::iter::once(&linked.program));

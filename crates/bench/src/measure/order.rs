@@ -11,7 +11,7 @@ use std::{path::Path, time::Duration};
 use wingbeat_bpf::{
     ProgramType,
     loader::{Loader, LoaderOptions},
-    spec::{Linked, Spec},
+    spec::{Linked, ProgramSpec, Spec},
 };
 
 use super::{
@@ -59,6 +59,7 @@ fn on_kernel(
     watcher: &Watcher<'_>,
     kernel: Kernel<'_>,
 ) -> Result<BenchReport, BenchError> {
+    let spec = &*target::measured(spec, plan);
     let root = Path::new("/");
     let number = u32::try_from(kernel.cpu).unwrap_or(0);
     let before = Conditions::read(root, number);
@@ -95,6 +96,7 @@ fn on_kernel(
     let load = load_before.zip(read_load()).map(|(before, after)| Load::between(&before, &after));
     Ok(analyse::report(Raw {
         object: spec.file().to_owned(),
+        extensions_alone: extensions_alone(&chosen),
         seed: plan.seed,
         cpu: kernel.cpu,
         is_interrupted: watcher.is_stopped(),
@@ -104,6 +106,12 @@ fn on_kernel(
         load,
         measured,
     }))
+}
+
+/// The extensions among these that are measured as programs by themselves, and as which.
+fn extensions_alone(programs: &[&ProgramSpec]) -> Vec<String> {
+    let alone = programs.iter().filter(|program| program.is_extension_alone());
+    alone.map(|program| format!("{} as {}", program.name, program.r#type)).collect()
 }
 
 /// The programs of a measurement.

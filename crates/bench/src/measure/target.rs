@@ -4,6 +4,7 @@
 //! for in the object itself.
 
 use std::{
+    borrow::Cow,
     convert::Infallible,
     fmt,
     os::fd::{AsFd, OwnedFd},
@@ -48,6 +49,13 @@ impl fmt::Display for TargetSource {
             Self::Path(path) => path.display().fmt(f),
         }
     }
+}
+
+/// The object as it is measured: where no target is named, an extension whose target is not in the object
+/// is a program by itself.
+pub(super) fn measured<'a>(spec: &'a Spec, plan: &Plan) -> Cow<'a, Spec> {
+    let alone = if plan.target.is_none() { spec.with_extensions_alone() } else { None };
+    alone.map_or(Cow::Borrowed(spec), Cow::Owned)
 }
 
 /// Gives `loader` what the `programs` of an object are for, where that is another program.

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use super::refused_map;
+use super::{arena::Arena, refused_map};
 use crate::{
     spec::{MapSpec, MapType, ObjectTypes, RDONLY_PROG, Slot},
     sys::{self, MapCreate},
@@ -42,6 +42,8 @@ pub struct LoadedMap {
     pub(super) contents: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether no program can write to it.
     pub(super) is_unwritten: bool,
+    /// Its memory in this process, of an arena.
+    pub(super) arena: Option<Arc<Arena>>,
 }
 
 /// The maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps). A clone stands for
@@ -151,16 +153,17 @@ impl LoadedMap {
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
         let spec = &complete(spec);
+        if spec.r#type == MapType::ARENA {
+            return Self::create_arena(spec);
+        }
         let inner = spec.inner.as_deref().map(complete);
         let inner = inner.map(|inner| create(&inner, None, types)).transpose()?;
         let fd = create(spec, inner.as_ref().map(AsFd::as_fd), types)?;
-        let value_len = value_len(spec);
         let contents = match &spec.initial {
             Some(data) => vec![(0_u32.to_ne_bytes().to_vec(), data.clone())],
             None => Vec::new(),
         };
-        let (fd, spec) = (Arc::new(fd), spec.clone());
-        let map = Self { fd, spec, value_len, contents, is_unwritten: false };
+        let map = Self { contents, ..Self::empty(spec, fd) };
         for (key, value) in &map.contents {
             map.set(key, value)?;
         }
@@ -168,6 +171,18 @@ impl LoadedMap {
             sys::freeze_map(map.fd.as_fd()).map_err(|source| map.error("freeze", source))?;
         }
         Ok(map)
+    }
+
+    /// A map that was created, before anything is in it.
+    pub(super) fn empty(spec: &MapSpec, fd: OwnedFd) -> Self {
+        Self {
+            fd: Arc::new(fd),
+            spec: spec.clone(),
+            value_len: value_len(spec),
+            contents: Vec::new(),
+            is_unwritten: false,
+            arena: None,
+        }
     }
 
     /// A map with one value of `len` bytes, all zero: the notebook of an instrumented program.
@@ -329,7 +344,7 @@ impl AsFd for LoadedMap {
     }
 }
 
-fn error(spec: &MapSpec, action: &'static str, source: io::Error) -> MapError {
+pub(super) fn error(spec: &MapSpec, action: &'static str, source: io::Error) -> MapError {
     let hint = refused_map::hint(spec, entries(spec), action, &source);
     MapError { map: spec.name.clone(), map_type: spec.r#type, action, source, hint }
 }
@@ -341,7 +356,7 @@ fn size_error(what: &str, expected: usize, found: usize) -> io::Error {
     )
 }
 
-fn create(
+pub(super) fn create(
     spec: &MapSpec,
     inner: Option<BorrowedFd<'_>>,
     types: Option<(BorrowedFd<'_>, &ObjectTypes)>,

@@ -11,8 +11,9 @@ use crate::{
     sys::ENOTSUPP,
 };
 
-/// `BPF_F_NO_PREALLOC` (include/uapi/linux/bpf.h, Linux 6.18).
+/// `BPF_F_NO_PREALLOC` and `BPF_F_MMAPABLE` (include/uapi/linux/bpf.h, Linux 6.18).
 const NO_PREALLOC: u32 = 1;
+const MMAPABLE: u32 = 1 << 10;
 
 /// What is done when a map is refused for what it is.
 pub(super) const CREATE: &str = "create";
@@ -30,6 +31,17 @@ pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error
             how_to_get(&[Capability::Bpf, Capability::NetAdmin])
         ),
         Some(libc::ENOMEM) => "; there is not enough memory for it".to_owned(),
+        Some(libc::E2BIG) if spec.r#type == MapType::ARENA => {
+            format!("; an arena has 4 GB at most, and {entries} pages are more")
+        }
+        Some(libc::ERANGE) if spec.r#type == MapType::ARENA => format!(
+            "; an arena must not reach across a multiple of 4 GB, and one of {entries} pages at \
+             {:#x} (map_extra) does",
+            spec.extra
+        ),
+        Some(libc::EOPNOTSUPP) if spec.r#type == MapType::ARENA => {
+            "; arenas need the kernel's JIT for eBPF".to_owned()
+        }
         Some(libc::E2BIG) => format!(
             "; with {entries} entries of {} and {} bytes it is larger than the kernel allows",
             spec.key_size, spec.value_size
@@ -50,7 +62,8 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
     let &MapSpec { r#type: kind, key_size, value_size, flags, .. } = spec;
     let page = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
     let is_ring = matches!(kind, MapType::RINGBUF | MapType::USER_RINGBUF);
-    let has_no_keys = kind.is_queue() || kind == MapType::BLOOM_FILTER || is_ring;
+    let has_no_values = is_ring || kind == MapType::ARENA;
+    let has_no_keys = kind.is_queue() || kind == MapType::BLOOM_FILTER || has_no_values;
     let has_indices = kind.is_array()
         || matches!(
             kind,
@@ -69,9 +82,10 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
             "the size of a ring buffer, max_entries, is a power of two and a multiple of a page \
              ({page} bytes), and {entries} bytes are not"
         )
-    } else if is_ring && (key_size, value_size) != (0, 0) {
+    } else if has_no_values && (key_size, value_size) != (0, 0) {
+        let what = if is_ring { "a ring buffer" } else { "an arena" };
         format!(
-            "a ring buffer has neither keys nor values, and these have {key_size} and {value_size} bytes"
+            "{what} has neither keys nor values, and these have {key_size} and {value_size} bytes"
         )
     } else if entries == 0 && !STORAGE.contains(&kind.0) {
         "it has no room for entries (max_entries is 0); its own loader may set it before loading"
@@ -82,11 +96,15 @@ fn fault(spec: &MapSpec, entries: u32) -> Option<String> {
         format!("its keys are indices of 4 bytes, and these have {key_size}")
     } else if !has_no_keys && key_size == 0 {
         "its keys have 0 bytes".into()
-    } else if value_size == 0 && !is_ring {
+    } else if value_size == 0 && !has_no_values {
         "its values have 0 bytes; its own loader may set the size before loading".into()
     } else if kind.has_maps() && spec.inner.is_none() {
         "the object does not describe the maps inside it; its own loader may do so before loading"
             .into()
+    } else if kind == MapType::ARENA && flags & MMAPABLE == 0 {
+        "an arena needs the flag BPF_F_MMAPABLE".into()
+    } else if kind == MapType::ARENA && !spec.extra.is_multiple_of(page.into()) {
+        format!("an arena begins at a page, and {:#x} (map_extra) is not one", spec.extra)
     } else if needs_no_preallocation && flags & NO_PREALLOC == 0 {
         format!("a {kind} needs the flag BPF_F_NO_PREALLOC")
     } else if STORAGE.contains(&kind.0) && spec.type_ids.1 == 0 {
@@ -121,6 +139,12 @@ mod tests {
         check(29, (4, 4), 0, 1, libc::EINVAL, "needs the types");
         check(1, (4, 4), 1, 0x8000, libc::EINVAL, "or not with flags 0x8000");
         check(99, (4, 4), 1, 0, ENOTSUPP, "may not support maps of this type");
+        check(33, (0, 0), 1, 0, libc::EINVAL, "an arena needs the flag BPF_F_MMAPABLE");
+        check(33, (4, 8), 1, MMAPABLE, libc::EINVAL, "an arena has neither keys nor values");
+        check(33, (0, 0), 1, MMAPABLE, libc::EINVAL, "may not support maps of this type");
+        check(33, (0, 0), 1 << 21, MMAPABLE, libc::E2BIG, "2097152 pages are more");
+        check(33, (0, 0), 1, MMAPABLE, libc::ERANGE, "across a multiple of 4 GB");
+        check(33, (0, 0), 1, MMAPABLE, libc::EOPNOTSUPP, "need the kernel's JIT");
         check(2, (4, 8), 9, 0, libc::E2BIG, "with 9 entries of 4 and 8 bytes");
         check(2, (4, 8), 9, 0, libc::ENOMEM, "not enough memory");
         check(2, (4, 8), 9, 0, libc::EPERM, "it needs CAP_BPF");

@@ -37,6 +37,9 @@ impl LoadedMap {
         if self.spec.is_constant || self.is_unwritten {
             return Ok(());
         }
+        if let Some(arena) = &self.arena {
+            return self.reset_arena(arena);
+        }
         if kind.is_array() {
             return self.reset_array();
         }

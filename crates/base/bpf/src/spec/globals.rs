@@ -35,7 +35,7 @@ impl Globals {
         let globals = survey.symbols.iter().filter(in_data).filter_map(|symbol| {
             let Place::Section(section) = symbol.place else { return None };
             let role = survey.sections.get(section)?.role;
-            matches!(role, Role::Data { .. }).then(|| Global {
+            matches!(role, Role::Data { .. } | Role::ArenaData).then(|| Global {
                 name: symbol.name.to_owned(),
                 section,
                 offset: symbol.value,
@@ -126,7 +126,7 @@ impl Spec {
             .and_then(|number| self.maps.specs.get_mut(number)?.initial.as_mut())
             .zip(start)
             .and_then(|(bytes, start)| bytes.get_mut(start..)?.get_mut(..value.len()));
-        bytes.ok_or("its section holds no data")?.copy_from_slice(value);
+        bytes.ok_or("its section is not that of a map")?.copy_from_slice(value);
         Ok(())
     }
 }

@@ -236,7 +236,22 @@ impl Maps {
                 places.push(MapPlace { section, start, number, is_data });
             }
         }
-        Ok(Self { specs: found.into_iter().map(|(_, spec)| spec).collect(), places })
+        let mut maps = Self { specs: found.into_iter().map(|(_, spec)| spec).collect(), places };
+        maps.put_into_arena(survey);
+        Ok(maps)
+    }
+
+    /// Makes `.addr_space.1` the beginning of the arena, as libbpf does on kernels whose instructions
+    /// cannot address its end. With several arenas nobody knows which one is meant.
+    fn put_into_arena(&mut self, survey: &Survey<'_>) {
+        let sections = survey.with_role(Role::ArenaData).filter(|(_, section)| section.size > 0);
+        let mut arenas = (0..).zip(&mut self.specs).filter(|(_, map)| map.r#type == MapType::ARENA);
+        if let (Some((number, arena)), None) = (arenas.next(), arenas.next()) {
+            for (section, found) in sections {
+                arena.initial = Some(initial(found));
+                self.places.push(MapPlace { section, start: 0, number, is_data: true });
+            }
+        }
     }
 
     /// The map at an offset of a section: that begins there, or, for global data, that holds it.

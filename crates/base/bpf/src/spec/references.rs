@@ -160,20 +160,25 @@ impl Spec {
         };
         match (role, offset) {
             (Role::Code { .. }, offset) => self.function(section, offset, target),
-            (Role::Data { .. } | Role::Maps | Role::LegacyMaps, Some(offset)) => {
+            (role, offset) if role.holds_maps() => {
+                let offset = offset.ok_or_else(|| {
+                    format!("it refers to a place before the beginning of section {section_name}")
+                })?;
                 let place = self.maps.at(section, offset);
                 let place = place.map(|place| (place.number, place.is_data));
                 match (place, u32::try_from(offset)) {
                     (Some((map, true)), Ok(offset)) => Ok(Reference::Value { map, offset }),
                     (Some((map, false)), _) => Ok(Reference::Map(map)),
+                    _ if *role == Role::ArenaData => Err(format!(
+                        "it refers to {} in an arena, and the object has none in section .maps, or \
+                         more than one",
+                        name_of(target)
+                    )),
                     _ => Err(format!(
                         "it refers to {} in section {section_name}, where there is no map",
                         name_of(target)
                     )),
                 }
-            }
-            (Role::Data { .. } | Role::Maps | Role::LegacyMaps, None) => {
-                Err(format!("it refers to a place before the beginning of section {section_name}"))
             }
             _ => Err(format!(
                 "it refers to {} in section {section_name}, which is not supported",

@@ -42,9 +42,18 @@ pub(super) enum Role {
         /// Whether programs only read them.
         is_constant: bool,
     },
+    /// `.addr_space.1`: variables that lie in an arena.
+    ArenaData,
     /// Structures of the kernel, filled in with programs: `.struct_ops`, `.struct_ops.link`.
     StructOps,
     Other,
+}
+
+impl Role {
+    /// Whether code may refer to what is in it as a map, or as a place in one.
+    pub(super) fn holds_maps(self) -> bool {
+        matches!(self, Self::Data { .. } | Self::ArenaData | Self::Maps | Self::LegacyMaps)
+    }
 }
 
 /// A section.
@@ -176,7 +185,7 @@ fn sections<'a>(
                 role(name, is_code, flags.contains(elf::SHF_ALLOC))
             }
             elf::SHT_NOBITS => match role(name, false, flags.contains(elf::SHF_ALLOC)) {
-                role @ (Role::Data { .. } | Role::Maps) => role,
+                role @ (Role::Data { .. } | Role::ArenaData | Role::Maps) => role,
                 _ => Role::Other,
             },
             _ => Role::Other,
@@ -220,6 +229,7 @@ fn role(name: &str, is_code: bool, is_loaded: bool) -> Role {
             Role::LegacyMaps
         }
         _ if is_loaded && (is(".data") || is(".bss")) => Role::Data { is_constant: false },
+        ".addr_space.1" if is_loaded => Role::ArenaData,
         _ if is_loaded && is(".rodata") => Role::Data { is_constant: true },
         _ => Role::Other,
     }
@@ -237,9 +247,11 @@ fn check_size(section: &Section<'_>) -> Result<(), Flaw> {
             name,
             format!("its {size} bytes are not a whole number of instructions (8 bytes each)"),
         )),
-        Role::Data { .. } if size > DATA_SIZE_MAX => Err(Flaw::Unsupported(format!(
-            "section {name}: {size} bytes of global data are more than the {DATA_SIZE_MAX} that are supported"
-        ))),
+        Role::Data { .. } | Role::ArenaData if size > DATA_SIZE_MAX => {
+            Err(Flaw::Unsupported(format!(
+                "section {name}: {size} bytes of global data are more than the {DATA_SIZE_MAX} that are supported"
+            )))
+        }
         _ => Ok(()),
     }
 }

@@ -36,6 +36,46 @@ impl Mapping {
         Ok(Self { start: start.cast(), len, is_writable })
     }
 
+    /// Maps an arena, whole: at `address`, or where the kernel wants it if that is 0. `EEXIST` when
+    /// something else is there.
+    pub(crate) fn of_arena(map: impl AsFd, address: usize, len: usize) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let mut flags = MapFlags::SHARED;
+        flags.set(MapFlags::FIXED_NOREPLACE, address != 0);
+        let address = ptr::without_provenance_mut(address);
+        // SAFETY: a new mapping, which takes the place of no other.
+        let start = unsafe { mmap(address, len, access, flags, map, 0) }?;
+        Ok(Self { start: start.cast(), len, is_writable: true })
+    }
+
+    /// Where it begins in this process.
+    pub(crate) fn address(&self) -> u64 {
+        self.start.addr() as u64
+    }
+
+    /// Writes to its beginning. Memory that the kernel does not give (an arena may forbid it, or be
+    /// full) is an error, not a signal that ends the process.
+    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() > self.len || !self.is_writable {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let from =
+                libc::iovec { iov_base: rest.as_ptr().cast_mut().cast(), iov_len: rest.len() };
+            let place = self.start.wrapping_add(done).cast();
+            let to = libc::iovec { iov_base: place, iov_len: rest.len() };
+            // SAFETY: `from` is only read, and `to` lies in the mapping, of which nobody has a slice.
+            let written = unsafe { libc::process_vm_writev(libc::getpid(), &from, 1, &to, 1, 0) };
+            match usize::try_from(written) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => done += written,
+                Err(_) => return Err(io::Error::last_os_error()),
+            }
+        }
+        Ok(())
+    }
+
     /// Memory of no file, zero at first.
     pub(super) fn anonymous(len: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -122,6 +162,7 @@ mod tests {
             mapping.store_u64(offset, 7);
             assert_eq!(mapping.load_u64(offset), expected, "{offset}");
         }
+        assert_eq!(mapping.write(&[7; 4097]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert_eq!((mapping.load_u32(4088), mapping.load_u32(4096)), (7, 0));
         let mut bytes = vec![1];
         mapping.copy(4094, 2, &mut bytes);

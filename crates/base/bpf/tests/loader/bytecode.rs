@@ -7,7 +7,7 @@ use wingbeat_bpf::{
 
 /// Instructions with semicolons between them, written as the disassembler writes them. Maps have
 /// numbers: `r1 = map 0` is the map, `r1 = value 0 + 4` a place in its one value. An object has to name
-/// what `r1 = function` is.
+/// what `r1 = function` is. `r1 = arena r1` makes a pointer of user space one that programs can follow.
 pub(crate) fn asm(text: &str) -> Vec<Insn> {
     text.split(';').map(|one| one.split_whitespace().collect::<Vec<_>>()).flat_map(insns).collect()
 }
@@ -53,6 +53,10 @@ fn insns(words: Vec<&str>) -> Vec<Insn> {
             let (size, base, offset) = memory(size, base, sign, offset);
             let opcode = op::STX | op::ATOMIC | size;
             Insn::new(opcode, base, register(src), offset, op::ADD.into())
+        }
+        [dst, "=", "arena", src] => {
+            let opcode = op::ALU64 | op::MOV | op::X;
+            Insn::new(opcode, register(dst), register(src), op::ADDR_SPACE_CAST, 1)
         }
         [dst, operator, right] => {
             let (x, src, immediate) = operand(right);

@@ -5,6 +5,7 @@
 //! skipped only when the kernel refuses this process the least program; with `CI` set that is a failure.
 
 mod accesses;
+mod arena;
 #[expect(dead_code, reason = "other tests need the rest of it")]
 #[path = "../spec/support/btf.rs"]
 mod btf;

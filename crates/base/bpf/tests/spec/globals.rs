@@ -3,6 +3,7 @@
 use wingbeat_bpf::{code::op, spec::Spec};
 
 use crate::support::{
+    btf::{self, GLOBAL, Types},
     code::{EXIT, address, linked},
     elf::{Object, SHF_ALLOC, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Symbol},
     link, link_refusal, main, parse,
@@ -143,4 +144,49 @@ fn references_that_lead_nowhere() {
         object.symbol(Symbol { section: 0xfff1, ..Symbol::global("absolute", 0) })
     };
     check(0, absolute, "it refers to \"absolute\", which is not defined");
+}
+
+/// An object with so many arenas, and a program that refers to the second variable of one.
+fn in_arena(arenas: &[&str]) -> Object {
+    let [first, second] = address(4, 4);
+    let (mut object, xdp) = main(&[first, second, EXIT]);
+    let mut types = Types::new();
+    let int = types.integer("int", 4, btf::SIGNED);
+    let maps = object.data(".maps", &vec![0; 8 * arenas.len()]);
+    let mut entries = Vec::new();
+    for (at, name) in (0..).step_by(8).zip(arenas) {
+        object.variable(maps, name, u64::from(at), 8);
+        let map = types.map(int, &[("type", 33)]);
+        entries.push([types.variable(name, GLOBAL, map), at, 8]);
+    }
+    types.data_section(".maps", 8 * arenas.len() as u32, &entries);
+    object.note(".BTF", &types.bytes());
+    let variables = object.data(".addr_space.1", &[1, 2, 3, 4, 5, 6, 7, 8]);
+    object.variable(variables, "last", 4, 4);
+    let section = object.section_symbol(variables);
+    object.refer(xdp, 0, section);
+    object
+}
+
+#[test]
+fn variables_of_an_arena() {
+    let bytes = in_arena(&["arena"]).write();
+    let expected = linked(4, op::PSEUDO_MAP_VALUE, 0, 4);
+    assert_eq!(link(&bytes, "main").code.insns[..2], expected);
+    let mut spec = parse(&bytes);
+    spec.set_global("last", &[9; 4]).unwrap();
+    assert_eq!(value(&spec, "arena"), [1, 2, 3, 4, 9, 9, 9, 9]);
+}
+
+#[test]
+fn variables_of_nobody_knows_which_arena() {
+    let check = |arenas: &[&str]| {
+        let bytes = in_arena(arenas).write();
+        let text = link_refusal(&bytes, "main");
+        let expected = "it refers to something in an arena, and the object has none in section .maps, \
+                        or more than one";
+        assert_eq!(text, format!("a.o: cannot link main: {expected}"));
+    };
+    check(&[]);
+    check(&["a", "b"]);
 }

@@ -2,6 +2,7 @@
 //! must be refused with the reason and never lead to a panic. It takes no kernel and no rights.
 
 mod accesses;
+mod alone;
 mod calls;
 mod externs;
 mod globals;

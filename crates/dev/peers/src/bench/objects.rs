@@ -10,9 +10,9 @@ mod record;
 mod text;
 mod veristat;
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::Args;
 
 use self::{
@@ -21,7 +21,7 @@ use self::{
 };
 use super::Bed;
 use crate::{
-    comparison::{Common, Origin, Stop, kept},
+    comparison::{Common, Origin, Stop, kept, out},
     tools::find,
 };
 
@@ -53,9 +53,7 @@ pub(crate) struct ObjectsArgs {
 /// Tries all objects one after the other, and prints the tables.
 pub(super) fn run(args: &ObjectsArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.from {
-        let record: Record = kept(file)?;
-        let text = text::all(&record);
-        return args.common.finish("bench objects", &record, &text, &Stop::on_signals()?);
+        return finish(args, &kept(file)?, &Stop::on_signals()?);
     }
     let veristat = args.veristat.clone().map_or_else(|| find("veristat"), Ok)?;
     let bed = Bed::new(&args.common)?;
@@ -90,7 +88,16 @@ pub(super) fn run(args: &ObjectsArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{}", text::progress(&tried, record.time_s));
         record.tried.push(tried);
     }
-    args.common.finish("bench objects", &record, &text::all(&record), &bed.stop)
+    finish(args, &record, &bed.stop)
+}
+
+/// Prints the page's table, and writes all others to a file beside the figures.
+fn finish(args: &ObjectsArgs, record: &Record, stop: &Stop) -> anyhow::Result<ExitCode> {
+    let file = out("")?.join("bench-objects.md");
+    fs::write(&file, text::details(record))
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!("wrote all tables to {}", file.display());
+    args.common.finish("bench objects", record, &text::page(record), stop)
 }
 
 /// A time as wingbeat takes it, in seconds or milliseconds.

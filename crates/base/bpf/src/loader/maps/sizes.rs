@@ -46,11 +46,7 @@ pub(super) fn complete(spec: &MapSpec) -> MapSpec {
 pub(super) fn has_open_size(spec: &MapSpec) -> bool {
     let decides_itself = matches!(
         spec.r#type,
-        MapType::PERF_EVENT_ARRAY
-            | MapType::RINGBUF
-            | MapType::USER_RINGBUF
-            | MapType::STRUCT_OPS
-            | MapType::ARENA
+        MapType::PERF_EVENT_ARRAY | MapType::RINGBUF | MapType::USER_RINGBUF | MapType::STRUCT_OPS
     );
     spec.entries_max == 0 && !decides_itself && !STORAGE.contains(&spec.r#type)
 }
@@ -119,5 +115,6 @@ mod tests {
         check(MapType::SK_STORAGE, (4, 8), 0, (4, 8, 0));
         check(MapType::CGROUP_STORAGE, (8, 8), 0, (8, 8, 0));
         check(MapType::ARRAY_OF_MAPS, (4, 0), 2, (4, 4, 2));
+        check(MapType::ARENA, (0, 0), 0, (0, 0, 1024));
     }
 }

@@ -35,15 +35,37 @@ pub(super) struct Measured {
     pub(super) is_late: bool,
 }
 
-/// Measures an object for `time`, and stops after `limit`.
+/// Measures an object for `time`, and stops after `limit`. What was not reached within that time is
+/// tried again with the time that wingbeat takes by itself.
 pub(super) fn measure(
     wingbeat: &Wingbeat,
     object: &Path,
     time: Duration,
     limit: Duration,
 ) -> anyhow::Result<Measured> {
+    let first = measure_for(wingbeat, object, Some(time), limit)?;
+    let is_unreached = |fate: &Fate| matches!(fate, Fate::Refused(why) if why.contains(TOO_SHORT));
+    if !first.programs.values().any(is_unreached) {
+        return Ok(first);
+    }
+    let again = measure_for(wingbeat, object, None, limit)?;
+    Ok(Measured { programs: again.programs, ..first })
+}
+
+/// What wingbeat says of a program that it did not come to.
+const TOO_SHORT: &str = "increase --time";
+
+fn measure_for(
+    wingbeat: &Wingbeat,
+    object: &Path,
+    time: Option<Duration>,
+    limit: Duration,
+) -> anyhow::Result<Measured> {
     let mut command = wingbeat.command();
-    command.arg("--time").arg(format!("{}ms", time.as_millis())).arg(object);
+    if let Some(time) = time {
+        command.arg("--time").arg(format!("{}ms", time.as_millis()));
+    }
+    command.arg(object);
     let Ended { stdout, stderr, wall, is_late } = veristat::run(&command, limit)?;
     let wall_s = wall.as_secs_f64();
     if stdout.trim().is_empty() {

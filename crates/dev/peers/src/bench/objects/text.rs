@@ -1,4 +1,4 @@
-//! The tables, as text. Pure: a record in, Markdown out.
+//! The tables, as text: those of the page, and those of a file beside it. Pure: a record in, Markdown out.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,22 @@ use super::{
 };
 use crate::table::{column, compact, joined, table};
 
-pub(super) fn all(record: &Record) -> String {
+/// What fits onto a screen.
+pub(super) fn page(record: &Record) -> String {
+    let told = format!(
+        "Each object was measured for {0} s, and ended within the time if it took {1} s more at most. \
+         One that had not ended after {2} s was stopped; one of which a program was not reached was \
+         tried once more without `--time`.\n",
+        record.time_s, ALLOWANCE_S, record.limit_s
+    );
+    joined(vec![record.origin.text(""), told, by_origin(record)])
+}
+
+/// The rest: why, and object by object.
+pub(super) fn details(record: &Record) -> String {
     let mut parts = vec![
+        "# Objects of other projects, one by one\n".to_owned(),
         record.origin.text(""),
-        format!(
-            "Each object was measured for {0} s, and ended within the time if it took {1} s more at \
-             most. One that had not ended after {2} s was stopped.\n",
-            record.time_s, ALLOWANCE_S, record.limit_s
-        ),
-        by_origin(record),
         "### Why programs are refused\n".to_owned(),
         by_reason(record),
         "### Loaded by libbpf and refused here\n".to_owned(),
