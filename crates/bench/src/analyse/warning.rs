@@ -202,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn extensions_by_themselves() {
+        assert_eq!(extensions(&[]), None);
+        let found = extensions(&["own as xdp".to_owned()]).expect("one");
+        assert_eq!(found.code, "extension-alone");
+        assert!(found.cause.ends_with(": own as xdp"), "{found:?}");
+    }
+
+    #[test]
     fn packets_that_are_not_seen_whole() {
         let check = |cases: &[(&str, usize, Option<usize>)], expected: Option<&str>| {
             let found = cut_off(cases.iter().copied());

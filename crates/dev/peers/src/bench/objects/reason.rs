@@ -14,7 +14,6 @@ const RULES: &[(&str, &str)] = &[
     ("\\(CO-RE\\)", "a type or member that this kernel does not have (CO-RE)"),
     ("cannot use helper (\\w+)|unknown func (\\w+)", "its type may not call $1$2"),
     ("invalid func unknown#", "a helper that this kernel does not have"),
-    ("arena's user address|\\.addr_space\\.1", "uses an arena"),
     ("processed \\d+ insns .*limit|too complex", "too much for the verifier"),
     ("the verifier rejects", "rejected by the verifier"),
     ("\\(struct_ops\\)", "a function of a struct_ops"),
