@@ -23,7 +23,7 @@ pub use self::clock::medians_ns;
 pub(crate) use self::outcome::has_changed_packet;
 use crate::{
     conditions::{Conditions, Load, Observed},
-    counts::{Calls, TailCalls},
+    counts::{Calls, TailCalls, Variation},
     instrument::wrapper::Recorded,
     result::{
         BenchReport, Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part,
@@ -118,6 +118,12 @@ pub struct RawCase {
     pub tail_calls: TailCalls,
     /// Executed instructions of a run after thousands.
     pub settled_instructions: Option<u64>,
+    /// Where they are not the same on each fresh start.
+    pub variation: Option<Variation>,
+    /// Return values of other runs on fresh maps, where they differ.
+    pub other_return_values: Vec<u32>,
+    /// Helpers and kfuncs that may give something else on every run.
+    pub unpredictable_calls: Vec<String>,
     /// What each line executed in the first run, as gzip'd pprof.
     pub profile: Option<Vec<u8>>,
     pub verifier: Verifier,
@@ -209,9 +215,9 @@ fn analysed(
         Ok(instructions) => Part::Measured(RunCounts {
             instructions: *instructions,
             calls: case.calls.clone(),
-            steady_instructions: case
-                .settled_instructions
-                .filter(|settled| settled != instructions),
+            steady_instructions: steady(case, *instructions),
+            variation: case.variation.clone(),
+            unpredictable_calls: case.unpredictable_calls.clone(),
         }),
         Err(reason) => Part::Unavailable(reason.clone()),
     };
@@ -230,6 +236,15 @@ fn analysed(
         size: case.size.clone(),
         profile: case.profile.clone(),
     }
+}
+
+/// What later runs execute, if fresh maps do not make it so too.
+fn steady(case: &RawCase, instructions: u64) -> Option<u64> {
+    let fresh = match &case.variation {
+        Some(it) => it.lowest..=it.highest,
+        None => instructions..=instructions,
+    };
+    case.settled_instructions.filter(|settled| !fresh.contains(settled))
 }
 
 /// The time of a run. `net_of` tells what is net of a median, if a ruler of the type was measured.

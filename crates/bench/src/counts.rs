@@ -33,6 +33,24 @@ pub struct Calls {
     pub calls: u64,
 }
 
+/// Counts that are not the same on every run, each on fresh maps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Variation {
+    /// Fewest and most executed instructions.
+    pub lowest: u64,
+    pub highest: u64,
+    pub runs: usize,
+}
+
+impl Variation {
+    /// That of runs that executed so many instructions; `None` if all executed the same.
+    pub fn of(instructions: &[u64]) -> Option<Self> {
+        let (lowest, highest) = (instructions.iter().min()?, instructions.iter().max()?);
+        let (lowest, highest, runs) = (*lowest, *highest, instructions.len());
+        (lowest < highest).then_some(Self { lowest, highest, runs })
+    }
+}
+
 impl Counts {
     /// Executed instructions of all runs, in programs that were jumped to as well.
     pub fn instructions(&self) -> u64 {

@@ -12,12 +12,14 @@ mod alternation;
 mod batch;
 mod budget;
 mod bursts;
+mod case_counts;
 mod cases;
 #[cfg(feature = "testing")]
 mod confirm;
 mod contents;
 mod counted;
 mod counts;
+mod counts_in_turns;
 mod error;
 #[cfg(test)]
 mod fake;

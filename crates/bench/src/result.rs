@@ -6,7 +6,7 @@ pub use wingbeat_stats::paired::PairedVerdict;
 
 use crate::{
     Warning, conditions,
-    counts::{Calls, TailCalls},
+    counts::{Calls, TailCalls, Variation},
 };
 
 /// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
@@ -154,6 +154,9 @@ pub struct Case {
 pub struct RunOutcome {
     /// Return value of the first run.
     pub return_value: u32,
+    /// Those of other runs on fresh maps, where they differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_return_values: Vec<u32>,
     /// Its name, such as `XDP_PASS`, for types whose values have names.
     pub return_name: Option<String>,
     /// What `--expect` wanted, if it was given and was not met.
@@ -262,6 +265,18 @@ pub struct Distribution {
     pub wrapper_ns: f64,
 }
 
+impl RunCounts {
+    /// Instructions that every run executes on fresh maps, if that is one number.
+    pub fn exact(&self) -> Option<u64> {
+        self.variation.is_none().then_some(self.instructions)
+    }
+
+    /// Whether another measurement may count something else.
+    pub fn may_vary(&self) -> bool {
+        self.variation.is_some() || !self.unpredictable_calls.is_empty()
+    }
+}
+
 /// What one run executes, exactly.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunCounts {
@@ -269,9 +284,15 @@ pub struct RunCounts {
     pub instructions: u64,
     /// Calls of helpers and kfuncs in the first run.
     pub calls: Vec<Calls>,
-    /// Instructions of a run after thousands of runs on the same maps, where that differs: the runs
-    /// feed each other, and the time is that of this later state.
+    /// Mean of the instructions of runs after thousands of runs on the same maps, where that differs: the
+    /// runs feed each other, and the time is that of this later state.
     pub steady_instructions: Option<u64>,
+    /// Where the first run is not like the first run on other fresh maps, so that nothing is exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variation: Option<Variation>,
+    /// Helpers and kfuncs in the program that may give something else on every run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unpredictable_calls: Vec<String>,
 }
 
 /// What the verifier told when it accepted the program.
@@ -352,6 +373,10 @@ pub struct MeasureComparison {
     pub verdict: PairedVerdict,
     /// Whether it is worse beyond the threshold.
     pub is_beyond_threshold: bool,
+    /// Runs of each side whose counts were compared, because they vary: the values are their means.
+    /// `None` for times and for what is exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<usize>,
 }
 
 /// Interval of a change in time, as shares.

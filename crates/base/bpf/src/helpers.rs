@@ -61,9 +61,72 @@ names! {
     cgrp_storage_delete
 }
 
+/// Helpers and kfuncs that do not give the same on every run with the same input and maps: random
+/// numbers; clocks; the CPU; the running task; cookies and hashes with a secret in them; counters of
+/// the processor; stacks, and what stands in the kernel's memory. By their descriptions in
+/// include/uapi/linux/bpf.h and the kernel's sources, Linux 6.18.
+const UNPREDICTABLE: &[&str] = &[
+    "bpf_get_prandom_u32",
+    "bpf_ktime_get_ns",
+    "bpf_ktime_get_boot_ns",
+    "bpf_ktime_get_coarse_ns",
+    "bpf_ktime_get_tai_ns",
+    "bpf_jiffies64",
+    "scx_bpf_now",
+    "bpf_get_smp_processor_id",
+    "bpf_get_numa_node_id",
+    "bpf_get_current_pid_tgid",
+    "bpf_get_ns_current_pid_tgid",
+    "bpf_get_current_uid_gid",
+    "bpf_get_current_comm",
+    "bpf_get_current_task",
+    "bpf_get_current_task_btf",
+    "bpf_get_current_cgroup_id",
+    "bpf_get_current_ancestor_cgroup_id",
+    "bpf_get_cgroup_classid",
+    "bpf_get_socket_cookie",
+    "bpf_get_netns_cookie",
+    "bpf_get_hash_recalc",
+    "bpf_tcp_gen_syncookie",
+    "bpf_tcp_raw_gen_syncookie_ipv4",
+    "bpf_tcp_raw_gen_syncookie_ipv6",
+    "bpf_perf_event_read",
+    "bpf_perf_event_read_value",
+    "bpf_perf_prog_read_value",
+    "bpf_read_branch_records",
+    "bpf_get_branch_snapshot",
+    "bpf_get_stackid",
+    "bpf_get_stack",
+    "bpf_get_task_stack",
+    "bpf_probe_read",
+    "bpf_probe_read_str",
+    "bpf_probe_read_kernel",
+    "bpf_probe_read_kernel_str",
+    "bpf_probe_read_user",
+    "bpf_probe_read_user_str",
+    "bpf_copy_from_user",
+    "bpf_copy_from_user_task",
+];
+
+/// Whether the helper or kfunc of this name may give something else on every run.
+pub fn is_unpredictable(name: &str) -> bool {
+    UNPREDICTABLE.contains(&name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_changes_from_run_to_run() {
+        let check = |name, expected| assert_eq!(is_unpredictable(name), expected, "{name}");
+        check("bpf_get_prandom_u32", true);
+        check("bpf_ktime_get_ns", true);
+        check("bpf_map_lookup_elem", false);
+        // No name is misspelled: helpers are known by theirs.
+        let unknown = |name: &&&str| !name.starts_with("scx_") && !(1..=211).any(|it| super::name(it) == Some(**name));
+        assert_eq!(UNPREDICTABLE.iter().find(unknown), None);
+    }
 
     #[test]
     fn names_by_number() {

@@ -32,7 +32,7 @@ pub(crate) use link::{
 };
 pub(crate) use map::{
     MapCreate, create_map, delete_element, freeze_map, kernel_name, lookup_and_delete,
-    lookup_element, next_key, update_element,
+    lookup_element, next_key, take_entries, update_element, update_elements,
 };
 pub(crate) use mapping::Mapping;
 pub(crate) use perf::{

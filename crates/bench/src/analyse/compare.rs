@@ -3,16 +3,23 @@
 use wingbeat_stats::{
     bootstrap::Bootstrap,
     paired::{PairedVerdict, Yardstick},
+    rank::mann_whitney,
     sample::Sample,
 };
 
 use crate::result::{
     BenchReport, Case, CaseComparison, ChangeInterval, Comparison, Failure, MeasureComparison,
-    Method, SCHEMA_VERSION, Size, Verified, Verifier,
+    Method, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
 };
 
 /// Confidence of the interval that decides: at most one false verdict in a hundred comparisons.
 pub const CONFIDENCE: f64 = 0.99;
+
+/// The same for counts that vary: runs cost little, so that more of them make up for it.
+const COUNTS_CONFIDENCE: f64 = 0.999;
+
+/// Runs of each side without which nothing is said of such counts.
+const COUNTS_MIN: usize = 20;
 
 /// Times of one pair of loads, per run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +35,8 @@ pub struct Contested {
     /// Why the times are of batches that the kernel repeated; `None` if they are of bursts.
     pub no_bursts: Option<String>,
     pub pairs: Vec<Pair>,
+    /// Executed instructions of runs of both in turns, where they may vary.
+    pub counts: [Vec<u64>; 2],
 }
 
 /// Changes that count, as shares.
@@ -61,7 +70,8 @@ pub fn comparison(
             let contested = contested.iter().find(|it| it.name == case.name);
             let pairs = contested.map_or(&[][..], |it| &it.pairs);
             let mut measures = vec![time(pairs, thresholds.time, seed)];
-            measures.extend(exact(old, case, thresholds.exact));
+            let counts = contested.map(|it| &it.counts);
+            measures.extend(exact(old, case, counts, thresholds.exact));
             let reason = contested.and_then(|it| it.no_bursts.clone());
             let method = contested.map(|_| match reason {
                 None => Method::Bursts,
@@ -97,6 +107,7 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
         interval: None,
         verdict: PairedVerdict::TooFewPairs,
         is_beyond_threshold: false,
+        runs: None,
     };
     let logs = sound.iter().map(|pair| (pair.after_ns / pair.before_ns).ln()).collect();
     let Ok(logs) = Sample::new(logs) else { return found };
@@ -130,10 +141,16 @@ pub(crate) const STACK: LoadedMeasure =
 pub(crate) const JITED: LoadedMeasure =
     ("jited-size", "bytes", |_, size| Some(size.jited_bytes.into()));
 
-/// Compares what is exact. Instructions executed and instructions verified can fail a run; sizes and
-/// states are told, but more of them need not be worse.
-pub fn exact(old: &Case, new: &Case, threshold: f64) -> Vec<MeasureComparison> {
+/// Compares what is exact, and counts that may vary by those of many runs. Instructions executed and
+/// instructions verified can fail a run; sizes and states are told, but more of them need not be worse.
+pub fn exact(
+    old: &Case,
+    new: &Case,
+    counts: Option<&[Vec<u64>; 2]>,
+    threshold: f64,
+) -> Vec<MeasureComparison> {
     let executed = |case: &Case| case.counts.measured().map(|counts| counts.instructions);
+    let may_vary = |case: &Case| case.counts.measured().is_some_and(RunCounts::may_vary);
     let calls = |case: &Case| {
         let counts = case.counts.measured()?;
         Some(counts.calls.iter().map(|calls| calls.calls).sum::<u64>())
@@ -141,14 +158,66 @@ pub fn exact(old: &Case, new: &Case, threshold: f64) -> Vec<MeasureComparison> {
     let of_run = |measure, before: Option<u64>, after: Option<u64>| {
         Some(exact_measure(measure, measure, before?, after?, Some(threshold)))
     };
-    let run = [
-        of_run("instructions", executed(old), executed(new)),
-        of_run("calls", calls(old), calls(new)),
-    ];
+    let run = match (may_vary(old) || may_vary(new)) && executed(old).and(executed(new)).is_some() {
+        false => [
+            of_run("instructions", executed(old), executed(new)),
+            of_run("calls", calls(old), calls(new)),
+        ],
+        true => {
+            let counts = counts.map_or([&[][..], &[]], |counts| counts.each_ref().map(|it| &**it));
+            [Some(varying("instructions", counts, threshold)), None]
+        }
+    };
+    let has_one_answer = [old, new].iter().all(|case| case.outcome.other_return_values.is_empty());
     let loaded = of_loaded((&old.verifier, &old.size), (&new.verifier, &new.size), threshold);
     let [before, after] = [old, new].map(|case| case.outcome.return_value.into());
     let outcome = exact_measure("return-value", "value", before, after, None);
-    run.into_iter().flatten().chain(loaded).chain([outcome]).collect()
+    let outcome = has_one_answer.then_some(outcome);
+    run.into_iter().flatten().chain(loaded).chain(outcome).collect()
+}
+
+/// Compares counts of many runs of both: exactly if all runs of a side gave the same, else by their ranks.
+pub fn varying(measure: &str, counts: [&[u64]; 2], threshold: f64) -> MeasureComparison {
+    let runs = counts.map(<[u64]>::len).into_iter().min().unwrap_or(0);
+    let only = |counts: &[u64]| {
+        let first = *counts.first()?;
+        counts.iter().all(|count| *count == first).then_some(first)
+    };
+    let [before, after] = counts;
+    if let (Some(before), Some(after), COUNTS_MIN..) = (only(before), only(after), runs) {
+        return exact_measure(measure, measure, before, after, Some(threshold));
+    }
+    let sample = |counts: &[u64]| Sample::new(counts.iter().map(|&it| it as f64).collect()).ok();
+    let mut found = MeasureComparison {
+        measure: measure.to_owned(),
+        unit: measure.to_owned(),
+        before: 0.0,
+        after: 0.0,
+        change: None,
+        interval: None,
+        verdict: PairedVerdict::TooFewPairs,
+        is_beyond_threshold: false,
+        runs: Some(runs),
+    };
+    let Some((before, after)) = sample(before).zip(sample(after)) else { return found };
+    let change = after.mean() / before.mean() - 1.0;
+    (found.before, found.after) = (before.mean(), after.mean());
+    found.change = Some(change).filter(|change| change.is_finite());
+    if runs < COUNTS_MIN {
+        return found;
+    }
+    let test = mann_whitney(&before, &after);
+    let above = test.statistic.total_cmp(&(before.len() as f64 * after.len() as f64 / 2.0));
+    let is_more = after.mean().total_cmp(&before.mean());
+    found.verdict = match test.p_value < 1.0 - COUNTS_CONFIDENCE {
+        false => PairedVerdict::NoChangeSeen,
+        // More often more, and less in the mean, or the other way round.
+        true if above == is_more => PairedVerdict::Changed,
+        true => PairedVerdict::of_exact(is_more, Some(true)),
+    };
+    found.is_beyond_threshold =
+        found.verdict == PairedVerdict::Worse && found.change.is_none_or(|it| it > threshold);
+    found
 }
 
 /// Compares programs that cannot be run by what the verifier told of them.
@@ -200,6 +269,7 @@ pub fn exact_measure(
         interval: None,
         verdict,
         is_beyond_threshold: verdict == PairedVerdict::Worse && threshold.is_some_and(is_beyond),
+        runs: None,
     }
 }
 
@@ -260,6 +330,33 @@ mod tests {
         check(0.0, PairedVerdict::NoChangeSeen, false);
         check(0.02, PairedVerdict::Worse, true);
         check(-0.02, PairedVerdict::Better, false);
+    }
+
+    #[test]
+    fn counts_that_vary() {
+        let check = |before: &[u64], after: &[u64], threshold, verdict, is_beyond| {
+            let found = varying("instructions", [before, after], threshold);
+            let expected = (verdict, is_beyond);
+            assert_eq!((found.verdict, found.is_beyond_threshold), expected, "{before:?} {after:?}");
+        };
+        let coin = |most: u64| (0..100).map(|run| if run % 2 == 0 { 9 } else { most }).collect::<Vec<_>>();
+        let once = |rest: u64| [vec![900], vec![rest; 99]].concat();
+        check(&coin(611), &coin(611), 0.0, PairedVerdict::NoChangeSeen, false);
+        check(&[611; 100], &[611; 100], 0.0, PairedVerdict::Same, false);
+        // All of a side alike is exact, as it is where nothing varies.
+        check(&[611; 100], &[612; 100], 0.0, PairedVerdict::Worse, true);
+        check(&[611; 100], &[612; 100], 0.01, PairedVerdict::Worse, false);
+        check(&[612; 100], &[611; 100], 0.0, PairedVerdict::Better, false);
+        // A rare way is no change, and hides none.
+        check(&[611; 100], &once(611), 0.0, PairedVerdict::NoChangeSeen, false);
+        check(&once(611), &[611; 100], 0.0, PairedVerdict::NoChangeSeen, false);
+        check(&[611; 100], &once(620), 0.0, PairedVerdict::Worse, true);
+        check(&[620; 100], &once(611), 0.0, PairedVerdict::Better, false);
+        check(&coin(611), &[611; 100], 0.0, PairedVerdict::Worse, true);
+        // More often more, less in the mean.
+        check(&once(10)[..], &[11; 100], 0.0, PairedVerdict::Changed, false);
+        check(&coin(611)[..10], &[611; 10], 0.0, PairedVerdict::TooFewPairs, false);
+        check(&[], &[], 0.0, PairedVerdict::TooFewPairs, false);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(super) fn of(case: &RawCase, expect: Option<u32>) -> RunOutcome {
         || first.data.iter().take(OUTPUT_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
     RunOutcome {
         return_value: first.return_value,
+        other_return_values: case.other_return_values.clone(),
         return_name: return_name(case.r#type, first.return_value).map(str::to_owned),
         unmet_expectation: expect.filter(|expected| *expected != first.return_value),
         output_bytes: gives_data.then_some(first.data.len()),

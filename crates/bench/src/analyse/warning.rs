@@ -1,7 +1,11 @@
 //! What a reader has to know before believing the figures.
 
 use super::Raw;
-use crate::{Warning, conditions, counts::TailCalls, result::Case};
+use crate::{
+    Warning, conditions,
+    counts::{TailCalls, Variation},
+    result::Case,
+};
 
 /// Runs that a program takes to be called short: XDP_ABORTED, or the input refused at once.
 const SHORT_INSTRUCTIONS: u64 = 12;
@@ -23,6 +27,7 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
         raw.measured.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
     let found = [
         feeding(cases),
+        varying(cases),
         aborted(cases),
         cut_off(packets),
         made_up(contexts),
@@ -45,12 +50,36 @@ fn feeding(cases: &[Case]) -> Option<Warning> {
         .collect();
     warning(
         "runs-feed-each-other",
-        "runs change maps that later runs read, so a run in a batch executes a different number of \
-         instructions than the first",
+        "a run in a batch executes a different number of instructions than the first, because of what \
+         earlier runs left in maps, or because less time has passed since the last run",
         &those,
         "exact counts are those of the first run, times are those of the later ones",
         "make maps large enough (a full queue or hash takes the error path), or empty them from \
          another program while it is measured; see docs/bench.md",
+    )
+}
+
+/// Programs that execute something else on every run.
+fn varying(cases: &[Case]) -> Option<Warning> {
+    let those: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let counts = case.counts.measured()?;
+            let Variation { lowest, highest, runs } = counts.variation.as_ref()?;
+            let calls = match counts.unpredictable_calls.as_slice() {
+                [] => String::new(),
+                calls => format!("; it calls {}", calls.join(", ")),
+            };
+            Some(format!("{} ({lowest} to {highest} in {runs} runs{calls})", case.name))
+        })
+        .collect();
+    warning(
+        "counts-vary",
+        "on the same input and maps, runs execute different numbers of instructions",
+        &those,
+        "nothing is exact about them: they are left out of Bencher Metric Format, and --against compares \
+         many runs of each",
+        "for an exact figure, build the program with a constant in place of what varies",
     )
 }
 

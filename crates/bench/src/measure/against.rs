@@ -18,6 +18,7 @@ use super::{
     batch::{FixedPart, Length, estimate_ns, time_per_run_ns},
     budget::Budget,
     contents::{Contents, contents},
+    counts_in_turns,
     kernel::{self, Kernel},
     link::link,
     order::bench,
@@ -33,7 +34,7 @@ use crate::{
     },
     input::Input,
     plan::Plan,
-    result::{BenchReport, Comparison, Failure},
+    result::{BenchReport, Comparison, Failure, RunCounts},
 };
 
 /// Sequences of four batches in a pair of loads.
@@ -83,9 +84,10 @@ pub fn against(
         [] => None,
         _ => Some(bench(old, &old_plan, watcher)?),
     };
+    let varying = may_vary(&report, before.as_ref());
     let contested = kernel::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
         let session = Session::new(plan, watcher, kernel, budget);
-        on_kernel(session, [old, new], &in_both(&report, old))
+        on_kernel(session, [old, new], &in_both(&report, old), &varying)
     })?;
     let unmatched = unmatched(&report, new, old, plan);
     let old_file = old.file().to_owned();
@@ -108,6 +110,13 @@ fn programs(report: &BenchReport) -> Vec<&str> {
         }
     }
     names
+}
+
+/// Cases of which one side at least may execute something else on every run.
+fn may_vary(report: &BenchReport, before: Option<&BenchReport>) -> Vec<String> {
+    let cases = report.cases.iter().chain(before.iter().flat_map(|before| &before.cases));
+    let varying = cases.filter(|case| case.counts.measured().is_some_and(RunCounts::may_vary));
+    varying.map(|case| case.name.clone()).collect()
 }
 
 /// Programs of the report that `old` has too.
@@ -134,6 +143,7 @@ fn on_kernel(
     session: Session<'_, Kernel<'_>>,
     specs: [&Spec; 2],
     names: &[String],
+    varying: &[String],
 ) -> Result<Vec<Contested>, BenchError> {
     let linked = [link(specs[0])?, link(specs[1])?];
     let mut loaders = [
@@ -153,6 +163,7 @@ fn on_kernel(
         &Contestants {
             rulers: &rulers(programs.iter().map(|sides| sides[0])),
             programs: &programs,
+            varying,
             sources: [(&loaders[0], &contents[0]), (&loaders[1], &contents[1])],
             no_source: (&no_object, &nothing),
         },
@@ -163,6 +174,8 @@ fn on_kernel(
 pub(super) struct Contestants<'a, S> {
     pub(super) rulers: &'a [Linked],
     pub(super) programs: &'a [[&'a Linked; 2]],
+    /// Names of cases whose counts may vary.
+    pub(super) varying: &'a [String],
     pub(super) sources: [S; 2],
     /// Where rulers are loaded from, which belong to no object.
     pub(super) no_source: S,
@@ -193,11 +206,17 @@ pub(super) fn contest<'a, R: Runner<'a>>(
             Err(error) => return Err(error),
         }
     }
+    let is_varying = |it: &&mut Match<'a, R>| contestants.varying.contains(&it.name);
+    let cases = matches.iter_mut().filter(is_varying).count();
+    for it in matches.iter_mut().filter(is_varying) {
+        it.count(&mut session, cases)?;
+    }
     take_turns(&mut session, &mut matches)?;
     let contested = matches.into_iter().map(|it| Contested {
         name: it.name,
         no_bursts: it.alternation.err(),
         pairs: it.pairs,
+        counts: it.counts,
     });
     Ok(contested.collect())
 }
@@ -248,6 +267,8 @@ struct Match<'a, R: Runner<'a>> {
     sides: [R::Subject; 2],
     lengths: [Length; 2],
     pairs: Vec<Pair>,
+    /// Executed instructions of both, where they may vary.
+    counts: [Vec<u64>; 2],
 }
 
 impl<'a, R: Runner<'a>> Match<'a, R> {
@@ -280,7 +301,20 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
         };
         let lengths = [Length::of(a.r#type(), run_ns[0]), Length::of(b.r#type(), run_ns[1])];
         let name = session.plan.case_name(&a.linked().program, input);
-        Ok(Self { name, input, alternation, sides: [a, b], lengths, pairs: Vec::new() })
+        let (sides, pairs, counts) = ([a, b], Vec::new(), [Vec::new(), Vec::new()]);
+        Ok(Self { name, input, alternation, sides, lengths, pairs, counts })
+    }
+
+    /// Counts both in turns; `cases` share the time.
+    fn count(&mut self, session: &mut Session<'a, R>, cases: usize) -> Result<(), BenchError> {
+        session.show(&format!("{}: counting", self.name));
+        let given = (self.input, self.sides[0].context(&session.plan.context));
+        match counts_in_turns::count(session, &mut self.sides, given, cases) {
+            Ok(counts) => self.counts = counts,
+            Err(_) if session.runner.is_over() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Loads both anew and lets their batches take turns.

@@ -11,7 +11,7 @@ use std::{
 
 use wingbeat_bpf::{
     code::{Insn, op},
-    loader::{Loaded, LoadedMap, LoadedMaps, Loader},
+    loader::{Alarm, Loaded, LoadedMap, LoadedMaps, Loader, ResetError},
     probe,
     spec::Linked,
 };
@@ -70,14 +70,16 @@ pub(super) struct Side<'a> {
 
 impl Side<'_> {
     /// Maps as they are before the first run.
-    pub(super) fn fresh_maps(&self) -> Result<LoadedMaps, BenchError> {
-        if let Some(maps) = &self.maps
-            && maps.reset().is_ok()
-        {
-            return Ok(maps.clone());
+    pub(super) fn fresh_maps(&self, alarm: &Alarm<'_>) -> Result<LoadedMaps, BenchError> {
+        if let Some(maps) = &self.maps {
+            match maps.reset(alarm) {
+                Ok(()) => return Ok(maps.clone()),
+                Err(ResetError::NotInPlace(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        let mut maps = self.loader.create_maps_for(&[&self.linked.code], false)?;
-        fill(&mut maps, self.contents)?;
+        let mut maps = self.loader.create_maps_for(&[&self.linked.code], &[])?;
+        fill(&mut maps, self.contents, alarm)?;
         Ok(maps)
     }
 }
@@ -149,8 +151,9 @@ impl<'a> Image<'a> {
         };
         // The one under test: the other may be a ruler, which has another licence and no object.
         let wanted = &self.sides[1];
-        let first_maps = first.fresh_maps().map_err(|error| error.to_string())?;
-        let second_maps = second.fresh_maps().map_err(|error| error.to_string())?;
+        let fresh = |side: &Side<'_>| side.fresh_maps(self.kernel.alarm);
+        let first_maps = fresh(first).map_err(|error| error.to_string())?;
+        let second_maps = fresh(second).map_err(|error| error.to_string())?;
         let number = |count: usize| i32::try_from(count).map_err(|_| "too many maps".to_owned());
         let first_count = number(first_maps.all().len())?;
         let options = wrapper::Options {

@@ -13,6 +13,7 @@ use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
+    case_counts::count,
     runner::{Alternation, Form, Given, Runner, Subject},
     session::Session,
     turn::Turn,
@@ -20,12 +21,8 @@ use super::{
 use crate::{
     analyse::{RawCase, RawRun},
     input::Input,
-    plan::Plan,
     result::{Failure, Verified},
 };
-
-/// Inputs of one program up to which it is found out whether its runs feed each other.
-const SETTLED_INPUTS_MAX: usize = 100;
 
 /// How much longer than the plain program others may take to load: one with counters, one with a clock
 /// around it, one beside the ruler. A load that takes several times as long is given up.
@@ -170,7 +167,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             let given = (&plan.inputs[turn.input], subject.context(&plan.context));
             case.instructions = match session.why_over("its instructions were counted") {
                 Some(reason) => Err(reason),
-                None => count(subject, given, case, plan, turn.run_ns)
+                None => count(session, subject, given, case, turn.run_ns)
                     .unwrap_or_else(|error| Err(error.to_string())),
             };
         }
@@ -305,6 +302,9 @@ fn begin<'a>(
         calls: Vec::new(),
         tail_calls: subject.tail_calls(None),
         settled_instructions: None,
+        variation: None,
+        other_return_values: Vec::new(),
+        unpredictable_calls: Vec::new(),
         profile: None,
         verifier: facts.verifier,
         size: facts.size,
@@ -312,42 +312,6 @@ fn begin<'a>(
         run: RawRun::default(),
     };
     Ok((case, run_ns))
-}
-
-/// Counts the first run of a case, and one that the batches see. The inner error is a reason why there
-/// are no counts.
-fn count<'a>(
-    subject: &mut impl Subject<'a>,
-    given: Given<'_>,
-    case: &mut RawCase,
-    plan: &Plan,
-    run_ns: f64,
-) -> Result<Result<u64, String>, BenchError> {
-    if let Some(reason) = subject.missing(Form::Counted) {
-        return Ok(Err(reason.to_owned()));
-    }
-    subject.reset()?;
-    let (run, counts) = subject.first_counts(given)?;
-    if (run.return_value, &run.data) != (case.first.return_value, &case.first.data) {
-        return Ok(Err(format!(
-            "with counters it returned {} instead of {}, or wrote another packet: its result depends on \
-             something that changes from run to run (time, random numbers), or this is a defect of \
-             wingbeat",
-            run.return_value, case.first.return_value
-        )));
-    }
-    if plan.inputs.len() <= SETTLED_INPUTS_MAX {
-        let settled = subject.settled_counts(given, run_ns)?;
-        case.settled_instructions = settled.map(|counts| counts.instructions());
-    }
-    let linked = subject.linked();
-    let kfunc = |index| linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
-    case.calls = counts.calls(&linked.code, kfunc);
-    case.tail_calls = subject.tail_calls(Some(&counts));
-    let counts = counts.exact();
-    case.profile =
-        counts.as_ref().ok().filter(|_| plan.profiles).and_then(|it| subject.profile(it));
-    Ok(counts.map(|counts| counts.instructions()))
 }
 
 /// What a program sees of a packet at most, in bytes, about; `None` if all of it. The kernel shows an

@@ -7,7 +7,7 @@ use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
 use rustix::time::{ClockId, clock_gettime};
 use wingbeat_bpf::{
-    loader::{LoadedMaps, Loader, LoaderOptions, ProgramRun, RunInput, run},
+    loader::{Alarm, LoadedMaps, Loader, LoaderOptions, ProgramRun, RunInput, run},
     spec::Spec,
 };
 use wingbeat_oracle::world::{self, Surroundings, WorldOutcome};
@@ -112,7 +112,7 @@ fn interpret(
     let loader = Loader::new(spec, LoaderOptions::default())?;
     let mut maps = loader.create_maps()?;
     let contents = contents(spec, plan)?;
-    fill(&mut maps, &contents)?;
+    fill(&mut maps, &contents, &Alarm::never())?;
     let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
     let surroundings = Surroundings { cpu: u32::try_from(cpu).unwrap_or(0), now_ns: now_ns() };
     // Before the kernel's run, which changes the maps.

@@ -1,7 +1,7 @@
 //! What stands in the maps of an object before a program runs: entries from files, and programs in tables.
 
 use wingbeat_bpf::{
-    loader::LoadedMaps,
+    loader::{Alarm, LoadedMaps},
     spec::{MapType, Spec},
 };
 
@@ -63,7 +63,11 @@ fn why_not(r#type: MapType) -> &'static str {
 }
 
 /// Puts the entries into the maps. Tables of programs are filled when these are loaded.
-pub(super) fn fill(maps: &mut LoadedMaps, contents: &Contents) -> Result<(), BenchError> {
+pub(super) fn fill(
+    maps: &mut LoadedMaps,
+    contents: &Contents,
+    alarm: &Alarm<'_>,
+) -> Result<(), BenchError> {
     for (name, kind, entries) in &contents.entries {
         let Some(map) = maps.get_mut(name).filter(|_| *kind != MapKind::ProgramTable) else {
             continue;
@@ -77,7 +81,7 @@ pub(super) fn fill(maps: &mut LoadedMaps, contents: &Contents) -> Result<(), Ben
                 path: name.into(),
                 reason: error.to_string(),
             })?;
-        map.fill(&entries)?;
+        map.fill(&entries, alarm)?;
     }
     Ok(())
 }

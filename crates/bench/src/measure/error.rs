@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use wingbeat_bpf::{
-    loader::{LoadError, MapError, RunError, VerifierStatistics},
+    loader::{LoadError, MapError, ResetError, RunError, VerifierStatistics},
     spec::{OtherCode, Spec, SpecError},
 };
 
@@ -23,6 +23,8 @@ pub enum BenchError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Map(#[from] MapError),
+    #[error(transparent)]
+    Reset(#[from] ResetError),
     #[error(transparent)]
     Run(#[from] RunError),
     #[error("{path}: {reason}")]

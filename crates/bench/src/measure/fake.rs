@@ -316,8 +316,12 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
         Ok((self.run(given, 1)?, counts))
     }
 
-    fn settled_counts(&self, _: Given<'_>, _: f64) -> Result<Option<Counts>, BenchError> {
+    fn settled_counts(&self, _: Given<'_>, _: f64, _: u32) -> Result<Option<Counts>, BenchError> {
         Ok(None)
+    }
+
+    fn unpredictable_calls(&self) -> Vec<String> {
+        Vec::new()
     }
 
     fn move_clocked(&mut self) {}

@@ -140,9 +140,17 @@ pub(super) trait Subject<'a> {
     /// Counts one run on maps that were just reset.
     fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError>;
 
-    /// Counts one run after thousands on the same maps, what a batch sees; `None` where runs of
-    /// `run_ns` are too long for that.
-    fn settled_counts(&self, given: Given<'_>, run_ns: f64) -> Result<Option<Counts>, BenchError>;
+    /// Counts so many runs of one call after thousands on the same maps, what a batch sees; `None`
+    /// where runs of `run_ns` are too long for that.
+    fn settled_counts(
+        &self,
+        given: Given<'_>,
+        run_ns: f64,
+        counted: u32,
+    ) -> Result<Option<Counts>, BenchError>;
+
+    /// Helpers and kfuncs that it calls and that may give something else on every run.
+    fn unpredictable_calls(&self) -> Vec<String>;
 
     /// Loads the form with a clock once more, to another place in memory, unless that takes long.
     fn move_clocked(&mut self);

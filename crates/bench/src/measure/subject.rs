@@ -2,11 +2,14 @@
 //! three share the same maps. The kernel as a runner loads them.
 
 use std::{
+    collections::BTreeSet,
     os::fd::{AsFd as _, BorrowedFd},
     time::{Duration, Instant},
 };
 
 use wingbeat_bpf::{
+    code::op,
+    helpers,
     loader::{
         Effort, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, ProgramRun, RawContext,
         ResetError,
@@ -28,7 +31,7 @@ use super::{
 };
 use crate::{
     annotate::profile,
-    counts::{Counts, TailCalls},
+    counts::{Counts, TailCalls, helper_name},
     instrument::wrapper::{self, Recorded, histogram::VALUE_SIZE_BYTES, read_histogram},
 };
 
@@ -40,6 +43,9 @@ const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
 const SETTLING_RUNS: u32 = 4_096;
 const SETTLING_RUNS_MIN: u32 = 64;
 const SETTLING_NS: f64 = 100e6;
+
+/// Time of a load up to which it is found out of each large map by itself whether the program writes to it.
+const TRIAL_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// Time of a load up to which a program with a clock is loaded for each batch.
 const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
@@ -74,7 +80,7 @@ impl<'a> Runner<'a> for Kernel<'a> {
     }
 
     fn verify(self, linked: &'a Linked, (loader, _): Self::Source) -> Result<Facts, BenchError> {
-        let maps = loader.create_maps_for(&[&linked.code], false)?;
+        let maps = loader.create_maps_for(&[&linked.code], &[])?;
         let descriptors = maps.descriptors();
         let loaded =
             loader.load_with(&linked.program, &linked.code, &descriptors, self.effort())?;
@@ -117,13 +123,16 @@ struct Origin<'a> {
 #[derive(Debug)]
 struct State {
     maps: LoadedMaps,
+    /// Numbers of the maps that the kernel lets no program write to.
+    unwritten: Vec<usize>,
     plain: Loaded,
     targets: PlainTargets,
     /// With counters, or why not.
     counted: Result<Counted, String>,
     /// With a clock, or why not.
     clocked: Result<Clocked, String>,
-    /// How long it took to load the plain program.
+    /// How long it took to create and fill the maps, and to load the plain program.
+    maps_time: Duration,
     load_time: Duration,
 }
 
@@ -141,11 +150,9 @@ impl<'a> KernelSubject<'a> {
         (loader, contents): (&'a Loader, &'a Contents),
         kernel: Kernel<'a>,
     ) -> Result<Self, BenchError> {
-        let begun = Instant::now();
         let origin = Origin { linked, loader, contents, kernel };
         let state = origin.load()?;
-        let load_time = state.load_time;
-        let maps_time = begun.elapsed().saturating_sub(load_time);
+        let (maps_time, load_time) = (state.maps_time, state.load_time);
         Ok(Self { origin, state, maps_time, load_time, pace: Pace::Long })
     }
 
@@ -174,10 +181,11 @@ impl<'a> KernelSubject<'a> {
         &self,
         counted: &Counted,
         given: Given<'_>,
+        runs: u32,
     ) -> Result<(ProgramRun, Counts), BenchError> {
         counted.clear()?;
-        let run = self.run_form(counted.program.as_fd(), given, 1)?;
-        let counts = counted.read(self.name(), &self.state.maps, 1)?;
+        let run = self.run_form(counted.program.as_fd(), given, runs)?;
+        let counts = counted.read(self.name(), &self.state.maps, run.runs.into())?;
         Ok((run, counts))
     }
 }
@@ -237,15 +245,15 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
 
     /// In place where that is possible, else by creating the maps anew and loading the program again.
     fn reset(&mut self) -> Result<(), BenchError> {
-        match self.state.maps.reset() {
+        match self.state.maps.reset(self.origin.kernel.alarm) {
             Ok(()) => Ok(()),
             Err(ResetError::NotInPlace(_)) => self.reload(),
-            Err(ResetError::Map(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
         }
     }
 
     fn reload(&mut self) -> Result<(), BenchError> {
-        let mut state = self.origin.load()?;
+        let mut state = self.origin.load_with(&self.state.unwritten, self.origin.kernel.effort())?;
         // A form that could not be had once is not tried again.
         let reason = |form| self.missing(form).map(str::to_owned);
         state.counted = reason(Form::Counted).map_or_else(|| self.origin.counted(&state), Err);
@@ -292,10 +300,15 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
             self.state.counted.as_ref().map_err(|reason| {
                 BenchError::NotMeasurable(format!("{}: {reason}", self.name()))
             })?;
-        self.count(counted, given)
+        self.count(counted, given, 1)
     }
 
-    fn settled_counts(&self, given: Given<'_>, run_ns: f64) -> Result<Option<Counts>, BenchError> {
+    fn settled_counts(
+        &self,
+        given: Given<'_>,
+        run_ns: f64,
+        counted_runs: u32,
+    ) -> Result<Option<Counts>, BenchError> {
         let Ok(counted) = &self.state.counted else { return Ok(None) };
         // Within 0 and SETTLING_RUNS.
         let runs = (SETTLING_NS / run_ns).clamp(0.0, f64::from(SETTLING_RUNS)) as u32;
@@ -303,7 +316,18 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
             return Ok(None);
         }
         self.run_form(counted.program.as_fd(), given, runs)?;
-        Ok(Some(self.count(counted, given)?.1))
+        Ok(Some(self.count(counted, given, counted_runs)?.1))
+    }
+
+    fn unpredictable_calls(&self) -> Vec<String> {
+        let Origin { linked, contents, .. } = self.origin;
+        let codes = contents.targets.codes(linked);
+        let insns = codes.iter().flat_map(|code| &code.insns);
+        let helpers = insns.filter(|insn| insn.opcode == op::CALL && insn.src() == 0);
+        let helpers = helpers.map(|insn| helper_name(insn.immediate));
+        let all = helpers.chain(linked.kfuncs.iter().map(|kfunc| kfunc.name.clone()));
+        let found: BTreeSet<String> = all.filter(|name| helpers::is_unpredictable(name)).collect();
+        found.into_iter().collect()
     }
 
     fn move_clocked(&mut self) {
@@ -328,36 +352,47 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
 }
 
 impl Origin<'_> {
-    /// Loads the plain program.
+    /// Loads the plain program. Large maps that it cannot write to need not be put back; what it jumps
+    /// to may write to more.
     fn load(self) -> Result<State, BenchError> {
         let Self { linked, loader, contents, kernel } = self;
-        let load = |maps: LoadedMaps, effort: Effort<'_>| {
-            let begun = Instant::now();
-            let descriptors = maps.descriptors();
-            let plain = loader.load_with(&linked.program, &linked.code, &descriptors, effort)?;
-            let load_time = begun.elapsed();
-            let not_yet = || "the time ran out before".to_owned();
-            let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
-            let targets = PlainTargets::default();
-            Ok(State { maps, plain, targets, counted, clocked, load_time })
+        let large = match contents.targets.has_any(linked) {
+            true => Vec::new(),
+            false => loader.large_maps(&[&linked.code]),
         };
-        let codes = contents.targets.codes(linked);
-        // What the program cannot write to need not be put back. What it jumps to may write more.
-        if loader.has_large_maps() && !contents.targets.has_any(linked) {
-            let mut maps = loader.create_maps_for(&codes, true)?;
-            fill(&mut maps, contents)?;
-            match load(maps, kernel.little_effort()) {
-                Err(LoadError::Rejected { .. }) => {}
-                other => return Ok(other?),
-            }
+        if large.is_empty() {
+            return self.load_with(&[], kernel.effort());
         }
-        let mut maps = loader.create_maps_for(&codes, false)?;
-        fill(&mut maps, contents)?;
-        let mut state = load(maps, kernel.effort())?;
+        let begun = Instant::now();
+        match self.load_with(&large, kernel.little_effort()) {
+            Err(BenchError::Load(LoadError::Rejected { .. })) => {}
+            other => return other,
+        }
+        let is_tried = large.len() > 1 && begun.elapsed() < TRIAL_TIME_MAX;
+        let is_unwritten =
+            |number: &usize| self.load_with(&[*number], kernel.little_effort()).is_ok();
+        let unwritten: Vec<usize> =
+            large.into_iter().filter(|number| is_tried && is_unwritten(number)).collect();
+        self.load_with(&unwritten, kernel.effort())
+    }
+
+    /// Loads it with maps of which the kernel lets nobody write to those number `unwritten`.
+    fn load_with(self, unwritten: &[usize], effort: Effort<'_>) -> Result<State, BenchError> {
+        let Self { linked, loader, contents, kernel } = self;
+        let begun = Instant::now();
+        let mut maps = loader.create_maps_for(&contents.targets.codes(linked), unwritten)?;
+        let created = Instant::now();
+        let plain =
+            loader.load_with(&linked.program, &linked.code, &maps.descriptors(), effort)?;
+        let load_time = created.elapsed();
+        fill(&mut maps, contents, kernel.alarm)?;
+        let maps_time = begun.elapsed().saturating_sub(load_time);
         let (targets, effort) = (&contents.targets, kernel.little_effort());
-        state.targets =
-            PlainTargets::load(targets, linked, loader, (&state.maps, &state.plain), effort);
-        Ok(state)
+        let targets = PlainTargets::load(targets, linked, loader, (&maps, &plain), effort);
+        let not_yet = || "the time ran out before".to_owned();
+        let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
+        let unwritten = unwritten.to_vec();
+        Ok(State { maps, unwritten, plain, targets, counted, clocked, maps_time, load_time })
     }
 
     /// Loads it with counters.

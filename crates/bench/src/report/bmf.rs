@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     analyse::compare::{JITED, PROCESSED, STACK, STATES},
-    result::{BenchReport, Case, Latency, Size, Verifier},
+    result::{BenchReport, Case, Latency, RunCounts, Size, Verifier},
 };
 
 /// Bytes that Bencher takes for the name of a benchmark (`bencher_valid`, `benchmark_name.rs`, 0.6).
@@ -44,7 +44,7 @@ fn measures(case: &Case) -> Map<String, Value> {
         ("latency-p50", single.and_then(|single| real(single.p50_ns))),
         ("latency-p99", single.and_then(|single| real(single.p99_ns))),
         ("latency-p999", single.and_then(|single| real(single.p999_ns))),
-        ("instructions", counts.map(|counts| counts.instructions.into())),
+        ("instructions", counts.and_then(RunCounts::exact).map(Value::from)),
     ];
     let latency = latency.map(|latency| ("latency".to_owned(), latency));
     let verifier = verifier_measures(&case.verifier, &case.size);

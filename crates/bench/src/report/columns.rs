@@ -2,7 +2,7 @@
 
 use wingbeat_text::{Column, decimal, grouped, or_dash, printable};
 
-use crate::result::{Case, Distribution, Latency, Ruler, Size, Verified, Verifier};
+use crate::result::{Case, Distribution, Latency, Ruler, RunCounts, Size, Verified, Verifier};
 
 /// Where a figure should be and is not; a line below the table says why.
 pub(super) const UNAVAILABLE: &str = "–";
@@ -142,6 +142,10 @@ fn single_runs(rows: &[Row]) -> Vec<Column> {
 fn instructions(rows: &[Row]) -> Vec<Column> {
     let executed = |case: &Case| match case.counts.measured() {
         None => UNAVAILABLE.to_owned(),
+        Some(RunCounts { variation: Some(found), steady_instructions, .. }) => {
+            let mark = if steady_instructions.is_some() { " *" } else { "" };
+            format!("{} … {}{mark}", grouped(found.lowest), grouped(found.highest))
+        }
         Some(counts) if counts.steady_instructions.is_some() => {
             format!("{} *", grouped(counts.instructions))
         }

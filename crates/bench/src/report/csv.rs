@@ -6,7 +6,7 @@
 
 use std::{io, path::Path};
 
-use crate::result::{BenchReport, Case, Size, Verifier};
+use crate::result::{BenchReport, Case, RunCounts, Size, Verifier};
 
 /// veristat's columns, then our own.
 const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,\
@@ -99,11 +99,19 @@ fn own_cells(case: &Case) -> [String; 9] {
         real(latency.map(|latency| latency.upper_ns)),
         real(single.map(|single| single.p50_ns)),
         real(single.map(|single| single.p99_ns)),
-        whole(case.counts.measured().map(|counts| counts.instructions)),
+        case.counts.measured().map_or_else(String::new, executed),
         case.input.clone(),
         case.outcome.return_value.to_string(),
         String::new(),
     ]
+}
+
+/// A number, or a range where it varies.
+fn executed(counts: &RunCounts) -> String {
+    match &counts.variation {
+        Some(found) => format!("{}-{}", found.lowest, found.highest),
+        None => counts.instructions.to_string(),
+    }
 }
 
 /// Our own columns of what has none but the reason.

@@ -11,7 +11,7 @@ use wingbeat_text::{
 };
 
 use super::by_key;
-use crate::result::{Case, Latency};
+use crate::result::{Case, Latency, RunCounts};
 
 /// Ranks shown unless all are asked for.
 const RANKS_MAX: usize = 10;
@@ -85,8 +85,8 @@ impl Sheet {
     fn by_count(self, program: &str, cases: &[&Case]) -> Option<String> {
         let mut counts: BTreeMap<Reverse<u64>, Vec<&str>> = BTreeMap::new();
         for case in cases {
-            if let Some(found) = case.counts.measured() {
-                counts.entry(Reverse(found.instructions)).or_default().push(&case.input);
+            if let Some(count) = case.counts.measured().and_then(RunCounts::exact) {
+                counts.entry(Reverse(count)).or_default().push(&case.input);
             }
         }
         let (Reverse(most), _) = counts.first_key_value()?;
@@ -109,7 +109,7 @@ impl Sheet {
         }
         let without = cases.len() - counts.values().map(Vec::len).sum::<usize>();
         if without > 0 {
-            below.push(format!("{} without a count", plural(without, "input")));
+            below.push(format!("{} without an exact count", plural(without, "input")));
         }
         let heading = format!("inputs of {program} by executed instructions");
         Some(self.ranking(&heading, lines, &below))

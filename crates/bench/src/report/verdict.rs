@@ -10,6 +10,14 @@ const TIME_UNIT: &str = "ns";
 /// What a comparison of a measure came to. `threshold` is the share that counts for measures of its
 /// kind.
 pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
+    let text = of_verdict(measure, threshold);
+    match measure.runs {
+        Some(runs @ 1..) => format!("{text}; it varies, and {runs} runs of each were compared"),
+        _ => text,
+    }
+}
+
+fn of_verdict(measure: &MeasureComparison, threshold: f64) -> String {
     match measure.verdict {
         PairedVerdict::Same => "same".to_owned(),
         PairedVerdict::TooFewPairs | PairedVerdict::NotJudged => {
@@ -126,6 +134,7 @@ mod tests {
             interval: None,
             verdict,
             is_beyond_threshold: verdict == PairedVerdict::Worse,
+            runs: None,
         }
     }
 

@@ -79,6 +79,7 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
         r#type: "xdp".to_owned(),
         outcome: RunOutcome {
             return_value: 2,
+            other_return_values: Vec::new(),
             return_name: Some("XDP_PASS".to_owned()),
             unmet_expectation: None,
             output_bytes: Some(64),
@@ -87,7 +88,13 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
         },
         latency: Part::Measured(latency(median_ns, median_ns - 10.12)),
         distribution: Part::Measured(distribution(median_ns + 11.0)),
-        counts: Part::Measured(RunCounts { instructions, calls, steady_instructions: None }),
+        counts: Part::Measured(RunCounts {
+            instructions,
+            calls,
+            steady_instructions: None,
+            variation: None,
+            unpredictable_calls: Vec::new(),
+        }),
         tail_calls: TailCalls::default(),
         verifier: Verifier {
             processed_instructions: Some(instructions * 4),
@@ -158,6 +165,7 @@ pub(crate) fn typical() -> BenchReport {
     }
     v4.outcome = RunOutcome {
         return_value: 1,
+        other_return_values: Vec::new(),
         return_name: Some("XDP_DROP".to_owned()),
         unmet_expectation: Some(2),
         output_bytes: Some(78),
@@ -273,6 +281,7 @@ fn time(before: f64, change: f64, half: f64, verdict: PairedVerdict) -> MeasureC
         }),
         verdict,
         is_beyond_threshold: verdict == PairedVerdict::Worse && change > 0.01,
+        runs: None,
     }
 }
 

@@ -130,21 +130,30 @@ impl Loader {
     }
 
     /// Creates them for programs of this code: maps that it does not use may be refused, and others
-    /// stand in for them. With `is_large_read_only` the kernel lets no program write to large
-    /// arrays: one that loads with them never does. Fails when the kernel refuses one that is used.
+    /// stand in for them. The kernel lets no program write to those number `unwritten`: one that loads
+    /// with them never does. Fails when the kernel refuses one that is used.
     pub fn create_maps_for(
         &self,
         codes: &[&Code],
-        is_large_read_only: bool,
+        unwritten: &[usize],
     ) -> Result<LoadedMaps, super::MapError> {
         let used = maps::used(&self.maps, codes);
         let is_needed = |number| used.contains(&number);
-        LoadedMaps::create_with(&self.maps, self.typed(), is_large_read_only, is_needed)
+        LoadedMaps::create_with(&self.maps, self.typed(), unwritten, is_needed)
     }
 
-    /// Whether there are large arrays that programs may write to, as far as the object says.
-    pub fn has_large_maps(&self) -> bool {
-        self.maps.iter().any(is_large)
+    /// Numbers of the maps that this code uses and that take long to restore, if the kernel can tell
+    /// whether it writes to them: it does not for what it manages in values.
+    pub fn large_maps(&self, codes: &[&Code]) -> Vec<usize> {
+        if self.types.have_managed_fields() {
+            return Vec::new();
+        }
+        // A map in a slot has the flags of all that may stand there.
+        let slots = self.maps.iter().flat_map(|map| &map.slots);
+        let inner: BTreeSet<&str> = slots.filter_map(|(_, slot)| slot.map()).collect();
+        let is_meant = |map: &MapSpec| is_large(map) && !inner.contains(map.name.as_str());
+        let used = maps::used(&self.maps, codes).into_iter();
+        used.filter(|&number| self.maps.get(number).is_some_and(is_meant)).collect()
     }
 
     fn typed(&self) -> Option<(BorrowedFd<'_>, &ObjectTypes)> {

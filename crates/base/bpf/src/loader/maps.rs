@@ -10,14 +10,14 @@ use std::{
     sync::Arc,
 };
 
-use super::{arena::Arena, refused_map};
+use super::{Alarm, ResetError, arena::Arena, refused_map};
 use crate::{
     spec::{MapSpec, MapType, ObjectTypes, RDONLY_PROG, Slot},
     sys::{self, MapCreate},
 };
 
 pub(super) use needed::used;
-use sizes::{complete, is_large, possible_cpus, value_len};
+use sizes::{complete, possible_cpus, value_len};
 
 /// A map could not be created, filled or read.
 #[derive(Debug, thiserror::Error)]
@@ -60,23 +60,23 @@ impl LoadedMaps {
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
     ) -> Result<Self, MapError> {
-        Self::create_with(specs, types, false, |_| true)
+        Self::create_with(specs, types, &[], |_| true)
     }
 
-    /// The same; with `is_large_read_only` the kernel lets no program write to large arrays. A map
-    /// that is not needed, by its number, may be refused, and a bulky one is not even asked for:
-    /// another one stands in for it. Fails when the kernel refuses one that is needed.
+    /// The same; the kernel lets no program write to those number `unwritten`. A map that is not
+    /// needed, by its number, may be refused, and a bulky one is not even asked for: another one
+    /// stands in for it. Fails when the kernel refuses one that is needed.
     pub fn create_with(
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
-        is_large_read_only: bool,
+        unwritten: &[usize],
         is_needed: impl Fn(usize) -> bool,
     ) -> Result<Self, MapError> {
         let create = |(number, spec): (usize, &MapSpec)| {
             if !is_needed(number) && needed::is_bulky(spec) {
                 return LoadedMap::create(&needed::stand_in(), None);
             }
-            let is_unwritten = is_large_read_only && is_large(spec);
+            let is_unwritten = unwritten.contains(&number);
             let flags = if is_unwritten { spec.flags | RDONLY_PROG } else { spec.flags };
             match LoadedMap::create(&MapSpec { flags, ..spec.clone() }, types) {
                 Ok(map) => Ok(LoadedMap { is_unwritten, ..map }),
@@ -263,12 +263,14 @@ impl LoadedMap {
     }
 
     /// Puts entries in, to which [`LoadedMaps::reset`] will go back. Queues and stacks take empty
-    /// keys. Fails when an entry has the wrong size, or the kernel refuses it.
-    pub fn fill(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), MapError> {
-        for (key, value) in entries {
-            self.set(key, value)?;
-            self.contents.push((key.clone(), value.clone()));
-        }
+    /// keys. Fails when an entry has the wrong size, the kernel refuses it, or the alarm goes off.
+    pub fn fill(
+        &mut self,
+        entries: &[(Vec<u8>, Vec<u8>)],
+        alarm: &Alarm<'_>,
+    ) -> Result<(), ResetError> {
+        self.put(entries, alarm)?;
+        self.contents.extend_from_slice(entries);
         Ok(())
     }
 
@@ -321,6 +323,13 @@ impl LoadedMap {
 
     /// Sets an entry, to which a reset does not go back. Fails as [`fill`](Self::fill).
     pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
+        self.check_sizes(key, value)?;
+        let key = if self.spec.r#type.is_queue() { None } else { Some(key) };
+        sys::update_element(self.fd.as_fd(), key, value)
+            .map_err(|source| self.error("fill", source))
+    }
+
+    pub(super) fn check_sizes(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
         let key_len = if self.spec.r#type.is_queue() { 0 } else { self.spec.key_size as usize };
         if key.len() != key_len {
             return Err(self.error("fill", size_error("key", key_len, key.len())));
@@ -328,9 +337,7 @@ impl LoadedMap {
         if value.len() != self.value_len {
             return Err(self.error("fill", size_error("value", self.value_len, value.len())));
         }
-        let key = if self.spec.r#type.is_queue() { None } else { Some(key) };
-        sys::update_element(self.fd.as_fd(), key, value)
-            .map_err(|source| self.error("fill", source))
+        Ok(())
     }
 
     pub(super) fn error(&self, action: &'static str, source: io::Error) -> MapError {

@@ -3,7 +3,7 @@
 use std::{io, os::fd::AsFd as _};
 
 use super::{
-    MapError,
+    Alarm, MapError,
     maps::{
         LoadedMap, LoadedMaps,
         sizes::{RESET_BYTES_MAX, array_bytes, possible_cpus},
@@ -12,98 +12,201 @@ use super::{
 };
 use crate::{spec::MapType, sys};
 
+/// Bytes of entries that are taken out of a hash at a time, and how many there are at least and at most:
+/// a bucket must fit, and the alarm waits for all of them.
+const TAKEN_BYTES: usize = 1 << 20;
+const TAKEN_MIN: usize = 64;
+const TAKEN_MAX: usize = 1 << 14;
+
+/// Entries after which the alarm is looked at where each takes a call of its own.
+const CALLS_PER_LOOK: u32 = 256;
+
+/// `BPF_F_RDONLY` and `BPF_F_WRONLY` (include/uapi/linux/bpf.h, Linux 6.18): what user space may do.
+const RDONLY: u32 = 1 << 3;
+const WRONLY: u32 = 1 << 4;
+
 /// A map that cannot be brought back to its first state in place.
 #[derive(Debug, thiserror::Error)]
 pub enum ResetError {
-    /// Its type does not allow it, or it is too big.
+    /// Its type or its flags do not allow it, or it is too big.
     #[error("map {0} cannot be restored in place")]
     NotInPlace(String),
+    #[error("the time ran out while map {0} was restored; increase --time")]
+    TimeOver(String),
     #[error(transparent)]
     Map(#[from] MapError),
 }
 
 impl LoadedMaps {
-    /// Brings every map back to what it was after creation and [`LoadedMap::fill`]. Fails with
-    /// [`ResetError::NotInPlace`] when one of them has to be created anew; others may be reset by
-    /// then.
-    pub fn reset(&self) -> Result<(), ResetError> {
-        self.all().iter().try_for_each(LoadedMap::reset)
+    /// Brings every map back to what it was after creation and [`LoadedMap::fill`], until the alarm goes
+    /// off. Fails with [`ResetError::NotInPlace`] when one of them has to be created anew; others may be
+    /// reset by then.
+    pub fn reset(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
+        self.all().iter().try_for_each(|map| map.reset(alarm))
     }
 }
 
 impl LoadedMap {
-    fn reset(&self) -> Result<(), ResetError> {
+    fn reset(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
         let kind = self.spec.r#type;
-        if self.spec.is_constant || self.is_unwritten {
+        if self.spec.is_constant || self.is_unwritten || is_written_by_user_space_only(kind) {
             return Ok(());
         }
         if let Some(arena) = &self.arena {
             return self.reset_arena(arena);
         }
-        if kind.is_array() {
-            return self.reset_array();
+        if self.is_closed() {
+            return Err(self.not_in_place());
         }
-        if kind.is_hash() {
-            self.clear_hash()?;
+        if kind.is_array() {
+            return self.reset_array(alarm);
+        }
+        if kind == MapType::LPM_TRIE {
+            self.clear_by_key(alarm)?;
+        } else if kind.is_hash() {
+            self.clear_hash(alarm)?;
         } else if kind.is_queue() {
-            self.clear_queue()?;
+            self.clear_queue(alarm)?;
         } else if kind == MapType::RINGBUF {
             return ring::empty(&*self.fd).map_err(|source| self.error("empty", source).into());
-        } else if is_written_by_user_space_only(kind) {
-            return Ok(());
         } else {
-            return Err(ResetError::NotInPlace(self.spec.name.clone()));
+            return Err(self.not_in_place());
         }
-        self.contents.iter().try_for_each(|(key, value)| self.set(key, value)).map_err(Into::into)
+        self.put(&self.contents, alarm)
     }
 
-    /// Writes only what changed: most runs change little.
-    fn reset_array(&self) -> Result<(), ResetError> {
-        if array_bytes(&self.spec) > RESET_BYTES_MAX {
-            return Err(ResetError::NotInPlace(self.spec.name.clone()));
+    /// Whether user space may not do what restoring takes: write, and read the keys.
+    fn is_closed(&self) -> bool {
+        let is_read = self.spec.r#type.is_hash() || self.spec.r#type.is_queue();
+        self.spec.flags & RDONLY != 0 || (is_read && self.spec.flags & WRONLY != 0)
+    }
+
+    fn not_in_place(&self) -> ResetError {
+        ResetError::NotInPlace(self.spec.name.clone())
+    }
+
+    /// Goes on if the time is not over.
+    fn look(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
+        match alarm.is_over() {
+            true => Err(ResetError::TimeOver(self.spec.name.clone())),
+            false => Ok(()),
         }
-        let zero = vec![0; self.value_len];
-        for index in 0..self.spec.entries_max {
-            let key = index.to_ne_bytes();
-            let first = self.contents.iter().rev().find(|(filled, _)| *filled == key);
-            let first = first.map_or(&zero, |(_, value)| value);
-            if self.lookup(&key)?.as_ref() != Some(first) {
-                self.set(&key, first)?;
+    }
+
+    /// Writes all values, also those that look unchanged: what the kernel manages within them (timers,
+    /// kptrs, lists, trees) reads as zero, and is freed when a value is written.
+    fn reset_array(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
+        if array_bytes(&self.spec) > RESET_BYTES_MAX {
+            return Err(self.not_in_place());
+        }
+        let entries = self.spec.entries_max;
+        let keys: Vec<u8> = (0..entries).flat_map(u32::to_ne_bytes).collect();
+        let mut values = vec![0; self.value_len * entries as usize];
+        for (key, value) in &self.contents {
+            let index = key.first_chunk().map_or(u32::MAX, |key| u32::from_ne_bytes(*key));
+            let start = (index as usize).saturating_mul(self.value_len);
+            if let Some(first) = values.get_mut(start..start.saturating_add(self.value_len)) {
+                first.copy_from_slice(value);
             }
         }
+        self.look(alarm)?;
+        self.update_all(&keys, &values, entries)?;
         Ok(())
     }
 
-    fn clear_hash(&self) -> Result<(), MapError> {
-        let mut key = vec![0; self.spec.key_size as usize];
-        // Bounded, should the kernel ever give a key that it does not let go of. Where each CPU has a
-        // list of its own, the kernel rounds the number of entries up to one that all CPUs can share.
-        for _ in 0..=u64::from(self.spec.entries_max).saturating_add(possible_cpus() as u64) {
-            match sys::next_key(self.fd.as_fd(), None, &mut key) {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(error) => return Err(self.error("read", error)),
+    /// Takes everything out, many entries at once.
+    fn clear_hash(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
+        let key_len = self.spec.key_size as usize;
+        let room = (TAKEN_BYTES / (key_len + self.value_len).max(1)).clamp(TAKEN_MIN, TAKEN_MAX);
+        let (mut keys, mut values) = (vec![0; key_len * room], vec![0; self.value_len * room]);
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let mut from = None;
+        loop {
+            self.look(alarm)?;
+            let fd = self.fd.as_fd();
+            match sys::take_entries(fd, from, &mut keys, &mut values, room) {
+                Ok(None) => return Ok(()),
+                Ok(next) => from = next,
+                // A bucket with more entries.
+                Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+                    return self.clear_by_key(alarm);
+                }
+                Err(error) => return Err(self.error("empty", error).into()),
             }
-            match sys::delete_element(self.fd.as_fd(), &key) {
-                Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-                Err(error) => return Err(self.error("empty", error)),
+        }
+    }
+
+    /// Removes one entry after the other. Where each CPU has a list of its own, the kernel rounds the
+    /// number of entries up to one that all CPUs can share.
+    fn clear_by_key(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
+        let mut key = vec![0; self.spec.key_size as usize];
+        let mut next = key.clone();
+        let read = |error| ResetError::from(self.error("read", error));
+        let fd = self.fd.as_fd();
+        let mut has_more = sys::next_key(fd, None, &mut key).map_err(read)?;
+        // Bounded, should the kernel ever give a key that it does not let go of.
+        for number in 0..=self.spec.entries_max.saturating_add(possible_cpus() as u32) {
+            if number % CALLS_PER_LOOK == 0 {
+                self.look(alarm)?;
+            }
+            if !has_more {
+                return Ok(());
+            }
+            // The walk would begin anew behind a key that is gone.
+            has_more = sys::next_key(fd, Some(&key), &mut next).map_err(read)?;
+            match sys::delete_element(fd, &key) {
+                Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
+                    return Err(self.error("empty", error).into());
+                }
+                _ => std::mem::swap(&mut key, &mut next),
             }
         }
         let reason = "it has more entries than it can hold, or another process adds some";
-        Err(self.error("empty", io::Error::other(reason)))
+        Err(self.error("empty", io::Error::other(reason)).into())
     }
 
-    fn clear_queue(&self) -> Result<(), MapError> {
+    fn clear_queue(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
         let mut value = vec![0; self.value_len];
-        for _ in 0..=self.spec.entries_max {
+        for number in 0..=self.spec.entries_max {
+            if number % CALLS_PER_LOOK == 0 {
+                self.look(alarm)?;
+            }
             match sys::lookup_and_delete(self.fd.as_fd(), &mut value) {
                 Ok(()) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
-                Err(error) => return Err(self.error("empty", error)),
+                Err(error) => return Err(self.error("empty", error).into()),
             }
         }
         Ok(())
+    }
+
+    /// Puts entries in, many at once where the type allows it.
+    pub(super) fn put(
+        &self,
+        entries: &[(Vec<u8>, Vec<u8>)],
+        alarm: &Alarm<'_>,
+    ) -> Result<(), ResetError> {
+        let kind = self.spec.r#type;
+        let takes_many = kind.is_hash() || kind.is_array();
+        let each = if takes_many { TAKEN_MAX } else { CALLS_PER_LOOK as usize };
+        for entries in entries.chunks(each) {
+            self.look(alarm)?;
+            match takes_many {
+                true => {
+                    entries.iter().try_for_each(|(key, value)| self.check_sizes(key, value))?;
+                    let keys: Vec<u8> = entries.iter().flat_map(|it| &it.0).copied().collect();
+                    let values: Vec<u8> = entries.iter().flat_map(|it| &it.1).copied().collect();
+                    self.update_all(&keys, &values, u32::try_from(entries.len()).unwrap_or(0))?;
+                }
+                false => entries.iter().try_for_each(|(key, value)| self.set(key, value))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn update_all(&self, keys: &[u8], values: &[u8], count: u32) -> Result<(), MapError> {
+        sys::update_elements(self.fd.as_fd(), keys, values, count)
+            .map_err(|source| self.error("fill", source))
     }
 }
 

@@ -152,6 +152,16 @@ pub enum Slot {
     Program(String),
 }
 
+impl Slot {
+    /// The name of a map.
+    pub(crate) fn map(&self) -> Option<&str> {
+        match self {
+            Self::Map(name) => Some(name),
+            Self::Program(_) => None,
+        }
+    }
+}
+
 impl MapSpec {
     /// A map that nothing is said about but this.
     pub fn plain(name: &str, r#type: MapType, sizes: (u32, u32), entries_max: u32) -> Self {

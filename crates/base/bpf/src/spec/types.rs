@@ -5,7 +5,7 @@ mod prepare;
 use std::borrow::Cow;
 
 use super::Spec;
-use crate::btf::table::{GLOBAL, STATIC, TypeKind, TypeTable};
+use crate::btf::table::{GLOBAL, STATIC, Type, TypeKind, TypeTable};
 use crate::code::FunctionInfo;
 
 pub(super) use prepare::prepare;
@@ -13,6 +13,13 @@ pub(super) use prepare::prepare;
 /// The id of no type, and the place of an argument in a tag on it.
 const VOID: u32 = 0;
 const FIRST_ARGUMENT: u32 = 0;
+
+/// What the kernel manages in the values of maps, by the structures and by the tags of pointers
+/// (`btf_get_field_type` and `btf_find_kptr` in kernel/bpf/btf.c, Linux 6.18), save locks, which every
+/// run gives back.
+const MANAGED: [&str; 5] =
+    ["bpf_timer", "bpf_wq", "bpf_task_work", "bpf_list_head", "bpf_rb_root"];
+const MANAGED_POINTERS: [&str; 4] = ["kptr", "kptr_untrusted", "percpu_kptr", "uptr"];
 
 /// Type information of an object, ready for `BPF_BTF_LOAD`, and its strings.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +47,16 @@ impl ObjectTypes {
     /// Type of the data section `name`, such as `.bss`.
     pub(crate) fn data_section_id(&self, name: &str) -> Option<u32> {
         self.table.as_ref()?.find(TypeKind::DATASEC, name).map(|found| found.id)
+    }
+
+    /// Whether values may hold what the kernel manages, and what functions change without writing to it.
+    pub(crate) fn have_managed_fields(&self) -> bool {
+        let is_managed = |table: &TypeTable, found: Type<'_>| match found.kind {
+            TypeKind::STRUCT => MANAGED.contains(&table.name(found)),
+            TypeKind::TYPE_TAG => MANAGED_POINTERS.contains(&table.name(found)),
+            _ => false,
+        };
+        self.table.as_ref().is_some_and(|table| table.all().any(|found| is_managed(table, found)))
     }
 
     /// Types with more: a copy of each of the function types `ids` that is static. Gives the types and

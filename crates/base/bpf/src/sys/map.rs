@@ -14,6 +14,8 @@ const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_MAP_GET_NEXT_KEY: libc::c_long = 4;
 const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 const BPF_MAP_FREEZE: libc::c_long = 22;
+const BPF_MAP_LOOKUP_AND_DELETE_BATCH: libc::c_long = 25;
+const BPF_MAP_UPDATE_BATCH: libc::c_long = 26;
 
 /// What a map is created with.
 #[repr(C)]
@@ -50,6 +52,24 @@ impl Element {
         Self { map_fd: number(map), padding: 0, key: key.map_or(0, address), value, flags: 0 }
     }
 }
+
+/// Entries of a map, many at once.
+#[repr(C)]
+#[derive(Default)]
+struct Batch {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    /// Entries that there is room for, or that there are; then, those that it was done to.
+    count: u32,
+    map_fd: u32,
+    elem_flags: u64,
+    flags: u64,
+}
+
+/// Where the next batch of a hash begins: the number of a bucket.
+pub(crate) type Bucket = u32;
 
 /// Creates a map. `types` are a descriptor of BTF and the types of key and value in it.
 pub(crate) fn create_map(
@@ -92,6 +112,51 @@ pub(crate) fn lookup_and_delete(map: BorrowedFd<'_>, value: &mut [u8]) -> io::Re
     let mut attr = Element::new(map, None, address_mut(value));
     // SAFETY: as above.
     unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attr) }.map(drop)
+}
+
+/// Takes entries out of a hash, all of the buckets from `from` on whose entries fit into `keys` and
+/// `values`, with room for `room` of them. Gives the bucket to go on with; `None` at the end. Fails with
+/// `ENOSPC` when a bucket has more entries.
+pub(crate) fn take_entries(
+    map: BorrowedFd<'_>,
+    from: Option<Bucket>,
+    keys: &mut [u8],
+    values: &mut [u8],
+    room: u32,
+) -> io::Result<Option<Bucket>> {
+    let mut next: Bucket = 0;
+    let mut attr = Batch {
+        in_batch: from.as_ref().map_or(0, |bucket| std::ptr::from_ref(bucket).addr() as u64),
+        out_batch: std::ptr::from_mut(&mut next).addr() as u64,
+        keys: address_mut(keys),
+        values: address_mut(values),
+        count: room,
+        map_fd: number(map),
+        ..Batch::default()
+    };
+    // SAFETY: the structure is laid out as the command wants it; keys and values have room for so many,
+    // and a hash reads and writes the number of a bucket as a place (`__htab_map_lookup_and_delete_batch`
+    // of kernel/bpf/hashtab.c, Linux 6.18).
+    match unsafe { bpf(BPF_MAP_LOOKUP_AND_DELETE_BATCH, &mut attr) } {
+        Ok(_) => Ok(Some(next)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sets `count` values, whose keys and they themselves follow each other; those before the one that it
+/// fails at are set.
+pub(crate) fn update_elements(
+    map: BorrowedFd<'_>,
+    keys: &[u8],
+    values: &[u8],
+    count: u32,
+) -> io::Result<()> {
+    let (keys, values) = (address(keys), address(values));
+    let mut attr = Batch { keys, values, count, map_fd: number(map), ..Batch::default() };
+    // SAFETY: the structure is laid out as the command wants it; keys and values outlive the call and
+    // are only read.
+    unsafe { bpf(BPF_MAP_UPDATE_BATCH, &mut attr) }.map(drop)
 }
 
 /// Removes an entry.

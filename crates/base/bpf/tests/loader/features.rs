@@ -10,7 +10,7 @@ use std::{
 use wingbeat_bpf::{
     ProgramType,
     code::{Insn, op},
-    loader::Loaded,
+    loader::{Alarm, Loaded},
     spec::Spec,
 };
 
@@ -89,7 +89,7 @@ fn a_spin_lock() {
     let spec = with_map(ObjectFile::new(), ("bpf_spin_lock", 4, 4), &[("only", &insns)]);
     let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
     assert_eq!([run_tc(&loaded), run_tc(&loaded)], [1, 2]);
-    maps.reset().expect("they are reset");
+    maps.reset(&Alarm::never()).expect("they are reset");
     assert_eq!(run_tc(&loaded), 1, "the count begins anew");
     let (_, text) = rejection(load_linked(&spec, "only", true).expect_err("the lock is not known"));
     assert!(text.contains("map 'state' has to have BTF in order to use bpf_spin_lock"), "{text}");

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use wingbeat_bpf::{
     ProgramType,
     code::Insn,
-    loader::{LoadedMaps, ResetError},
+    loader::{Alarm, LoadedMaps, ResetError},
     spec::{MapSpec, MapType, Slot},
 };
 
@@ -61,14 +61,14 @@ fn check_keyed(kind: MapType, flags: u32) {
     let filled: Entries = [(key(1), 11_u8), (key(2), 22)]
         .map(|(key, value)| (key.to_ne_bytes().to_vec(), vec![value; len]))
         .into();
-    maps.get_mut("keyed").expect("the map").fill(&filled).expect("filled");
+    maps.get_mut("keyed").expect("the map").fill(&filled, &Alarm::never()).expect("filled");
     let before = raw(&maps, &spec).entries();
     assert_eq!(before, filled, "{kind}");
     for round in 0..3 {
         disturb(&updates(&[(key(1), 99), (key(3), 33), (key(4), 44)]), &maps);
         raw(&maps, &spec).delete(&key(2).to_ne_bytes()).expect("removed");
         assert_eq!(raw(&maps, &spec).entries().len(), 3, "{kind}, round {round}");
-        maps.reset().expect("it is reset");
+        maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(raw(&maps, &spec).entries(), before, "{kind}, round {round}");
     }
 }
@@ -96,7 +96,7 @@ fn maps_that_are_full() {
         let entries: Vec<_> = (0..64).map(|key| (key, 1)).collect();
         disturb(&updates(&entries), &maps);
         assert!(!raw(&maps, &spec).entries().is_empty(), "{kind}");
-        maps.reset().expect("it is reset");
+        maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(raw(&maps, &spec).entries(), [], "{kind}");
     };
     check(MapType::HASH, 0);
@@ -115,7 +115,7 @@ fn arrays() {
         let entry = |index: u32, value: u8| (index.to_ne_bytes().to_vec(), vec![value; len]);
         // What was filled in last counts.
         let filled = [entry(1, 7), entry(1, 8), entry(4, 9)];
-        maps.get_mut("array").expect("the map").fill(&filled).expect("filled");
+        maps.get_mut("array").expect("the map").fill(&filled, &Alarm::never()).expect("filled");
         let before = raw(&maps, &spec).entries();
         assert_eq!(before, [entry(0, 0), entry(1, 8), entry(2, 0), entry(3, 0), entry(4, 9)]);
         // The program sees four bytes of the key; the upper half is nothing to it.
@@ -124,7 +124,7 @@ fn arrays() {
         let changed = raw(&maps, &spec).entries();
         let count = before.iter().zip(&changed).filter(|(before, after)| before != after).count();
         assert_eq!(count, 3, "{kind}: {changed:?}");
-        maps.reset().expect("it is reset");
+        maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(raw(&maps, &spec).entries(), before, "{kind}");
     };
     check(MapType::ARRAY);
@@ -138,17 +138,17 @@ fn queues_and_stacks() {
         let spec = MapSpec::plain("queue", kind, (0, 8), 4);
         let mut maps = created(&spec);
         let filled = [1_u64, 2].map(|value| (Vec::new(), value.to_ne_bytes().to_vec()));
-        maps.get_mut("queue").expect("the map").fill(&filled).expect("filled");
+        maps.get_mut("queue").expect("the map").fill(&filled, &Alarm::never()).expect("filled");
         let push = asm("*(u64 *)(r10 - 8) = 3; r1 = map 0; r2 = r10; r2 += -8; r3 = 0; \
                         call map_push_elem; exit");
         for _ in 0..3 {
             assert_eq!(disturb(&push, &maps), 0, "{kind}");
-            maps.reset().expect("it is reset");
+            maps.reset(&Alarm::never()).expect("it is reset");
         }
         let expected = expected.map(|value| value.to_ne_bytes().to_vec());
         assert_eq!(raw(&maps, &spec).drain(), expected, "{kind}");
         // Taken out by user space.
-        maps.reset().expect("it is reset");
+        maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(raw(&maps, &spec).drain(), expected, "{kind}");
     };
     check(MapType::QUEUE, [1, 2]);
@@ -171,12 +171,12 @@ fn ring_buffers() {
         for count in 1..=100 {
             assert_eq!((value(&output), value(&query)), (0, 16 * count));
         }
-        maps.reset().expect("it is reset");
+        maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(value(&query), 0);
     }
     // Full: what does not fit is refused, and there is room again afterwards.
     while value(&output) == 0 {}
-    maps.reset().expect("it is reset");
+    maps.reset(&Alarm::never()).expect("it is reset");
     assert_eq!((value(&query), value(&output)), (0, 0));
 }
 
@@ -201,7 +201,7 @@ fn maps_of_maps_keep_their_maps_and_these_their_values() {
         let mut maps = LoadedMaps::create(&specs, None).expect("maps");
         for (name, value) in [("b", 5_u64), ("c", 6)] {
             let entry = (vec![0; 4], value.to_ne_bytes().to_vec());
-            maps.get_mut(name).expect("the map").fill(&[entry]).expect("filled");
+            maps.get_mut(name).expect("the map").fill(&[entry], &Alarm::never()).expect("filled");
         }
         let read = |maps: &LoadedMaps| [0, 1, 2].map(|slot| disturb(&reads_inner(slot), maps));
         assert_eq!(read(&maps), [5, 1000, 6], "{kind}");
@@ -210,7 +210,7 @@ fn maps_of_maps_keep_their_maps_and_these_their_values() {
         let changed = RawMap { fd: maps.all()[1].as_fd(), key_len: 4, value_len: 8 };
         changed.update(&[0; 4], &7_u64.to_ne_bytes()).expect("changed");
         assert_eq!(read(&maps), [7, 1000, 6], "{kind}");
-        maps.reset().expect("they are reset");
+        maps.reset(&Alarm::never()).expect("they are reset");
         assert_eq!(read(&maps), [5, 1000, 6], "{kind}");
         assert_eq!(raw(&maps, &outer).entries(), ids, "{kind}");
     };
@@ -232,7 +232,7 @@ fn tables_of_programs() {
     assert_eq!([0, 1, 2].map(call_slot), [1000; 3], "before it is loaded");
     maps.fill_programs(|name| (name == "target").then(|| target.as_fd())).expect("filled");
     assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
-    maps.reset().expect("it is reset");
+    maps.reset(&Alarm::never()).expect("it is reset");
     assert_eq!([0, 1, 2].map(call_slot), [1000, 77, 1000]);
     // Programs of a table are all of one type.
     let other = load_program(&program(ProgramType::SCHED_CLS), &give(0), &[]).expect("it loads");
@@ -248,8 +248,8 @@ fn tables_for_redirection() {
         let mut maps = created(&spec);
         let filled: Entries =
             entry.map(|entry| (vec![0; 4], entry.to_ne_bytes().to_vec())).into_iter().collect();
-        maps.get_mut("table").expect("the map").fill(&filled).expect("filled");
-        maps.reset().expect("it is reset");
+        maps.get_mut("table").expect("the map").fill(&filled, &Alarm::never()).expect("filled");
+        maps.reset(&Alarm::never()).expect("it is reset");
         assert_eq!(raw(&maps, &spec).entries(), filled, "{kind}");
     };
     // The loopback interface; a queue of 64 frames, of the first CPU.
@@ -266,7 +266,7 @@ fn tables_that_cannot_be_read() {
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("table", kind, sizes, entries_max);
         let maps = created(&spec);
-        maps.reset().unwrap_or_else(|error| panic!("{kind}: {error}"));
+        maps.reset(&Alarm::never()).unwrap_or_else(|error| panic!("{kind}: {error}"));
         // Before, it is entries times their sizes, and this one has neither.
         let is_counted = kind != MapType::USER_RINGBUF || since(6, 4, "memory of ring buffers");
         assert!(maps.memory_bytes().is_some_and(|bytes| bytes > 0 || !is_counted), "{kind}");
@@ -282,7 +282,7 @@ fn maps_that_have_to_be_created_anew() {
     let check = |kind: MapType, sizes, entries_max| {
         let spec = MapSpec::plain("stubborn", kind, sizes, entries_max);
         let maps = created(&spec);
-        let error = maps.reset().expect_err("it cannot be reset");
+        let error = maps.reset(&Alarm::never()).expect_err("it cannot be reset");
         assert!(matches!(error, ResetError::NotInPlace(_)), "{kind}: {error}");
         assert_eq!(error.to_string(), "map stubborn cannot be restored in place");
     };
@@ -298,7 +298,7 @@ fn maps_that_have_to_be_created_anew() {
 fn large_maps_that_programs_only_read() {
     let Some(()) = can_load() else { return };
     let spec = MapSpec::plain("large", MapType::ARRAY, (4, 4096), 257);
-    let maps = LoadedMaps::create_with(&[spec], None, true, |_| true).expect("a map");
+    let maps = LoadedMaps::create_with(&[spec], None, &[0], |_| true).expect("a map");
     let found = |then: &str| {
         asm(&format!(
             "*(u32 *)(r10 - 4) = 0; r2 = r10; r2 += -4; r1 = map 0; call map_lookup_elem; \
@@ -312,5 +312,5 @@ fn large_maps_that_programs_only_read() {
     check(&give(0), true);
     check(&found("r1 = *(u64 *)(r0 + 8)"), true);
     check(&found("*(u64 *)(r0 + 8) = 1"), false);
-    maps.reset().expect("there is nothing to do");
+    maps.reset(&Alarm::never()).expect("there is nothing to do");
 }

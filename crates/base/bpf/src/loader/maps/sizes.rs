@@ -63,10 +63,11 @@ fn chosen_entries(spec: &MapSpec) -> u32 {
     u32::try_from(entries).unwrap_or(most).clamp(1, most.max(1))
 }
 
-/// Whether it is an array too large to be restored in place, which programs may write to, as far as the
-/// object says.
+/// Whether restoring it takes noticeable time, and programs may write to it, as far as the object says.
 pub(crate) fn is_large(spec: &MapSpec) -> bool {
-    spec.r#type.is_array() && !spec.is_constant && array_bytes(spec) > RESET_BYTES_MAX
+    let kind = spec.r#type;
+    let has_many = (kind.is_hash() || kind.is_queue()) && spec.entries_max > ENTRIES_MAX;
+    has_many || kind.is_array() && !spec.is_constant && array_bytes(spec) > RESET_BYTES_MAX
 }
 
 /// Bytes of all values of an array, as user space sees them.

@@ -1,0 +1,134 @@
+//! What a case executes: in its first run, whether that is the same from each fresh start, and in the runs
+//! that a batch sees.
+
+use std::time::Duration;
+
+use wingbeat_bpf::loader::ProgramRun;
+
+use super::{
+    BenchError,
+    budget::COUNTING_UNTIL,
+    runner::{Form, Given, Runner, Subject},
+    session::Session,
+};
+use crate::{
+    analyse::{RawCase, has_changed_packet},
+    counts::Variation,
+};
+
+/// Inputs of one program up to which more than the first run is counted.
+const INPUTS_MAX: usize = 100;
+
+/// Runs from a fresh start that are counted: of any program, and of one that calls what may give something
+/// else on every run.
+const RUNS: usize = 6;
+const RUNS_UNPREDICTABLE: usize = 64;
+
+/// Time that these may take, for each case.
+const TIME_MAX: Duration = Duration::from_millis(100);
+
+/// Runs of a batch that are counted, once thousands have been made. Those of a program that changes its
+/// packet would not get the same one again.
+const SETTLED_RUNS: u32 = 64;
+
+/// Counts the first run of a case, others like it, and some that the batches see. The inner error is a
+/// reason why there are no counts.
+pub(super) fn count<'a, R: Runner<'a>>(
+    session: &Session<'a, R>,
+    subject: &mut R::Subject,
+    given: Given<'_>,
+    case: &mut RawCase,
+    run_ns: f64,
+) -> Result<Result<u64, String>, BenchError> {
+    if let Some(reason) = subject.missing(Form::Counted) {
+        return Ok(Err(reason.to_owned()));
+    }
+    subject.reset()?;
+    let (run, counts) = subject.first_counts(given)?;
+    case.unpredictable_calls = subject.unpredictable_calls();
+    let is_unpredictable = !case.unpredictable_calls.is_empty();
+    if !is_unpredictable && !is_same(&run, &case.first) {
+        let again = Again { session, run_ns, wanted: RUNS };
+        let plain = again.each(subject, |subject| subject.run(given, 1))?;
+        if plain.iter().all(|plain| is_same(plain, &case.first)) {
+            return Ok(Err(format!(
+                "with counters it returned {} instead of {}, or wrote another packet, while without them \
+                 it did the same {} times: this may be a defect of wingbeat, please report it",
+                run.return_value,
+                case.first.return_value,
+                plain.len() + 1
+            )));
+        }
+    }
+    let has_few = session.plan.inputs.len() <= INPUTS_MAX;
+    let mut instructions = vec![counts.instructions()];
+    let mut return_values = vec![run.return_value];
+    if has_few || is_unpredictable {
+        let wanted = if has_few && is_unpredictable { RUNS_UNPREDICTABLE } else { RUNS } - 1;
+        let again = Again { session, run_ns, wanted };
+        for (run, counts) in again.each(subject, |subject| subject.first_counts(given))? {
+            instructions.push(counts.instructions());
+            return_values.push(run.return_value);
+        }
+    }
+    case.variation = Variation::of(&instructions);
+    return_values.sort_unstable();
+    return_values.dedup();
+    return_values.retain(|value| *value != case.first.return_value);
+    case.other_return_values = return_values;
+    if has_few {
+        let is_changed = has_changed_packet(case.r#type, &case.input_data, &case.first.data);
+        let runs = if is_changed { 1 } else { SETTLED_RUNS };
+        let settled = subject.settled_counts(given, run_ns, runs)?;
+        case.settled_instructions = settled.map(|counts| {
+            let runs = counts.runs.max(1);
+            counts.instructions().saturating_add(runs / 2) / runs
+        });
+    }
+    let linked = subject.linked();
+    let kfunc = |index| linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
+    case.calls = counts.calls(&linked.code, kfunc);
+    case.tail_calls = subject.tail_calls(Some(&counts));
+    let counts = counts.exact();
+    let is_profiled = session.plan.profiles && case.variation.is_none();
+    case.profile = counts.as_ref().ok().filter(|_| is_profiled).and_then(|it| subject.profile(it));
+    Ok(counts.map(|counts| counts.instructions()))
+}
+
+fn is_same(run: &ProgramRun, other: &ProgramRun) -> bool {
+    (run.return_value, &run.data) == (other.return_value, &other.data)
+}
+
+/// More runs from a fresh start, as many as fit into the time.
+struct Again<'s, 'a, R: Runner<'a>> {
+    session: &'s Session<'a, R>,
+    run_ns: f64,
+    wanted: usize,
+}
+
+impl<'a, R: Runner<'a>> Again<'_, 'a, R> {
+    fn each<T>(
+        self,
+        subject: &mut R::Subject,
+        run: impl Fn(&R::Subject) -> Result<T, BenchError>,
+    ) -> Result<Vec<T>, BenchError> {
+        let Self { session, run_ns, wanted } = self;
+        let begun = session.now();
+        let limit = TIME_MAX.min(session.budget.left_until(begun, COUNTING_UNTIL));
+        let mut found = Vec::with_capacity(wanted);
+        let mut next = Duration::from_nanos(run_ns as u64);
+        while found.len() < wanted {
+            let before = session.now();
+            if before.saturating_duration_since(begun) + next > limit {
+                break;
+            }
+            match subject.reset().and_then(|()| run(subject)) {
+                Ok(it) => found.push(it),
+                Err(_) if session.runner.is_over() => break,
+                Err(error) => return Err(error),
+            }
+            next = session.now().saturating_duration_since(before);
+        }
+        Ok(found)
+    }
+}
