@@ -124,7 +124,9 @@ mod tests {
         check("bpf_ktime_get_ns", true);
         check("bpf_map_lookup_elem", false);
         // No name is misspelled: helpers are known by theirs.
-        let unknown = |name: &&&str| !name.starts_with("scx_") && !(1..=211).any(|it| super::name(it) == Some(**name));
+        let unknown = |name: &&&str| {
+            !name.starts_with("scx_") && !(1..=211).any(|it| super::name(it) == Some(**name))
+        };
         assert_eq!(UNPREDICTABLE.iter().find(unknown), None);
     }
 

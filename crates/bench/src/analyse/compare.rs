@@ -337,9 +337,14 @@ mod tests {
         let check = |before: &[u64], after: &[u64], threshold, verdict, is_beyond| {
             let found = varying("instructions", [before, after], threshold);
             let expected = (verdict, is_beyond);
-            assert_eq!((found.verdict, found.is_beyond_threshold), expected, "{before:?} {after:?}");
+            assert_eq!(
+                (found.verdict, found.is_beyond_threshold),
+                expected,
+                "{before:?} {after:?}"
+            );
         };
-        let coin = |most: u64| (0..100).map(|run| if run % 2 == 0 { 9 } else { most }).collect::<Vec<_>>();
+        let coin =
+            |most: u64| (0..100).map(|run| if run % 2 == 0 { 9 } else { most }).collect::<Vec<_>>();
         let once = |rest: u64| [vec![900], vec![rest; 99]].concat();
         check(&coin(611), &coin(611), 0.0, PairedVerdict::NoChangeSeen, false);
         check(&[611; 100], &[611; 100], 0.0, PairedVerdict::Same, false);

@@ -265,7 +265,8 @@ fn within<'a, R: Runner<'a>, T>(
             estimate.as_secs_f64()
         ));
     }
-    let limit = (subject.load_time().mul_f64(LOAD_PATIENCE) + LOAD_MIN)
+    let maps_time = subject.whole_load_time().saturating_sub(subject.load_time());
+    let limit = (subject.load_time().mul_f64(LOAD_PATIENCE) + LOAD_MIN + maps_time)
         .min(session.budget.left_until(begun, share).max(estimate));
     let done = session.runner.within(limit, || job(subject));
     match session.now().saturating_duration_since(begun) > limit {

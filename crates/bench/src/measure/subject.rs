@@ -44,8 +44,8 @@ const SETTLING_RUNS: u32 = 4_096;
 const SETTLING_RUNS_MIN: u32 = 64;
 const SETTLING_NS: f64 = 100e6;
 
-/// Time of a load up to which it is found out of each large map by itself whether the program writes to it.
-const TRIAL_TIME_MAX: Duration = Duration::from_millis(100);
+/// Time that it may take to find out of each large map by itself whether the program writes to it.
+const TRIALS_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Time of a load up to which a program with a clock is loaded for each batch.
 const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
@@ -253,7 +253,8 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     }
 
     fn reload(&mut self) -> Result<(), BenchError> {
-        let mut state = self.origin.load_with(&self.state.unwritten, self.origin.kernel.effort())?;
+        let mut state =
+            self.origin.load_with(&self.state.unwritten, self.origin.kernel.effort())?;
         // A form that could not be had once is not tried again.
         let reason = |form| self.missing(form).map(str::to_owned);
         state.counted = reason(Form::Counted).map_or_else(|| self.origin.counted(&state), Err);
@@ -368,9 +369,10 @@ impl Origin<'_> {
             Err(BenchError::Load(LoadError::Rejected { .. })) => {}
             other => return other,
         }
-        let is_tried = large.len() > 1 && begun.elapsed() < TRIAL_TIME_MAX;
+        let trials = u32::try_from(large.len()).unwrap_or(u32::MAX);
+        let is_tried = trials > 1 && begun.elapsed().saturating_mul(trials) < TRIALS_TIME_MAX;
         let is_unwritten =
-            |number: &usize| self.load_with(&[*number], kernel.little_effort()).is_ok();
+            |number: &usize| self.load_plain(&[*number], kernel.little_effort()).is_ok();
         let unwritten: Vec<usize> =
             large.into_iter().filter(|number| is_tried && is_unwritten(number)).collect();
         self.load_with(&unwritten, kernel.effort())
@@ -380,11 +382,7 @@ impl Origin<'_> {
     fn load_with(self, unwritten: &[usize], effort: Effort<'_>) -> Result<State, BenchError> {
         let Self { linked, loader, contents, kernel } = self;
         let begun = Instant::now();
-        let mut maps = loader.create_maps_for(&contents.targets.codes(linked), unwritten)?;
-        let created = Instant::now();
-        let plain =
-            loader.load_with(&linked.program, &linked.code, &maps.descriptors(), effort)?;
-        let load_time = created.elapsed();
+        let (mut maps, plain, load_time) = self.load_plain(unwritten, effort)?;
         fill(&mut maps, contents, kernel.alarm)?;
         let maps_time = begun.elapsed().saturating_sub(load_time);
         let (targets, effort) = (&contents.targets, kernel.little_effort());
@@ -393,6 +391,19 @@ impl Origin<'_> {
         let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
         let unwritten = unwritten.to_vec();
         Ok(State { maps, unwritten, plain, targets, counted, clocked, maps_time, load_time })
+    }
+
+    /// Loads it with maps that are empty; gives the time of the load too.
+    fn load_plain(
+        self,
+        unwritten: &[usize],
+        effort: Effort<'_>,
+    ) -> Result<(LoadedMaps, Loaded, Duration), BenchError> {
+        let Self { linked, loader, contents, .. } = self;
+        let maps = loader.create_maps_for(&contents.targets.codes(linked), unwritten)?;
+        let begun = Instant::now();
+        let plain = loader.load_with(&linked.program, &linked.code, &maps.descriptors(), effort)?;
+        Ok((maps, plain, begun.elapsed()))
     }
 
     /// Loads it with counters.

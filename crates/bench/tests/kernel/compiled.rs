@@ -27,16 +27,20 @@ fn is_possible() -> Option<()> {
         );
         return None;
     }
+    has_clang().and_then(|()| can_load())
+}
+
+/// Whether programs in C can be compiled here.
+pub(crate) fn has_clang() -> Option<()> {
     let clang = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
     if clang.is_err() {
         assert!(env::var_os("CI").is_none(), "CI must have clang");
         eprintln!("skipped: there is no clang; install the package clang");
-        return None;
     }
-    can_load()
+    clang.ok().map(drop)
 }
 
-fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
+pub(crate) fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let [from, to] = ["program.c", "program.o"].map(|name| folder.path().join(name));
     fs::write(&from, source).expect("written");

@@ -18,6 +18,7 @@ mod generated;
 mod methods;
 #[path = "../../../wingbeat/tests/common/object.rs"]
 mod object;
+mod stateful;
 mod support;
 mod tail_calls;
 mod time;

@@ -17,8 +17,7 @@ const FIRST_ARGUMENT: u32 = 0;
 /// What the kernel manages in the values of maps, by the structures and by the tags of pointers
 /// (`btf_get_field_type` and `btf_find_kptr` in kernel/bpf/btf.c, Linux 6.18), save locks, which every
 /// run gives back.
-const MANAGED: [&str; 5] =
-    ["bpf_timer", "bpf_wq", "bpf_task_work", "bpf_list_head", "bpf_rb_root"];
+const MANAGED: [&str; 5] = ["bpf_timer", "bpf_wq", "bpf_task_work", "bpf_list_head", "bpf_rb_root"];
 const MANAGED_POINTERS: [&str; 4] = ["kptr", "kptr_untrusted", "percpu_kptr", "uptr"];
 
 /// Type information of an object, ready for `BPF_BTF_LOAD`, and its strings.

@@ -133,6 +133,29 @@ fn a_timer() {
     rejection(load_linked(&spec, "only", true).expect_err("the timer is not known"));
 }
 
+/// A timer that waits reads as nothing, and is there all the same.
+#[test]
+fn a_timer_that_waits_is_gone_after_a_reset() {
+    let Some(()) = can_load() else { return };
+    let insns = asm(&format!(
+        "{LOOKUP}; r1 = r6; r2 = map 0; r3 = 1; call timer_init; r7 = r0; r1 = r6; r2 = function; \
+         call timer_set_callback; r1 = r6; r2 = 1000000000; r3 = 0; call timer_start; r0 = r7; exit"
+    ));
+    let callback = asm("*(u64 *)(r3 + 16) = 55; r0 = 0; exit");
+    let functions: [(&str, &[Insn]); 2] = [("only", &insns), ("expired", &callback)];
+    let spec = with_map(ObjectFile::new(), ("bpf_timer", 16, 8), &functions);
+    let (loaded, maps) = load_linked(&spec, "only", false).expect("it loads");
+    let busy = (-libc::EBUSY).cast_unsigned();
+    for _ in 0..3 {
+        assert_eq!([run_tc(&loaded), run_tc(&loaded)], [0, busy]);
+        maps.reset(&Alarm::never()).expect("it is reset");
+    }
+    // What was taken away does not expire.
+    thread::sleep(Duration::from_millis(1_200));
+    let state = RawMap { fd: maps.all()[0].as_fd(), key_len: 4, value_len: 24 };
+    assert_eq!(state.lookup(&[0; 4]).expect("read"), [0; 24]);
+}
+
 /// `only` calls `seven`, which returns 7, and reads as much of the stack as it returns.
 fn trusting(linkage: u32) -> Spec {
     let mut file = ObjectFile::new();

@@ -1,7 +1,7 @@
 //! Global variables that are set before a program is loaded change what it does.
 
 use wingbeat_bpf::{
-    loader::{Alarm, Loader, LoaderOptions},
+    loader::{Alarm, Loader, LoaderOptions, ResetError},
     spec::Spec,
 };
 
@@ -56,7 +56,9 @@ fn constants_cannot_be_written() {
     let mut maps = loader.create_maps().expect("maps");
     let constants = maps.get_mut(".rodata").expect("constants");
     assert_eq!(constants.lookup(&[0; 4]).expect("read"), Some(6_u32.to_le_bytes().to_vec()));
-    let error = constants.fill(&[(vec![0; 4], vec![9; 4])], &Alarm::never()).expect_err("it is frozen");
+    let error =
+        constants.fill(&[(vec![0; 4], vec![9; 4])], &Alarm::never()).expect_err("it is frozen");
+    let ResetError::Map(error) = error else { panic!("{error}") };
     assert_eq!(error.source.raw_os_error(), Some(libc::EPERM), "{error}");
     maps.reset(&Alarm::never()).expect("nothing to be done for it");
 }
