@@ -3,13 +3,14 @@
 
 use std::{
     fs,
+    path::Path,
     sync::atomic::AtomicBool,
     time::{Duration, Instant},
 };
 
 use wingbeat_bench::{
     analyse::compare::Thresholds,
-    input::MapSource,
+    input::{Input, MapSource},
     measure::{against, bench, count_program},
     plan::Plan,
     report::{bmf, csv},
@@ -149,6 +150,43 @@ fn work_that_depends_on_a_clock_is_counted_as_batches_see_it() {
     let found = counts(&report.cases[0]);
     let steady = found.steady_instructions.expect("others than the first");
     assert!(found.instructions > 300 && steady < 100, "{found:?}");
+}
+
+/// Objects of this repository: those that are there as files, and one that the tests bring along.
+fn own_objects() -> Vec<Spec> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let paths = [
+        "crates/profile/user/kernel-half/profile-ebpf.x86_64.o",
+        "target/ebpf/bpfel-unknown-none/release/fun-xdp-log",
+        "target/ebpf/bpfel-unknown-none/release/profiler-ebpf",
+    ];
+    let found = paths.iter().filter_map(|path| {
+        let bytes = fs::read(root.join(path)).ok()?;
+        Some(Spec::parse(path, &bytes).expect("an object"))
+    });
+    found.chain([Spec::parse("fun-xdp", fun_xdp::OBJECT).expect("an object")]).collect()
+}
+
+#[test]
+#[ignore = "it takes a quarter of an hour"]
+fn no_object_is_worse_than_itself_in_twenty_comparisons() {
+    let Some(()) = is_possible() else { return };
+    let plan = Plan { inputs: vec![Input::default_packet()], ..plan(10) };
+    let mut worse = Vec::new();
+    for spec in own_objects() {
+        for round in 1..=20 {
+            let thresholds = Thresholds::default();
+            let found = watched(|watcher| against(&spec, &spec, &plan, thresholds, watcher));
+            let found = found.expect("they are compared");
+            assert_eq!(found.report.failures, [], "{}", spec.file());
+            assert!(!found.cases.is_empty(), "{}", spec.file());
+            let measures = found.cases.iter().flat_map(|case| &case.measures);
+            let before = worse.len();
+            worse.extend(measures.filter(|it| it.is_beyond_threshold).cloned());
+            println!("{}, {round}: {} worse", spec.file(), worse.len() - before);
+        }
+    }
+    assert_eq!(worse, []);
 }
 
 fn compared(old: &[&str], new: &[&str]) -> Comparison {

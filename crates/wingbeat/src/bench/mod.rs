@@ -42,7 +42,8 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
     let done = match &args.against {
         None => {
             let report = with_progress(quiet, |watcher| measure::bench(&spec, &plan, watcher));
-            Done { report: told(report, verbose)?, text: None, is_worse: false }
+            let report = told(report, verbose)?;
+            Done { report, text: None, is_compared: false, is_worse: false }
         }
         Some(csv) if csv.extension().is_some_and(|extension| extension == "csv") => {
             let rows = veristat_rows(csv)?;
@@ -99,7 +100,8 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             warning!("{warning}");
         }
     }
-    Ok(exit_code(&done.report, args.err && done.is_worse))
+    let has_figures = done.is_compared || !done.report.cases.is_empty();
+    Ok(exit_code(&done.report, has_figures, args.err && done.is_worse))
 }
 
 /// What came out.
@@ -107,6 +109,8 @@ struct Done {
     report: BenchReport,
     /// The text, where it is not that of the report alone.
     text: Option<String>,
+    /// Whether anything was compared, if only by what the verifier told.
+    is_compared: bool,
     is_worse: bool,
 }
 
@@ -115,7 +119,8 @@ fn compared(found: Comparison, format: report::Format, style: Style) -> anyhow::
     let text = report::write_comparison(format, &found, style)?;
     let mut measures = found.cases.iter().flat_map(|case| &case.measures);
     let is_worse = measures.any(|measure| measure.is_beyond_threshold);
-    Ok(Done { report: found.report, text: Some(text), is_worse })
+    let is_compared = !found.cases.is_empty();
+    Ok(Done { report: found.report, text: Some(text), is_compared, is_worse })
 }
 
 /// Figures that veristat, or an earlier run, has written.
@@ -239,9 +244,9 @@ fn style_of_messages() -> Style {
     Style { has_colours: true, is_verbose: false, width: width_of(io::stderr()) }
 }
 
-fn exit_code(report: &BenchReport, is_worse: bool) -> ExitCode {
+fn exit_code(report: &BenchReport, has_figures: bool, is_worse: bool) -> ExitCode {
     let is_unmet = report.cases.iter().any(|case| case.outcome.unmet_expectation.is_some());
-    match !report.failures.is_empty() || is_unmet || is_worse || report.cases.is_empty() {
+    match !report.failures.is_empty() || is_unmet || is_worse || !has_figures {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
