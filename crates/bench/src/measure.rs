@@ -26,6 +26,7 @@ mod fake;
 mod kernel;
 mod link;
 mod order;
+mod origin;
 mod ruler;
 mod runner;
 mod session;

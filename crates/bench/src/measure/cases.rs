@@ -14,6 +14,7 @@ use super::{
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
     case_counts::count,
+    kernel::MAPS_TIME_OVER,
     runner::{Alternation, Form, Given, Runner, Subject},
     session::Session,
     turn::Turn,
@@ -49,6 +50,8 @@ pub(super) struct Cases<'a, R: Runner<'a>> {
     pub(super) ruler_turns: Vec<Turn<R::Alternation>>,
     /// How long loading has taken, all programs together.
     loading: Duration,
+    /// The longest time that it has taken to create maps for one.
+    maps_time: Duration,
 }
 
 impl<'a, R: Runner<'a>> Cases<'a, R> {
@@ -63,6 +66,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             verified: Vec::new(),
             ruler_turns: Vec::new(),
             loading: Duration::ZERO,
+            maps_time: Duration::ZERO,
         }
     }
 
@@ -101,6 +105,14 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             self.failures.push(Failure::new(name, reason));
             return;
         }
+        if self.maps_time > MAPS_TIME_OVER && self.maps_time > session.budget.left(session.now()) {
+            let takes = self.maps_time.as_secs_f64();
+            let reason = format!(
+                "creating maps takes up to {takes:.1} s, which are not left; increase --time"
+            );
+            self.failures.push(Failure::new(name, reason));
+            return;
+        }
         session.show(&format!("{name}: loading ({of_how_many})"));
         let mut subject = match session.runner.load(linked, source) {
             Ok(subject) => subject,
@@ -110,6 +122,8 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             }
         };
         self.loading += subject.whole_load_time();
+        let maps_time = subject.whole_load_time().saturating_sub(subject.load_time());
+        self.maps_time = self.maps_time.max(maps_time);
         session.extend_for(self.loading);
         let cases_before = self.raw.len();
         for (index, input) in session.plan.inputs.iter().enumerate() {

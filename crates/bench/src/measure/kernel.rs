@@ -17,6 +17,9 @@ use super::{
 /// How often the alarm is looked at.
 const RING_EVERY: Duration = Duration::from_millis(20);
 
+/// Time of creating maps, which cannot be interrupted, that may pass when the time is over.
+pub(super) const MAPS_TIME_OVER: Duration = Duration::from_millis(500);
+
 /// The CPUs that this thread may run on, in ascending order.
 pub fn allowed_cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
@@ -80,6 +83,18 @@ impl<'a> Kernel<'a> {
     /// How code is loaded that the user did not write, whose log would not help.
     pub(super) fn little_effort(self) -> Effort<'a> {
         Effort { alarm: self.alarm, explained: Explained::Reason }
+    }
+
+    /// Fails if there is no time to create maps once more, which takes so long and cannot be interrupted.
+    pub(super) fn has_time_for_maps(self, takes: Duration) -> Result<(), BenchError> {
+        let left = self.alarm.left().unwrap_or(Duration::MAX);
+        match takes > MAPS_TIME_OVER && takes > left {
+            true => Err(BenchError::NotMeasurable(format!(
+                "the time ran out: creating its maps takes {:.1} s; increase --time",
+                takes.as_secs_f64()
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Runs a form of a program.

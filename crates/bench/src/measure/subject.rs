@@ -10,10 +10,7 @@ use std::{
 use wingbeat_bpf::{
     code::op,
     helpers,
-    loader::{
-        Effort, LoadError, Loaded, LoadedMap, LoadedMaps, Loader, ProgramRun, RawContext,
-        ResetError,
-    },
+    loader::{Loader, ProgramRun, RawContext, ResetError},
     program::ProgramInfo,
     spec::Linked,
 };
@@ -22,17 +19,16 @@ use wingbeat_stats::random::Random;
 use super::{
     BenchError,
     alternation::{Image, Side},
-    contents::{Contents, fill},
+    contents::Contents,
     counted::Counted,
-    error::short,
     kernel::Kernel,
+    origin::{Origin, State},
     runner::{Facts, Form, Given, Pace, Runner, Subject},
-    tail_calls::PlainTargets,
 };
 use crate::{
     annotate::profile,
     counts::{Counts, TailCalls, helper_name},
-    instrument::wrapper::{self, Recorded, histogram::VALUE_SIZE_BYTES, read_histogram},
+    instrument::wrapper::{Recorded, read_histogram},
 };
 
 /// Time from which on maps are created once for all loads of an image.
@@ -43,9 +39,6 @@ const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
 const SETTLING_RUNS: u32 = 4_096;
 const SETTLING_RUNS_MIN: u32 = 64;
 const SETTLING_NS: f64 = 100e6;
-
-/// Time that it may take to find out of each large map by itself whether the program writes to it.
-const TRIALS_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Time of a load up to which a program with a clock is loaded for each batch.
 const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
@@ -108,39 +101,6 @@ pub(super) struct KernelSubject<'a> {
     load_time: Duration,
     /// Whether a run may be long; known after the first.
     pace: Pace,
-}
-
-/// What brings a program into the kernel.
-#[derive(Debug, Clone, Copy)]
-struct Origin<'a> {
-    linked: &'a Linked,
-    loader: &'a Loader,
-    contents: &'a Contents,
-    kernel: Kernel<'a>,
-}
-
-/// Everything of it that is in the kernel.
-#[derive(Debug)]
-struct State {
-    maps: LoadedMaps,
-    /// Numbers of the maps that the kernel lets no program write to.
-    unwritten: Vec<usize>,
-    plain: Loaded,
-    targets: PlainTargets,
-    /// With counters, or why not.
-    counted: Result<Counted, String>,
-    /// With a clock, or why not.
-    clocked: Result<Clocked, String>,
-    /// How long it took to create and fill the maps, and to load the plain program.
-    maps_time: Duration,
-    load_time: Duration,
-}
-
-/// A program with a clock around it.
-#[derive(Debug)]
-struct Clocked {
-    program: Loaded,
-    notebook: LoadedMap,
 }
 
 impl<'a> KernelSubject<'a> {
@@ -253,6 +213,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
     }
 
     fn reload(&mut self) -> Result<(), BenchError> {
+        self.origin.kernel.has_time_for_maps(self.maps_time)?;
         let mut state =
             self.origin.load_with(&self.state.unwritten, self.origin.kernel.effort())?;
         // A form that could not be had once is not tried again.
@@ -349,90 +310,5 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         let found =
             read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;
         Ok(Some(found))
-    }
-}
-
-impl Origin<'_> {
-    /// Loads the plain program. Large maps that it cannot write to need not be put back; what it jumps
-    /// to may write to more.
-    fn load(self) -> Result<State, BenchError> {
-        let Self { linked, loader, contents, kernel } = self;
-        let large = match contents.targets.has_any(linked) {
-            true => Vec::new(),
-            false => loader.large_maps(&[&linked.code]),
-        };
-        if large.is_empty() {
-            return self.load_with(&[], kernel.effort());
-        }
-        let begun = Instant::now();
-        match self.load_with(&large, kernel.little_effort()) {
-            Err(BenchError::Load(LoadError::Rejected { .. })) => {}
-            other => return other,
-        }
-        let trials = u32::try_from(large.len()).unwrap_or(u32::MAX);
-        let is_tried = trials > 1 && begun.elapsed().saturating_mul(trials) < TRIALS_TIME_MAX;
-        let is_unwritten =
-            |number: &usize| self.load_plain(&[*number], kernel.little_effort()).is_ok();
-        let unwritten: Vec<usize> =
-            large.into_iter().filter(|number| is_tried && is_unwritten(number)).collect();
-        self.load_with(&unwritten, kernel.effort())
-    }
-
-    /// Loads it with maps of which the kernel lets nobody write to those number `unwritten`.
-    fn load_with(self, unwritten: &[usize], effort: Effort<'_>) -> Result<State, BenchError> {
-        let Self { linked, loader, contents, kernel } = self;
-        let begun = Instant::now();
-        let (mut maps, plain, load_time) = self.load_plain(unwritten, effort)?;
-        fill(&mut maps, contents, kernel.alarm)?;
-        let maps_time = begun.elapsed().saturating_sub(load_time);
-        let (targets, effort) = (&contents.targets, kernel.little_effort());
-        let targets = PlainTargets::load(targets, linked, loader, (&maps, &plain), effort);
-        let not_yet = || "the time ran out before".to_owned();
-        let (counted, clocked) = (Err(not_yet()), Err(not_yet()));
-        let unwritten = unwritten.to_vec();
-        Ok(State { maps, unwritten, plain, targets, counted, clocked, maps_time, load_time })
-    }
-
-    /// Loads it with maps that are empty; gives the time of the load too.
-    fn load_plain(
-        self,
-        unwritten: &[usize],
-        effort: Effort<'_>,
-    ) -> Result<(LoadedMaps, Loaded, Duration), BenchError> {
-        let Self { linked, loader, contents, .. } = self;
-        let maps = loader.create_maps_for(&contents.targets.codes(linked), unwritten)?;
-        let begun = Instant::now();
-        let plain = loader.load_with(&linked.program, &linked.code, &maps.descriptors(), effort)?;
-        Ok((maps, plain, begun.elapsed()))
-    }
-
-    /// Loads it with counters.
-    fn counted(self, state: &State) -> Result<Counted, String> {
-        let loaded = (&state.maps, &state.plain, &state.targets);
-        let effort = self.kernel.little_effort();
-        Counted::load((self.linked, self.loader), &self.contents.targets, loaded, effort)
-    }
-
-    /// Loads it with a clock around it.
-    fn clocked(self, state: &State) -> Result<Clocked, String> {
-        let Self { linked, loader, kernel, .. } = self;
-        let number = state.maps.all().len();
-        let options = wrapper::Options {
-            map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
-            program_type: linked.program.r#type,
-        };
-        if linked.throwing_calls().next().is_some() {
-            return Err("it throws exceptions, which would skip the second clock read".to_owned());
-        }
-        let wrapped = wrapper::wrap(&linked.code, options).map_err(|error| error.to_string())?;
-        let notebook = LoadedMap::notebook(VALUE_SIZE_BYTES).map_err(|e| e.to_string())?;
-        let mut descriptors = state.maps.descriptors();
-        descriptors.push(notebook.as_fd());
-        let effort = kernel.little_effort();
-        let program =
-            loader.load_with(&linked.program, &wrapped, &descriptors, effort).map_err(|error| {
-                format!("the kernel refuses it with a clock around it: {}", short(&error))
-            })?;
-        Ok(Clocked { program, notebook })
     }
 }

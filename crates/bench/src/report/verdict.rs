@@ -187,6 +187,18 @@ mod tests {
     }
 
     #[test]
+    fn what_varies_is_told() {
+        let varying = |change, of: PairedVerdict| {
+            let measure = MeasureComparison { runs: Some(200), ..measure("bytes", change, of) };
+            verdict(&measure, 0.0)
+        };
+        let end = "; it varies, and 200 runs of each were compared";
+        let seen = varying(Some(0.06), PairedVerdict::NoChangeSeen);
+        assert_eq!(seen, format!("no change seen{end}"));
+        assert_eq!(varying(Some(0.5), PairedVerdict::Worse), format!("50 % more{end}"));
+    }
+
+    #[test]
     fn exact_measures_are_more_or_less() {
         let check = |change, verdict_of, expected: &str| {
             assert_eq!(verdict(&measure("bytes", change, verdict_of), 0.0), expected);

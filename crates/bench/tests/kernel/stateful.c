@@ -11,7 +11,7 @@ typedef unsigned long long u64;
         int (*max_entries)[ENTRIES];                                                               \
     } NAME SEC(".maps")
 
-enum { HASH = 1, ARRAY = 2, CLOCK_MONOTONIC = 1 };
+enum { HASH = 1, ARRAY = 2, PERCPU_HASH = 5, LRU_HASH = 9, CLOCK_MONOTONIC = 1 };
 
 static void *(*const lookup)(void *, const void *) = (void *)1;
 static long (*const update)(void *, const void *, const void *, u64) = (void *)2;
@@ -86,7 +86,7 @@ SEC("tc") int program(void *ctx)
 }
 #elif defined(INSERTING)
 /* A new entry on every run. */
-MAP(flows, HASH, u64, ENTRIES);
+MAP(flows, KIND, u64, ENTRIES);
 u32 next;
 
 SEC("tc") int program(void *ctx)

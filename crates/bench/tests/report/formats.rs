@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use wingbeat_bench::{
+    counts::Variation,
     report::{Format, Style, bmf, csv, json, write, write_comparison},
     result::{BenchReport, Part},
 };
@@ -22,6 +23,27 @@ fn bencher_metric_format_holds_what_was_measured() {
     golden::check("inputs.bmf.json", &bmf(&sample::inputs(2)).unwrap());
     golden::check("verified.bmf.json", &bmf(&sample::only_verified()).unwrap());
     assert_eq!(bmf(&sample::report(Vec::new())).unwrap(), "{}\n");
+}
+
+/// What varies is a range everywhere, and no measure that somebody could hold for exact.
+#[test]
+fn counts_that_vary_are_ranges() {
+    let mut case = sample::case("sampled", 63.4, 97);
+    let Part::Measured(counts) = &mut case.counts else { unreachable!("it has counts") };
+    counts.variation = Some(Variation { lowest: 9, highest: 1_611, runs: 64 });
+    counts.unpredictable_calls = vec!["bpf_get_prandom_u32".to_owned()];
+    assert_eq!(counts.exact(), None);
+    let report = sample::report(vec![case]);
+    assert_eq!(benchmarks(&report)[0].1.get("instructions"), None);
+    assert!(csv(&report).unwrap().contains(",9-1611,"));
+    let value: Value = serde_json::from_str(&json(&report).unwrap()).unwrap();
+    let measured = &value["cases"][0]["counts"]["measured"];
+    let expected = serde_json::json!({ "lowest": 9, "highest": 1611, "runs": 64 });
+    assert_eq!(measured["variation"], expected);
+    assert_eq!(measured["unpredictable_calls"][0], "bpf_get_prandom_u32");
+    let style = Style { has_colours: false, is_verbose: false, width: 200 };
+    let table = write(Format::Human, &report, style).unwrap();
+    assert!(table.contains(" 9 … 1,611 "), "{table}");
 }
 
 fn benchmarks(report: &BenchReport) -> Vec<(String, Value)> {

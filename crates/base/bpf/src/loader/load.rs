@@ -142,6 +142,23 @@ impl Loader {
         LoadedMaps::create_with(&self.maps, self.typed(), unwritten, is_needed)
     }
 
+    /// Maps to find out whether the verifier takes this code with those number `unwritten` read-only: of
+    /// what takes long to create, they hold next to nothing.
+    pub fn create_trial_maps(
+        &self,
+        code: &Code,
+        unwritten: &[usize],
+    ) -> Result<LoadedMaps, super::MapError> {
+        let used = maps::used(&self.maps, &[code]);
+        let small = |map: &MapSpec| match map.r#type.is_hash() || map.r#type.is_queue() {
+            true => MapSpec { entries_max: 1, ..map.clone() },
+            false => map.clone(),
+        };
+        let specs: Vec<MapSpec> = self.maps.iter().map(small).collect();
+        let is_needed = |number| used.contains(&number);
+        LoadedMaps::create_with(&specs, self.typed(), unwritten, is_needed)
+    }
+
     /// Numbers of the maps that this code uses and that take long to restore, if the kernel can tell
     /// whether it writes to them: it does not for what it manages in values.
     pub fn large_maps(&self, codes: &[&Code]) -> Vec<usize> {
