@@ -124,7 +124,9 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
         smallest_visible: change.smallest_visible,
     });
     found.verdict = change.verdict(Some(true));
-    found.is_beyond_threshold = found.verdict == PairedVerdict::Worse && change.share > threshold;
+    // All of the interval: a gate that a change of chance trips is switched off.
+    let is_beyond = found.interval.is_some_and(|interval| interval.lower > threshold);
+    found.is_beyond_threshold = found.verdict == PairedVerdict::Worse && is_beyond;
     found
 }
 
@@ -294,8 +296,12 @@ mod tests {
         };
         let around =
             |middle: f64| (-8..=8).map(|i| middle + f64::from(i) * 1e-4).collect::<Vec<_>>();
+        let wide = |middle: f64| (-8..=8).map(|i| middle + f64::from(i) * 3e-3).collect::<Vec<_>>();
         check(&around(0.05), PairedVerdict::Worse, true);
         check(&around(0.005), PairedVerdict::Worse, false);
+        // Slower for sure, and perhaps by less than counts.
+        check(&wide(0.015), PairedVerdict::Worse, false);
+        check(&wide(0.04), PairedVerdict::Worse, true);
         check(&around(-0.05), PairedVerdict::Better, false);
         check(&around(0.0), PairedVerdict::NoChangeSeen, false);
         check(&around(0.05)[..5], PairedVerdict::TooFewPairs, false);

@@ -28,6 +28,10 @@ fn of_verdict(measure: &MeasureComparison, threshold: f64) -> String {
         PairedVerdict::Better => changed(measure),
         PairedVerdict::Worse => match measure.change {
             Some(change) if change <= threshold => changed(measure) + ", within the threshold",
+            // Figures that cannot fail a run have no interval.
+            Some(_) if measure.interval.is_some() && !measure.is_beyond_threshold => {
+                changed(measure) + ", perhaps within the threshold"
+            }
             _ => changed(measure),
         },
     }
@@ -184,6 +188,11 @@ mod tests {
             ..time(0.004, (0.002, 0.006), PairedVerdict::Worse)
         };
         check(within, "slower by 0.4 % (0.2 … 0.6), within the threshold");
+        let perhaps = MeasureComparison {
+            is_beyond_threshold: false,
+            ..time(0.02, (0.006, 0.034), PairedVerdict::Worse)
+        };
+        check(perhaps, "slower by 2 % (1 … 3), perhaps within the threshold");
     }
 
     #[test]
