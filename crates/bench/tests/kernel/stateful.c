@@ -38,7 +38,7 @@ struct timed {
     u64 unused;
     struct bpf_timer timer;
 };
-MAP(timers, ARRAY, struct timed, 2);
+MAP(timers, ARRAY, struct timed, ENTRIES);
 
 static int expired(void *map, int *key, struct timed *value) { return 0; }
 
