@@ -149,7 +149,7 @@ impl Beside<'_> {
     }
 
     fn options(&self, map_fd: i32) -> wrapper::Options {
-        wrapper::Options { map_fd, program_type: self.linked.program.r#type }
+        wrapper::Options { map_fd, program_type: self.linked.program.r#type, restored: None }
     }
 }
 

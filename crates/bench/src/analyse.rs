@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub mod compare;
 mod outcome;
+mod plausible;
 mod single_runs;
 mod warning;
 
@@ -21,13 +22,14 @@ use wingbeat_stats::{
 #[cfg(feature = "testing")]
 pub use self::clock::medians_ns;
 pub(crate) use self::outcome::has_changed_packet;
+pub use self::plausible::FIGURES_DISAGREE;
 use crate::{
     conditions::{Conditions, Load, Observed},
     counts::{Calls, TailCalls, Variation},
     instrument::wrapper::Recorded,
     result::{
-        BenchReport, Case, Circumstances, Distribution, Failure, Latency, Method, Outliers, Part,
-        Ruler, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
+        BenchReport, Case, Circumstances, Distribution, Failure, Latency, Method, Outliers,
+        PacketSource, Part, Ruler, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
     },
 };
 
@@ -77,8 +79,10 @@ pub struct Measured {
 /// the kernel repeated.
 #[derive(Debug, Clone, Default)]
 pub struct RawRun {
-    /// Why the samples are batches that the kernel repeated; `None` if they are bursts.
+    /// Why the samples are no bursts; `None` if they are.
     pub no_bursts: Option<String>,
+    /// How each run got its packet.
+    pub packet: PacketSource,
     /// Runs in each batch.
     pub runs_per_batch: u32,
     /// Time per run of each batch.
@@ -93,10 +97,25 @@ pub struct RawRun {
     /// Of a ruler: time per run of batches that the kernel repeated, where `samples_ns` are of those
     /// within one run.
     pub repeated_ns: Vec<f64>,
+    /// Time per run of batches that the kernel repeated, where each run gets what the one before left of
+    /// its packet, and the samples are none of these.
+    pub own_output_ns: Vec<f64>,
+    /// What the last of the timed runs returned, of each sample.
+    pub returned: Vec<u32>,
     /// Single runs, by the clock around the program.
     pub recorded: Option<Recorded>,
     /// The same by batch, of which each was loaded anew where that takes no time: the first ones.
     pub clockings: Vec<Recorded>,
+}
+
+/// A run after thousands of others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Later {
+    /// Executed by it; `None` if that is not known.
+    pub instructions: Option<u64>,
+    pub return_value: Option<u32>,
+    /// Whether it comes to something else each time: by chance, or as time passes.
+    pub varies: bool,
 }
 
 /// One case as measured.
@@ -116,8 +135,11 @@ pub struct RawCase {
     pub instructions: Result<u64, String>,
     pub calls: Vec<Calls>,
     pub tail_calls: TailCalls,
-    /// Executed instructions of a run after thousands.
-    pub settled_instructions: Option<u64>,
+    /// A run after thousands that each got the packet that was asked for; `None` if not found out.
+    pub settled: Option<Later>,
+    /// A run after thousands that each got what the one before left of its packet; `None` if the packet
+    /// makes no difference.
+    pub own_output: Option<Later>,
     /// Where they are not the same on each fresh start.
     pub variation: Option<Variation>,
     /// Return values of other runs on fresh maps, where they differ.
@@ -173,7 +195,8 @@ pub fn report(mut raw: Raw) -> BenchReport {
             let latency = latency(&case.run, &net_of, raw.seed);
             let no_clock = case.no_clock.as_deref();
             let distribution = single_runs::of(&case.run, ruler, (step, raw.seed), no_clock);
-            analysed(case, latency, distribution, raw.expect)
+            let own_output = outcome::own_output(case, &net_of);
+            Case { own_output, ..analysed(case, latency, distribution, raw.expect) }
         })
         .collect();
     let fewest = measured.cases.iter().map(|case| case.run.samples_ns.len() as u64).min();
@@ -231,6 +254,7 @@ fn analysed(
         latency,
         distribution,
         counts,
+        own_output: None,
         tail_calls: case.tail_calls.clone(),
         verifier: case.verifier.clone(),
         size: case.size.clone(),
@@ -244,7 +268,8 @@ fn steady(case: &RawCase, instructions: u64) -> Option<u64> {
         Some(it) => it.lowest..=it.highest,
         None => instructions..=instructions,
     };
-    case.settled_instructions.filter(|settled| !fresh.contains(settled))
+    let settled = case.settled.and_then(|settled| settled.instructions)?;
+    (!fresh.contains(&settled)).then_some(settled)
 }
 
 /// The time of a run. `net_of` tells what is net of a median, if a ruler of the type was measured.
@@ -260,8 +285,13 @@ fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part
     let mut kernel_ns = run.kernel_ns.clone();
     kernel_ns.sort_unstable();
     Part::Measured(Latency {
-        method: if run.no_bursts.is_none() { Method::Bursts } else { Method::Batches },
+        method: match (&run.no_bursts, run.packet) {
+            (None, _) => Method::Bursts,
+            (Some(_), PacketSource::Restored) => Method::Calls,
+            (Some(_), _) => Method::Batches,
+        },
         reason: run.no_bursts.clone(),
+        packet: run.packet,
         batches: sample.len(),
         runs_per_batch: run.runs_per_batch,
         median_ns,

@@ -23,6 +23,7 @@ mod counts_in_turns;
 mod error;
 #[cfg(test)]
 mod fake;
+mod feeding;
 mod kernel;
 mod link;
 mod order;

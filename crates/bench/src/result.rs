@@ -140,6 +140,10 @@ pub struct Case {
     pub latency: Part<Latency>,
     pub distribution: Part<Distribution>,
     pub counts: Part<RunCounts>,
+    /// A run that gets what the one before left of its packet, where that makes a difference: the figures
+    /// above are on the packet that was asked for, unless `latency` says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_output: Option<OwnOutput>,
     #[serde(skip_serializing_if = "TailCalls::is_empty")]
     pub tail_calls: TailCalls,
     pub verifier: Verifier,
@@ -163,10 +167,40 @@ pub struct RunOutcome {
     pub unmet_expectation: Option<u32>,
     /// Bytes of the packet after the first run; `None` for types that give none back.
     pub output_bytes: Option<usize>,
+    /// Return value of the timed runs, by their last one, if it is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub later_return_value: Option<u32>,
     /// Whether the first run changed the packet.
     pub has_changed_packet: bool,
     /// The packet after the first run in hexadecimal, if it was changed; at most 256 bytes of it.
     pub output_hex: Option<String>,
+}
+
+/// A run among thousands, each of which got what the one before left of its packet.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OwnOutput {
+    /// `None` without counters, and where they differ from time to time.
+    pub instructions: Option<u64>,
+    /// `None` if there was no time for it.
+    pub return_value: Option<u32>,
+    pub return_name: Option<String>,
+    /// Median of batches that the kernel repeated, per run.
+    pub median_ns: Option<f64>,
+    /// The same without the ruler.
+    pub net_ns: Option<f64>,
+}
+
+/// How the timed runs got their packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacketSource {
+    /// The program leaves it as it is, or there is none.
+    #[default]
+    Unchanged,
+    /// Each run got it as it was asked for: it was put back, or the kernel built it anew.
+    Restored,
+    /// Each run got what the one before had left.
+    OwnOutput,
 }
 
 /// How the times of runs were taken.
@@ -178,6 +212,8 @@ pub enum Method {
     /// Long batches of runs that the kernel repeats.
     #[default]
     Batches,
+    /// Many calls with one run each, for which the kernel builds the packet.
+    Calls,
 }
 
 /// Time of a run, from many batches.
@@ -189,6 +225,7 @@ pub struct Latency {
     pub method: Method,
     /// Why not in bursts; `None` if they were.
     pub reason: Option<String>,
+    pub packet: PacketSource,
     pub batches: usize,
     /// Runs in each batch; in each burst where there are bursts.
     pub runs_per_batch: u32,
@@ -219,6 +256,13 @@ pub struct Latency {
     pub outliers: Outliers,
     /// All batches in the order they were taken, per run.
     pub samples_ns: Vec<f64>,
+}
+
+impl Latency {
+    /// Whether the times are not of the packet that was asked for.
+    pub fn is_on_own_output(&self) -> bool {
+        self.packet == PacketSource::OwnOutput
+    }
 }
 
 /// Batches beyond Tukey's fences: 1.5 (mild) or 3 (severe) times the quartiles' distance.
@@ -284,8 +328,8 @@ pub struct RunCounts {
     pub instructions: u64,
     /// Calls of helpers and kfuncs in the first run.
     pub calls: Vec<Calls>,
-    /// Mean of the instructions of runs after thousands of runs on the same maps, where that differs: the
-    /// runs feed each other, and the time is that of this later state.
+    /// Instructions of runs after thousands on the same maps, each with the packet that was asked for, in the
+    /// mean, where that differs: the runs feed each other, and the time is that of this later state.
     pub steady_instructions: Option<u64>,
     /// Where the first run is not like the first run on other fresh maps, so that nothing is exact.
     #[serde(skip_serializing_if = "Option::is_none")]

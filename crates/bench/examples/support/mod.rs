@@ -80,6 +80,7 @@ impl Image {
         let options = wrapper::Options {
             map_fd: first_maps + i32::try_from(second.len())?,
             program_type: program.r#type,
+            restored: None,
         };
         let place = random.below(PLACES);
         let both = wrapper::alternate(codes, first_maps, home, XDP_PASS, place, options)?;
@@ -108,7 +109,7 @@ impl Image {
     ) -> Result<Vec<[f64; 2]>> {
         let firsts: Vec<u8> = (0..pairs).map(|_| u8::from(random.coin())).collect();
         let order = firsts.iter().flat_map(|&side| [side, 1 - side]).collect();
-        let turns = Turns { calls, order };
+        let turns = Turns::of_two(calls, order);
         self.notebook.write_notebook(&turns.to_value())?;
         let input = RunInput { data: &DEFAULT_PACKET, context: &[] };
         run(self.program.as_fd(), ProgramType::XDP, input, 1)?;

@@ -32,7 +32,8 @@ pub struct Pair {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contested {
     pub name: String,
-    /// Why the times are of batches that the kernel repeated; `None` if they are of bursts.
+    pub method: Method,
+    /// Why the times are of no bursts; `None` if they are.
     pub no_bursts: Option<String>,
     pub pairs: Vec<Pair>,
     /// Executed instructions of runs of both in turns, where they may vary.
@@ -69,14 +70,13 @@ pub fn comparison(
             let old = before.iter().find(|old| old.name == case.name)?;
             let contested = contested.iter().find(|it| it.name == case.name);
             let pairs = contested.map_or(&[][..], |it| &it.pairs);
-            let mut measures = vec![time(pairs, thresholds.time, seed)];
+            let mut time = time(pairs, thresholds.time, seed);
+            withhold(&mut time, [old, case]);
+            let mut measures = vec![time];
             let counts = contested.map(|it| &it.counts);
             measures.extend(exact(old, case, counts, thresholds.exact));
             let reason = contested.and_then(|it| it.no_bursts.clone());
-            let method = contested.map(|_| match reason {
-                None => Method::Bursts,
-                Some(_) => Method::Batches,
-            });
+            let method = contested.map(|it| it.method);
             Some(CaseComparison { name: case.name.clone(), method, reason, measures })
         })
         .collect();
@@ -88,6 +88,19 @@ pub fn comparison(
         unmatched,
         time_threshold: thresholds.time,
         exact_threshold: thresholds.exact,
+    }
+}
+
+/// Takes back that no change was seen, where maps feed the runs: the timed ones are not like the first,
+/// which may have changed. That the later ones have, is a change.
+fn withhold(time: &mut MeasureComparison, cases: [&Case; 2]) {
+    let is_fed = |case: &Case| {
+        let counts = case.counts.measured();
+        counts.is_some_and(|counts| counts.steady_instructions.is_some())
+            || case.outcome.later_return_value.is_some()
+    };
+    if time.verdict == PairedVerdict::NoChangeSeen && cases.into_iter().any(is_fed) {
+        time.verdict = PairedVerdict::NotJudged;
     }
 }
 

@@ -1,9 +1,10 @@
 //! What the first run came to: its answer by name, and what it did to its packet.
 
 use wingbeat_bpf::ProgramType;
+use wingbeat_stats::sample::Sample;
 
 use super::RawCase;
-use crate::result::RunOutcome;
+use crate::result::{OwnOutput, RunOutcome};
 
 /// Bytes of a changed packet that are kept.
 const OUTPUT_BYTES_MAX: usize = 256;
@@ -21,9 +22,36 @@ pub(super) fn of(case: &RawCase, expect: Option<u32>) -> RunOutcome {
         return_name: return_name(case.r#type, first.return_value).map(str::to_owned),
         unmet_expectation: expect.filter(|expected| *expected != first.return_value),
         output_bytes: gives_data.then_some(first.data.len()),
+        later_return_value: later_return_value(case),
         has_changed_packet,
         output_hex: has_changed_packet.then(hex),
     }
+}
+
+/// What the timed runs returned in the end, if all samples agree on it and it is not what the first run
+/// returned; without samples, what a run after thousands did. What changes from run to run is no later
+/// value.
+fn later_return_value(case: &RawCase) -> Option<u32> {
+    let settled = case.settled.filter(|settled| !settled.varies)?;
+    let last = *case.run.returned.last().or(settled.return_value.as_ref())?;
+    let agree = case.run.returned.iter().all(|it| *it == last);
+    (agree && last != case.first.return_value).then_some(last)
+}
+
+/// What runs come to that get what the ones before left of their packet; `None` if that is the same.
+/// `net_of` tells what is net of a median.
+pub(super) fn own_output(case: &RawCase, net_of: &dyn Fn(f64) -> Option<f64>) -> Option<OwnOutput> {
+    let found = case.own_output?;
+    let times = Sample::new(case.run.own_output_ns.clone()).ok();
+    let median_ns = times.map(|times| times.median());
+    let name = |value| return_name(case.r#type, value).map(str::to_owned);
+    Some(OwnOutput {
+        instructions: found.instructions,
+        return_value: found.return_value,
+        return_name: found.return_value.and_then(name),
+        median_ns,
+        net_ns: median_ns.and_then(net_of),
+    })
 }
 
 /// Whether a run left another packet than it got; false for types that give none back.

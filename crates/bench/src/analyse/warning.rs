@@ -1,10 +1,13 @@
 //! What a reader has to know before believing the figures.
 
-use super::Raw;
+use super::{
+    Raw,
+    plausible::{self, FIGURES_DISAGREE},
+};
 use crate::{
     Warning, conditions,
     counts::{TailCalls, Variation},
-    result::Case,
+    result::{Case, Latency},
 };
 
 /// Runs that a program takes to be called short: XDP_ABORTED, or the input refused at once.
@@ -26,6 +29,7 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
     let contexts =
         raw.measured.cases.iter().map(|case| (&*case.name, case.made_up_context.as_deref()));
     let found = [
+        disagreeing(cases),
         feeding(cases),
         varying(cases),
         aborted(cases),
@@ -38,24 +42,43 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
     warnings
 }
 
+/// Figures that cannot both be true.
+fn disagreeing(cases: &[Case]) -> Option<Warning> {
+    let those: Vec<String> = cases.iter().flat_map(plausible::contradictions).collect();
+    warning(
+        FIGURES_DISAGREE,
+        "figures contradict each other",
+        &those,
+        "they are not of the same path through the program, or one of them is wrong",
+        "look at what the program leaves in maps and packets for its later runs; if it leaves nothing, \
+         report this as a defect of wingbeat",
+    )
+}
+
 /// Programs whose later runs are not like the first.
 fn feeding(cases: &[Case]) -> Option<Warning> {
     let those: Vec<String> = cases
         .iter()
         .filter_map(|case| {
-            let counts = case.counts.measured()?;
-            let steady = counts.steady_instructions?;
-            Some(format!("{} ({} → {steady})", case.name, counts.instructions))
+            let counts = case.counts.measured();
+            let steady = counts.and_then(|it| Some((it.instructions, it.steady_instructions?)));
+            let is_own_output = case.latency.measured().is_some_and(Latency::is_on_own_output);
+            match (steady, is_own_output) {
+                (_, true) => Some(format!("{} (on its own output)", case.name)),
+                (Some((first, steady)), _) => Some(format!("{} ({first} → {steady})", case.name)),
+                (None, false) => None,
+            }
         })
         .collect();
     warning(
         "runs-feed-each-other",
-        "a run in a batch executes a different number of instructions than the first, because of what \
-         earlier runs left in maps, or because less time has passed since the last run",
+        "a timed run executes a different number of instructions than the first, because of what earlier runs \
+         left in maps or packets, or because less time has passed since the last run",
         &those,
         "exact counts are those of the first run, times are those of the later ones",
         "make maps large enough (a full queue or hash takes the error path), or empty them from \
-         another program while it is measured; see docs/bench.md",
+         another program while it is measured; give more --time for packets to be put back; see \
+         docs/bench.md",
     )
 }
 

@@ -14,6 +14,7 @@ pub mod alternate;
 mod bucket;
 pub(super) mod emit;
 pub mod histogram;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ pub use alternate::alternate;
 pub use bucket::bucket_code;
 use emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store};
 pub use histogram::{Recorded, WrongSize, read_histogram};
+pub use restore::Restored;
 
 /// Name of the function in front.
 pub const WRAPPER_NAME: &str = "wingbeat_wrapper";
@@ -49,6 +51,9 @@ pub struct Options {
     /// kernel gives the address of a value of no other (`map_direct_value_addr`).
     pub map_fd: i32,
     pub program_type: ProgramType,
+    /// What [`alternate()`] puts back after each run, for which the map has more room. `None` if runs may
+    /// find what the ones before have left.
+    pub restored: Option<Restored>,
 }
 
 /// Why nothing can be put in front of a program. What is measured without that is not affected.
@@ -152,7 +157,7 @@ fn needs_types(insn: Insn) -> Option<&'static str> {
 }
 
 /// Most instructions that are put in front.
-const FRONT_INSNS_MAX: usize = 128;
+const FRONT_INSNS_MAX: usize = 512;
 
 /// The function that times: r6 holds the context and later the result, r7 the time of the start. What
 /// it calls comes right behind it.

@@ -19,22 +19,21 @@ use super::{
     budget::Budget,
     contents::{Contents, contents},
     counts_in_turns,
+    feeding::Feeding,
     kernel::{self, Kernel},
     link::link,
     order::bench,
     ruler::rulers,
-    runner::{Alternation as _, Runner, Subject as _},
+    runner::{Alternation as _, Leaves, Runner, Subject as _},
     session::Session,
     target,
+    turn::calls_of,
 };
 use crate::{
-    analyse::{
-        compare::{self, Contested, Pair, Thresholds},
-        has_changed_packet,
-    },
+    analyse::compare::{self, Contested, Pair, Thresholds},
     input::Input,
     plan::Plan,
-    result::{BenchReport, Comparison, Failure, RunCounts},
+    result::{BenchReport, Comparison, Failure, Method, RunCounts},
 };
 
 /// Sequences of four batches in a pair of loads.
@@ -214,6 +213,11 @@ pub(super) fn contest<'a, R: Runner<'a>>(
     take_turns(&mut session, &mut matches)?;
     let contested = matches.into_iter().map(|it| Contested {
         name: it.name,
+        method: match (&it.alternation, it.leaves) {
+            (Ok(_), _) => Method::Bursts,
+            (Err(_), Leaves::AsItWas) => Method::Batches,
+            (Err(_), Leaves::Changed { .. }) => Method::Calls,
+        },
         no_bursts: it.alternation.err(),
         pairs: it.pairs,
         counts: it.counts,
@@ -232,7 +236,8 @@ fn fixed_part<'a, R: Runner<'a>>(
     if subject.run_first((&input, &[])).is_err() {
         return Ok(FixedPart::default());
     }
-    Ok(FixedPart::measure(|runs| subject.run((&input, &[]), runs)).unwrap_or_default())
+    let run = |runs| subject.run((&input, &[]), runs);
+    Ok(FixedPart::measure(subject.r#type(), run).unwrap_or_default())
 }
 
 fn take_turns<'a, R: Runner<'a>>(
@@ -266,6 +271,8 @@ struct Match<'a, R: Runner<'a>> {
     alternation: Result<R::Alternation, String>,
     sides: [R::Subject; 2],
     lengths: [Length; 2],
+    leaves: Leaves,
+    run_ns: [f64; 2],
     pairs: Vec<Pair>,
     /// Executed instructions of both, where they may vary.
     counts: [Vec<u64>; 2],
@@ -284,25 +291,27 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
             [runner.load(sides[0], sources[0])?, runner.load(sides[1], sources[1])?];
         let given = (input, a.context(&session.plan.context));
         let mut run_ns = [0.0; 2];
-        let mut changes_packet = false;
+        let mut leaves = Leaves::AsItWas;
         for (subject, run_ns) in [&mut a, &mut b].into_iter().zip(&mut run_ns) {
             let first = subject.run_first(given)?;
-            changes_packet |= has_changed_packet(subject.r#type(), &input.data, &first.data);
             let run_again = || subject.run(given, 1);
             *run_ns = estimate_ns(subject.r#type(), &first, subject.pace(), run_again)?;
-        }
-        let alternation = match changes_packet {
-            // The other would get it.
-            true => Err("one of them changes the packet that the other would get".to_owned()),
-            false => {
-                let longest_ns = run_ns[0].max(run_ns[1]);
-                runner.alternate([&a, &b], given, longest_ns, &mut session.random)
+            // What one leaves the other gets.
+            let found = Feeding::find(subject, given, &first, *run_ns)?.leaves();
+            // The second is the one whose return value is looked at.
+            if found.is_changed() || leaves.is_changed() {
+                let returns = if let Leaves::Changed { returns } = found { returns } else { None };
+                leaves = Leaves::Changed { returns };
             }
-        };
+            subject.reset()?;
+        }
+        let longest_ns = run_ns[0].max(run_ns[1]);
+        let run = (longest_ns, leaves);
+        let alternation = runner.alternate([&a, &b], given, run, &mut session.random);
         let lengths = [Length::of(a.r#type(), run_ns[0]), Length::of(b.r#type(), run_ns[1])];
         let name = session.plan.case_name(&a.linked().program, input);
         let (sides, pairs, counts) = ([a, b], Vec::new(), [Vec::new(), Vec::new()]);
-        Ok(Self { name, input, alternation, sides, lengths, pairs, counts })
+        Ok(Self { name, input, alternation, sides, lengths, leaves, run_ns, pairs, counts })
     }
 
     /// Counts both in turns; `cases` share the time.
@@ -350,6 +359,13 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
             let subject = &mut self.sides[side];
             subject.reset()?;
             let given = (self.input, subject.context(&session.plan.context));
+            if self.leaves.is_changed() {
+                let fixed = session.fixed_part(subject.r#type());
+                let run = || subject.run(given, 1);
+                let (run_ns, _) = fixed.time_calls(calls_of(self.run_ns[side]), run)?;
+                times[side][number / 2] = run_ns;
+                continue;
+            }
             let run = subject.run(given, self.lengths[side].runs)?;
             let r#type = subject.r#type();
             self.lengths[side].learn(r#type, &run);

@@ -10,6 +10,7 @@ use std::{
 };
 
 use wingbeat_bpf::{
+    ProgramType,
     code::{Insn, op},
     loader::{Alarm, Loaded, LoadedMap, LoadedMaps, Loader, ResetError},
     probe,
@@ -24,11 +25,14 @@ use super::{
     error::short,
     kernel::Kernel,
     ruler::harmless_value,
-    runner::{Alternation, Given, Pace},
+    runner::{Alternation, Given, Leaves, Pace},
 };
-use crate::instrument::wrapper::{
-    self,
-    alternate::{BURSTS_MAX, Turns, VALUE_SIZE},
+use crate::{
+    analyse::has_changed_packet,
+    instrument::wrapper::{
+        self, Restored,
+        alternate::{BURSTS_MAX, SIDES, Turns, VALUE_SIZE, last_returned},
+    },
 };
 
 /// Length of a burst: a thousand steps of a coarse clock, and short beside what disturbs.
@@ -45,6 +49,9 @@ const PLACES: usize = 24;
 /// Longest run of a program that takes turns, in nanoseconds: a burst of it is one run, and what
 /// disturbs one burst disturbs its neighbour too.
 const CALL_NS_MAX: f64 = 2e6;
+
+/// Why packets are not put back.
+const CANNOT_UNDO: &str = "what a program does to its packet cannot be undone between calls";
 
 /// Why the kernel does not take two programs as one. An old one may have got `may_goto` from its
 /// distributor, so it is asked first, and its answer stands behind.
@@ -89,8 +96,11 @@ impl Side<'_> {
 pub(super) struct Image<'a> {
     sides: [Side<'a>; 2],
     given: Given<'a>,
+    /// What is put back behind each call.
+    restored: Option<Restored>,
     kernel: Kernel<'a>,
-    calls: [u32; 2],
+    /// Of each side that there are bursts of.
+    calls: [u32; SIDES],
     bursts: usize,
     /// How long it took to load both and to let them take turns.
     sample_time: Duration,
@@ -98,11 +108,12 @@ pub(super) struct Image<'a> {
 
 impl<'a> Image<'a> {
     /// Loads both once and finds out how many calls make a burst; or says why they cannot take turns.
-    /// A run takes `run_ns` at most, roughly.
+    /// A run takes `run_ns` at most, roughly. The packet is put back behind each call if they do not
+    /// leave it alone.
     pub(super) fn new(
         sides: [Side<'a>; 2],
         given: Given<'a>,
-        run_ns: f64,
+        (run_ns, leaves): (f64, Leaves),
         kernel: Kernel<'a>,
         random: &mut Random,
     ) -> Result<Self, String> {
@@ -119,28 +130,46 @@ impl<'a> Image<'a> {
         {
             return Err(reason.to_owned());
         }
+        let restored = match leaves {
+            Leaves::AsItWas => None,
+            Leaves::Changed { .. } => Some(restored(&sides, given).ok_or(CANNOT_UNDO)?),
+        };
         let begun = Instant::now();
-        let (calls, sample_time) = ([1, 1], Duration::ZERO);
-        let mut found = Self { sides, given, kernel, calls, bursts: 16, sample_time };
+        let (calls, sample_time) = ([1; SIDES], Duration::ZERO);
+        let mut found = Self { sides, given, restored, kernel, calls, bursts: 16, sample_time };
         let live = found.load(random)?;
         let load_time = begun.elapsed();
         // Twice: the first bursts of single calls tell the order of magnitude, longer ones the rest.
         for _ in 0..2 {
-            let times = found.run(&live, random).map_err(|error| error.to_string())?;
-            let per_call = |side: u8| {
-                let times = times.iter().filter(|time| time.0 == side).map(|time| time.1);
-                Sample::new(times.collect()).map_or(BURST_NS, |it| it.median().max(1.0))
+            let (times, returned) = found.run(&live, random).map_err(|error| error.to_string())?;
+            if let Leaves::Changed { returns: Some(expected) } = leaves
+                && returned != expected
+            {
+                return Err(format!(
+                    "{CANNOT_UNDO}: a call returned {returned} instead of {expected}"
+                ));
+            }
+            let per_call = |side: usize| {
+                let times = times.iter().filter(|time| usize::from(time.0) == side);
+                Sample::new(times.map(|time| time.1).collect())
+                    .map_or(BURST_NS, |it| it.median().max(1.0))
             };
-            let both = [per_call(0), per_call(1)];
+            let per_call = [0, 1, 2, 3].map(per_call);
             // Within 1 and CALLS_MAX.
-            found.calls = both.map(|ns| (BURST_NS / ns).clamp(1.0, CALLS_MAX) as u32);
-            let burst_ns: f64 =
-                both.iter().zip(found.calls).map(|(ns, calls)| ns * f64::from(calls)).sum::<f64>()
-                    / 2.0;
-            found.bursts = (RUN_NS / burst_ns).clamp(2.0, BURSTS_MAX as f64) as usize & !1;
+            found.calls = per_call.map(|ns| (BURST_NS / ns).clamp(1.0, CALLS_MAX) as u32);
+            let sides = found.sides_of_bursts();
+            let bursts_ns =
+                per_call.iter().zip(found.calls).map(|(ns, calls)| ns * f64::from(calls));
+            let burst_ns = bursts_ns.take(sides).sum::<f64>() / sides as f64;
+            let bursts = (RUN_NS / burst_ns).clamp(sides as f64, BURSTS_MAX as f64) as usize;
+            found.bursts = bursts / sides * sides;
         }
         found.sample_time = load_time + Duration::from_nanos(RUN_NS as u64);
         Ok(found)
+    }
+
+    fn sides_of_bursts(&self) -> usize {
+        if self.restored.is_some() { SIDES } else { 2 }
     }
 
     fn load(&self, random: &mut Random) -> Result<Live, String> {
@@ -159,6 +188,7 @@ impl<'a> Image<'a> {
         let options = wrapper::Options {
             map_fd: first_count + number(second_maps.all().len())?,
             program_type: wanted.linked.program.r#type,
+            restored: self.restored,
         };
         let padding = random.below(PLACES);
         let result = harmless_value(wanted.linked.program.r#type);
@@ -166,7 +196,8 @@ impl<'a> Image<'a> {
         let home = usize::from(!is_swapped);
         let image = wrapper::alternate(codes, first_count, home, result, padding, options)
             .map_err(|error| error.to_string())?;
-        let notebook = LoadedMap::notebook(VALUE_SIZE as u32).map_err(|e| e.to_string())?;
+        let value_size = VALUE_SIZE + self.restored.map_or(0, Restored::value_size);
+        let notebook = LoadedMap::notebook(value_size as u32).map_err(|e| e.to_string())?;
         let mut descriptors = first_maps.descriptors();
         descriptors.extend(second_maps.descriptors());
         descriptors.push(notebook.as_fd());
@@ -176,31 +207,60 @@ impl<'a> Image<'a> {
             .loader
             .load_image(program, &image.code, called, &descriptors, effort)
             .map_err(|error| why_refused(&short(&error)))?;
-        Ok(Live { program, notebook, _maps: [first_maps, second_maps], is_swapped })
+        let _maps = [first_maps, second_maps];
+        Ok(Live { program, notebook, value_size, _maps, is_swapped })
     }
 
-    /// Time per call of each burst, in nanoseconds, with the side.
-    fn run(&self, live: &Live, random: &mut Random) -> Result<Vec<(u8, f64)>, BenchError> {
+    /// Time per call of each burst, in nanoseconds, with the side; and what the last call of the second
+    /// one returned, which is noted where the packet is put back.
+    fn run(&self, live: &Live, random: &mut Random) -> Result<(Vec<(u8, f64)>, u32), BenchError> {
+        let sides = self.sides_of_bursts();
         let mut order = Vec::with_capacity(self.bursts);
-        for _ in 0..self.bursts / 2 {
-            let first = u8::from(random.coin());
-            order.extend([first, 1 - first]);
+        let mut group = [0, 1, 2, 3];
+        for _ in 0..self.bursts / sides {
+            random.shuffle(&mut group[..sides]);
+            order.extend_from_slice(&group[..sides]);
         }
-        let calls = if live.is_swapped { [self.calls[1], self.calls[0]] } else { self.calls };
-        let turns = Turns { calls, order };
-        live.notebook.write_notebook(&turns.to_value())?;
+        let [first, second, rest @ ..] = self.calls;
+        let [first, second] = if live.is_swapped { [second, first] } else { [first, second] };
+        let turns = Turns { calls: [first, second, rest[0], rest[1]], order };
+        let mut value = turns.to_value();
+        value.resize(live.value_size, 0);
+        live.notebook.write_notebook(&value)?;
         let r#type = self.sides[0].linked.program.r#type;
-        self.kernel.run(live.program.as_fd(), r#type, self.given, 1, Pace::Short)?;
+        let run = self.kernel.run(live.program.as_fd(), r#type, self.given, 1, Pace::Short)?;
+        if self.restored.is_some() && has_changed_packet(r#type, &self.given.0.data, &run.data) {
+            return Err(BenchError::NotMeasurable(CANNOT_UNDO.to_owned()));
+        }
         let value = live.notebook.read_notebook()?;
-        let side = |position: u8| if live.is_swapped { 1 - position } else { position };
-        Ok(turns.read(&value).map(|(position, ns)| (side(position), ns)).collect())
+        let side = |position: u8| match position {
+            0 | 1 if live.is_swapped => 1 - position,
+            _ => position,
+        };
+        let times = turns.read(&value).map(|(position, ns)| (side(position), ns)).collect();
+        let returned = last_returned(&value, usize::from(side(1)));
+        Ok((times, returned))
     }
+}
+
+/// What has to be put back where these programs take turns; `None` where that cannot be.
+fn restored(sides: &[Side<'_>; 2], (input, context): Given<'_>) -> Option<Restored> {
+    let [first, second] = sides.each_ref().map(|side| side.linked);
+    let r#type = second.program.r#type;
+    // Metadata in front of a packet are put back as none.
+    let has_metadata = r#type == ProgramType::XDP && context.iter().take(4).any(|byte| *byte != 0);
+    let found = || Restored::of(r#type, input.data.len(), [&first.code, &second.code]);
+    (!has_metadata).then(found).flatten()
 }
 
 impl Alternation for Image<'_> {
     fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError> {
         let live = self.load(random).map_err(BenchError::NotMeasurable)?;
-        Ok(Bursts::of(&self.run(&live, random)?))
+        let (times, returned) = self.run(&live, random)?;
+        Ok(match self.restored {
+            None => Bursts::of(&times),
+            Some(_) => Bursts::restored(&times, returned),
+        })
     }
 
     fn calls(&self, side: usize) -> u32 {
@@ -232,6 +292,8 @@ fn needs_own_object(linked: &Linked, is_foreign: bool) -> Option<&'static str> {
 struct Live {
     program: Loaded,
     notebook: LoadedMap,
+    /// Of the notebook.
+    value_size: usize,
     _maps: [LoadedMaps; 2],
     /// Whether the second side comes first in the image.
     is_swapped: bool,

@@ -29,15 +29,26 @@ const BATCH_PATIENCE: f64 = 30.0;
 /// Calls that tell the fixed part.
 const FIXED_CALLS: usize = 5;
 
-/// What the system call costs the calling thread besides the runs, for one type of program.
+/// Runs by a call each, and runs of one call, that tell how much longer the former seem to take.
+const SINGLE_CALLS: usize = 1_000;
+const REPEATED_RUNS: u32 = 50_000;
+
+/// Share of calls at each end, by time, that does not count: those that an interrupt met.
+const INTERRUPTED: f64 = 0.05;
+
+/// What the system call costs besides the runs, for one type of program.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct FixedPart {
+    /// The calling thread.
     cpu_time_ns: f64,
+    /// How much longer a run seems to take that has a call of its own: the clock, mostly.
+    call_ns: f64,
 }
 
 impl FixedPart {
-    /// Measures it by calls with hardly any runs. `run` runs an empty program.
+    /// Measures it by calls with hardly any runs. `run` runs an empty program of this type.
     pub(super) fn measure(
+        r#type: ProgramType,
         mut run: impl FnMut(u32) -> Result<ProgramRun, BenchError>,
     ) -> Result<Self, BenchError> {
         let mut calls = Vec::with_capacity(FIXED_CALLS);
@@ -47,7 +58,32 @@ impl FixedPart {
             calls.push(run.cpu_time_ns as f64 - 2.0 * f64::from(run.mean_ns.min(50)));
         }
         let cpu_time_ns = Sample::new(calls).map_or(0.0, |calls| calls.median().max(0.0));
-        Ok(Self { cpu_time_ns })
+        let mut found = Self { cpu_time_ns, call_ns: 0.0 };
+        if !r#type.test_run().is_some_and(|rules| rules.repeats) {
+            return Ok(found);
+        }
+        let repeated_ns = f64::from(run(REPEATED_RUNS)?.mean_ns);
+        let (by_calls_ns, _) = found.time_calls(SINGLE_CALLS as u32, || run(1))?;
+        found.call_ns = (by_calls_ns - repeated_ns).max(0.0);
+        Ok(found)
+    }
+
+    /// Time per run of so many calls with one run each, in nanoseconds, as if the kernel had repeated
+    /// them; and what the last one returned. `run` makes one.
+    pub(super) fn time_calls(
+        self,
+        calls: u32,
+        mut run: impl FnMut() -> Result<ProgramRun, BenchError>,
+    ) -> Result<(f64, u32), BenchError> {
+        let mut times = Vec::new();
+        let mut returned = 0;
+        for _ in 0..calls.max(1) {
+            let run = run()?;
+            times.push(f64::from(run.mean_ns));
+            returned = run.return_value;
+        }
+        let mean_ns = Sample::new(times).map_or(0.0, |times| times.trimmed_mean(INTERRUPTED));
+        Ok(((mean_ns - self.call_ns).max(0.0), returned))
     }
 }
 
@@ -150,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_fraction_comes_from_cpu_time_and_stays_within_the_reported_nanosecond() {
-        let fixed = FixedPart { cpu_time_ns: 1_000.0 };
+        let fixed = FixedPart { cpu_time_ns: 1_000.0, call_ns: 0.0 };
         let check = |mean_ns, cpu_time_ns, expected: f64| {
             let run = run(1_000, mean_ns, cpu_time_ns);
             let found = time_per_run_ns(ProgramType::SCHED_CLS, &run, fixed);

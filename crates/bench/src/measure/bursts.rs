@@ -2,7 +2,10 @@
 
 use wingbeat_stats::sample::Sample;
 
-use crate::{analyse::compare::Pair, instrument::wrapper::alternate::neighbours};
+use crate::{
+    analyse::compare::Pair,
+    instrument::wrapper::alternate::{SIDES, neighbours},
+};
 
 /// Share of the pairs of bursts that is cut off at each end.
 const TRIMMED: f64 = 0.25;
@@ -12,35 +15,62 @@ const FASTEST: f64 = 0.05;
 
 /// Times per call of neighbouring bursts of the first and the second side, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Bursts(Vec<[f64; 2]>);
+pub(super) struct Bursts {
+    pairs: Vec<[f64; 2]>,
+    /// How much less was to be taken off while nothing disturbed.
+    less_off_ns: f64,
+    /// What the last call of the second side returned, where packets are put back.
+    pub(super) returned: Option<u32>,
+}
 
 impl Bursts {
     pub(super) fn of(times: &[(u8, f64)]) -> Self {
-        Self(neighbours(times).filter(|pair| pair.iter().all(|&ns| ns > 0.0)).collect())
+        Self { pairs: sound(neighbours::<2>(times)), less_off_ns: 0.0, returned: None }
+    }
+
+    /// The same of programs behind which the packet is put back, without what that takes: two more sides are
+    /// an empty function with that, and one without.
+    pub(super) fn restored(times: &[(u8, f64)], returned: u32) -> Self {
+        let groups: Vec<_> = neighbours::<SIDES>(times).collect();
+        let usual = middle(groups.iter().map(|[_, _, restoring, nothing]| restoring - nothing));
+        let usual_ns = usual.unwrap_or(0.0).max(0.0);
+        let least = |side: usize| fastest(groups.iter().map(|group| group[side]));
+        let least_ns = least(2).zip(least(3)).map_or(usual_ns, |(it, nothing)| it - nothing);
+        let pairs = groups.iter().map(|&[a, b, ..]| [a - usual_ns, b - usual_ns]);
+        let less_off_ns = usual_ns - least_ns;
+        Self { pairs: sound(pairs), less_off_ns, returned: Some(returned) }
     }
 
     /// Time per call of one side: the mean of the middle half of its bursts.
     pub(super) fn side_ns(&self, side: usize) -> Option<f64> {
-        middle(self.0.iter().map(|pair| pair[side]))
+        middle(self.pairs.iter().map(|pair| pair[side]))
     }
 
     /// Time per call of one side while nothing disturbs: its fastest twentieth.
     pub(super) fn floor_ns(&self, side: usize) -> Option<f64> {
-        let times = self.0.iter().map(|pair| pair[side]).collect();
-        Sample::new(times).ok().map(|sample| sample.quantile(FASTEST))
+        let least_ns = fastest(self.pairs.iter().map(|pair| pair[side]))?;
+        Some(least_ns + self.less_off_ns)
     }
 
     /// How much longer a call of the second side takes, by neighbours, which what disturbs meets alike.
     pub(super) fn difference_ns(&self) -> Option<f64> {
-        middle(self.0.iter().map(|[first, second]| second - first))
+        middle(self.pairs.iter().map(|[first, second]| second - first))
     }
 
     /// One pair of times from all neighbours: their ratio is that of neighbours.
     pub(super) fn pair(&self) -> Option<Pair> {
-        let ratio = middle(self.0.iter().map(|[first, second]| (second / first).ln()))?.exp();
+        let ratio = middle(self.pairs.iter().map(|[first, second]| (second / first).ln()))?.exp();
         let before_ns = self.side_ns(0)?;
         Some(Pair { before_ns, after_ns: before_ns * ratio })
     }
+}
+
+fn sound(pairs: impl Iterator<Item = [f64; 2]>) -> Vec<[f64; 2]> {
+    pairs.filter(|pair| pair.iter().all(|&ns| ns > 0.0)).collect()
+}
+
+fn fastest(values: impl Iterator<Item = f64>) -> Option<f64> {
+    Sample::new(values.collect()).ok().map(|sample| sample.quantile(FASTEST))
 }
 
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -70,5 +100,16 @@ mod tests {
         assert_eq!(bursts.side_ns(0), Some(15.0));
         assert_eq!(bursts.difference_ns(), Some(1.5));
         assert_eq!(Bursts::of(&[]).pair(), None);
+    }
+
+    #[test]
+    fn what_puts_packets_back_is_taken_off() {
+        // It takes 20 ns, the loop 1.
+        let group = [(2, 21.0), (1, 90.0), (3, 1.0), (0, 30.0)];
+        let bursts = Bursts::restored(&group.repeat(8), 2);
+        assert_eq!((bursts.side_ns(0), bursts.side_ns(1)), (Some(10.0), Some(70.0)));
+        assert_eq!(bursts.difference_ns(), Some(60.0));
+        let pair = bursts.pair().expect("a pair");
+        assert!((pair.after_ns / pair.before_ns - 7.0).abs() < 1e-9, "{pair:?}");
     }
 }

@@ -1,5 +1,4 @@
-//! What a case executes: in its first run, whether that is the same from each fresh start, and in the runs
-//! that a batch sees.
+//! What a case executes in its first run, and whether that is the same from each fresh start.
 
 use std::time::Duration;
 
@@ -11,13 +10,10 @@ use super::{
     runner::{Form, Given, Runner, Subject},
     session::Session,
 };
-use crate::{
-    analyse::{RawCase, has_changed_packet},
-    counts::Variation,
-};
+use crate::{analyse::RawCase, counts::Variation};
 
 /// Inputs of one program up to which more than the first run is counted.
-const INPUTS_MAX: usize = 100;
+pub(super) const INPUTS_MAX: usize = 100;
 
 /// Runs from a fresh start that are counted: of any program, and of one that calls what may give something
 /// else on every run.
@@ -27,12 +23,7 @@ const RUNS_UNPREDICTABLE: usize = 64;
 /// Time that these may take, for each case.
 const TIME_MAX: Duration = Duration::from_millis(100);
 
-/// Runs of a batch that are counted, once thousands have been made. Those of a program that changes its
-/// packet would not get the same one again.
-const SETTLED_RUNS: u32 = 64;
-
-/// Counts the first run of a case, others like it, and some that the batches see. The inner error is a
-/// reason why there are no counts.
+/// Counts the first run of a case, and others like it. The inner error is a reason why there are no counts.
 pub(super) fn count<'a, R: Runner<'a>>(
     session: &Session<'a, R>,
     subject: &mut R::Subject,
@@ -76,15 +67,6 @@ pub(super) fn count<'a, R: Runner<'a>>(
     return_values.dedup();
     return_values.retain(|value| *value != case.first.return_value);
     case.other_return_values = return_values;
-    if has_few {
-        let is_changed = has_changed_packet(case.r#type, &case.input_data, &case.first.data);
-        let runs = if is_changed { 1 } else { SETTLED_RUNS };
-        let settled = subject.settled_counts(given, run_ns, runs)?;
-        case.settled_instructions = settled.map(|counts| {
-            let runs = counts.runs.max(1);
-            counts.instructions().saturating_add(runs / 2) / runs
-        });
-    }
     let linked = subject.linked();
     let kfunc = |index| linked.kfunc_at(index).map(|kfunc| kfunc.name.clone());
     case.calls = counts.calls(&linked.code, kfunc);

@@ -13,7 +13,8 @@ use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
-    case_counts::count,
+    case_counts::{INPUTS_MAX, count},
+    feeding::Feeding,
     kernel::MAPS_TIME_OVER,
     runner::{Alternation, Form, Given, Runner, Subject},
     session::Session,
@@ -83,8 +84,9 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             }
             // A context that the type cannot do without may be missing: then there is no ruler.
             let Ok(first) = subject.run_first(given) else { continue };
-            let Ok(fixed) = FixedPart::measure(|runs| subject.run(given, runs)) else { continue };
             let r#type = subject.r#type();
+            let fixed = FixedPart::measure(r#type, |runs| subject.run(given, runs));
+            let Ok(fixed) = fixed else { continue };
             session.fixed.push((r#type, fixed));
             let run = || subject.run(given, 1);
             let Ok(run_ns) = estimate_ns(r#type, &first, subject.pace(), run) else { continue };
@@ -171,7 +173,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
     pub(super) fn count(&mut self, session: &mut Session<'a, R>) {
         let plan = session.plan;
         let mut is_loaded = vec![false; self.subjects.len()];
-        for (case, turn) in self.raw.iter_mut().zip(&self.turns) {
+        for (case, turn) in self.raw.iter_mut().zip(&mut self.turns) {
             let subject = &mut self.subjects[turn.subject];
             if !std::mem::replace(&mut is_loaded[turn.subject], true) {
                 session.show(&format!("{}: loading with counters", case.program));
@@ -179,11 +181,21 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             }
             session.show(&format!("{}: counting", case.name));
             let given = (&plan.inputs[turn.input], subject.context(&plan.context));
-            case.instructions = match session.why_over("its instructions were counted") {
-                Some(reason) => Err(reason),
+            let over = session.why_over("its instructions were counted");
+            case.instructions = match &over {
+                Some(reason) => Err(reason.clone()),
                 None => count(session, subject, given, case, turn.run_ns)
                     .unwrap_or_else(|error| Err(error.to_string())),
             };
+            let feeding = match over {
+                None if plan.inputs.len() <= INPUTS_MAX => {
+                    Feeding::find(subject, given, &case.first, turn.run_ns).ok()
+                }
+                _ => None,
+            };
+            let feeding = feeding.unwrap_or_else(|| Feeding::of_first(subject, given, &case.first));
+            turn.leaves = feeding.leaves();
+            (case.settled, case.own_output) = (feeding.settled, feeding.own_output);
         }
     }
 
@@ -217,10 +229,10 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             session.show(&format!("{name}: loading with the empty program"));
             let context = subject.context(&session.plan.context);
             let given = (&session.plan.inputs[turn.input], context);
-            let (run_ns, runner) = (turn.run_ns, session.runner);
+            let (run, runner) = ((turn.run_ns, turn.leaves), session.runner);
             let mut random = session.random.clone();
             let tried = within(session, subject, OTHER_LOAD, PAIRING_UNTIL, |subject| {
-                runner.alternate([ruler, subject], given, run_ns, &mut random)
+                runner.alternate([ruler, subject], given, run, &mut random)
             });
             session.random = random;
             let left = session.budget.left(session.now()).div_f64((cases - done).max(1) as f64);
@@ -316,7 +328,8 @@ fn begin<'a>(
         instructions: Err("the time ran out before".to_owned()),
         calls: Vec::new(),
         tail_calls: subject.tail_calls(None),
-        settled_instructions: None,
+        settled: None,
+        own_output: None,
         variation: None,
         other_return_values: Vec::new(),
         unpredictable_calls: Vec::new(),

@@ -17,8 +17,9 @@ use wingbeat_stats::random::Random;
 use super::{
     BenchError,
     bursts::Bursts,
+    feeding::Row,
     ruler::RULER,
-    runner::{Alternation, Facts, Form, Given, Pace, Runner, Subject},
+    runner::{Alternation, Facts, Form, Given, Leaves, Pace, Runner, Subject},
 };
 use crate::{
     counts::{Counts, TailCalls},
@@ -40,6 +41,10 @@ pub(super) struct Behaviour {
     pub(super) refused: bool,
     /// The number of the run that fails, counted from 1.
     pub(super) fails_at: Option<u32>,
+    /// How long runs take after the first one of a call, if it changes its packet so that they return at
+    /// once.
+    pub(super) own_output_ns: Option<u64>,
+    pub(super) can_be_put_back: bool,
 }
 
 impl Default for Behaviour {
@@ -50,6 +55,8 @@ impl Default for Behaviour {
             alternates: false,
             refused: false,
             fails_at: None,
+            own_output_ns: None,
+            can_be_put_back: false,
         }
     }
 }
@@ -174,11 +181,14 @@ impl<'a> Runner<'a> for &'a World {
         self,
         sides: [&FakeSubject<'a>; 2],
         _: Given<'a>,
-        _: f64,
+        (_, leaves): (f64, Leaves),
         _: &mut Random,
     ) -> Result<FakeAlternation<'a>, String> {
         let [first, second] = sides.map(|side| side.behaviour);
         self.note("pair", sides[1].name());
+        if leaves.is_changed() && !second.can_be_put_back {
+            return Err("its packet cannot be put back".to_owned());
+        }
         self.pass(second.load);
         match second.alternates {
             true => {
@@ -205,6 +215,39 @@ pub(super) struct FakeSubject<'a> {
 }
 
 impl FakeSubject<'_> {
+    /// What the last of so many runs of one call returns.
+    fn returned(&self, runs: u32) -> u32 {
+        if runs > 1 && self.behaviour.own_output_ns.is_some() { 1 } else { 2 }
+    }
+
+    fn run_form(&self, (input, _): Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError> {
+        let run_ns = self.behaviour.run_ns;
+        self.runs.set(self.runs.get() + 1);
+        self.world.runs.set(self.world.runs.get() + 1);
+        if self.behaviour.fails_at == Some(self.runs.get()) {
+            return Err(BenchError::NotMeasurable("it returned an error".to_owned()));
+        }
+        let later_ns = self.behaviour.own_output_ns.unwrap_or(run_ns);
+        let runs_ns = run_ns.saturating_add(later_ns.saturating_mul(u64::from(repeat) - 1));
+        let time_ns = runs_ns.saturating_add(CALL_NS);
+        if !self.world.pass(Duration::from_nanos(time_ns)) {
+            return Err(time_over());
+        }
+        let mut data = input.data.clone();
+        if self.behaviour.own_output_ns.is_some() {
+            data.push(0);
+        }
+        Ok(ProgramRun {
+            return_value: self.returned(repeat),
+            data,
+            runs: repeat,
+            mean_ns: u32::try_from(runs_ns / u64::from(repeat)).unwrap_or(u32::MAX),
+            cpu_time_ns: time_ns,
+            elapsed_ns: time_ns,
+            retries: 0,
+        })
+    }
+
     fn load_form(&self, what: &str) -> Result<(), String> {
         self.world.note(what, &self.linked.program.name);
         match self.world.pass(self.behaviour.load) {
@@ -270,29 +313,11 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
         Ok(run)
     }
 
-    fn run(&self, (input, _): Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError> {
-        let run_ns = self.behaviour.run_ns;
-        self.runs.set(self.runs.get() + 1);
-        self.world.runs.set(self.world.runs.get() + 1);
+    fn run(&self, given: Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError> {
         if repeat > 100 {
             self.world.note("batch", self.name());
         }
-        if self.behaviour.fails_at == Some(self.runs.get()) {
-            return Err(BenchError::NotMeasurable("it returned an error".to_owned()));
-        }
-        let time_ns = run_ns.saturating_mul(repeat.into()).saturating_add(CALL_NS);
-        if !self.world.pass(Duration::from_nanos(time_ns)) {
-            return Err(time_over());
-        }
-        Ok(ProgramRun {
-            return_value: 2,
-            data: input.data.clone(),
-            runs: repeat,
-            mean_ns: u32::try_from(run_ns).unwrap_or(u32::MAX),
-            cpu_time_ns: time_ns,
-            elapsed_ns: time_ns,
-            retries: 0,
-        })
+        self.run_form(given, repeat)
     }
 
     fn add(&mut self, form: Form) {
@@ -316,8 +341,19 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
         Ok((self.run(given, 1)?, counts))
     }
 
-    fn settled_counts(&self, _: Given<'_>, _: f64, _: u32) -> Result<Option<Counts>, BenchError> {
-        Ok(None)
+    fn run_counted(
+        &self,
+        given: Given<'_>,
+        runs: u32,
+    ) -> Result<(ProgramRun, Option<u64>), BenchError> {
+        let later = if self.behaviour.own_output_ns.is_some() { 2 } else { 7 };
+        Ok((self.run_form(given, runs)?, Some(7 + later * (u64::from(runs) - 1))))
+    }
+
+    fn run_calls(&self, given: Given<'_>, runs: u32) -> Result<Row, BenchError> {
+        let all = u64::from(runs) * 7;
+        let last = self.run_form(given, 1)?;
+        Ok(Row { instructions: Some(all), last_instructions: Some(7), last, changes: 0 })
     }
 
     fn unpredictable_calls(&self) -> Vec<String> {
@@ -326,7 +362,12 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
 
     fn move_clocked(&mut self) {}
 
-    fn run_clocked(&self, given: Given<'_>, runs: u32) -> Result<Option<Recorded>, BenchError> {
+    fn run_clocked(
+        &self,
+        given: Given<'_>,
+        runs: u32,
+        _: Leaves,
+    ) -> Result<Option<Recorded>, BenchError> {
         if self.missing(Form::Clocked).is_some() {
             return Ok(None);
         }
@@ -354,7 +395,9 @@ impl Alternation for FakeAlternation<'_> {
             let burst = |side: u8| (side, self.sides[usize::from(side)].run_ns as f64);
             times.extend([burst(first), burst(1 - first)]);
         }
-        Ok(Bursts::of(&times))
+        let mut bursts = Bursts::of(&times);
+        bursts.returned = self.sides[1].can_be_put_back.then_some(2);
+        Ok(bursts)
     }
 
     fn calls(&self, _: usize) -> u32 {

@@ -22,7 +22,7 @@ use super::{
     kernel::{self, Kernel},
     link::{link, unlinked},
     ruler::{RULER, rulers},
-    runner::{Form, Runner, Subject as _},
+    runner::{Form, Leaves, Runner, Subject as _},
     session::Session,
     target,
     turn::{Turn, collect},
@@ -251,8 +251,14 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         if in_bursts && !is_clocking {
             return Ok(());
         }
-        // Some have had their first batch at once.
-        if has_bursts || turn.samples() <= round {
+        turn.take_calls(subject, given, self.fixed_part(subject.r#type()))?;
+        // Some have had their first batch at once. Where samples are none, a batch tells what runs make of
+        // what they have left.
+        let is_due = match turn.leaves {
+            Leaves::Changed { .. } => is_clocking,
+            Leaves::AsItWas => turn.batches() <= round,
+        };
+        if has_bursts || is_due {
             self.take_batch(subject, turn, given)?;
         }
         if is_clocking {

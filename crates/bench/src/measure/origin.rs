@@ -122,6 +122,7 @@ impl Origin<'_> {
         let options = wrapper::Options {
             map_fd: i32::try_from(number).map_err(|_| "too many maps".to_owned())?,
             program_type: linked.program.r#type,
+            restored: None,
         };
         if linked.throwing_calls().next().is_some() {
             return Err("it throws exceptions, which would skip the second clock read".to_owned());

@@ -10,7 +10,7 @@ use wingbeat_bpf::{
 };
 use wingbeat_stats::random::Random;
 
-use super::{BenchError, bursts::Bursts};
+use super::{BenchError, bursts::Bursts, feeding::Row};
 use crate::{
     counts::{Counts, TailCalls},
     input::Input,
@@ -38,6 +38,23 @@ impl Pace {
     /// That of a program of which a run took so long.
     pub(super) fn of(run: &ProgramRun) -> Self {
         if Duration::from_nanos(run.elapsed_ns) < LONG { Self::Short } else { Self::Long }
+    }
+}
+
+/// How a run leaves the packet and its metadata to the next one of the same call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    AsItWas,
+    /// So that they have to be put back, or each run made by a call of its own.
+    Changed {
+        /// What runs return that get the packet that was asked for, if that is always the same.
+        returns: Option<u32>,
+    },
+}
+
+impl Leaves {
+    pub(super) fn is_changed(self) -> bool {
+        self != Self::AsItWas
     }
 }
 
@@ -74,7 +91,7 @@ pub(super) trait Runner<'a>: Copy {
         self,
         sides: [&Self::Subject; 2],
         given: Given<'a>,
-        run_ns: f64,
+        run: (f64, Leaves),
         random: &mut Random,
     ) -> Result<Self::Alternation, String>;
 }
@@ -140,23 +157,30 @@ pub(super) trait Subject<'a> {
     /// Counts one run on maps that were just reset.
     fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError>;
 
-    /// Counts so many runs of one call after thousands on the same maps, what a batch sees; `None`
-    /// where runs of `run_ns` are too long for that.
-    fn settled_counts(
-        &self,
-        given: Given<'_>,
-        run_ns: f64,
-        counted: u32,
-    ) -> Result<Option<Counts>, BenchError>;
-
     /// Helpers and kfuncs that it calls and that may give something else on every run.
     fn unpredictable_calls(&self) -> Vec<String>;
+
+    /// Runs it so many times in one call, and tells what all runs executed, if it has counters.
+    fn run_counted(
+        &self,
+        given: Given<'_>,
+        runs: u32,
+    ) -> Result<(ProgramRun, Option<u64>), BenchError>;
+
+    /// The same in as many calls, each with the packet that was asked for.
+    fn run_calls(&self, given: Given<'_>, runs: u32) -> Result<Row, BenchError>;
 
     /// Loads the form with a clock once more, to another place in memory, unless that takes long.
     fn move_clocked(&mut self);
 
-    /// Runs the form with a clock, and tells what that saw; `None` without a clock.
-    fn run_clocked(&self, given: Given<'_>, runs: u32) -> Result<Option<Recorded>, BenchError>;
+    /// Runs the form with a clock, and tells what that saw; `None` without a clock. Where packets are
+    /// changed, each run is a call of its own.
+    fn run_clocked(
+        &self,
+        given: Given<'_>,
+        runs: u32,
+        leaves: Leaves,
+    ) -> Result<Option<Recorded>, BenchError>;
 
     fn r#type(&self) -> ProgramType {
         self.linked().program.r#type

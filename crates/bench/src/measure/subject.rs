@@ -21,9 +21,10 @@ use super::{
     alternation::{Image, Side},
     contents::Contents,
     counted::Counted,
+    feeding::Row,
     kernel::Kernel,
     origin::{Origin, State},
-    runner::{Facts, Form, Given, Pace, Runner, Subject},
+    runner::{Facts, Form, Given, Leaves, Pace, Runner, Subject},
 };
 use crate::{
     annotate::profile,
@@ -33,12 +34,6 @@ use crate::{
 
 /// Time from which on maps are created once for all loads of an image.
 const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
-
-/// Runs after which the maps are taken to be in the state that the batches see; fewer where they would
-/// take longer than this, and none where not even so many fit.
-const SETTLING_RUNS: u32 = 4_096;
-const SETTLING_RUNS_MIN: u32 = 64;
-const SETTLING_NS: f64 = 100e6;
 
 /// Time of a load up to which a program with a clock is loaded for each batch.
 const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
@@ -84,10 +79,10 @@ impl<'a> Runner<'a> for Kernel<'a> {
         self,
         sides: [&KernelSubject<'a>; 2],
         given: Given<'a>,
-        run_ns: f64,
+        run: (f64, Leaves),
         random: &mut Random,
     ) -> Result<Image<'a>, String> {
-        Image::new(sides.map(KernelSubject::side), given, run_ns, self, random)
+        Image::new(sides.map(KernelSubject::side), given, run, self, random)
     }
 }
 
@@ -265,22 +260,6 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         self.count(counted, given, 1)
     }
 
-    fn settled_counts(
-        &self,
-        given: Given<'_>,
-        run_ns: f64,
-        counted_runs: u32,
-    ) -> Result<Option<Counts>, BenchError> {
-        let Ok(counted) = &self.state.counted else { return Ok(None) };
-        // Within 0 and SETTLING_RUNS.
-        let runs = (SETTLING_NS / run_ns).clamp(0.0, f64::from(SETTLING_RUNS)) as u32;
-        if runs < SETTLING_RUNS_MIN {
-            return Ok(None);
-        }
-        self.run_form(counted.program.as_fd(), given, runs)?;
-        Ok(Some(self.count(counted, given, counted_runs)?.1))
-    }
-
     fn unpredictable_calls(&self) -> Vec<String> {
         let Origin { linked, contents, .. } = self.origin;
         let codes = contents.targets.codes(linked);
@@ -290,6 +269,49 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         let all = helpers.chain(linked.kfuncs.iter().map(|kfunc| kfunc.name.clone()));
         let found: BTreeSet<String> = all.filter(|name| helpers::is_unpredictable(name)).collect();
         found.into_iter().collect()
+    }
+
+    fn run_counted(
+        &self,
+        given: Given<'_>,
+        runs: u32,
+    ) -> Result<(ProgramRun, Option<u64>), BenchError> {
+        let Ok(counted) = &self.state.counted else { return Ok((self.run(given, runs)?, None)) };
+        counted.clear()?;
+        let run = self.run_form(counted.program.as_fd(), given, runs)?;
+        let counts = counted.read(self.name(), &self.state.maps, runs.into())?;
+        // What a signal interrupted was counted as well.
+        let is_whole = (run.runs, run.retries) == (runs, 0);
+        Ok((run, is_whole.then(|| counts.instructions())))
+    }
+
+    fn run_calls(&self, given: Given<'_>, runs: u32) -> Result<Row, BenchError> {
+        let (counted, form) = match &self.state.counted {
+            Ok(counted) => (Some(counted), counted.program.as_fd()),
+            Err(_) => (None, self.state.plain.as_fd()),
+        };
+        counted.map_or(Ok(()), Counted::clear)?;
+        let (mut returned, mut changes) = (None, 0);
+        for _ in 1..runs {
+            let run = self.run_form(form, given, 1)?;
+            changes += u32::from(returned.replace(run.return_value) != Some(run.return_value));
+        }
+        let all = match counted {
+            None => None,
+            Some(counted) => {
+                let before = counted.read(self.name(), &self.state.maps, runs.into())?;
+                Some(before.instructions())
+            }
+        };
+        let (last, last_instructions) = self.run_counted(given, 1)?;
+        changes += u32::from(returned.is_some_and(|it| it != last.return_value));
+        Ok(Row {
+            instructions: all.zip(last_instructions).map(|(all, last)| all.saturating_add(last)),
+            last_instructions,
+            last,
+            // The first had none before it.
+            changes: changes.saturating_sub(1),
+        })
     }
 
     fn move_clocked(&mut self) {
@@ -302,10 +324,21 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         }
     }
 
-    fn run_clocked(&self, given: Given<'_>, runs: u32) -> Result<Option<Recorded>, BenchError> {
+    fn run_clocked(
+        &self,
+        given: Given<'_>,
+        runs: u32,
+        leaves: Leaves,
+    ) -> Result<Option<Recorded>, BenchError> {
         let Ok(clocked) = &self.state.clocked else { return Ok(None) };
         clocked.notebook.clear_notebook()?;
-        self.run_form(clocked.program.as_fd(), given, runs)?;
+        let (calls, runs) = match leaves {
+            Leaves::AsItWas => (1, runs),
+            Leaves::Changed { .. } => (runs, 1),
+        };
+        for _ in 0..calls {
+            self.run_form(clocked.program.as_fd(), given, runs)?;
+        }
         let value = clocked.notebook.read_notebook()?;
         let found =
             read_histogram(&value).map_err(|error| BenchError::NotMeasurable(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! Measurements under a stand-in for the kernel: what is done in which order, what is left out, and what is
 //! said of it.
 
-use std::{sync::atomic::AtomicBool, time::Duration};
+use std::{ops::Range, sync::atomic::AtomicBool, time::Duration};
 
 use wingbeat_bpf::{ProgramType, code::Code, spec::Linked};
 use wingbeat_programs::linked;
@@ -17,8 +17,9 @@ use super::{
     session::Session,
 };
 use crate::{
-    analyse::{Measured, RawCase, compare::Contested},
+    analyse::{Later, Measured, RawCase, compare::Contested},
     plan::Plan,
+    result::PacketSource,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -125,6 +126,36 @@ fn figures_are_those_of_the_clock() {
     assert_eq!(case(&measured, "slow").instructions, Ok(7));
     let ruler = &measured.rulers[0].1;
     assert!(ruler.samples_ns.iter().all(|&ns| ns == 1.0), "{ruler:?}");
+}
+
+#[test]
+fn a_program_that_changes_its_packet_is_timed_on_what_was_asked_for() {
+    let check = |can_be_put_back, samples: Range<f64>| {
+        let decap = Behaviour {
+            run_ns: 1_000,
+            own_output_ns: Some(20),
+            alternates: true,
+            can_be_put_back,
+            ..Behaviour::default()
+        };
+        let world = World::new(&[("decap", decap)]);
+        let measured = measure(&world, &plan(Some(2 * SECOND), None), &["decap"]);
+        let found = case(&measured, "decap");
+        assert_eq!(found.run.packet, PacketSource::Restored);
+        assert_eq!(found.run.no_bursts.is_none(), can_be_put_back);
+        let is_fresh = |ns: &f64| samples.contains(ns);
+        assert!(found.run.samples_ns.len() > 10 && found.run.samples_ns.iter().all(is_fresh));
+        // The clocks of calls are not in it.
+        let is_own = |ns: &f64| (20.0..25.0).contains(ns);
+        let own_ns = &found.run.own_output_ns;
+        assert!(!own_ns.is_empty() && own_ns.iter().all(is_own), "{own_ns:?}");
+        let own = Later { instructions: Some(2), return_value: Some(1), varies: false };
+        let settled = Later { instructions: Some(7), return_value: Some(2), varies: false };
+        assert_eq!((found.own_output, found.settled), (Some(own), Some(settled)));
+        assert!(found.run.returned.iter().all(|value| *value == 2), "{:?}", found.run.returned);
+    };
+    check(true, 1_000.0..1_000.1);
+    check(false, 999.0..1_000.1);
 }
 
 #[test]
@@ -297,6 +328,15 @@ fn two_objects_take_turns_in_pairs_of_loads() {
     };
     check(true, "turns p");
     check(false, "reload p");
+}
+
+#[test]
+fn what_changes_its_packet_is_compared_by_calls() {
+    let old = Behaviour { run_ns: 1_000, own_output_ns: Some(20), ..Behaviour::default() };
+    let (_, contested) = compare(old, Behaviour { run_ns: 500, ..old });
+    let pairs = &contested[0].pairs;
+    assert!(pairs.len() > 20, "{}", pairs.len());
+    assert!(pairs.iter().all(|it| (it.after_ns / it.before_ns - 0.5).abs() < 0.01), "{pairs:?}");
 }
 
 #[test]

@@ -12,11 +12,11 @@ use wingbeat_stats::random::Random;
 use super::{
     BenchError,
     batch::{FixedPart, Length, time_per_run_ns},
-    runner::{Alternation, Given, Pace, Runner, Subject},
+    runner::{Alternation, Given, Leaves, Pace, Runner, Subject},
 };
 use crate::{
     analyse::{self, RawCase, RawRun},
-    result::Failure,
+    result::{Failure, PacketSource},
 };
 
 /// Why there are no bursts, unless something else is said. A ruler gets its bursts from a program.
@@ -27,6 +27,11 @@ const NO_BURSTS_YET: &str = "the time ran out before it had alternated with an e
 
 /// Batches until the number of runs is right, at most.
 const TRIES: usize = 4;
+
+/// Time in the program of calls that make a sample, and how many they are at most: each takes a
+/// microsecond besides.
+const CALLS_NS: f64 = 2e6;
+const CALLS_MAX: f64 = 2_000.0;
 
 /// Batches with a clock that are kept one by one: more would only make the interval of their median
 /// narrower.
@@ -42,6 +47,10 @@ pub(super) struct Turn<A> {
     pub(super) run_ns: f64,
     /// In one image with the ruler, or why that cannot be.
     alternation: Result<A, String>,
+    /// What its runs leave of the packet.
+    pub(super) leaves: Leaves,
+    /// Time per run of calls that each got the packet that was asked for.
+    calls_ns: Vec<f64>,
     pub(super) broken: Option<String>,
     raw: RawRun,
     /// Batches that the kernel repeated, without the packets.
@@ -61,6 +70,8 @@ impl<A: Alternation> Turn<A> {
             length: Length::of(r#type, run_ns),
             run_ns,
             alternation: Err(NO_RULER.to_owned()),
+            leaves: Leaves::AsItWas,
+            calls_ns: Vec::new(),
             broken: None,
             raw: RawRun::default(),
             batches: Vec::new(),
@@ -83,6 +94,7 @@ impl<A: Alternation> Turn<A> {
     pub(super) fn take_bursts(&mut self, random: &mut Random) -> Result<bool, BenchError> {
         let Ok(alternation) = &self.alternation else { return Ok(false) };
         let bursts = alternation.take_turns(random)?;
+        self.raw.returned.extend(bursts.returned);
         if let (Some(ruler), Some(own), Some(net)) =
             (bursts.side_ns(0), bursts.side_ns(1), bursts.difference_ns())
         {
@@ -134,13 +146,37 @@ impl<A: Alternation> Turn<A> {
         Ok(retries)
     }
 
+    /// Runs by a call each, with the packet that was asked for, where the runs of a batch would not get it:
+    /// a sample if there are no bursts.
+    pub(super) fn take_calls<'a>(
+        &mut self,
+        subject: &mut impl Subject<'a>,
+        given: Given<'_>,
+        fixed: FixedPart,
+    ) -> Result<(), BenchError> {
+        if self.leaves == Leaves::AsItWas || self.has_bursts() {
+            return Ok(());
+        }
+        subject.reset()?;
+        let (run_ns, returned) =
+            fixed.time_calls(calls_of(self.run_ns), || subject.run(given, 1))?;
+        self.calls_ns.push(run_ns);
+        self.raw.returned.push(returned);
+        Ok(())
+    }
+
     /// A batch with the clock around each run.
     pub(super) fn take_clocking<'a>(
         &mut self,
         subject: &impl Subject<'a>,
         given: Given<'_>,
     ) -> Result<(), BenchError> {
-        let Some(found) = subject.run_clocked(given, self.length.runs)? else { return Ok(()) };
+        let runs = match self.leaves {
+            Leaves::AsItWas => self.length.runs,
+            Leaves::Changed { .. } => calls_of(self.run_ns),
+        };
+        let found = subject.run_clocked(given, runs, self.leaves)?;
+        let Some(found) = found else { return Ok(()) };
         if self.raw.clockings.len() < CLOCKINGS_MAX {
             self.raw.clockings.push(found.clone());
         }
@@ -151,28 +187,59 @@ impl<A: Alternation> Turn<A> {
         Ok(())
     }
 
+    pub(super) fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
     pub(super) fn samples(&self) -> usize {
-        if self.has_bursts() { self.raw.samples_ns.len() } else { self.batches.len() }
+        match (self.has_bursts(), self.leaves) {
+            (true, _) => self.raw.samples_ns.len(),
+            (false, Leaves::AsItWas) => self.batches.len(),
+            (false, Leaves::Changed { .. }) => self.calls_ns.len(),
+        }
     }
 
     /// What came of it. `fixed` is what a call costs besides the runs.
     fn into_raw(mut self, r#type: ProgramType, fixed: FixedPart) -> RawRun {
         self.raw.kernel_ns = self.batches.iter().map(|batch| batch.mean_ns).collect();
+        let times = self.batches.iter().map(|run| time_per_run_ns(r#type, run, fixed));
+        let repeated_ns: Vec<f64> = times.collect();
+        let returned = self.batches.iter().map(|run| run.return_value);
+        let is_changed = self.leaves.is_changed();
         let alternation = match self.alternation {
-            // A batch is better than nothing.
+            // Anything else is better than nothing.
             Ok(_) if self.raw.samples_ns.is_empty() => Err(NO_BURSTS_YET.to_owned()),
             other => other,
         };
-        let (runs_per_batch, no_bursts) = match alternation {
-            Ok(alternation) => (alternation.calls(1), None),
+        let (runs_per_batch, no_bursts, packet) = match alternation {
+            Ok(alternation) if is_changed => (alternation.calls(1), None, PacketSource::Restored),
+            Ok(alternation) => {
+                self.raw.returned = returned.collect();
+                (alternation.calls(1), None, PacketSource::Unchanged)
+            }
+            Err(reason) if is_changed && !self.calls_ns.is_empty() => {
+                self.raw.samples_ns = self.calls_ns;
+                (calls_of(self.run_ns), Some(reason), PacketSource::Restored)
+            }
             Err(reason) => {
-                let times = self.batches.iter().map(|run| time_per_run_ns(r#type, run, fixed));
-                self.raw.samples_ns = times.collect();
-                (self.length.runs, Some(reason))
+                self.raw.returned = returned.collect();
+                self.raw.samples_ns.clone_from(&repeated_ns);
+                let packet =
+                    if is_changed { PacketSource::OwnOutput } else { PacketSource::Unchanged };
+                (self.length.runs, Some(reason), packet)
             }
         };
-        RawRun { no_bursts, runs_per_batch, ..self.raw }
+        if packet == PacketSource::Restored {
+            self.raw.own_output_ns = repeated_ns;
+        }
+        RawRun { no_bursts, packet, runs_per_batch, ..self.raw }
     }
+}
+
+/// Calls that make a sample, of runs that take so long.
+pub(super) fn calls_of(run_ns: f64) -> u32 {
+    // Within 1 and CALLS_MAX.
+    (CALLS_NS / run_ns.max(1.0)).clamp(1.0, CALLS_MAX) as u32
 }
 
 /// Brings what was measured to where it belongs: the first `rulers` subjects are rulers, of the others

@@ -39,7 +39,10 @@ fn measures(case: &Case) -> Map<String, Value> {
     let real = |number: f64| finite(number).map(Value::from);
     let latency = case.latency.measured().and_then(latency);
     let time = case.latency.measured();
+    let own_output = case.own_output.as_ref();
     let figures = [
+        ("latency-own-output", own_output.and_then(|own| real(own.median_ns?))),
+        ("instructions-own-output", own_output.and_then(|own| own.instructions).map(Value::from)),
         ("latency-floor", time.and_then(|time| real(time.floor_ns))),
         ("latency-p50", single.and_then(|single| real(single.p50_ns))),
         ("latency-p99", single.and_then(|single| real(single.p99_ns))),

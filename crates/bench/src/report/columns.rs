@@ -146,7 +146,7 @@ fn instructions(rows: &[Row]) -> Vec<Column> {
             let mark = if steady_instructions.is_some() { " *" } else { "" };
             format!("{} … {}{mark}", grouped(found.lowest), grouped(found.highest))
         }
-        Some(counts) if counts.steady_instructions.is_some() => {
+        Some(counts) if counts.steady_instructions.is_some() || is_on_own_output(case) => {
             format!("{} *", grouped(counts.instructions))
         }
         Some(counts) => grouped(counts.instructions),
@@ -163,6 +163,10 @@ fn instructions(rows: &[Row]) -> Vec<Column> {
         Column::numbers("executed", executed).in_group(INSTRUCTIONS),
         Column::numbers("verified", verified).in_group(INSTRUCTIONS),
     ]
+}
+
+fn is_on_own_output(case: &Case) -> bool {
+    case.latency.measured().is_some_and(Latency::is_on_own_output)
 }
 
 fn run(rows: &[Row]) -> Vec<Column> {

@@ -112,7 +112,10 @@ fn cells(measure: &MeasureComparison) -> [String; 4] {
     let change = match measure.change {
         _ if matches!(
             measure.verdict,
-            PairedVerdict::Same | PairedVerdict::Changed | PairedVerdict::TooFewPairs
+            PairedVerdict::Same
+                | PairedVerdict::Changed
+                | PairedVerdict::TooFewPairs
+                | PairedVerdict::NotJudged
         ) =>
         {
             String::new()

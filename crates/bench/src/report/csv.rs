@@ -12,7 +12,7 @@ use crate::result::{BenchReport, Case, RunCounts, Size, Verifier};
 const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,\
     max_states_per_insn,max_mark_read_len,prog_size,prog_size_jited,prog_type,stack_depth,\
     latency_ns,latency_lower_ns,latency_upper_ns,latency_p50_ns,latency_p99_ns,instructions,input,\
-    return_value,not_measured";
+    return_value,not_measured,latency_own_output_ns,instructions_own_output";
 
 /// Writes cases and, below them, what was not measured, with the reason: programs that were only
 /// loaded, with the verifier's figures; those that it rejected, with the verdict `failure`; and without a
@@ -21,7 +21,7 @@ pub fn csv(report: &BenchReport) -> io::Result<String> {
     let file = file_name(&report.object);
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS.split(','))?;
-    let mut write = |program: &str, known: Known<'_>, own: [String; 9]| {
+    let mut write = |program: &str, known: Known<'_>, own: [String; 11]| {
         let file_and_program = [file.clone(), program.to_owned()];
         let veristat = file_and_program.into_iter().chain(veristat_cells(known));
         writer.write_record(veristat.chain(own))
@@ -90,7 +90,8 @@ fn veristat_cells(Known { verdict, verifier, loaded }: Known<'_>) -> [String; 11
     ]
 }
 
-fn own_cells(case: &Case) -> [String; 9] {
+fn own_cells(case: &Case) -> [String; 11] {
+    let own_output = case.own_output.as_ref();
     let latency = case.latency.measured();
     let single = case.distribution.measured();
     [
@@ -103,6 +104,8 @@ fn own_cells(case: &Case) -> [String; 9] {
         case.input.clone(),
         case.outcome.return_value.to_string(),
         String::new(),
+        real(own_output.and_then(|own| own.median_ns)),
+        whole(own_output.and_then(|own| own.instructions)),
     ]
 }
 
@@ -115,9 +118,9 @@ fn executed(counts: &RunCounts) -> String {
 }
 
 /// Our own columns of what has none but the reason.
-fn own_cells_of_unmeasured(input: &str, reason: &str) -> [String; 9] {
-    let mut cells = [const { String::new() }; 9];
-    let [.., of_input, _, of_reason] = &mut cells;
+fn own_cells_of_unmeasured(input: &str, reason: &str) -> [String; 11] {
+    let mut cells = [const { String::new() }; 11];
+    let [.., of_input, _, of_reason, _, _] = &mut cells;
     input.clone_into(of_input);
     reason.lines().next().unwrap_or_default().clone_into(of_reason);
     cells

@@ -5,7 +5,9 @@ use wingbeat_text::{Paint, broken, decimal, grouped, or_dash, paragraph, plural,
 use super::{columns::Row, notes::one_line};
 use crate::{
     counts::TailCalls,
-    result::{Case, Distribution, Latency, Method, Outliers, RunCounts, Size, Verifier},
+    result::{
+        Case, Distribution, Latency, Method, Outliers, PacketSource, RunCounts, Size, Verifier,
+    },
 };
 
 /// Columns that the lines of a row begin at: `  outliers  `.
@@ -31,7 +33,15 @@ fn lines(row: Row) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(latency) = row.latency() {
         lines.push(("time", time(latency)));
-        lines.push(("method", method(latency.method, latency.reason.as_deref())));
+        let how = method(latency.method, latency.reason.as_deref());
+        let packet = match (latency.method, latency.packet) {
+            (Method::Bursts, PacketSource::Restored) => "; the packet is put back behind each run",
+            (_, PacketSource::OwnOutput) => {
+                "; each run gets what the one before left of its packet"
+            }
+            _ => "",
+        };
+        lines.push(("method", how + packet));
         lines.push(("outliers", outliers(latency)));
     }
     lines.extend(row.distribution().map(|single| ("single", single_runs(single))));
@@ -68,19 +78,18 @@ fn batches(latency: &Latency) -> String {
     let count = latency.batches;
     match latency.method {
         Method::Bursts => plural(count, "load"),
-        Method::Batches => plural(count, "batch"),
+        Method::Batches | Method::Calls => plural(count, "batch"),
     }
 }
 
 /// How times were taken, and why not otherwise.
 pub(super) fn method(method: Method, reason: Option<&str>) -> String {
-    match (method, reason) {
-        (Method::Bursts, _) => "bursts that alternate within one run".to_owned(),
-        (Method::Batches, None) => "batches that the kernel repeats".to_owned(),
-        (Method::Batches, Some(reason)) => {
-            format!("batches that the kernel repeats: {}", one_line(reason))
-        }
-    }
+    let how = match method {
+        Method::Bursts => return "bursts that alternate within one run".to_owned(),
+        Method::Batches => "batches that the kernel repeats",
+        Method::Calls => "calls with one run each, for which the kernel builds the packet",
+    };
+    reason.map_or_else(|| how.to_owned(), |reason| format!("{how}: {}", one_line(reason)))
 }
 
 fn outliers(latency: &Latency) -> String {

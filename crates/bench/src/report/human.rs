@@ -60,6 +60,7 @@ pub(super) fn figures(report: &BenchReport, style: Style) -> Vec<String> {
     let mut notes: Vec<String> = left_out.iter().map(|note| paragraph(note, 2, width)).collect();
     notes.extend(notes::legend(report, paint, width));
     notes.extend(notes::steady(&cases, width));
+    notes.extend(notes::own_outputs(&cases, width));
     let all: Vec<&Case> = report.cases.iter().collect();
     notes.extend(notes::unavailable(&rows(report, &all), width));
     if !notes.is_empty() {

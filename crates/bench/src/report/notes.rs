@@ -1,7 +1,7 @@
 //! What stands below the table: how to read it, which figures are missing and why, what failed, and
 //! what to know before believing the rest.
 
-use wingbeat_text::{Paint, grouped, listed, paragraph, plural, printable};
+use wingbeat_text::{Paint, decimal, grouped, listed, paragraph, plural, printable};
 
 use super::{
     by_key,
@@ -41,6 +41,41 @@ pub(super) fn steady(cases: &[&Case], width: usize) -> Option<String> {
         listed(&later, NAMES_WIDTH)
     );
     (!later.is_empty()).then(|| paragraph(&text, INDENT, width))
+}
+
+/// What programs that change their packet come to when they get it back, beside what they do with the
+/// packet that was asked for; where the two differ.
+pub(super) fn own_outputs(cases: &[&Case], width: usize) -> Vec<String> {
+    cases.iter().filter_map(|case| Some(paragraph(&own_output(case)?, INDENT, width))).collect()
+}
+
+fn own_output(case: &Case) -> Option<String> {
+    let (own, latency) = (case.own_output.as_ref()?, case.latency.measured()?);
+    let name = printable(&case.name);
+    if latency.is_on_own_output() {
+        return Some(format!(
+            "* {name} changes its packet, and its times are of runs on its own output, not on the packet \
+             that was asked for"
+        ));
+    }
+    let counts = case.counts.measured();
+    let executed = counts.map(|it| it.steady_instructions.unwrap_or(it.instructions));
+    let is_same = own.instructions.zip(executed).is_none_or(|(own, fresh)| own == fresh)
+        && own.return_value.is_none_or(|value| value == case.outcome.return_value);
+    if is_same {
+        return None;
+    }
+    let instructions = own.instructions.map(|count| plural(count as usize, "instruction"));
+    let number = own.return_value.map(|value| value.to_string());
+    let returned = own.return_name.as_deref().map(printable).or(number);
+    let details: Vec<_> =
+        instructions.into_iter().chain(returned.map(|it| format!("returns {it}"))).collect();
+    Some(format!(
+        "{name} changes its packet: on a fresh packet {} ns, on its own output {} ns ({})",
+        decimal(latency.median_ns, 1),
+        own.median_ns.map_or_else(|| "–".to_owned(), |ns| decimal(ns, 1)),
+        details.join(", ")
+    ))
 }
 
 /// Why figures are missing, once for each reason.

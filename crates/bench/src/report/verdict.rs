@@ -20,8 +20,9 @@ pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
 fn of_verdict(measure: &MeasureComparison, threshold: f64) -> String {
     match measure.verdict {
         PairedVerdict::Same => "same".to_owned(),
-        PairedVerdict::TooFewPairs | PairedVerdict::NotJudged => {
-            "too little was measured to decide".to_owned()
+        PairedVerdict::TooFewPairs => "too little was measured to decide".to_owned(),
+        PairedVerdict::NotJudged => {
+            "unknown: the timed runs are not like the first, which may have changed".to_owned()
         }
         PairedVerdict::Changed => "a different value, neither better nor worse".to_owned(),
         PairedVerdict::NoChangeSeen => no_change_seen(measure.interval),
@@ -183,6 +184,8 @@ mod tests {
             measure("ns", Some(0.5), PairedVerdict::TooFewPairs),
             "too little was measured to decide",
         );
+        let unknown = verdict(&measure("ns", Some(0.5), PairedVerdict::NotJudged), 0.01);
+        assert!(unknown.starts_with("unknown: "), "{unknown}");
         let within = MeasureComparison {
             is_beyond_threshold: false,
             ..time(0.004, (0.002, 0.006), PairedVerdict::Worse)

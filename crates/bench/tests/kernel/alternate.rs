@@ -77,7 +77,8 @@ fn number(map: &LoadedMap) -> u64 {
 /// Lets two programs with so many maps of their own take turns, and gives the times.
 fn run_turns(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], turns: &Turns) -> Vec<(u8, f64)> {
     let counts = maps.map(|maps| i32::try_from(maps.len()).expect("a few"));
-    let options = Options { map_fd: counts[0] + counts[1], program_type: ProgramType::XDP };
+    let map_fd = counts[0] + counts[1];
+    let options = Options { map_fd, program_type: ProgramType::XDP, restored: None };
     let both = alternate(programs, counts[0], 1, RESULT, 3, options).expect("they take turns");
     let notebook = LoadedMap::notebook(VALUE_SIZE as u32).expect("a map");
     notebook.write_notebook(&turns.to_value()).expect("turns");
@@ -102,7 +103,7 @@ fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
     let Some(()) = can_alternate() else { return };
     let check = |calls: [u32; 2], order: &[u8]| {
         let maps = [map(), map()];
-        let turns = Turns { calls, order: order.to_vec() };
+        let turns = Turns::of_two(calls, order.to_vec());
         let code = counting(1);
         let times = run_turns([&code, &code], [&[&maps[0]], &[&maps[1]]], &turns);
         let sides: Vec<u8> = times.iter().map(|time| time.0).collect();
@@ -124,7 +125,7 @@ fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
 fn the_order_is_kept() {
     let Some(()) = can_alternate() else { return };
     // Both write to one map here, so that its value tells who was called after whom.
-    let turns = Turns { calls: [2, 3], order: vec![0, 1, 1, 0, 1, 0] };
+    let turns = Turns::of_two([2, 3], vec![0, 1, 1, 0, 1, 0]);
     let map = map();
     run_turns([&counting(3), &counting(5)], [&[&map], &[&map]], &turns);
     let expected = turns.order.iter().fold(0_u64, |value, &side| {
@@ -136,7 +137,7 @@ fn the_order_is_kept() {
 
 /// The median of the ratios of neighbouring bursts.
 fn ratio(first: &Code, second: &Code, calls: [u32; 2]) -> f64 {
-    let turns = Turns { calls, order: [0, 1, 1, 0].repeat(BURSTS_MAX / 4) };
+    let turns = Turns::of_two(calls, [0, 1, 1, 0].repeat(BURSTS_MAX / 4));
     let maps = [map(), map()];
     let times = run_turns([first, second], [&[&maps[0]], &[&maps[1]]], &turns);
     assert_eq!(times.len(), BURSTS_MAX);
@@ -165,7 +166,7 @@ fn a_burst_that_the_kernel_ends_does_not_count() {
     ask_for_quiet();
     // The second would take a second and more: the kernel ends a loop after a quarter of it, or
     // after eight million turns.
-    let turns = Turns { calls: [10, 20_000_000], order: vec![0, 0, 1, 0] };
+    let turns = Turns::of_two([10, 20_000_000], vec![0, 0, 1, 0]);
     let maps = [map(), map()];
     let begun = Instant::now();
     let times =

@@ -30,7 +30,7 @@ fn is_possible() -> Option<()> {
     has_clang().and_then(|()| can_load())
 }
 
-/// Whether programs in C can be compiled here.
+/// Whether programs in C can be compiled here; says if not.
 pub(crate) fn has_clang() -> Option<()> {
     let clang = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
     if clang.is_err() {

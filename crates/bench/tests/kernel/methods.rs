@@ -133,6 +133,6 @@ fn comparisons_that_take_turns_within_a_run() {
     check("xdp", &giving(1), None);
     check("socket", &giving(1), None);
     check("sk_lookup", &giving(1), None);
-    let changes = "one of them changes the packet that the other would get";
-    check("xdp", &writing(), Some(changes));
+    // One of them changes the packet, which is put back.
+    check("xdp", &writing(), None);
 }

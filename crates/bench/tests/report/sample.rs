@@ -7,8 +7,9 @@ use wingbeat_bench::{
     counts::{Calls, TailCalls},
     result::{
         BenchReport, Case, CaseComparison, ChangeInterval, Circumstances, Comparison, Distribution,
-        Failure, Latency, MeasureComparison, Method, Outliers, PairedVerdict, Part, Ruler,
-        RunCounts, RunOutcome, SCHEMA_VERSION, Size, Verified, Verifier,
+        Failure, Latency, MeasureComparison, Method, Outliers, OwnOutput, PacketSource,
+        PairedVerdict, Part, Ruler, RunCounts, RunOutcome, SCHEMA_VERSION, Size, Verified,
+        Verifier,
     },
 };
 
@@ -17,6 +18,7 @@ pub(crate) fn latency(median_ns: f64, net_ns: f64) -> Latency {
     Latency {
         method: Method::Bursts,
         reason: None,
+        packet: PacketSource::Unchanged,
         batches: 200,
         runs_per_batch: 20_000,
         median_ns,
@@ -82,6 +84,7 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
             other_return_values: Vec::new(),
             return_name: Some("XDP_PASS".to_owned()),
             unmet_expectation: None,
+            later_return_value: None,
             output_bytes: Some(64),
             has_changed_packet: false,
             output_hex: None,
@@ -95,6 +98,7 @@ pub(crate) fn case(program: &str, median_ns: f64, instructions: u64) -> Case {
             variation: None,
             unpredictable_calls: Vec::new(),
         }),
+        own_output: None,
         tail_calls: TailCalls::default(),
         verifier: Verifier {
             processed_instructions: Some(instructions * 4),
@@ -168,10 +172,21 @@ pub(crate) fn typical() -> BenchReport {
         other_return_values: Vec::new(),
         return_name: Some("XDP_DROP".to_owned()),
         unmet_expectation: Some(2),
+        later_return_value: Some(0),
         output_bytes: Some(78),
         has_changed_packet: true,
         output_hex: Some("00005e00530200005e005301".repeat(8)),
     };
+    v4.own_output = Some(OwnOutput {
+        instructions: Some(12),
+        return_value: Some(2),
+        return_name: Some("XDP_PASS".to_owned()),
+        median_ns: Some(13.4),
+        net_ns: Some(3.28),
+    });
+    if let Part::Measured(latency) = &mut v4.latency {
+        latency.packet = PacketSource::Restored;
+    }
     let mut report = report(vec![v3, v4]);
     let told = "the verifier rejects fun_xdp_v2: unknown func\n12: (85) call \
                 bpf_probe_read#4\n\tunknown func bpf_probe_read#4";

@@ -8,7 +8,7 @@ use std::{io, path::Path, process::ExitCode, time::Duration};
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use wingbeat_bench::{
-    analyse::compare::Thresholds,
+    analyse::{FIGURES_DISAGREE, compare::Thresholds},
     input,
     measure::{self, BenchError, Progress, Watcher},
     plan::Plan,
@@ -32,7 +32,7 @@ const REDRAW_EVERY: Duration = Duration::from_millis(250);
 const ALL_OF_THE_LOG: &str = "-v prints all of the verifier's log";
 
 /// Measures and writes. The exit code is 1 when something failed, returned what it should not, or, with
-/// `--err`, became worse; else 0.
+/// `--err`, became worse or contradicts itself; else 0.
 pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(PendingFile::create).transpose()?;
     let spec = args.inputs.spec(&args.object)?;
@@ -100,8 +100,14 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             warning!("{warning}");
         }
     }
+    let disagree = done.report.warnings.iter().any(|warning| warning.code == FIGURES_DISAGREE);
+    if args.err && disagree {
+        message!(
+            "error: figures contradict each other (see the warning), so nothing is judged by them"
+        );
+    }
     let has_figures = done.is_compared || !done.report.cases.is_empty();
-    Ok(exit_code(&done.report, has_figures, args.err && done.is_worse))
+    Ok(exit_code(&done.report, has_figures, args.err && (done.is_worse || disagree)))
 }
 
 /// What came out.

@@ -15,26 +15,35 @@
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, op};
 
 use super::{
-    KTIME_GET_NS, NotWrappable, Options, WRAPPER_NAME, check_callable,
+    KTIME_GET_NS, NotWrappable, Options, Restored, WRAPPER_NAME, check_callable,
     emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_value, store},
     instructions,
 };
 
 pub const BURSTS_MAX: usize = 1024;
 
-/// Size of the map's value: [`Turns::to_value`] makes one.
+/// Sides that bursts are of: the two programs, then, where packets are put back, an empty function, and
+/// the same without that.
+pub const SIDES: usize = 4;
+
+/// Size of the map's value where no packets are put back; else [`Restored::value_size`] comes to it.
+/// [`Turns::to_value`] makes one.
 pub const VALUE_SIZE: usize = TIMES as usize + 8 * BURSTS_MAX;
 
 /// The next burst, 8 bytes, at this offset.
 const POSITION: i16 = 0;
 /// How many bursts to make, 8 bytes.
 const BURSTS: i16 = 8;
-/// Calls in a burst of the first program, and of the second, 8 bytes each.
-const CALLS: [i16; 2] = [16, 24];
-/// Which program each burst calls, a byte each.
-const ORDER: i16 = 32;
+/// Calls in a burst of each side, 8 bytes each.
+const CALLS: [i16; SIDES] = [16, 24, 32, 40];
+/// What the last call of each program returned, 8 bytes each; where packets are put back.
+const RETURNED: [i16; 2] = [48, 56];
+/// Which side each burst is of, a byte each.
+const ORDER: i16 = 64;
 /// How long each burst took in nanoseconds, 8 bytes each.
 const TIMES: i16 = ORDER + BURSTS_MAX as i16;
+/// What is put back between calls.
+const KEPT: i16 = VALUE_SIZE as i16;
 
 /// Two programs with a function in front that lets them take turns. They need a map whose value has
 /// [`VALUE_SIZE`].
@@ -49,16 +58,16 @@ pub struct Alternated {
 /// Which bursts a run shall make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turns {
-    /// Calls in a burst of each program, at least 1.
-    pub calls: [u32; 2],
-    /// Which program, 0 or 1, by burst; at most [`BURSTS_MAX`].
+    /// Calls in a burst of each side, at least 1.
+    pub calls: [u32; SIDES],
+    /// Which side, by burst; at most [`BURSTS_MAX`].
     pub order: Vec<u8>,
 }
 
 /// Puts a function in front of two programs that calls them in turns, as the map's value says.
 ///
 /// All calls get the same context. Each finds the packet as the one before has left it, which may have
-/// been of the other program. The run returns `result`. Maps are those of the first program, those of
+/// been of the other program, unless `options` say that it is put back. The run returns `result`. Maps are those of the first program, those of
 /// the second, and the map of `options`; the references of the second are moved by `first_maps`. `home`,
 /// 0 or 1, is the program whose object will load both: its functions keep their types. `padding`
 /// instructions without effect come first, so that the programs begin at another place.
@@ -87,16 +96,20 @@ pub fn alternate(
     for index in references {
         second.insns[index].immediate += first_maps;
     }
-    let mut insns = front(options.map_fd, result, padding.min(PADDING_MAX));
+    let mut insns = front(options, result, padding.min(PADDING_MAX));
+    let mut functions = vec![function(0, WRAPPER_NAME)];
+    let empty = insns.len();
+    if options.restored.is_some() {
+        functions.push(function(empty, EMPTY_NAME));
+        insns.extend([alu_immediate(op::MOV, 0, result), exit()]);
+    }
     let starts = [insns.len(), insns.len() + first.insns.len()];
     let too_long = || NotWrappable::TooLong { insn_count: first.insns.len() + second.insns.len() };
     let calls = insns.iter_mut().enumerate().filter(|(_, insn)| **insn == call_local(0));
-    for ((at, call), start) in calls.zip(starts) {
+    for ((at, call), start) in calls.zip([starts[0], starts[1], empty, empty]) {
         *call = call_local(i32::try_from(start - at - 1).map_err(|_| too_long())?);
     }
-    let front = FunctionInfo { insn_index: 0, name: WRAPPER_NAME.to_owned(), type_id: None };
-    let mut functions = vec![front];
-    let called = [1, 1 + first.functions.len()];
+    let called = [functions.len(), functions.len() + first.functions.len()];
     for (number, (start, code)) in starts.into_iter().zip([&first, &second]).enumerate() {
         functions.extend(code.functions.iter().map(|function| FunctionInfo {
             insn_index: function.insn_index.saturating_add(start as u32),
@@ -112,38 +125,89 @@ pub fn alternate(
     Ok(Alternated { code, called })
 }
 
+/// A function of ours, which has no type.
+fn function(insn_index: usize, name: &str) -> FunctionInfo {
+    FunctionInfo { insn_index: insn_index as u32, name: name.to_owned(), type_id: None }
+}
+
+/// Name of the function that does nothing.
+const EMPTY_NAME: &str = "wingbeat_empty";
+
 /// Most instructions without effect.
 const PADDING_MAX: usize = 64;
 
 /// r6 holds the context, r7 the calls that are left, r8 the map's value, r9 the time of the start.
-fn front(map_fd: i32, result: i32, padding: usize) -> Vec<Insn> {
+fn front(options: Options, result: i32, padding: usize) -> Vec<Insn> {
     let jump =
         |operation, dst, src, offset| Insn::new(op::JMP | operation | op::X, dst, src, offset, 0);
-    let jump_immediate =
-        |operation, dst, value, offset| Insn::new(op::JMP | operation, dst, 0, offset, value);
-    let may_goto = |offset| Insn::new(op::JCOND, 0, 0, offset, 0);
-    let goto = |offset| Insn::new(op::JA, 0, 0, offset, 0);
     let last = BURSTS_MAX as i32 - 1;
     let mut insns = vec![alu(op::MOV, 6, 1)];
     // Immediates of their own, so that the verifier leaves each of them in.
     insns.extend((0..padding).map(|number| Insn::new(op::ALU64 | op::MOV, 2, 0, 0, number as i32)));
-    insns.extend(load_map_value(8, map_fd, 0));
-    // One program's loop; `behind` instructions lie between it and the recording.
-    let burst = |side: usize, behind: i16| {
-        [
-            load(7, 8, CALLS[side]),
-            call_helper(KTIME_GET_NS),
-            alu(op::MOV, 9, 0),
-            may_goto(5 + behind),
-            jump_immediate(op::JEQ, 7, 0, 4 + behind),
-            alu(op::MOV, 1, 6),
-            call_local(0),
-            alu_immediate(op::ADD, 7, -1),
-            goto(-6),
-        ]
+    insns.extend(load_map_value(8, options.map_fd, 0));
+    let restored = options.restored;
+    // What each side puts back.
+    let sides = match restored {
+        None => vec![None; 2],
+        Some(_) => vec![restored, restored, restored, None],
     };
-    let length = burst(0, 0).len() as i16;
-    let record = [
+    insns.extend(restored.iter().flat_map(|it| it.keep(KEPT)));
+    let record = record();
+    let (mut bursts, mut from_end) = (Vec::new(), Vec::new());
+    // From the last on: each has to know how far it is to what comes behind all of them.
+    for (number, restored) in sides.into_iter().enumerate().rev() {
+        let burst = burst(number, restored, bursts.len() as i16);
+        bursts.splice(0..0, burst);
+        from_end.push(bursts.len() as i16);
+    }
+    let length = bursts.len() as i16;
+    let behind_choice = length + record.len() as i16 + 1;
+    // The first is the one that is not chosen.
+    let starts: Vec<i16> = from_end.iter().rev().skip(1).map(|it| length - it).collect();
+    let chosen = starts.len() as i16;
+    let mut choice = vec![
+        may_goto(7 + chosen + behind_choice),
+        load(1, 8, POSITION),
+        load(2, 8, BURSTS),
+        jump(op::JGE, 1, 2, 4 + chosen + behind_choice),
+        jump_immediate(op::JGT, 1, last, 3 + chosen + behind_choice),
+        alu(op::MOV, 2, 8),
+        alu(op::ADD, 2, 1),
+        Insn::new(op::LDX | op::MEM | op::B, 2, 2, ORDER, 0),
+    ];
+    choice.extend(
+        (1_i16..)
+            .zip(starts)
+            .map(|(side, start)| jump_immediate(op::JEQ, 2, side.into(), chosen - side + start)),
+    );
+    let back = goto(-(choice.len() as i16 + behind_choice));
+    insns.extend(choice);
+    insns.extend(bursts);
+    insns.extend(record);
+    insns.extend([back, alu_immediate(op::MOV, 0, result), exit()]);
+    insns
+}
+
+/// One side's loop; `behind` instructions lie between it and the recording.
+fn burst(number: usize, restored: Option<Restored>, behind: i16) -> Vec<Insn> {
+    let mut inner = vec![alu(op::MOV, 1, 6), call_local(0)];
+    if let Some(restored) = restored {
+        inner.extend(RETURNED.get(number).map(|&at| store(8, at, 0)));
+        inner.extend(restored.put_back(KEPT));
+    }
+    let length = inner.len() as i16;
+    let mut insns = vec![load(7, 8, CALLS[number]), call_helper(KTIME_GET_NS)];
+    insns.extend([alu(op::MOV, 9, 0), may_goto(3 + length + behind)]);
+    insns.push(jump_immediate(op::JEQ, 7, 0, 2 + length + behind));
+    insns.extend(inner);
+    insns.extend([alu_immediate(op::ADD, 7, -1), goto(-(length + 4))]);
+    insns
+}
+
+/// What notes how long a burst took.
+fn record() -> [Insn; 11] {
+    let last = BURSTS_MAX as i32 - 1;
+    [
         call_helper(KTIME_GET_NS),
         // Ended by the kernel in the middle of a burst: it does not count.
         jump_immediate(op::JNE, 7, 0, 10),
@@ -156,63 +220,76 @@ fn front(map_fd: i32, result: i32, padding: usize) -> Vec<Insn> {
         store(2, TIMES, 0),
         alu_immediate(op::ADD, 1, 1),
         store(8, POSITION, 1),
-    ];
-    let behind_choice = 2 * length + record.len() as i16 + 1;
-    let choice = [
-        may_goto(8 + behind_choice),
-        load(1, 8, POSITION),
-        load(2, 8, BURSTS),
-        jump(op::JGE, 1, 2, 5 + behind_choice),
-        jump_immediate(op::JGT, 1, last, 4 + behind_choice),
-        alu(op::MOV, 2, 8),
-        alu(op::ADD, 2, 1),
-        Insn::new(op::LDX | op::MEM | op::B, 2, 2, ORDER, 0),
-        jump_immediate(op::JNE, 2, 0, length),
-    ];
-    insns.extend(choice);
-    insns.extend(burst(0, length));
-    insns.extend(burst(1, 0));
-    insns.extend(record);
-    insns.push(goto(-(choice.len() as i16 + behind_choice)));
-    insns.extend([alu_immediate(op::MOV, 0, result), exit()]);
-    insns
+    ]
+}
+
+const fn jump_immediate(operation: u8, dst: u8, value: i32, offset: i16) -> Insn {
+    Insn::new(op::JMP | operation, dst, 0, offset, value)
+}
+
+const fn may_goto(offset: i16) -> Insn {
+    Insn::new(op::JCOND, 0, 0, offset, 0)
+}
+
+const fn goto(offset: i16) -> Insn {
+    Insn::new(op::JA, 0, 0, offset, 0)
 }
 
 impl Turns {
+    /// Those of the two programs only.
+    #[must_use]
+    pub fn of_two([first, second]: [u32; 2], order: Vec<u8>) -> Self {
+        Self { calls: [first, second, 1, 1], order }
+    }
+
     /// The value that the map must have before the run.
     #[must_use]
     pub fn to_value(&self) -> Vec<u8> {
         let order = &self.order[..self.order.len().min(BURSTS_MAX)];
         let mut value = Vec::with_capacity(VALUE_SIZE);
-        for word in [0, order.len() as u64, self.calls[0].into(), self.calls[1].into()] {
+        for word in [0, order.len() as u64].into_iter().chain(self.calls.map(u64::from)) {
             value.extend_from_slice(&word.to_le_bytes());
         }
+        value.resize(ORDER as usize, 0);
         value.extend_from_slice(order);
         value.resize(VALUE_SIZE, 0);
         value
     }
 
-    /// Nanoseconds per call and burst, as far as the run came: which program, and how long.
+    /// Nanoseconds per call and burst, as far as the run came: which side, and how long.
     pub fn read<'a>(&'a self, value: &'a [u8]) -> impl Iterator<Item = (u8, f64)> + 'a {
-        let word = |at: usize| {
-            value
-                .get(at..)
-                .and_then(<[u8]>::first_chunk)
-                .map_or(0, |&word| u64::from_le_bytes(word))
-        };
-        let done = usize::try_from(word(POSITION as usize)).unwrap_or(0).min(self.order.len());
-        self.order[..done].iter().enumerate().map(move |(index, &side)| {
-            let calls = self.calls[usize::from(side != 0)].max(1);
-            (side, word(TIMES as usize + 8 * index) as f64 / f64::from(calls))
+        let done = usize::try_from(word(value, POSITION)).unwrap_or(0).min(self.order.len());
+        self.order[..done].iter().zip((TIMES as usize..).step_by(8)).map(move |(&side, at)| {
+            let calls = self.calls.get(usize::from(side)).map_or(1, |&calls| calls.max(1));
+            (side, word_at(value, at) as f64 / f64::from(calls))
         })
     }
 }
 
-/// Times of neighbouring bursts, that of the first program first.
-pub fn neighbours(times: &[(u8, f64)]) -> impl Iterator<Item = [f64; 2]> {
-    times.chunks_exact(2).map(|two| match two[0].0 {
-        0 => [two[0].1, two[1].1],
-        _ => [two[1].1, two[0].1],
+/// What the last call of a program returned, where packets are put back.
+#[must_use]
+pub fn last_returned(value: &[u8], program: usize) -> u32 {
+    RETURNED.get(program).map_or(0, |&at| word(value, at)) as u32
+}
+
+fn word(value: &[u8], at: i16) -> u64 {
+    word_at(value, at as usize)
+}
+
+fn word_at(value: &[u8], at: usize) -> u64 {
+    value.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&word| u64::from_le_bytes(word))
+}
+
+/// Times of neighbouring bursts of so many sides, by side.
+pub fn neighbours<const N: usize>(times: &[(u8, f64)]) -> impl Iterator<Item = [f64; N]> {
+    times.chunks_exact(N).map(|group| {
+        let mut sides = [0.0; N];
+        for &(side, ns) in group {
+            if let Some(place) = sides.get_mut(usize::from(side)) {
+                *place = ns;
+            }
+        }
+        sides
     })
 }
 
@@ -236,7 +313,7 @@ mod tests {
 
     #[test]
     fn two_programs_behind_one_loop() {
-        let options = Options { map_fd: 2, program_type: ProgramType::XDP };
+        let options = Options { map_fd: 2, program_type: ProgramType::XDP, restored: None };
         let found = alternate([&code(1), &code(2)], 1, 1, 3, 1, options).expect("two programs");
         let expected = "\
 wingbeat_wrapper:
@@ -250,8 +327,8 @@ wingbeat_wrapper:
     8: if r1 > 1023 goto +34 <43>
     9: r2 = r8
    10: r2 += r1
-   11: r2 = *(u8 *)(r2 + 32)
-   12: if r2 != 0 goto +9 <22>
+   11: r2 = *(u8 *)(r2 + 64)
+   12: if r2 == 1 goto +9 <22>
    13: r7 = *(u64 *)(r8 + 16)
    14: call bpf_ktime_get_ns
    15: r9 = r0
@@ -278,7 +355,7 @@ wingbeat_wrapper:
    36: r2 = r1
    37: r2 <<= 3
    38: r2 += r8
-   39: *(u64 *)(r2 + 1056) = r0
+   39: *(u64 *)(r2 + 1088) = r0
    40: r1 += 1
    41: *(u64 *)(r8 + 0) = r1
    42: goto -39 <4>
@@ -302,7 +379,7 @@ program2:
     fn what_cannot_be_called_again_is_refused() {
         let mut bad = code(1);
         bad.insns.insert(2, call_helper(op::HELPER_TAIL_CALL));
-        let options = Options { map_fd: 2, program_type: ProgramType::XDP };
+        let options = Options { map_fd: 2, program_type: ProgramType::XDP, restored: None };
         for programs in [[&bad, &code(2)], [&code(2), &bad]] {
             let found = alternate(programs, 1, 1, 3, 0, options);
             assert_eq!(found, Err(NotWrappable::TailCall { insn_index: 2 }));
@@ -311,7 +388,7 @@ program2:
 
     #[test]
     fn values() {
-        let turns = Turns { calls: [10, 4], order: vec![0, 1, 1] };
+        let turns = Turns::of_two([10, 4], vec![0, 1, 1]);
         let mut value = turns.to_value();
         assert_eq!(value.len(), VALUE_SIZE);
         assert_eq!(turns.read(&value).count(), 0, "nothing has been done");

@@ -28,7 +28,7 @@ fn code() -> Code {
 }
 
 fn options(program_type: ProgramType) -> Options {
-    Options { map_fd: 9, program_type }
+    Options { map_fd: 9, program_type, restored: None }
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! Figures of one path bound each other: so many instructions take some time on any machine, and the
+//! timed runs return what the first one did. What breaks a bound was not measured on one path, or is a
+//! defect.
+
+use wingbeat_text::{decimal, grouped};
+
+use crate::{
+    counts::Calls,
+    result::{Case, Latency, PacketSource},
+};
+
+/// Code of the warning.
+pub const FIGURES_DISAGREE: &str = "figures-disagree";
+
+/// Most eBPF instructions that a core can execute in a nanosecond: eight in a cycle of 6.5 GHz. The JIT
+/// compiler makes at least one machine instruction of each, and no core of x86-64 takes in more than eight
+/// in a cycle (Zen 5, Lion Cove) or has a faster clock.
+const INSTRUCTIONS_PER_NS_MAX: f64 = 52.0;
+
+/// Least that a call of a helper takes: a call and a return, which are two taken branches, and no core
+/// follows more than two in a cycle.
+const CALL_NS_MIN: f64 = 0.15;
+
+/// Helpers in whose place the verifier or the JIT compiler puts instructions, on some kernel
+/// (`do_misc_fixups` in kernel/bpf/verifier.c, Linux 6.18): a call of one may take no longer than an
+/// instruction.
+const INLINED: [&str; 11] = [
+    "bpf_get_current_task",
+    "bpf_get_current_task_btf",
+    "bpf_get_func_arg_cnt",
+    "bpf_get_func_ip",
+    "bpf_get_smp_processor_id",
+    "bpf_jiffies64",
+    "bpf_kptr_xchg",
+    "bpf_loop",
+    "bpf_map_lookup_elem",
+    "bpf_map_lookup_percpu_elem",
+    "bpf_tail_call",
+];
+
+/// The least time in which any core executes so much.
+fn least_ns(instructions: u64, calls: &[Calls]) -> f64 {
+    let are_calls = |it: &&Calls| !it.is_kfunc && !INLINED.contains(&&*it.name);
+    let calls: u64 = calls.iter().filter(are_calls).map(|it| it.calls).sum();
+    let others = instructions.saturating_sub(calls);
+    others as f64 / INSTRUCTIONS_PER_NS_MAX + calls as f64 * CALL_NS_MIN
+}
+
+/// What contradicts itself in a case, in words.
+pub(super) fn contradictions(case: &Case) -> Vec<String> {
+    let latency = case.latency.measured();
+    let mut found: Vec<_> = too_fast(case, latency).into_iter().collect();
+    if let Some(own) = &case.own_output
+        && let Some((instructions, median_ns)) = own.instructions.zip(own.median_ns)
+    {
+        let what = format!("{} on its own output", case.name);
+        found.extend(faster_than(&what, instructions, &[], median_ns));
+    }
+    if let Some(later) = case.outcome.later_return_value {
+        found.push(format!(
+            "{} returned {} in the first run and {later} in the timed runs",
+            case.name, case.outcome.return_value
+        ));
+    }
+    found
+}
+
+/// The time of a run, with the loop, is more than that of the program alone: so a program whose
+/// instructions are done in the shadow of the loop's is no contradiction.
+fn too_fast(case: &Case, latency: Option<&Latency>) -> Option<String> {
+    let (latency, counts) = (latency?, case.counts.measured()?);
+    // What calls the later runs make is not known.
+    let (instructions, calls) = match counts.steady_instructions {
+        Some(steady) if latency.packet != PacketSource::OwnOutput => (steady, &[][..]),
+        _ => match &counts.variation {
+            Some(found) => (found.lowest, &[][..]),
+            None => (counts.instructions, &*counts.calls),
+        },
+    };
+    faster_than(&case.name, instructions, calls, latency.upper_ns)
+}
+
+fn faster_than(what: &str, instructions: u64, calls: &[Calls], time_ns: f64) -> Option<String> {
+    let least_ns = least_ns(instructions, calls);
+    (time_ns < least_ns).then(|| {
+        format!(
+            "{what} executed {} instructions in {} ns, which take {} ns at least",
+            grouped(instructions),
+            decimal(time_ns, 1),
+            decimal(least_ns, 1)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_core_is_that_fast() {
+        let call = |name: &str| Calls { name: name.to_owned(), is_kfunc: false, calls: 100 };
+        let check = |instructions, calls: &[Calls], time_ns, expected| {
+            let found = faster_than("nat", instructions, calls, time_ns);
+            assert_eq!(found.as_deref(), expected, "{instructions} {time_ns}");
+        };
+        let nat = "nat executed 2,018 instructions in 9.6 ns, which take 38.8 ns at least";
+        check(2_018, &[], 9.6, Some(nat));
+        check(2_018, &[], 60.0, None);
+        // What the loop around it takes may hide all of it.
+        check(300, &[], 9.0, None);
+        let called = "nat executed 101 instructions in 12.0 ns, which take 15.0 ns at least";
+        check(101, &[call("bpf_ktime_get_ns")], 12.0, Some(called));
+        check(101, &[call("bpf_jiffies64")], 12.0, None);
+    }
+}

@@ -1,0 +1,121 @@
+/* Programs that leave another packet, other metadata or other maps than they found: a run on what an
+ * earlier one left takes another, shorter way. */
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define SEC(name) __attribute__((section(name), used))
+
+struct xdp_md { u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index; };
+struct __sk_buff {
+    u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto, priority;
+    u32 ingress_ifindex, ifindex, tc_index, cb[5], hash, tc_classid, data, data_end;
+};
+enum { XDP_DROP = 1, XDP_PASS, XDP_TX };
+enum { TC_ACT_OK = 0, TC_ACT_SHOT = 2, TC_ACT_PIPE = 3 };
+
+static long (*xdp_adjust_head)(struct xdp_md *, int) = (void *)44;
+static long (*xdp_adjust_meta)(struct xdp_md *, int) = (void *)54;
+static long (*xdp_adjust_tail)(struct xdp_md *, int) = (void *)65;
+static long (*skb_vlan_push)(struct __sk_buff *, u32, u32) = (void *)18;
+static long (*skb_change_tail)(struct __sk_buff *, u32, u64) = (void *)38;
+
+#define BYTES(ctx) u8 *data = (void *)(long)(ctx)->data, *end = (void *)(long)(ctx)->data_end
+#define TTL 22
+#define PROTOCOL 23
+#define ADDRESS 30
+
+/* What a program has to do for a packet, some hundred nanoseconds of it. */
+static __attribute__((always_inline)) u32 work(u32 hash) {
+    for (int turn = 0; turn < 300; turn++) {
+        hash = hash * 31 + turn;
+        asm volatile("" : "+r"(hash));
+    }
+    return hash | 1;
+}
+
+SEC("xdp") int leaves(struct xdp_md *ctx) {
+    BYTES(ctx);
+    if (data + 42 > end || !work(data[ADDRESS])) return XDP_DROP;
+    return XDP_TX;
+}
+
+SEC("xdp") int rewrites(struct xdp_md *ctx) {
+    BYTES(ctx);
+    if (data + 42 > end || data[TTL] <= 1) return XDP_DROP;
+    data[TTL]--;
+    return work(data[ADDRESS]) ? XDP_TX : XDP_DROP;
+}
+
+/* As a load balancer's server does it: away with the outer header, if there is one. */
+SEC("xdp") int decapsulates(struct xdp_md *ctx) {
+    BYTES(ctx);
+    if (data + 42 > end || data[PROTOCOL] != 17 || !work(data[ADDRESS])) return XDP_PASS;
+    return xdp_adjust_head(ctx, 20) ? XDP_DROP : XDP_TX;
+}
+
+/* As a load balancer does it, until there is no room in front. */
+SEC("xdp") int encapsulates(struct xdp_md *ctx) {
+    if (xdp_adjust_head(ctx, -20)) return XDP_DROP;
+    BYTES(ctx);
+    if (data + 42 > end || !work(data[ADDRESS])) return XDP_DROP;
+    for (int at = 0; at < 20; at++) data[at] = at;
+    return XDP_TX;
+}
+
+SEC("xdp") int marks(struct xdp_md *ctx) {
+    if (xdp_adjust_meta(ctx, -8)) return XDP_DROP;
+    u8 *meta = (void *)(long)ctx->data_meta, *data = (void *)(long)ctx->data;
+    if (meta + 8 > data) return XDP_DROP;
+    *(u32 *)meta = work(meta[3]);
+    return XDP_PASS;
+}
+
+SEC("xdp") int truncates(struct xdp_md *ctx) {
+    if (xdp_adjust_tail(ctx, -24)) return XDP_DROP;
+    return work(ctx->rx_queue_index) ? XDP_TX : XDP_DROP;
+}
+
+SEC("tc") int tc_rewrites(struct __sk_buff *ctx) {
+    BYTES(ctx);
+    if (data + 42 > end || data[TTL] <= 1) return TC_ACT_SHOT;
+    data[TTL]--;
+    return work(data[ADDRESS]) ? TC_ACT_OK : TC_ACT_SHOT;
+}
+
+/* Nothing of it is in the packet. */
+SEC("tc") int tc_marks(struct __sk_buff *ctx) {
+    if (ctx->mark) return TC_ACT_SHOT;
+    ctx->mark = work(ctx->len);
+    return TC_ACT_OK;
+}
+
+/* The first tag goes beside the packet, the second one into it. */
+SEC("tc") int tc_tags(struct __sk_buff *ctx) {
+    if (ctx->vlan_present || !work(ctx->len)) return TC_ACT_SHOT;
+    return skb_vlan_push(ctx, 0x81, 5) ? TC_ACT_PIPE : TC_ACT_OK;
+}
+
+SEC("tc") int tc_truncates(struct __sk_buff *ctx) {
+    if (ctx->len < 64 || !work(ctx->len)) return TC_ACT_SHOT;
+    return skb_change_tail(ctx, 50, 0) ? TC_ACT_PIPE : TC_ACT_OK;
+}
+
+/* A budget that the first runs use up. */
+struct {
+    int (*type)[2];
+    u32 *key;
+    u64 *value;
+    int (*max_entries)[1];
+} budget SEC(".maps");
+static void *(*map_lookup_elem)(void *, const void *) = (void *)1;
+
+SEC("xdp") int limits(struct xdp_md *ctx) {
+    u32 key = 0;
+    u64 *used = map_lookup_elem(&budget, &key);
+    if (!used || *used >= 50) return XDP_DROP;
+    *used += 1;
+    return work(ctx->rx_queue_index) ? XDP_PASS : XDP_DROP;
+}
+
+char _license[] SEC("license") = "GPL";
