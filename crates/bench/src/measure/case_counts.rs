@@ -96,7 +96,9 @@ impl<'a, R: Runner<'a>> Again<'_, 'a, R> {
     ) -> Result<Vec<T>, BenchError> {
         let Self { session, run_ns, wanted } = self;
         let begun = session.now();
-        let limit = TIME_MAX.min(session.budget.left_until(begun, COUNTING_UNTIL));
+        let left = session.budget.left_until(begun, COUNTING_UNTIL);
+        let inputs = u32::try_from(session.plan.inputs.len()).unwrap_or(u32::MAX);
+        let limit = TIME_MAX.min(left / inputs.max(1));
         let mut found = Vec::with_capacity(wanted);
         let mut next = Duration::from_nanos(run_ns as u64);
         while found.len() < wanted {

@@ -25,6 +25,7 @@ mod raw;
 mod reading;
 mod rejected;
 mod reset;
+mod reset_large;
 mod run;
 mod statistics;
 mod struct_ops;
