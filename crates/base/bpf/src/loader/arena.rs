@@ -7,7 +7,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use super::{
@@ -36,7 +36,9 @@ const SEGV_ON_FAULT: u32 = 1 << 17;
 /// The memory of an arena in this process.
 #[derive(Debug)]
 pub(super) struct Arena {
-    memory: Mapping,
+    memory: Mutex<Mapping>,
+    /// Where the memory begins.
+    address: u64,
     /// A program that takes all pages back, if the kernel lets one; made when it is needed first.
     eraser: OnceLock<Option<OwnedFd>>,
 }
@@ -45,7 +47,8 @@ impl LoadedMap {
     /// Creates an arena, maps it, and copies the object's variables to its beginning.
     pub(super) fn create_arena(spec: &MapSpec) -> Result<Self, MapError> {
         let (fd, memory) = placed(spec)?;
-        let arena = Arena { memory, eraser: OnceLock::new() };
+        let (address, eraser) = (memory.address(), OnceLock::new());
+        let arena = Arena { memory: memory.into(), address, eraser };
         let map = Self { arena: Some(arena.into()), ..Self::empty(spec, fd) };
         map.arena.iter().try_for_each(|arena| map.write_variables(arena))?;
         Ok(map)
@@ -64,7 +67,8 @@ impl LoadedMap {
 
     fn write_variables(&self, arena: &Arena) -> Result<(), MapError> {
         let variables = self.spec.initial.as_deref().unwrap_or_default();
-        arena.memory.write(variables).map_err(|source| {
+        let memory = arena.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.write(variables).map_err(|source| {
             let hint = if self.spec.flags & SEGV_ON_FAULT != 0 {
                 "; with BPF_F_SEGV_ON_FAULT only programs can ask for its pages".to_owned()
             } else {
@@ -77,8 +81,8 @@ impl LoadedMap {
 
     /// `bpf_arena_free_pages(map, address, pages)`.
     fn eraser(&self, arena: &Arena) -> io::Result<OwnedFd> {
-        let address = arena.memory.address();
-        let [low, high] = [address as u32, (address >> 32) as u32].map(u32::cast_signed);
+        let [low, high] =
+            [arena.address as u32, (arena.address >> 32) as u32].map(u32::cast_signed);
         let second_half = |immediate| Insn { immediate, ..Insn::default() };
         let set = |register, value| Insn::new(op::ALU64 | op::MOV, register, 0, 0, value);
         let mut insns = [
