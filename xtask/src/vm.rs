@@ -122,16 +122,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         None => all.clone(),
     };
     let disk = image::build(&all, architecture, &place)?;
-    let plan = match &args.exec {
-        Some(command) => {
-            if let Some(program) = suites.wingbeat() {
-                eprintln!("note        `wingbeat` is in PATH in the guest: {}", program.display());
-            }
-            Plan::Command(command.clone())
-        }
-        None if is_smoke => Plan::Smoke,
-        None => Plan::Suites { words: args.words.clone() },
-    };
+    let plan = plan(args, is_smoke, &suites);
     let accelerator = match args.kvm {
         true => Accelerator::probed(&emulator, &kernels[0], &place),
         false => Accelerator::Emulation,
@@ -151,13 +142,7 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
             }
         };
         let record = Record::of(&ending.console, is_whole);
-        if !record.unknown.is_empty() {
-            eprintln!(
-                "note        {} has no configuration that can be read: nobody knows whether it should have {}",
-                kernel.name,
-                record.unknown.join(", ")
-            );
-        }
+        note_unknown(&record, kernel);
         let regressions = regressions(args, is_smoke, &record, &ending.console)?;
         let mut report = Report::new(&kernel.name, ending);
         report.regressions = regressions;
@@ -171,6 +156,30 @@ pub(crate) fn run(args: &VmArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: not everything passed, so docs/kernels.md stays as it is");
     }
     Ok(if all_passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What guests are to do, and where a command finds ours.
+fn plan(args: &VmArgs, is_smoke: bool, suites: &Suites) -> Plan {
+    match &args.exec {
+        Some(command) => {
+            if let Some(program) = suites.wingbeat() {
+                eprintln!("note        `wingbeat` is in PATH in the guest: {}", program.display());
+            }
+            Plan::Command(command.clone())
+        }
+        None if is_smoke => Plan::Smoke,
+        None => Plan::Suites { words: args.words.clone() },
+    }
+}
+
+fn note_unknown(record: &Record, kernel: &Kernel) {
+    if !record.unknown.is_empty() {
+        eprintln!(
+            "note        {} has no configuration that can be read: nobody knows whether it should have {}",
+            kernel.name,
+            record.unknown.join(", ")
+        );
+    }
 }
 
 /// What is worse than it should be, a sentence for each.
