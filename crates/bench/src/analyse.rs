@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use wingbeat_bpf::{
     ProgramType,
-    loader::{ProgramRun, VerifierStatistics},
+    loader::{ProgramRun, Remarks, VerifierStatistics},
 };
 use wingbeat_stats::{
     bootstrap::Bootstrap,
@@ -21,8 +21,11 @@ use wingbeat_stats::{
 
 #[cfg(feature = "testing")]
 pub use self::clock::medians_ns;
-pub(crate) use self::outcome::has_changed_packet;
-pub use self::plausible::FIGURES_DISAGREE;
+pub(crate) use self::{outcome::has_changed_packet, warning::remarks};
+pub use self::{
+    outcome::{Expectation, NotAnExpectation},
+    plausible::FIGURES_DISAGREE,
+};
 use crate::{
     conditions::{Conditions, Load, Observed},
     counts::{Calls, TailCalls, Variation},
@@ -55,7 +58,9 @@ pub struct Raw {
     pub cpu: usize,
     pub is_interrupted: bool,
     /// Return value that was expected.
-    pub expect: Option<u32>,
+    pub expect: Option<Expectation>,
+    /// How its programs were loaded.
+    pub remarks: Remarks,
     pub before: Conditions,
     pub after: Conditions,
     pub load: Option<Load>,
@@ -232,7 +237,7 @@ fn analysed(
     case: &RawCase,
     latency: Part<Latency>,
     distribution: Part<Distribution>,
-    expect: Option<u32>,
+    expect: Option<Expectation>,
 ) -> Case {
     let counts = match &case.instructions {
         Ok(instructions) => Part::Measured(RunCounts {

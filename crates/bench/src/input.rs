@@ -40,6 +40,9 @@ pub const FILE_BYTES_MAX: u64 = 1 << 30;
 /// net/bpf/test_run.c, Linux 6.12).
 pub const PACKET_BYTES_MIN: usize = 14;
 
+/// Packets that are taken of a capture file unless told otherwise.
+pub const PACKETS_MAX: usize = 1000;
+
 /// Longer files are not looked at for being hexadecimal text under another name.
 const HEX_LOOK_MAX: usize = 1 << 20;
 
@@ -76,7 +79,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { packets_max: 1000 }
+        Self { packets_max: PACKETS_MAX }
     }
 }
 

@@ -24,6 +24,7 @@ mod error;
 #[cfg(test)]
 mod fake;
 mod feeding;
+mod forms;
 mod kernel;
 mod link;
 mod order;

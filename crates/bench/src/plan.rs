@@ -5,6 +5,7 @@ use std::time::Duration;
 use wingbeat_bpf::spec::{ProgramSpec, Spec, SpecError};
 
 use crate::{
+    analyse::Expectation,
     input::{Input, MapSource},
     measure::TargetSource,
 };
@@ -28,7 +29,7 @@ pub struct Plan {
     /// CPU to run on; `None` for the last of those allowed.
     pub cpu: Option<usize>,
     /// Return value that every program must give.
-    pub expect: Option<u32>,
+    pub expect: Option<Expectation>,
     /// Measure although run-time statistics are on, which makes short programs look several times as
     /// slow.
     pub allow_statistics: bool,

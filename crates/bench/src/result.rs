@@ -165,6 +165,9 @@ pub struct RunOutcome {
     pub return_name: Option<String>,
     /// What `--expect` wanted, if it was given and was not met.
     pub unmet_expectation: Option<u32>,
+    /// The name that it was given by, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmet_name: Option<String>,
     /// Bytes of the packet after the first run; `None` for types that give none back.
     pub output_bytes: Option<usize>,
     /// Return value of the timed runs, by their last one, if it is another.

@@ -7,6 +7,7 @@ use wingbeat_bench::{
     annotate::{Annotation, Form, Style, UnknownSuffix, write},
     measure::{self, BenchError},
     plan::Plan,
+    result::Failure,
 };
 use wingbeat_bpf::spec::Spec;
 
@@ -77,7 +78,8 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         &counted.types,
         &counted.counts,
         &mut |file, line| files.line(file, line),
-    );
+    )
+    .with_kfuncs(&counted.linked.kfuncs);
     for (file, form) in outputs {
         let path = file.path().display().to_string();
         file.write(|writer| write(&found, form, Style::default(), writer))?;
@@ -90,7 +92,10 @@ pub(crate) fn run(args: &AnnotateArgs, quiet: bool, verbose: bool) -> anyhow::Re
         print(&found, args, is_json)?;
     }
     if !quiet {
-        for warning in warnings {
+        for Failure { name, reason, .. } in &counted.left_out {
+            warning!("input {name} is left out: {reason}");
+        }
+        for warning in counted.warnings.iter().map(ToString::to_string).chain(warnings) {
             warning!("{warning}");
         }
     }

@@ -3,10 +3,12 @@
 //! A [`Code`] is what travels from the object file through instrumentation into the kernel. It knows
 //! neither files nor descriptors.
 
+mod context;
 pub mod disassemble;
 mod insn;
 mod registers;
 
+pub use context::context_bytes;
 pub use insn::{Insn, op};
 pub use registers::Registers;
 

@@ -29,7 +29,7 @@ pub use alarm::Alarm;
 pub use attached::{Attached, Uprobes};
 pub use error::LoadError;
 pub use extended::{Extended, ExtendedError};
-pub use load::{Loaded, Loader, LoaderOptions};
+pub use load::{Loaded, Loader, LoaderOptions, Remarks};
 pub use maps::{LoadedMap, LoadedMaps, MapError};
 pub use perf_counter::{CounterEvent, PerfCounter};
 pub use raw_context::RawContext;

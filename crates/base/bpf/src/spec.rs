@@ -71,7 +71,7 @@ const HEAD_LEN: u64 = 4096;
 pub struct Spec {
     /// Name for messages: the file's path as it was given.
     file: String,
-    license: CString,
+    license: Option<CString>,
     kernel_version: Option<u32>,
     programs: Vec<ProgramSpec>,
     other_code: Vec<OtherCode>,
@@ -219,9 +219,9 @@ impl Spec {
         &self.externs.all
     }
 
-    /// The licence that the object declares; GPL when it declares none, as Aya has it.
-    pub fn license(&self) -> &CStr {
-        &self.license
+    /// The licence that the object declares, if it does.
+    pub fn license(&self) -> Option<&CStr> {
+        self.license.as_deref()
     }
 
     /// Version of the kernel that the object was built for, where it insists on one.
@@ -263,12 +263,11 @@ fn types(survey: &Survey<'_>) -> Result<(Option<TypeTable>, Extension), Flaw> {
     Ok((Some(types), extension))
 }
 
-fn license(survey: &Survey<'_>) -> Result<CString, Flaw> {
-    match survey.only(Role::License)? {
-        None => Ok(c"GPL".to_owned()),
-        Some(bytes) => CStr::from_bytes_until_nul(bytes)
-            .map(ToOwned::to_owned)
-            .map_err(|_| Flaw::damaged("license", "its text has no terminator")),
+fn license(survey: &Survey<'_>) -> Result<Option<CString>, Flaw> {
+    let Some(bytes) = survey.only(Role::License)? else { return Ok(None) };
+    match CStr::from_bytes_until_nul(bytes) {
+        Ok(text) => Ok(Some(text.to_owned())),
+        Err(_) => Err(Flaw::damaged("license", "its text has no terminator")),
     }
 }
 

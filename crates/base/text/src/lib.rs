@@ -17,8 +17,8 @@ pub use self::{
         shell_word, shortened, unbroken, width, wrapped,
     },
     numbers::{
-        bytes, decimal, duration, exponential, fixed, grouped, or_dash, plural, rounded,
-        significant_decimals,
+        bytes, decimal, duration, duration_of, exponential, fixed, grouped, or_dash, plural,
+        rounded, significant_decimals,
     },
     paint::{Paint, Style},
     table::{Column, GivesWay, Side, Table, rows},

@@ -1,6 +1,6 @@
 //! Numbers: how many digits, in what groups, with which sign and unit.
 
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
 /// A whole number, thousands apart: `1,234,567`.
 #[must_use]
@@ -90,6 +90,12 @@ pub fn duration(time_ns: u64) -> String {
         _ => (time_ns as f64 / 1e9, "s"),
     };
     format!("{} {unit}", fixed(value, significant_decimals(value, 3)))
+}
+
+/// The same of a [`Duration`].
+#[must_use]
+pub fn duration_of(time: Duration) -> String {
+    duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// An amount of bytes, rounded: `9,999 bytes`, `123 KB`, `55 MB`.

@@ -1,5 +1,7 @@
 //! What the first run came to: its answer by name, and what it did to its packet.
 
+use std::str::FromStr;
+
 use wingbeat_bpf::ProgramType;
 use wingbeat_stats::sample::Sample;
 
@@ -10,17 +12,20 @@ use crate::result::{OwnOutput, RunOutcome};
 const OUTPUT_BYTES_MAX: usize = 256;
 
 /// The outcome of a case, and whether it is the expected one.
-pub(super) fn of(case: &RawCase, expect: Option<u32>) -> RunOutcome {
+pub(super) fn of(case: &RawCase, expect: Option<Expectation>) -> RunOutcome {
     let gives_data = case.r#type.test_run().is_some_and(|rules| rules.gives_data);
     let first = &case.first;
     let has_changed_packet = has_changed_packet(case.r#type, &case.input_data, &first.data);
     let hex =
         || first.data.iter().take(OUTPUT_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
+    let return_name = return_name(case.r#type, first.return_value);
+    let unmet = expect.filter(|expected| !expected.is_met(first.return_value, return_name));
     RunOutcome {
         return_value: first.return_value,
         other_return_values: case.other_return_values.clone(),
-        return_name: return_name(case.r#type, first.return_value).map(str::to_owned),
-        unmet_expectation: expect.filter(|expected| *expected != first.return_value),
+        return_name: return_name.map(str::to_owned),
+        unmet_expectation: unmet.map(|unmet| unmet.value),
+        unmet_name: unmet.and_then(|unmet| unmet.name).map(str::to_owned),
         output_bytes: gives_data.then_some(first.data.len()),
         later_return_value: later_return_value(case),
         has_changed_packet,
@@ -67,33 +72,75 @@ pub(crate) fn has_changed_packet(r#type: ProgramType, input: &[u8], output: &[u8
     gives_data && (input.len() != output.len() || input.get(from..) != output.get(from..))
 }
 
-/// Names of return values (include/uapi/linux/bpf.h and pkt_cls.h, Linux 6.18).
+/// Types of programs, and the names of their return values.
+type Names = (&'static [ProgramType], &'static [(u32, &'static str)]);
+
+/// The types whose return values have names (include/uapi/linux/bpf.h, pkt_cls.h and
+/// netfilter.h, Linux 6.18).
+const NAMES: [Names; 4] = [
+    (
+        &[ProgramType::XDP],
+        &[(0, "XDP_ABORTED"), (1, "XDP_DROP"), (2, "XDP_PASS"), (3, "XDP_TX"), (4, "XDP_REDIRECT")],
+    ),
+    (
+        &[ProgramType::SCHED_CLS, ProgramType::SCHED_ACT],
+        &[
+            (u32::MAX, "TC_ACT_UNSPEC"),
+            (0, "TC_ACT_OK"),
+            (1, "TC_ACT_RECLASSIFY"),
+            (2, "TC_ACT_SHOT"),
+            (3, "TC_ACT_PIPE"),
+            (4, "TC_ACT_STOLEN"),
+            (5, "TC_ACT_QUEUED"),
+            (6, "TC_ACT_REPEAT"),
+            (7, "TC_ACT_REDIRECT"),
+            (8, "TC_ACT_TRAP"),
+        ],
+    ),
+    (&[ProgramType::SK_LOOKUP], &[(0, "SK_DROP"), (1, "SK_PASS")]),
+    (&[ProgramType::NETFILTER], &[(0, "NF_DROP"), (1, "NF_ACCEPT")]),
+];
+
 fn return_name(r#type: ProgramType, value: u32) -> Option<&'static str> {
-    const XDP: [&str; 5] = ["XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT"];
-    const TC: [&str; 10] = [
-        "TC_ACT_OK",
-        "TC_ACT_RECLASSIFY",
-        "TC_ACT_SHOT",
-        "TC_ACT_PIPE",
-        "TC_ACT_STOLEN",
-        "TC_ACT_QUEUED",
-        "TC_ACT_REPEAT",
-        "TC_ACT_REDIRECT",
-        "TC_ACT_TRAP",
-        "",
-    ];
-    let index = usize::try_from(value).ok();
-    let name = match r#type {
-        ProgramType::XDP => index.and_then(|index| XDP.get(index)),
-        ProgramType::SCHED_CLS | ProgramType::SCHED_ACT if value == u32::MAX => {
-            Some(&"TC_ACT_UNSPEC")
+    let (_, names) = NAMES.iter().find(|(types, _)| types.contains(&r#type))?;
+    names.iter().find(|(known, _)| *known == value).map(|(_, name)| *name)
+}
+
+/// What a program has to return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expectation {
+    pub value: u32,
+    /// The name that it was given by; then only types whose values have that name meet it.
+    pub name: Option<&'static str>,
+}
+
+/// Neither a number nor a name of a return value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected a number of 32 bits (2, -1, 0xdc) or the name of a value (XDP_PASS, TC_ACT_OK)")]
+pub struct NotAnExpectation;
+
+impl FromStr for Expectation {
+    type Err = NotAnExpectation;
+
+    fn from_str(text: &str) -> Result<Self, NotAnExpectation> {
+        let mut names = NAMES.iter().flat_map(|(_, names)| *names);
+        if let Some(&(value, name)) = names.find(|(_, name)| *name == text) {
+            return Ok(Self { value, name: Some(name) });
         }
-        ProgramType::SCHED_CLS | ProgramType::SCHED_ACT => index.and_then(|index| TC.get(index)),
-        ProgramType::SK_LOOKUP => index.and_then(|index| ["SK_DROP", "SK_PASS"].get(index)),
-        ProgramType::NETFILTER => index.and_then(|index| ["NF_DROP", "NF_ACCEPT"].get(index)),
-        _ => None,
-    };
-    name.copied().filter(|name| !name.is_empty())
+        let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            // `from_str_radix` would take a sign.
+            Some(digits) if digits.starts_with(['+', '-']) => None,
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok().or_else(|| text.parse().map(i32::cast_unsigned).ok()),
+        };
+        number.map(|value| Self { value, name: None }).ok_or(NotAnExpectation)
+    }
+}
+
+impl Expectation {
+    fn is_met(self, value: u32, name: Option<&str>) -> bool {
+        value == self.value && self.name.is_none_or(|wanted| name == Some(wanted))
+    }
 }
 
 #[cfg(test)]
@@ -122,5 +169,35 @@ mod tests {
         // Nothing comes back.
         check(ProgramType::SK_LOOKUP, &[], false);
         check(ProgramType::NETFILTER, &[], false);
+    }
+
+    #[test]
+    fn expectations_are_numbers_or_names() {
+        let check = |text: &str, expected: Option<(u32, Option<&'static str>)>| {
+            let found = text.parse::<Expectation>().ok();
+            assert_eq!(found.map(|it| (it.value, it.name)), expected, "{text}");
+        };
+        check("2", Some((2, None)));
+        check("-1", Some((u32::MAX, None)));
+        check("4294967295", Some((u32::MAX, None)));
+        check("0xdc", Some((0xdc, None)));
+        check("XDP_PASS", Some((2, Some("XDP_PASS"))));
+        check("TC_ACT_UNSPEC", Some((u32::MAX, Some("TC_ACT_UNSPEC"))));
+        for text in ["4294967296", "0x", "0x-1", "0x100000000", "xdp_pass", "PASS", ""] {
+            check(text, None);
+        }
+    }
+
+    #[test]
+    fn a_name_is_that_of_a_type() {
+        let check = |text: &str, kind: ProgramType, value, expected| {
+            let wanted: Expectation = text.parse().expect("an expectation");
+            assert_eq!(wanted.is_met(value, return_name(kind, value)), expected, "{text} {kind}");
+        };
+        check("XDP_PASS", ProgramType::XDP, 2, true);
+        check("XDP_PASS", ProgramType::XDP, 1, false);
+        check("XDP_PASS", ProgramType::SCHED_CLS, 2, false);
+        check("2", ProgramType::SCHED_CLS, 2, true);
+        check("NF_ACCEPT", ProgramType::SK_LOOKUP, 1, false);
     }
 }

@@ -1,5 +1,7 @@
 //! What a reader has to know before believing the figures.
 
+use wingbeat_bpf::loader::Remarks;
+
 use super::{
     Raw,
     plausible::{self, FIGURES_DISAGREE},
@@ -15,12 +17,14 @@ const SHORT_INSTRUCTIONS: u64 = 12;
 
 /// All warnings of a measurement. Cases are told by their names.
 pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
+    let mut warnings = remarks(&raw.remarks);
     // Where nothing was run, nothing disturbed it.
     if cases.is_empty() {
-        return Vec::new();
+        return warnings;
     }
-    let mut warnings =
+    let disturbances =
         conditions::warnings(&raw.before, &raw.after, raw.load.as_ref(), &raw.measured.observed);
+    warnings.extend(disturbances);
     let packets = raw
         .measured
         .cases
@@ -53,6 +57,29 @@ fn disagreeing(cases: &[Case]) -> Option<Warning> {
         "look at what the program leaves in maps and packets for its later runs; if it leaves nothing, \
          report this as a defect of wingbeat",
     )
+}
+
+/// What is to be said about how the programs of an object were loaded.
+pub(crate) fn remarks(remarks: &Remarks) -> Vec<Warning> {
+    let unlicensed = warning(
+        "no-license",
+        "the object declares no licence, and these programs call what the kernel gives to GPL programs \
+         only",
+        &remarks.as_gpl,
+        "they were loaded as GPL, as Aya does; libbpf, bpftool, tc, veristat and cilium/ebpf refuse them",
+        "declare it: char LICENSE[] SEC(\"license\") = \"GPL\"; or in Rust, a static in \
+         #[unsafe(link_section = \"license\")]",
+    );
+    let untyped = remarks.types_refused.as_ref().map(|reason| {
+        Warning::new(
+            "types-refused",
+            format!("the kernel refuses the object's type information (BTF): {reason}"),
+            "programs are loaded without it, as libbpf does: the verifier names no source lines, and \
+             maps and functions that need types are refused",
+            "build it with clang -g, or look at what the compiler wrote with `bpftool btf dump file`",
+        )
+    });
+    unlicensed.into_iter().chain(untyped).collect()
 }
 
 /// Programs whose later runs are not like the first.
@@ -184,11 +211,13 @@ fn extensions(those: &[String]) -> Option<Warning> {
 /// Tail calls that led nowhere in the first run. Where there are no counts, slots that they may lead to.
 fn without_target(cases: &[Case]) -> Option<Warning> {
     let mut calls: Vec<String> = Vec::new();
+    let mut is_each_named = true;
     for TailCalls { failed, missing, .. } in cases.iter().map(|case| &case.tail_calls) {
         for call in failed {
             let wanted = missing
                 .iter()
                 .find(|it| Some(&it.table) == call.table.as_ref() && Some(it.slot) == call.slot);
+            is_each_named &= wanted.is_some();
             calls.push(match wanted {
                 Some(wanted) => format!("{call}, for {}: {}", wanted.program, wanted.reason),
                 None => call.to_string(),
@@ -200,13 +229,18 @@ fn without_target(cases: &[Case]) -> Option<Warning> {
     }
     calls.sort_unstable();
     calls.dedup();
+    // A program that is known is not to be named once more.
+    let name =
+        if is_each_named { "mend that, or name another program" } else { "name the program" };
     warning(
         "tail-call-missing",
         "tail calls lead to slots without a program",
         &calls,
         "the program continues after such a call, and the figures show that path",
-        "name the program in a file for --map TABLE=FILE: [{\"key\": SLOT, \"value\": {\"program\": \
-         \"NAME\"}}]",
+        &format!(
+            "{name} in a file for --map TABLE=FILE: [{{\"key\": SLOT, \"value\": {{\"program\": \
+             \"NAME\"}}}}]"
+        ),
     )
 }
 

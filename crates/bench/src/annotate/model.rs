@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range};
 use serde::Serialize;
 use wingbeat_bpf::{
     code::{Code, LineInfo, disassemble::Listing, op},
-    spec::ObjectTypes,
+    spec::{KfuncCall, ObjectTypes},
 };
 
 use super::SCHEMA_VERSION;
@@ -112,6 +112,19 @@ impl Annotation {
             has_lines: code.lines.iter().any(|line| line.line() > 0),
             functions,
         }
+    }
+
+    /// The same with the names of kernel functions (kfuncs) in the listings of the blocks: the code has
+    /// only numbers for them.
+    #[must_use]
+    pub fn with_kfuncs(mut self, kfuncs: &[KfuncCall]) -> Self {
+        let blocks = self.functions.iter_mut().flat_map(|function| &mut function.blocks);
+        for (index, text) in blocks.flat_map(|block| &mut block.listing) {
+            if let Some(kfunc) = kfuncs.iter().find(|kfunc| kfunc.insn_index == *index) {
+                *text = format!("call {}", kfunc.name);
+            }
+        }
+        self
     }
 
     /// A count of all runs, per run.

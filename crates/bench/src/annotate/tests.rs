@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wingbeat_bpf::{
     code::{Code, FunctionInfo, Insn, LineInfo, op},
-    spec::ObjectTypes,
+    spec::{KfuncCall, ObjectTypes},
 };
 use wingbeat_difference::Side;
 
@@ -68,6 +68,24 @@ fn text(found: &Annotation, form: Form) -> String {
 }
 
 const LOOPED: [u64; 7] = [1, 3, 3, 3, 0, 0, 0];
+
+#[test]
+fn kfuncs_have_their_names_in_listings() {
+    let call = Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, 3);
+    let code = Code {
+        insns: vec![call, Insn::new(op::EXIT, 0, 0, 0, 0)],
+        functions: vec![FunctionInfo { insn_index: 0, name: "main".into(), type_id: None }],
+        lines: Vec::new(),
+    };
+    let counts = Counts { executed: vec![1, 1], runs: 1, ..Counts::default() };
+    let types = ObjectTypes::default();
+    let found =
+        Annotation::new("a.o", "main", Vec::new(), &code, &types, &counts, &mut |_, _| None);
+    let kfunc = KfuncCall { insn_index: 0, name: "bpf_iter_num_new".into(), is_weak: false };
+    let listing = |found: &Annotation| found.functions[0].blocks[0].listing[0].1.clone();
+    assert_eq!(listing(&found), "call kfunc#3");
+    assert_eq!(listing(&found.with_kfuncs(&[kfunc])), "call bpf_iter_num_new");
+}
 
 #[test]
 fn lines_of_people() {

@@ -3,8 +3,8 @@
 //! A list of entries, `{"key": …, "value": …}`. For arrays also a list of values, from index 0 on; for
 //! queues, stacks and Bloom filters always one of values, in the order in which they are pushed. A map
 //! with a value per CPU takes `"value"` for all CPUs, or `"values"`, a list with one for each CPU. How
-//! bytes are written is told in `value.rs`. A table of programs takes `{"program": "NAME"}` as a value.
-//! What bpftool dumps as JSON is such a list, too (`dump.rs`).
+//! bytes are written is told in `value.rs`. A table of programs takes `{"program": "NAME"}` as a value, one
+//! of maps `{"map": "NAME"}`. What bpftool dumps as JSON is such a list, too (`dump.rs`).
 
 mod dump;
 #[cfg(test)]
@@ -46,6 +46,8 @@ pub enum EntryValue {
     PerCpu(Vec<Vec<u8>>),
     /// The name of a program of the object, in a table of programs.
     Program(String),
+    /// The name of a map of the object, in a table of maps.
+    Map(String),
 }
 
 /// How a map is filled.
@@ -62,11 +64,15 @@ pub enum MapKind {
     Queue,
     /// Keys are indices, values are programs.
     ProgramTable,
+    /// Keys are indices, values are maps.
+    MapTable,
+    /// Keys of any bytes, values are maps.
+    MapHash,
 }
 
 impl MapKind {
     /// The kind of a map type (`enum bpf_map_type` of include/uapi/linux/bpf.h, Linux 6.18); `None` for
-    /// those whose values are not plain bytes: other maps, sockets, buffers, storage of
+    /// those whose values are not plain bytes: sockets, buffers, storage of
     /// tasks and the like.
     pub fn of_map_type(map_type: u32) -> Option<Self> {
         Some(match map_type {
@@ -77,6 +83,8 @@ impl MapKind {
             2 | 14 | 16 => Self::Array,
             6 => Self::PerCpuArray,
             3 => Self::ProgramTable,
+            12 => Self::MapTable,
+            13 => Self::MapHash,
             22 | 23 | 30 => Self::Queue,
             _ => return None,
         })
@@ -87,7 +95,13 @@ impl MapKind {
     }
 
     fn is_array(self) -> bool {
-        matches!(self, Self::Array | Self::PerCpuArray | Self::ProgramTable)
+        matches!(self, Self::Array | Self::PerCpuArray | Self::ProgramTable | Self::MapTable)
+    }
+
+    /// Whether the index in the key of an entry is beyond a map of so many entries.
+    pub(crate) fn index_beyond(self, key: &[u8], entries: u32) -> Option<u32> {
+        let index = key.first_chunk().map(|index| u32::from_ne_bytes(*index))?;
+        (self.is_array() && index >= entries).then_some(index)
     }
 }
 
@@ -190,8 +204,8 @@ impl Entry {
             EntryValue::PerCpu(values) if values.len() == cpus => {
                 Ok(values.iter().flat_map(filled).collect())
             }
-            // Programs have numbers only once they are loaded.
-            EntryValue::Program(_) => Ok(Vec::new()),
+            // Programs and maps have numbers only once they are loaded.
+            EntryValue::Program(_) | EntryValue::Map(_) => Ok(Vec::new()),
             EntryValue::PerCpu(values) => Err(MapError::CpuCount { found: values.len(), cpus }),
         }
     }
@@ -252,11 +266,12 @@ impl Reader {
 
     /// A value for all CPUs.
     fn value(&mut self, value: &Value) -> Result<EntryValue, MapError> {
-        if self.shape.kind != MapKind::ProgramTable {
-            return Ok(EntryValue::Same(self.bytes(value, Part::Value)?));
+        let named = |what| dump::named(value, what).map_err(|error| self.wrong_value(error));
+        match self.shape.kind {
+            MapKind::ProgramTable => named("program").map(EntryValue::Program),
+            MapKind::MapTable | MapKind::MapHash => named("map").map(EntryValue::Map),
+            _ => self.bytes(value, Part::Value).map(EntryValue::Same),
         }
-        let name = dump::program(value).map_err(|error| self.wrong_value(error))?;
-        Ok(EntryValue::Program(name))
     }
 
     fn wrong_value(&self, error: EntryError) -> MapError {
@@ -310,6 +325,10 @@ impl Reader {
                  with a value for each CPU"
             }
             MapKind::Queue => "an entry of this map is a value, without a key",
+            MapKind::MapTable | MapKind::MapHash => {
+                "an entry of this map is {\"key\": …, \"value\": {\"map\": \"NAME\"}}, with the name of a map \
+                 of the object"
+            }
             MapKind::ProgramTable => {
                 "an entry of this map is {\"key\": …, \"value\": {\"program\": \"NAME\"}}, with the name of \
                  a program of the object"

@@ -64,6 +64,7 @@ fn files_make_inputs_by_content_and_suffix() {
     let warnings = check("d", &[input("d#1", PACKET, Link::RawIp)]);
     let codes: Vec<_> = warnings.iter().map(|warning| warning.code).collect();
     assert_eq!(codes, ["raw-ip"]);
+    assert!(warnings[0].cause.ends_with("d: 1 packet of the file begins with an IP header"));
     assert_eq!(load_bytes(&files.path("a.bin")).expect("bytes"), PACKET);
     assert_eq!(load_bytes(&files.path("b.hex")).expect("bytes"), bytes);
 }
@@ -78,7 +79,7 @@ fn warns_of_what_spoils_figures() {
     let path = files.path("a.pcap");
     let warnings = files.load("a.pcap").expect("inputs").warnings;
     let expected = [
-        "left-out: only the first 2 packets of the file are used, 1 are left out",
+        "left-out: only the first 2 packets of the file are used, 1 is left out",
         "truncated: the capture kept only the beginning of 1 packet (the first is 2)",
         "cut-off: the file ends within a packet, after 3 whole ones",
         "check-sequence: packets end with 4 bytes of frame check sequence",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wingbeat_text::plural;
+use wingbeat_text::{grouped, plural};
 
 use super::{Input, Link, PACKET_BYTES_MIN, capture::Capture};
 use crate::Warning;
@@ -18,12 +18,16 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
         warnings.push(Warning::new(
             "left-out",
             format!(
-                "{path}: only the first {} of the file are used, {} are left out",
+                "{path}: only the first {} of the file {} used, {} left out",
                 plural(taken, "packet"),
-                capture.left_out
+                if taken == 1 { "is" } else { "are" },
+                match capture.left_out {
+                    1 => "1 is".to_owned(),
+                    more => format!("{} are", grouped(more)),
+                }
             ),
             "the figures do not cover those",
-            "raise the limit, or extract the relevant ones with editcap",
+            "raise the limit with --packets, or extract the relevant ones with editcap",
         ));
     }
     let is_truncated = |packet: &super::capture::Packet| packet.is_truncated();
@@ -53,7 +57,11 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
     if raw_ip > 0 {
         warnings.push(Warning::new(
             "raw-ip",
-            format!("{path}: {} of the file begin with an IP header", plural(raw_ip, "packet")),
+            format!(
+                "{path}: {} of the file {} with an IP header",
+                plural(raw_ip, "packet"),
+                if raw_ip == 1 { "begins" } else { "begin" }
+            ),
             "a program that expects Ethernet (XDP, tc) reads the first bytes as addresses and \
              returns early, which looks fast",
             "capture on an Ethernet interface",

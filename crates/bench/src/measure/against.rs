@@ -152,7 +152,8 @@ fn on_kernel(
     for (loader, spec) in loaders.iter_mut().zip(specs) {
         loader.make_up_contexts(spec.programs().iter());
     }
-    let contents = [contents(specs[0], session.plan)?, contents(specs[1], session.plan)?];
+    let [old, new] = &mut loaders;
+    let contents = [contents(specs[0], session.plan, old)?, contents(specs[1], session.plan, new)?];
     let (no_object, nothing) = (Loader::without_object(), Contents::default());
     let find = |side: usize, name: &String| linked[side].iter().find(|it| it.program.name == *name);
     let both = names.iter().filter_map(|name| Some([find(0, name)?, find(1, name)?]));

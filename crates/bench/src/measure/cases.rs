@@ -8,15 +8,18 @@ use wingbeat_bpf::{
     ProgramType,
     spec::{Linked, ProgramSpec},
 };
+use wingbeat_text::duration_of;
 
 use super::{
     BenchError,
     batch::{FixedPart, estimate_ns},
     budget::{CLOCKING_UNTIL, COUNTING_UNTIL, PAIRING_UNTIL},
     case_counts::{INPUTS_MAX, count},
+    error::explained,
     feeding::Feeding,
+    forms::{add, pays, within},
     kernel::MAPS_TIME_OVER,
-    runner::{Alternation, Form, Given, Runner, Subject},
+    runner::{Form, Given, Pace, Runner, Subject},
     session::Session,
     turn::Turn,
 };
@@ -27,16 +30,18 @@ use crate::{
 };
 
 /// How much longer than the plain program others may take to load: one with counters, one with a clock
-/// around it, one beside the ruler. A load that takes several times as long is given up.
+/// around it, one beside the ruler.
 const COUNTED_LOAD: f64 = 1.6;
 const OTHER_LOAD: f64 = 1.3;
-const LOAD_PATIENCE: f64 = 4.0;
 
-/// What every load may take, and what comes with it: maps, the first runs.
-const LOAD_MIN: Duration = Duration::from_millis(40);
+/// How much longer a run with counters may take.
+const COUNTED_RUN: f64 = 1.5;
 
-/// Samples that bursts have to be good for, or batches are better.
-const BURST_SAMPLES_MIN: f64 = 6.0;
+/// Time that each program gets for its first runs, however many are still to come.
+const SHARE_MIN: Duration = Duration::from_millis(500);
+
+/// How reasons begin that something took too long.
+const TIME_OVER: &str = "the time ran out";
 
 /// What there is to measure: rulers first, then programs, and a turn for each case.
 pub(super) struct Cases<'a, R: Runner<'a>> {
@@ -100,7 +105,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         session: &mut Session<'a, R>,
         linked: &'a Linked,
         source: R::Source,
-        of_how_many: &str,
+        (index, count): (usize, usize),
     ) {
         let name = &linked.program.name;
         if let Some(reason) = session.why_over("it was loaded") {
@@ -115,7 +120,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             self.failures.push(Failure::new(name, reason));
             return;
         }
-        session.show(&format!("{name}: loading ({of_how_many})"));
+        session.show(&format!("{name}: loading ({} of {count})", index + 1));
         let mut subject = match session.runner.load(linked, source) {
             Ok(subject) => subject,
             Err(error) => {
@@ -127,20 +132,20 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         let maps_time = subject.whole_load_time().saturating_sub(subject.load_time());
         self.maps_time = self.maps_time.max(maps_time);
         session.extend_for(self.loading);
-        let cases_before = self.raw.len();
-        for (index, input) in session.plan.inputs.iter().enumerate() {
-            let name = session.plan.case_name(&linked.program, input);
-            if let Some(reason) = session.why_over("its first run") {
-                self.failures.push(Failure::new(name, reason));
-                continue;
-            }
-            session.show(&format!("{name}: first run"));
-            match self.begin(session, &mut subject, (index, input), &name) {
-                Ok((case, turn)) => {
-                    self.raw.push(case);
-                    self.turns.push(turn);
+        let (cases_before, failures_before) = (self.raw.len(), self.failures.len());
+        // What is left is for all that are still to come.
+        let share = session.budget.left(session.now()).div_f64((count - index).max(1) as f64);
+        let share = share.max(SHARE_MIN);
+        let runner = session.runner;
+        runner.within(share, || self.begin_all(session, linked, &mut subject));
+        if !runner.is_over() {
+            for failure in &mut self.failures[failures_before..] {
+                if failure.reason.starts_with(TIME_OVER) {
+                    failure.reason += &format!(
+                        "; that was its share of the time, {}: measure it alone, or increase --time",
+                        duration_of(share)
+                    );
                 }
-                Err(error) => self.failures.push(error.failure(&name)),
             }
         }
         if self.raw.len() == cases_before {
@@ -148,6 +153,30 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             self.verified.push(verified);
         }
         self.subjects.push(subject);
+    }
+
+    /// Begins the cases of a program: one for each input.
+    fn begin_all(
+        &mut self,
+        session: &mut Session<'a, R>,
+        linked: &'a Linked,
+        subject: &mut R::Subject,
+    ) {
+        for (index, input) in session.plan.inputs.iter().enumerate() {
+            let name = session.plan.case_name(&linked.program, input);
+            if let Some(reason) = session.why_over("its first run") {
+                self.failures.push(Failure::new(name, reason));
+                continue;
+            }
+            session.show(&format!("{name}: first run"));
+            match self.begin(session, subject, (index, input), &name) {
+                Ok((case, turn)) => {
+                    self.raw.push(case);
+                    self.turns.push(turn);
+                }
+                Err(error) => self.failures.push(error.failure(&name)),
+            }
+        }
     }
 
     /// The first run of a case, and a batch if it is on the first input.
@@ -161,7 +190,9 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         let plan = session.plan;
         let (case, run_ns) = begin(subject, (input, &plan.context), name)?;
         let mut turn = Turn::new(self.subjects.len(), index, subject.r#type(), run_ns);
-        if index == 0 && plan.samples != Some(0) {
+        if subject.pace() == Pace::Long {
+            turn.keep(&case.first);
+        } else if index == 0 && plan.samples != Some(0) {
             session.show(&format!("{name}: first batch"));
             let context = subject.context(&plan.context);
             session.take_batch(subject, &mut turn, (input, context))?;
@@ -173,8 +204,18 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
     pub(super) fn count(&mut self, session: &mut Session<'a, R>) {
         let plan = session.plan;
         let mut is_loaded = vec![false; self.subjects.len()];
-        for (case, turn) in self.raw.iter_mut().zip(&mut self.turns) {
+        let mut cases: Vec<_> = self.raw.iter_mut().zip(&mut self.turns).collect();
+        // Those that take long come last: they must not take the time of the others.
+        cases.sort_by_key(|(_, turn)| self.subjects[turn.subject].pace() == Pace::Long);
+        let mut had_short = false;
+        for (case, turn) in cases {
             let subject = &mut self.subjects[turn.subject];
+            if subject.pace() == Pace::Short {
+                had_short = true;
+            } else if let Err(reason) = fits_counted(session, turn.run_ns, had_short) {
+                case.instructions = Err(reason);
+                continue;
+            }
             if !std::mem::replace(&mut is_loaded[turn.subject], true) {
                 session.show(&format!("{}: loading with counters", case.program));
                 add(session, subject, Form::Counted, COUNTED_LOAD, COUNTING_UNTIL);
@@ -241,66 +282,20 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
     }
 }
 
-/// Whether there is time for enough samples.
-fn pays<A: Alternation>(alternation: A, left: Duration) -> Result<A, String> {
-    let sample = alternation.sample_time();
-    let samples = left.as_secs_f64() / sample.as_secs_f64().max(1e-6);
-    match samples >= BURST_SAMPLES_MIN {
-        true => Ok(alternation),
+/// Whether there is time to count a run of a program that takes long, beside others that `are_others`.
+fn fits_counted<'a, R: Runner<'a>>(
+    session: &Session<'a, R>,
+    run_ns: f64,
+    are_others: bool,
+) -> Result<(), String> {
+    let estimate = Duration::from_nanos((run_ns * COUNTED_RUN) as u64);
+    let share = if are_others { COUNTING_UNTIL } else { 1.0 };
+    match session.budget.allows(session.now(), estimate, share) {
+        true => Ok(()),
         false => Err(format!(
-            "loading and running it with the empty program takes {} ms, of which too few fit into the \
-             time",
-            sample.as_millis()
+            "counting them in one run takes about {}, for which the time is too short; increase --time",
+            duration_of(estimate)
         )),
-    }
-}
-
-/// Brings in another form of a program, as [`within`] has it, or keeps the reason why that cannot be.
-fn add<'a, R: Runner<'a>>(
-    session: &Session<'a, R>,
-    subject: &mut R::Subject,
-    form: Form,
-    factor: f64,
-    share: f64,
-) {
-    if let Err(reason) = within(session, subject, factor, share, |subject| subject.add(form)) {
-        subject.leave_out(form, reason);
-    }
-}
-
-/// Does something that loads the program once more, `factor` times as large, if that is over before
-/// `share` of the time has passed; else says why not.
-fn within<'a, R: Runner<'a>, T>(
-    session: &Session<'a, R>,
-    subject: &mut R::Subject,
-    factor: f64,
-    share: f64,
-    job: impl FnOnce(&mut R::Subject) -> T,
-) -> Result<T, String> {
-    let estimate = subject.load_time().mul_f64(factor);
-    if session.runner.is_stopped() {
-        return Err("interrupted before".to_owned());
-    }
-    // What takes no time is done while there is any.
-    let share = if estimate < LOAD_MIN { 1.0 } else { share };
-    let begun = session.now();
-    if !session.budget.allows(begun, estimate, share) {
-        return Err(format!(
-            "loading it for that takes about {:.1} s, for which the time is too short; increase \
-             --time",
-            estimate.as_secs_f64()
-        ));
-    }
-    let maps_time = subject.whole_load_time().saturating_sub(subject.load_time());
-    let limit = (subject.load_time().mul_f64(LOAD_PATIENCE) + LOAD_MIN + maps_time)
-        .min(session.budget.left_until(begun, share).max(estimate));
-    let done = session.runner.within(limit, || job(subject));
-    match session.now().saturating_duration_since(begun) > limit {
-        true => Err(format!(
-            "it takes more than {:.1} s, several times as long as the program alone",
-            limit.as_secs_f64()
-        )),
-        false => Ok(done),
     }
 }
 
@@ -312,7 +307,9 @@ fn begin<'a>(
 ) -> Result<(RawCase, f64), BenchError> {
     let context = subject.context(given);
     subject.reset()?;
-    let first = subject.run_first((input, context))?;
+    let linked = subject.linked();
+    let first = subject.run_first((input, context));
+    let first = first.map_err(|error| explained(error, linked, context))?;
     let run_again = || subject.run((input, context), 1);
     let run_ns = estimate_ns(subject.r#type(), &first, subject.pace(), run_again)?;
     let facts = subject.facts();

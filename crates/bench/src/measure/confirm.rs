@@ -67,7 +67,7 @@ pub fn confirm(
     let cpu = plan.cpu.or_else(|| kernel::allowed_cpus().last().copied());
     let program = find(spec, program)?.name.clone();
     // What is wrong with all inputs is said once.
-    contents(spec, plan)?;
+    contents(spec, plan, &mut Loader::new(spec, LoaderOptions::default())?)?;
     let one = |input: &Input| {
         let plan = Plan { inputs: vec![input.clone()], cpu, ..plan.clone() };
         let by_counters = count_program(spec, &program, &plan, &AtomicBool::new(false))?;
@@ -109,9 +109,9 @@ fn interpret(
     cpu: usize,
 ) -> Result<Other, BenchError> {
     let linked = link_one(spec, program)?;
-    let loader = Loader::new(spec, LoaderOptions::default())?;
+    let mut loader = Loader::new(spec, LoaderOptions::default())?;
+    let contents = contents(spec, plan, &mut loader)?;
     let mut maps = loader.create_maps()?;
-    let contents = contents(spec, plan)?;
     fill(&mut maps, &contents, &Alarm::never())?;
     let plain = loader.load(&linked.program, &linked.code, &maps.descriptors())?;
     let surroundings = Surroundings { cpu: u32::try_from(cpu).unwrap_or(0), now_ns: now_ns() };
@@ -160,7 +160,7 @@ impl world::Contents for Live<'_> {
         let values = own.flat_map(|(_, _, entries)| entries).map(|entry| match &entry.value {
             EntryValue::Same(value) => Ok(value.clone()),
             EntryValue::PerCpu(_) => Err("a queue with values for each CPU".to_owned()),
-            EntryValue::Program(_) => Err("a queue with programs".to_owned()),
+            EntryValue::Program(_) | EntryValue::Map(_) => Err("a queue of names".to_owned()),
         });
         values.collect()
     }

@@ -1,13 +1,13 @@
 //! What stands in the maps of an object before a program runs: entries from files, and programs in tables.
 
 use wingbeat_bpf::{
-    loader::{Alarm, LoadedMaps},
-    spec::{MapType, Spec},
+    loader::{Alarm, LoadedMaps, Loader},
+    spec::{MapSpec, Spec},
 };
 
 use super::{BenchError, tail_calls::Targets};
 use crate::{
-    input::{Entry, MapError, MapKind, MapShape, load_map},
+    input::{Entry, EntryValue, MapError, MapKind, MapShape, load_map},
     plan::Plan,
 };
 
@@ -18,8 +18,12 @@ pub(super) struct Contents {
     pub(super) targets: Targets,
 }
 
-/// Reads what the plan says, for the maps of `spec`.
-pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError> {
+/// Reads what the plan says, for the maps of `spec`. Maps that are to be in others go to the `loader`.
+pub(super) fn contents(
+    spec: &Spec,
+    plan: &Plan,
+    loader: &mut Loader,
+) -> Result<Contents, BenchError> {
     let entries = plan.maps.iter().map(|source| {
         let map = spec.maps().iter().find(|map| map.name == source.map).ok_or_else(|| {
             let known: Vec<_> = spec.maps().iter().map(|map| map.name.as_str()).collect();
@@ -29,21 +33,24 @@ pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError>
                 known: if known.is_empty() { "none".to_owned() } else { known.join(", ") },
             }
         })?;
-        let kind = MapKind::of_map_type(map.r#type.0).ok_or_else(|| BenchError::Contents {
-            path: source.path.clone(),
-            reason: format!(
-                "map {} is of type {}, which cannot be filled from a file{}",
-                map.name,
-                map.r#type,
-                why_not(map.r#type)
-            ),
+        let wrong = |reason| BenchError::Contents { path: source.path.clone(), reason };
+        let kind = MapKind::of_map_type(map.r#type.0).ok_or_else(|| {
+            let (name, kind) = (&map.name, map.r#type);
+            wrong(format!("map {name} is of type {kind}, which cannot be filled from a file"))
         })?;
         let shape = MapShape {
             kind,
             key_bytes: if kind == MapKind::Queue { 0 } else { map.key_size as usize },
             value_bytes: map.value_size as usize,
         };
-        Ok((map.name.clone(), kind, load_map(&source.path, shape)?.entries))
+        let entries = load_map(&source.path, shape)?.entries;
+        check_indices(map, kind, &entries).map_err(wrong)?;
+        for entry in &entries {
+            if let EntryValue::Map(inner) = &entry.value {
+                loader.put_in(&map.name, entry.key.clone(), inner).map_err(wrong)?;
+            }
+        }
+        Ok((map.name.clone(), kind, entries))
     });
     let entries = entries.collect::<Result<Vec<_>, BenchError>>()?;
     let programs = entries.iter().filter(|(_, kind, _)| *kind == MapKind::ProgramTable);
@@ -51,27 +58,31 @@ pub(super) fn contents(spec: &Spec, plan: &Plan) -> Result<Contents, BenchError>
     Ok(Contents { entries, targets })
 }
 
-/// What a dump of such a map would hold.
-fn why_not(r#type: MapType) -> &'static str {
-    match r#type {
-        MapType::ARRAY_OF_MAPS | MapType::HASH_OF_MAPS => {
-            ": its values are numbers of maps in the machine where they were read, which are \
-             meaningless here"
-        }
-        _ => "",
+/// Fails when an entry is beyond the end of an array whose size the object tells.
+fn check_indices(map: &MapSpec, kind: MapKind, entries: &[Entry]) -> Result<(), String> {
+    let &MapSpec { ref name, entries_max, .. } = map;
+    let beyond = |(number, entry): (usize, &Entry)| {
+        Some((number, kind.index_beyond(&entry.key, entries_max)?))
+    };
+    match entries.iter().enumerate().find_map(beyond).filter(|_| entries_max > 0) {
+        Some((number, index)) => Err(format!(
+            "entry {number}: map {name} has no index {index}: it has {entries_max} entries, counted \
+             from 0"
+        )),
+        None => Ok(()),
     }
 }
 
-/// Puts the entries into the maps. Tables of programs are filled when these are loaded.
+/// Puts the entries into the maps. Tables of programs are filled when these are loaded, those of maps when
+/// they are created.
 pub(super) fn fill(
     maps: &mut LoadedMaps,
     contents: &Contents,
     alarm: &Alarm<'_>,
 ) -> Result<(), BenchError> {
     for (name, kind, entries) in &contents.entries {
-        let Some(map) = maps.get_mut(name).filter(|_| *kind != MapKind::ProgramTable) else {
-            continue;
-        };
+        let is_named = matches!(kind, MapKind::ProgramTable | MapKind::MapTable | MapKind::MapHash);
+        let Some(map) = maps.get_mut(name).filter(|_| !is_named) else { continue };
         let cpus = map.value_len() / (map.spec().value_size as usize).next_multiple_of(8).max(1);
         let entries = entries
             .iter()

@@ -3,8 +3,9 @@
 use std::{io, path::PathBuf};
 
 use wingbeat_bpf::{
+    code,
     loader::{LoadError, MapError, ResetError, RunError, VerifierStatistics},
-    spec::{OtherCode, Spec, SpecError},
+    spec::{Linked, OtherCode, Spec, SpecError},
 };
 
 use crate::{
@@ -68,6 +69,23 @@ impl BenchError {
         let (verifier, log) = (Some(Verifier::from(&told)), Some(rejection.log.clone()));
         Failure { is_rejected: true, verifier, log, ..failure }
     }
+}
+
+/// Says of a run that the kernel refused because of its context what the program wants, if its code tells.
+pub(super) fn explained(error: BenchError, linked: &Linked, given: &[u8]) -> BenchError {
+    let BenchError::Run(RunError::Input { bytes, context_bytes, source, hint }) = error else {
+        return error;
+    };
+    let takes_context = linked.program.r#type.test_run().is_some_and(|rules| !rules.repeats);
+    let read = code::context_bytes(&linked.code);
+    let is_short =
+        takes_context && source.kind() == io::ErrorKind::InvalidInput && read > given.len();
+    let hint = match given.len() {
+        _ if !is_short => hint,
+        0 => format!("; this program reads {read} bytes of context: pass them with --ctx"),
+        len => format!("; this program reads {read} bytes of context, {len} were given"),
+    };
+    BenchError::Run(RunError::Input { bytes, context_bytes, source, hint })
 }
 
 /// The first line of an error, which says it, without the verifier's log.

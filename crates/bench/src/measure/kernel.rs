@@ -1,7 +1,9 @@
 //! The kernel as what a measurement is made with: a thread of its own, on one CPU, which gets no signal
 //! but the alarm's, and on which no run keeps anybody waiting for longer than it was given.
 
-use std::{io, os::fd::BorrowedFd, sync::atomic::AtomicBool, thread, time::Duration};
+use std::{
+    cell::RefCell, io, os::fd::BorrowedFd, sync::atomic::AtomicBool, thread, time::Duration,
+};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_bpf::{
@@ -37,7 +39,11 @@ pub(super) fn on_thread_of_its_own<T: Send>(
     let watching = thread::current();
     thread::scope(|scope| {
         let measuring = scope.spawn(|| {
-            let done = settle(cpu, &alarm).and_then(|cpu| job(Kernel { alarm: &alarm, cpu }));
+            let allowed = allowed_cpus();
+            let done = settle(cpu, &allowed, &alarm).and_then(|cpu| {
+                let cpus = RefCell::new(Cpus { allowed, kept: Vec::new(), current: cpu });
+                job(Kernel { alarm: &alarm, cpu, cpus: &cpus })
+            });
             watching.unpark();
             done
         });
@@ -50,8 +56,7 @@ pub(super) fn on_thread_of_its_own<T: Send>(
 }
 
 /// Pins the calling thread, and leaves it no signal but the alarm's. Gives the CPU.
-fn settle(cpu: Option<usize>, alarm: &Alarm<'_>) -> Result<usize, BenchError> {
-    let all = allowed_cpus();
+fn settle(cpu: Option<usize>, all: &[usize], alarm: &Alarm<'_>) -> Result<usize, BenchError> {
     let cpu = cpu.or_else(|| all.last().copied()).unwrap_or(0);
     let refused = |source: io::Error| {
         let allowed = all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -72,6 +77,32 @@ fn settle(cpu: Option<usize>, alarm: &Alarm<'_>) -> Result<usize, BenchError> {
 pub(super) struct Kernel<'a> {
     pub(super) alarm: &'a Alarm<'a>,
     pub(super) cpu: usize,
+    cpus: &'a RefCell<Cpus>,
+}
+
+/// Where runs are made.
+#[derive(Debug)]
+struct Cpus {
+    /// Those that the process may use.
+    allowed: Vec<usize>,
+    /// Those that runs which were left behind keep for themselves.
+    kept: Vec<usize>,
+    /// The one that runs are made on now.
+    current: usize,
+}
+
+impl Cpus {
+    /// Leaves the CPU to a run that was left behind on it, if there is another one.
+    fn move_on(&mut self) {
+        self.kept.push(self.current);
+        let free = self.allowed.iter().rfind(|cpu| !self.kept.contains(cpu));
+        let Some(&cpu) = free else { return };
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        if sched_setaffinity(None, &set).is_ok() {
+            self.current = cpu;
+        }
+    }
 }
 
 impl<'a> Kernel<'a> {
@@ -97,6 +128,13 @@ impl<'a> Kernel<'a> {
         }
     }
 
+    /// Whether a batch of this type would wait for runs that were left behind: to bring a program into
+    /// the XDP dispatcher, the kernel waits until all that run have ended.
+    fn must_not_swap(self, r#type: ProgramType) -> bool {
+        let swaps = r#type.test_run().is_some_and(|rules| rules.swaps_dispatcher);
+        swaps && !self.cpus.borrow().kept.is_empty()
+    }
+
     /// Runs a form of a program.
     pub(super) fn run(
         self,
@@ -108,12 +146,17 @@ impl<'a> Kernel<'a> {
     ) -> Result<ProgramRun, BenchError> {
         let given = RunInput { data: &input.data, context };
         Ok(match pace {
+            Pace::Short if self.must_not_swap(r#type) => {
+                run_one_by_one(program, r#type, given, repeat, self.alarm)?
+            }
             Pace::Short => run_until(program, r#type, given, repeat, self.alarm)?,
             Pace::Long => {
-                let roaming = Roaming::begin(self.cpu);
-                let run = run_apart(program, r#type, given, repeat, self.cpu, self.alarm);
+                let mut cpus = self.cpus.borrow_mut();
+                let roaming = Roaming::begin(&cpus);
+                let run = run_apart(program, r#type, given, repeat, cpus.current, self.alarm);
                 if let Err(RunError::TimeOver(_)) = run {
                     roaming.go_on();
+                    cpus.move_on();
                 }
                 run?
             }
@@ -121,18 +164,42 @@ impl<'a> Kernel<'a> {
     }
 }
 
-/// Keeps this thread off the CPU that is measured on, which a child may keep, where there are others.
+/// Runs that are made one by one in place of a batch.
+const ONE_BY_ONE_MAX: u32 = 1_000;
+
+/// The same as a batch that the kernel repeats, in calls of their own.
+fn run_one_by_one(
+    program: BorrowedFd<'_>,
+    r#type: ProgramType,
+    given: RunInput<'_>,
+    repeat: u32,
+    alarm: &Alarm<'_>,
+) -> Result<ProgramRun, RunError> {
+    let mut last = run_until(program, r#type, given, 1, alarm)?;
+    let (mut runs, mut total_ns) = (1, u64::from(last.mean_ns));
+    let (mut cpu_time_ns, mut elapsed_ns) = (last.cpu_time_ns, last.elapsed_ns);
+    while runs < repeat.min(ONE_BY_ONE_MAX) && !alarm.is_over() {
+        last = run_until(program, r#type, given, 1, alarm)?;
+        runs += 1;
+        total_ns += u64::from(last.mean_ns);
+        cpu_time_ns += last.cpu_time_ns;
+        elapsed_ns += last.elapsed_ns;
+    }
+    let mean_ns = u32::try_from(total_ns / u64::from(runs)).unwrap_or(u32::MAX);
+    Ok(ProgramRun { runs, mean_ns, cpu_time_ns, elapsed_ns, ..last })
+}
+
+/// Keeps this thread off the CPUs that children may keep, where there are others.
 struct Roaming(Option<CpuSet>);
 
 impl Roaming {
-    fn begin(measured: usize) -> Self {
+    fn begin(cpus: &Cpus) -> Self {
         let before = sched_getaffinity(None).ok();
-        let mut all = CpuSet::new();
-        for cpu in (0..CpuSet::MAX_CPU).filter(|&cpu| cpu != measured) {
-            all.set(cpu);
-        }
-        // The kernel leaves out those that the process may not use, and refuses an empty set.
-        _ = sched_setaffinity(None, &all);
+        let mut others = CpuSet::new();
+        let is_other = |cpu: &&usize| **cpu != cpus.current && !cpus.kept.contains(cpu);
+        cpus.allowed.iter().filter(is_other).for_each(|&cpu| others.set(cpu));
+        // The kernel refuses an empty set.
+        _ = sched_setaffinity(None, &others);
         Self(before)
     }
 

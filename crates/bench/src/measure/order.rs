@@ -9,7 +9,6 @@
 use std::{path::Path, time::Duration};
 
 use wingbeat_bpf::{
-    ProgramType,
     loader::{Loader, LoaderOptions},
     spec::{Linked, ProgramSpec, Spec},
 };
@@ -22,7 +21,7 @@ use super::{
     kernel::{self, Kernel},
     link::{link, unlinked},
     ruler::{RULER, rulers},
-    runner::{Form, Leaves, Runner, Subject as _},
+    runner::{Form, Leaves, Pace, Runner, Subject as _},
     session::Session,
     target,
     turn::{Turn, collect},
@@ -69,8 +68,7 @@ fn on_kernel(
         return Err(BenchError::no_programs(spec));
     }
     let chosen = plan.choose(spec)?;
-    let can_be_run = |r#type: ProgramType| r#type.test_run().is_some();
-    let runnable = chosen.iter().filter(|program| can_be_run(program.r#type)).count();
+    let runnable = chosen.iter().filter(|program| program.runs_on_demand()).count();
     let time = plan.time_for(runnable * plan.inputs.len(), 1);
     let session = Session::new(plan, watcher, kernel, Budget::new(kernel.now(), time));
     session.show("reading the object's types");
@@ -78,12 +76,12 @@ fn on_kernel(
     let mut loader = Loader::new(spec, LoaderOptions::default())?;
     loader.make_up_contexts(chosen.iter().copied());
     target::provide(&mut loader, &chosen, (spec, &linked), plan)?;
-    let contents = contents(spec, plan)?;
+    let contents = contents(spec, plan, &mut loader)?;
     let (no_object, nothing) = (Loader::without_object(), Contents::default());
     let (wanted, others): (Vec<&Linked>, Vec<&Linked>) = chosen
         .iter()
         .filter_map(|program| linked.iter().find(|it| it.program.name == program.name))
-        .partition(|linked| can_be_run(linked.program.r#type));
+        .partition(|linked| linked.program.runs_on_demand());
     let measured = session.measure(&Programs {
         rulers: &rulers(wanted.iter().copied()),
         wanted: &wanted,
@@ -101,6 +99,7 @@ fn on_kernel(
         cpu: kernel.cpu,
         is_interrupted: watcher.is_stopped(),
         expect: plan.expect,
+        remarks: loader.remarks(),
         before,
         after,
         load,
@@ -141,8 +140,8 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         }
         let mut cases = Cases::new(subjects, programs.unlinked.to_vec());
         for (index, linked) in programs.wanted.iter().enumerate() {
-            let of_how_many = format!("{} of {}", index + 1, programs.wanted.len());
-            cases.add(&mut self, linked, programs.source, &of_how_many);
+            let position = (index, programs.wanted.len());
+            cases.add(&mut self, linked, programs.source, position);
         }
         cases.add_rulers(&mut self);
         let mut others = verified::load(programs.others, programs.source, &self);
@@ -199,6 +198,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
     fn take_turns(&mut self, subjects: &mut [R::Subject], turns: &mut [Turn<R::Alternation>]) {
         let rounds_max = self.plan.samples.unwrap_or(usize::MAX);
         let mut order: Vec<usize> = (0..turns.len()).collect();
+        let mut spent = vec![Duration::ZERO; turns.len()];
         for round in 0..rounds_max {
             self.random.shuffle(&mut order);
             // Who has nothing yet comes first.
@@ -208,12 +208,14 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
                 if self.runner.is_over() {
                     return;
                 }
-                let turn = &mut turns[index];
-                if turn.broken.is_some() {
+                if turns[index].broken.is_some() || !self.is_due(index, subjects, turns, &spent) {
                     continue;
                 }
                 is_anybody_left = true;
+                let turn = &mut turns[index];
+                let begun = self.now();
                 let taken = self.take_turn(&mut subjects[turn.subject], turn, round);
+                spent[index] += self.now().saturating_duration_since(begun);
                 if let Err(error) = taken
                     && !self.runner.is_over()
                 {
@@ -224,6 +226,26 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
                 break;
             }
         }
+    }
+
+    /// Whether a turn is worth its time. A program that runs for long has to leave the others as much as
+    /// it takes, and does not begin what cannot end.
+    fn is_due(
+        &self,
+        index: usize,
+        subjects: &[R::Subject],
+        turns: &[Turn<R::Alternation>],
+        spent: &[Duration],
+    ) -> bool {
+        let turn = &turns[index];
+        if subjects[turn.subject].pace() == Pace::Short || turn.samples() == 0 {
+            return true;
+        }
+        let mut others = turns.iter().enumerate().filter(|(other, _)| *other != index);
+        let others_spent: Duration = spent.iter().sum::<Duration>() - spent[index];
+        let is_alone = !others.any(|(_, other)| other.broken.is_none());
+        let fits = self.budget.left(self.now()) > Duration::from_nanos(turn.run_ns as u64);
+        fits && (is_alone || spent[index] <= others_spent)
     }
 
     /// One sample, and single runs if it is time for them.

@@ -197,6 +197,17 @@ fn load_target(
             wanted.name()
         ));
     }
+    if target.program.has_frags() != caller.program.has_frags() {
+        let caller = &caller.program.name;
+        return Err(match target.program.has_frags() {
+            true => {
+                format!("it is for xdp.frags and {caller} is not, which the kernel does not mix")
+            }
+            false => {
+                format!("{caller} is for xdp.frags and it is not, which the kernel does not mix")
+            }
+        });
+    }
     let descriptors = maps.descriptors();
     let loaded = loader.load_with(&target.program, &target.code, &descriptors, effort);
     loaded.map_err(|error| short(&error))

@@ -184,7 +184,7 @@ fn a_short_time_leaves_out_what_does_not_fit() {
         let case = case(&measured, name);
         let check = |reason: Option<&str>, seconds: &str| {
             let expected = format!(
-                "loading it for that takes about {seconds} s, for which the time is too short; \
+                "loading it for that takes about {seconds}0 s, for which the time is too short; \
                  increase --time"
             );
             assert_eq!(reason, Some(&*expected), "{name}");
@@ -244,18 +244,50 @@ fn ctrl_c_ends_it_between_any_two_steps() {
 }
 
 #[test]
-fn a_run_that_hangs_takes_no_more_than_the_time() {
+fn a_run_that_hangs_takes_no_more_than_its_share() {
     let hangs = Behaviour { run_ns: u64::MAX, ..Behaviour::default() };
     let world = World::new(&[("p", Behaviour::default()), ("hangs", hangs)]);
-    let measured = measure(&world, &plan(Some(2 * SECOND), None), &["p", "hangs", "late"]);
-    assert_took(&measured, 2 * SECOND);
-    // What came before has its figures, what comes after is said.
-    assert_eq!(case(&measured, "p").run.samples_ns.len(), 1);
-    let failures = failures(&measured);
-    assert_eq!(failures[0].0, "hangs");
-    assert!(failures[1].0 == "late" && failures[1].1.contains("out before it was loaded"));
+    let measured = measure(&world, &plan(Some(4 * SECOND), None), &["p", "hangs", "late"]);
+    assert_took(&measured, 4 * SECOND);
+    // What comes after it is measured as what came before.
+    for name in ["p", "late"] {
+        assert!(case(&measured, name).run.samples_ns.len() > 10, "{name}");
+        assert_eq!(case(&measured, name).instructions, Ok(7));
+    }
+    let [(name, reason)] = failures(&measured)[..] else { panic!("{measured:?}") };
+    assert_eq!(name, "hangs");
+    assert!(reason.starts_with("the time ran out before the run"), "{reason}");
+    assert!(reason.contains("; that was its share of the time, 2"), "{reason}");
     let verified: Vec<_> = measured.verified.iter().map(|it| (&*it.name, &*it.reason)).collect();
-    assert_eq!(verified, [("hangs", "it could not be run")]);
+    assert!(verified.contains(&("hangs", "it could not be run")), "{verified:?}");
+    // The last one has all that is left.
+    let world = World::new(&[("hangs", hangs)]);
+    let measured = measure(&world, &plan(Some(2 * SECOND), None), &["p", "hangs"]);
+    assert_took(&measured, 2 * SECOND);
+    assert_eq!(case(&measured, "p").run.samples_ns.len(), 1);
+    assert!(!failures(&measured)[0].1.contains("share"));
+}
+
+#[test]
+fn a_slow_program_leaves_the_others_their_time() {
+    let slow = Behaviour { run_ns: 3_000_000_000, ..Behaviour::default() };
+    let check = |programs: &[&str], seconds: u32, slow_counts: Result<u64, &str>| {
+        let world = World::new(&[("slow", slow)]);
+        let measured = measure(&world, &plan(Some(seconds * SECOND), None), programs);
+        assert_eq!(failures(&measured), []);
+        let quick = case(&measured, "quick");
+        assert_eq!(quick.instructions, Ok(7), "{programs:?}");
+        assert!(quick.run.samples_ns.len() > 10, "{programs:?}");
+        let found = case(&measured, "slow");
+        assert!(!found.run.samples_ns.is_empty(), "{programs:?}");
+        let counts = found.instructions.as_ref().copied().map_err(String::as_str);
+        assert_eq!(counts, slow_counts, "{programs:?}");
+    };
+    let short = "counting them in one run takes about 4.50 s, for which the time is too short; \
+                 increase --time";
+    check(&["slow", "quick"], 8, Err(short));
+    check(&["quick", "slow"], 6, Err(short));
+    check(&["quick", "slow"], 20, Ok(7));
 }
 
 #[test]

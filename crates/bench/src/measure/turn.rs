@@ -80,6 +80,11 @@ impl<A: Alternation> Turn<A> {
         }
     }
 
+    /// Takes a run for a batch: of a program that is so slow, a batch has one.
+    pub(super) fn keep(&mut self, run: &ProgramRun) {
+        self.batches.push(ProgramRun { data: Vec::new(), ..run.clone() });
+    }
+
     /// Lets the program take turns with the ruler from now on, or keeps the reason why it cannot.
     pub(super) fn alternate(&mut self, alternation: Result<A, String>) {
         self.alternation = alternation;

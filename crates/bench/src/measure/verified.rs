@@ -1,12 +1,12 @@
 //! Programs that only an event can run: loaded for what the verifier says of them, and not run.
 
-use wingbeat_bpf::{loader::RunError, spec::Linked};
+use wingbeat_bpf::spec::Linked;
 
 use super::{runner::Runner, session::Session};
 use crate::result::{Failure, Verified};
 
 /// Why a program has the verifier's figures alone. The same for all types, so that it is told once.
-const NOT_RUN: &str = "only its event runs such a program; attach it and use `wingbeat live` for \
+pub(super) const NOT_RUN: &str = "only its event runs such a program; attach it and use `wingbeat live` for \
                        its times";
 
 /// What became of them.
@@ -26,7 +26,7 @@ pub(super) fn load<'a, R: Runner<'a>>(
 ) -> Found {
     let mut found = Found::default();
     for linked in programs {
-        let (name, r#type) = (&linked.program.name, linked.program.r#type);
+        let name = &linked.program.name;
         if let Some(reason) = session.why_over("it was loaded") {
             found.failures.push(Failure::new(name, reason));
             continue;
@@ -43,9 +43,8 @@ pub(super) fn load<'a, R: Runner<'a>>(
                     found.failures.push(failure);
                     continue;
                 }
-                let reason = RunError::NoHandler(r#type);
                 let reason =
-                    format!("{reason}; and the verifier has no figures: {}", failure.reason);
+                    format!("{NOT_RUN}; and the verifier has no figures: {}", failure.reason);
                 Failure::new(name, reason)
             }
         };

@@ -126,6 +126,10 @@ fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
 pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
     let note = |case: &Case| {
         let expected = case.outcome.unmet_expectation?;
+        let expected = match &case.outcome.unmet_name {
+            Some(name) => format!("{name} ({expected})"),
+            None => expected.to_string(),
+        };
         let number = case.outcome.return_value;
         let answer = match &case.outcome.return_name {
             Some(_) => format!("{} ({number})", returned(case)),

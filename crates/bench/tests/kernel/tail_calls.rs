@@ -153,10 +153,15 @@ fn what_cannot_be_in_a_table_is_told() {
         let notice = report.warnings.iter().find(|it| it.code == "tail-call-missing");
         let cause = &notice.expect("a notice").cause;
         assert!(cause.contains("main to table[3], for target: "), "{cause}");
+        // It is named already.
+        let advice = &notice.expect("a notice").next_step;
+        assert!(advice.starts_with("mend that, or name another program"), "{advice}");
     };
     let types =
         "it is of type sched_cls, and a tail call leads to programs of the caller's type only, xdp";
     check(("tc", "target", Some(3), giving(0)), types);
+    let frags = "it is for xdp.frags and main is not, which the kernel does not mix";
+    check(("xdp.frags", "target", Some(3), giving(0)), frags);
     // Returns what is in no register.
     check(
         ("xdp", "target", Some(3), vec![Insn::new(op::EXIT, 0, 0, 0, 0)]),
@@ -188,5 +193,11 @@ fn files_say_what_is_in_a_table() {
     let found = watched(|watcher| bench(&object(&programs), &plan(vec![source]), watcher));
     let error = found.expect_err("no program");
     assert!(error.to_string().contains("named"), "{error}");
+    fs::write(&file, r#"[{"key": 8, "value": {"program": "named"}}]"#).expect("written");
+    let source = MapSource { map: "table".to_owned(), path: file.clone() };
+    let found = watched(|watcher| bench(&object(&programs), &plan(vec![source]), watcher));
+    let error = found.expect_err("no such slot").to_string();
+    let expected = "entry 0: map table has no index 8: it has 8 entries, counted from 0";
+    assert!(error.ends_with(expected), "{error}");
     fs::remove_file(file).expect("removed");
 }

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
 use wingbeat_bench::{
-    analyse::compare::Thresholds,
-    input::{MapSource, Source},
+    analyse::{Expectation, compare::Thresholds},
+    input::{MapSource, PACKETS_MAX, Source},
     measure::{TargetSource, allowed_cpus},
     report::Format,
 };
@@ -20,19 +20,23 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "FILE")]
     #[arg(value_parser = |text: &str| text.parse::<Source>().map_err(|error: Infallible| error))]
     pub(crate) input: Vec<Source>,
+    /// Maximum number of packets to take from each capture file
+    #[arg(long, value_name = "N", default_value_t = PACKETS_MAX, value_parser = at_least_one)]
+    pub(crate) packets: usize,
     /// Context structure to pass to each run, as raw bytes or .hex text
     #[arg(long, value_name = "FILE")]
     pub(crate) ctx: Option<PathBuf>,
     /// Fill a map from JSON: [{"key": 1, "value": "0x0a000001"}, …], or the output of `bpftool map dump -j`;
-    /// in a program array "value" is {"program": "NAME"}; repeatable
+    /// in a program array "value" is {"program": "NAME"}, in a map of maps {"map": "NAME"}; repeatable
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) map: Vec<MapSource>,
     /// Set the program type of a section whose name does not imply one: a type of bpftool or a section
     /// name of libbpf, as in prog=xdp or prog=fentry/schedule; repeatable
     #[arg(long = "type", value_name = "SECTION=TYPE")]
     pub(crate) r#type: Vec<SectionType>,
-    /// Set a global variable, such as a constant that configures the object: a number, true, false, the
-    /// name of an enumerator, or hex: and bytes; repeatable
+    /// Set a global variable, such as a constant that configures the object, or a part of one, as in
+    /// limits[2]=9 or config.mode=FAST: a number, true, false, the name of an enumerator, a text, or hex:
+    /// and bytes; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     #[arg(value_parser = |text: &str| text.parse::<GlobalSetting>())]
     pub(crate) program_data: Vec<GlobalSetting>,
@@ -67,9 +71,9 @@ pub(crate) struct BenchArgs {
     /// CPU to run on [default: the last allowed one]
     #[arg(long, value_name = "N", value_parser = cpu)]
     pub(crate) cpu: Option<usize>,
-    /// Fail unless every program returns this value
-    #[arg(long, value_name = "RETVAL", allow_negative_numbers = true, value_parser = return_value)]
-    pub(crate) expect: Option<u32>,
+    /// Fail unless every program returns this value: a number (2, 0xdc) or a name (XDP_PASS, TC_ACT_OK)
+    #[arg(long, value_name = "RETVAL", allow_negative_numbers = true)]
+    pub(crate) expect: Option<Expectation>,
     /// Measure even if run-time statistics are on, which make every run slower
     #[arg(long)]
     pub(crate) allow_stats: bool,
@@ -137,26 +141,9 @@ fn cpu_list(cpus: &[usize]) -> String {
     format!("{noun} {}", ranges.collect::<Vec<_>>().join(", "))
 }
 
-/// A return value as a number of 32 bits, with or without sign.
-fn return_value(text: &str) -> Result<u32, String> {
-    let signed = text.parse::<i32>().map(i32::cast_unsigned);
-    text.parse::<u32>().or(signed).map_err(|_| "expected a number of 32 bits".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn return_values() {
-        let check =
-            |text, expected: Option<u32>| assert_eq!(return_value(text).ok(), expected, "{text}");
-        check("2", Some(2));
-        check("-1", Some(u32::MAX));
-        check("4294967295", Some(u32::MAX));
-        check("4294967296", None);
-        check("XDP_PASS", None);
-    }
 
     #[test]
     fn lists_of_cpus() {

@@ -190,7 +190,8 @@ impl InputArgs {
 
     /// The inputs, with warnings in words.
     pub(crate) fn load(&self) -> anyhow::Result<(Vec<input::Input>, Vec<String>)> {
-        let loaded = input::load_all(&self.input, &input::Options::default())?;
+        let options = input::Options { packets_max: self.packets };
+        let loaded = input::load_all(&self.input, &options)?;
         let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
         Ok((loaded.inputs, warnings))
     }

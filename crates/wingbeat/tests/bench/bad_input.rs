@@ -93,7 +93,8 @@ fn arguments_that_do_not_fit() {
     check(&["--map", "nope"], 2, &["NAME=FILE"]);
     check(&["--cpu", "9999"], 2, &["'9999' for '--cpu <N>': this process may run on CPU"]);
     check(&["--samples", "0"], 2, &["a number of at least 1"]);
-    check(&["--expect", "XDP_PASS"], 2, &["a number of 32 bits"]);
+    check(&["--expect", "PASS"], 2, &["a number of 32 bits", "XDP_PASS"]);
+    check(&["--packets", "0"], 2, &["a number of at least 1"]);
     check(&["--err"], 2, &["--against"]);
     check(&["--format", "xml"], 2, &["xml"]);
     check(&["-o", "/no/such/folder/x"], 1, &["/no/such/folder"]);

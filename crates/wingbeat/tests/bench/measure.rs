@@ -52,6 +52,10 @@ fn an_unexpected_return_value_fails() {
     expecting("2").ended_with(0);
     let said = expecting("1").ended_with(1).said();
     assert!(said.contains("returned XDP_PASS (2), but 1 was expected"), "{said}");
+    expecting("XDP_PASS").ended_with(0);
+    // The same number, of another type.
+    let said = expecting("TC_ACT_SHOT").ended_with(1).said();
+    assert!(said.contains("returned XDP_PASS (2), but TC_ACT_SHOT (2) was expected"), "{said}");
 }
 
 #[test]
@@ -162,6 +166,22 @@ fn each_packet_of_a_capture_is_an_input() {
         .collect();
     let ipv4 = executed(TURNS);
     assert_eq!(found, [(Some(0), Some(ipv4 + 1)), (Some(2), Some(ipv4))], "{report}");
+    let first = ["annotate", "looping.o", "--input", "two.pcap", "--packets", "1"];
+    let said = folder.run(&first).ended_with(0).said();
+    let told = "two.pcap: only the first 1 packet of the file is used, 1 is left out";
+    assert!(said.contains(told) && said.contains("--packets"), "{said}");
+    assert!(said.contains("input two#1, returned 0"), "{said}");
+}
+
+#[test]
+fn a_packet_that_is_refused_leaves_the_others() {
+    let Some((_turn, folder)) = turn_with_object() else { return };
+    folder.file("short.bin", [8; 5]);
+    folder.file("whole.bin", [8; 64]);
+    let inputs = ["annotate", "looping.o", "--input", "short.bin", "--input", "whole.bin"];
+    let said = folder.run(&inputs).ended_with(0).said();
+    assert!(said.contains("input short is left out: the kernel refuses the input"), "{said}");
+    assert!(said.contains("input whole, returned 2"), "{said}");
 }
 
 /// A capture of Ethernet in the classic form.

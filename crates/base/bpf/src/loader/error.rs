@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+use wingbeat_text::duration_of;
+
 use super::Rejection;
 use crate::{
     btf::BtfError,
@@ -34,8 +36,8 @@ pub enum LoadError {
     #[error("cannot load {program}: it needs the kernel's types: {source}")]
     KernelTypes { program: String, source: BtfError },
     #[error(
-        "the time ran out before {program} was loaded: the verifier had worked on it for {:.1} s",
-        .after.as_secs_f64()
+        "the time ran out before {program} was loaded: the verifier had worked on it for {}",
+        duration_of(*.after)
     )]
     TimeOver { program: String, after: Duration },
     #[error("cannot load {program}: {source}")]

@@ -1,9 +1,10 @@
 //! Loads bytecode into the kernel, and keeps what the verifier says, also when it accepts.
 
 use std::{
-    cell::OnceCell,
+    cell::{OnceCell, RefCell},
     collections::BTreeSet,
     ffi::CString,
+    io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -18,7 +19,7 @@ use crate::{
     btf::KernelTypes,
     code::{Code, FunctionInfo, Insn},
     program::ProgramInfo,
-    spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec},
+    spec::{Extern, MapSpec, ObjectTypes, ProgramSpec, Spec, nearest},
     sys::{self, LoadRequest},
 };
 
@@ -34,13 +35,27 @@ pub struct LoaderOptions {
 pub struct Loader {
     maps: Vec<MapSpec>,
     externs: Vec<Extern>,
-    license: CString,
+    /// `None` where the object declares none.
+    license: Option<CString>,
+    /// Programs that were loaded as if it were GPL, because the kernel refused them without a licence.
+    as_gpl: RefCell<BTreeSet<String>>,
     kernel_version: u32,
     types: ObjectTypes,
     btf: Option<OwnedFd>,
+    /// Why the kernel did not take the object's types, if it has any.
+    types_refused: Option<io::Error>,
     kernel: OnceCell<KernelTypes>,
     extended: Vec<Extended>,
     contexts: Vec<(String, RawContext)>,
+}
+
+/// What has to be said about how programs were loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remarks {
+    /// Programs of an object without a licence that the kernel takes under the GPL alone.
+    pub as_gpl: Vec<String>,
+    /// Why the kernel does not take the object's types; programs are loaded without these then.
+    pub types_refused: Option<String>,
 }
 
 /// A program in the kernel.
@@ -64,9 +79,10 @@ impl Loader {
     /// the object's types is no error: programs are then loaded without.
     pub fn new(spec: &Spec, options: LoaderOptions) -> Result<Self, LoadError> {
         let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
-        let btf = match types.bytes() {
-            [] => None,
-            bytes => sys::load_btf(bytes).ok(),
+        let (types, btf) = load_types(types);
+        let (btf, types_refused) = match btf {
+            Ok(btf) => (btf, None),
+            Err(refused) => (None, Some(refused)),
         };
         let mut maps = spec.maps().to_vec();
         if let Some(value) =
@@ -78,17 +94,18 @@ impl Loader {
         Ok(Self {
             maps,
             externs: spec.externs().to_vec(),
-            license: spec.license().to_owned(),
+            license: spec.license().map(ToOwned::to_owned),
             kernel_version: spec.kernel_version().unwrap_or(0),
             types,
             btf,
+            types_refused,
             ..Self::default()
         })
     }
 
     /// A loader for bytecode that comes from no object: no maps, no types.
     pub fn without_object() -> Self {
-        Self { license: c"Dual MIT/GPL".to_owned(), ..Self::default() }
+        Self { license: Some(c"Dual MIT/GPL".to_owned()), ..Self::default() }
     }
 
     /// Takes over the kernel's types, which it would parse itself otherwise.
@@ -99,6 +116,24 @@ impl Loader {
     /// Adds a program whose functions the object's programs may be for.
     pub fn extend(&mut self, target: Extended) {
         self.extended.push(target);
+    }
+
+    /// Puts a map of the object into a table of maps, both by name, when they are created. Fails when
+    /// there is no such map; the error is a reason.
+    pub fn put_in(&mut self, table: &str, key: Vec<u8>, map: &str) -> Result<(), String> {
+        let known = self.maps.iter().filter(|it| !it.r#type.has_maps() && it.initial.is_none());
+        let known: Vec<_> = known.map(|it| it.name.clone()).collect();
+        if !known.iter().any(|name| name == map) {
+            let others = nearest(map, &known).map_or_else(
+                || format!("it has {}", known.join(", ")),
+                |nearest| format!("did you mean {nearest:?}?"),
+            );
+            return Err(format!("the object has no map {map:?} to put there; {others}"));
+        }
+        if let Some(table) = self.maps.iter_mut().find(|it| it.name == table) {
+            table.put_in.push((key, map.to_owned()));
+        }
+        Ok(())
     }
 
     /// Makes up contexts for those of the `programs` that need one to run on demand, to be run by this
@@ -122,6 +157,19 @@ impl Loader {
     /// Whether the kernel took the object's types, on which line records and some features depend.
     pub fn has_types(&self) -> bool {
         self.btf.is_some()
+    }
+
+    /// What has to be said about how programs were loaded so far.
+    pub fn remarks(&self) -> Remarks {
+        Remarks {
+            as_gpl: self.as_gpl.borrow().iter().cloned().collect(),
+            types_refused: self.types_refused.as_ref().map(|refused| {
+                match refused.raw_os_error() {
+                    Some(sys::ENOTSUPP) => "it does not support them (ENOTSUPP)".to_owned(),
+                    _ => refused.to_string(),
+                }
+            }),
+        }
     }
 
     /// Creates the object's maps, with its global data.
@@ -203,7 +251,10 @@ impl Loader {
     ) -> Result<Loaded, LoadError> {
         let copies = self.with_static_copies(code);
         let types = match &copies {
-            Some((btf, ids)) => (Some(btf.as_fd()), function_records(code, Some(ids))),
+            Some((own, ids)) => (
+                own.as_ref().or(self.btf.as_ref()).map(AsFd::as_fd),
+                function_records(code, Some(ids)),
+            ),
             None => (self.btf.as_ref().map(AsFd::as_fd), function_records(code, None)),
         };
         self.submit(program, code, maps, types, effort)
@@ -223,11 +274,21 @@ impl Loader {
         maps: &[BorrowedFd<'_>],
         effort: Effort<'_>,
     ) -> Result<Loaded, LoadError> {
-        let (types, ids) = self.types.with_called(&code.functions, called);
+        if let (Some(own), Some(btf)) = (self.types.own(), &self.btf) {
+            let records = function_records(code, Some(&own.of_image(&code.functions, called)));
+            return self.submit(program, code, maps, (Some(btf.as_fd()), records), effort);
+        }
+        // Without the object's types, which lines are told by.
+        let functions =
+            code.functions.iter().map(|it| FunctionInfo { type_id: None, ..it.clone() });
+        let insns = code.insns.clone();
+        let code = Code { insns, functions: functions.collect(), lines: Vec::new() };
+        let types = ObjectTypes::default().with_own();
+        let ids = types.own().map(|own| own.of_image(&code.functions, called));
         let failed = |source| LoadError::Failed { program: program.name.clone(), source };
         let btf = sys::load_btf(types.bytes()).map_err(failed)?;
-        let records = function_records(code, Some(&ids));
-        self.submit(program, code, maps, (Some(btf.as_fd()), records), effort)
+        let records = function_records(&code, ids.as_deref());
+        self.submit(program, &code, maps, (Some(btf.as_fd()), records), effort)
     }
 
     fn submit(
@@ -247,7 +308,7 @@ impl Loader {
             expected_attach_type: loaded_for.attach_type,
             flags: program.flags,
             name: sys::kernel_name(&program.name),
-            license: &self.license,
+            license: self.license.as_deref().unwrap_or_default(),
             insns: &insns,
             btf,
             func_info: func_info.as_deref().unwrap_or_default(),
@@ -257,10 +318,35 @@ impl Loader {
             log_level: 0,
             kern_version: self.kernel_version,
         };
-        let (fd, verifier) = verify(&program.name, request, effort, &self.externs)?;
+        let (fd, verifier) = self.verify(&program.name, request, effort)?;
         let info = ProgramInfo::of(&fd)
             .map_err(|source| LoadError::Failed { program: program.name.clone(), source })?;
         Ok(Loaded { fd, verifier, info })
+    }
+
+    /// Submits a program under the licence of the object. Without one it has none, as libbpf has it; if the
+    /// kernel refuses it for that, it is loaded as Aya does, which takes such an object for GPL.
+    fn verify(
+        &self,
+        program: &str,
+        request: LoadRequest<'_>,
+        effort: Effort<'_>,
+    ) -> Result<(OwnedFd, VerifierStatistics), LoadError> {
+        let gpl = LoadRequest { license: c"GPL", ..request };
+        if self.as_gpl.borrow().contains(program) {
+            return verify(program, gpl, effort, &self.externs);
+        }
+        let begun = verify(program, request, effort, &self.externs);
+        match begun {
+            Err(LoadError::Rejected { rejection, .. })
+                if self.license.is_none() && rejection.log.contains("GPL") =>
+            {
+                let loaded = verify(program, gpl, effort, &self.externs)?;
+                self.as_gpl.borrow_mut().insert(program.to_owned());
+                Ok(loaded)
+            }
+            other => other,
+        }
     }
 
     /// The instructions with descriptors in place of the numbers of maps, and the kernel's ids in place
@@ -288,9 +374,9 @@ impl Loader {
         Ok(self.kernel.get_or_init(|| types))
     }
 
-    /// Types in which every function of `code` has one of its own, with the id for each function;
-    /// `None` when they have that anyway.
-    fn with_static_copies(&self, code: &Code) -> Option<(OwnedFd, Vec<Option<u32>>)> {
+    /// Types in which every function of `code` has one of its own, and the id for each function; `None`
+    /// when they have that anyway. No types are those that the kernel has.
+    fn with_static_copies(&self, code: &Code) -> Option<(Option<OwnedFd>, Vec<Option<u32>>)> {
         self.btf.as_ref()?;
         let mut seen = BTreeSet::new();
         let mut is_repeated =
@@ -302,13 +388,37 @@ impl Loader {
         if repeated.is_empty() {
             return None;
         }
-        let (types, copies) = self.types.with_static_copies(&repeated)?;
+        let known = |id: &u32| self.types.own().and_then(|own| own.copy(*id));
+        let is_each_once = repeated.iter().collect::<BTreeSet<_>>().len() == repeated.len();
+        let known: Option<Vec<u32>> = repeated.iter().map(known).collect();
+        let (btf, copies) = match known.filter(|_| is_each_once) {
+            Some(copies) => (None, copies),
+            None => {
+                let (types, copies) = self.types.with_static_copies(&repeated)?;
+                (Some(sys::load_btf(types.bytes()).ok()?), copies)
+            }
+        };
         let mut copies = copies.into_iter();
         let ids = functions
             .into_iter()
             .map(|(type_id, is_repeated)| if is_repeated { copies.next() } else { type_id })
             .collect();
-        let btf = sys::load_btf(types.bytes()).ok()?;
         Some((btf, ids))
+    }
+}
+
+/// Brings types into the kernel, with some of our own if it takes these.
+fn load_types(types: ObjectTypes) -> (ObjectTypes, io::Result<Option<OwnedFd>>) {
+    if types.is_empty() {
+        return (types, Ok(None));
+    }
+    let extended = types.with_own();
+    match sys::load_btf(extended.bytes()) {
+        Ok(btf) => (extended, Ok(Some(btf))),
+        // Older ones do not know tags.
+        Err(_) => match sys::load_btf(types.bytes()) {
+            Ok(btf) => (types, Ok(Some(btf))),
+            Err(refused) => (types, Err(refused)),
+        },
     }
 }

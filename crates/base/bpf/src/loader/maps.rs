@@ -73,16 +73,20 @@ impl LoadedMaps {
         is_needed: impl Fn(usize) -> bool,
     ) -> Result<Self, MapError> {
         let create = |(number, spec): (usize, &MapSpec)| {
+            // That it is refused as well is because of something that meets every map.
+            let stand_in = || {
+                LoadedMap::create(&needed::stand_in(), None)
+                    .map_err(|refused| error(spec, refused_map::CREATE, refused.source))
+            };
             if !is_needed(number) && needed::is_bulky(spec) {
-                return LoadedMap::create(&needed::stand_in(), None);
+                return stand_in();
             }
             let is_unwritten = unwritten.contains(&number);
             let flags = if is_unwritten { spec.flags | RDONLY_PROG } else { spec.flags };
             match LoadedMap::create(&MapSpec { flags, ..spec.clone() }, types) {
                 Ok(map) => Ok(LoadedMap { is_unwritten, ..map }),
                 Err(error) if is_needed(number) => Err(error),
-                // Another error if that is refused too: then it is not because of this map.
-                Err(_) => LoadedMap::create(&needed::stand_in(), None),
+                Err(_) => stand_in(),
             }
         };
         let maps = specs.iter().enumerate().map(create).collect::<Result<_, _>>()?;
@@ -91,6 +95,7 @@ impl LoadedMaps {
             Slot::Map(name) => Some(maps.maps.iter().find(|map| map.spec.name == *name)?.as_fd()),
             Slot::Program(_) => None,
         })?;
+        maps.put_in()?;
         Ok(maps)
     }
 
@@ -115,6 +120,18 @@ impl LoadedMaps {
             for (index, slot) in &map.spec.slots {
                 if let Some(fd) = find(slot) {
                     map.set(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts maps into tables of maps, where the user says so.
+    fn put_in(&self) -> Result<(), MapError> {
+        for table in &self.maps {
+            for (key, name) in &table.spec.put_in {
+                if let Some(map) = self.get(name) {
+                    table.set(key, &map.fd.as_raw_fd().to_ne_bytes())?;
                 }
             }
         }
@@ -213,7 +230,8 @@ impl LoadedMap {
     /// has no memory.
     pub fn put_new(&self, slot: u32) -> Result<Self, MapError> {
         let inner = self.spec.inner.as_deref();
-        let inner = inner.ok_or_else(|| self.error("fill", io::ErrorKind::InvalidInput.into()))?;
+        let inner = inner
+            .ok_or_else(|| self.error(refused_map::FILL, io::ErrorKind::InvalidInput.into()))?;
         let inner = Self::create(inner, None)?;
         self.set(&slot.to_ne_bytes(), &inner.fd.as_raw_fd().to_ne_bytes())?;
         Ok(inner)
@@ -326,16 +344,18 @@ impl LoadedMap {
         self.check_sizes(key, value)?;
         let key = if self.spec.r#type.is_queue() { None } else { Some(key) };
         sys::update_element(self.fd.as_fd(), key, value)
-            .map_err(|source| self.error("fill", source))
+            .map_err(|source| self.error(refused_map::FILL, source))
     }
 
     pub(super) fn check_sizes(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
         let key_len = if self.spec.r#type.is_queue() { 0 } else { self.spec.key_size as usize };
         if key.len() != key_len {
-            return Err(self.error("fill", size_error("key", key_len, key.len())));
+            return Err(self.error(refused_map::FILL, size_error("key", key_len, key.len())));
         }
         if value.len() != self.value_len {
-            return Err(self.error("fill", size_error("value", self.value_len, value.len())));
+            return Err(
+                self.error(refused_map::FILL, size_error("value", self.value_len, value.len()))
+            );
         }
         Ok(())
     }

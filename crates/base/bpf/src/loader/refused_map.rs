@@ -18,6 +18,9 @@ const MMAPABLE: u32 = 1 << 10;
 /// What is done when a map is refused for what it is.
 pub(super) const CREATE: &str = "create";
 
+/// What is done when an entry is put into one.
+pub(super) const FILL: &str = "fill";
+
 /// Types by number that [`MapType`] has no name for: storage that hangs on sockets, inodes, tasks and
 /// cgroups.
 const STORAGE: [u32; 4] = [24, 28, 29, 32];
@@ -25,7 +28,11 @@ const STORAGE: [u32; 4] = [24, 28, 29, 32];
 /// What may be the reason of the kernel's answer to an `action` on the map; begins with a semicolon, or
 /// is empty. `entries` are those that were asked for.
 pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error) -> String {
-    match error.raw_os_error().filter(|_| action == CREATE) {
+    let errno = error.raw_os_error();
+    if let Some(hint) = errno.and_then(|errno| of_any_action(spec, entries, action, errno)) {
+        return hint;
+    }
+    match errno.filter(|_| action == CREATE) {
         Some(libc::EPERM) => format!(
             "; it needs CAP_BPF, and CAP_NET_ADMIN for maps of the network: {}",
             how_to_get(&[Capability::Bpf, Capability::NetAdmin])
@@ -54,6 +61,25 @@ pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error
             ),
         },
         _ => String::new(),
+    }
+}
+
+/// What may be the reason of an answer that is not only for maps that are created.
+fn of_any_action(spec: &MapSpec, entries: u32, action: &str, errno: i32) -> Option<String> {
+    match errno {
+        libc::EMFILE | libc::ENFILE => {
+            Some("; each map takes a file: raise the limit with `ulimit -n 4096`".to_owned())
+        }
+        libc::E2BIG if action == FILL => Some(format!(
+            "; it has {entries} entries: an index is beyond the last, {}, or they are all in use",
+            entries.saturating_sub(1)
+        )),
+        libc::EINVAL if action == FILL && spec.r#type.has_maps() => Some(
+            "; it takes only maps like the one that the object describes for it: the same type, \
+             sizes, entries and flags"
+                .to_owned(),
+        ),
+        _ => None,
     }
 }
 
@@ -151,6 +177,14 @@ mod tests {
         check(2, (4, 8), 9, 0, libc::EEXIST, "");
         let spec = MapSpec::plain("m", MapType::HASH, (4, 0), 1);
         let error = io::Error::from_raw_os_error(libc::EINVAL);
-        assert_eq!(hint(&spec, 1, "fill", &error), "");
+        assert_eq!(hint(&spec, 1, FILL, &error), "");
+        let check = |kind, errno, expected: &str| {
+            let spec = MapSpec::plain("m", kind, (4, 4), 4);
+            let found = hint(&spec, 4, FILL, &io::Error::from_raw_os_error(errno));
+            assert!(found.contains(expected), "{found}");
+        };
+        check(MapType::ARRAY, libc::E2BIG, "an index is beyond the last, 3");
+        check(MapType::ARRAY, libc::EMFILE, "`ulimit -n 4096`");
+        check(MapType::ARRAY_OF_MAPS, libc::EINVAL, "only maps like the one");
     }
 }

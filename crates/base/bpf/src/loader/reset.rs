@@ -8,7 +8,7 @@ use super::{
         LoadedMap, LoadedMaps,
         sizes::{RESET_BYTES_MAX, array_bytes, possible_cpus},
     },
-    ring,
+    refused_map, ring,
 };
 use crate::{spec::MapType, sys};
 
@@ -206,7 +206,7 @@ impl LoadedMap {
 
     fn update_all(&self, keys: &[u8], values: &[u8], count: u32) -> Result<(), MapError> {
         sys::update_elements(self.fd.as_fd(), keys, values, count)
-            .map_err(|source| self.error("fill", source))
+            .map_err(|source| self.error(refused_map::FILL, source))
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use rustix::time::{ClockId, clock_gettime};
+use wingbeat_text::duration_of;
 
 use super::Alarm;
 use crate::{
@@ -21,8 +22,9 @@ const RETRIES_MAX: u32 = 10_000;
 /// let a long one through.
 const RETRIES_PER_LENGTH: u32 = 4;
 
-/// Room for what a program writes beyond what it was given, in bytes.
-const GROWTH_MAX: usize = 4096;
+/// Room for what a program writes beyond what it was given, in bytes: no packet is longer. What the runs
+/// of a batch add beyond that is lost.
+const GROWTH_MAX: usize = 1 << 16;
 
 /// What a program is run on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,7 +80,7 @@ pub enum RunError {
         "signals interrupted the program {0} times in a row, so no run completed; find out who sends them (`strace -e trace=none -p PID`)"
     )]
     Interrupted(u32),
-    #[error("the time ran out before the run, which has taken {:.1} s so far", .0.as_secs_f64())]
+    #[error("the time ran out before the run, which has taken {} so far", duration_of(*.0))]
     TimeOver(Duration),
     #[error("the kernel cannot run the program: {0}")]
     Failed(#[source] io::Error),

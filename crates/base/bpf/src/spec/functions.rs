@@ -43,6 +43,8 @@ pub(super) enum Target {
     Extern(usize),
     /// A symbol that is neither here nor there.
     Nowhere(String),
+    /// A variable that only a linker would give a place.
+    Common(String),
 }
 
 /// All functions, ascending by section and start.
@@ -246,6 +248,7 @@ fn target(survey: &Survey<'_>, index: usize, externs: &Externs) -> Target {
             .by_symbol(index)
             .map_or_else(|| Target::Nowhere(symbol.name.to_owned()), Target::Extern),
         Place::Nowhere => Target::Nowhere(symbol.name.to_owned()),
+        Place::Common => Target::Common(symbol.name.to_owned()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Global variables of an object, which can be set before it is loaded.
 
+mod place;
 mod value;
 
 use super::{
@@ -7,7 +8,7 @@ use super::{
     error::nearest,
     survey::{Place, Role, Survey},
 };
-use crate::btf::table::{Type, TypeKind};
+use crate::btf::table::TypeKind;
 
 pub(crate) use value::whole_number;
 pub use value::{GlobalSetting, NotASetting};
@@ -25,6 +26,15 @@ struct Global {
     offset: u64,
     size: u64,
     is_local: bool,
+}
+
+/// A variable or a part of one: its section, where it is there, in bytes, and its type if that is known.
+#[derive(Debug, Clone, Copy)]
+struct Spot {
+    section: usize,
+    offset: u64,
+    size: u64,
+    type_id: Option<u32>,
 }
 
 impl Globals {
@@ -71,8 +81,8 @@ impl Globals {
 }
 
 impl Spec {
-    /// Sets a global variable of the object, before it is loaded. Fails when there is no such
-    /// variable, or when it has another size than `value`.
+    /// Sets a global variable of the object, or a part of one (`array[2]`, `settings.limit`), before it
+    /// is loaded. Fails when there is no such variable, or when it has another size than `value`.
     pub fn set_global(&mut self, name: &str, value: &[u8]) -> Result<(), SpecError> {
         self.try_set_global(name, value).map_err(|reason| self.global_error(name, reason))
     }
@@ -95,33 +105,60 @@ impl Spec {
     }
 
     fn global_bytes(&self, name: &str, value: &str) -> Result<Vec<u8>, String> {
-        let global = self.globals.named(name)?;
-        let size = usize::try_from(global.size).map_err(|_| "it is too large".to_owned())?;
-        let shape = match &self.types {
-            Some(types) => Shape::of(self.global_type(global), types),
-            None => Shape::Integer { is_signed: None },
-        };
+        let place = self.place(name)?;
+        let size = usize::try_from(place.size).map_err(|_| "it is too large".to_owned())?;
+        let found = place.type_id.and_then(|id| Some((self.types.as_ref()?, id)));
+        let shape = found.map_or(Shape::Integer { is_signed: None }, |(types, id)| {
+            Shape::of(types.resolve(id), types)
+        });
         shape.bytes(value, size)
     }
 
+    /// A variable by its name, or a part of one by the name and the path to it.
+    fn place(&self, name: &str) -> Result<Spot, String> {
+        if let Ok(global) = self.globals.named(name) {
+            return Ok(self.whole(global));
+        }
+        let mut splits = place::splits(name);
+        let base = splits.clone().next().map_or(name, |(base, _)| base.trim());
+        let known = |(base, path): (&str, _)| Some((self.globals.named(base.trim()).ok()?, path));
+        let (global, path) = match splits.find_map(known) {
+            Some(found) => found,
+            None => (self.globals.named(base)?, ""),
+        };
+        let whole = self.whole(global);
+        let found = whole.type_id.and_then(|id| Some((self.types.as_ref()?, id)));
+        let (types, id) = found.ok_or_else(|| {
+            format!("the object does not tell the type of {} (clang -g)", global.name)
+        })?;
+        let place::Part { offset, size, type_id } = place::find(types, id, path)?;
+        Ok(Spot { offset: whole.offset + offset, size, type_id: Some(type_id), ..whole })
+    }
+
+    /// All of a variable.
+    fn whole(&self, global: &Global) -> Spot {
+        let &Global { section, offset, size, .. } = global;
+        Spot { section, offset, size, type_id: self.global_type(global) }
+    }
+
     /// The type of a variable, where the object tells one of its size.
-    fn global_type(&self, global: &Global) -> Option<Type<'_>> {
+    fn global_type(&self, global: &Global) -> Option<u32> {
         let types = self.types.as_ref()?;
         let (section, _) = self.sections.get(global.section)?;
         let list = types.find(TypeKind::DATASEC, section)?;
         let mut variables = list.triples().filter_map(|[id, ..]| types.get(*id));
         let variable = variables.find(|variable| types.name(*variable) == global.name)?;
         let is_whole = types.size(variable.link).map(u64::from) == Some(global.size);
-        types.resolve(variable.link).filter(|_| is_whole)
+        is_whole.then_some(variable.link)
     }
 
     fn try_set_global(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
-        let global = self.globals.named(name)?;
-        if value.len() as u64 != global.size {
-            return Err(format!("it has {} bytes, and {} were given", global.size, value.len()));
+        let place = self.place(name)?;
+        if value.len() as u64 != place.size {
+            return Err(format!("it has {} bytes, and {} were given", place.size, value.len()));
         }
-        let number = self.maps.at(global.section, global.offset).map(|place| place.number);
-        let start = usize::try_from(global.offset).ok();
+        let number = self.maps.at(place.section, place.offset).map(|place| place.number);
+        let start = usize::try_from(place.offset).ok();
         let bytes = number
             .and_then(|number| self.maps.specs.get_mut(number)?.initial.as_mut())
             .zip(start)

@@ -141,6 +141,8 @@ pub struct MapSpec {
     pub type_ids: (u32, u32),
     /// What the object wants to be in a table of maps or programs, by index.
     pub slots: Vec<(u32, Slot)>,
+    /// What the user wants to be in a table of maps besides: names of maps of the object, by key.
+    pub put_in: Vec<(Vec<u8>, String)>,
 }
 
 /// An entry of a table of maps or programs, by name.
@@ -179,6 +181,7 @@ impl MapSpec {
             inner: None,
             type_ids: (0, 0),
             slots: Vec::new(),
+            put_in: Vec::new(),
         }
     }
 

@@ -123,7 +123,9 @@ impl Spec {
                     )),
                 }
             }
-            Target::Nowhere(name) => Err(format!("it calls {name:?}, which is not defined")),
+            Target::Nowhere(name) | Target::Common(name) => {
+                Err(format!("it calls {name:?}, which is not defined"))
+            }
         }
     }
 
@@ -153,6 +155,12 @@ impl Spec {
             &Target::Extern(number) => return self.loaded_extern(number),
             Target::Nowhere(name) => {
                 return Err(format!("it refers to {name:?}, which is not defined"));
+            }
+            Target::Common(name) => {
+                return Err(format!(
+                    "it refers to {name:?}, which has no place in the file, because it is not initialised: \
+                     initialise it (= {{}}), or compile with -fno-common"
+                ));
             }
         };
         let Some((section_name, role)) = self.sections.get(section) else {
@@ -227,6 +235,6 @@ fn name_of(target: &Target) -> String {
         Target::Place { symbol, .. } if symbol.is_empty() => "something".into(),
         Target::Place { symbol, .. } => symbol.clone(),
         Target::Extern(number) => format!("extern {number}"),
-        Target::Nowhere(name) => name.clone(),
+        Target::Nowhere(name) | Target::Common(name) => name.clone(),
     }
 }

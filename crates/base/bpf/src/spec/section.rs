@@ -38,6 +38,13 @@ impl ProgramSpec {
     pub fn has_frags(&self) -> bool {
         self.flags & HAS_FRAGS != 0
     }
+
+    /// Whether the kernel runs it on demand. Of XDP programs it does not run those for entries of a map
+    /// (`bpf_prog_test_run_xdp` in net/bpf/test_run.c, Linux 6.18).
+    pub fn runs_on_demand(&self) -> bool {
+        let is_for_entries = matches!(self.attach_type, XDP_DEVMAP | XDP_CPUMAP);
+        self.r#type.test_run().is_some() && !(self.r#type == ProgramType::XDP && is_for_entries)
+    }
 }
 
 /// What a program has to be loaded for, by name.
@@ -60,6 +67,10 @@ pub enum Attachment {
 
 const SLEEPABLE: u32 = 1 << 4;
 const HAS_FRAGS: u32 = 1 << 5;
+
+/// `BPF_XDP_DEVMAP` and `BPF_XDP_CPUMAP`.
+const XDP_DEVMAP: u32 = 33;
+const XDP_CPUMAP: u32 = 35;
 
 /// `section name (or what stands before its first '/'), type, attach type, flags`.
 type Row = (&'static str, ProgramType, u32, u32);
@@ -117,10 +128,10 @@ const SECTIONS: &[Row] = &[
     ("lsm.s", ProgramType::LSM, 27, SLEEPABLE),
     ("lsm_cgroup", ProgramType::LSM, 43, 0),
     ("syscall", ProgramType::SYSCALL, 0, SLEEPABLE),
-    ("xdp.frags/devmap", ProgramType::XDP, 33, HAS_FRAGS),
-    ("xdp/devmap", ProgramType::XDP, 33, 0),
-    ("xdp.frags/cpumap", ProgramType::XDP, 35, HAS_FRAGS),
-    ("xdp/cpumap", ProgramType::XDP, 35, 0),
+    ("xdp.frags/devmap", ProgramType::XDP, XDP_DEVMAP, HAS_FRAGS),
+    ("xdp/devmap", ProgramType::XDP, XDP_DEVMAP, 0),
+    ("xdp.frags/cpumap", ProgramType::XDP, XDP_CPUMAP, HAS_FRAGS),
+    ("xdp/cpumap", ProgramType::XDP, XDP_CPUMAP, 0),
     ("xdp.frags", ProgramType::XDP, 37, HAS_FRAGS),
     ("xdp", ProgramType::XDP, 37, 0),
     ("perf_event", ProgramType::PERF_EVENT, 0, 0),

@@ -76,6 +76,9 @@ pub(super) enum Place {
     Section(usize),
     /// In another object, or in the kernel.
     Undefined,
+    /// Wherever the linker puts it: a variable that is not initialised, of compilers that share these
+    /// between files.
+    Common,
     /// Nowhere: names of files, absolute values.
     Nowhere,
 }
@@ -275,6 +278,7 @@ fn symbols<'a>(
         let place = match symbols.symbol_section(LittleEndian, symbol, index) {
             Ok(Some(SectionIndex(section))) if section < sections.len() => Place::Section(section),
             Ok(None) if symbol.is_undefined(LittleEndian) => Place::Undefined,
+            Ok(None) if symbol.st_shndx(LittleEndian) == elf::SHN_COMMON => Place::Common,
             Ok(None) => Place::Nowhere,
             _ => {
                 return Err(unreadable(&format!(

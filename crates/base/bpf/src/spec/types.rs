@@ -2,7 +2,7 @@
 
 mod prepare;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use super::Spec;
 use crate::btf::table::{GLOBAL, STATIC, Type, TypeKind, TypeTable};
@@ -25,16 +25,22 @@ const MANAGED_POINTERS: [&str; 4] = ["kptr", "kptr_untrusted", "percpu_kptr", "u
 pub struct ObjectTypes {
     table: Option<TypeTable>,
     bytes: Vec<u8>,
+    own: Option<OwnTypes>,
 }
 
 impl ObjectTypes {
     fn new(table: TypeTable) -> Self {
-        Self { bytes: table.to_bytes(), table: Some(table) }
+        Self { bytes: table.to_bytes(), table: Some(table), own: None }
     }
 
     /// The bytes for the kernel; empty when the object has no type information.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Whether there are none: the kernel takes no empty list.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.as_ref().is_none_or(|table| table.len() == 0)
     }
 
     /// The string at `offset`, such as a file's name or the text of a source line. What is not UTF-8
@@ -74,34 +80,64 @@ impl ObjectTypes {
         Some((Self::new(table), copies))
     }
 
-    /// Types with one for each of `functions`, and their ids: those number `called` are global
-    /// functions that get the program's context and return a number; others keep the type that they
-    /// have, and are static without one.
-    pub(crate) fn with_called(
-        &self,
-        functions: &[FunctionInfo],
-        called: &[usize],
-    ) -> (Self, Vec<Option<u32>>) {
+    /// The same types with some of our own behind them: those of functions that an image of several
+    /// programs has besides, and a static copy of each function's type. So one load of types is good for
+    /// maps, programs and images, and for the kernel a structure in one is that in the others.
+    pub(crate) fn with_own(&self) -> Self {
         let mut table = self.table.clone().unwrap_or_else(TypeTable::empty);
-        let [context, tag] = ["ctx", "arg:ctx"].map(|text| table.add_text(text));
+        let known = self.table.as_ref().into_iter().flat_map(TypeTable::all);
+        let functions = known.filter(|found| found.kind == TypeKind::FUNC);
+        let copies = functions
+            .map(|it| (it.id, table.add(TypeKind::FUNC, it.name, STATIC, it.link, &[])))
+            .collect();
+        let [context, tag, called, alone] =
+            ["ctx", "arg:ctx", "called", "alone"].map(|text| table.add_text(text));
         let int = table.add_int();
         let pointer = table.add(TypeKind::PTR, 0, 0, VOID, &[]);
         let with_context = table.add(TypeKind::FUNC_PROTO, 0, 1, int, &[context, pointer]);
         let without = table.add(TypeKind::FUNC_PROTO, 0, 0, int, &[]);
-        let ids = functions.iter().enumerate().map(|(number, function)| {
-            if called.contains(&number) {
-                let name = table.add_text(&format!("called_{number}"));
-                let id = table.add(TypeKind::FUNC, name, GLOBAL, with_context, &[]);
-                table.add(TypeKind::DECL_TAG, tag, 0, id, &[FIRST_ARGUMENT]);
-                return Some(id);
-            }
-            Some(function.type_id.unwrap_or_else(|| {
-                let name = table.add_text(&format!("static_{number}"));
-                table.add(TypeKind::FUNC, name, STATIC, without, &[])
-            }))
+        let called = table.add(TypeKind::FUNC, called, GLOBAL, with_context, &[]);
+        table.add(TypeKind::DECL_TAG, tag, 0, called, &[FIRST_ARGUMENT]);
+        let alone = table.add(TypeKind::FUNC, alone, STATIC, without, &[]);
+        Self { own: Some(OwnTypes { called, alone, copies }), ..Self::new(table) }
+    }
+
+    /// The types of our own, if there are any.
+    pub(crate) fn own(&self) -> Option<&OwnTypes> {
+        self.own.as_ref()
+    }
+}
+
+/// Ids of types of our own.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnTypes {
+    /// A global function that gets the program's context and returns a number.
+    called: u32,
+    /// A static function without arguments.
+    alone: u32,
+    /// Static copies of functions' types.
+    copies: BTreeMap<u32, u32>,
+}
+
+impl OwnTypes {
+    /// The type of each of `functions`: those number `called` get the program's context; others keep the
+    /// type that they have, and are static without one.
+    pub(crate) fn of_image(
+        &self,
+        functions: &[FunctionInfo],
+        called: &[usize],
+    ) -> Vec<Option<u32>> {
+        let functions = functions.iter().enumerate();
+        let ids = functions.map(|(number, function)| match called.contains(&number) {
+            true => self.called,
+            false => function.type_id.unwrap_or(self.alone),
         });
-        let ids = ids.collect();
-        (Self::new(table), ids)
+        ids.map(Some).collect()
+    }
+
+    /// The static copy of a function's type.
+    pub(crate) fn copy(&self, id: u32) -> Option<u32> {
+        self.copies.get(&id).copied()
     }
 }
 

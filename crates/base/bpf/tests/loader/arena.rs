@@ -1,7 +1,7 @@
 //! Arenas: their variables, where they lie, and what a reset leaves of them.
 
 use wingbeat_bpf::{
-    loader::{LoadedMaps, Loader, LoaderOptions},
+    loader::{Alarm, LoadedMaps, Loader, LoaderOptions},
     spec::{MapSpec, MapType, Spec},
 };
 
@@ -63,7 +63,7 @@ fn a_reset_takes_all_pages_back() {
         let (loaded, maps) = load_linked(&usual(), program, false).expect("it loads");
         for round in 0..3 {
             assert_eq!([value(&loaded), value(&loaded)], expected, "{program}, round {round}");
-            maps.reset().expect("it is reset");
+            maps.reset(&Alarm::never()).expect("it is reset");
         }
     };
     check("counting", [42, 43]);
@@ -83,7 +83,7 @@ fn several_that_want_the_same_place() {
     };
     let create = || LoadedMaps::create(std::slice::from_ref(&spec), None).expect("an arena");
     let all: Vec<LoadedMaps> = (0..3).map(|_| create()).collect();
-    all.iter().for_each(|maps| maps.reset().expect("it is reset"));
+    all.iter().for_each(|maps| maps.reset(&Alarm::never()).expect("it is reset"));
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod pins;
 mod raw;
 mod reading;
 mod rejected;
+mod remarks;
 mod reset;
 mod reset_large;
 mod run;

@@ -37,10 +37,15 @@ pub(crate) struct ObjectFile {
 
 impl ObjectFile {
     pub(crate) fn new() -> Self {
-        let (object, types, extension) = (Object::new(), Types::new(), Extension::default());
-        let mut file = Self { object, types, extension };
+        let mut file = Self::unlicensed();
         file.data("license", b"GPL\0");
         file
+    }
+
+    /// One that declares no licence.
+    pub(crate) fn unlicensed() -> Self {
+        let (object, types, extension) = (Object::new(), Types::new(), Extension::default());
+        Self { object, types, extension }
     }
 
     /// A section of bytes.

@@ -243,6 +243,23 @@ fn maps_of_maps_keep_their_maps_and_these_their_values() {
 }
 
 #[test]
+fn maps_that_the_user_puts_into_others() {
+    let Some(()) = can_load() else { return };
+    for kind in [MapType::ARRAY_OF_MAPS, MapType::HASH_OF_MAPS] {
+        let inner = |name: &str| MapSpec::plain(name, MapType::ARRAY, (4, 8), 1);
+        let mut outer = MapSpec::plain("outer", kind, (4, 4), 3);
+        outer.inner = Some(Box::new(inner("inner")));
+        outer.slots = vec![(1, Slot::Map("c".into()))];
+        outer.put_in = [0, 1].map(|key: u32| (key.to_ne_bytes().to_vec(), "b".into())).into();
+        let mut maps = LoadedMaps::create(&[outer, inner("b"), inner("c")], None).expect("maps");
+        let entry = (vec![0; 4], 5_u64.to_ne_bytes().to_vec());
+        maps.get_mut("b").expect("the map").fill(&[entry], &Alarm::never()).expect("filled");
+        let read = [0, 1, 2].map(|slot| disturb(&reads_inner(slot), &maps));
+        assert_eq!(read, [5, 5, 1000], "{kind}");
+    }
+}
+
+#[test]
 fn tables_of_programs() {
     let Some(()) = can_load() else { return };
     let mut spec = MapSpec::plain("table", MapType::PROG_ARRAY, (4, 4), 3);

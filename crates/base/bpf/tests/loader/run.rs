@@ -197,6 +197,24 @@ fn programs_that_see_a_context_only() {
     check(ProgramType::RAW_TRACEPOINT, 0, adds, &arguments, 42);
 }
 
+#[test]
+fn a_packet_that_grows_with_each_run() {
+    let Some(()) = can_load() else { return };
+    let grows = asm("r2 = *(u32 *)(r1 + 0); r2 += 1000; r3 = 0; call skb_change_tail; exit");
+    let loaded = load_program(&program(ProgramType::SCHED_CLS), &grows, &[]).expect("it loads");
+    let frame = frame();
+    let check = |repeat, len: usize| {
+        let input = RunInput { data: &frame, context: &[] };
+        let found = run(&loaded, ProgramType::SCHED_CLS, input, repeat).expect("it runs");
+        assert_eq!((found.return_value, found.runs), (0, repeat));
+        assert_eq!(found.data.len(), len, "{repeat}");
+        assert!(found.data.starts_with(&frame));
+    };
+    check(1, 1060);
+    // Far beyond what it was.
+    check(12, 12_060);
+}
+
 /// Runs an empty program of a type under the rules of `rules`; the kernel goes by the program.
 fn outcome(r#type: ProgramType, rules: ProgramType) -> Option<Result<(), RunError>> {
     let mut spec = program(r#type);

@@ -3,7 +3,7 @@
 use wingbeat_bpf::{code::op, spec::Spec};
 
 use crate::support::{
-    btf::{self, GLOBAL, Types},
+    btf::{GLOBAL, SIGNED, Types, UNSIGNED},
     code::{EXIT, address, linked},
     elf::{Object, SHF_ALLOC, SHT_NOBITS, STB_LOCAL, STT_OBJECT, Symbol},
     link, link_refusal, main, parse,
@@ -71,6 +71,76 @@ fn values_are_written_by_type() {
     check("limit=4294967296", "4294967296 does not fit");
     check("table=x", "\"x\" is not a number");
     check("table=hex:00", "it has 8 bytes, and 1 were given");
+}
+
+/// An object with `struct { u32 a; struct { u16 b[3]; char c; }; u32 d : 4; } st[2]` in `.data`, and
+/// `char name[8]` behind it.
+fn with_parts() -> Spec {
+    let (mut object, _) = main(&[EXIT]);
+    let data = object.data(".data", &[0; 40]);
+    object.variable(data, "st", 0, 32);
+    object.variable(data, "name", 32, 8);
+    let mut types = Types::new();
+    let [u32, u16, char] = [("u32", 4), ("u16", 2), ("char", 1)]
+        .map(|(name, size)| types.integer(name, size, if size == 1 { SIGNED } else { UNSIGNED }));
+    let b = types.array(u16, 3);
+    let unnamed = types.structure("", 8, &[("b", b, 0), ("c", char, 48)]);
+    let tail = [("a", u32, 0), ("", unnamed, 32), ("d", u32, 4 << 24 | 96)];
+    let tail = tail.map(|(name, id, bits)| [types.text(name), id, bits]);
+    let st = types.add(4, "st", 1 << 31 | 3, 16, tail.as_flattened());
+    let st = types.typedef("st_t", st);
+    let (st, name) = (types.array(st, 2), types.array(char, 8));
+    types.enumeration("which", &[("FIRST", 0), ("SECOND", 1)]);
+    let st = types.variable("st", GLOBAL, st);
+    let name = types.variable("name", GLOBAL, name);
+    types.data_section(".data", 40, &[[st, 0, 32], [name, 32, 8]]);
+    object.note(".BTF", &types.bytes());
+    parse(&object.write())
+}
+
+#[test]
+fn parts_of_variables() {
+    let spec = with_parts();
+    let set = |setting: &str| spec.with_globals(&[setting.parse().expect("a setting")]);
+    let check = |setting: &str, at: usize, expected: &[u8]| {
+        let changed = set(setting).unwrap_or_else(|error| panic!("{error}"));
+        let mut all = [0; 40];
+        all[at..at + expected.len()].copy_from_slice(expected);
+        assert_eq!(value(&changed, ".data"), all, "{setting}");
+    };
+    check("st[1].a=0x01020304", 16, &[4, 3, 2, 1]);
+    check("st[0].b[2] = 7", 8, &[7, 0]);
+    check("st[ SECOND ].c=-1", 26, &[255]);
+    check("st[1].b=hex:010002000300", 20, &[1, 0, 2, 0, 3, 0]);
+    check("name=hello", 32, b"hello\0");
+    check("name[3]=9", 35, &[9]);
+    let refuse = |setting: &str, expected: &str| {
+        let text = set(setting).unwrap_err().to_string();
+        let reason = text.split_once(": ").and_then(|(_, rest)| rest.split_once(": "));
+        assert_eq!(reason.expect("a reason").1, expected, "{setting}");
+    };
+    refuse("st[2].a=1", "it has 2 elements, counted from 0, and none with index 2");
+    refuse("st[-1].a=1", "it has 2 elements, counted from 0, and none with index -1");
+    refuse("st[1].b[3]=1", "in [1].b: it has 3 elements, counted from 0, and none with index 3");
+    refuse("st[0].e=1", "in [0]: it has no member \"e\"; it has a, b, c, d");
+    refuse("st[x].a=1", "\"x\" is no index");
+    refuse("st.a=1", ".a asks for a member, and it is no structure");
+    refuse("st[0].a.x=1", "in [0].a: .x asks for a member, and it is no structure");
+    refuse("st[0=1", "a bracket is not closed");
+    refuse(
+        "st[0]a=1",
+        "in [0]: \"a\" is neither an element, such as [2], nor a member, such as .size",
+    );
+    let all = "write all of the structure as hex:";
+    refuse("st[0].d=1", &format!("in [0]: d is a bit-field, which cannot be set alone; {all}"));
+    let bytes = "write them as hex:0a0b…, in the order of memory";
+    let part = "set a member by NAME.MEMBER=VALUE (a, b, c, d), or";
+    refuse("st[0]=1", &format!("it is a structure of 16 bytes; {part} {bytes}"));
+    refuse(
+        "st=1",
+        &format!("it is an array of 32 bytes; set an element by NAME[INDEX]=VALUE, or {bytes}"),
+    );
+    refuse("sp[0].a=1", "the object has no such variable; did you mean \"st\"?");
 }
 
 #[test]
@@ -144,6 +214,15 @@ fn references_that_lead_nowhere() {
         object.symbol(Symbol { section: 0xfff1, ..Symbol::global("absolute", 0) })
     };
     check(0, absolute, "it refers to \"absolute\", which is not defined");
+    let common = |object: &mut Object| {
+        object.symbol(Symbol { section: 0xfff2, ..Symbol::global("common", 0) })
+    };
+    check(
+        0,
+        common,
+        "it refers to \"common\", which has no place in the file, because it is not initialised: \
+         initialise it (= {}), or compile with -fno-common",
+    );
 }
 
 /// An object with so many arenas, and a program that refers to the second variable of one.
@@ -151,7 +230,7 @@ fn in_arena(arenas: &[&str]) -> Object {
     let [first, second] = address(4, 4);
     let (mut object, xdp) = main(&[first, second, EXIT]);
     let mut types = Types::new();
-    let int = types.integer("int", 4, btf::SIGNED);
+    let int = types.integer("int", 4, SIGNED);
     let maps = object.data(".maps", &vec![0; 8 * arenas.len()]);
     let mut entries = Vec::new();
     for (at, name) in (0..).step_by(8).zip(arenas) {

@@ -111,6 +111,11 @@ fn tables_of_programs() {
     let spec = parse(&object.write());
     assert_eq!(spec.maps()[0].slots, [(0, Slot::Program("main".to_owned()))]);
     assert_eq!((spec.maps()[0].value_size, &spec.maps()[0].inner), (4, &None));
+    // One that is only declared is known by its name.
+    let symbol = object.undefined("elsewhere");
+    object.at(2).relocations[0].symbol = symbol;
+    let spec = parse(&object.write());
+    assert_eq!(spec.maps()[0].slots, [(0, Slot::Program("elsewhere".to_owned()))]);
 }
 
 /// An object with a table of programs `m` and a static function `target`, which is tagged so.

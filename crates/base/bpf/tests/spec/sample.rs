@@ -25,7 +25,7 @@ fn programs_and_what_is_known_of_them() {
         assert_eq!((program.section.as_str(), program.r#type), ("xdp", ProgramType::XDP));
         assert_eq!((program.attach_type, program.flags, program.insn_count), (37, 0, 8));
     }
-    assert_eq!(spec.license(), c"Dual MIT/GPL");
+    assert_eq!(spec.license(), Some(c"Dual MIT/GPL"));
     assert_eq!(spec.kernel_version(), None);
     assert!(spec.other_code().is_empty());
     assert!(spec.needs_target_types());

@@ -170,10 +170,10 @@ fn with_note(name: &str, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn the_licence() {
     let with = |bytes: &[u8]| with_note("license", bytes);
-    assert_eq!(parse(&main(&give(0)).0.write()).license(), c"GPL");
-    assert_eq!(parse(&with(b"MIT\0")).license(), c"MIT");
-    assert_eq!(parse(&with(b"GPL\0\0\0more")).license(), c"GPL");
-    assert_eq!(parse(&with(b"\0")).license(), c"");
+    assert_eq!(parse(&main(&give(0)).0.write()).license(), None);
+    assert_eq!(parse(&with(b"MIT\0")).license(), Some(c"MIT"));
+    assert_eq!(parse(&with(b"GPL\0\0\0more")).license(), Some(c"GPL"));
+    assert_eq!(parse(&with(b"\0")).license(), Some(c""));
     let expected = "a.o is damaged: section license: its text has no terminator";
     assert_eq!(refusal(&with(b"GPL")), expected);
     assert_eq!(refusal(&with(b"")), expected);

@@ -73,7 +73,7 @@ fn programs_and_maps_of_clang() {
         ("pid", "raw_tp/sched_switch", ProgramType::RAW_TRACEPOINT),
     ];
     assert_eq!(programs, expected);
-    assert_eq!(spec.license(), c"Dual MIT/GPL");
+    assert_eq!(spec.license(), Some(c"Dual MIT/GPL"));
     let maps: Vec<_> = spec
         .maps()
         .iter()
@@ -174,7 +174,7 @@ fn programs_of_rust() {
         let names: Vec<_> = spec.programs().iter().map(|program| program.name.as_str()).collect();
         assert_eq!(names, ["v0", "v1", "v2", "v3", "v4"].map(|v| format!("fun_xdp_{v}")));
         assert!(spec.programs().iter().all(|program| program.r#type == ProgramType::XDP));
-        assert_eq!(spec.license(), c"Dual MIT/GPL");
+        assert_eq!(spec.license(), Some(c"Dual MIT/GPL"));
         let queue = spec.maps().iter().find(|map| map.name == "SOURCE_ADDR_QUEUE").unwrap();
         assert_eq!((queue.r#type, queue.key_size), (MapType::QUEUE, 0));
         for Linked { program, code, .. } in spec.link(None).unwrap() {

@@ -33,10 +33,10 @@ pub(super) fn value_of_cpu(item: &Value, cpu: usize) -> Result<&Value, EntryErro
     }
 }
 
-/// The name in `{"program": "NAME"}`.
-pub(super) fn program(value: &Value) -> Result<String, EntryError> {
+/// The name in `{"program": "NAME"}`, or of another kind of thing that is given by its name.
+pub(super) fn named(value: &Value, what: &'static str) -> Result<String, EntryError> {
     let members = value.as_object().filter(|members| members.len() == 1);
-    let name = members.and_then(|members| members.get("program")).and_then(Value::as_str);
-    // Anything else is a number, which means another program on each machine.
-    name.map(str::to_owned).ok_or(EntryError::ForeignId { what: "program" })
+    let name = members.and_then(|members| members.get(what)).and_then(Value::as_str);
+    // Anything else is a number, which means another thing on each machine.
+    name.map(str::to_owned).ok_or(EntryError::ForeignId { what })
 }

@@ -188,9 +188,36 @@ fn reads_what_bpftool_dumps() {
     check_error(per_cpu, &of_cpus([1, 0]), &["value of CPU 0", "expected the value of CPU 0"]);
     let inner =
         r#"[{"key":["0x00","0x00","0x00","0x00"],"value":["0x07","0x00"],"inner_map_id":7}]"#;
-    check_error(HASH, inner, &["number of a map in the machine", "remove the entry"]);
+    check_error(HASH, inner, &["number of a map in the machine", "write {\"map\": \"NAME\"}"]);
     let unread = r#"[{"key":["0x00","0x00","0x00","0x00"],"value":{"error":"No such file"}}]"#;
     check_error(HASH, unread, &["bpftool could not read it: No such file", "remove the entry"]);
+}
+
+#[test]
+fn tables_of_maps_hold_maps_by_name() {
+    let of = |name: &str| EntryValue::Map(name.to_owned());
+    let hash = shape(MapKind::MapHash, 2, 4);
+    let found = [Entry { key: vec![7, 0], value: of("in1") }];
+    check(hash, r#"[{"key": 7, "value": {"map": "in1"}}]"#, &found);
+    let found = [Entry { key: vec![0; 4], value: of("in1") }];
+    check(shape(MapKind::MapTable, 4, 4), r#"[{"map": "in1"}]"#, &found);
+    check_error(
+        hash,
+        r#"[{"key": 7, "value": 3}]"#,
+        &["entry 0, value", "write {\"map\": \"NAME\"}"],
+    );
+    check_error(hash, r#"[{"map": "in1"}]"#, &["no \"key\"", "{\"map\": \"NAME\"}"]);
+}
+
+#[test]
+fn indices_beyond_an_array() {
+    let check = |kind: MapKind, key: &[u8], entries, expected| {
+        assert_eq!(kind.index_beyond(key, entries), expected, "{kind:?} {key:?}");
+    };
+    check(MapKind::Array, &[99, 0, 0, 0], 4, Some(99));
+    check(MapKind::ProgramTable, &[4, 0, 0, 0], 4, Some(4));
+    check(MapKind::MapTable, &[3, 0, 0, 0], 4, None);
+    check(MapKind::Hash, &[99, 0, 0, 0], 4, None);
 }
 
 #[test]
@@ -230,11 +257,11 @@ fn values_per_cpu_are_laid_out_for_the_kernel() {
 }
 
 #[test]
-fn only_maps_of_plain_bytes_can_be_filled() {
+fn only_maps_of_bytes_or_names_can_be_filled() {
     let fillable: Vec<_> = (0..40)
         .filter_map(|number| MapKind::of_map_type(number).map(|kind| (number, kind)))
         .collect();
-    use MapKind::{Array, Hash, PerCpuArray, PerCpuHash, ProgramTable, Queue};
+    use MapKind::{Array, Hash, MapHash, MapTable, PerCpuArray, PerCpuHash, ProgramTable, Queue};
     let expected = [
         (1, Hash),
         (2, Array),
@@ -244,6 +271,8 @@ fn only_maps_of_plain_bytes_can_be_filled() {
         (9, Hash),
         (10, PerCpuHash),
         (11, Hash),
+        (12, MapTable),
+        (13, MapHash),
         (14, Array),
         (16, Array),
         (22, Queue),

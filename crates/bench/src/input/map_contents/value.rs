@@ -47,8 +47,10 @@ pub enum EntryError {
     TypeValue { name: String, expected: &'static str, found: String },
     #[error("expected the value of CPU {expected}, as {{\"cpu\": {expected}, \"value\": …}}")]
     Cpu { expected: usize },
-    #[error("it is the number of a {what} in the machine where it was read, which is meaningless \
-             here{}", instead_of_id(.what))]
+    #[error(
+        "it is the number of a {what} in the machine where it was read, which is meaningless \
+             here; write {{\"{what}\": \"NAME\"}}"
+    )]
     ForeignId { what: &'static str },
     #[error("bpftool could not read it: {message}; remove the entry")]
     Unread { message: String },
@@ -65,14 +67,6 @@ pub(super) fn name_of(value: &Value) -> &'static str {
         Value::String(_) => "a text",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
-    }
-}
-
-/// What to write instead of a number that another machine gave.
-fn instead_of_id(what: &str) -> &'static str {
-    match what {
-        "program" => "; write {\"program\": \"NAME\"}",
-        _ => "; remove the entry",
     }
 }
 

@@ -41,13 +41,14 @@ pub(in crate::loader) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<us
             insns.next();
         }
     }
-    let slots = used.iter().filter_map(|number| specs.get(*number)).flat_map(|map| &map.slots);
-    let inner: Vec<usize> = slots
-        .filter_map(|(_, slot)| match slot {
-            Slot::Map(name) => specs.iter().position(|map| map.name == *name),
-            Slot::Program(_) => None,
-        })
-        .collect();
+    let tables = || used.iter().filter_map(|number| specs.get(*number));
+    let slots = tables().flat_map(|map| &map.slots).filter_map(|(_, slot)| match slot {
+        Slot::Map(name) => Some(name),
+        Slot::Program(_) => None,
+    });
+    let put_in = tables().flat_map(|map| &map.put_in).map(|(_, name)| name);
+    let position = |name: &String| specs.iter().position(|map| map.name == *name);
+    let inner: Vec<usize> = slots.chain(put_in).filter_map(position).collect();
     used.extend(inner);
     used
 }
@@ -75,7 +76,8 @@ mod tests {
         };
         let plain = |name: &str| MapSpec::plain(name, MapType::ARRAY, (4, 4), 1);
         let outer = MapSpec { slots: vec![(0, Slot::Map("c".into()))], ..plain("b") };
-        let specs = [plain("a"), outer, plain("c")];
+        let filled = MapSpec { put_in: vec![(vec![7], "a".into())], ..plain("d") };
+        let specs = [plain("a"), outer, plain("c"), filled];
         let check = |insns: &[Insn], expected: &[usize]| {
             let code = Code { insns: insns.to_vec(), ..Code::default() };
             assert_eq!(used(&specs, &[&code]), expected.iter().copied().collect(), "{insns:?}");
@@ -85,6 +87,7 @@ mod tests {
         check(&load(op::PSEUDO_MAP_VALUE, 2), &[2]);
         check(&load(op::PSEUDO_MAP_FD, 1), &[1, 2]);
         check(&load(0, 1), &[]);
+        check(&load(op::PSEUDO_MAP_FD, 3), &[0, 3]);
         // Half of an instruction is for the verifier.
         check(&load(op::PSEUDO_MAP_FD, 0)[..1], &[0]);
     }

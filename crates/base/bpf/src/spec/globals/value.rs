@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use super::place::member_names;
 use crate::btf::table::{BOOL, SIGNED, Type, TypeKind, TypeTable};
 
 /// Bytes of the largest integer.
@@ -10,8 +11,9 @@ const INTEGER_BYTES_MAX: usize = 16;
 /// A variable and what it is to hold, written `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobalSetting {
+    /// Of a variable, or of a part of one: `array[2]`, `settings.limit`.
     pub name: String,
-    /// A number, `true`, `false`, the name of an enumerator, or `hex:` and bytes in hexadecimal.
+    /// A number, `true`, `false`, the name of an enumerator, a text, or `hex:` and bytes in hexadecimal.
     pub value: String,
 }
 
@@ -48,8 +50,10 @@ pub(super) enum Shape {
     Integer { is_signed: Option<bool> },
     /// A number that may be written as a name.
     Enumeration { is_signed: bool, names: Vec<(String, u64)> },
-    /// Bytes.
-    Other { what: &'static str },
+    /// Single bytes. Of letters, a text needs no quotes, and ends with a zero.
+    Text { is_letters: bool },
+    /// Bytes; what it is, and how to set a part of it.
+    Other { what: &'static str, part: String },
 }
 
 impl Shape {
@@ -71,11 +75,26 @@ impl Shape {
                     .collect(),
             },
             TypeKind::PTR => Self::Integer { is_signed: Some(false) },
-            TypeKind::ARRAY => Self::Other { what: "an array" },
-            TypeKind::STRUCT => Self::Other { what: "a structure" },
-            TypeKind::UNION => Self::Other { what: "a union" },
-            TypeKind::FLOAT => Self::Other { what: "a floating-point number" },
+            TypeKind::ARRAY => Self::of_array(found, types),
+            TypeKind::STRUCT | TypeKind::UNION => Self::Other {
+                what: if found.kind == TypeKind::STRUCT { "a structure" } else { "a union" },
+                part: member_names(types, found).map_or_else(String::new, |names| {
+                    format!("set a member by NAME.MEMBER=VALUE ({names}), or ")
+                }),
+            },
+            TypeKind::FLOAT => Self::Other { what: "a floating-point number", part: String::new() },
             _ => Self::Integer { is_signed: None },
+        }
+    }
+
+    fn of_array(array: Type<'_>, types: &TypeTable) -> Self {
+        let element = array.tail.first().and_then(|id| types.resolve(*id));
+        match element.filter(|it| it.kind == TypeKind::INT && it.link == 1) {
+            Some(byte) => Self::Text { is_letters: types.name(byte) == "char" },
+            None => Self::Other {
+                what: "an array",
+                part: "set an element by NAME[INDEX]=VALUE, or ".to_owned(),
+            },
         }
     }
 
@@ -85,8 +104,9 @@ impl Shape {
             return hexadecimal(digits, size);
         }
         match (self, value) {
-            (Self::Other { what }, _) => Err(format!(
-                "it is {what} of {size} bytes; write them as hex:0a0b…, in the order of memory"
+            (Self::Text { is_letters }, _) => text(value, size, *is_letters),
+            (Self::Other { what, part }, _) => Err(format!(
+                "it is {what} of {size} bytes; {part}write them as hex:0a0b…, in the order of memory"
             )),
             (Self::Bool | Self::Integer { .. }, "false") => number(0, size, None),
             (Self::Bool | Self::Integer { .. }, "true") => number(1, size, None),
@@ -169,6 +189,28 @@ fn number(number: i128, size: usize, is_signed: Option<bool>) -> Result<Vec<u8>,
     } else {
         Err(format!("{number} does not fit: the range is {min} to {max}"))
     }
+}
+
+/// The bytes of a text, filled up with zeros. What begins and ends with a quote is what stands between.
+fn text(value: &str, size: usize, is_letters: bool) -> Result<Vec<u8>, String> {
+    let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let Some(text) = quoted.or(is_letters.then_some(value)) else {
+        return Err(format!(
+            "it is an array of {size} bytes; write a text in quotes, \"text\", set one byte by \
+             NAME[INDEX]=VALUE, or all as hex:0a0b…"
+        ));
+    };
+    // What reads letters looks for the zero behind them.
+    let len_max = if is_letters { size.saturating_sub(1) } else { size };
+    if text.len() > len_max {
+        return Err(format!(
+            "it has room for {len_max} bytes of text, and {text:?} has {}",
+            text.len()
+        ));
+    }
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.resize(size, 0);
+    Ok(bytes)
 }
 
 fn hexadecimal(digits: &str, size: usize) -> Result<Vec<u8>, String> {
@@ -256,11 +298,20 @@ mod tests {
         check(&signed, "7", 4, Ok(&[7, 0, 0, 0]));
         check(&signed, "HIGH", 4, Err("one of its names: OFF, LOW"));
         check(&Shape::Enumeration { is_signed: false, names }, "LOW", 8, Ok(&[255; 8]));
-        let array = Shape::Other { what: "an array" };
+        let array = Shape::Other { what: "an array", part: String::new() };
         check(&array, "hex:0a 0B", 2, Ok(&[10, 11]));
         check(&array, "hex:0a0", 2, Err("an odd number"));
         check(&array, "hex:0a", 2, Err("it has 2 bytes, and 1 were given"));
         check(&array, "hex:0g", 1, Err("not hexadecimal"));
         check(&array, "1", 2, Err("it is an array of 2 bytes; write them as hex:"));
+        let letters = Shape::Text { is_letters: true };
+        check(&letters, "ab", 4, Ok(b"ab\0\0"));
+        check(&letters, "\"a b\"", 4, Ok(b"a b\0"));
+        check(&letters, "hex:61626364", 4, Ok(b"abcd"));
+        check(&letters, "abcd", 4, Err("room for 3 bytes of text, and \"abcd\" has 4"));
+        check(&letters, "", 2, Ok(&[0, 0]));
+        let numbers = Shape::Text { is_letters: false };
+        check(&numbers, "\"ab\"", 2, Ok(b"ab"));
+        check(&numbers, "12", 2, Err("it is an array of 2 bytes; write a text in quotes"));
     }
 }

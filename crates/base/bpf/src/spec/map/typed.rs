@@ -168,6 +168,8 @@ fn slots(
         let slot = match symbol.place {
             Place::Section(section) if section == index => Slot::Map(name),
             Place::Section(_) if symbol.is_function => Slot::Program(name),
+            // A function that is declared only: who jumps there is told that it is missing.
+            Place::Undefined => Slot::Program(name),
             _ => return None,
         };
         Some((number, slot))
