@@ -166,20 +166,21 @@ fn cpp_google_console() {
 const TWICE: &str = "and the tool measures each name once, so two benchmarks would become one; rename one of them, \
                      or repeat the whole run with --iter";
 
+/// What the outline of a document has to be. A name with `twice` behind it is that of the first two entries.
+fn check_entries(adapter: Adapter, output: &str, expected: &[&str]) {
+    let twice = |name: &str| format!("{name} ! entries 1 and 2 are both called {name:?}, {TWICE}");
+    let told: Vec<String> = expected
+        .iter()
+        .map(|line| line.strip_suffix(" twice").map_or_else(|| (*line).to_owned(), twice))
+        .collect();
+    let told: Vec<&str> = told.iter().map(String::as_str).collect();
+    check(adapter, &output.replace('\'', "\""), &told);
+}
+
 /// Two entries of one name in a document cost that benchmark, and so does one of an odd form.
 #[test]
 fn entries_that_cost_their_benchmark() {
-    let check = |adapter, output: &str, expected: &[&str]| {
-        let twice =
-            |name: &str| format!("{name} ! entries 1 and 2 are both called {name:?}, {TWICE}");
-        let told: Vec<String> = expected
-            .iter()
-            .map(|line| line.strip_suffix(" twice").map_or_else(|| (*line).to_owned(), twice))
-            .collect();
-        let told: Vec<&str> = told.iter().map(String::as_str).collect();
-        check(adapter, &output.replace('\'', "\""), &told);
-    };
-    check(
+    check_entries(
         Adapter::ShellHyperfine,
         "{'results': [{'command': 'a', 'mean': 1}, {'command': 'a', 'mean': 2}, {'command': 'b', 'mean': 3},
                       {'command': 'c', 'mean': 'soon'}]}",
@@ -193,26 +194,30 @@ fn entries_that_cost_their_benchmark() {
     let [first, rate, other] =
         [("a", "avgt", "ns/op"), ("a", "thrpt", "ops/s"), ("b", "avgt", "ns/op")]
             .map(|(name, mode, unit)| run(name, mode, unit));
-    check(
+    check_entries(
         Adapter::JavaJmh,
         &format!("[{first}, {first}, {rate}, {other}]"),
         &["b | latency = 2", "a twice"],
     );
-    check(
+    check_entries(
         Adapter::PythonPytest,
         "{'benchmarks': [{'fullname': 'a', 'stats': {'mean': 1}}, {'fullname': 'a', 'stats': {'mean': 2}},
                          {'fullname': 'b', 'group': 'x', 'stats': {'mean': 3, 'data': [null]}},
                          {'fullname': 'b', 'group': 'y', 'stats': {'mean': 4}}]}",
         &["b [x] | latency = 3000000000", "b [y] | latency = 4000000000", "a twice"],
     );
-    check(
+    check_entries(
         Adapter::CSharpDotNet,
         "{'Benchmarks': [{'FullName': 'a', 'Method': 'a', 'Statistics': {'Mean': 1}},
                          {'FullName': 'a', 'Method': 'a', 'Statistics': {'Mean': 2}},
                          {'FullName': 'b', 'Method': 'b', 'Statistics': {'Mean': 3}}]}",
         &["b | latency = 3", "a twice"],
     );
-    check(
+}
+
+#[test]
+fn entries_that_cost_their_benchmark_in_groups() {
+    check_entries(
         Adapter::JsVitest,
         "{'files': [{'groups': [{'fullName': '', 'benchmarks': [{'name': 'a', 'mean': 1}, {'name': 'a', 'mean': 2},
                                                                {'name': 'b', 'mean': 3}]}]}]}",
@@ -222,7 +227,7 @@ fn entries_that_cost_their_benchmark() {
         format!("{{'name': '{name}', 'latency': {{'mean': 3}}, 'throughput': {{'mean': null}}}}")
     };
     let tasks = [task("a"), task("a"), task("b")].join(", ");
-    check(
+    check_entries(
         Adapter::JsVitest,
         &format!(
             "{{'testResults': [{{'name': 'x', 'assertionResults': [{{'title': 't', 'fullName': 't', 'status': 'passed',
@@ -234,7 +239,7 @@ fn entries_that_cost_their_benchmark() {
         format!("{{'name': '{name}', 'real_time': 1, 'family_index': {family}}}")
     };
     let runs = [google("a", 0), google("a", 1), google("b", 2)].join(", ");
-    check(
+    check_entries(
         Adapter::CppGoogle,
         &format!("{{'context': {{}}, 'benchmarks': [{runs}]}}"),
         &["b | latency = 1", "a twice"],

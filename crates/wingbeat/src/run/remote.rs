@@ -94,12 +94,9 @@ pub(super) fn send(
     let (report, id) = (&finding.report, args.ci.ci_id.as_deref());
     let text = match args.format.get() {
         Format::Human if let Some(judged) = &judged => {
-            let page = Page {
-                notices: &answer.notices,
-                remarks: &finding.remarks,
-                explained: &answer.explained,
-                ..Page::of(judged, &[])
-            };
+            let (notices, remarks) = (&answer.notices, &finding.remarks);
+            let explained = &answer.explained;
+            let page = Page { notices, remarks, explained, ..Page::of(judged, &[]) };
             let style = style(verbose);
             format!("{}{}", output::human(&page, style), remote::links(&answer, style))
         }
