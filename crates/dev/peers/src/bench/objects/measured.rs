@@ -53,7 +53,7 @@ pub(super) fn measure(
 }
 
 /// What wingbeat says of a program that it did not come to.
-const TOO_SHORT: &str = "increase --time";
+const TOO_SHORT: &str = "the time ran out";
 
 fn measure_for(
     wingbeat: &Wingbeat,
