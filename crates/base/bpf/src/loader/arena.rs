@@ -124,7 +124,7 @@ fn placed(spec: &MapSpec) -> Result<(OwnedFd, Mapping), MapError> {
         match Mapping::of_arena(&fd, address, len) {
             Ok(memory) => return Ok((fd, memory)),
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) && place < PLACES => {
-                place += 1
+                place += 1;
             }
             Err(source) => return Err(maps::error(spec, "map the memory of", source)),
         }
