@@ -201,7 +201,7 @@ fn no_object_is_worse_than_itself_in_twenty_comparisons() {
 fn compared(old: &[&str], new: &[&str]) -> Comparison {
     let (old, new) = (spec(old), spec(new));
     let thresholds = Thresholds::default();
-    let found = watched(|watcher| against(&new, &old, &plan(4), thresholds, watcher));
+    let found = watched(|watcher| against(&new, &old, &plan(6), thresholds, watcher));
     found.expect("they are compared")
 }
 
