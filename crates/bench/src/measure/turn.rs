@@ -30,8 +30,8 @@ const TRIES: usize = 4;
 
 /// Time in the program of calls that make a sample, and how many they are at most: each takes a
 /// microsecond besides.
-const CALLS_NS: f64 = 2e6;
-const CALLS_MAX: f64 = 2_000.0;
+const CALLS_NS: f64 = 1e6;
+const CALLS_MAX: f64 = 1_000.0;
 
 /// Batches with a clock that are kept one by one: more would only make the interval of their median
 /// narrower.

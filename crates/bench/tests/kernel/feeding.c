@@ -90,6 +90,18 @@ SEC("tc") int tc_marks(struct __sk_buff *ctx) {
     return TC_ACT_OK;
 }
 
+/* A budget of the packet's own, which only the context has. */
+SEC("tc") int tc_counts(struct __sk_buff *ctx) {
+    if (ctx->cb[2]++ > 3) return TC_ACT_SHOT;
+    return work(ctx->len) ? TC_ACT_OK : TC_ACT_SHOT;
+}
+
+SEC("cgroup_skb/egress") int cgroup_marks(struct __sk_buff *ctx) {
+    if (ctx->mark) return 0;
+    ctx->mark = 1;
+    return work(ctx->len) ? 1 : 0;
+}
+
 /* The first tag goes beside the packet, the second one into it. */
 SEC("tc") int tc_tags(struct __sk_buff *ctx) {
     if (ctx->vlan_present || !work(ctx->len)) return TC_ACT_SHOT;
