@@ -100,14 +100,7 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
             warning!("{warning}");
         }
     }
-    let disagree = done.report.warnings.iter().any(|warning| warning.code == FIGURES_DISAGREE);
-    if args.err && disagree {
-        message!(
-            "error: figures contradict each other (see the warning), so nothing is judged by them"
-        );
-    }
-    let has_figures = done.is_compared || !done.report.cases.is_empty();
-    Ok(exit_code(&done.report, has_figures, args.err && (done.is_worse || disagree)))
+    Ok(exit_code(&done, args.err))
 }
 
 /// What came out.
@@ -251,9 +244,19 @@ fn style_of_messages() -> Style {
     Style { has_colours: true, is_verbose: false, width: width_of(io::stderr()) }
 }
 
-fn exit_code(report: &BenchReport, has_figures: bool, is_worse: bool) -> ExitCode {
+/// `is_strict` if what is worse, or contradicts itself, is a failure.
+fn exit_code(done: &Done, is_strict: bool) -> ExitCode {
+    let report = &done.report;
     let is_unmet = report.cases.iter().any(|case| case.outcome.unmet_expectation.is_some());
-    match !report.failures.is_empty() || is_unmet || is_worse || !has_figures {
+    let disagree = report.warnings.iter().any(|warning| warning.code == FIGURES_DISAGREE);
+    if is_strict && disagree {
+        message!(
+            "error: figures contradict each other (see the warning), so nothing is judged by them"
+        );
+    }
+    let has_figures = done.is_compared || !report.cases.is_empty();
+    let is_refused = is_strict && (done.is_worse || disagree);
+    match !report.failures.is_empty() || is_unmet || is_refused || !has_figures {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
