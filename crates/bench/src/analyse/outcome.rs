@@ -6,7 +6,7 @@ use wingbeat_bpf::ProgramType;
 use wingbeat_stats::sample::Sample;
 
 use super::RawCase;
-use crate::result::{OwnOutput, RunOutcome};
+use crate::result::{OwnOutput, PacketSource, RunOutcome};
 
 /// Bytes of a changed packet that are kept.
 const OUTPUT_BYTES_MAX: usize = 256;
@@ -37,7 +37,11 @@ pub(super) fn of(case: &RawCase, expect: Option<Expectation>) -> RunOutcome {
 /// returned; without samples, what a run after thousands did. What changes from run to run is no later
 /// value.
 fn later_return_value(case: &RawCase) -> Option<u32> {
+    // What runs return on their own output is told beside it.
     let settled = case.settled.filter(|settled| !settled.varies)?;
+    if case.run.packet == PacketSource::OwnOutput {
+        return None;
+    }
     let last = *case.run.returned.last().or(settled.return_value.as_ref())?;
     let agree = case.run.returned.iter().all(|it| *it == last);
     (agree && last != case.first.return_value).then_some(last)

@@ -237,6 +237,11 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             let feeding = feeding.unwrap_or_else(|| Feeding::of_first(subject, given, &case.first));
             turn.leaves = feeding.leaves();
             (case.settled, case.own_output) = (feeding.settled, feeding.own_output);
+            if plan.samples != Some(0) {
+                // The first batch was of its own output; better one of the packet, should time run out.
+                let fixed = session.fixed_part(subject.r#type());
+                _ = turn.take_calls(subject, given, fixed);
+            }
         }
     }
 
