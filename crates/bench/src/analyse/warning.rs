@@ -67,8 +67,7 @@ pub(crate) fn remarks(remarks: &Remarks) -> Vec<Warning> {
          only",
         &remarks.as_gpl,
         "they were loaded as GPL, as Aya does; libbpf, bpftool, tc, veristat and cilium/ebpf refuse them",
-        "declare it: char LICENSE[] SEC(\"license\") = \"GPL\"; or in Rust, a static in \
-         #[unsafe(link_section = \"license\")]",
+        "declare it: char LICENSE[] SEC(\"license\") = \"GPL\"; or in Rust, a static in section license",
     );
     let untyped = remarks.types_refused.as_ref().map(|reason| {
         Warning::new(

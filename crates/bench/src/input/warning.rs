@@ -15,20 +15,7 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
     };
     let mut warnings = Vec::new();
     if capture.left_out > 0 {
-        warnings.push(Warning::new(
-            "left-out",
-            format!(
-                "{path}: only the first {} of the file {} used, {} left out",
-                plural(taken, "packet"),
-                if taken == 1 { "is" } else { "are" },
-                match capture.left_out {
-                    1 => "1 is".to_owned(),
-                    more => format!("{} are", grouped(more)),
-                }
-            ),
-            "the figures do not cover those",
-            "raise the limit with --packets, or extract the relevant ones with editcap",
-        ));
+        warnings.push(left_out(path.to_string(), taken, capture.left_out));
     }
     let is_truncated = |packet: &super::capture::Packet| packet.is_truncated();
     if let Some(first) = capture.packets.iter().position(is_truncated) {
@@ -79,6 +66,22 @@ pub(super) fn of_capture(path: &Path, capture: &Capture) -> Vec<Warning> {
         ));
     }
     warnings
+}
+
+fn left_out(path: String, taken: u64, left_out: u64) -> Warning {
+    let verb = |number: u64| if number == 1 { "is" } else { "are" };
+    Warning::new(
+        "left-out",
+        format!(
+            "{path}: only the first {} of the file {} used, {} {} left out",
+            plural(taken, "packet"),
+            verb(taken),
+            grouped(left_out),
+            verb(left_out)
+        ),
+        "the figures do not cover those",
+        "raise the limit with --packets, or extract the relevant ones with editcap",
+    )
 }
 
 /// Inputs that the kernel refuses for being too short.
