@@ -34,6 +34,10 @@ fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(kind, MapKind::ProgramTable);
                 continue;
             }
+            EntryValue::Map(_) => {
+                assert!(matches!(kind, MapKind::MapTable | MapKind::MapHash));
+                continue;
+            }
         };
         assert_ne!(kind, MapKind::ProgramTable);
         assert!(values.iter().all(|value| value.len() == shape.value_bytes));

@@ -68,7 +68,7 @@ pub(super) fn of_known<'a>(
     let cause = format!("earlier commits raised alerts about {}", first_few(known.into_iter()));
     let effect = "what stays as bad raises none again".to_owned();
     let text = NoticeText { cause, effect, next_step: String::new() };
-    (metrics > 0).then(|| Notice { kind: NoticeKind::AlertOfEarlier { metrics }, text })
+    (metrics > 0).then_some(Notice { kind: NoticeKind::AlertOfEarlier { metrics }, text })
 }
 
 /// How far the values since an open alert lie from what was before it, and the alert, if all of them were off

@@ -70,8 +70,8 @@ pub(crate) fn run(args: &BenchArgs, quiet: bool, verbose: bool) -> anyhow::Resul
         }
     }
     let has_more = !verbose && done.report.failures.iter().any(|failure| failure.log.is_some());
-    let text = match done.text {
-        Some(text) => text,
+    let text = match &done.text {
+        Some(text) => text.clone(),
         None => report::write(args.format(), &done.report, style)?,
     };
     if let Some(folder) = folder {
