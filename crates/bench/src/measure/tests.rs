@@ -295,7 +295,7 @@ fn a_program_that_fails_is_in_nobodys_way() {
     let refused = Behaviour { refused: true, ..Behaviour::default() };
     let fails_at = |run| Behaviour { fails_at: Some(run), ..Behaviour::default() };
     let programs =
-        [("refused", refused), ("first", fails_at(1)), ("later", fails_at(30)), ("p", fails_at(0))];
+        [("refused", refused), ("first", fails_at(1)), ("later", fails_at(36)), ("p", fails_at(0))];
     let world = World::new(&programs);
     let names = programs.map(|(name, _)| name);
     let measured = measure(&world, &plan(Some(5 * SECOND), Some(20)), &names);

@@ -316,6 +316,7 @@ mod tests {
             let first = values.len() - open_alerts;
             let point = |(report, &value): (usize, &f64)| PastPoint {
                 alert: (report >= first).then_some((Limit::Upper, AlertStatus::Active)),
+                outcome: (report >= first).then_some(Outcome::Worse),
                 ..PastPoint::new(report, value)
             };
             let points: Vec<PastPoint> = values.iter().enumerate().map(point).collect();
