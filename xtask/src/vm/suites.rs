@@ -89,8 +89,10 @@ const TOO_LONG: &[(&str, &str)] = &[
     ("wingbeat/profile", "files::"),
     // A command that takes no time takes a tenth of a second.
     ("wingbeat/profile", "failures::a_sleeper"),
-    // There are neither cargo nor compilers of C++ in a guest, nor all tools for object files.
+    // There are neither cargo nor compilers in a guest, nor all tools for object files.
     ("bench/kernel", "compiled::"),
+    ("bench/kernel", "feeding::"),
+    ("bench/kernel", "stateful::"),
     ("wingbeat/heap", "ways_out::each"),
     ("wingbeat/profile", "foreign::"),
     ("wingbeat/profile", "own_crate::"),

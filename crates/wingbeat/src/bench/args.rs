@@ -35,8 +35,8 @@ pub(crate) struct InputArgs {
     #[arg(long = "type", value_name = "SECTION=TYPE")]
     pub(crate) r#type: Vec<SectionType>,
     /// Set a global variable, such as a constant that configures the object, or a part of one, as in
-    /// limits[2]=9 or config.mode=FAST: a number, true, false, the name of an enumerator, a text, or hex:
-    /// and bytes; repeatable
+    /// `limits[2]=9` or config.mode=FAST: a number, true, false, the name of an enumerator, a text, or
+    /// hex: and bytes; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     #[arg(value_parser = |text: &str| text.parse::<GlobalSetting>())]
     pub(crate) program_data: Vec<GlobalSetting>,

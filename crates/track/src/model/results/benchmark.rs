@@ -44,7 +44,7 @@ impl BenchmarkResults {
         }
     }
 
-    /// Adds a metric, or a repetition of one: as [`Results::add`], but the measure is copied only where
+    /// Adds a metric, or a repetition of one: as `Results::add`, but the measure is copied only where
     /// it is new, and the name is looked up once for all metrics.
     pub(crate) fn add(&mut self, measure: &Measure, metric: Metric) -> Result<(), AddError> {
         check(&self.name, measure, &metric)?;
