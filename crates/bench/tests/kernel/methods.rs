@@ -116,7 +116,11 @@ fn comparisons_that_take_turns_within_a_run() {
     let has_turns = has_may_goto();
     let check = |section: &str, new: &[Insn], expected: Option<&str>| {
         let (new, old) = (spec(section, new), spec(section, &giving(1)));
-        let plan = Plan { time: Some(std::time::Duration::from_secs(2)), ..plan(section) };
+        // In an emulated guest all takes many times as long.
+        let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let seconds = if cpus.contains("QEMU TCG CPU") { 15 } else { 2 };
+        let time = Some(std::time::Duration::from_secs(seconds));
+        let plan = Plan { time, ..plan(section) };
         let found = watched(|watcher| against(&new, &old, &plan, Thresholds::default(), watcher));
         let found = found.expect("they are compared");
         let case = &found.cases[0];
