@@ -4,6 +4,8 @@
 //! runs are made in one call and in calls of their own, and compared. What differs between the two is
 //! due to the packet and its metadata; what differs from the first run in both is due to maps.
 
+use std::time::Instant;
+
 use wingbeat_bpf::loader::ProgramRun;
 
 use super::{
@@ -75,10 +77,15 @@ impl Feeding {
     ) -> Result<Self, BenchError> {
         let mut found = Self::of_first(subject, given, first);
         // Within 0 and RUNS.
-        let runs = (RUNS_NS / run_ns).clamp(0.0, f64::from(RUNS)) as u32;
-        if runs < RUNS_MIN {
+        let runs_of = |each_ns: f64| (RUNS_NS / each_ns).clamp(0.0, f64::from(RUNS)) as u32;
+        if runs_of(run_ns) < RUNS_MIN {
             return Ok(found);
         }
+        // A call may take much longer than a run: in an emulated guest a hundred microseconds.
+        let begun = Instant::now();
+        subject.run_calls(given, RUNS_MIN)?;
+        let call_ns = begun.elapsed().as_nanos() as f64 / f64::from(RUNS_MIN);
+        let runs = runs_of(run_ns.max(call_ns)).max(RUNS_MIN);
         subject.reset()?;
         let calls = subject.run_calls(given, runs)?;
         found.settled = Some(Later {
