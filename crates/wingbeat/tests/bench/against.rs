@@ -6,7 +6,7 @@ use crate::support::{Folder, TURNS, executed, looping, probe, turn, turn_with_ob
 
 /// Compares `new.o` with `old.o`, and gives the JSON of it.
 fn compared(folder: &Folder, code: i32) -> Value {
-    let arguments = ["bench", "new.o", "--against", "old.o", "--time", "8s", "--allow-stats"];
+    let arguments = ["bench", "new.o", "--against", "old.o", "--time", "12s", "--allow-stats"];
     let more = ["--err", "--threshold", "20", "--format", "json"];
     folder.run(&[&arguments[..], &more].concat()).ended_with(code).json()
 }

@@ -154,7 +154,7 @@ fn each_packet_of_a_capture_is_an_input() {
         packet
     });
     folder.file("two.pcap", capture(&packets));
-    let arguments = ["bench", "looping.o", "--input", "two.pcap", "--time", "2s", "--allow-stats"];
+    let arguments = ["bench", "looping.o", "--input", "two.pcap", "--time", "5s", "--allow-stats"];
     let report = folder.run(&[&arguments[..], &["--format", "json"]].concat()).ended_with(0).json();
     let cases = report["cases"].as_array().expect("cases");
     let found: Vec<_> = cases
