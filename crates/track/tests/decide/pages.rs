@@ -1,4 +1,4 @@
-//! The pages about judging quote constants of the code: whoever changes one changes the sentence.
+//! The pages about judging quote constants of the code, and change with them.
 
 use std::{fs, path::Path};
 
