@@ -21,7 +21,10 @@ use wingbeat_stats::{
 
 #[cfg(feature = "testing")]
 pub use self::clock::medians_ns;
-pub(crate) use self::{outcome::has_changed_packet, warning::remarks};
+pub(crate) use self::{
+    outcome::has_changed_packet,
+    warning::{counts_vary, remarks},
+};
 pub use self::{
     outcome::{Expectation, NotAnExpectation},
     plausible::FIGURES_DISAGREE,

@@ -49,6 +49,16 @@ impl Variation {
         let (lowest, highest, runs) = (*lowest, *highest, instructions.len());
         (lowest < highest).then_some(Self { lowest, highest, runs })
     }
+
+    /// In words, with the functions called that may be the cause.
+    pub(crate) fn text(&self, unpredictable_calls: &[String]) -> String {
+        let Self { lowest, highest, runs } = self;
+        let calls = match unpredictable_calls {
+            [] => String::new(),
+            calls => format!("; it calls {}", calls.join(", ")),
+        };
+        format!("{lowest} to {highest} in {runs} runs{calls}")
+    }
 }
 
 impl Counts {

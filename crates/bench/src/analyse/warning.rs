@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Warning, conditions,
-    counts::{TailCalls, Variation},
+    counts::TailCalls,
     result::{Case, Latency},
 };
 
@@ -114,20 +114,24 @@ fn varying(cases: &[Case]) -> Option<Warning> {
         .iter()
         .filter_map(|case| {
             let counts = case.counts.measured()?;
-            let Variation { lowest, highest, runs } = counts.variation.as_ref()?;
-            let calls = match counts.unpredictable_calls.as_slice() {
-                [] => String::new(),
-                calls => format!("; it calls {}", calls.join(", ")),
-            };
-            Some(format!("{} ({lowest} to {highest} in {runs} runs{calls})", case.name))
+            let variation = counts.variation.as_ref()?;
+            Some(format!("{} ({})", case.name, variation.text(&counts.unpredictable_calls)))
         })
         .collect();
-    warning(
-        "counts-vary",
-        "on the same input and maps, runs execute different numbers of instructions",
+    counts_vary(
         &those,
         "nothing is exact about them: they are left out of Bencher Metric Format, and --against compares \
          many runs of each",
+    )
+}
+
+/// `those` execute something else on every run, with `effect`.
+pub(crate) fn counts_vary(those: &[String], effect: &str) -> Option<Warning> {
+    warning(
+        "counts-vary",
+        "on the same input and maps, runs execute different numbers of instructions",
+        those,
+        effect,
         "for an exact figure, build the program with a constant in place of what varies",
     )
 }

@@ -12,7 +12,7 @@ pub(super) const PAIRING_UNTIL: f64 = 0.75;
 const TIMES_LOADING: u32 = 6;
 
 /// Most that it becomes longer for that.
-const EXTENDED_MAX: Duration = Duration::from_secs(120);
+pub(super) const EXTENDED_MAX: Duration = Duration::from_secs(120);
 
 /// The time of a measurement.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +46,11 @@ impl Budget {
     /// Makes it long enough for programs that take so long to load.
     pub(super) fn extend_for(&mut self, loading: Duration) {
         self.total = extended(self.total, loading);
+    }
+
+    /// Makes it longer by what took place beside it.
+    pub(super) fn prolong(&mut self, beside: Duration) {
+        self.total = self.total.saturating_add(beside);
     }
 
     /// Whether something that takes so long, about, is over before that share of the time has passed.

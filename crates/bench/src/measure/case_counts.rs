@@ -17,11 +17,11 @@ pub(super) const INPUTS_MAX: usize = 100;
 
 /// Runs from a fresh start that are counted: of any program, and of one that calls what may give something
 /// else on every run.
-const RUNS: usize = 6;
-const RUNS_UNPREDICTABLE: usize = 64;
+pub(super) const RUNS: usize = 6;
+pub(super) const RUNS_UNPREDICTABLE: usize = 64;
 
 /// Time that these may take, for each case.
-const TIME_MAX: Duration = Duration::from_millis(100);
+pub(super) const TIME_MAX: Duration = Duration::from_millis(100);
 
 /// Counts the first run of a case, and others like it. The inner error is a reason why there are no counts.
 pub(super) fn count<'a, R: Runner<'a>>(

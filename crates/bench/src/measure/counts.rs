@@ -9,17 +9,18 @@ use wingbeat_bpf::{
 
 use super::{
     BenchError,
+    case_counts::{INPUTS_MAX, RUNS, RUNS_UNPREDICTABLE, TIME_MAX},
     contents::contents,
     error::explained,
     kernel,
     link::link_one,
-    runner::{Form, Runner as _, Subject as _},
+    runner::{Form, Given, Runner, Subject},
     target,
     verified::NOT_RUN,
 };
 use crate::{
     Warning, analyse,
-    counts::Counts,
+    counts::{Counts, Variation},
     plan::{Plan, find},
     result::Failure,
 };
@@ -60,6 +61,7 @@ pub fn count_program(
         let contents = contents(spec, plan, &mut loader)?;
         let mut counts = Counts { executed: vec![0; linked.code.insns.len()], ..Counts::default() };
         let (mut outcomes, mut left_out) = (Vec::new(), Vec::new());
+        let mut varying = Vec::new();
         let mut subject = kernel.load(&linked, (&loader, &contents))?;
         subject.add(Form::Counted);
         for input in &plan.inputs {
@@ -72,6 +74,12 @@ pub fn count_program(
                 Ok((run, found)) => {
                     counts.add(&found);
                     outcomes.push((input.name.clone(), run.return_value));
+                    let first = found.instructions();
+                    let is_looked_at = plan.inputs.len() <= INPUTS_MAX;
+                    let found = is_looked_at
+                        .then(|| again(kernel, &mut subject, (input, context), first))
+                        .flatten();
+                    varying.extend(found.map(|found| format!("{} ({found})", input.name)));
                 }
                 Err(error) if plan.inputs.len() > 1 => {
                     left_out.push(Failure::new(&input.name, error.to_string()));
@@ -84,8 +92,31 @@ pub fn count_program(
         {
             return Err(BenchError::NotMeasurable(format!("input {name}: {reason}")));
         }
-        let warnings = analyse::remarks(&loader.remarks());
+        let mut warnings = analyse::remarks(&loader.remarks());
+        let effect = "the counts shown are those of one run on each input";
+        warnings.extend(analyse::counts_vary(&varying, effect));
         let types = loader.types().clone();
         Ok(CountedProgram { linked, types, counts, outcomes, left_out, warnings })
     })
+}
+
+/// How the instructions of further runs from a fresh start differ from the `first`, in words.
+fn again<'a, R: Runner<'a>>(
+    runner: R,
+    subject: &mut R::Subject,
+    given: Given<'_>,
+    first: u64,
+) -> Option<String> {
+    let calls = subject.unpredictable_calls();
+    let wanted = if calls.is_empty() { RUNS } else { RUNS_UNPREDICTABLE };
+    let begun = runner.now();
+    let mut instructions = vec![first];
+    while instructions.len() < wanted
+        && runner.now().saturating_duration_since(begun) < TIME_MAX
+        && !runner.is_over()
+    {
+        subject.reset().ok()?;
+        instructions.push(subject.first_counts(given).ok()?.1.instructions());
+    }
+    Some(Variation::of(&instructions)?.text(&calls))
 }

@@ -144,7 +144,8 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
             cases.add(&mut self, linked, programs.source, position);
         }
         cases.add_rulers(&mut self);
-        let mut others = verified::load(programs.others, programs.source, &self);
+        let mut others =
+            self.beside(|session| verified::load(programs.others, programs.source, session));
         others.verified.append(&mut cases.verified);
         cases.count(&mut self);
         cases.put_clocks(&mut self);

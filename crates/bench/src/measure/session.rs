@@ -12,7 +12,7 @@ use wingbeat_stats::random::Random;
 use super::{
     BenchError,
     batch::FixedPart,
-    budget::Budget,
+    budget::{Budget, EXTENDED_MAX},
     ruler::RULER,
     runner::{Given, Runner, Subject as _},
     turn::Turn,
@@ -89,6 +89,19 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
             self.budget.extend_for(loading);
             self.runner.set_deadline(self.budget.deadline());
         }
+    }
+
+    /// Does something that takes no time from the runs, unless the time was asked for.
+    pub(super) fn beside<T>(&mut self, act: impl FnOnce(&Self) -> T) -> T {
+        if self.plan.time.is_some() {
+            return act(self);
+        }
+        let begun = self.now();
+        self.runner.set_deadline(begun.checked_add(EXTENDED_MAX));
+        let found = act(self);
+        self.budget.prolong(self.now().saturating_duration_since(begun));
+        self.runner.set_deadline(self.budget.deadline());
+        found
     }
 
     /// Why something was not done, if that is because the time is over or somebody wants to stop.

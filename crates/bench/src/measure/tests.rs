@@ -213,7 +213,8 @@ fn a_long_load_makes_the_time_longer_unless_it_was_asked_for() {
         let world = World::new(&[("p", large)]);
         assert_took(&measure(&world, &plan(time, None), &["p"]), expected);
     };
-    check(None, 18 * SECOND);
+    let loads_on_event = Behaviour::default().load;
+    check(None, 18 * SECOND + loads_on_event);
     check(Some(5 * SECOND), 5 * SECOND);
 }
 
@@ -288,6 +289,21 @@ fn a_slow_program_leaves_the_others_their_time() {
     check(&["slow", "quick"], 8, Err(short));
     check(&["quick", "slow"], 6, Err(short));
     check(&["quick", "slow"], 20, Ok(7));
+}
+
+#[test]
+fn programs_for_events_take_no_time_from_the_others() {
+    let large = Behaviour { load: 30 * SECOND, ..Behaviour::default() };
+    let world = World::new(&[("on_event", large)]);
+    let default = plan(None, None).time_for(1, 1);
+    let measured = measure(&world, &plan(None, None), &["p"]);
+    assert_took(&measured, default + 30 * SECOND);
+    assert_eq!((measured.verified.len(), failures(&measured)), (1, vec![]));
+    assert!(case(&measured, "p").run.samples_ns.len() > 10);
+    // Unless the time was asked for.
+    let world = World::new(&[("on_event", large)]);
+    let measured = measure(&world, &plan(Some(5 * SECOND), None), &["p"]);
+    assert_took(&measured, 5 * SECOND);
 }
 
 #[test]

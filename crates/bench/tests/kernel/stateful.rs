@@ -124,7 +124,14 @@ fn maps_that_are_read_and_written() {
 #[test]
 fn random_numbers_vary_and_are_not_exact() {
     let Some(()) = is_possible() else { return };
-    let report = measured(&spec(&["-DRANDOM", "-DMORE=0"]), &plan(2));
+    let spec = spec(&["-DRANDOM", "-DMORE=0"]);
+    let annotated = count_program(&spec, "program", &plan(2), &AtomicBool::new(false));
+    let warnings = annotated.expect("counted").warnings;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    let text = warning.to_string();
+    assert_eq!(warning.code, "counts-vary");
+    assert!(text.contains("in 64 runs; it calls bpf_get_prandom_u32"), "{text}");
+    let report = measured(&spec, &plan(2));
     let found = counts(&report.cases[0]);
     let variation = found.variation.as_ref().expect("they vary");
     assert!(variation.lowest < 20 && variation.highest > 300, "{found:?}");

@@ -1,5 +1,7 @@
 //! `wingbeat bench --against`.
 
+use std::{env, process::Command};
+
 use serde_json::Value;
 
 use crate::support::{Folder, TURNS, executed, looping, probe, turn, turn_with_object};
@@ -82,4 +84,29 @@ fn figures_of_an_earlier_run() {
     run(&["--against", "old.csv", "--err"]).ended_with(1).prints("worse");
     folder.file("old.csv", "a,b\n1,2\n");
     run(&["--against", "old.csv"]).ended_with(1);
+}
+
+/// Returns 2 while its budget lasts, which is longer than the first run and shorter than a burst.
+const LIMITED: &str = r#"
+unsigned long used;
+__attribute__((section("xdp"), used)) int limited(void *ctx) { return used++ < 50 ? 2 : 1; }
+"#;
+
+#[test]
+fn figures_that_contradict_each_other_are_an_error_of_err() {
+    let Some(_turn) = turn() else { return };
+    let folder = Folder::new();
+    folder.file("limited.c", LIMITED);
+    let clang = Command::new("clang")
+        .args(["-target", "bpf", "-O2", "-g", "-c", "limited.c"])
+        .current_dir(folder.path("."))
+        .status();
+    let Ok(status) = clang else {
+        assert!(env::var_os("CI").is_none(), "CI must have clang");
+        return;
+    };
+    assert!(status.success());
+    let bench = ["bench", "limited.o", "--against", "limited.o", "--time", "3s", "--allow-stats"];
+    folder.run(&bench).ended_with(0).prints("limited returned 2 in the first run");
+    folder.run(&[&bench[..], &["--err"]].concat()).ended_with(1).tells("nothing is judged by them");
 }
