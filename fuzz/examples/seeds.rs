@@ -1,5 +1,5 @@
 //! Writes the seeds of the fuzz targets into `fuzz/seeds`: small inputs of every kind, so that the
-//! fuzzer need not find each format out. `docs/fuzzing.md` tells when to run it.
+//! fuzzer need not find each format out. `CONTRIBUTING.md` says when to run it.
 //!
 //! Those of `elf`, `unwind_image`, `allocator` and `gopclntab` are made from `seeds/code.S`, `seeds/heap.S` and
 //! `seeds/go.S` by gcc.
