@@ -8,7 +8,6 @@ mod built;
 mod demo;
 mod demo_serve;
 mod dist;
-mod docs;
 mod kernel;
 mod setup;
 mod test;
@@ -56,8 +55,6 @@ enum Task {
     Dist(dist::DistArgs),
     /// Compile the profiler's kernel half for builds without LLVM, or check what lies there
     Kernel(kernel::KernelArgs),
-    /// Write the flags of every verb into its page in docs/
-    Docs,
     /// Run every test, the privileged ones included (through sudo when not root)
     Test {
         /// Only the tests whose name contains this text
@@ -78,7 +75,6 @@ fn main() -> ExitCode {
         Task::Track(args) => track::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Kernel(args) => kernel::run(&args),
-        Task::Docs => docs::run(),
         Task::Test { filter } => test::run(filter.as_deref()),
         Task::Vm(args) => vm::run(&args),
     };

@@ -343,6 +343,18 @@ mod tests {
     }
 
     #[test]
+    fn each_flag_is_described() {
+        fn check(command: &Command) {
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+                let name = command.get_name();
+                assert!(arg.get_help().is_some_and(|help| help.to_string().len() > 5), "{name} {arg}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&definition(&Cli::command()));
+    }
+
+    #[test]
     fn each_verb_has_a_man_page() {
         let mut pages = Vec::new();
         man_pages(&definition(&Cli::command()), &mut pages).expect("text in memory");

@@ -1,9 +1,6 @@
-//! `wingbeat generate`: files that follow from the definition of the command line: completions for
-//! shells, man pages, and the tables of flags in `docs/`.
+//! `wingbeat generate`: completions for shells and man pages, from the definition of the command line.
 //!
 //! The verb is hidden, since packagers call it and not users. The same definition gives the same bytes.
-
-mod flags;
 
 use std::{
     fs,
@@ -16,7 +13,8 @@ use clap::{Command, ValueEnum as _, builder::Resettable};
 use clap_complete::{aot, aot::Shell};
 use clap_mangen::roff::{Roff, roman};
 
-use self::flags::{NAME, usage};
+/// The program.
+const NAME: &str = "wingbeat";
 
 /// Flags of `wingbeat generate`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +24,7 @@ pub(crate) struct GenerateArgs {
     folder: PathBuf,
 }
 
-/// Writes `completions/`, `man/` and `flags/`.
+/// Writes `completions/` and `man/`.
 pub(crate) fn run(args: &GenerateArgs, cli: &Command) -> anyhow::Result<ExitCode> {
     let command = definition(cli);
     let folder = |name: &str| {
@@ -39,7 +37,6 @@ pub(crate) fn run(args: &GenerateArgs, cli: &Command) -> anyhow::Result<ExitCode
     let mut pages = Vec::new();
     man_pages(&command, &mut pages)?;
     write(&folder("man")?, &pages)?;
-    write(&folder("flags")?, &flags::files(&command))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -92,6 +89,13 @@ pub(crate) fn man_pages(
     }
     pages.push((format!("{name}.1"), text));
     command.get_subcommands().try_for_each(|verb| man_pages(verb, pages))
+}
+
+/// How a verb is called, a way on each line: `wingbeat diff [OPTIONS] <BEFORE> <AFTER>`.
+fn usage(verb: &Command) -> String {
+    let usage = verb.clone().render_usage().to_string();
+    let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {

@@ -2,11 +2,8 @@
 //! whether it keeps what it promises.
 
 mod account;
-mod agent;
 mod bench;
-mod changes;
 mod comparison;
-mod guilty;
 mod heap;
 mod numbers;
 mod profile;
@@ -38,14 +35,8 @@ enum Peers {
     /// What `wingbeat run` promises: no false failures
     #[command(subcommand)]
     Run(run::Run),
-    /// What `wingbeat changes` finds in made series, beside Apache Otava
-    Changes(changes::ChangesArgs),
-    /// Whether `wingbeat run --profile` names the function that made a benchmark slower
-    Guilty(guilty::GuiltyArgs),
     /// Whether what `wingbeat heap` says is true, and what it costs, beside valgrind, heaptrack and memleak
     Heap(heap::HeapArgs),
-    /// What `wingbeat agent` takes of a busy machine, and whether that stays the same
-    Agent(agent::AgentArgs),
     /// How fast `wingbeat serve` answers with a large history
     Serve(serve::ServeArgs),
 }
@@ -56,10 +47,7 @@ fn main() -> ExitCode {
         Peers::Unwind(args) => unwind::run(&args),
         Peers::Bench(which) => bench::run(&which),
         Peers::Run(run::Run::Aa(args)) => run::aa(&args),
-        Peers::Changes(args) => changes::run(&args),
-        Peers::Guilty(args) => guilty::run(&args),
         Peers::Heap(args) => heap::run(&args),
-        Peers::Agent(args) => agent::run(&args),
         Peers::Serve(args) => serve::run(&args),
     };
     code.unwrap_or_else(|error| {

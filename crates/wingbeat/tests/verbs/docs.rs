@@ -1,4 +1,4 @@
-//! The pages in `docs/`, the man pages and the completions say what `--help` says.
+//! The pages in `docs/`, the man pages and the completions know every verb.
 
 use std::{
     fs,
@@ -50,62 +50,6 @@ fn verbs() -> Vec<String> {
     let verbs = lines.filter_map(|line| line.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
     let verbs = verbs.filter_map(|line| Some(line.split_whitespace().next()?.to_owned()));
     verbs.filter(|verb| verb != "help").collect()
-}
-
-/// On one line, and without what Markdown wants.
-fn plain(text: &str) -> String {
-    text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-#[test]
-fn each_verb_has_its_flags_on_one_page() {
-    let (folder, pages) = (generated(), files(&docs(), ".md"));
-    let flags = files(&folder.path().join("flags"), ".md");
-    let mut expected = verbs();
-    expected.push("wingbeat".to_owned());
-    expected.sort();
-    assert_eq!(flags.iter().map(|(verb, _)| verb.clone()).collect::<Vec<_>>(), expected);
-    for (verb, text) in flags {
-        let (begin, end) =
-            (format!("<!-- flags {verb}: begin -->"), format!("<!-- flags {verb}: end -->"));
-        let sections = pages.iter().filter_map(|(page, text)| {
-            let (_, after) = text.split_once(&begin)?;
-            Some((page, after.split_once(&end).map(|(section, _)| section)))
-        });
-        let sections: Vec<_> = sections.collect();
-        let [(page, Some(section))] = sections.as_slice() else {
-            panic!("flags of {verb} are to stand between {begin} and {end} on one page in docs/");
-        };
-        let hint = "is not what --help says: run `cargo xtask docs`";
-        assert_eq!(section.trim(), text.trim(), "docs/{page}.md: {verb} {hint}");
-    }
-}
-
-#[test]
-fn tables_have_the_words_of_help() {
-    for (verb, table) in files(&generated().path().join("flags"), ".md") {
-        let help = match verb.as_str() {
-            "wingbeat" => wingbeat(&["--help"]),
-            verb => wingbeat(&[verb, "--help"]),
-        };
-        let help = plain(&help);
-        // Further tables are those of a verb's own verbs.
-        let table = table.split("```").take(3).collect::<String>();
-        let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
-        let mut checked = 0;
-        for row in rows {
-            let (name, meaning) = row.split_once(" | ").expect("two cells");
-            let name = plain(&name.replace('`', ""));
-            assert!(help.contains(&name), "{verb}: {name} is not in --help");
-            let words = meaning.split("<br>").next().unwrap_or_default();
-            let words = plain(words.trim_end_matches(" |"));
-            assert!(!words.is_empty(), "{verb}: {name} has no description");
-            assert!(help.contains(&words), "{verb}: {name}: {words:?} is not in --help");
-            checked += 1;
-        }
-        // A verb that only leads to others has none of its own.
-        assert!(checked > 0 || help.contains("<COMMAND>"), "{verb} has flags");
-    }
 }
 
 #[test]
@@ -170,7 +114,7 @@ fn completions_and_man_pages_know_every_verb() {
 #[test]
 fn the_same_definition_gives_the_same_files() {
     let all = |folder: &TempDir| {
-        ["completions", "man", "flags"].map(|part| files(&folder.path().join(part), ""))
+        ["completions", "man"].map(|part| files(&folder.path().join(part), ""))
     };
     assert_eq!(all(&generated()), all(&generated()));
 }

@@ -1,1 +1,0 @@
-//! Nothing: only the benchmarks matter.
