@@ -1,4 +1,4 @@
-//! From what was measured to what is reported. Pure: numbers in, numbers out.
+//! Turns measurements into reported results. Pure functions, no I/O.
 
 pub(crate) mod clock;
 pub mod compare;
@@ -39,30 +39,30 @@ use crate::{
     },
 };
 
-/// Confidence of the intervals of medians.
+/// Confidence level of median intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Which of the batches, from the fastest, is the floor.
+/// Quantile of the batches that serves as the floor.
 const FLOOR: f64 = 0.1;
 
-/// Samples that a reliable interval needs.
+/// Minimum samples for a reliable interval.
 const SAMPLES_WANTED: u64 = 20;
 
-/// Why there is no time.
+/// Why no time was measured.
 pub(crate) const NO_SAMPLES: &str = "the time ran out before its first batch; increase --time";
 
-/// Everything that a measurement gives.
+/// All results of a measurement, before analysis.
 #[derive(Debug)]
 pub struct Raw {
     pub object: String,
-    /// Extensions that were measured as programs by themselves, in words.
+    /// Extensions that were measured as standalone programs, by description.
     pub extensions_alone: Vec<String>,
     pub seed: u64,
     pub cpu: usize,
     pub is_interrupted: bool,
-    /// Return value that was expected.
+    /// Expected return value.
     pub expect: Option<Expectation>,
-    /// How its programs were loaded.
+    /// Notes from loading the programs.
     pub remarks: Remarks,
     pub before: Conditions,
     pub after: Conditions,
@@ -70,11 +70,11 @@ pub struct Raw {
     pub measured: Measured,
 }
 
-/// What was measured of the programs.
+/// Results per program.
 #[derive(Debug)]
 pub struct Measured {
     pub duration: Duration,
-    /// Empty programs by type.
+    /// Empty baseline programs by type.
     pub rulers: Vec<(ProgramType, RawRun)>,
     pub cases: Vec<RawCase>,
     pub failures: Vec<Failure>,
@@ -83,11 +83,10 @@ pub struct Measured {
     pub observed: Observed,
 }
 
-/// Batches of one program: bursts of calls within one run, in turns with the ruler, or else runs that
-/// the kernel repeated.
+/// Batches of one program: bursts of calls within one run, alternating with the ruler, or runs repeated by the kernel.
 #[derive(Debug, Clone, Default)]
 pub struct RawRun {
-    /// Why the samples are no bursts; `None` if they are.
+    /// Why the samples are not bursts; `None` if they are.
     pub no_bursts: Option<String>,
     /// How each run got its packet.
     pub packet: PacketSource,
@@ -95,76 +94,74 @@ pub struct RawRun {
     pub runs_per_batch: u32,
     /// Time per run of each batch.
     pub samples_ns: Vec<f64>,
-    /// What the kernel reported for batches that it repeated by itself.
+    /// What the kernel reported for batches that it repeated itself.
     pub kernel_ns: Vec<u32>,
-    /// How much longer a run took than one of the ruler beside it; empty where the two could not take
-    /// turns within one run.
+    /// Time of a run minus that of the adjacent ruler run. Empty if the two could not alternate within one run.
     pub net_ns: Vec<f64>,
-    /// Of each run with bursts, the fastest of these; empty where there are none.
+    /// The fastest burst of each run; empty without bursts.
     pub floor_ns: Vec<f64>,
-    /// Of a ruler: time per run of batches that the kernel repeated, where `samples_ns` are of those
-    /// within one run.
+    /// For rulers: time per run of kernel-repeated batches, when `samples_ns` holds batches within one run.
     pub repeated_ns: Vec<f64>,
-    /// Time per run of batches that the kernel repeated, where each run gets what the one before left of
-    /// its packet, and the samples are none of these.
+    /// Time per run of kernel-repeated batches in which each run gets the output packet of the
+    /// previous one. Only set when the samples were taken differently.
     pub own_output_ns: Vec<f64>,
-    /// What the last of the timed runs returned, of each sample.
+    /// Return value of the last timed run of each sample.
     pub returned: Vec<u32>,
-    /// Single runs, by the clock around the program.
+    /// Single runs, timed by the clock around the program.
     pub recorded: Option<Recorded>,
-    /// The same by batch, of which each was loaded anew where that takes no time: the first ones.
+    /// Single runs by batch. The first batches each used a fresh load, if loading is fast enough.
     pub clockings: Vec<Recorded>,
 }
 
-/// A run after thousands of others.
+/// Result of a run after thousands of others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Later {
-    /// Executed by it; `None` if that is not known.
+    /// Instructions that it executed, if known.
     pub instructions: Option<u64>,
     pub return_value: Option<u32>,
-    /// Whether it comes to something else each time: by chance, or as time passes.
+    /// Whether the result differs between runs, by chance or as time passes.
     pub varies: bool,
 }
 
-/// One case as measured.
+/// One measured case.
 #[derive(Debug)]
 pub struct RawCase {
     pub name: String,
     pub program: String,
     pub input: String,
     pub input_data: Vec<u8>,
-    /// The context that was made up for it, in words; `None` where none was needed, or one was given.
+    /// Description of the synthesized context; `None` if none was needed or one was given.
     pub made_up_context: Option<String>,
-    /// What the program sees of a packet at most, in bytes, about; `None` if all of it.
+    /// Approximate maximum packet bytes visible to the program; `None` if all.
     pub seen_bytes_max: Option<usize>,
     pub r#type: ProgramType,
     pub first: ProgramRun,
-    /// Executed instructions of the first run, or why they are not known.
+    /// Executed instructions of the first run, or why they are unknown.
     pub instructions: Result<u64, String>,
     pub calls: Vec<Calls>,
     pub tail_calls: TailCalls,
-    /// A run after thousands that each got the packet that was asked for; `None` if not found out.
+    /// Result after thousands of runs that each got the requested packet; `None` if not determined.
     pub settled: Option<Later>,
-    /// A run after thousands that each got what the one before left of its packet; `None` if the packet
-    /// makes no difference.
+    /// Result after thousands of runs that each got the output packet of the previous run; `None`
+    /// if the packet makes no difference.
     pub own_output: Option<Later>,
-    /// Where they are not the same on each fresh start.
+    /// Set if instruction counts differ between fresh starts.
     pub variation: Option<Variation>,
-    /// Return values of other runs on fresh maps, where they differ.
+    /// Differing return values of other runs on fresh maps.
     pub other_return_values: Vec<u32>,
-    /// Helpers and kfuncs that may give something else on every run.
+    /// Helpers and kfuncs whose results may differ on every run.
     pub unpredictable_calls: Vec<String>,
-    /// What each line executed in the first run, as gzip'd pprof.
+    /// Instructions per source line of the first run, as gzip'd pprof.
     pub profile: Option<Vec<u8>>,
     pub verifier: Verifier,
     pub size: Size,
-    /// Why there is no clock around it.
+    /// Why no clock was placed around it.
     pub no_clock: Option<String>,
     pub run: RawRun,
 }
 
 impl RawRun {
-    /// Times of batches that the kernel repeated.
+    /// Times of kernel-repeated batches.
     fn repeated(&self) -> &[f64] {
         if self.repeated_ns.is_empty() { &self.samples_ns } else { &self.repeated_ns }
     }
@@ -270,7 +267,7 @@ fn analysed(
     }
 }
 
-/// What later runs execute, if fresh maps do not make it so too.
+/// Instructions of later runs, unless fresh maps give the same count.
 fn steady(case: &RawCase, instructions: u64) -> Option<u64> {
     let fresh = match &case.variation {
         Some(it) => it.lowest..=it.highest,
@@ -280,7 +277,7 @@ fn steady(case: &RawCase, instructions: u64) -> Option<u64> {
     (!fresh.contains(&settled)).then_some(settled)
 }
 
-/// The time of a run. `net_of` tells what is net of a median, if a ruler of the type was measured.
+/// Latency of a run. `net_of` subtracts the ruler from a median if a ruler of the type was measured.
 fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part<Latency> {
     let Ok(sample) = Sample::new(run.samples_ns.clone()) else {
         return Part::Unavailable(NO_SAMPLES.to_owned());
@@ -313,7 +310,7 @@ fn latency(run: &RawRun, net_of: &dyn Fn(f64) -> Option<f64>, seed: u64) -> Part
         },
         floor_ns: Sample::new(run.floor_ns.clone())
             .map_or(sample.quantile(FLOOR), |floors| floors.quantile(FLOOR)),
-        // To a standard deviation: 1 / Φ⁻¹(3/4).
+        // Converts to a standard deviation: 1 / Φ⁻¹(3/4).
         spread_ns: MAD_TO_STD_DEV * sample.mad(),
         min_ns: sample.min(),
         max_ns: sample.max(),

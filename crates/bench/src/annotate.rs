@@ -1,7 +1,7 @@
-//! Source lines with what they executed: an instrumenting profile of a program for the kernel.
+//! Source lines with executed instruction counts: an instrumenting profile of a kernel program.
 //!
-//! Counts and code in, text out. [`Annotation`] is the model; [`write()`] makes text of it for people,
-//! JSON, collapsed stacks, a flame graph, or coverage for `lcov`.
+//! Pure: takes counts and code, produces text. [`Annotation`] is the model; [`write()`] renders it
+//! as human-readable text, JSON, collapsed stacks, a flame graph, or `lcov` coverage.
 
 mod folded;
 mod human;
@@ -16,19 +16,19 @@ use std::{fmt, io, path::Path};
 
 pub use model::{AnnotatedFunction, AnnotatedLine, Annotation, Block};
 
-/// Version of the JSON. It changes when a field is renamed, removed or gets another meaning.
+/// Version of the JSON schema. Increases when a field is renamed, removed or changes meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// How text for people looks.
+/// Style of the human-readable text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Whether it has colours: escape sequences of ANSI terminals.
+    /// Whether to use colours: ANSI escape sequences.
     pub has_colours: bool,
-    /// Whether blocks and instructions stand below each line.
+    /// Whether to print blocks and instructions below each line.
     pub has_bytecode: bool,
-    /// Whether files of Rust's library and of crates have their whole paths.
+    /// Whether to print full paths for files of Rust's library and of crates.
     pub has_full_paths: bool,
-    /// Characters in a line: source text is cut, counts are not.
+    /// Line width in characters: source text is truncated, counts are not.
     pub width: usize,
 }
 
@@ -44,21 +44,21 @@ impl Default for Style {
     }
 }
 
-/// A form of an annotation.
+/// Output format of an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Source with counts, for people.
+    /// Annotated source, human-readable.
     Human,
     Json,
     Folded,
     FlameGraph,
-    /// Coverage, as `genhtml` and editors read it.
+    /// Coverage, as read by `genhtml` and editors.
     Lcov,
-    /// A profile of functions and lines, for pprof's tools.
+    /// A profile of functions and lines, for the pprof tools.
     Pprof,
 }
 
-/// No form of an annotation has this suffix.
+/// No output format has this suffix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot determine the format of {0:?} from its suffix: .svg flame graph, .folded collapsed \
@@ -67,7 +67,7 @@ pub enum Form {
 pub struct UnknownSuffix(pub String);
 
 impl Form {
-    /// The form that a file's suffix means. Fails when it means none.
+    /// Selects the format by file suffix. Fails for unknown suffixes.
     pub fn from_path(path: &Path) -> Result<Self, UnknownSuffix> {
         let is_pprof = path.to_str().is_some_and(|path| path.ends_with(".pb.gz"));
         match path.extension().and_then(|suffix| suffix.to_str()) {
@@ -95,8 +95,8 @@ impl fmt::Display for Form {
     }
 }
 
-/// Writes an annotation in a form.
-/// Errors are those of `writer`; a flame graph of no instructions cannot be drawn.
+/// Writes an annotation in the given format. Returns the errors of `writer`; drawing a flame graph
+/// without instructions fails.
 pub fn write(
     found: &Annotation,
     form: Form,

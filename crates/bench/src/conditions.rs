@@ -1,11 +1,11 @@
-//! What the machine was like while something was measured: facts that explain a figure, or spoil it.
+//! Machine conditions during a measurement: facts that explain or invalidate a figure.
 //!
-//! - [`Conditions`]: what stands in `/proc` and `/sys`, read once before and once after.
-//! - [`Load`]: what else ran meanwhile, from two readings of `/proc/stat`.
-//! - [`warnings`]: what of that a reader of the figures should know.
+//! - [`Conditions`]: the contents of `/proc` and `/sys`, read once before and once after.
+//! - [`Load`]: concurrent activity, from two readings of `/proc/stat`.
+//! - [`warnings`]: conditions that a reader of the figures should know.
 //!
-//! Nothing here fails: what cannot be read is `None`, be it for want of rights (the settings of the JIT
-//! compiler are for root), or because the machine has no such thing.
+//! Nothing here fails: values that cannot be read are `None`, either for lack of privileges (JIT
+//! compiler settings are readable only by root) or because the machine does not have them.
 
 mod files;
 mod load;
@@ -23,61 +23,61 @@ pub use self::{
 };
 use files::Files;
 
-/// Vulnerabilities listed, at most. Linux 6.18 knows 19.
+/// Maximum number of listed vulnerabilities. Linux 6.18 knows 19.
 const VULNERABILITIES_MAX: usize = 100;
 
 /// Settings and properties of a machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Conditions {
-    /// The CPU that the measuring thread is bound to.
+    /// CPU that the measuring thread is pinned to.
     pub cpu_measured: u32,
-    /// As `uname -r` prints it.
+    /// Output of `uname -r`.
     pub kernel_release: Option<String>,
-    /// As `uname -v` prints it: number and date of the build, kind of preemption.
+    /// Output of `uname -v`: build number and date, preemption model.
     pub kernel_version: Option<String>,
-    /// As `uname -m` prints it.
+    /// Output of `uname -m`.
     pub architecture: Option<String>,
     pub cpu_model: Option<String>,
     pub microcode: Option<String>,
     pub cpus_online: Option<u32>,
-    /// CPUs that maps with a value per CPU have values for.
+    /// Number of CPUs that per-CPU maps have values for.
     pub cpus_possible: Option<u32>,
-    /// Other CPUs that share the core of the measuring one.
+    /// SMT siblings of the measuring CPU.
     pub cpu_siblings: Vec<u32>,
-    /// Does the scheduler leave the measuring CPU alone (`isolcpus=`)?
+    /// Whether the measuring CPU is isolated from the scheduler (`isolcpus=`).
     pub is_cpu_isolated: Option<bool>,
-    /// `net.core.bpf_jit_enable`: 0 off, 1 on, 2 on and prints.
+    /// `net.core.bpf_jit_enable`: 0 off, 1 on, 2 on with debug output.
     pub bpf_jit_enable: Option<u32>,
-    /// `net.core.bpf_jit_harden`: 0 off, 1 for programs of the unprivileged, 2 for all.
+    /// `net.core.bpf_jit_harden`: 0 off, 1 for unprivileged programs, 2 for all.
     pub bpf_jit_harden: Option<u32>,
-    /// `kernel.bpf_stats_enabled`. Does not tell whether somebody holds statistics on by a descriptor
+    /// `kernel.bpf_stats_enabled`. Does not cover statistics enabled through a descriptor
     /// (`BPF_ENABLE_STATS`): `bpf_stats_handler` in kernel/bpf/syscall.c, Linux 6.18.
     pub is_bpf_stats_enabled: Option<bool>,
-    /// What the kernel does about vulnerabilities of the CPU, by their names.
+    /// CPU vulnerability mitigations, by vulnerability name.
     pub mitigations: BTreeMap<String, String>,
     pub clock_source: Option<String>,
-    /// What chooses the frequency of the measuring CPU.
+    /// Frequency governor of the measuring CPU.
     pub governor: Option<String>,
     pub frequency_driver: Option<String>,
-    /// Frequency of the measuring CPU at the moment.
+    /// Current frequency of the measuring CPU.
     pub frequency_khz: Option<u64>,
-    /// Lowest that the governor may choose.
+    /// Minimum frequency that the governor may choose.
     pub frequency_min_khz: Option<u64>,
-    /// Highest that the governor may choose.
+    /// Maximum frequency that the governor may choose.
     pub frequency_max_khz: Option<u64>,
-    /// May it go beyond its nominal frequency while it is cool?
+    /// Whether turbo frequencies are enabled.
     pub is_turbo_on: Option<bool>,
-    /// Processes that ran or wanted to, averaged over a minute.
+    /// Load average over one minute.
     pub load_average_1min: Option<f64>,
-    /// Other processes of wingbeat that measure on the same CPU, by their ids.
+    /// Process ids of other wingbeat processes that measure on the same CPU.
     pub rivals: Vec<u32>,
     pub is_virtualised: Option<bool>,
-    /// Maker and model of the machine.
+    /// Vendor and model of the machine.
     pub machine: Option<String>,
 }
 
 impl Conditions {
-    /// Reads what stands below `root`, which is `/` but for tests. `cpu` is the one to be measured on.
+    /// Reads the files below `root`, which is `/` outside of tests. `cpu` is the measuring CPU.
     pub fn read(root: &Path, cpu: u32) -> Self {
         let files = Files::new(root);
         let in_cpu = |file: &str| files.text(&format!("sys/devices/system/cpu/cpu{cpu}/{file}"));
@@ -133,7 +133,7 @@ impl Conditions {
 /// Name of this program's processes.
 const PROCESS_NAME: &str = "wingbeat";
 
-/// Ids of other processes of this program of which a thread is bound to `cpu`, as a measuring one is.
+/// Process ids of other wingbeat processes with a thread pinned to `cpu`.
 fn rivals_on(files: Files<'_>, cpu: u32) -> Vec<u32> {
     let is_bound = |status: &str| {
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -152,13 +152,13 @@ fn rivals_on(files: Files<'_>, cpu: u32) -> Vec<u32> {
     processes
 }
 
-/// Number of CPUs that are online, whatever this process may use of them; at least 1.
+/// Number of online CPUs, regardless of this process's affinity; at least 1.
 pub fn cpus_online() -> u32 {
     let online = Files::new(Path::new("/")).cpus("sys/devices/system/cpu/online");
     online.and_then(|cpus| u32::try_from(cpus.len()).ok()).unwrap_or(1).max(1)
 }
 
-/// Two drivers have a switch of their own.
+/// Two drivers have their own switch.
 fn is_turbo_on(files: &Files) -> Option<bool> {
     let switch = |path: &str| files.text(&format!("sys/devices/system/cpu/{path}"));
     match switch("intel_pstate/no_turbo") {
@@ -167,7 +167,7 @@ fn is_turbo_on(files: &Files) -> Option<bool> {
     }
 }
 
-/// What the firmware says.
+/// Vendor and model as reported by the firmware.
 fn machine(files: &Files) -> Option<String> {
     let parts = ["sys_vendor", "product_name"].map(|name| {
         files.text(&format!("sys/class/dmi/id/{name}")).filter(|text| !text.is_empty())
@@ -176,12 +176,12 @@ fn machine(files: &Files) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// What `/proc/cpuinfo` tells of the first CPU.
+/// `/proc/cpuinfo` fields of the first CPU.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CpuInfo {
     model: Option<String>,
     microcode: Option<String>,
-    /// Only x86 tells.
+    /// Only available on x86.
     has_hypervisor: Option<bool>,
 }
 
@@ -195,7 +195,7 @@ impl CpuInfo {
                 .map(|(_, value)| value.trim().to_owned())
                 .filter(|value| !value.is_empty())
         };
-        // Arm tells numbers only, RISC-V the name of its core.
+        // Arm reports only numbers, RISC-V the name of its core.
         let arm = || Some(format!("{} part {}", field("CPU implementer")?, field("CPU part")?));
         Self {
             model: field("model name").or_else(|| field("uarch")).or_else(arm),

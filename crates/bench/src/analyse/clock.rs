@@ -1,27 +1,27 @@
-//! Clocks that move in steps: finding the step, and percentiles that are not multiples of it.
+//! Handles coarse clocks: detects the step and interpolates percentiles between steps.
 //!
-//! Some clocks count in tens of nanoseconds (10 on many AMD machines, 41.7 with a 24 MHz counter). A run
-//! of 53 ns then takes 50 in seven cases of ten, and 60 in three. A time that such a clock tells stands
-//! for all times within half a step around it, as a whole number of nanoseconds does for a finer clock.
+//! Some clocks count in tens of nanoseconds (10 on many AMD machines, 41.7 with a 24 MHz counter).
+//! A run of 53 ns then reads 50 in seven cases of ten and 60 in three. A reading stands for all
+//! times within half a step around it, as an integer does for a finer clock.
 
 use wingbeat_stats::histogram::{Histogram, bounds};
 
 use crate::instrument::wrapper::Recorded;
 
-/// Values below this have a bucket each.
+/// Values below this have one bucket each.
 const SINGLE_END: usize = 64;
 
-/// Shorter steps do no harm.
+/// Shorter steps are harmless.
 const STEP_MIN_NS: f64 = 4.0;
 
-/// A value that fewer of all have is an accident.
+/// Values with a smaller share of the samples are outliers.
 const RARE: f64 = 1e-4;
 
-/// How far a value may lie from a multiple of the step: the kernel rounds both clock reads.
+/// Maximum distance of a value from a multiple of the step: the kernel rounds both clock reads.
 const ROUNDING_NS: f64 = 1.0;
 
-/// The step of the clock that filled these histograms; `None` if it is finer than 4 ns, or if they
-/// hold too few different values to tell.
+/// Step of the clock that filled these histograms; `None` if it is finer than 4 ns or there are too
+/// few distinct values.
 pub(crate) fn step_ns<'a>(histograms: impl Iterator<Item = &'a [u64]>) -> Option<f64> {
     let mut counts = [0_u64; SINGLE_END];
     for histogram in histograms {
@@ -31,7 +31,7 @@ pub(crate) fn step_ns<'a>(histograms: impl Iterator<Item = &'a [u64]>) -> Option
     }
     let total = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count)) as f64;
     let occupied = (0..SINGLE_END).filter(|&value| counts[value] as f64 > RARE * total);
-    // Values that rounding has set apart, with their weight.
+    // Merges values that rounding has split, with their weight.
     let mut groups: Vec<Group> = Vec::new();
     for value in occupied {
         let count = counts[value] as f64;
@@ -50,14 +50,14 @@ pub(crate) fn step_ns<'a>(histograms: impl Iterator<Item = &'a [u64]>) -> Option
     }
     let centres: Vec<f64> = groups.iter().map(|group| group.sum / group.count).collect();
     let shortest = centres.windows(2).map(|two| two[1] - two[0]).reduce(f64::min)?;
-    // Over the whole width, so that rounding of single values matters less.
+    // Averages over the whole width to reduce the effect of rounding.
     let width = centres.last()? - centres.first()?;
     let step = width / (width / shortest).round();
     let fits = |centre: &f64| (centre - (centre / step).round() * step).abs() <= ROUNDING_NS;
     (step >= STEP_MIN_NS && centres.iter().all(fits)).then_some((step * 10.0).round() / 10.0)
 }
 
-/// Values that follow each other without a gap.
+/// A run of consecutive values.
 struct Group {
     first: usize,
     last: usize,
@@ -65,7 +65,7 @@ struct Group {
     count: f64,
 }
 
-/// Percentiles of what a clock has recorded, between its steps if it has any.
+/// Percentiles of clock samples, interpolated between clock steps.
 pub(crate) struct Quantiles<'a> {
     recorded: &'a Recorded,
     histogram: Histogram,
@@ -73,7 +73,7 @@ pub(crate) struct Quantiles<'a> {
 }
 
 impl<'a> Quantiles<'a> {
-    /// Fails with a reason when nothing was recorded.
+    /// Fails with a reason if nothing was recorded.
     pub(crate) fn new(recorded: &'a Recorded, step_ns: Option<f64>) -> Result<Self, String> {
         let histogram = Histogram::recorded(&recorded.buckets)
             .and_then(|histogram| histogram.with_extremes(recorded.min_ns, recorded.max_ns))
@@ -81,7 +81,7 @@ impl<'a> Quantiles<'a> {
         Ok(Self { recorded, histogram, step_ns })
     }
 
-    /// The quantile of share `q`, from 0 to 1.
+    /// Quantile `q`, from 0 to 1.
     pub(crate) fn of(&self, q: f64) -> f64 {
         match self.step_ns {
             Some(step_ns) => quantile(self.recorded, step_ns, q),
@@ -90,8 +90,8 @@ impl<'a> Quantiles<'a> {
     }
 }
 
-/// The quantile of what a clock with this step has recorded: the counts of a multiple are spread evenly
-/// over the step around it. Kept between the least and the greatest value.
+/// Quantile for a clock with this step. Spreads the count of each multiple evenly over the step
+/// around it and clamps to the observed minimum and maximum.
 fn quantile(recorded: &Recorded, step_ns: f64, q: f64) -> f64 {
     let rank = q * recorded.count as f64;
     let mut before = 0.0;
@@ -114,11 +114,11 @@ fn quantile(recorded: &Recorded, step_ns: f64, q: f64) -> f64 {
     place.clamp(recorded.min_ns as f64, recorded.max_ns as f64)
 }
 
-/// What the values of a bucket stand for: from, to.
+/// Range of times that a bucket stands for: from, to.
 fn stands_for(bucket: usize, step_ns: f64) -> (f64, f64) {
     let (first, end) = bounds(bucket);
     let (first, end) = (first as f64, end as f64);
-    // Wider than a step: several multiples may be in it.
+    // Wider than a step, so it may contain several multiples.
     if end - first >= step_ns {
         return (first - 0.5, end - 0.5);
     }
@@ -127,8 +127,8 @@ fn stands_for(bucket: usize, step_ns: f64) -> (f64, f64) {
 }
 
 #[cfg(feature = "testing")]
-/// The median of what each of two clocks has recorded, in nanoseconds, between the steps that both move
-/// in. `None` if one has recorded nothing.
+/// Medians of two recordings in nanoseconds, interpolated between the steps of their common clock.
+/// `None` if either is empty.
 pub fn medians_ns(recorded: [&Recorded; 2]) -> Option<[f64; 2]> {
     let step = step_ns(recorded.iter().map(|recorded| &*recorded.buckets));
     let median = |recorded| Some(Quantiles::new(recorded, step).ok()?.of(0.5));
@@ -146,7 +146,7 @@ mod tests {
             assert_eq!(found, expected, "{values:?}");
         };
         check(&[(30, 100), (40, 9_000), (50, 800), (60, 40)], Some(10.0));
-        // The kernel rounds both clock reads, and one value in a hundred thousand does not fit.
+        // The kernel rounds both clock reads; one value in a hundred thousand is an outlier.
         check(
             &[(20, 5), (39, 80), (40, 90_000), (41, 900), (50, 8_000), (51, 9), (47, 1)],
             Some(10.0),
@@ -155,7 +155,7 @@ mod tests {
         // 24 MHz.
         check(&[(0, 10), (41, 400), (42, 800), (83, 500)], Some(41.7));
         check(&[(8, 10), (16, 10), (24, 10), (25, 5), (33, 10)], Some(8.3));
-        // A fine clock, and too little to tell.
+        // A fine clock, and too few values.
         check(&[(38, 10), (39, 50), (40, 100), (41, 90), (42, 20)], None);
         check(&[(40, 100), (42, 100), (44, 100)], None);
         check(&[(23, 100), (40, 100)], None);
@@ -181,18 +181,18 @@ mod tests {
         check(&[(50, 75), (60, 25)], 0.5, 45.0 + 10.0 * 50.0 / 75.0_f64);
         check(&[(40, 20), (50, 60), (60, 20)], 0.5, 50.0);
         check(&[(40, 20), (49, 10), (50, 40), (51, 10), (60, 20)], 0.5, 50.0);
-        // Never beyond what was seen.
+        // Never beyond the observed range.
         check(&[(50, 100)], 0.99, 50.0);
         check(&[(50, 100)], 0.0, 50.0);
         check(&[(50, 90), (60, 10)], 1.0, 60.0);
-        // From 320 on a bucket has eight values, from 512 on sixteen.
+        // Buckets span eight values from 320 on, sixteen from 512 on.
         check(&[(330, 50), (340, 50)], 0.5, 335.0);
         check(&[(500, 50), (1024, 25), (1055, 25)], 0.75, 1023.5 + 16.0);
     }
 
     #[test]
     fn a_constant_time_is_found_to_a_tenth_of_a_step() {
-        // A run of 50 ns and more begins at any place within a step, all alike.
+        // The start of a run of 50 ns and more is uniformly distributed within a step.
         for tenths in 0..=100_u64 {
             let ns = 50.0 + tenths as f64 / 10.0;
             let found = quantile(&Recorded::of(&[(50, 100 - tenths), (60, tenths)]), 10.0, 0.5);

@@ -1,4 +1,4 @@
-//! Judges differences. The rule is docs/judging-appendix.md; this follows it.
+//! Compares measurements and derives verdicts. The rule is documented in docs/judging-appendix.md.
 
 use wingbeat_stats::{
     bootstrap::Bootstrap,
@@ -12,35 +12,35 @@ use crate::result::{
     Method, RunCounts, SCHEMA_VERSION, Size, Verified, Verifier,
 };
 
-/// Confidence of the interval that decides: at most one false verdict in a hundred comparisons.
+/// Confidence level of the deciding interval: at most one false verdict in a hundred comparisons.
 pub const CONFIDENCE: f64 = 0.99;
 
-/// The same for counts that vary: runs cost little, so that more of them make up for it.
+/// Confidence level for counts that vary. Runs are cheap, so more of them make up for it.
 const COUNTS_CONFIDENCE: f64 = 0.999;
 
-/// Runs of each side without which nothing is said of such counts.
+/// Minimum runs of each side for a verdict on varying counts.
 const COUNTS_MIN: usize = 20;
 
-/// Times of one pair of loads, per run.
+/// Times per run of one pair of loads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
     pub before_ns: f64,
     pub after_ns: f64,
 }
 
-/// What two programs that took turns have given.
+/// Results of two alternating programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contested {
     pub name: String,
     pub method: Method,
-    /// Why the times are of no bursts; `None` if they are.
+    /// Why the times are not from bursts; `None` if they are.
     pub no_bursts: Option<String>,
     pub pairs: Vec<Pair>,
-    /// Executed instructions of runs of both in turns, where they may vary.
+    /// Executed instructions of alternating runs, if they may vary.
     pub counts: [Vec<u64>; 2],
 }
 
-/// Changes that count, as shares.
+/// Relative changes that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
     pub time: f64,
@@ -53,7 +53,7 @@ impl Default for Thresholds {
     }
 }
 
-/// Puts a comparison together.
+/// Builds a comparison.
 pub fn comparison(
     report: BenchReport,
     against: String,
@@ -91,8 +91,8 @@ pub fn comparison(
     }
 }
 
-/// Takes back that no change was seen, where maps feed the runs: the timed ones are not like the first,
-/// which may have changed. That the later ones have, is a change.
+/// Withdraws a "no change seen" verdict if runs depend on map contents: timed runs differ from the
+/// first run, whose count may have changed. If later runs have changed, that is a change.
 fn withhold(time: &mut MeasureComparison, cases: [&Case; 2]) {
     let is_fed = |case: &Case| {
         let counts = case.counts.measured();
@@ -127,7 +127,7 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
     let bootstrap = Bootstrap { confidence: CONFIDENCE, seed, ..Bootstrap::default() };
     let change = Yardstick::new(bootstrap).compare(&logs);
     found.change = Some(change.share);
-    // The medians of all pairs need not be apart by what neighbours differ by.
+    // Uses the paired change: the medians of all pairs may be apart by a different amount.
     found.after = found.before * (1.0 + change.share);
     found.interval = change.interval.map(|interval| ChangeInterval {
         lower: interval.lower,
@@ -137,17 +137,16 @@ pub fn time(pairs: &[Pair], threshold: f64, seed: u64) -> MeasureComparison {
         smallest_visible: change.smallest_visible,
     });
     found.verdict = change.verdict(Some(true));
-    // All of the interval: a gate that a change of chance trips is switched off.
+    // Uses the whole interval: users disable a gate that trips on random changes.
     let is_beyond = found.interval.is_some_and(|interval| interval.lower > threshold);
     found.is_beyond_threshold = found.verdict == PairedVerdict::Worse && is_beyond;
     found
 }
 
-/// What is known of a program without running it: the measure, by its name of Bencher Metric Format where
-/// that has it, its unit, and the figure.
+/// A measure of a program known without running it: its name (that of Bencher Metric Format, if any), unit and value.
 pub(crate) type LoadedMeasure = (&'static str, &'static str, fn(&Verifier, &Size) -> Option<u64>);
 
-/// The only one of these of which more can fail a run.
+/// The only such measure whose increase can fail a run.
 pub(crate) const PROCESSED: LoadedMeasure =
     ("verified-instructions", "instructions", |it, _| it.processed_instructions);
 pub(crate) const STATES: LoadedMeasure = ("verifier-states", "states", |it, _| it.total_states);
@@ -156,8 +155,8 @@ pub(crate) const STACK: LoadedMeasure =
 pub(crate) const JITED: LoadedMeasure =
     ("jited-size", "bytes", |_, size| Some(size.jited_bytes.into()));
 
-/// Compares what is exact, and counts that may vary by those of many runs. Instructions executed and
-/// instructions verified can fail a run; sizes and states are told, but more of them need not be worse.
+/// Compares exact measures, and counts that may vary by the counts of many runs. Executed and
+/// verified instructions can fail a run; sizes and states are reported but not judged.
 pub fn exact(
     old: &Case,
     new: &Case,
@@ -191,7 +190,7 @@ pub fn exact(
     run.into_iter().flatten().chain(loaded).chain(outcome).collect()
 }
 
-/// Compares counts of many runs of both: exactly if all runs of a side gave the same, else by their ranks.
+/// Compares counts of many runs: exactly if each side is constant, else by rank.
 pub fn varying(measure: &str, counts: [&[u64]; 2], threshold: f64) -> MeasureComparison {
     let runs = counts.map(<[u64]>::len).into_iter().min().unwrap_or(0);
     let only = |counts: &[u64]| {
@@ -226,7 +225,7 @@ pub fn varying(measure: &str, counts: [&[u64]; 2], threshold: f64) -> MeasureCom
     let is_more = after.mean().total_cmp(&before.mean());
     found.verdict = match test.p_value < 1.0 - COUNTS_CONFIDENCE {
         false => PairedVerdict::NoChangeSeen,
-        // More often more, and less in the mean, or the other way round.
+        // Rank test and mean disagree about the direction.
         true if above == is_more => PairedVerdict::Changed,
         true => PairedVerdict::of_exact(is_more, Some(true)),
     };
@@ -235,7 +234,7 @@ pub fn varying(measure: &str, counts: [&[u64]; 2], threshold: f64) -> MeasureCom
     found
 }
 
-/// Compares programs that cannot be run by what the verifier told of them.
+/// Compares programs that cannot be run, by verifier statistics.
 pub fn verified(old: &[Verified], new: &[Verified], threshold: f64) -> Vec<CaseComparison> {
     let compared = |new: &Verified| {
         let old = old.iter().find(|old| old.name == new.name)?;
@@ -246,7 +245,7 @@ pub fn verified(old: &[Verified], new: &[Verified], threshold: f64) -> Vec<CaseC
     new.iter().filter_map(compared).collect()
 }
 
-/// Compares what is known of a program without running it.
+/// Compares the measures known without running the program.
 fn of_loaded(
     old: (&Verifier, &Size),
     new: (&Verifier, &Size),
@@ -259,7 +258,7 @@ fn of_loaded(
     [PROCESSED, STATES, STACK, JITED].into_iter().filter_map(compared)
 }
 
-/// Compares one exact measure; `threshold` is `None` for those that never fail a run.
+/// Compares one exact measure; `threshold` is `None` for measures that never fail a run.
 pub fn exact_measure(
     measure: &str,
     unit: &str,
@@ -312,7 +311,7 @@ mod tests {
         let wide = |middle: f64| (-8..=8).map(|i| middle + f64::from(i) * 3e-3).collect::<Vec<_>>();
         check(&around(0.05), PairedVerdict::Worse, true);
         check(&around(0.005), PairedVerdict::Worse, false);
-        // Slower for sure, and perhaps by less than counts.
+        // Certainly slower, but perhaps by less than the threshold.
         check(&wide(0.015), PairedVerdict::Worse, false);
         check(&wide(0.04), PairedVerdict::Worse, true);
         check(&around(-0.05), PairedVerdict::Better, false);
@@ -323,7 +322,7 @@ mod tests {
 
     #[test]
     fn after_is_before_and_the_change() {
-        // The machine becomes slower from pair to pair, and in the middle somebody disturbs one side.
+        // The machine slows down from pair to pair, and one side is disturbed in the middle.
         let pair = |number: u32| {
             let before_ns = 50.0 + f64::from(number);
             Pair { before_ns, after_ns: before_ns * if number < 7 { 0.9 } else { 1.3 } }
@@ -367,17 +366,17 @@ mod tests {
         let once = |rest: u64| [vec![900], vec![rest; 99]].concat();
         check(&coin(611), &coin(611), 0.0, PairedVerdict::NoChangeSeen, false);
         check(&[611; 100], &[611; 100], 0.0, PairedVerdict::Same, false);
-        // All of a side alike is exact, as it is where nothing varies.
+        // Constant sides are compared exactly.
         check(&[611; 100], &[612; 100], 0.0, PairedVerdict::Worse, true);
         check(&[611; 100], &[612; 100], 0.01, PairedVerdict::Worse, false);
         check(&[612; 100], &[611; 100], 0.0, PairedVerdict::Better, false);
-        // A rare way is no change, and hides none.
+        // A rare path is not a change and does not hide one.
         check(&[611; 100], &once(611), 0.0, PairedVerdict::NoChangeSeen, false);
         check(&once(611), &[611; 100], 0.0, PairedVerdict::NoChangeSeen, false);
         check(&[611; 100], &once(620), 0.0, PairedVerdict::Worse, true);
         check(&[620; 100], &once(611), 0.0, PairedVerdict::Better, false);
         check(&coin(611), &[611; 100], 0.0, PairedVerdict::Worse, true);
-        // More often more, less in the mean.
+        // Higher rank, lower mean.
         check(&once(10)[..], &[11; 100], 0.0, PairedVerdict::Changed, false);
         check(&coin(611)[..10], &[611; 10], 0.0, PairedVerdict::TooFewPairs, false);
         check(&[], &[], 0.0, PairedVerdict::TooFewPairs, false);

@@ -1,4 +1,4 @@
-//! What the first run came to: its answer by name, and what it did to its packet.
+//! Outcome of the first run: its named return value and how it changed its packet.
 
 use std::str::FromStr;
 
@@ -8,10 +8,10 @@ use wingbeat_stats::sample::Sample;
 use super::RawCase;
 use crate::result::{OwnOutput, PacketSource, RunOutcome};
 
-/// Bytes of a changed packet that are kept.
+/// Maximum bytes of a changed packet that are kept.
 const OUTPUT_BYTES_MAX: usize = 256;
 
-/// The outcome of a case, and whether it is the expected one.
+/// Outcome of a case, and whether it matches the expectation.
 pub(super) fn of(case: &RawCase, expect: Option<Expectation>) -> RunOutcome {
     let gives_data = case.r#type.test_run().is_some_and(|rules| rules.gives_data);
     let first = &case.first;
@@ -33,11 +33,11 @@ pub(super) fn of(case: &RawCase, expect: Option<Expectation>) -> RunOutcome {
     }
 }
 
-/// What the timed runs returned in the end, if all samples agree on it and it is not what the first run
-/// returned; without samples, what a run after thousands did. What changes from run to run is no later
-/// value.
+/// Final return value of the timed runs, if all samples agree and it differs from that of the first
+/// run. Without samples, the value after thousands of runs. Values that vary between runs do not
+/// count.
 fn later_return_value(case: &RawCase) -> Option<u32> {
-    // What runs return on their own output is told beside it.
+    // Return values on a program's own output are reported separately.
     let settled = case.settled.filter(|settled| !settled.varies)?;
     if case.run.packet == PacketSource::OwnOutput {
         return None;
@@ -47,8 +47,8 @@ fn later_return_value(case: &RawCase) -> Option<u32> {
     (agree && last != case.first.return_value).then_some(last)
 }
 
-/// What runs come to that get what the ones before left of their packet; `None` if that is the same.
-/// `net_of` tells what is net of a median.
+/// Results of runs that get the output packet of previous runs; `None` if they do not differ.
+/// `net_of` subtracts the ruler from a median.
 pub(super) fn own_output(case: &RawCase, net_of: &dyn Fn(f64) -> Option<f64>) -> Option<OwnOutput> {
     let found = case.own_output?;
     let times = Sample::new(case.run.own_output_ns.clone()).ok();
@@ -63,10 +63,10 @@ pub(super) fn own_output(case: &RawCase, net_of: &dyn Fn(f64) -> Option<f64>) ->
     })
 }
 
-/// Whether a run left another packet than it got; false for types that give none back.
+/// Whether a run returned a different packet than it got; false for types that return none.
 ///
-/// Programs that see a packet from its network header on get zeros in place of Ethernet's
-/// (`bpf_prog_test_run_skb` in net/bpf/test_run.c, Linux 6.18), which is not their doing.
+/// For programs that see a packet from its network header on, the kernel replaces the Ethernet
+/// header with zeros (`bpf_prog_test_run_skb` in net/bpf/test_run.c, Linux 6.18).
 pub(crate) fn has_changed_packet(r#type: ProgramType, input: &[u8], output: &[u8]) -> bool {
     const ETHERNET: usize = 14;
     let sees_ethernet =
@@ -76,11 +76,10 @@ pub(crate) fn has_changed_packet(r#type: ProgramType, input: &[u8], output: &[u8
     gives_data && (input.len() != output.len() || input.get(from..) != output.get(from..))
 }
 
-/// Types of programs, and the names of their return values.
+/// Program types and the names of their return values.
 type Names = (&'static [ProgramType], &'static [(u32, &'static str)]);
 
-/// The types whose return values have names (include/uapi/linux/bpf.h, pkt_cls.h and
-/// netfilter.h, Linux 6.18).
+/// Types with named return values (include/uapi/linux/bpf.h, pkt_cls.h and netfilter.h, Linux 6.18).
 const NAMES: [Names; 4] = [
     (
         &[ProgramType::XDP],
@@ -110,15 +109,15 @@ fn return_name(r#type: ProgramType, value: u32) -> Option<&'static str> {
     names.iter().find(|(known, _)| *known == value).map(|(_, name)| *name)
 }
 
-/// What a program has to return.
+/// Expected return value of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     pub value: u32,
-    /// The name that it was given by; then only types whose values have that name meet it.
+    /// The name used to specify it. Only types with that name meet the expectation.
     pub name: Option<&'static str>,
 }
 
-/// Neither a number nor a name of a return value.
+/// The text is neither a number nor the name of a return value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected a number of 32 bits (2, -1, 0xdc) or the name of a value (XDP_PASS, TC_ACT_OK)")]
 pub struct NotAnExpectation;
@@ -132,7 +131,7 @@ impl FromStr for Expectation {
             return Ok(Self { value, name: Some(name) });
         }
         let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-            // `from_str_radix` would take a sign.
+            // `from_str_radix` would accept a sign.
             Some(digits) if digits.starts_with(['+', '-']) => None,
             Some(digits) => u32::from_str_radix(digits, 16).ok(),
             None => text.parse().ok().or_else(|| text.parse().map(i32::cast_unsigned).ok()),
@@ -166,11 +165,11 @@ mod tests {
         check(ProgramType::XDP, &with(0), true);
         check(ProgramType::SCHED_CLS, &with(13), true);
         check(ProgramType::XDP, &before[1..], true);
-        // Ethernet's header is the kernel's doing here.
+        // The kernel replaces the Ethernet header here.
         check(ProgramType::SOCKET_FILTER, &with(13), false);
         check(ProgramType::SOCKET_FILTER, &with(14), true);
         check(ProgramType::CGROUP_SKB, &before[..39], true);
-        // Nothing comes back.
+        // These types return no packet.
         check(ProgramType::SK_LOOKUP, &[], false);
         check(ProgramType::NETFILTER, &[], false);
     }

@@ -1,6 +1,6 @@
-//! Figures of one path bound each other: so many instructions take some time on any machine, and the
-//! timed runs return what the first one did. What breaks a bound was not measured on one path, or is a
-//! defect.
+//! Cross-checks the figures of a case. Instructions take a minimum time on any machine, and timed
+//! runs return what the first run did. A violation means that the figures come from different
+//! paths, or a defect.
 
 use wingbeat_text::{decimal, grouped};
 
@@ -12,18 +12,17 @@ use crate::{
 /// Code of the warning.
 pub const FIGURES_DISAGREE: &str = "figures-disagree";
 
-/// Most eBPF instructions that a core can execute in a nanosecond: eight in a cycle of 6.5 GHz. The JIT
-/// compiler makes at least one machine instruction of each, and no core of x86-64 takes in more than eight
-/// in a cycle (Zen 5, Lion Cove) or has a faster clock.
+/// Maximum eBPF instructions per nanosecond: eight per cycle at 6.5 GHz. The JIT compiler emits at
+/// least one machine instruction for each. No x86-64 core takes in more than eight per cycle (Zen
+/// 5, Lion Cove) or has a faster clock.
 const INSTRUCTIONS_PER_NS_MAX: f64 = 52.0;
 
-/// Least that a call of a helper takes: a call and a return, which are two taken branches, and no core
-/// follows more than two in a cycle.
+/// Minimum time of a helper call: a call and a return are two taken branches, and no core follows
+/// more than two per cycle.
 const CALL_NS_MIN: f64 = 0.15;
 
-/// Helpers in whose place the verifier or the JIT compiler puts instructions, on some kernel
-/// (`do_misc_fixups` in kernel/bpf/verifier.c, Linux 6.18): a call of one may take no longer than an
-/// instruction.
+/// Helpers that the verifier or the JIT compiler inlines on some kernel (`do_misc_fixups` in
+/// kernel/bpf/verifier.c, Linux 6.18). Calls of these may take no longer than an instruction.
 const INLINED: [&str; 11] = [
     "bpf_get_current_task",
     "bpf_get_current_task_btf",
@@ -38,7 +37,7 @@ const INLINED: [&str; 11] = [
     "bpf_tail_call",
 ];
 
-/// The least time in which any core executes so much.
+/// Minimum time to execute this on any core.
 fn least_ns(instructions: u64, calls: &[Calls]) -> f64 {
     let are_calls = |it: &&Calls| !it.is_kfunc && !INLINED.contains(&&*it.name);
     let calls: u64 = calls.iter().filter(are_calls).map(|it| it.calls).sum();
@@ -46,7 +45,7 @@ fn least_ns(instructions: u64, calls: &[Calls]) -> f64 {
     others as f64 / INSTRUCTIONS_PER_NS_MAX + calls as f64 * CALL_NS_MIN
 }
 
-/// What contradicts itself in a case, in words.
+/// Describes the contradictions within a case.
 pub(super) fn contradictions(case: &Case) -> Vec<String> {
     let latency = case.latency.measured();
     let mut found: Vec<_> = too_fast(case, latency).into_iter().collect();
@@ -65,13 +64,13 @@ pub(super) fn contradictions(case: &Case) -> Vec<String> {
     found
 }
 
-/// The time of a run, with the loop, is more than that of the program alone: so a program whose
-/// instructions are done in the shadow of the loop's is no contradiction.
+/// Checks the time of a run including the loop, so that a program whose instructions overlap with
+/// those of the loop is not a contradiction.
 fn too_fast(case: &Case, latency: Option<&Latency>) -> Option<String> {
-    // Times on a program's own output are marked, and are of another path than its counts.
+    // Times on a program's own output are marked and belong to another path than its counts.
     let latency = latency.filter(|latency| !latency.is_on_own_output())?;
     let counts = case.counts.measured()?;
-    // What calls the later runs make is not known.
+    // The calls of later runs are unknown.
     let (instructions, calls) = match counts.steady_instructions {
         Some(steady) => (steady, &[][..]),
         None => match &counts.variation {
@@ -108,7 +107,7 @@ mod tests {
         let nat = "nat executed 2,018 instructions in 9.6 ns, which take 38.8 ns at least";
         check(2_018, &[], 9.6, Some(nat));
         check(2_018, &[], 60.0, None);
-        // What the loop around it takes may hide all of it.
+        // The surrounding loop may hide all of it.
         check(300, &[], 9.0, None);
         let called = "nat executed 101 instructions in 12.0 ns, which take 15.0 ns at least";
         check(101, &[call("bpf_ktime_get_ns")], 12.0, Some(called));

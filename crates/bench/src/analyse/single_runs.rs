@@ -1,4 +1,4 @@
-//! Times of single runs, as the clock around the program told them.
+//! Times of single runs, from the clock around the program.
 
 use wingbeat_stats::{
     bootstrap::Bootstrap,
@@ -12,11 +12,11 @@ use crate::{
     result::{Distribution, Part},
 };
 
-/// Batches with a clock from which on their medians make an interval.
+/// Minimum clocked batches for an interval of their medians.
 const CLOCKINGS_MIN: usize = 6;
 
-/// What is known of the single runs of a program, beside those of its ruler, which may be the same.
-/// Without a clock around the program there is a reason.
+/// Statistics of a program's single runs and those of its ruler, which may be the same. Without a
+/// clock around the program, the reason.
 pub(super) fn of(
     run: &RawRun,
     ruler: &RawRun,
@@ -68,7 +68,7 @@ pub(super) fn of(
     })
 }
 
-/// The median of some values and its interval; `None` of too few.
+/// Median of some values and its interval; `None` if there are too few.
 fn median_with_interval(values: Vec<f64>, seed: u64) -> Option<(f64, Interval)> {
     if values.len() < CLOCKINGS_MIN {
         return None;
@@ -102,13 +102,13 @@ mod tests {
             let interval = interval.map(|(lower, upper)| [lower, upper]);
             assert_eq!((found.net_p50_ns, interval), expected, "{own:?} {empty:?}");
         };
-        // The machine became slower in the middle, for both alike.
+        // The machine slows down in the middle, equally for both.
         let (own, empty) = ([40, 40, 40, 50, 50, 50], [20, 20, 20, 30, 30, 30]);
         check(&own, &empty, (Some(20.0), Some([20.0, 20.0])));
         // Too few for an interval.
         check(&own[..2], &empty[..2], (Some(20.0), None));
         check(&own, &[], (None, None));
-        // An interval may hold 0, and the difference lie below it.
+        // The interval may include 0, and the difference may be negative.
         check(&[19; 6], &[20; 6], (Some(-1.0), Some([-1.0, -1.0])));
     }
 

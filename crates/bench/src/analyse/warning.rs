@@ -1,4 +1,4 @@
-//! What a reader has to know before believing the figures.
+//! Warnings about the reliability of the figures.
 
 use wingbeat_bpf::loader::Remarks;
 
@@ -12,13 +12,13 @@ use crate::{
     result::{Case, Latency},
 };
 
-/// Runs that a program takes to be called short: XDP_ABORTED, or the input refused at once.
+/// Maximum instructions of a run that is called short: XDP_ABORTED, or input rejected at once.
 const SHORT_INSTRUCTIONS: u64 = 12;
 
-/// All warnings of a measurement. Cases are told by their names.
+/// All warnings of a measurement. Cases are identified by name.
 pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
     let mut warnings = remarks(&raw.remarks);
-    // Where nothing was run, nothing disturbed it.
+    // Nothing was run, so nothing was disturbed.
     if cases.is_empty() {
         return warnings;
     }
@@ -46,7 +46,7 @@ pub(super) fn warnings(raw: &Raw, cases: &[Case]) -> Vec<Warning> {
     warnings
 }
 
-/// Figures that cannot both be true.
+/// Figures that contradict each other.
 fn disagreeing(cases: &[Case]) -> Option<Warning> {
     let those: Vec<String> = cases.iter().flat_map(plausible::contradictions).collect();
     warning(
@@ -59,7 +59,7 @@ fn disagreeing(cases: &[Case]) -> Option<Warning> {
     )
 }
 
-/// What is to be said about how the programs of an object were loaded.
+/// Warnings about how the programs of an object were loaded.
 pub(crate) fn remarks(remarks: &Remarks) -> Vec<Warning> {
     let unlicensed = warning(
         "no-license",
@@ -81,7 +81,7 @@ pub(crate) fn remarks(remarks: &Remarks) -> Vec<Warning> {
     unlicensed.into_iter().chain(untyped).collect()
 }
 
-/// Programs whose later runs are not like the first.
+/// Programs whose later runs differ from the first.
 fn feeding(cases: &[Case]) -> Option<Warning> {
     let those: Vec<String> = cases
         .iter()
@@ -108,7 +108,7 @@ fn feeding(cases: &[Case]) -> Option<Warning> {
     )
 }
 
-/// Programs that execute something else on every run.
+/// Programs whose instruction count varies between runs.
 fn varying(cases: &[Case]) -> Option<Warning> {
     let those: Vec<String> = cases
         .iter()
@@ -125,7 +125,7 @@ fn varying(cases: &[Case]) -> Option<Warning> {
     )
 }
 
-/// `those` execute something else on every run, with `effect`.
+/// The instruction counts of `those` vary between runs, with `effect`.
 pub(crate) fn counts_vary(those: &[String], effect: &str) -> Option<Warning> {
     warning(
         "counts-vary",
@@ -136,7 +136,7 @@ pub(crate) fn counts_vary(those: &[String], effect: &str) -> Option<Warning> {
     )
 }
 
-/// Programs that ended early, and look fast for it.
+/// Programs that ended early and therefore look fast.
 fn aborted(cases: &[Case]) -> Option<Warning> {
     let is_short = |case: &&Case| {
         let is_aborted = case.outcome.return_name.as_deref() == Some("XDP_ABORTED");
@@ -158,8 +158,8 @@ fn aborted(cases: &[Case]) -> Option<Warning> {
     )
 }
 
-/// Programs that see the beginning of their packet only. Each case is its name, the length of its packet
-/// and what the program sees of one at most.
+/// Programs that see only the beginning of their packet. Each case is its name, the packet length
+/// and the maximum visible length.
 fn cut_off<'a>(cases: impl Iterator<Item = (&'a str, usize, Option<usize>)>) -> Option<Warning> {
     let mut those = Vec::new();
     let mut seen_bytes = 0;
@@ -182,7 +182,7 @@ fn cut_off<'a>(cases: impl Iterator<Item = (&'a str, usize, Option<usize>)>) -> 
     )
 }
 
-/// Programs that ran with arguments which no event has handed over. Each case is its name and these.
+/// Programs that ran with synthesized arguments. Each case is its name and a description of these.
 fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Option<Warning> {
     let those: Vec<_> =
         cases.filter_map(|(name, context)| Some(format!("{name} by {}", context?))).collect();
@@ -198,7 +198,7 @@ fn made_up<'a>(cases: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Optio
     )
 }
 
-/// Extensions that ran as programs by themselves.
+/// Extensions that ran as standalone programs.
 fn extensions(those: &[String]) -> Option<Warning> {
     warning(
         "extension-alone",
@@ -211,7 +211,7 @@ fn extensions(those: &[String]) -> Option<Warning> {
     )
 }
 
-/// Tail calls that led nowhere in the first run. Where there are no counts, slots that they may lead to.
+/// Tail calls without a target in the first run. Without counts, lists the slots that they may jump to.
 fn without_target(cases: &[Case]) -> Option<Warning> {
     let mut calls: Vec<String> = Vec::new();
     let mut is_each_named = true;
@@ -232,7 +232,7 @@ fn without_target(cases: &[Case]) -> Option<Warning> {
     }
     calls.sort_unstable();
     calls.dedup();
-    // A program that is known is not to be named once more.
+    // Do not suggest to name a program that was already named.
     let name =
         if is_each_named { "mend that, or name another program" } else { "name the program" };
     warning(
@@ -247,7 +247,7 @@ fn without_target(cases: &[Case]) -> Option<Warning> {
     )
 }
 
-/// A warning of `those`, unless there are none.
+/// A warning about `those`; `None` if empty.
 fn warning(
     code: &'static str,
     cause: &str,
@@ -259,7 +259,7 @@ fn warning(
         .then(|| Warning::new(code, format!("{cause}: {}", listed(those)), effect, next_step))
 }
 
-/// The first few, and how many more.
+/// The first few names, and how many more there are.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 3;
     let mut text = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Collapsed stacks over functions and lines, and the flame graph of them.
+//! Collapsed stacks over functions and lines, and a flame graph of them.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use wingbeat_text::{grouped, plural};
 
 use super::{AnnotatedLine, Annotation};
 
-/// One line per source line that executed something: `program;function;text (file:line) count`.
+/// One line per executed source line: `program;function;text (file:line) count`.
 pub(super) fn text(found: &Annotation) -> String {
     let mut text = String::new();
     for function in &found.functions {
@@ -19,20 +19,20 @@ pub(super) fn text(found: &Annotation) -> String {
     text
 }
 
-/// What a line is called in a stack.
+/// Stack frame name of a line.
 fn frame(line: &AnnotatedLine) -> String {
     if line.line == 0 {
         return "(no line)".to_owned();
     }
     let file = line.file.rsplit('/').next().unwrap_or(&line.file);
-    // The place comes last: a text that ends in a number would be taken for a second count.
+    // The location comes last: a trailing number in the text would be parsed as a second count.
     match line.text.trim() {
         "" => format!("{file}:{}", line.line),
         text => format!("{text} ({file}:{})", line.line),
     }
 }
 
-/// A name without what separates frames, and without control characters.
+/// Removes frame separators and control characters from a name.
 fn clean(name: &str) -> String {
     name.chars()
         .map(|c| if c == ';' || c.is_control() { ' ' } else { c })

@@ -1,4 +1,4 @@
-//! Source with counts, for people.
+//! Annotated source, human-readable.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,13 @@ use wingbeat_text::{Paint, cut, fixed};
 
 use super::{AnnotatedFunction, AnnotatedLine, Annotation, Block, Style, path};
 
-/// Share of all instructions from which a line is a hot one.
+/// Minimum share of all instructions of a hot line.
 const HOT_SHARE: f64 = 0.10;
 
-/// Characters that the counts beside the source text take, and the fewest that are left for it.
+/// Characters reserved for the counts, and the minimum left for the source text.
 const COUNTS_WIDTH: usize = 50;
 const TEXT_MIN: usize = 20;
 
-/// The whole text.
 pub(super) fn text(found: &Annotation, style: Style) -> String {
     let mut text = String::new();
     _ = writeln!(
@@ -64,7 +63,7 @@ fn inputs(found: &Annotation) -> String {
     }
 }
 
-/// What functions, lines and blocks are written with.
+/// Output state for functions, lines and blocks.
 struct Writer<'a> {
     text: String,
     found: &'a Annotation,
@@ -136,7 +135,7 @@ impl Writer<'_> {
         self.line(&if is_hot { self.paint.bad(row) } else { row.to_owned() });
     }
 
-    /// The instructions of a line, with the block that each is in.
+    /// The instructions of a line, each with its block.
     fn bytecode(&mut self, function: &AnnotatedFunction, line: &AnnotatedLine) {
         for &index in &line.insns {
             let block =
@@ -182,7 +181,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whole numbers as such, means with two places.
+/// Integers as such, means with two decimals.
 fn number(value: f64) -> String {
     fixed(value, if value.fract() == 0.0 { 0 } else { 2 })
 }

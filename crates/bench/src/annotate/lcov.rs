@@ -1,4 +1,4 @@
-//! Coverage in the format of lcov (geninfo(1)), with how often each line ran, over all runs.
+//! Coverage in lcov format (geninfo(1)), with the executions of each line over all runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(super) fn text(found: &Annotation) -> String {
         }
         for line in function.lines.iter().filter(|line| line.line > 0) {
             let lines = &mut files.entry(&line.file).or_default().1;
-            // A line that was inlined in several functions ran in each of them.
+            // A line inlined into several functions ran in each of them.
             let sum = lines.entry(line.line).or_default();
             *sum = sum.saturating_add(line.executions);
         }
@@ -44,7 +44,7 @@ pub(super) fn text(found: &Annotation) -> String {
     text
 }
 
-/// lcov allows letters, digits and underscores in the name of a test.
+/// lcov allows letters, digits and underscores in test names.
 fn test_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }

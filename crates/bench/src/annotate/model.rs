@@ -1,4 +1,4 @@
-//! The model: functions, their lines, their blocks, each with what it executed.
+//! The model: functions, lines and blocks with their executed instructions.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -14,7 +14,7 @@ use crate::{
     instrument::graph::Graph,
 };
 
-/// A program with what its lines executed.
+/// A program with the executed instructions of its lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Annotation {
     /// [`SCHEMA_VERSION`].
@@ -24,12 +24,12 @@ pub struct Annotation {
     /// Names of the inputs with the return value of each; one run each.
     pub inputs: Vec<(String, u32)>,
     pub runs: u64,
-    /// Executed instructions of all runs, those of `tail_called` too.
+    /// Executed instructions of all runs, including `tail_called`.
     pub instructions: u64,
-    /// Programs that it came to by tail calls.
+    /// Programs reached by tail calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tail_called: Vec<TailCalled>,
-    /// Whether the object tells lines.
+    /// Whether the object has line information.
     pub has_lines: bool,
     pub functions: Vec<AnnotatedFunction>,
 }
@@ -40,24 +40,24 @@ pub struct AnnotatedFunction {
     pub name: String,
     /// Calls of it: executions of its first instruction.
     pub calls: u64,
-    /// Instructions that were executed in it, without those of functions that it calls.
+    /// Instructions executed in it, excluding callees.
     pub instructions: u64,
-    /// Its lines by file and number. Code that was inlined into it stands with the lines it comes from.
+    /// Its lines by file and number. Inlined code appears under its original lines.
     pub lines: Vec<AnnotatedLine>,
-    /// Its basic blocks in the order of the code.
+    /// Its basic blocks in code order.
     pub blocks: Vec<Block>,
 }
 
 /// One source line, as far as it belongs to one function.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AnnotatedLine {
-    /// File as the compiler recorded it; empty for code that belongs to no line.
+    /// File as recorded by the compiler; empty for code without a line.
     pub file: String,
-    /// Number, from 1; 0 for code that belongs to no line.
+    /// Line number, from 1; 0 for code without a line.
     pub line: u32,
-    /// Text; empty when it is not known.
+    /// Source text; empty if unknown.
     pub text: String,
-    /// Most executions of one of its instructions: how often the line ran.
+    /// Executions of the line: the maximum over its instructions.
     pub executions: u64,
     pub instructions: u64,
     pub helper_calls: u64,
@@ -70,13 +70,12 @@ pub struct AnnotatedLine {
 pub struct Block {
     pub insns: Range<usize>,
     pub executions: u64,
-    /// Its instructions as text, the second half of 64-bit loads left out.
+    /// Its instructions as text, without the second half of 64-bit loads.
     pub listing: Vec<(usize, String)>,
 }
 
 impl Annotation {
-    /// Puts counts beside the source. `source` gives the text of a line of a file where the object does
-    /// not have it.
+    /// Combines counts with source lines. `source` provides lines that are missing in the object.
     pub fn new(
         object: &str,
         program: &str,
@@ -114,8 +113,7 @@ impl Annotation {
         }
     }
 
-    /// The same with the names of kernel functions (kfuncs) in the listings of the blocks: the code has
-    /// only numbers for them.
+    /// Adds the names of kernel functions (kfuncs) to the block listings; the code only has numbers for them.
     #[must_use]
     pub fn with_kfuncs(mut self, kfuncs: &[KfuncCall]) -> Self {
         let blocks = self.functions.iter_mut().flat_map(|function| &mut function.blocks);
@@ -127,12 +125,12 @@ impl Annotation {
         self
     }
 
-    /// A count of all runs, per run.
+    /// Converts a count over all runs to a mean per run.
     pub fn per_run(&self, count: u64) -> f64 {
         count as f64 / self.runs.max(1) as f64
     }
 
-    /// Share of a number of instructions in all, 0 to 1.
+    /// Share of these instructions in all, 0 to 1.
     pub fn share(&self, instructions: u64) -> f64 {
         match self.instructions {
             0 => 0.0,
@@ -152,7 +150,7 @@ pub(super) fn ranges(code: &Code) -> Vec<(String, Range<usize>)> {
         .collect()
 }
 
-/// The line of an instruction of a function: the last record at or before it, if it is one of this function.
+/// Line of an instruction: the last record at or before it, if it belongs to the same function.
 pub(super) fn line_of<'c>(
     code: &'c Code,
     function: &Range<usize>,
@@ -209,7 +207,7 @@ fn lines(
 }
 
 fn blocks(code: &Code, counts: &Counts) -> Vec<Block> {
-    // A program that was counted has a sound graph; without one there are no blocks to tell.
+    // A counted program has a valid graph; without one there are no blocks to list.
     let Ok(graph) = Graph::new(code, &|_| false) else { return Vec::new() };
     let listing = Listing::new(code);
     graph

@@ -1,17 +1,17 @@
-//! Files of others by the names that people know them by: `library/core/src/num/mod.rs` of Rust,
-//! `network-types-0.0.8/src/ip.rs` of a crate. What stands before depends on the machine that compiled.
+//! Shortens paths of third-party files: `library/core/src/num/mod.rs` of Rust,
+//! `network-types-0.0.8/src/ip.rs` of a crate. The prefix depends on the machine that compiled.
 
-/// Folders that the sources of crates lie in, each below one with the name of the registry.
+/// Folder of registry crate sources, with a subfolder per registry.
 const REGISTRY: &str = "/registry/src/";
 
-/// Sources of crates that are taken from git: repository, then commit, then its files.
+/// Sources of git dependencies: repository, then commit, then its files.
 const CHECKOUTS: &str = "/git/checkouts/";
 
-/// The sources of Rust itself, and what tells that it is Rust's library and not somebody's.
+/// Sources of Rust itself, and the markers that identify them as Rust's library.
 const LIBRARY: &str = "/library/";
 const RUST: [&str; 2] = ["rustc", "rustlib"];
 
-/// The part of a path that tells whose file it is and which; paths of one's own stay as they are.
+/// The part of a path that identifies a third-party file; other paths are returned unchanged.
 pub(super) fn shortened(path: &str) -> &str {
     of_rust(path).or_else(|| of_crate(path)).unwrap_or(path)
 }

@@ -1,4 +1,4 @@
-//! Exact counts as pprof: what `go tool pprof` reads, and what explains an alert.
+//! Exact counts as pprof, for `go tool pprof` and to explain alerts.
 
 use std::{collections::BTreeMap, io};
 
@@ -11,10 +11,10 @@ use super::{
 };
 use crate::counts::{Counts, TailCalled};
 
-/// What code is said to be in that no file is mapped for.
+/// Image name for code without a mapped file.
 const IMAGE: &str = "[bpf]";
 
-/// What the lines of an annotation executed, gzip'd.
+/// Executed instructions by line of an annotation, gzip'd.
 pub(super) fn of_annotation(found: &Annotation) -> io::Result<Vec<u8>> {
     let mut counted = tail_called(&found.tail_called);
     for function in &found.functions {
@@ -24,7 +24,7 @@ pub(super) fn of_annotation(found: &Annotation) -> io::Result<Vec<u8>> {
     instructions(&counted)
 }
 
-/// What the lines of a program executed, gzip'd: without what only people read, such as texts of lines.
+/// Executed instructions by line of a program, gzip'd; omits data for human readers, such as the text of lines.
 pub(crate) fn of_counts(code: &Code, types: &ObjectTypes, counts: &Counts) -> io::Result<Vec<u8>> {
     let mut counted = tail_called(&counts.tail_called);
     for (name, insns) in ranges(code) {
@@ -47,13 +47,13 @@ pub(crate) fn of_counts(code: &Code, types: &ObjectTypes, counts: &Counts) -> io
 }
 
 fn line(function: &str, file: &str, line: u32, count: u64) -> Counted {
-    // Without its hash, which differs from build to build.
+    // Omit the hash, which differs from build to build.
     let function = format!("{:#}", rustc_demangle::demangle(function));
     let frames = vec![CountedFrame { function, file: file.to_owned(), line }];
     Counted { image: IMAGE.to_owned(), frames, count }
 }
 
-/// Of these programs only the sums are known.
+/// Only sums are known for these programs.
 fn tail_called(programs: &[TailCalled]) -> Vec<Counted> {
     programs.iter().map(|it| line(&it.program, "", 0, it.instructions)).collect()
 }

@@ -1,4 +1,4 @@
-//! Annotations of a small program: a loop that ran three times, a helper call, a line never reached.
+//! Annotations of a small program: a loop with three iterations, a helper call, an unreached line.
 
 use proptest::prelude::*;
 use wingbeat_bpf::{
@@ -45,7 +45,7 @@ fn annotated(code: &Code, executed: Vec<u64>, runs: u64) -> Annotation {
     annotated_with(code, executed, runs, &mut |_, line| Some(format!("line {line};")))
 }
 
-/// The same where `source` tells the text of each line of a file.
+/// Annotates with `source` as the source of line texts.
 fn annotated_with(
     code: &Code,
     executed: Vec<u64>,

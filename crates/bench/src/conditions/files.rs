@@ -1,4 +1,4 @@
-//! Small files of `/proc` and `/sys`, read whole, below a root that tests put elsewhere.
+//! Reads small files of `/proc` and `/sys` whole, below a root that tests replace.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use wingbeat_bpf::cpus;
 
-/// More is not read. `/proc/cpuinfo` takes 1.5 KB per CPU.
+/// Maximum bytes read. `/proc/cpuinfo` has 1.5 KB per CPU.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// A tree of files.
@@ -23,23 +23,23 @@ impl<'a> Files<'a> {
         Self { root }
     }
 
-    /// The text of a file, without blanks around it.
+    /// Trimmed text of a file.
     pub(super) fn text(self, path: &str) -> Option<String> {
         read(&self.root.join(path))
     }
 
-    /// A list of CPUs such as `0-3,8`.
+    /// Parses a list of CPUs such as `0-3,8`.
     pub(super) fn cpus(self, path: &str) -> Option<Vec<u32>> {
         cpus::listed(&self.text(path)?)
     }
 
-    /// The entries of a folder whose names are numbers.
+    /// Numeric entries of a folder.
     pub(super) fn numbers(self, path: &str) -> Vec<u32> {
         let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
     }
 
-    /// The files of a folder, with their texts.
+    /// Files of a folder with their contents.
     pub(super) fn folder(self, path: &str, files_max: usize) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.root.join(path)).into_iter().flatten();
         let paths = entries.take(files_max).filter_map(|entry| Some(entry.ok()?.path()));

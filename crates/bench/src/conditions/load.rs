@@ -1,5 +1,6 @@
-//! What else ran while something was measured: other processes, interrupts, other machines on the same
-//! hardware. From two readings of `/proc/stat`, whose unit is the tick, mostly of 10 ms.
+//! Concurrent activity during a measurement: other processes, interrupts, other machines on the
+//! same hardware. Derived from two readings of `/proc/stat`, which counts in ticks, mostly of 10
+//! ms.
 
 use std::path::Path;
 
@@ -8,11 +9,11 @@ use serde::Serialize;
 
 use super::files::Files;
 
-/// CPUs whose lines are read.
+/// Maximum number of CPU lines read.
 const CPUS_MAX: usize = 8192;
 
-/// Time since the start of the machine, by what it went to, ticks. The columns of `/proc/stat`
-/// (Documentation/filesystems/proc.rst); time of guests is in `USER`.
+/// Time since boot by category, in ticks: the columns of `/proc/stat`
+/// (Documentation/filesystems/proc.rst). Guest time is part of `USER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Ticks([u64; 8]);
 
@@ -24,7 +25,7 @@ const SOFTIRQ: usize = 6;
 const STEAL: usize = 7;
 
 impl Ticks {
-    /// The numbers after the name of a line.
+    /// Parses the numbers after the name of a line.
     fn parse<'a>(mut fields: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut ticks = Self::default();
         for column in &mut ticks.0 {
@@ -37,7 +38,7 @@ impl Ticks {
         Self(std::array::from_fn(|column| join(self.0[column], other.0[column])))
     }
 
-    /// What was added since. Idle time may be corrected backwards.
+    /// Difference since `before`. Idle time may be corrected backwards.
     fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
@@ -51,7 +52,7 @@ impl Ticks {
     }
 }
 
-/// One reading. Taken on the measuring thread, whose own time is no load.
+/// One reading. Taken on the measuring thread, whose own time does not count as load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadReading {
     measured: Ticks,
@@ -61,8 +62,8 @@ pub struct LoadReading {
 }
 
 impl LoadReading {
-    /// Reads the times below `root`, which is `/` but for tests. `cpu` is the one that is measured on,
-    /// `siblings` those that share its core. `None` if the system does not tell.
+    /// Reads the times below `root`, which is `/` outside of tests. `cpu` is the measuring CPU,
+    /// `siblings` share its core. `None` if the system does not report them.
     pub fn read(root: &Path, cpu: u32, siblings: &[u32]) -> Option<Self> {
         let files = Files::new(root);
         let own = parse_own(&files.text("proc/thread-self/stat")?)?;
@@ -71,7 +72,7 @@ impl LoadReading {
 
     fn parse(text: &str, own: u64, cpu: u32, siblings: &[u32]) -> Option<Self> {
         let mut reading = (None, Ticks::default(), None);
-        // The lines of CPUs come first.
+        // CPU lines come first.
         for line in text.lines().take(CPUS_MAX + 1) {
             let mut fields = line.split_whitespace();
             let Some(number) = fields.next().and_then(|name| name.strip_prefix("cpu")) else {
@@ -92,7 +93,7 @@ impl LoadReading {
     }
 }
 
-/// User and system time in the line of `/proc/PID/stat`, fields 14 and 15 (proc(5)).
+/// User and system time in `/proc/PID/stat`, fields 14 and 15 (proc(5)).
 fn parse_own(text: &str) -> Option<u64> {
     let (_, tail) = text.rsplit_once(')')?;
     let mut fields = tail.split_whitespace().skip(11);
@@ -100,37 +101,37 @@ fn parse_own(text: &str) -> Option<u64> {
     Some(next()?.saturating_add(next()?))
 }
 
-/// What the time of one or several CPUs went to. They need not add up to the period: the rest is the
+/// Time of one or several CPUs by category. The sum may be less than the period: the rest is the
 /// measurement itself, or idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Shares {
-    /// Processes in user mode, also those of guests.
+    /// Processes in user mode, including guests.
     pub user_ms: u64,
-    /// Processes in the kernel.
+    /// Processes in kernel mode.
     pub system_ms: u64,
-    /// Processes but for the measuring thread.
+    /// Processes other than the measuring thread.
     pub others_ms: u64,
     pub irq_ms: u64,
-    /// What interrupts put off, such as network packets.
+    /// Deferred interrupt work, such as network packets.
     pub softirq_ms: u64,
-    /// Time that the hypervisor gave to others.
+    /// Time that the hypervisor gave to other guests.
     pub steal_ms: u64,
-    /// Length of the period, times the number of CPUs.
+    /// Length of the period times the number of CPUs.
     pub total_ms: u64,
 }
 
-/// What ran between two readings.
+/// Load between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Load {
     pub measured_cpu: Shares,
     pub sibling_cpus: Shares,
     pub all_cpus: Shares,
-    /// Length of a tick: differences of one or two mean nothing.
+    /// Length of a tick: differences of one or two ticks are noise.
     pub tick_ms: u64,
 }
 
 impl Load {
-    /// What ran between two readings of the same CPU.
+    /// Load between two readings of the same CPU.
     pub fn between(before: &LoadReading, after: &LoadReading) -> Self {
         Self::with_ticks(before, after, clock_ticks_per_second())
     }
@@ -196,7 +197,7 @@ mod tests {
         let all = load.all_cpus;
         assert_eq!((all.user_ms, all.system_ms, all.others_ms), (1500, 800, 1700));
         assert_eq!((all.steal_ms, load.tick_ms), (50, 10));
-        // The clock of one reading is that of the other.
+        // The readings are swapped.
         let backwards = Load::with_ticks(&reading(AFTER, 67), &reading(BEFORE, 7), 0);
         assert_eq!(backwards.measured_cpu.others_ms, 0);
     }
@@ -219,7 +220,7 @@ mod tests {
         let cpu = cpus.and_then(|cpus| cpus.first().copied()).expect("a CPU");
         let read = || LoadReading::read(Path::new("/"), cpu, &[]).expect("a reading");
         let (before, after) = (read(), read());
-        // Idle times may go backwards (Documentation/filesystems/proc.rst), those of processes not.
+        // Idle times may decrease (Documentation/filesystems/proc.rst), process times may not.
         assert!(after.all.processes() >= before.all.processes());
         assert!(after.own >= before.own);
         assert!(Load::between(&before, &after).tick_ms > 0);

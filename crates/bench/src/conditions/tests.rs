@@ -1,11 +1,11 @@
-//! Made-up machines: a tree of files for each.
+//! Fake machines, each a tree of files.
 
 use std::fs;
 
 use super::*;
 use crate::Warning;
 
-/// A tree of files that looks like a machine.
+/// A fake file tree of a machine.
 struct Machine(tempfile::TempDir);
 
 impl Machine {
@@ -13,7 +13,7 @@ impl Machine {
         Self(tempfile::tempdir().expect("folder"))
     }
 
-    /// A machine without fault: two cores of two threads each, statistics off, performance governor.
+    /// A machine without problems: two cores of two threads each, statistics off, performance governor.
     fn quiet() -> Self {
         let cpu0 = "sys/devices/system/cpu/cpu0";
         Self::empty()
@@ -136,14 +136,14 @@ fn reads_this_machine() {
     assert_eq!(json["kernel_release"], release.trim());
 }
 
-/// Warnings of a machine that stays as it is, of which one file is other than on the quiet one.
+/// Checks the warnings of an unchanging machine that differs from the quiet one in one file.
 #[track_caller]
 fn check(path: &str, text: &str, expected: &[&str]) {
     let conditions = Machine::quiet().with(path, text).read();
     assert_told(&warnings(&conditions, &conditions, None, &Observed::default()), expected);
 }
 
-/// Whether the warnings are those, each given as its code and a part of its text.
+/// Checks the warnings, each given as its code and a part of its text.
 #[track_caller]
 fn assert_told(found: &[Warning], expected: &[&str]) {
     assert_eq!(found.len(), expected.len(), "{found:#?}");
@@ -174,7 +174,7 @@ fn warns_of_settings() {
     check(source, "hpet\n", &["slow-clock: hpet"]);
     let path = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
     check(path, "powersave", &["governor: powersave"]);
-    // Nobody measures on this one.
+    // Not the measuring CPU.
     check("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave", &[]);
 }
 
@@ -204,7 +204,7 @@ fn warns_of_what_changed() {
     check(path, "2000000", "1900000", &[]);
     let slower = "frequency-changed: at 2000 MHz in the beginning and at 1800 MHz";
     check(path, "2000000", "1800000", &[slower]);
-    // The load of others changes all the time.
+    // Other load varies all the time.
     check("proc/loadavg", "0.1 0 0", "9.0 0 0", &[]);
 }
 
