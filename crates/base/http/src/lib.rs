@@ -1,6 +1,6 @@
-//! What all clients of HTTP share: how they are set up, why there is no answer, and what a server says.
+//! Shared by all HTTP clients: configuration, and messages for transport errors and error responses.
 //!
-//! It sends nothing by itself: what is sent, when, and how often is for those who know whom they speak to.
+//! This crate sends nothing. Requests, their timing and retries are up to the clients.
 
 use std::{io::ErrorKind, net::IpAddr};
 
@@ -13,14 +13,14 @@ use ureq::{
     typestate::AgentScope,
 };
 
-/// What servers take of a request, ours and Bencher's and most others, unless they are set up otherwise.
+/// Usual limit on the request body, in bytes. Our server, Bencher's and most others use it unless configured otherwise.
 const BODY_USUAL_MAX: usize = 4 << 20;
 
-/// Longest text of a server that is shown, in characters.
+/// Maximum length of a server's message that is shown, in characters.
 const SAID_CHARS_MAX: usize = 300;
 
-/// The settings of a client that gets every answer, whatever its status, and trusts whom the system trusts, as `curl` and
-/// `git` do: a company's own certificates work.
+/// Settings of a client that returns every response whatever its status. It uses the system's trust store, as `curl`
+/// and `git` do, so a company's own certificates work.
 pub fn client() -> ConfigBuilder<AgentScope> {
     Agent::config_builder()
         .http_status_as_error(false)
@@ -28,14 +28,14 @@ pub fn client() -> ConfigBuilder<AgentScope> {
         .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
 }
 
-/// Whether an address is this machine, to which no proxy leads.
+/// Whether an address is loopback, which bypasses proxies.
 pub fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let address: Result<IpAddr, _> = host.parse();
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Why there is no answer, to follow the name of the server.
+/// Why there is no response, to be appended to the server's name.
 pub fn reason(error: &Error) -> String {
     let text = match error {
         Error::Timeout(Timeout::Connect) => "the connection was not made in time",
@@ -46,32 +46,32 @@ pub fn reason(error: &Error) -> String {
         Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
             "it refused the connection"
         }
-        // Without the word `io` in front, which says nothing.
+        // Drops the prefix `io`, which adds nothing.
         Error::Io(error) => return error.to_string(),
         other => return told(other.to_string()),
     };
     text.to_owned()
 }
 
-/// A message of a library, or ours where it does not say what to do.
+/// Returns a library's message, or our own where the library's does not say what to do.
 fn told(message: String) -> String {
-    // Of rustls-platform-verifier, in an error without a kind: containers often have no certificates.
+    // From rustls-platform-verifier, in an error without a kind. Containers often have no certificates.
     if message.contains("No CA certificates were loaded") {
         return "no certificates to trust are on this machine: install ca-certificates, or set SSL_CERT_FILE".into();
     }
     message
 }
 
-/// Whether a request of so many bytes was cut off, as servers do that do not want one so large. What they answered cannot
-/// be read any more, and the next attempt would end like this one.
+/// Whether the server closed the connection because a body of `body_bytes` was too large. Its response can no longer be
+/// read, and a retry would fail the same way.
 pub fn is_too_large(error: &Error, body_bytes: usize) -> bool {
     let is_cut = |kind| matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
     body_bytes > BODY_USUAL_MAX && matches!(error, Error::Io(error) if is_cut(error.kind()))
 }
 
-/// What a server says about its refusal: the member `message` of JSON, or the beginning of the text.
+/// The server's error message: the JSON member `message`, or the beginning of the body.
 pub fn said(status: u16, body: &str) -> String {
-    // A page of a proxy, or of something else that is no API.
+    // An HTML page from a proxy or something else that is not an API.
     if body.trim_start().starts_with('<') {
         return format!("status {status} and a page of HTML, which a proxy may have made");
     }
@@ -80,7 +80,7 @@ pub fn said(status: u16, body: &str) -> String {
     with_text(status, message.unwrap_or(body))
 }
 
-/// A status, and what it is about.
+/// Formats a status with its explanation.
 pub fn with_text(status: u16, text: &str) -> String {
     match excerpt(text) {
         text if text.is_empty() => format!("status {status}"),
@@ -88,7 +88,7 @@ pub fn with_text(status: u16, text: &str) -> String {
     }
 }
 
-/// The beginning of a text, in one line.
+/// The beginning of a text, on one line.
 pub fn excerpt(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text: String = words.join(" ").chars().filter(|c| !c.is_control()).collect();

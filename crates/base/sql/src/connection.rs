@@ -1,4 +1,4 @@
-//! A connection, and its transactions.
+//! Connections and transactions.
 
 use std::ops::Deref;
 
@@ -26,16 +26,16 @@ impl From<rusqlite::Connection> for Connection {
     }
 }
 
-/// Rows that [`Connection::scan`] fetches at once.
+/// Rows fetched per round trip by [`Connection::scan`].
 const SCANNED_AT_ONCE: usize = 1_000;
 
 impl Connection {
-    /// Connects to PostgreSQL. The schema of the URL may not be there yet.
+    /// Connects to PostgreSQL. The schema of the URL need not exist yet.
     pub fn postgres(url: &PostgresUrl) -> Result<Self> {
         Session::connect(url).map(Box::new).map(Engine::Postgres).map(Self)
     }
 
-    /// SQLite's own connection, for what only SQLite has.
+    /// The underlying SQLite connection, for SQLite-only features.
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
         match &self.0 {
             Engine::Sqlite(connection) => Some(connection),
@@ -47,13 +47,13 @@ impl Connection {
         matches!(self.0, Engine::Postgres(_))
     }
 
-    /// Waits for a lock of the database by this name, and holds it until [`Self::unlock`], also beyond transactions. A
-    /// connection that is lost meanwhile is not replaced, and each statement fails. A file of SQLite has no such lock.
+    /// Waits for the database lock of this name and holds it across transactions until [`Self::unlock`]. A connection
+    /// lost meanwhile is not replaced: every statement fails. SQLite has no such lock.
     pub fn lock(&self, name: &str) -> Result<()> {
         self.session().map_or(Ok(()), |session| session.lock_beyond(name))
     }
 
-    /// Lets go of what [`Self::lock`] holds.
+    /// Releases the lock taken by [`Self::lock`].
     pub fn unlock(&self) -> Result<()> {
         self.session().map_or(Ok(()), Session::unlock)
     }
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// A statement, which stays prepared for the next time.
+    /// Prepares a statement and caches it.
     pub fn prepare(&self, sql: &str) -> Result<Statement<'_>> {
         match &self.0 {
             Engine::Sqlite(connection) => Ok(Statement::of_sqlite(connection.prepare_cached(sql)?)),
@@ -82,12 +82,12 @@ impl Connection {
         self.prepare(sql)?.query_row(values, map)
     }
 
-    /// How many rows were changed.
+    /// Returns the number of rows changed.
     pub fn execute(&self, sql: &str, values: impl Parameters) -> Result<usize> {
         self.prepare(sql)?.execute(values)
     }
 
-    /// Several statements, in the words of the engine.
+    /// Runs several statements in the engine's own dialect.
     pub fn execute_batch(&self, sql: &str) -> Result<()> {
         match &self.0 {
             Engine::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
@@ -95,8 +95,8 @@ impl Connection {
         }
     }
 
-    /// Goes through the rows of a statement without values, which may be those of a whole table: few of them are in
-    /// memory.
+    /// Iterates over the rows of a statement without parameters. Only a few are in memory at a time, so it suits whole
+    /// tables.
     pub fn scan(&self, sql: &str, mut each: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
         match &self.0 {
             Engine::Sqlite(connection) => {
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// A transaction that only reads, and sees one state of the database also if somebody writes meanwhile.
+    /// Begins a read-only transaction, which sees one snapshot of the database despite concurrent writes.
     pub fn view(&self) -> Result<Transaction<'_>> {
         match &self.0 {
             Engine::Sqlite(connection) => connection.execute_batch("BEGIN")?,
@@ -138,8 +138,8 @@ impl Connection {
         Ok(Transaction { connection: self })
     }
 
-    /// A transaction that writes, the only one at a time: it waits for others, and fails as [`crate::Fault::Busy`]
-    /// when that takes too long. One that reads first and writes later could not wait any more.
+    /// Begins a write transaction. Only one runs at a time: it waits for others, and fails with [`crate::Fault::Busy`]
+    /// after a timeout. A transaction that reads first and writes later could no longer wait.
     pub fn writing(&self) -> Result<Transaction<'_>> {
         match &self.0 {
             Engine::Sqlite(connection) => connection.execute_batch("BEGIN IMMEDIATE")?,
@@ -152,7 +152,7 @@ impl Connection {
         Ok(transaction)
     }
 
-    /// Has references to rows that are not there yet looked at when the transaction ends.
+    /// Defers foreign key checks to the end of the transaction.
     pub fn defer_references(&self) -> Result<()> {
         match &self.0 {
             Engine::Sqlite(connection) => {
@@ -170,7 +170,7 @@ impl Connection {
     }
 }
 
-/// Hands on all rows of a cursor.
+/// Passes on all rows of a cursor.
 fn fetch_all(session: &Session, each: &mut dyn FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
     loop {
         let fetched = session.once(&format!("FETCH {SCANNED_AT_ONCE} FROM scanned"))?;
@@ -185,7 +185,7 @@ fn fetch_all(session: &Session, each: &mut dyn FnMut(&Row<'_>) -> Result<()>) ->
     }
 }
 
-/// A transaction. What it did is undone unless it is committed.
+/// A transaction. Rolled back unless committed.
 #[derive(Debug)]
 pub struct Transaction<'c> {
     connection: &'c Connection,
@@ -193,7 +193,7 @@ pub struct Transaction<'c> {
 
 impl Transaction<'_> {
     pub fn commit(self) -> Result<()> {
-        // PostgreSQL would take the end of a transaction that has failed for a wish to undo it.
+        // PostgreSQL treats COMMIT of a failed transaction as ROLLBACK and reports no error.
         let is_postgres = self.connection.is_postgres();
         self.connection.end(if is_postgres { "SELECT 1; COMMIT" } else { "COMMIT" })
     }
@@ -209,7 +209,7 @@ impl Deref for Transaction<'_> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        // SQLite ends some transactions itself when they fail.
+        // SQLite rolls back some failed transactions itself.
         if !self.connection.is_autocommit() {
             let _ = self.connection.end("ROLLBACK");
         }

@@ -1,12 +1,12 @@
-//! SQLite's words in PostgreSQL's. Statements keep to what both understand; what is left is:
+//! Translates SQLite's SQL to PostgreSQL's. Statements use the common subset, except for:
 //!
 //! | SQLite | PostgreSQL | |
 //! | --- | --- | --- |
 //! | `?1`, `?` | `$1`, `$2` … | placeholders |
-//! | `CROSS JOIN a ON …` | `JOIN a ON …` | SQLite keeps to this order of a join; the other planner has statistics |
-//! | `NOT INDEXED` | | SQLite is to go along the table |
+//! | `CROSS JOIN a ON …` | `JOIN a ON …` | fixes the join order on SQLite; PostgreSQL's planner has statistics |
+//! | `NOT INDEXED` | | forces a table scan on SQLite |
 
-/// A statement for PostgreSQL. Nothing in texts, quoted names and comments is touched.
+/// Translates a statement for PostgreSQL. String literals, quoted identifiers and comments stay as they are.
 pub fn postgres(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len() + 8);
     let mut rest = sql;
@@ -47,7 +47,8 @@ pub fn postgres(sql: &str) -> String {
     out
 }
 
-/// The bytes of a quoted text at the beginning. A doubled quote is two texts in a row, which is as good.
+/// Length of the quoted token at the beginning, in bytes. A doubled quote counts as two adjacent tokens, with the same
+/// result.
 fn quoted(text: &str, quote: char) -> usize {
     text[1..].find(quote).map_or(text.len(), |end| end + 2)
 }

@@ -1,4 +1,4 @@
-//! Why a statement failed, and what that means on either engine.
+//! Errors of statements, and their meaning on either engine.
 
 use std::{error::Error as StdError, io};
 
@@ -7,12 +7,12 @@ use rustls::CertificateError;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a statement failed. [`Error::fault`] says what to make of it.
+/// Why a statement failed. [`Error::fault`] classifies it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("a row that must be there is missing")]
     NoRow,
-    /// A value was read that nobody has written.
+    /// A value was read that this program never writes.
     #[error("{0}")]
     Content(Box<dyn StdError + Send + Sync>),
     /// A value cannot be written.
@@ -22,36 +22,36 @@ pub enum Error {
     Sqlite(rusqlite::Error),
     #[error("{}", in_words(.0))]
     Postgres(Box<postgres::Error>),
-    /// PostgreSQL cannot be reached or used as it was named, in words.
+    /// The PostgreSQL server cannot be reached or used as configured. `what` is a message.
     #[error("{what}")]
     Server { fault: Fault, what: String },
 }
 
-/// What an error means.
+/// Classification of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Others wrote for too long, or there are too many connections. Trying again may help.
+    /// Other writers took too long, or there are too many connections. Retrying may help.
     Busy,
     /// The disk is full.
     Full,
-    /// The database cannot be written: a file system, or a replica.
+    /// The database is not writable: a read-only file system, or a replica.
     ReadOnly,
     /// The database is damaged.
     Damaged,
-    /// A value was read that nobody has written, or a row is missing.
+    /// A value was read that this program never writes, or a row is missing.
     Content,
-    /// A statement does not fit the tables.
+    /// A statement does not match the schema.
     Tables,
-    /// It is no SQLite database.
+    /// Not an SQLite database.
     NotADatabase,
-    /// What was written contradicts what is there.
+    /// A constraint was violated.
     Contradiction,
-    /// The server cannot be reached, or went away. Trying again may help.
+    /// The server is unreachable, or the connection was lost. Retrying may help.
     Lost,
-    /// A wrong password, or a user who may not do this.
+    /// Wrong password, or insufficient privileges.
     Denied,
-    /// Nobody whom we trust says that it is the server that was meant: its certificate does not verify, or it has
-    /// no TLS and the URL demands it.
+    /// The server could not be authenticated: its certificate does not verify, or it has no TLS and the URL requires
+    /// it.
     Untrusted,
     /// The server has no database of that name.
     NoDatabase,
@@ -61,12 +61,12 @@ pub enum Fault {
 }
 
 impl Error {
-    /// A value that nobody has written.
+    /// Creates an error for a value read that this program never writes.
     pub fn content(why: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Content(why.into())
     }
 
-    /// A value that cannot be written.
+    /// Creates an error for a value that cannot be written.
     pub fn value(why: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Value(why.into())
     }
@@ -81,7 +81,7 @@ impl Error {
         }
     }
 
-    /// The error that a value carried, if it was one that nobody has written.
+    /// The inner error of [`Error::Content`], if there is one.
     pub fn source_of_content(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         match self {
             Self::Content(source)
@@ -95,7 +95,7 @@ impl Error {
 
 fn of_sqlite(error: &rusqlite::Error) -> Fault {
     use rusqlite::Error as E;
-    // Not even the file of shared memory could be made longer (SQLITE_IOERR_SHMSIZE).
+    // The shared-memory file could not be extended (SQLITE_IOERR_SHMSIZE).
     if error.sqlite_error().is_some_and(|error| error.extended_code == 4874) {
         return Fault::Full;
     }
@@ -113,7 +113,7 @@ fn of_sqlite(error: &rusqlite::Error) -> Fault {
             | E::InvalidColumnType(..)
             | E::IntegralValueOutOfRange(..)
             | E::Utf8Error(..)
-            // Where there may be no row, that is no error.
+            // `OptionalExtension` handles this where a row is optional.
             | E::QueryReturnedNoRows => Fault::Content,
             _ => Fault::Other,
         },
@@ -128,7 +128,7 @@ fn of_postgres(error: &postgres::Error) -> Fault {
         if certificate_fault(error).is_some() || is_without_tls(error) {
             return Fault::Untrusted;
         }
-        // Not an answer of the server: the connection broke, or never was.
+        // No response from the server: the connection broke or was never made.
         return if is_of_value(error) { Fault::Other } else { Fault::Lost };
     };
     match code.code() {
@@ -146,11 +146,11 @@ fn of_postgres(error: &postgres::Error) -> Fault {
     }
 }
 
-/// What is wrong with the certificate of the server, if that is why there is no connection.
+/// The certificate error that prevented the connection, if any.
 fn certificate_fault(error: &postgres::Error) -> Option<&CertificateError> {
     let mut next: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = next {
-        // What an I/O error holds is not its source.
+        // `io::Error::source` skips the inner error.
         let error = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(held) => held as &(dyn StdError + 'static),
             None => error,
@@ -163,18 +163,18 @@ fn certificate_fault(error: &postgres::Error) -> Option<&CertificateError> {
     None
 }
 
-/// Whether the URL demands TLS of a server that has none. The client has no type for it.
+/// Whether the URL requires TLS and the server has none. The client has no type for this error.
 fn is_without_tls(error: &postgres::Error) -> bool {
     error.source().is_some_and(|source| source.to_string() == "server does not support TLS")
 }
 
-/// Whether a value could not be turned into one of the other side.
+/// Whether a value could not be converted to or from its SQL type.
 fn is_of_value(error: &postgres::Error) -> bool {
     error.to_string().starts_with("error serializing")
         || error.to_string().starts_with("error deserializing")
 }
 
-/// The server's sentence with what it adds, in place of "db error".
+/// The server's message with its details, in place of "db error".
 fn in_words(error: &postgres::Error) -> String {
     if let Some(answer) = error.as_db_error() {
         let detail = answer.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
@@ -183,7 +183,7 @@ fn in_words(error: &postgres::Error) -> String {
     }
     if let Some(why) = certificate_fault(error) {
         let why = match why {
-            // As the library below calls it, without the names of what is around it.
+            // The underlying library's message, without the wrapper's names.
             CertificateError::Other(why) => why.to_string(),
             why => why.to_string(),
         };
@@ -216,7 +216,7 @@ impl From<postgres::Error> for Error {
     }
 }
 
-/// A row that may be missing.
+/// Converts a missing row to `None`.
 pub trait OptionalExtension<T> {
     fn optional(self) -> Result<Option<T>>;
 }

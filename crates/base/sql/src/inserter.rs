@@ -1,5 +1,4 @@
-//! Adds rows to a table: one after the other with SQLite, many at once with PostgreSQL, where each statement is
-//! a way to the server and back.
+//! Inserts rows: one by one on SQLite, in batches on PostgreSQL, where each statement costs a round trip.
 
 use rusqlite::{CachedStatement, ToSql};
 
@@ -9,13 +8,13 @@ use crate::{
     remote::{session::Session, value::Parameter},
 };
 
-/// Rows that are sent at once.
+/// Maximum rows per batch.
 const ROWS_MAX: usize = 2_000;
 
-/// Bytes from which on rows are sent.
+/// Size in bytes at which a batch is sent.
 const BYTES_MAX: usize = 1 << 22;
 
-/// Whoever uses it calls [`Inserter::finish`]: rows may wait until then.
+/// Inserts rows into a table. Rows may be buffered until [`Inserter::finish`] is called.
 #[must_use = "rows may wait for `finish`"]
 pub struct Inserter<'c>(Inner<'c>);
 
@@ -27,13 +26,13 @@ enum Inner<'c> {
 struct Batch<'c> {
     session: &'c Session,
     sql: String,
-    /// Values by columns.
+    /// Values by column.
     columns: Vec<Vec<Parameter>>,
     bytes: usize,
 }
 
 impl<'c> Inserter<'c> {
-    /// Of the columns of a table, with commas between them.
+    /// Prepares an insert. `columns` are separated by commas.
     pub fn prepare(db: &'c Connection, table: &str, columns: &str) -> Result<Self> {
         let count = columns.split(',').count();
         let places = vec!["?"; count].join(", ");
@@ -54,7 +53,7 @@ impl<'c> Inserter<'c> {
         Ok(Self(Inner::Postgres(Batch { session, sql, columns, bytes: 0 })))
     }
 
-    /// Adds a row: its values in the order of the columns.
+    /// Adds a row, with values in column order.
     pub fn insert<'v>(&mut self, values: impl IntoIterator<Item = &'v dyn ToSql>) -> Result<()> {
         match &mut self.0 {
             Inner::Sqlite(statement) => {
@@ -68,7 +67,7 @@ impl<'c> Inserter<'c> {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the buffered rows.
     pub fn finish(self) -> Result<()> {
         match self.0 {
             Inner::Sqlite(_) => Ok(()),

@@ -1,17 +1,17 @@
-//! One connection, to SQLite or to PostgreSQL.
+//! One connection type for SQLite and PostgreSQL.
 //!
-//! What uses it writes each statement once, in the SQL that both understand, and hands over and reads the
-//! values of SQLite: nothing, whole numbers, floats, texts, bytes. [`dialect`] turns the few words that
-//! differ. What cannot be the same asks [`Connection::sqlite`] or [`Connection::is_postgres`].
+//! Callers write each statement once, in the common SQL subset, and use SQLite's value types: null, integer, float,
+//! text, blob. [`dialect`] translates the few keywords that differ. Code that has to differ checks
+//! [`Connection::sqlite`] or [`Connection::is_postgres`].
 //!
 //! | here | SQLite | PostgreSQL |
 //! | --- | --- | --- |
-//! | whole number | `INTEGER` | `BIGINT`, `INTEGER`, `SMALLINT` or `BOOLEAN` |
+//! | integer | `INTEGER` | `BIGINT`, `INTEGER`, `SMALLINT` or `BOOLEAN` |
 //! | float | `REAL` | `DOUBLE PRECISION` |
 //! | text | `TEXT` | `TEXT COLLATE "C"`, so that both sort by bytes |
-//! | bytes | `BLOB` | `BYTEA` |
+//! | blob | `BLOB` | `BYTEA` |
 //!
-//! A connection blocks, and belongs to one thread at a time.
+//! A connection is blocking, and used by one thread at a time.
 
 mod connection;
 pub mod dialect;
@@ -32,10 +32,10 @@ pub use rusqlite::{
     types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, Value, ValueRef},
 };
 
-/// What [`ToSql::to_sql`] returns.
+/// The result of [`ToSql::to_sql`].
 pub type Written<'a> = rusqlite::Result<ToSqlOutput<'a>>;
 
-/// The error of [`ToSql::to_sql`] for what is no value.
+/// The error of [`ToSql::to_sql`] for a value that cannot be converted.
 pub fn not_written(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())
 }
@@ -51,7 +51,7 @@ pub use self::{
     url::{InvalidUrl, PostgresUrl},
 };
 
-/// The values of a statement's parameters, of any types that stand in columns.
+/// Parameters of a statement, of any types that columns can hold.
 #[macro_export]
 macro_rules! params {
     () => { &[] as &[&dyn $crate::ToSql] };

@@ -1,5 +1,4 @@
-//! One statement for many keys, one key after the other: with PostgreSQL a way to the server and back answers
-//! for many of those that will be asked for.
+//! Looks up many keys with one statement. On PostgreSQL, one round trip prefetches many keys.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -23,14 +22,14 @@ struct Ahead<'c> {
     sql: String,
     at_once: usize,
     expected: VecDeque<i64>,
-    /// All that were ever expected or asked for.
+    /// All keys ever expected or requested.
     known: HashSet<i64>,
     found: HashMap<i64, Vec<Fetched>>,
 }
 
 impl<'c> Many<'c> {
-    /// Of a statement with a condition `COLUMN = ?1`, its only parameter: the key, a number. So many keys are asked for at
-    /// once.
+    /// Prepares a lookup. The statement has a condition `COLUMN = ?1` as its only parameter, an integer key. Up to
+    /// `at_once` keys are fetched per round trip.
     pub fn prepare(db: &'c Connection, sql: &str, at_once: usize) -> Result<Self> {
         let Some(session) = db.session() else {
             return Ok(Self(Inner::Sqlite(db.prepare(sql)?)));
@@ -44,7 +43,7 @@ impl<'c> Many<'c> {
         Ok(Self(Inner::Postgres(Ahead { session, sql, at_once, expected, known, found })))
     }
 
-    /// Says which keys will be asked for, about in this order.
+    /// Announces keys that will be requested, roughly in this order.
     pub fn expect(&mut self, keys: impl IntoIterator<Item = i64>) {
         if let Inner::Postgres(ahead) = &mut self.0 {
             for key in keys {
@@ -63,8 +62,8 @@ impl<'c> Many<'c> {
     }
 }
 
-/// The statement for one of several keys, which lie in a range. That tells a server that divides the table by the key
-/// which parts it needs, before it plans how to read each of them.
+/// Builds the statement for several keys within a range. The range lets a server with a partitioned table prune
+/// partitions before planning each of them.
 fn of_key(sql: &str) -> Option<String> {
     let (before, after) = sql.split_once(" = ?1")?;
     let column = before.rsplit(|c: char| c.is_whitespace() || c == '(').next()?;

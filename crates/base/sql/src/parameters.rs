@@ -1,8 +1,8 @@
-//! The values of a statement's parameters: a slice, an array, a pair, or an iterator of them.
+//! Parameters of a statement: a slice, an array, a pair, or an iterator.
 
 use rusqlite::ToSql;
 
-/// Values in the order of the placeholders.
+/// Values in placeholder order.
 pub trait Parameters {
     fn with<R>(&self, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R;
 }
@@ -13,7 +13,7 @@ impl Parameters for &[&dyn ToSql] {
     }
 }
 
-// An array without values has no type to infer, hence this one, and the lengths below.
+// An empty array has no element type to infer. Hence this impl, and one for each length below.
 impl Parameters for [&(dyn ToSql + Send + Sync); 0] {
     fn with<R>(&self, then: impl FnOnce(&[&dyn ToSql]) -> R) -> R {
         then(&[])
@@ -52,11 +52,11 @@ impl<A: ToSql, B: ToSql, C: ToSql> Parameters for (A, B, C) {
     }
 }
 
-/// What [`params_from_iter`] returns.
+/// The result of [`params_from_iter`].
 #[derive(Debug)]
 pub struct ParametersFromIter<T>(Vec<T>);
 
-/// The values of an iterator.
+/// Uses an iterator's values as parameters.
 pub fn params_from_iter<T: ToSql>(values: impl IntoIterator<Item = T>) -> ParametersFromIter<T> {
     ParametersFromIter(values.into_iter().collect())
 }

@@ -1,5 +1,5 @@
-//! The password of a URL that has none, from where `libpq` looks for it: `PGPASSWORD`, and the file that `PGPASSFILE`
-//! names, else `~/.pgpass`. So it need not stand where other users of the machine see it.
+//! Looks up the password of a URL that has none where `libpq` does: in `PGPASSWORD`, and in the file named by
+//! `PGPASSFILE`, or `~/.pgpass`. This keeps it out of sight of the machine's other users.
 
 use std::{
     env, fs,
@@ -9,7 +9,7 @@ use std::{
 
 use postgres::config::{Config, Host};
 
-/// The password to connect with, if the URL leaves it out.
+/// The password to connect with, if the URL omits it.
 pub(crate) fn of_environment(config: &Config) -> Option<String> {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     set("PGPASSWORD").or_else(|| {
@@ -19,13 +19,13 @@ pub(crate) fn of_environment(config: &Config) -> Option<String> {
     })
 }
 
-/// The file, unless others than its owner may read it: `libpq` does not use it then either.
+/// Reads the password file, unless users other than its owner can read it: `libpq` ignores it then too.
 fn read(path: &Path) -> Option<String> {
     let is_private = fs::metadata(path).ok()?.permissions().mode() & 0o077 == 0;
     is_private.then(|| fs::read_to_string(path).ok())?
 }
 
-/// What a line of the file has to fit.
+/// Connection parameters to match against a line of the file.
 struct Wanted {
     host: String,
     port: String,
@@ -49,8 +49,8 @@ impl Wanted {
     }
 }
 
-/// The password of the first line that fits: `host:port:database:user:password`, where `*` fits all and a
-/// backslash stands before a colon or a backslash of a text.
+/// The password of the first matching line, `host:port:database:user:password`. `*` matches anything, and a backslash
+/// escapes a colon or a backslash.
 fn in_file(text: &str, wanted: &Wanted) -> Option<String> {
     let Wanted { host, port, database, user } = wanted;
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {

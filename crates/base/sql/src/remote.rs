@@ -1,4 +1,4 @@
-//! The side of PostgreSQL.
+//! The PostgreSQL backend.
 
 pub(crate) mod session;
 mod tls;

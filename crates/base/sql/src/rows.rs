@@ -1,4 +1,4 @@
-//! Rows that a statement has found, and their values.
+//! Rows of a result, and their values.
 
 use std::cell::OnceCell;
 
@@ -9,7 +9,7 @@ use crate::{
     remote::value::{Cell, unescaped},
 };
 
-/// A row. It lasts until the next one is taken.
+/// A row, valid until the next one is fetched.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'r>(Inner<'r>);
 
@@ -19,15 +19,15 @@ enum Inner<'r> {
     Postgres(&'r Fetched),
 }
 
-/// A row of PostgreSQL.
+/// A row fetched from PostgreSQL.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     row: postgres::Row,
-    /// Its texts that have escapes, without them. Hardly any row has one.
+    /// Unescaped forms of texts with escapes. Hardly any row has one.
     plain: OnceCell<Vec<Option<Vec<u8>>>>,
 }
 
-/// A column: its number from 0, or its name.
+/// A column, by index from 0 or by name.
 pub trait Column: Copy + rusqlite::RowIndex {
     #[doc(hidden)]
     fn of(self, row: &postgres::Row) -> Option<usize>;
@@ -47,7 +47,7 @@ impl Column for &str {
 }
 
 impl<'r> Row<'r> {
-    /// The value of a column, as a type that may stand there.
+    /// The value of a column, converted to `T`.
     #[inline]
     pub fn get<C: Column, T: FromSql>(&self, column: C) -> Result<T> {
         match self.0 {
@@ -69,7 +69,7 @@ impl<'r> Row<'r> {
     }
 }
 
-/// What was found is not what is wanted.
+/// The error for a value of an unexpected type.
 fn content(row: &Fetched, number: usize, error: rusqlite::types::FromSqlError) -> Error {
     use rusqlite::types::FromSqlError as E;
     let name = row.row.columns()[number].name();
@@ -110,7 +110,7 @@ impl Fetched {
     }
 }
 
-/// Rows, one after the other. Those of PostgreSQL have been fetched.
+/// An iterator of rows. On PostgreSQL all of them have been fetched.
 pub struct Rows<'s>(Source<'s>);
 
 enum Source<'s> {
@@ -139,8 +139,8 @@ impl<'s> Rows<'s> {
         }
     }
 
-    /// The numbers in a column of the rows that are next and known already: none with SQLite, where looking for
-    /// one thing after the other costs nothing.
+    /// The integers in a column of the following rows that are already fetched. Empty on SQLite, where lookups one by
+    /// one cost nothing extra.
     pub fn ahead(&self, column: usize) -> Vec<i64> {
         match &self.0 {
             Source::Sqlite(_) => Vec::new(),
@@ -151,7 +151,7 @@ impl<'s> Rows<'s> {
     }
 }
 
-/// What [`crate::Statement::query_map`] returns.
+/// The result of [`crate::Statement::query_map`].
 pub struct Mapped<'s, F> {
     rows: Rows<'s>,
     map: F,

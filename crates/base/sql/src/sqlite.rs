@@ -1,4 +1,4 @@
-//! What only SQLite has: files, a write-ahead log, and a check of its own.
+//! SQLite-only features: files, the write-ahead log, and the integrity check.
 
 use std::{
     path::Path,
@@ -13,23 +13,23 @@ use crate::{
     error::{Error, Fault, Result},
 };
 
-/// How long a process waits for others that write.
+/// How long a process waits for other writers.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pause between attempts where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Statements that stay prepared: some more than there are.
+/// Maximum number of cached statements, somewhat more than exist.
 const STATEMENTS: usize = 128;
 
-/// How a file is opened.
+/// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// For reading and writing, if that is possible. The file is there.
+    /// For reading and writing, if possible. The file exists.
     Write,
-    /// As `Write`, and a file that is not there is made.
+    /// Like `Write`, but creates a missing file.
     Make,
-    /// For reading. With no log beside it, it needs no locks and no files there.
+    /// For reading only. If the log is empty, no locks and no files next to the database are needed.
     Read { is_log_empty: bool },
 }
 
@@ -43,7 +43,7 @@ pub fn open(path: &Path, mode: Mode) -> Result<Connection> {
             rusqlite::Connection::open_with_flags(path, write | OpenFlags::SQLITE_OPEN_CREATE)?
         }
         Mode::Read { is_log_empty } => {
-            // What is in the log is not in the database yet, and an immutable database has no log.
+            // An immutable database has no log, so the contents of a non-empty one would be missed.
             let uri = uri(path, if is_log_empty { "?immutable=1" } else { "?mode=ro" });
             let flags = flags | OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             rusqlite::Connection::open_with_flags(uri, flags)?
@@ -54,13 +54,12 @@ pub fn open(path: &Path, mode: Mode) -> Result<Connection> {
     Ok(connection.into())
 }
 
-/// Whether the database was opened for reading only, for whatever reason.
+/// Whether the database is open read-only, for any reason.
 pub fn is_read_only(db: &Connection) -> Result<bool> {
     db.sqlite().map_or(Ok(false), |sqlite| Ok(sqlite.is_readonly("main")?))
 }
 
-/// Sets what a connection that writes needs: a write-ahead log, references, and that what was committed survives a
-/// power failure.
+/// Configures a write connection: a write-ahead log, foreign keys, and commits that survive a power failure.
 pub fn prepare_for_writing(db: &Connection) -> Result<()> {
     let Some(sqlite) = db.sqlite() else { return Ok(()) };
     write_ahead(sqlite)?;
@@ -68,8 +67,8 @@ pub fn prepare_for_writing(db: &Connection) -> Result<()> {
     Ok(sqlite.pragma_update(None, "synchronous", "FULL")?)
 }
 
-/// Switches to a write-ahead log, in which readers and one writer do not wait for each other. SQLite does
-/// not wait for other processes here, so we do.
+/// Switches to a write-ahead log, in which readers and one writer do not block each other. SQLite does not wait for
+/// other processes here, so this function does.
 fn write_ahead(connection: &rusqlite::Connection) -> Result<()> {
     let begin = Instant::now();
     loop {
@@ -83,14 +82,14 @@ fn write_ahead(connection: &rusqlite::Connection) -> Result<()> {
     }
 }
 
-/// Frees the pages that a connection keeps. They are read again, mostly from the system's cache, when they are needed.
+/// Frees a connection's page cache. Pages are read again when needed, mostly from the system's cache.
 pub fn release_memory(db: &Connection) -> Result<()> {
     let Some(sqlite) = db.sqlite() else { return Ok(()) };
     Ok(sqlite.execute_batch("PRAGMA shrink_memory")?)
 }
 
-/// What SQLite says is wrong with a table and its indexes, or with the whole file; nothing if all is right.
-/// PostgreSQL keeps checksums of its pages, and has tools of its own.
+/// Faults that SQLite finds in a table and its indexes, or in the whole file. Empty if there are none. PostgreSQL has
+/// page checksums and tools of its own.
 pub fn integrity_faults(db: &Connection, table: Option<&str>) -> Result<Vec<String>> {
     let Some(sqlite) = db.sqlite() else { return Ok(Vec::new()) };
     let table = table.map(|table| format!("({table})")).unwrap_or_default();
@@ -100,7 +99,7 @@ pub fn integrity_faults(db: &Connection, table: Option<&str>) -> Result<Vec<Stri
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
 
-/// The path as SQLite takes it with parameters.
+/// The path as an SQLite URI with parameters.
 fn uri(path: &Path, parameters: &str) -> String {
     let path = path.to_string_lossy();
     let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");

@@ -1,4 +1,4 @@
-//! A statement that is run many times with other values.
+//! A prepared statement.
 
 use rusqlite::CachedStatement;
 
@@ -13,7 +13,7 @@ pub struct Statement<'c>(Inner<'c>);
 
 enum Inner<'c> {
     Sqlite(CachedStatement<'c>),
-    /// Its prepared form may have to be made again for a new connection, so it is looked up each time.
+    /// Looked up on each use, because a new connection has to prepare it again.
     Postgres {
         session: &'c Session,
         sql: String,
@@ -52,7 +52,7 @@ impl<'c> Statement<'c> {
         Ok(Mapped::new(self.query(values)?, map))
     }
 
-    /// The first row; [`Error::NoRow`] if there is none.
+    /// Returns the first row, or [`Error::NoRow`].
     pub fn query_row<T>(
         &mut self,
         values: impl Parameters,
@@ -68,7 +68,7 @@ impl<'c> Statement<'c> {
         Ok(self.query(values)?.next()?.is_some())
     }
 
-    /// How many rows were changed.
+    /// Returns the number of rows changed.
     pub fn execute(&mut self, values: impl Parameters) -> Result<usize> {
         match &mut self.0 {
             Inner::Sqlite(statement) => Ok(values.with(|all| statement.execute(all))?),

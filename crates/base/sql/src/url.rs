@@ -1,42 +1,41 @@
-//! Where a PostgreSQL database is: a URL as `libpq` takes it, and one parameter of our own.
+//! URL of a PostgreSQL database: `libpq`'s syntax plus a parameter of our own.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
 use crate::password;
 
-/// The schema that tables lie in if a URL names none.
+/// Default schema.
 const SCHEMA: &str = "wingbeat";
 
-/// How long nothing has to come from the other machine until it is asked whether it is there.
+/// Idle time before a keepalive probe is sent.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// What a schema's name may have besides, so that it needs no quotes in any tool.
+/// Maximum length of a schema's name. Its characters are limited too, so that no tool needs to quote it.
 const SCHEMA_LENGTH_MAX: usize = 48;
 
-/// How much of TLS is asked for, in the words of `libpq`.
+/// TLS mode, named as in `libpq`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TlsMode {
     Disable,
-    /// If the server has it. Who answers is not verified.
+    /// Use TLS if the server supports it. The server is not verified.
     #[default]
     Prefer,
-    /// Who answers is not verified.
+    /// The server is not verified.
     Require,
     VerifyFull,
 }
 
-/// A URL of a PostgreSQL database, `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETERS`. Texts of it leave the
-/// password out.
+/// A PostgreSQL URL, `postgres://USER:PASSWORD@HOST:PORT/DATABASE?PARAMETERS`. Its textual forms omit the password.
 ///
 /// | parameter | |
 /// | --- | --- |
-/// | `schema` | schema of the tables, `wingbeat` if there is none. It is made if need be |
+/// | `schema` | schema of the tables, `wingbeat` by default. Created if missing |
 /// | `sslmode` | `disable`, `prefer` (default), `require`, `verify-full` |
-/// | `sslrootcert` | file of certificates (PEM) to verify by, in place of the system's |
-/// | others | as `libpq` has them: `host` (also a folder of a socket), `user`, `connect_timeout` … |
+/// | `sslrootcert` | file of certificates (PEM) to verify with, in place of the system's |
+/// | others | as in `libpq`: `host` (also a socket's directory), `user`, `connect_timeout` … |
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl {
-    /// Without the parameters that the client does not know.
+    /// Without the parameters unknown to the client.
     client: String,
     shown: String,
     schema: String,
@@ -44,16 +43,16 @@ pub struct PostgresUrl {
     root_certificates: Option<PathBuf>,
 }
 
-/// Why a URL is none of a PostgreSQL database.
+/// Why a PostgreSQL URL was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidUrl(String);
 
 impl PostgresUrl {
-    /// The oldest version of the server that is used.
+    /// The oldest supported server version.
     pub const SERVER_MIN: u32 = 15;
 
-    /// Whether a text is meant as such a URL.
+    /// Whether a text looks like a PostgreSQL URL.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with("postgres://") || text.starts_with("postgresql://")
     }
@@ -66,7 +65,7 @@ impl PostgresUrl {
                 "is no URL of a PostgreSQL database: it does not begin with postgres://".to_owned(),
             ));
         }
-        // The client takes all up to the first @ for user and password; nobody else would.
+        // The client takes everything up to the first @ as user and password. No other parser does.
         let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
         if after_scheme.split_once('@').is_some_and(|(who, _)| who.contains(['/', '?'])) {
             return Err(invalid("has a / or ? before its @: write %2F or %3F".to_owned()));
@@ -103,7 +102,7 @@ impl PostgresUrl {
         Ok(Self { client, shown, schema, tls, root_certificates })
     }
 
-    /// The same database with other tables, which have their own schema: its name, and this behind it.
+    /// The same database with another schema: this one's name plus `suffix`.
     #[must_use]
     pub fn beside(&self, suffix: &str) -> Self {
         Self { schema: format!("{}{suffix}", self.schema), ..self.clone() }
@@ -118,7 +117,7 @@ impl PostgresUrl {
     }
 
     pub(crate) fn config(&self) -> postgres::Config {
-        // It was parsed before.
+        // Parsed before, so this cannot fail.
         let mut config: postgres::Config = self.client.parse().unwrap_or_default();
         if config.get_application_name().is_none() {
             config.application_name("wingbeat");
@@ -131,7 +130,7 @@ impl PostgresUrl {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(10));
         }
-        // A machine that is gone says nothing: whoever waits for it would wait for many minutes.
+        // A host that disappeared sends nothing: without a timeout, waiting takes many minutes.
         if config.get_tcp_user_timeout().is_none() {
             config.tcp_user_timeout(SILENCE);
         }
@@ -182,7 +181,7 @@ fn tls_mode(mode: &str) -> Result<TlsMode, String> {
     })
 }
 
-/// Percent signs with two digits as what they stand for.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -202,10 +201,10 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The URL without a password, in whichever of both places it stands.
+/// The URL without a password, whether in the authority or in a parameter.
 fn without_password(url: &str) -> String {
     let authority = url.find("://").map_or(0, |at| at + 3);
-    // A password may have an @, and whatever else may not be there: rather too much is left out than too little.
+    // Passwords may contain an @ or other invalid characters: omits too much rather than too little.
     let shown = match url[authority..].rfind('@') {
         Some(at) => {
             let (who, host) = (&url[authority..authority + at], &url[authority + at..]);

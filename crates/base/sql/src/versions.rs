@@ -1,9 +1,9 @@
-//! What a database is, and how it is brought to a version. SQLite says so in `application_id` and `user_version`,
-//! PostgreSQL in a table of its own in the schema.
+//! Identifies a database and migrates it. SQLite stores the version in `application_id` and `user_version`, PostgreSQL
+//! in a table of the schema.
 
 use crate::{connection::Connection, error::Result};
 
-/// Whose tables these are.
+/// The application that owns the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Application {
     pub sqlite_id: i64,
@@ -18,13 +18,13 @@ pub enum Identity {
     Foreign,
 }
 
-/// What makes a version of the one before it. What was released is never edited.
+/// Migrates from the previous version. Released migrations are never edited.
 #[derive(Clone, Copy)]
 pub struct Migration {
     pub sqlite: &'static str,
-    /// `None` where there was no such version on PostgreSQL: the first one there makes all tables.
+    /// `None` for versions that never existed on PostgreSQL: its first migration creates all tables.
     pub postgres: Option<&'static str>,
-    /// What SQL cannot do, after it.
+    /// Runs after the SQL, for what SQL cannot do.
     pub then: fn(&Connection) -> Result<()>,
 }
 
@@ -34,12 +34,12 @@ impl Migration {
     }
 }
 
-/// Looks what a database is, without changing it. It takes several looks, so the connection is in a transaction:
-/// all of them see the same.
+/// Identifies a database without changing it. Takes several queries, so the connection must be in a transaction for a
+/// consistent view.
 pub fn identify(db: &Connection, application: Application) -> Result<Identity> {
     if let Some(session) = db.session() {
         let schema = session.url().schema();
-        // A name of a schema needs no quotes (`PostgresUrl`).
+        // A schema's name needs no quotes (`PostgresUrl`).
         let look = format!(
             "SELECT count(*), coalesce(max(CASE WHEN c.relname = 'wingbeat_version' THEN 1 END), 0)
              FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '{schema}'"
@@ -69,9 +69,8 @@ pub fn identify(db: &Connection, application: Application) -> Result<Identity> {
     })
 }
 
-/// Brings a database to the newest version, or an empty one to its first; several processes may try at once. Says
-/// what the database was found to be once nobody else could change it: anything but an older version or an empty
-/// database is left alone.
+/// Migrates a database to the newest version, or creates the tables in an empty one. Several processes may do so at
+/// once. Returns what the database was found to be under the lock. Only older versions and empty databases are changed.
 pub fn migrate(
     db: &Connection,
     application: Application,
@@ -87,7 +86,7 @@ pub fn migrate(
     };
     let schema = transaction.session().map(|session| session.url().schema());
     if let Some(schema) = schema.filter(|_| version == 0) {
-        // Whoever owns the schema need not be allowed to make others.
+        // The schema's owner may lack the privilege to create schemas.
         let is_there = format!("SELECT to_regnamespace('{schema}') IS NOT NULL");
         let is_there: bool = transaction.query_row(&is_there, [], |row| row.get(0))?;
         if !is_there {

@@ -1,5 +1,5 @@
-//! A session with a PostgreSQL server: the client, its prepared statements, and what is set when it begins. One
-//! that died is replaced before the next transaction, or the next read outside of one.
+//! A session with a PostgreSQL server: the client, its prepared statements, and its initial settings. A lost session is
+//! replaced before the next transaction, or before the next read outside of one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -19,19 +19,19 @@ use crate::{
     url::PostgresUrl,
 };
 
-/// Prepared statements that are kept. Some lists stand in their text, so there is no end of them.
+/// Maximum number of cached prepared statements. Some statements contain lists, so their number is unbounded.
 const STATEMENTS_MAX: usize = 256;
 
-/// How long a session waits for another that writes.
+/// How long a session waits for a lock held by another writer.
 const PATIENCE_S: u32 = 30;
 
 pub(crate) struct Session {
     url: PostgresUrl,
     client: RefCell<Option<Client>>,
-    /// By SQLite's text.
+    /// Keyed by SQLite's text.
     statements: RefCell<HashMap<String, postgres::Statement>>,
     is_in_transaction: Cell<bool>,
-    /// A lock is held that would end with the client.
+    /// Whether a lock is held that would be released with the client.
     holds_lock: Cell<bool>,
 }
 
@@ -56,8 +56,8 @@ impl Session {
         self.is_in_transaction.get()
     }
 
-    /// Takes a lock that is held beyond transactions, until [`Self::unlock`]. A client that is lost meanwhile is not
-    /// replaced: what was begun under the lock must not go on without it.
+    /// Takes a lock that outlives transactions, until [`Self::unlock`]. A client lost meanwhile is not replaced: work
+    /// begun under the lock must not continue without it.
     pub(crate) fn lock_beyond(&self, name: &str) -> Result<()> {
         self.once(&format!(
             "SELECT pg_advisory_lock(hashtextextended('{name} ' || current_schema(), 0))::text"
@@ -92,7 +92,7 @@ impl Session {
         })
     }
 
-    /// How many rows were changed.
+    /// Returns the number of rows changed.
     pub(crate) fn execute(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64> {
         self.again_if_lost(false, |client| {
             let statement = self.prepared(client, sql)?;
@@ -100,12 +100,12 @@ impl Session {
         })
     }
 
-    /// Statements as they are, without values.
+    /// Runs statements untranslated and without parameters.
     pub(crate) fn batch(&self, sql: &str) -> Result<()> {
         self.again_if_lost(false, |client| Ok(client.batch_execute(sql)?))
     }
 
-    /// Rows of a statement in PostgreSQL's words, which is not kept.
+    /// Runs a statement in PostgreSQL's dialect without caching it.
     pub(crate) fn once(&self, sql: &str) -> Result<Vec<Row>> {
         self.again_if_lost(sql.starts_with("SELECT"), |client| Ok(client.query(sql, &[])?))
     }
@@ -119,8 +119,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends a transaction. A client that is lost until then is not replaced before: a new one would commit nothing, and
-    /// say that it did.
+    /// Ends a transaction. A lost client is not replaced first: a new one would commit nothing and report success.
     pub(crate) fn end(&self, how: &str) -> Result<()> {
         let done = self.batch(how);
         if done.is_err() {
@@ -130,8 +129,7 @@ impl Session {
         done
     }
 
-    /// Takes the lock of those who write to the schema, until the transaction ends. There is none to take where
-    /// nobody may write: on a replica.
+    /// Takes the schema's write lock until the transaction ends. Does nothing on a replica, where nobody can write.
     pub(crate) fn lock(&self) -> Result<()> {
         let url = &self.url;
         let sql = format!(
@@ -162,7 +160,7 @@ impl Session {
         Ok(statement)
     }
 
-    /// Does something, and once more with a new client where the server has gone away and nothing was begun.
+    /// Runs an operation, and retries it once with a new client if the connection was lost outside a transaction.
     fn again_if_lost<T>(
         &self,
         may_repeat: bool,
@@ -199,7 +197,7 @@ impl Drop for Session {
     }
 }
 
-/// Closes a client. It has a runtime of its own, which nobody may end within another one.
+/// Closes a client. Its own runtime must not be dropped inside another one.
 fn close(client: Option<Client>) {
     match tokio::runtime::Handle::try_current() {
         Ok(_) => drop(thread::spawn(|| drop(client))),
@@ -224,8 +222,8 @@ fn connect(url: &PostgresUrl) -> Result<Client> {
         );
         return Err(Error::Server { fault: Fault::TooOld, what });
     }
-    // Statements are short and tables have many partitions: compiling one took 0.8 s of 0.85 s.
-    // `synchronous_commit` stays as the server has it: on, unless its owner decided otherwise.
+    // No JIT: statements are short and tables have many partitions. Compiling one took 0.8 s of 0.85 s.
+    // `synchronous_commit` keeps the server's setting: on, unless its owner changed it.
     client.batch_execute(&format!(
         "SET search_path TO \"{}\"; SET lock_timeout TO '{PATIENCE_S}s'; SET client_min_messages TO warning; \
          SET tcp_keepalives_idle TO 30; SET tcp_keepalives_interval TO 10; SET tcp_keepalives_count TO 3; \

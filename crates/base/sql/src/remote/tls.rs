@@ -1,7 +1,7 @@
-//! TLS as `sslmode` asks for it. `prefer` and `require` encrypt and do not verify who answers, as with `libpq`.
+//! TLS according to `sslmode`. `prefer` and `require` encrypt without verifying the server, as with `libpq`.
 //!
-//! Many servers of PostgreSQL have a certificate that signs itself. It is good if it stands in the file of certificates, as
-//! with `libpq`, though it is no chain to an authority, which is all that rustls knows.
+//! Many PostgreSQL servers have a self-signed certificate. As with `libpq`, it is accepted if it is in the certificate
+//! file, although it has no chain to an authority, the only thing that rustls verifies.
 
 use std::{path::Path, sync::Arc};
 
@@ -47,7 +47,7 @@ pub(super) fn connector(url: &PostgresUrl) -> Result<MakeRustlsConnect> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// Takes the certificates of a file, and those that they sign, if they are for the name of the server.
+/// Accepts the listed certificates and those signed by them, if they match the server's name.
 #[derive(Debug)]
 struct Listed {
     certificates: Vec<CertificateDer<'static>>,
@@ -115,7 +115,7 @@ impl ServerCertVerifier for Listed {
     }
 }
 
-/// Takes any certificate, if who answers has its key.
+/// Accepts any certificate if the server has its key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

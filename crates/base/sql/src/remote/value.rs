@@ -1,4 +1,4 @@
-//! Values of SQLite's kinds as PostgreSQL's, each by the type that the other side has for it.
+//! Converts between SQLite's value types and PostgreSQL's, by the column's type.
 
 use std::error::Error as StdError;
 
@@ -13,11 +13,12 @@ use crate::error::{Error, Result};
 
 type Boxed = Box<dyn StdError + Send + Sync>;
 
-/// Stands in a text for what PostgreSQL has no place for, [`NUL`], or for itself: the next byte says which.
+/// Escape byte in texts. The next byte says whether it stands for [`NUL`], which PostgreSQL cannot store, or for
+/// itself.
 const ESCAPE: u8 = 1;
 const NUL: u8 = 0;
 
-/// A value on its way to PostgreSQL.
+/// A value bound to a PostgreSQL parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Parameter(Value);
 
@@ -30,7 +31,7 @@ impl Parameter {
         }
     }
 
-    /// About how many bytes it has.
+    /// Approximate size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.0 {
             Value::Text(text) => text.len(),
@@ -69,7 +70,7 @@ impl postgres::types::ToSql for Parameter {
             (Value::Integer(number), &Type::FLOAT8) => {
                 out.extend_from_slice(&(*number as f64).to_be_bytes());
             }
-            // SQLite keeps -0.0 as 0.
+            // SQLite stores -0.0 as 0.
             (Value::Real(number), &Type::FLOAT8) => {
                 out.extend_from_slice(&(number + 0.0).to_be_bytes());
             }
@@ -100,7 +101,7 @@ fn escape(text: &str, out: &mut BytesMut) {
     }
 }
 
-/// A text without escapes, if it has any.
+/// Removes escapes from a text. `None` if it has none.
 pub(crate) fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     if !text.contains(&ESCAPE) {
         return None;
@@ -116,7 +117,7 @@ pub(crate) fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// A value that came from PostgreSQL. Texts still have their escapes.
+/// A value read from PostgreSQL. Texts are still escaped.
 pub(crate) struct Cell<'a>(pub(crate) ValueRef<'a>);
 
 impl<'a> FromSql<'a> for Cell<'a> {

@@ -1,4 +1,4 @@
-//! What a server can do wrong, each told by its fault.
+//! Server failures, each identified by its fault.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn what_cannot_be_connected_to() {
     let nobody = cluster.url("postgres").replace("postgres@", "nobody@");
     check(&nobody, Fault::Denied, "role \"nobody\" does not exist");
     check("postgres://127.0.0.1:1/db", Fault::Lost, "refused");
-    // A socket has no TLS.
+    // A Unix socket has no TLS.
     let tls = format!("{}?sslmode=require", cluster.url("postgres"));
     check(
         &tls,
@@ -45,15 +45,15 @@ fn a_connection_that_died_is_replaced() {
     };
     number(&db).expect("alive");
     assert_eq!(kill(), 1);
-    // A read, and the beginning of a transaction, go on with a new connection.
+    // Reads and new transactions continue on a new connection.
     assert_eq!(number(&db).expect("again"), 7);
     kill();
     let transaction = db.writing().expect("begun with a new connection");
     kill();
-    // What was begun is not begun again.
+    // An open transaction is not restarted.
     let error = number(&transaction).expect_err("the transaction is gone");
     assert_eq!(error.fault(), Fault::Lost, "{error}");
-    // Nor does a new connection say that it was committed.
+    // Nor does a new connection report a commit.
     let error = transaction.commit().expect_err("the transaction is gone");
     assert_eq!(error.fault(), Fault::Lost, "{error}");
     assert_eq!(number(&db).expect("again"), 7);
@@ -86,7 +86,7 @@ fn one_writes_at_a_time_and_the_next_one_waits() {
     let error = other.writing().expect_err("another one writes");
     assert_eq!(error.fault(), Fault::Busy, "{error}");
     assert!(begin.elapsed() >= Duration::from_millis(50));
-    // Who reads does not wait, and another schema has its own lock.
+    // Readers do not wait, and another schema has its own lock.
     other.view().expect("a view");
     let beside = PostgresUrl::parse(&url_of(&db)).expect("a URL").beside("_other");
     Connection::postgres(&beside).expect("connected").writing().expect("another lock");

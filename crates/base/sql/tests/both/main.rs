@@ -1,4 +1,4 @@
-//! The same statements on both engines, and what only PostgreSQL can do wrong.
+//! The same statements on both engines, and failures that only PostgreSQL has.
 
 mod faults;
 mod secured;
@@ -7,7 +7,7 @@ mod versions;
 
 use wingbeat_sql::{Connection, PostgresUrl};
 
-/// Runs a test with a connection to each engine; with PostgreSQL if it is installed.
+/// Runs a test with a connection to each engine. PostgreSQL is skipped if not installed.
 fn on_both(test: impl Fn(&Connection)) {
     test(&sqlite());
     if let Some(db) = postgres() {
@@ -19,7 +19,7 @@ fn sqlite() -> Connection {
     rusqlite::Connection::open_in_memory().expect("a database").into()
 }
 
-/// A connection to an empty database, whose schema is there.
+/// A connection to an empty database with its schema.
 fn postgres() -> Option<Connection> {
     let url = wingbeat_postgres::database()?;
     let db = Connection::postgres(&PostgresUrl::parse(&url).expect("a URL")).expect("connected");

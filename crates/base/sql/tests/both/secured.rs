@@ -1,4 +1,4 @@
-//! A server that demands TLS and a password, as one over a network does.
+//! A server that requires TLS and a password, like one on a network.
 
 use std::{fs, path::Path, process};
 
@@ -6,13 +6,13 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use wingbeat_postgres::{Cluster, Settings};
 use wingbeat_sql::{Connection, Error, Fault, PostgresUrl};
 
-/// Over TCP by TLS and SCRAM alone.
+/// TCP only with TLS and SCRAM.
 const ACCESS: &str = "local all all trust\nhostssl all all all scram-sha-256\n";
 
-/// A password with everything that stands for something else in a URL, and how it is written there.
+/// A password of characters that are special in a URL, and its encoded form.
 const PASSWORD: (&str, &str) = ("a/b?c@d:e%f", "a%2Fb%3Fc%40d%3Ae%25f");
 
-/// An authority, by its certificate as PEM.
+/// An authority and its certificate as PEM.
 fn authority() -> (String, Issuer<'static, KeyPair>) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
@@ -21,7 +21,7 @@ fn authority() -> (String, Issuer<'static, KeyPair>) {
     (certificate.pem(), Issuer::new(params, key))
 }
 
-/// A server at these addresses, with a certificate and its key.
+/// Starts a server on these addresses, with a certificate and its key.
 fn secured(addresses: &[String], certificate: String, key: &KeyPair) -> Cluster {
     let file = |name: &str, content: String| (name.to_owned(), content);
     let settings = Settings {
@@ -44,7 +44,7 @@ fn secured(addresses: &[String], certificate: String, key: &KeyPair) -> Cluster 
     cluster
 }
 
-/// Some of the 16 million addresses of loopback: somebody may have the port of the usual one.
+/// Addresses among the 16 million of loopback, because the port may be taken on the usual one.
 fn addresses<const COUNT: usize>(first: u8) -> [String; COUNT] {
     let [_, _, high, low] = process::id().to_be_bytes();
     let mut last = first..;
@@ -56,7 +56,7 @@ fn connect(address: &str, password: &str, parameters: &str) -> Result<Connection
     Connection::postgres(&PostgresUrl::parse(&url).expect("a URL"))
 }
 
-/// That it is installed, where it has to be.
+/// Whether PostgreSQL is installed, which some environments require.
 fn is_installed() -> bool {
     wingbeat_postgres::cluster().is_some()
 }

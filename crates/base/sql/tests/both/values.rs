@@ -1,4 +1,4 @@
-//! Values and rows: what goes in comes out, on both engines.
+//! Values and rows round-trip on both engines.
 
 use wingbeat_sql::{
     Connection, Error, Fault, Inserter, Many, OptionalExtension as _, Value, params,
@@ -6,7 +6,7 @@ use wingbeat_sql::{
 
 use crate::on_both;
 
-/// A table with a column of each kind, in the words of the engine.
+/// Creates a table with a column of each type, in the engine's dialect.
 fn make(db: &Connection) {
     let sql = match db.is_postgres() {
         true => {

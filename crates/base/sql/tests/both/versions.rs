@@ -1,4 +1,4 @@
-//! Versions: a database is brought to the newest, once, and what is of others is left alone.
+//! Migrations: a database is migrated once, and databases of other programs are left alone.
 
 use std::thread;
 
