@@ -1,5 +1,4 @@
-//! Exact counts: how often each instruction of a program was executed, and what its tail calls came to.
-//! Data, no measuring.
+//! Exact counts: executions of each instruction of a program, and its tail calls. Data only.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,18 +8,18 @@ use wingbeat_bpf::{
     helpers,
 };
 
-/// How often each instruction was executed, over some runs.
+/// Executions of each instruction over some runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Runs of the program that the counts are of.
+    /// Number of counted runs.
     pub runs: u64,
-    /// Executions by index of the instruction in the object's own code, before the verifier rewrites
-    /// it. A load of 64 bits counts once, at its first half; its second half has 0.
+    /// Executions by instruction index in the object's code, before the verifier rewrites it. A
+    /// 64-bit load counts once, at its first half; its second half has 0.
     pub executed: Vec<u64>,
-    /// What programs executed that were come to by tail calls.
+    /// Instructions executed in programs reached by tail calls.
     pub tail_called: Vec<TailCalled>,
     pub failed_tail_calls: Vec<FailedTailCall>,
-    /// Why something was executed that is not counted; `None` if all is.
+    /// Why some executed instructions are not counted; `None` if all are.
     pub uncounted: Option<String>,
 }
 
@@ -33,24 +32,24 @@ pub struct Calls {
     pub calls: u64,
 }
 
-/// Counts that are not the same on every run, each on fresh maps.
+/// Counts that differ between runs, each on fresh maps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Variation {
-    /// Fewest and most executed instructions.
+    /// Minimum and maximum of executed instructions.
     pub lowest: u64,
     pub highest: u64,
     pub runs: usize,
 }
 
 impl Variation {
-    /// That of runs that executed so many instructions; `None` if all executed the same.
+    /// Variation of the instruction counts of several runs; `None` if all are equal.
     pub fn of(instructions: &[u64]) -> Option<Self> {
         let (lowest, highest) = (instructions.iter().min()?, instructions.iter().max()?);
         let (lowest, highest, runs) = (*lowest, *highest, instructions.len());
         (lowest < highest).then_some(Self { lowest, highest, runs })
     }
 
-    /// In words, with the functions called that may be the cause.
+    /// Describes the variation, and the called functions that may be the cause.
     pub(crate) fn text(&self, unpredictable_calls: &[String]) -> String {
         let Self { lowest, highest, runs } = self;
         let calls = match unpredictable_calls {
@@ -62,13 +61,13 @@ impl Variation {
 }
 
 impl Counts {
-    /// Executed instructions of all runs, in programs that were jumped to as well.
+    /// Executed instructions of all runs, including tail-called programs.
     pub fn instructions(&self) -> u64 {
         let jumped = self.tail_called.iter().map(|target| target.instructions);
         self.executed.iter().copied().chain(jumped).fold(0, u64::saturating_add)
     }
 
-    /// These counts, if they are of all that was executed; else why not.
+    /// Returns the counts if they are complete, else the reason why not.
     pub fn exact(self) -> Result<Self, String> {
         match self.uncounted {
             None => Ok(self),
@@ -76,8 +75,8 @@ impl Counts {
         }
     }
 
-    /// Calls of helpers and kfuncs of all runs, in programs that were jumped to as well, the most
-    /// frequent first. `kfunc` names the kfunc that the instruction at an index calls.
+    /// Calls of helpers and kfuncs in all runs, including tail-called programs, most frequent
+    /// first. `kfunc` returns the name of the kfunc called at an instruction index.
     pub fn calls(&self, code: &Code, kfunc: impl Fn(usize) -> Option<String>) -> Vec<Calls> {
         let mut calls: BTreeMap<(String, bool), u64> = BTreeMap::new();
         for (index, (insn, &count)) in code.insns.iter().zip(&self.executed).enumerate() {
@@ -106,7 +105,7 @@ impl Counts {
         calls
     }
 
-    /// Adds the counts of other runs of the same code.
+    /// Adds the counts of more runs of the same code.
     pub fn add(&mut self, other: &Self) {
         self.runs = self.runs.saturating_add(other.runs);
         for (sum, count) in self.executed.iter_mut().zip(&other.executed) {
@@ -129,14 +128,14 @@ pub fn helper_name(number: i32) -> String {
     known.map_or_else(|| format!("helper {number}"), |name| name.to_string())
 }
 
-/// What is known of the tail calls of one case.
+/// Tail calls of one case.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TailCalls {
-    /// Programs that the first run came to by tail calls.
+    /// Programs that the first run reached by tail calls.
     pub programs: Vec<TailCalled>,
-    /// Tail calls of the first run that led nowhere: the program went on behind them.
+    /// Tail calls of the first run that failed: the program continued behind them.
     pub failed: Vec<FailedTailCall>,
-    /// Slots that the program could jump to and that are empty, because what should be there was refused.
+    /// Empty slots that the program could jump to, because the target was rejected.
     pub missing: Vec<MissingTarget>,
 }
 
@@ -146,19 +145,19 @@ impl TailCalls {
     }
 }
 
-/// What a program executed that was come to by tail calls.
+/// Executed instructions of a program reached by tail calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TailCalled {
     pub program: String,
     pub entries: u64,
-    /// Executed instructions, all entries together. Those of a program that jumps to itself are in the
-    /// counts of the case, and here 0.
+    /// Executed instructions over all entries. For a program that jumps to itself 0, as these are
+    /// in the counts of the case.
     pub instructions: u64,
     pub calls: Vec<Calls>,
 }
 
 impl TailCalled {
-    /// Adds what other runs did.
+    /// Adds the results of more runs.
     pub fn add(&mut self, other: &Self) {
         self.entries = self.entries.saturating_add(other.entries);
         self.instructions = self.instructions.saturating_add(other.instructions);
@@ -173,20 +172,20 @@ impl TailCalled {
     }
 }
 
-/// A tail call that led nowhere.
+/// A failed tail call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedTailCall {
-    /// The program that it stands in.
+    /// The program that contains it.
     pub program: String,
     pub insn_index: usize,
-    /// The table, where the code tells it.
+    /// The table, if the code determines it.
     pub table: Option<String>,
-    /// The slot, where the code tells it.
+    /// The slot, if the code determines it.
     pub slot: Option<u32>,
     pub times: u64,
 }
 
-/// A slot that is empty, and why.
+/// An empty slot, and why it is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MissingTarget {
     pub table: String,

@@ -1,9 +1,9 @@
-//! What a program is run on: packets from files, the default packet, context structures, contents of
-//! maps. Bytes in, inputs out: nothing here touches a program or the kernel.
+//! Program inputs: packets from files, the default packet, context structures, map contents.
+//! Converts bytes to inputs without touching programs or the kernel.
 //!
-//! - [`parse`] and [`load`]: the inputs of one file, [`load_all`]: of several.
+//! - [`parse`] and [`load`]: inputs of one file, [`load_all`]: of several.
 //! - [`capture`]: pcap and pcapng. [`hex`]: hexadecimal text.
-//! - [`MapContents`]: what stands in a map before a program runs.
+//! - [`MapContents`]: initial contents of a map.
 
 pub mod capture;
 mod default_packet;
@@ -33,47 +33,46 @@ pub use self::{
 };
 use crate::Warning;
 
-/// Larger files are refused. A capture of a million packets of ordinary size is smaller.
+/// Maximum file size. A capture of a million packets of ordinary size is smaller.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Smallest packet that `BPF_PROG_TEST_RUN` takes (`ETH_HLEN` in `bpf_test_init` of
-/// net/bpf/test_run.c, Linux 6.12).
+/// Minimum packet size of `BPF_PROG_TEST_RUN` (`ETH_HLEN` in `bpf_test_init` of net/bpf/test_run.c, Linux 6.12).
 pub const PACKET_BYTES_MIN: usize = 14;
 
-/// Packets that are taken of a capture file unless told otherwise.
+/// Default number of packets taken from a capture file.
 pub const PACKETS_MAX: usize = 1000;
 
-/// Longer files are not looked at for being hexadecimal text under another name.
+/// Maximum size of files that are checked for hexadecimal text under another name.
 const HEX_LOOK_MAX: usize = 1 << 20;
 
 pub const DEFAULT_NAME: &str = "default";
 
-/// Something that a program is run on.
+/// An input of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// Short and without slashes: the second half of a benchmark's name, `PROGRAM/INPUT`. Made of the
-    /// file's name alone, so that it stays the same in other folders and beside other inputs.
+    /// Short and without slashes: the second half of a benchmark name, `PROGRAM/INPUT`. Derived
+    /// from the file name alone, so that it does not depend on the folder or on other inputs.
     pub name: String,
     pub data: Vec<u8>,
-    /// What its first byte belongs to.
+    /// Layer of its first byte.
     pub link: Link,
 }
 
-/// What the first byte of a packet belongs to.
+/// Layer of the first byte of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Link {
     Ethernet,
     /// An IP header, version 4 or 6.
     RawIp,
-    /// Nobody said: the bytes came without a word about them.
+    /// Unknown: the bytes came without a link type.
     AsGiven,
 }
 
-/// How inputs are read.
+/// Options for reading inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Packets of a capture file to take, from its beginning.
+    /// Maximum packets to take from the beginning of a capture file.
     pub packets_max: usize,
 }
 
@@ -83,29 +82,29 @@ impl Default for Options {
     }
 }
 
-/// Inputs, and what is to be said about them.
+/// Inputs with warnings about them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// At least one, each with a name of its own.
+    /// At least one, with unique names.
     pub inputs: Vec<Input>,
     pub warnings: Vec<Warning>,
 }
 
 impl Input {
-    /// The input for those who give none.
+    /// The input to use if none is given.
     pub fn default_packet() -> Self {
         let name = DEFAULT_NAME.to_owned();
         Self { name, data: DEFAULT_PACKET.to_vec(), link: Link::Ethernet }
     }
 }
 
-/// Reads the inputs of one file, named after it. Fails when the file cannot be read, or makes no inputs.
+/// Reads the inputs of one file, named after it. Fails if the file cannot be read or contains no inputs.
 pub fn load(path: &Path, options: &Options) -> Result<Loaded, InputError> {
     parse(path, &source::stem_name(path), &read_file(path)?, options)
 }
 
-/// Reads the inputs of several files; the default packet if there are none.
-/// Fails as [`load`], and when two inputs would have the same name.
+/// Reads the inputs of several files; without files returns the default packet. Fails like
+/// [`load`], and if two inputs have the same name.
 pub fn load_all(sources: &[Source], options: &Options) -> Result<Loaded, InputError> {
     let mut all = Loaded::default();
     let mut paths = HashMap::new();
@@ -127,23 +126,22 @@ pub fn load_all(sources: &[Source], options: &Options) -> Result<Loaded, InputEr
     Ok(all)
 }
 
-/// Reads plain bytes from a file, raw or as hexadecimal text (`.hex`, `.txt`): a context structure.
-/// Fails when the file cannot be read, is empty, or is not the text that its name promises.
+/// Reads a context structure from a file, as raw bytes or hexadecimal text (`.hex`, `.txt`). Fails
+/// if the file cannot be read, is empty, or does not match its suffix.
 pub fn load_bytes(path: &Path) -> Result<Vec<u8>, InputError> {
     let bytes = read_file(path)?;
     let wrong = |error: hex::HexError| InputError::new(path, error.into());
     if is_hex_name(path) { hex::parse(&bytes).map_err(wrong) } else { Ok(bytes) }
 }
 
-/// Reads the contents of a map of this shape.
-/// Fails when the file cannot be read, is not JSON, or does not fit the map.
+/// Reads the contents of a map of this shape. Fails if the file cannot be read, is not JSON, or does not fit the map.
 pub fn load_map(path: &Path, shape: MapShape) -> Result<MapContents, InputError> {
     let contents = MapContents::parse(&read_file(path)?, shape);
     contents.map_err(|error| InputError::new(path, error.into()))
 }
 
-/// Makes inputs of the bytes of a file. Its path tells the format where the bytes do not, and stands in
-/// messages. Fails when the bytes are not of the format, or hold no packet.
+/// Converts the bytes of a file to inputs. The path decides about the format if the bytes do not,
+/// and appears in messages. Fails if the bytes do not match the format or contain no packet.
 pub fn parse(
     path: &Path,
     name: &str,
@@ -192,7 +190,7 @@ fn from_capture(path: &Path, name: &str, capture: &capture::Capture) -> Loaded {
     Loaded { inputs, warnings }
 }
 
-/// Reads a whole file: a regular one, or a pipe, so that `<(command)` works in a shell.
+/// Reads a whole regular file or pipe, so that `<(command)` works in a shell.
 fn read_file(path: &Path) -> Result<Vec<u8>, InputError> {
     let read = || {
         let kind = fs::metadata(path).map_err(Problem::Read)?.file_type();

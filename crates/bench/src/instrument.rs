@@ -1,16 +1,17 @@
-//! Instrumentation of bytecode: bytecode in, bytecode out. Nothing here talks to the kernel.
+//! Instrumentation of bytecode: bytecode in, bytecode out. Does not talk to the kernel.
 //!
-//! - [`counters`]: counts how often each basic block runs, and by that each instruction.
+//! - [`counters`]: counts executions of each basic block, and thereby of each instruction.
 //! - [`wrapper`]: times each run.
-//! - [`tracer`]: the same from outside, for programs that are loaded already.
-//! - [`rewrite`]: puts instructions into a program and mends what that breaks.
+//! - [`tracer`]: times runs from outside, for programs that are already loaded.
+//! - [`rewrite`]: inserts instructions into a program and fixes offsets.
 //!
-//! What has to be known of a program before something is put into it:
+//! Analyses that insertion requires:
 //!
-//! - [`graph`]: functions, basic blocks and edges; [`nest`]: loops, and how often what may run.
-//! - [`liveness`]: which registers are free ([`registers`]: what an instruction does with them); [`frame`]: which part of the stack is.
-//! - [`flow`]: which edges have to be counted, so that the rest follows.
-//! - [`jumps`]: where tail calls lead.
+//! - [`graph`]: functions, basic blocks and edges; [`nest`]: loops, and execution frequencies.
+//! - [`liveness`]: free registers ([`registers`]: registers that an instruction uses); [`frame`]:
+//!   free stack.
+//! - [`flow`]: the minimal set of edges to count.
+//! - [`jumps`]: targets of tail calls.
 
 pub mod counters;
 pub mod flow;

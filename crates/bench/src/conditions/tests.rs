@@ -225,14 +225,14 @@ fn warns_of_load() {
     check(Shares { others_ms: 2500, ..none }, none, &["other-load: 25.0 %"]);
     let interrupts = Shares { irq_ms: 200, softirq_ms: 100, ..none };
     check(interrupts, none, &["interrupts: 3.0 %"]);
-    // The user and system time of the measurement itself is no load.
+    // User and system time of the measurement itself is not load.
     check(Shares { user_ms: 5000, system_ms: 5000, ..none }, none, &[]);
     let siblings = |others_ms| Shares { others_ms, total_ms: 1000, ..none };
     check(none, siblings(100), &[]);
     check(none, siblings(500), &["shared-core: for 50 %"]);
 }
 
-/// In a short period one tick is a large share, and may be nothing.
+/// In a short period one tick is a large share, and may be noise.
 #[test]
 fn two_ticks_are_no_load() {
     let machine = Machine::quiet().read();
@@ -257,7 +257,7 @@ fn warns_of_what_the_measurement_noticed() {
     let few = "few-samples: only 59 samples were taken; a reliable interval needs 60";
     check(Observed { samples: 59, ..observed }, &[few]);
     check(Observed { were_runs_counted: true, ..observed }, &["statistics-held"]);
-    // With the switch on, that is the reason.
+    // The enabled switch is the reason.
     let on = Machine::quiet().with("proc/sys/kernel/bpf_stats_enabled", "1").read();
     let counted = Observed { were_runs_counted: true, ..observed };
     assert_told(&warnings(&on, &on, None, &counted), &["statistics-on"]);

@@ -1,45 +1,45 @@
-//! What a reader of figures should know about the machine that they come from.
+//! Warnings about the machine on which the figures were measured.
 
 use super::{Conditions, Load, Shares};
 use crate::Warning;
 
-/// Shares of the period above which something is worth a word, percent.
+/// Minimum shares of the period for a warning, in percent.
 const STEAL_MIN_PERCENT: f64 = 1.0;
 const OTHERS_MIN_PERCENT: f64 = 2.0;
 const INTERRUPTS_MIN_PERCENT: f64 = 2.0;
 const SIBLINGS_MIN_PERCENT: f64 = 10.0;
 
-/// Times below so many ticks are rounding.
+/// Times of fewer ticks are rounding errors.
 const TICKS_MIN: u64 = 3;
 
-/// Differences of two readings of a frequency above this share of the higher one are no jitter, percent.
+/// Relative frequency difference between two readings above which it is not jitter, in percent of the higher one.
 const FREQUENCY_MIN_PERCENT: u64 = 5;
 
-/// Sources of time that user and kernel read in one instruction, on x86 and elsewhere.
+/// Clock sources that user space and the kernel read with one instruction, on x86 and other architectures.
 const QUICK_CLOCKS: [&str; 5] = ["tsc", "arch_sys_counter", "riscv_clocksource", "timebase", "tod"];
 
-/// Level of `bpf_jit_harden` that reaches programs of those who have CAP_BPF
+/// Level of `bpf_jit_harden` that applies to programs loaded with CAP_BPF
 /// (`bpf_jit_blinding_enabled` in include/linux/filter.h, Linux 5.8 and later).
 const HARDENED_FOR_ALL: u32 = 2;
 
-/// What the measurement itself noticed.
+/// Observations of the measurement itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Observed {
     /// Calls of `BPF_PROG_TEST_RUN`.
     pub calls: u64,
-    /// Those of them that a signal interrupted, and that were repeated.
+    /// Calls that were interrupted by a signal and repeated.
     pub retries: u64,
-    /// Samples of the program with the fewest.
+    /// Minimum sample count over all programs.
     pub samples: u64,
-    /// Samples that a reliable interval needs.
+    /// Samples needed for a reliable interval.
     pub samples_wanted: u64,
-    /// The kernel counted runs of a measured program (`run_cnt` of its info grew) that were not meant
-    /// to be counted. It does so only while statistics are on, by the switch or by a descriptor.
+    /// Whether the kernel counted runs of a measured program (`run_cnt` of its info increased)
+    /// unintentionally. It counts only while statistics are enabled, by the switch or through a
+    /// descriptor.
     pub were_runs_counted: bool,
 }
 
-/// The warnings that a measurement deserves, the gravest first. `load` is `None` where the system does
-/// not tell it.
+/// Warnings about a measurement, most severe first. `load` is `None` if the system does not report it.
 pub fn warnings(
     before: &Conditions,
     after: &Conditions,

@@ -1,6 +1,6 @@
-//! Packets of a capture file, pcap or pcapng, told by its first bytes.
+//! Reads packets from a capture file. The first bytes distinguish pcap and pcapng.
 //!
-//! pcap-parser decodes headers and blocks; the lengths that it trusts are checked here before.
+//! pcap-parser decodes headers and blocks; the lengths that it trusts are validated here first.
 
 mod blocks;
 mod classic;
@@ -11,37 +11,37 @@ use thiserror::Error;
 
 use super::Link;
 
-/// What a capture file holds.
+/// Contents of a capture file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capture<'a> {
-    /// In the order of the file. Never empty.
+    /// In file order. Never empty.
     pub packets: Vec<Packet<'a>>,
-    /// Packets after those.
+    /// Number of packets skipped after those.
     pub left_out: u64,
-    /// The file ends within a packet, which is not counted.
+    /// Whether the file ends within a packet, which is not counted.
     pub is_cut_off: bool,
-    /// Bytes of a frame check sequence at the end of each packet, as the header says; usually 0.
+    /// Bytes of the frame check sequence at the end of each packet, from the header; usually 0.
     pub check_sequence_bytes: u32,
 }
 
 /// A packet of a capture file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its bytes, as far as they were captured.
+    /// The captured bytes.
     pub data: &'a [u8],
     pub original_bytes: u32,
-    /// What its first byte belongs to.
+    /// Layer of its first byte.
     pub link: Link,
 }
 
 impl Packet<'_> {
-    /// Was its end not captured?
+    /// Whether its end was not captured.
     pub fn is_truncated(&self) -> bool {
         usize::try_from(self.original_bytes).is_ok_and(|original| self.data.len() < original)
     }
 }
 
-/// Why the packets of a file cannot be used. Packets count from 1, offsets from the file's beginning.
+/// Why the packets of a file are unusable. Packet numbers start at 1, offsets at the beginning of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CaptureError {
     #[error(
@@ -64,7 +64,7 @@ pub enum CaptureError {
 /// Link types of <https://www.tcpdump.org/linktypes.html>.
 mod link_type {
     pub(super) const ETHERNET: u32 = 1;
-    /// `DLT_RAW`, which old programs wrote instead of `RAW`; 14 is OpenBSD's.
+    /// `DLT_RAW`, which old programs wrote instead of `RAW`; 14 is that of OpenBSD.
     pub(super) const OLD_RAW: [u32; 2] = [12, 14];
     pub(super) const RAW: u32 = 101;
     pub(super) const LINUX_SLL: u32 = 113;
@@ -73,13 +73,13 @@ mod link_type {
     pub(super) const LINUX_SLL2: u32 = 276;
 }
 
-/// Is it a capture file, by its first bytes?
+/// Detects a capture file by its first bytes.
 pub fn is_capture(bytes: &[u8]) -> bool {
     blocks::is_pcapng(bytes) || classic::is_pcap(bytes)
 }
 
-/// Reads a capture file; of its packets the first `packets_max`, which should not be 0.
-/// Fails when it is none, holds no packets, is damaged, or has packets that cannot be used.
+/// Reads the first `packets_max` packets of a capture file; `packets_max` should not be 0. Fails if
+/// the bytes are not a capture file, or it has no packets, is damaged, or has unusable packets.
 pub fn parse(bytes: &[u8], packets_max: usize) -> Result<Capture<'_>, CaptureError> {
     let mut collector = Collector::new(packets_max);
     if blocks::is_pcapng(bytes) {
@@ -92,7 +92,7 @@ pub fn parse(bytes: &[u8], packets_max: usize) -> Result<Capture<'_>, CaptureErr
     collector.finish()
 }
 
-/// Takes in packets, up to a number, and counts the others.
+/// Collects packets up to a maximum, and counts the rest.
 struct Collector<'a> {
     packets_max: usize,
     seen: u64,

@@ -1,10 +1,10 @@
-//! The packet that a program gets when nobody gives one: valid in every layer, so that programs which
-//! parse and check do not turn back at the first header.
+//! The packet used if none is given: valid in every layer, so that programs which parse and
+//! validate do not stop at the first header.
 
 /// A frame of 64 bytes: Ethernet, IPv4, UDP, and 22 bytes of text.
 ///
-/// Addresses are those set aside for documentation: 00:00:5e:00:53:xx (RFC 7042, section 2.1.2),
-/// 192.0.2.0/24 and 198.51.100.0/24 (RFC 5737). Both checksums are right.
+/// Addresses are reserved for documentation: 00:00:5e:00:53:xx (RFC 7042, section 2.1.2),
+/// 192.0.2.0/24 and 198.51.100.0/24 (RFC 5737). Both checksums are valid.
 #[rustfmt::skip]
 pub const DEFAULT_PACKET: [u8; 64] = [
     // Ethernet, 14 bytes.
@@ -37,7 +37,7 @@ pub const DEFAULT_PACKET: [u8; 64] = [
 mod tests {
     use super::*;
 
-    /// The sum of 16-bit words that a right checksum turns into all ones (RFC 1071).
+    /// Sum of 16-bit words, all ones for a valid checksum (RFC 1071).
     fn sum(parts: &[&[u8]]) -> u16 {
         let mut sum: u32 = 0;
         for part in parts {

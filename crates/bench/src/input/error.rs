@@ -1,4 +1,4 @@
-//! What can be wrong with the files of inputs.
+//! Errors in input files.
 
 use std::{
     io,
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{capture::CaptureError, hex::HexError, map_contents::MapError};
 
-/// A file that makes no inputs, and why.
+/// A file without usable inputs, and why.
 #[derive(Debug, Error)]
 #[error("cannot take input from {}: {problem}", .path.display())]
 pub struct InputError {
@@ -24,7 +24,7 @@ impl InputError {
     }
 }
 
-/// What is wrong with a file.
+/// The problem with a file.
 #[derive(Debug, Error)]
 pub enum Problem {
     #[error("{0}")]

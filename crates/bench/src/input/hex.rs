@@ -1,18 +1,17 @@
-//! Bytes written as hexadecimal text, by hand or by a tool.
+//! Parses hexadecimal text, written by hand or by a tool.
 //!
-//! Plain: pairs of digits, with or without blanks, commas and `0x`, in the order of the bytes; `#`
-//! begins a comment. Or the output of xxd, whose offsets must be right. What could be read in two ways is
-//! refused rather than guessed.
+//! Plain: pairs of digits, optionally with blanks, commas and `0x`, in byte order; `#` begins a
+//! comment. Or xxd output with correct offsets. Ambiguous text is rejected rather than guessed.
 
 #[cfg(test)]
 mod tests;
 
 use thiserror::Error;
 
-/// Digits of an offset: fewer are bytes.
+/// Minimum digits of an offset: fewer are bytes.
 const OFFSET_DIGITS_MIN: usize = 4;
 
-/// Why a text is not one of bytes. Lines and columns count from 1, columns in characters.
+/// Why a text cannot be parsed as bytes. Lines and columns start at 1, columns count characters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HexError {
     #[error(
@@ -38,8 +37,7 @@ pub enum HexError {
     NoBytes,
 }
 
-/// Reads the text of a file.
-/// Fails when it is not hexadecimal, or not without doubt. Never returns an empty list.
+/// Parses the text of a file. Fails if it is not hexadecimal or is ambiguous. Never returns an empty list.
 pub fn parse(text: &[u8]) -> Result<Vec<u8>, HexError> {
     let text = String::from_utf8_lossy(text);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -54,7 +52,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<u8>, HexError> {
     if bytes.is_empty() { Err(HexError::NoBytes) } else { Ok(bytes) }
 }
 
-/// Reads one string of plain hexadecimal text, without comments and dumps. May be empty.
+/// Parses one string of plain hexadecimal text, without comments and dumps. May be empty.
 pub(super) fn parse_string(text: &str) -> Result<Vec<u8>, HexError> {
     let mut bytes = Vec::with_capacity(text.len() / 2);
     Line { number: 1, text }.words(0, text.len(), &mut bytes)?;
@@ -68,18 +66,18 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// An offset with a colon, such as `00000010:`, and where the rest of the line begins.
+    /// An offset with a colon, such as `00000010:`, and the start of the rest of the line.
     fn offset(self) -> Option<(u64, usize)> {
         let start = self.text.len() - self.text.trim_start().len();
         let word = self.text.split_whitespace().next()?;
         let digits = digits_of(word.strip_suffix(':')?);
-        // `from_str_radix` takes a sign too.
+        // `from_str_radix` accepts a sign too.
         let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         let offset = u64::from_str_radix(digits, 16).ok().filter(|_| is_number)?;
         Some((offset, start + word.len()))
     }
 
-    /// Appends the bytes of a line of xxd: what follows two blanks shows them once more as text.
+    /// Appends the bytes of an xxd line. The text column follows after two blanks.
     fn dumped(self, found: u64, start: usize, bytes: &mut Vec<u8>) -> Result<(), HexError> {
         let expected = bytes.len() as u64;
         if found != expected {
@@ -97,7 +95,7 @@ impl Line<'_> {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
         let is_zero = first.len() >= OFFSET_DIGITS_MIN && first.bytes().all(|digit| digit == b'0');
-        // Other tools than xxd write no colon.
+        // Tools other than xxd write no colon.
         if bytes.is_empty() && is_zero && words.next().is_some_and(|word| word.len() == 2) {
             let word = first.to_owned();
             return Err(HexError::AmbiguousOffset { line: self.number, word });
@@ -153,12 +151,12 @@ impl Line<'_> {
     }
 }
 
-/// A word without its `0x`.
+/// A word without its `0x` prefix.
 fn digits_of(word: &str) -> &str {
     word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")).unwrap_or(word)
 }
 
-/// The value of a digit; 0 for what is none.
+/// Value of a digit; 0 for invalid digits.
 fn nibble(digit: u8) -> u8 {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok()).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! What stands in a map before a program runs, from JSON.
+//! Initial map contents, from JSON.
 //!
-//! A list of entries, `{"key": …, "value": …}`. For arrays also a list of values, from index 0 on; for
-//! queues, stacks and Bloom filters always one of values, in the order in which they are pushed. A map
-//! with a value per CPU takes `"value"` for all CPUs, or `"values"`, a list with one for each CPU. How
-//! bytes are written is told in `value.rs`. A table of programs takes `{"program": "NAME"}` as a value, one
-//! of maps `{"map": "NAME"}`. What bpftool dumps as JSON is such a list, too (`dump.rs`).
+//! A list of entries, `{"key": …, "value": …}`. Arrays also take a list of values, from index 0 on.
+//! Queues, stacks and Bloom filters take only a list of values, pushed in order. Per-CPU maps take
+//! `"value"` for all CPUs, or `"values"`, a list with one per CPU. `value.rs` describes the syntax
+//! of bytes. Program tables take `{"program": "NAME"}` as a value, map tables `{"map": "NAME"}`.
+//! JSON dumps of bpftool are accepted too (`dump.rs`).
 
 mod dump;
 #[cfg(test)]
@@ -18,47 +18,46 @@ use thiserror::Error;
 
 pub use self::value::EntryError;
 
-/// Bytes of all entries together. A file of a few letters must not fill the memory because a map's
-/// values are large.
+/// Maximum bytes of all entries together. A tiny file must not exhaust memory because a map has large values.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Entries of a map, checked against its sizes.
+/// Entries of a map, validated against its sizes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapContents {
-    /// In the order of the file. No key occurs twice.
+    /// In file order, with unique keys.
     pub entries: Vec<Entry>,
 }
 
 /// One entry of a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// As long as the map's keys; empty for those without.
+    /// Has the length of the map's keys; empty for maps without keys.
     pub key: Vec<u8>,
-    /// The value, or one for each CPU.
+    /// The value, or one per CPU.
     pub value: EntryValue,
 }
 
-/// The value of an entry, as long as the map says.
+/// Value of an entry, with the length that the map defines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryValue {
-    /// The same for all CPUs, or of a map that does not distinguish them.
+    /// Same value on all CPUs, or value of a map that is not per-CPU.
     Same(Vec<u8>),
     PerCpu(Vec<Vec<u8>>),
-    /// The name of a program of the object, in a table of programs.
+    /// Name of a program of the object, in a program table.
     Program(String),
-    /// The name of a map of the object, in a table of maps.
+    /// Name of a map of the object, in a map table.
     Map(String),
 }
 
 /// How a map is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapKind {
-    /// Keys of any bytes.
+    /// Arbitrary keys.
     Hash,
-    /// As `Hash`, a value for each CPU.
+    /// As `Hash`, with one value per CPU.
     PerCpuHash,
     Array,
-    /// As `Array`, a value for each CPU.
+    /// As `Array`, with one value per CPU.
     PerCpuArray,
     /// Values only: queue, stack, Bloom filter.
     Queue,
@@ -66,14 +65,13 @@ pub enum MapKind {
     ProgramTable,
     /// Keys are indices, values are maps.
     MapTable,
-    /// Keys of any bytes, values are maps.
+    /// Arbitrary keys, values are maps.
     MapHash,
 }
 
 impl MapKind {
-    /// The kind of a map type (`enum bpf_map_type` of include/uapi/linux/bpf.h, Linux 6.18); `None` for
-    /// those whose values are not plain bytes: sockets, buffers, storage of
-    /// tasks and the like.
+    /// Kind of a map type (`enum bpf_map_type` of include/uapi/linux/bpf.h, Linux 6.18); `None` for
+    /// types whose values are not plain bytes: sockets, buffers, task storage and the like.
     pub fn of_map_type(map_type: u32) -> Option<Self> {
         Some(match map_type {
             // Hash, LRU hash, prefix trie, hash of devices.
@@ -98,14 +96,14 @@ impl MapKind {
         matches!(self, Self::Array | Self::PerCpuArray | Self::ProgramTable | Self::MapTable)
     }
 
-    /// Whether the index in the key of an entry is beyond a map of so many entries.
+    /// The index in the key of an entry, if it is out of bounds for a map of this size.
     pub(crate) fn index_beyond(self, key: &[u8], entries: u32) -> Option<u32> {
         let index = key.first_chunk().map(|index| u32::from_ne_bytes(*index))?;
         (self.is_array() && index >= entries).then_some(index)
     }
 }
 
-/// What entries of a map must look like.
+/// Expected layout of the entries of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MapShape {
     pub kind: MapKind,
@@ -132,7 +130,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why a text is not the contents of a map. Entries count from 0, as in JSON's own paths.
+/// Why a text is not valid map contents. Entries count from 0, as in JSON paths.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MapError {
     #[error("it is not JSON: {0}")]
@@ -159,7 +157,7 @@ pub enum MapError {
 }
 
 impl MapContents {
-    /// Reads JSON for a map of this shape. Fails when it is not JSON, or an entry does not fit the map.
+    /// Parses JSON for a map of this shape. Fails if it is not JSON, or an entry does not fit the map.
     pub fn parse(json: &[u8], shape: MapShape) -> Result<Self, MapError> {
         Self::parse_within(json, shape, BYTES_MAX)
     }
@@ -189,9 +187,9 @@ impl MapContents {
 }
 
 impl Entry {
-    /// The value as `BPF_MAP_UPDATE_ELEM` takes it. For maps with a value per CPU: those of all possible
-    /// CPUs, each filled up to 8 bytes (`bpf_map_value_size` in kernel/bpf/syscall.c, Linux 6.12).
-    /// Fails when the entry has values for another number of CPUs.
+    /// The value as `BPF_MAP_UPDATE_ELEM` takes it. For per-CPU maps: the values of all possible
+    /// CPUs, each padded to 8 bytes (`bpf_map_value_size` in kernel/bpf/syscall.c, Linux 6.12).
+    /// Fails if the entry has values for another number of CPUs.
     pub fn value_for_kernel(&self, kind: MapKind, cpus: usize) -> Result<Vec<u8>, MapError> {
         let filled = |bytes: &Vec<u8>| {
             let mut bytes = bytes.clone();
@@ -204,14 +202,14 @@ impl Entry {
             EntryValue::PerCpu(values) if values.len() == cpus => {
                 Ok(values.iter().flat_map(filled).collect())
             }
-            // Programs and maps have numbers only once they are loaded.
+            // Programs and maps get their ids only when loaded.
             EntryValue::Program(_) | EntryValue::Map(_) => Ok(Vec::new()),
             EntryValue::PerCpu(values) => Err(MapError::CpuCount { found: values.len(), cpus }),
         }
     }
 }
 
-/// Reads one item of the list.
+/// Parses one item of the list.
 struct Reader {
     shape: MapShape,
     index: usize,
@@ -278,7 +276,7 @@ impl Reader {
         MapError::Bytes { index: self.index, part: Part::Value, error }
     }
 
-    /// Bytes as long as the part must be.
+    /// Bytes with the length of the part.
     fn bytes(&mut self, value: &Value, part: Part) -> Result<Vec<u8>, MapError> {
         let index = self.index;
         let size = match part {

@@ -1,5 +1,4 @@
-//! Where an input comes from, as a user writes it: `FILE`, or `NAME=FILE` to give it another name. For
-//! the contents of a map always `NAME=FILE`.
+//! Input argument: `FILE`, or `NAME=FILE` to rename the input. Map contents are always `NAME=FILE`.
 
 use std::{
     convert::Infallible,
@@ -9,7 +8,7 @@ use std::{
 
 use thiserror::Error;
 
-/// Names are cut after so many characters.
+/// Maximum length of names in characters; longer ones are truncated.
 const NAME_MAX: usize = 60;
 
 /// A file with inputs.
@@ -20,7 +19,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A file whose name names the input.
+    /// An input that is named after its file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { name: None, path: path.into() }
     }
@@ -29,14 +28,14 @@ impl Source {
         &self.path
     }
 
-    /// Name of the input, or what the names of its packets begin with.
+    /// Name of the input, or prefix of its packets' names.
     pub fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| stem_name(&self.path))
     }
 }
 
-/// `NAME=FILE` if what stands before the first `=` can be a name; else all of it is the file. A file
-/// whose own name has a `=` in it can be given as `./a=b`.
+/// Parses `NAME=FILE` if the part before the first `=` is a valid name; else the whole text is the
+/// file. A file with a `=` in its name can be given as `./a=b`.
 impl FromStr for Source {
     type Err = Infallible;
 
@@ -51,14 +50,14 @@ impl FromStr for Source {
     }
 }
 
-/// A file with the contents of a map.
+/// A file with map contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapSource {
     pub map: String,
     pub path: PathBuf,
 }
 
-/// Not the contents of a map.
+/// The text does not name map contents.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("found {0:?} where a map and its contents should be; write NAME=FILE")]
 pub struct NotAMapSource(String);
@@ -76,14 +75,14 @@ impl FromStr for MapSource {
     }
 }
 
-/// The name that a file gives to its input: its own without folder and suffix.
+/// Default input name of a file: its name without folder and suffix.
 pub(super) fn stem_name(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = cleaned(&stem);
     if name.is_empty() { "input".to_owned() } else { name }
 }
 
-/// A text as part of a benchmark's name: no blanks, no slashes, and no `#`, which numbers packets.
+/// Sanitizes a text as part of a benchmark name: no blanks, no slashes, and no `#`, which numbers packets.
 fn cleaned(text: &str) -> String {
     let allowed = |c: char| c.is_alphanumeric() || "-_.+:@,".contains(c);
     text.chars().take(NAME_MAX).map(|c| if allowed(c) { c } else { '_' }).collect()

@@ -1,4 +1,4 @@
-//! Files of all kinds, and what is said about those that make no inputs.
+//! Files of all kinds, and the errors of files without usable inputs.
 
 use std::{fs, path::PathBuf};
 

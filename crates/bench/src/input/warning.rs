@@ -1,4 +1,4 @@
-//! What a user should know about inputs before believing figures that come from them. Packets count from 1.
+//! Warnings about inputs that affect the figures. Packet numbers start at 1.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ fn left_out(path: String, taken: u64, left_out: u64) -> Warning {
     )
 }
 
-/// Inputs that the kernel refuses for being too short.
+/// Inputs that the kernel rejects as too short.
 pub(super) fn short(path: &Path, inputs: &[Input]) -> Option<Warning> {
     let mut short = inputs.iter().filter(|input| input.data.len() < PACKET_BYTES_MIN);
     let first = &short.next()?.name;

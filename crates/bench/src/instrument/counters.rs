@@ -1,12 +1,12 @@
-//! Counts how often each basic block of a program runs, by counters put into its bytecode.
+//! Counts executions of each basic block with counters inserted into the bytecode.
 //!
-//! The counters are numbers of 64 bits in the one value of an array map, counted up by load, add and
-//! store. That is exact as long as only one CPU runs the program, and needs no atomic operation, which
-//! would take several times as long as a short block. They may run with a spin lock held and in
-//! RCU sections.
+//! The counters are 64-bit numbers in the single value of an array map, incremented by load, add
+//! and store. That is exact as long as only one CPU runs the program. It needs no atomic operation,
+//! which would take several times as long as a short block. Counters may run with a spin lock held
+//! and in RCU sections.
 //!
-//! What is not counted is computed ([`flow`](super::flow)), and a counter in a loop stays in a
-//! register while the loop runs, where one is free (`homes`).
+//! Counts that follow from others are computed ([`flow`](super::flow)). A counter in a loop stays
+//! in a register while the loop runs, if one is free (`homes`).
 
 mod emit;
 mod homes;
@@ -30,36 +30,34 @@ use super::{
 
 pub use plan::Plan;
 
-/// Size of a counter.
+/// Size of a counter in bytes.
 pub const SLOT_BYTES: u32 = 8;
-/// Largest value that a program may refer into directly (`BPF_MAX_VAR_OFF`,
-/// include/linux/bpf_verifier.h, Linux 6.18).
+/// Maximum value size for direct references (`BPF_MAX_VAR_OFF`, include/linux/bpf_verifier.h, Linux 6.18).
 pub const VALUE_BYTES_MAX: u32 = 1 << 29;
 
-/// What [`instrument`] cannot see in the bytecode.
+/// Facts that [`instrument`] cannot derive from the bytecode.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// How the code refers to the map of counters: its descriptor, or the number that a loader will put
-    /// a descriptor for.
+    /// Reference to the counter map in the code: its descriptor, or the number that a loader replaces by one.
     pub map_fd: i32,
-    /// Indices of calls that may end the program there and then: of `bpf_throw`, and of kfuncs that
-    /// call it (names of kfuncs stand in the object's BTF). Tail calls, and calls of functions that
-    /// may throw, are known without this.
+    /// Indices of calls that may terminate the program: of `bpf_throw`, and of kfuncs that call it
+    /// (the object's BTF has the names of kfuncs). Tail calls, and calls of functions that may
+    /// throw, are detected.
     pub may_throw: BTreeSet<usize>,
-    /// Bytes of stack that each function uses, in the order of the code, as the verifier's log says it
-    /// (`stack depth 16+24`). Missing ones are guessed from the bytecode; the deeper one counts.
+    /// Stack bytes of each function, in code order, from the verifier log (`stack depth 16+24`).
+    /// Missing values are estimated from the bytecode; the larger one is used.
     pub stack_depths_bytes: Vec<u32>,
 }
 
 /// A program with counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Instrumented {
-    /// The program. It needs an array map with one value of [`Plan::value_size_bytes`].
+    /// The program. Needs an array map with one value of [`Plan::value_size_bytes`].
     pub program: Rewritten,
     pub plan: Plan,
 }
 
-/// Why a program gets no counters. Its time can be measured all the same.
+/// Why a program cannot be instrumented. Its time can still be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotInstrumentable {
     #[error(transparent)]
@@ -79,10 +77,10 @@ pub enum NotInstrumentable {
     Rewrite(#[from] RewriteError),
 }
 
-/// Puts counters into a program.
+/// Inserts counters into a program.
 ///
-/// The result does the same, returns the same, and leaves the same in memory, save for the counters and
-/// for stack below what each function used. Fails with [`NotInstrumentable`].
+/// The result behaves and returns the same, and leaves the same memory, except for the counters and
+/// for stack below that used by each function. Fails with [`NotInstrumentable`].
 pub fn instrument(code: &Code, options: &Options) -> Result<Instrumented, NotInstrumentable> {
     let graph = Graph::new(code, &|index| options.may_throw.contains(&index))?;
     let liveness = Liveness::new(code, &graph);
@@ -102,7 +100,7 @@ pub fn instrument(code: &Code, options: &Options) -> Result<Instrumented, NotIns
     Ok(Instrumented { program, plan: Plan::new(graph, sites_of_functions, slots) })
 }
 
-/// One function, and what is known of the program around it.
+/// One function, with facts about the surrounding program.
 #[derive(Clone, Copy)]
 struct Subject<'a> {
     code: &'a Code,
@@ -114,7 +112,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Bytes of its stack that it uses, a multiple of 8.
+    /// Stack bytes that it uses, a multiple of 8.
     fn depth_bytes(&self) -> u32 {
         let function = &self.graph.functions[self.number];
         let seen = super::frame::depth_bytes(&self.code.insns, self.graph, function);
@@ -129,8 +127,7 @@ impl Subject<'_> {
     }
 }
 
-/// With counters in registers if that can be done, else without: they leave fewer registers for the
-/// other counters.
+/// Uses registers for counters if possible, else memory: held registers are not available to other counters.
 fn put(subject: &Subject<'_>, sites: &Sites, edits: &mut Edits) -> Result<(), NotInstrumentable> {
     let counters: &[Counter] = &sites.counters;
     let homes = Homes::new(subject, sites);

@@ -1,19 +1,19 @@
-//! Which edges have to be counted, so that the rest follows.
+//! Minimizes the set of edges to count.
 //!
-//! What flows into a block flows out of it (D. E. Knuth and F. R. Stevenson, "Optimal measurement
-//! points for program frequency counts", BIT 13, 1973). A function is a net of links: its edges, and
-//! one link through each block. The outside of the function is one more node. Along a spanning tree of
-//! the net nothing has to be counted; a tree of the dearest links leaves the cheapest to be counted.
+//! The flow into a block equals the flow out of it (D. E. Knuth and F. R. Stevenson, "Optimal
+//! measurement points for program frequency counts", BIT 13, 1973). A function is a network of
+//! links: its edges, one link through each block, and one node for the outside. Links on a spanning
+//! tree need no counters, so a tree of the most expensive links leaves the cheapest to count.
 
-/// A way between two nodes of a net, along which something flows.
+/// A directed link between two nodes of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// Node that it comes from.
+    /// Source node.
     pub from: usize,
     pub to: usize,
 }
 
-/// A net with what is known of it beforehand: which links are counted.
+/// A network, with the choice of links to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Net {
     nodes: usize,
@@ -24,8 +24,8 @@ pub struct Net {
 }
 
 impl Net {
-    /// A net of nodes numbered from 0, and links with what it would cost to count each. Infinite cost
-    /// stands for what cannot be counted; such links must not form a circle.
+    /// Builds a network of nodes numbered from 0 and links with the cost of counting each. Infinite
+    /// cost marks links that cannot be counted; they must not form a cycle.
     pub fn new(nodes: usize, links: Vec<(Link, f64)>) -> Self {
         let in_tree = dearest_tree(nodes, &links);
         let links: Vec<Link> = links.into_iter().map(|(link, _)| link).collect();
@@ -33,16 +33,16 @@ impl Net {
         Self { nodes, links, in_tree, inwards }
     }
 
-    /// Has this link to be counted?
+    /// Whether this link has to be counted.
     pub fn is_counted(&self, link: usize) -> bool {
         self.in_tree.get(link) == Some(&false)
     }
 
-    /// What flows along each link, given what flows along those that are counted; what is given for
-    /// the others is ignored. Counts that contradict each other give nonsense, but no failure.
+    /// Computes the flow along each link from that along the counted links; values for other links
+    /// are ignored. Contradictory counts give wrong results, but do not fail.
     pub fn solve(&self, counted: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut flows = vec![0; self.links.len()];
-        // What has arrived at each node more than it has left.
+        // Inflow minus outflow of each node.
         let mut surplus = vec![0_u64; self.nodes];
         for (index, link) in self.links.iter().enumerate().filter(|it| self.is_counted(it.0)) {
             flows[index] = counted(index);
@@ -77,7 +77,7 @@ fn dearest_tree(nodes: usize, links: &[(Link, f64)]) -> Vec<bool> {
     in_tree
 }
 
-/// Which node stands for the group of a node, in a forest of groups (union-find).
+/// Representative of a node's group (union-find).
 pub(super) fn find(groups: &mut [usize], mut node: usize) -> usize {
     while groups[node] != node {
         groups[node] = groups[groups[node]];
@@ -142,8 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Random walks from and to node 0 through a random net are found again from the counted
-        /// links alone.
+        /// Reconstructs random walks from and to node 0 through a random network from the counted links alone.
         #[test]
         fn flows_are_found_again(
             links in prop::collection::vec((0..6_usize, 0..6_usize, 0..100_u32), 1..20),

@@ -1,9 +1,9 @@
-//! How much of its stack a function uses.
+//! Computes the stack depth of a function.
 //!
-//! Spilled registers go below the deepest byte that the function may touch. Nothing in the bytecode
-//! says how deep that is, so pointers into the stack are followed. A pointer that an unknown number
-//! was added to counts as pointing to where it did before: compilers take the lowest address of an
-//! array and index upwards. Where the number is subtracted, all of the stack counts as used.
+//! Spilled registers go below the deepest byte that the function may touch. The bytecode does not
+//! declare this depth, so pointers into the stack are tracked. Adding an unknown number leaves a
+//! pointer unchanged: compilers take the lowest address of an array and index upwards. After
+//! subtracting an unknown number, the whole stack counts as used.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,11 @@ use super::{
     registers::Effects,
 };
 
-/// Bytes of stack that a program has, over all frames of a chain of calls (`MAX_BPF_STACK`,
+/// Stack size of a program in bytes, over all frames of a call chain (`MAX_BPF_STACK`,
 /// include/linux/filter.h, Linux 6.18).
 pub const STACK_BYTES_MAX: u32 = 512;
 
-/// How often what is known of a block may change. More than that takes a pointer that moves down in a
-/// loop, and nobody sees where it stops.
+/// Maximum state changes per block. Only a pointer that moves down in a loop needs more, and its limit is unknown.
 const VISITS_MAX: u8 = 16;
 
 /// Bytes below the frame pointer that a function uses, at most [`STACK_BYTES_MAX`].
@@ -62,8 +61,7 @@ pub fn depth_bytes(insns: &[Insn], graph: &Graph, function: &Function) -> u32 {
     walk.lowest.unsigned_abs().min(STACK_BYTES_MAX)
 }
 
-/// For each register the lowest place that it may point to, relative to the frame pointer; `None` if
-/// it does not point into the stack.
+/// By register: the lowest offset from the frame pointer that it may point to; `None` if not a stack pointer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Pointers([Option<i32>; 10]);
 
@@ -98,9 +96,9 @@ fn lower(a: Option<i32>, b: Option<i32>) -> Option<i32> {
 }
 
 struct Walk {
-    /// The lowest place touched or pointed to, at least minus [`STACK_BYTES_MAX`].
+    /// Lowest offset touched or pointed to, at least minus [`STACK_BYTES_MAX`].
     lowest: i32,
-    /// Pointers that were stored in the stack, by where.
+    /// Pointers spilled to the stack, by offset.
     slots: BTreeMap<i32, Option<i32>>,
 }
 
@@ -140,7 +138,7 @@ impl Walk {
         }
     }
 
-    /// Where the destination points to afterwards.
+    /// Offset of the destination afterwards.
     fn arithmetic(&mut self, insn: Insn, pointers: &Pointers) -> Option<i32> {
         let (dst, src) = (pointers.get(insn.dst()), pointers.get(insn.src()));
         let is_x = insn.opcode & op::X != 0;
@@ -149,7 +147,7 @@ impl Walk {
             (op::ADD, true) => lower(dst, src),
             (op::ADD, false) => Some(dst?.saturating_add(insn.immediate)),
             (op::SUB, false) => Some(dst?.saturating_sub(insn.immediate)),
-            // The distance of two pointers is a number.
+            // The difference of two pointers is a number.
             (op::SUB, true) if src.is_none() => {
                 dst?;
                 Some(-(STACK_BYTES_MAX as i32))
@@ -186,7 +184,7 @@ mod tests {
 
     #[test]
     fn through_pointers() {
-        // Passed to a helper: nobody knows how much of it that touches, but it goes upwards.
+        // Passed to a helper: the accessed size is unknown, but it extends upwards.
         check(32, |it| it.copy(2, 10).add(2, -32).call(1).mov(0, 0).exit());
         check(40, |it| it.copy(2, 10).add(2, -32).emit(store(op::DW, 2, -8, 1)).mov(0, 0).exit());
         // An unknown index.
@@ -195,12 +193,12 @@ mod tests {
             it.copy(2, 10).add_register(2, 1).emit(store(op::B, 2, -48, 1)).mov(0, 0).exit();
         });
         check(512, |it| it.copy(2, 10).alu(op::SUB, 2, 1).mov(0, 0).exit());
-        // The distance of two pointers is no pointer.
+        // The difference of two pointers is not a pointer.
         check(16, |it| {
             it.copy(2, 10).add(2, -16).copy(3, 10).alu(op::SUB, 3, 2).add(3, -400);
             it.mov(0, 0).exit();
         });
-        // A call destroys it.
+        // A call clobbers it.
         check(8, |it| it.copy(2, 10).add(2, -8).call(1).emit(store(op::DW, 0, -100, 6)).exit());
     }
 
@@ -219,7 +217,7 @@ mod tests {
             it.copy(2, 10).branch(op::JEQ, 1, 0, other).add(2, -8).goto(join);
             it.bind(other).add(2, -16).bind(join).emit(store(op::DW, 2, -8, 1)).mov(0, 0).exit();
         });
-        // A pointer that goes down in a loop.
+        // A pointer that moves down in a loop.
         check(512, |it| {
             let top = it.label();
             it.copy(2, 10).mov(1, 9).bind(top).add(2, -8).add(1, -1);

@@ -1,8 +1,8 @@
 //! Functions, basic blocks and the edges between them.
 //!
-//! A block ends where control may go elsewhere than to the next instruction, and that includes going
-//! away for good: a tail call that succeeds, a kfunc that throws, a packet load out of bounds. Those
-//! have an [`EdgeKind::Escape`], so that what flows into a function is what flows out of it.
+//! A block ends where control may continue elsewhere than at the next instruction. This includes
+//! leaving for good: a successful tail call, a throwing kfunc, a packet load out of bounds. Those
+//! have an [`EdgeKind::Escape`], so that the flow into a function equals the flow out of it.
 
 mod build;
 
@@ -12,15 +12,15 @@ use wingbeat_bpf::code::Code;
 
 pub(super) use build::jump_target;
 
-/// The control flow of a program. Functions, blocks and edges are in the order of the code; those of
-/// one function are contiguous.
+/// Control flow graph of a program. Functions, blocks and edges are in code order; those of one
+/// function are contiguous.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// The functions: those that the code lists, and what else is called or passed as a callback.
+    /// Functions listed by the code, and other functions that are called or passed as a callback.
     pub functions: Vec<Function>,
     pub blocks: Vec<Block>,
     pub edges: Vec<Edge>,
-    /// Edges by the block that they lead to; `incoming_starts[block]` is where its own begin.
+    /// Edges by target block; those of a block start at `incoming_starts[block]`.
     incoming: Vec<usize>,
     incoming_starts: Vec<usize>,
     second_halves: Vec<bool>,
@@ -30,11 +30,11 @@ pub struct Graph {
 pub struct Function {
     pub insns: Range<usize>,
     pub blocks: Range<usize>,
-    /// Indices of its edges. The first is the one that enters it.
+    /// Indices of its edges. The first is the entry edge.
     pub edges: Range<usize>,
-    /// The blocks that call it, each as often as it has calls of it.
+    /// The blocks that call it, once per call.
     pub callers: Vec<usize>,
-    /// Is its address taken? Then something else than a call may start it.
+    /// Whether its address is taken, so that it may be entered other than by a call.
     pub is_callback: bool,
 }
 
@@ -43,23 +43,23 @@ pub struct Function {
 pub struct Block {
     pub function: usize,
     pub insns: Range<usize>,
-    /// Index of its last instruction; of the first half, if that is a `ldimm64`.
+    /// Index of its last instruction; of the first half for a `ldimm64`.
     pub last: usize,
-    /// Indices of the edges out of it: one or two.
+    /// Indices of its outgoing edges: one or two.
     pub outgoing: Range<usize>,
 }
 
-/// A way from block to block, or into or out of a function.
+/// An edge between blocks, or into or out of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// Its block of departure; `None` if it enters the function.
+    /// Source block; `None` for the function entry.
     pub from: Option<usize>,
-    /// Its block of arrival; `None` if it leaves the function.
+    /// Target block; `None` for function exits.
     pub to: Option<usize>,
     pub kind: EdgeKind,
 }
 
-/// What takes control along an edge.
+/// Kind of an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EdgeKind {
     /// The start of the function.
@@ -72,8 +72,7 @@ pub enum EdgeKind {
     Escape,
 }
 
-/// A program that the verifier would refuse, found before it is asked. Indices are those of
-/// instructions.
+/// A program that the verifier would reject. Indices are those of instructions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GraphError {
     #[error("the program has no instructions; check that the object has code in the section")]
@@ -119,15 +118,15 @@ pub enum GraphError {
 }
 
 impl Graph {
-    /// The graph of a program. `may_throw` says of the index of a call whether it may end the program
-    /// there and then, as `bpf_throw` does; names of kfuncs are not known here. What calls a function
-    /// with such a call in it may throw as well, without being asked for.
-    /// Refuses what the verifier would refuse anyway: see [`GraphError`].
+    /// Builds the graph of a program. `may_throw` returns whether the call at an index may
+    /// terminate the program, as `bpf_throw` does; names of kfuncs are unknown here. Callers of a
+    /// function with such a call may throw as well, without a query. Rejects only what the verifier
+    /// would reject: see [`GraphError`].
     pub fn new(code: &Code, may_throw: &dyn Fn(usize) -> bool) -> Result<Self, GraphError> {
         build::graph(code, may_throw)
     }
 
-    /// Indices of the edges that lead to a block.
+    /// Indices of the edges into a block.
     pub fn incoming(&self, block: usize) -> &[usize] {
         match self.incoming_starts.get(block..block + 2) {
             Some(&[start, end]) => self.incoming.get(start..end).unwrap_or_default(),
@@ -141,12 +140,12 @@ impl Graph {
         range.filter_map(|index| Some((index, *self.edges.get(index)?)))
     }
 
-    /// Is this instruction the second half of a `ldimm64`?
+    /// Whether this instruction is the second half of a `ldimm64`.
     pub fn is_second_half(&self, index: usize) -> bool {
         self.second_halves.get(index).is_some_and(|&is| is)
     }
 
-    /// How many instructions the program has.
+    /// Number of instructions of the program.
     pub fn insns(&self) -> usize {
         self.second_halves.len()
     }

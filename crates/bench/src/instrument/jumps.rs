@@ -1,7 +1,6 @@
-//! Tail calls of a program: of which table and to which slot, where the code itself says so.
+//! Table and slot of a program's tail calls, if the code determines them.
 //!
-//! Compilers write table and slot of a tail call right before it. Where they come from further away, the
-//! call may go anywhere.
+//! Compilers load table and slot right before the tail call. If they come from further away, the target is unknown.
 
 use wingbeat_bpf::code::{Code, Insn, Registers, op};
 
@@ -18,14 +17,13 @@ const SLOT: u8 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Jump {
     pub insn_index: usize,
-    /// Position of the table among the object's maps; `None` where it is not known.
+    /// Index of the table among the object's maps, if known.
     pub table: Option<usize>,
-    /// Slot of the table; `None` where it is not known.
+    /// Slot of the table, if known.
     pub slot: Option<u32>,
 }
 
-/// The tail calls of a linked program, ascending.
-/// Fails when the verifier would refuse the program anyway.
+/// The tail calls of a linked program, ascending. Fails if the verifier would reject the program.
 pub fn jumps(code: &Code) -> Result<Vec<Jump>, GraphError> {
     if !code.insns.iter().copied().any(Insn::is_tail_call) {
         return Ok(Vec::new());
@@ -48,7 +46,7 @@ pub fn jumps(code: &Code) -> Result<Vec<Jump>, GraphError> {
     Ok(found.collect())
 }
 
-/// The instruction whose result a register holds after those at `before`.
+/// The instruction that defines a register after the instructions at `before`.
 fn origin(code: &Code, before: &[usize], register: u8) -> Option<Insn> {
     let mut register = register;
     for &index in before.iter().rev() {
@@ -60,21 +58,21 @@ fn origin(code: &Code, before: &[usize], register: u8) -> Option<Insn> {
         const COPY: u8 = op::ALU64 | op::MOV | op::X;
         match insn.opcode == COPY && insn.offset == 0 {
             true => register = insn.src(),
-            // More than one register: a call.
+            // Several registers: a call.
             false => return Some(insn).filter(|_| writes == Registers::one(register)),
         }
     }
     None
 }
 
-/// The number that an instruction puts into its register, if that fits a slot.
+/// The constant that an instruction loads into its register, if it fits a slot.
 fn constant(insn: Insn) -> Option<u32> {
     const SET: u8 = op::ALU64 | op::MOV;
     const SET_32: u8 = op::ALU | op::MOV;
     match (insn.opcode, insn.src()) {
         (SET, _) => u32::try_from(insn.immediate).ok(),
         (SET_32, _) => Some(insn.immediate.cast_unsigned()),
-        // The kernel looks at 32 bits.
+        // The kernel uses 32 bits.
         (op::LDIMM64, 0) => Some(insn.immediate.cast_unsigned()),
         _ => None,
     }
@@ -126,16 +124,16 @@ mod tests {
         straight(&[Table(2), Number(3, 7)], (Some(4), Some(7)));
         straight(&[Number(3, 7), Table(2)], (Some(4), Some(7)));
         straight(&[Wide(3, 9), Table(2)], (Some(4), Some(9)));
-        // Through another register, which a call leaves alone.
+        // Through another register, which calls preserve.
         let kept = [Table(7), Number(8, 3), Call, Moved(2, 7), Moved(3, 8)];
         straight(&kept, (Some(4), Some(3)));
-        // What a call, a load or a sum gives.
+        // Results of a call, a load or a sum.
         straight(&[Table(2), Number(3, 7), Add(3, 1)], (Some(4), None));
         straight(&[Call, Moved(3, 0), Table(2)], (Some(4), None));
         straight(&[Number(3, 7), Call, Table(2)], (Some(4), None));
         straight(&[Number(2, 0), Number(3, 0)], (None, Some(0)));
         straight(&[Number(2, 0), Number(3, -1)], (None, None));
-        // Two ways lead there.
+        // Reachable on two paths.
         let branch = |it: &mut Assembler| {
             let end = it.label();
             take(it, Table(2));

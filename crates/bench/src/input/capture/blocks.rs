@@ -1,8 +1,8 @@
-//! pcapng, the newer format: sections of blocks, each section in its own byte order, packets of
+//! pcapng, the newer format: sections of blocks, each section with its own byte order, packets of
 //! several interfaces (draft-ietf-opsawg-pcapng).
 //!
-//! Only blocks that matter are handed to pcap-parser, and only whole ones: version 0.17 panics at a
-//! block for process information of less than 12 bytes.
+//! Passes only complete blocks of relevant types to pcap-parser: version 0.17 panics at a process
+//! information block of less than 12 bytes.
 
 use pcap_parser::pcapng::{Block, parse_block_be, parse_block_le, parse_sectionheaderblock};
 
@@ -10,15 +10,15 @@ use super::{CaptureError, Collector};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
-/// Obsolete, but old programs wrote it.
+/// Obsolete, but written by old programs.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Third word of a section header, which tells the byte order.
+/// Third word of a section header, defines the byte order.
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
-/// Type, length, and length once more.
+/// Type, length, and trailing length.
 const BLOCK_MIN: usize = 12;
 
 const VERSION_MAJOR: u16 = 1;
@@ -42,7 +42,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], collector: &mut Collector<'a>) -> Result
     Ok(())
 }
 
-/// What the blocks before said about those to come.
+/// State of the current section.
 #[derive(Debug, Default)]
 struct Section {
     is_big_endian: bool,
@@ -57,7 +57,7 @@ struct Interface {
 }
 
 impl Section {
-    /// The block at the beginning of `rest`; `None` when the file ends within it.
+    /// The block at the beginning of `rest`; `None` if the file ends within it.
     fn next_block<'a>(
         &self,
         rest: &'a [u8],
@@ -84,7 +84,7 @@ impl Section {
         Ok(Some(block))
     }
 
-    /// Takes in a whole block, with its packet if it has one.
+    /// Processes a whole block, and its packet if it has one.
     fn take<'a>(
         &mut self,
         block: &'a [u8],
@@ -112,7 +112,7 @@ impl Section {
                 return Ok(());
             }
             Some(PACKET | SIMPLE_PACKET | ENHANCED_PACKET) => {}
-            // Statistics, names, secrets: nothing that a program sees.
+            // Statistics, names, secrets: not visible to programs.
             _ => return Ok(()),
         }
         let Some((interface, data, original_bytes)) = self.packet(block) else {
@@ -127,20 +127,20 @@ impl Section {
         collector.take(interface.link_type, data, original_bytes)
     }
 
-    /// A whole block of a kind that pcap-parser may be trusted with; `None` if it is damaged.
+    /// Decodes a whole block of a type that is safe for pcap-parser; `None` if it is damaged.
     fn decoded<'a>(&self, block: &'a [u8]) -> Option<Block<'a>> {
         let parse = if self.is_big_endian { parse_block_be } else { parse_block_le };
         Some(parse(block).ok()?.1)
     }
 
-    /// Number of the interface, bytes, and length on the wire.
+    /// Interface number, bytes, and length on the wire.
     fn packet<'a>(&self, block: &'a [u8]) -> Option<(u32, &'a [u8], u32)> {
         if word(block, 0, self.is_big_endian)? == PACKET {
             return self.obsolete_packet(block);
         }
         match self.decoded(block)? {
             Block::EnhancedPacket(packet) => {
-                // The parser gives the data with what fills it up to whole words.
+                // The parser returns the data including padding.
                 let data = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
                 Some((packet.if_id, data, packet.origlen))
             }
@@ -166,7 +166,7 @@ impl Section {
     }
 }
 
-/// Byte order of the section that begins here: is it big-endian?
+/// Byte order of the section that starts here: whether it is big-endian.
 fn section_order(bytes: &[u8]) -> Option<bool> {
     [false, true].into_iter().find(|order| word(bytes, 8, *order) == Some(BYTE_ORDER))
 }

@@ -1,5 +1,4 @@
-//! pcap, the older format: one header, then packets, each after its own header of 16 or 24 bytes
-//! (draft-ietf-opsawg-pcap).
+//! pcap, the older format: one file header, then packets with headers of 16 or 24 bytes (draft-ietf-opsawg-pcap).
 
 use pcap_parser::pcap::{
     LegacyPcapBlock, PcapHeader, parse_pcap_frame, parse_pcap_frame_be, parse_pcap_frame_modified,
@@ -8,16 +7,16 @@ use pcap_parser::pcap::{
 
 use super::{CaptureError, Collector};
 
-/// First words: microseconds, nanoseconds, and a variant with longer headers, in both orders.
+/// First words: microseconds, nanoseconds, and a variant with longer headers, in both byte orders.
 const MAGICS: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
 
-/// The version that all programs write, since 1998.
+/// The version that all programs have written since 1998.
 const VERSION_MAJOR: u16 = 2;
 
-/// Longest packet that libpcap writes or reads (`MAXIMUM_SNAPLEN` of its pcap-int.h, 1.10).
+/// Maximum packet length in libpcap (`MAXIMUM_SNAPLEN` of its pcap-int.h, 1.10).
 const CAPTURED_MAX: u32 = 262_144;
 
-/// Parts of the header's last word: flag for, and half the length of, the frame check sequence
+/// Fields of the header's last word: flag for, and half the length of, the frame check sequence
 /// (`LT_FCS_LENGTH_PRESENT` and others of libpcap's pcap-common.c, 1.10).
 const CHECK_SEQUENCE_PRESENT: u32 = 0x0400_0000;
 const LINK_TYPE_MASK: u32 = 0x03ff_ffff;
@@ -48,7 +47,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], collector: &mut Collector<'a>) -> Result
     Ok(())
 }
 
-/// The next packet and what follows it. The header alone is 16 bytes, so there is always less to come.
+/// The next packet and the rest. The header alone is 16 bytes, so the rest always gets shorter.
 fn parse_packet<'a>(
     header: &PcapHeader,
     rest: &'a [u8],
@@ -61,7 +60,7 @@ fn parse_packet<'a>(
     parsed.map_err(drop)
 }
 
-/// Is the last packet only not whole, or does its header say nonsense?
+/// Whether the last packet is merely incomplete, rather than its header invalid.
 fn check_cut_off(
     header: &PcapHeader,
     rest: &[u8],

@@ -1,4 +1,4 @@
-//! Capture files made byte by byte, in both orders, whole and broken.
+//! Capture files built byte by byte, in both byte orders, valid and damaged.
 
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ fn section(order: Order) -> Vec<u8> {
 }
 
 fn interface(order: Order, link: u16, captured_max: u32) -> Vec<u8> {
-    // With a name, which must not matter: option 2, and the end of options.
+    // With a name, which must be ignored: option 2, and the end of options.
     let name = order.words(&[order.halves(2, 4)]);
     let options = [name.as_slice(), b"eth0", &[0; 4]].concat();
     block(order, 1, &[order.halves(link, 0), captured_max], &options)
@@ -105,7 +105,7 @@ fn reads_pcap_of_all_variants() {
         }
     }
     check(&pcap(Little, 0xa1b2_cd34, 1, &packets), &expected(Link::Ethernet));
-    // In this order pcap-parser does not know the variant.
+    // pcap-parser does not support the variant in this byte order.
     check_error(&pcap(Big, 0xa1b2_cd34, 1, &packets), CaptureError::Header);
 }
 
@@ -118,7 +118,7 @@ fn reads_pcapng_of_all_kinds_of_packets() {
             interface(order, 1, 4),
             interface(order, 228, 0),
             enhanced(order, 0, b"abcde", 5),
-            // Statistics, with a body that makes no sense.
+            // Statistics, with an invalid body.
             block(order, 5, &[7], b"?"),
             block(order, 3, &[9], b"fghi"),
             enhanced(order, 1, b"jk", 60),
@@ -142,14 +142,14 @@ fn sections_begin_anew() {
     let packets: [(&[u8], u32); 1] = [(b"ab", 2)];
     let file = [pcapng(Little, 1, &packets), pcapng(Big, 101, &packets)].concat();
     check(&file, &[packet(b"ab", 2, Link::Ethernet), packet(b"ab", 2, Link::RawIp)]);
-    // Interfaces of the section before are gone.
+    // A new section discards the interfaces of the previous one.
     let file = [pcapng(Little, 1, &packets), section(Big), enhanced(Big, 0, b"ab", 2)].concat();
     let what = "a packet of an interface that was not described";
     let offset_bytes = (file.len() - enhanced(Big, 0, b"ab", 2).len()) as u64;
     check_error(&file, CaptureError::Damaged { offset_bytes, packets: 1, what });
 }
 
-/// pcap-parser 0.17 panics at this block; it is skipped here.
+/// pcap-parser 0.17 panics at this block; it must be skipped.
 #[test]
 fn a_tiny_block_of_process_information_does_no_harm() {
     let packets: [(&[u8], u32); 1] = [(b"ab", 2)];
@@ -173,11 +173,11 @@ fn counts_what_is_left_out_and_cut_off() {
         for cut in 1..4 {
             let capture = parse(&file[..file.len() - cut], 100);
             let cut_off = capture.map(|capture| (capture.packets.len(), capture.is_cut_off));
-            // The last byte of pcap is that of the packet.
+            // The last byte of a pcap file belongs to the packet.
             assert_eq!(cut_off, Ok((2, true)), "{cut}");
         }
     }
-    // Other packets may have any link type, as long as they are left out.
+    // Skipped packets may have any link type.
     let file = [
         section(Little),
         interface(Little, 1, 0),
@@ -269,7 +269,7 @@ proptest! {
         }
     }
 
-    /// Good files with some bytes changed or cut off, which come farther than mere noise.
+    /// Valid files with some bytes changed or cut off, which get further than random bytes.
     #[test]
     fn damage_is_an_error_or_other_packets(
         is_big: bool,

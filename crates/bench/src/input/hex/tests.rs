@@ -1,4 +1,4 @@
-//! Texts as people and tools write them, and those that must not be guessed at.
+//! Texts as people and tools write them, and ambiguous texts that must be rejected.
 
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ fn pairs(bytes: &[u8], between: &str) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(between)
 }
 
-/// Any byte, above all those that mean something in a dump.
+/// Any byte, mostly those with a meaning in dumps.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![any::<u8>(), prop::sample::select(b"|>< .#:*0,\n".to_vec())]
 }
@@ -83,7 +83,7 @@ proptest! {
     fn what_is_written_is_read(bytes in prop::collection::vec(byte(), 1..70), width in 1..20_usize) {
         let mut xxd = String::new();
         for (index, line) in bytes.chunks(width).enumerate() {
-            // The shorter last line is filled up, so that the texts stand below each other.
+            // The shorter last line is padded to align the text column.
             let (offset, hex, fill) = (index * width, pairs(line, " "), 3 * width);
             xxd += &format!("{offset:08x}: {hex:fill$} {}\n", shown(line));
         }

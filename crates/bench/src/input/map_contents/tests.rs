@@ -1,4 +1,4 @@
-//! JSON for maps of several shapes: what it becomes, and what is said when it does not fit.
+//! JSON for maps of several shapes: parsed values and error messages.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn check_error(shape: MapShape, json: &str, parts: &[&str]) {
     }
 }
 
-/// A value of so many bytes.
+/// Checks a value with a size in bytes.
 #[track_caller]
 fn check_value(json: &str, expected: &[u8]) {
     let shape = shape(MapKind::Queue, 0, expected.len());
@@ -162,7 +162,7 @@ fn tables_take_programs_by_name() {
     check_error(table, r#"[{"key": 0}]"#, &["no \"value\"", "{\"program\": \"NAME\"}"]);
 }
 
-/// As bpftool 7.1 wrote it, of maps with and without type information.
+/// Output of bpftool 7.1, of maps with and without type information.
 #[test]
 fn reads_what_bpftool_dumps() {
     let dumped = r#"[{"key":["0x0a","0x00","0x00","0x01"],"value":["0x05","0x00"],"formatted":{"key":16777226,"value":5}}]"#;
@@ -224,7 +224,7 @@ fn indices_beyond_an_array() {
 fn large_values_do_not_fill_the_memory() {
     check_error(shape(MapKind::Queue, 0, BYTES_MAX + 1), "[0]", &["entry 0", "256 MiB"]);
     check_error(shape(MapKind::Queue, 0, usize::MAX), "[0]", &["entry 0", "256 MiB"]);
-    // All keys and values count, those of single CPUs too.
+    // All keys and values count, including per-CPU values.
     #[track_caller]
     fn check(kind: MapKind, json: &str, bytes_max: usize, expected: Option<usize>) {
         let contents = MapContents::parse_within(json.as_bytes(), shape(kind, 4, 10), bytes_max);

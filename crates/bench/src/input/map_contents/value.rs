@@ -1,13 +1,14 @@
 //! Bytes of a key or a value, written in JSON:
 //!
-//! - `"0a 00 00 01"`, `"0x0a000001"`: hexadecimal, in the order of the bytes;
-//! - `5`, `-1`: a number, little-endian (as the programs' machines are), filled up to the size;
-//! - `[10, 0, 0, 1]`, `["0x0a", "0x00", "0x00", "0x01"]`: bytes, also as bpftool writes them;
-//! - `{"u32": 5}`: a number of a certain size, and `[{"u32": 5}, {"be16": 80}, 0, 0]`: several after one
-//!   another, bytes in between, for structures. Types: `u8` to `u64` and `i8` to `i64` little-endian,
-//!   `be16` to `be64` in the order of the network, `ipv4`, `ipv6`, `prefix` (`"10.0.0.0/8"`: the key of a
-//!   prefix trie), `hex`, `text` (without a zero at the end), `zeros` (so many). Numbers may be lists
-//!   too: `{"u16": [1, 2]}`.
+//! - `"0a 00 00 01"`, `"0x0a000001"`: hexadecimal, in byte order;
+//! - `5`, `-1`: a number, little-endian (as the machines that run the programs), padded to the
+//!   size;
+//! - `[10, 0, 0, 1]`, `["0x0a", "0x00", "0x00", "0x01"]`: bytes, also as written by bpftool;
+//! - `{"u32": 5}`: a number of a given size, and `[{"u32": 5}, {"be16": 80}, 0, 0]`: a sequence of
+//!   these and of bytes, for structures. Types: `u8` to `u64` and `i8` to `i64` little-endian,
+//!   `be16` to `be64` big-endian, `ipv4`, `ipv6`, `prefix` (`"10.0.0.0/8"`: the key of a prefix
+//!   trie), `hex`, `text` (without a trailing zero), `zeros` (a number of them). Numbers may be
+//!   lists: `{"u16": [1, 2]}`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,14 +17,14 @@ use thiserror::Error;
 
 use crate::input::hex::{self, HexError};
 
-/// Types, for the message to those who write another.
+/// Supported types, for error messages.
 const TYPES: &str = "u8, u16, u32, u64, i8, i16, i32, i64, be16, be32, be64, ipv4, ipv6, prefix, hex, \
                      text and zeros";
 
-/// Characters of a wrong value that a message shows.
+/// Characters of an invalid value that a message quotes.
 const FOUND_MAX: usize = 40;
 
-/// Why something in JSON is not the bytes that it should be.
+/// Why a JSON value cannot be converted to bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EntryError {
     #[error("expected {expected} bytes, found {found}")]
@@ -58,7 +59,7 @@ pub enum EntryError {
     NotAListOfValues { found: &'static str },
 }
 
-/// What a JSON value is called in messages.
+/// Name of a JSON type in messages.
 pub(super) fn name_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -70,7 +71,7 @@ pub(super) fn name_of(value: &Value) -> &'static str {
     }
 }
 
-/// The bytes that `value` stands for, exactly `size` of them.
+/// Converts `value` to exactly `size` bytes.
 pub(super) fn bytes(value: &Value, size: usize) -> Result<Vec<u8>, EntryError> {
     let mut bytes = Vec::new();
     match value {
@@ -104,7 +105,7 @@ enum Order {
     Big,
 }
 
-/// A number of `size` bytes, signed or not: whatever fits.
+/// A number of `size` bytes, signed or unsigned.
 fn number(value: &Value, size: usize, order: Order) -> Result<Vec<u8>, EntryError> {
     let number = value.as_u64().map(i128::from).or_else(|| value.as_i64().map(i128::from));
     let number = number.ok_or_else(|| EntryError::NotWhole(value.to_string()))?;
@@ -129,7 +130,7 @@ fn number(value: &Value, size: usize, order: Order) -> Result<Vec<u8>, EntryErro
     Ok(bytes)
 }
 
-/// Appends the bytes of `{"type": value}`. Of zeros never more than `size`.
+/// Appends the bytes of `{"type": value}`. Never appends more than `size` zeros.
 fn typed(value: &Value, size: usize, bytes: &mut Vec<u8>) -> Result<(), EntryError> {
     let members = value.as_object().into_iter().flatten();
     let (name, value) = match members.clone().next() {
@@ -208,7 +209,7 @@ impl NumberType {
     }
 
     fn bytes(self, value: &Value) -> Result<Vec<u8>, EntryError> {
-        // `number` takes whatever has the width; the sign is to be looked at here.
+        // `number` accepts anything of this width, so the sign is checked here.
         let fits = match (self.is_signed, value.as_i64()) {
             (true, Some(number)) => {
                 let unused_bits = 64_usize.saturating_sub(8 * self.width);

@@ -1,4 +1,4 @@
-//! From homes of counters to instructions.
+//! Emits the instructions of counters.
 
 use std::{cell::LazyCell, collections::BTreeMap};
 
@@ -15,31 +15,31 @@ use crate::instrument::{
     wrapper::emit::{alu, alu_immediate, load, load_map_value, store},
 };
 
-/// Where instructions go.
+/// Insertion point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Location {
     Before(usize),
-    /// On the way of an edge.
+    /// On an edge.
     Edge(usize),
 }
 
-/// What to do at a location.
+/// Action at a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
-    /// Count in memory.
+    /// Increment in memory.
     Add { slot: usize },
-    /// Count in a register.
+    /// Increment in a register.
     Bump { register: u8 },
     /// Add a register to memory.
     Flush { slot: usize, register: u8 },
-    /// Begin to count in a register.
+    /// Clear a counter register.
     Zero { register: u8 },
     /// Load the address of the function's first counter.
     Base { register: u8 },
 }
 
-/// Order of the actions at one location. What a loop held is saved before another loop takes its
-/// registers; what the function holds is there before and after everything else.
+/// Order of the actions at one location. Registers of a loop are saved before another loop takes
+/// them; registers of the function are set up before and saved after everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     LeaveLoop,
@@ -61,7 +61,7 @@ pub(super) fn insertions(
     count(subject, counters, homes, &mut actions);
     cross(subject, counters, homes, &mut actions);
     let base_slot = counters.first().map_or(0, |counter| counter.slot);
-    // Asked for only where registers are to be saved.
+    // Computed only if registers must be saved.
     let depth_bytes = LazyCell::new(|| subject.depth_bytes());
     let written = actions.into_iter().map(|(location, mut actions)| {
         actions.sort_by_key(|&(rank, _)| rank);
@@ -95,7 +95,7 @@ fn count(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &m
     }
 }
 
-/// What has to be done on the ways into and out of regions that hold registers.
+/// Actions on edges into and out of regions that hold registers.
 fn cross(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &mut Actions) {
     let function = &subject.graph.functions[subject.number];
     for number in function.edges.clone() {
@@ -124,7 +124,7 @@ fn cross(subject: &Subject<'_>, counters: &[Counter], homes: &Homes, actions: &m
     }
 }
 
-/// Where an edge can be followed by all that takes it and nothing else, late.
+/// The latest location through which all executions of an edge pass and no others.
 fn way_in(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
     let blocks = &subject.graph.blocks;
     match (edge.kind, edge.from, edge.to) {
@@ -138,7 +138,7 @@ fn way_in(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
     }
 }
 
-/// Where an edge can be followed by all that takes it and nothing else, early.
+/// The earliest location through which all executions of an edge pass and no others.
 fn way_out(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
     let blocks = &subject.graph.blocks;
     match (edge.kind, edge.from, edge.to) {
@@ -150,14 +150,14 @@ fn way_out(subject: &Subject<'_>, number: usize, edge: Edge) -> Location {
     }
 }
 
-/// What may be used at a location.
+/// Resources available at a location.
 struct InsertionPlace {
     insn_index: usize,
     dead: Registers,
     /// Registers that may be saved and restored.
     readable: Registers,
     held: Registers,
-    /// The register that holds the address of the slot `base_slot`.
+    /// Register that holds the address of slot `base_slot`.
     base: Option<u8>,
     base_slot: usize,
     map_fd: i32,
@@ -190,8 +190,7 @@ impl InsertionPlace {
         }
     }
 
-    /// The instructions for the actions; `None` if there is no room to save a register, in a frame of
-    /// `depth_bytes`.
+    /// Instructions for the actions; `None` if a frame of `depth_bytes` has no room to save a register.
     fn write(
         &self,
         actions: &[(Rank, Action)],
@@ -234,7 +233,7 @@ impl InsertionPlace {
 }
 
 impl Action {
-    /// The register that it is about.
+    /// The register that the action uses.
     fn register(self) -> Option<u8> {
         match self {
             Self::Add { .. } => None,
@@ -246,12 +245,12 @@ impl Action {
     }
 }
 
-/// Registers to work with: free ones first, then ones to be saved and restored.
+/// Scratch registers: free ones first, then ones to save and restore.
 struct Scratch<'a> {
     free: Registers,
     readable: Registers,
     spilled: Vec<(u8, i16)>,
-    /// Of the frame; registers are saved below.
+    /// Depth of the frame; registers are saved below.
     depth_bytes: &'a dyn Fn() -> u32,
 }
 
@@ -279,7 +278,7 @@ impl<'a> Scratch<'a> {
         Some(register)
     }
 
-    /// What saves and what restores the registers.
+    /// Instructions that save and restore the registers.
     fn spills(&self) -> (Vec<Insn>, Vec<Insn>) {
         const FRAME: u8 = Registers::FRAME_POINTER;
         let saves = self.spilled.iter().map(|&(it, slot)| store(FRAME, slot, it));
@@ -288,7 +287,7 @@ impl<'a> Scratch<'a> {
     }
 }
 
-/// Registers that hold addresses of counters, each with the slot that it points to.
+/// Registers with counter addresses, each with the slot that it points to.
 struct Address {
     map_fd: i32,
     base: Option<(u8, usize)>,
@@ -296,7 +295,7 @@ struct Address {
 }
 
 impl Address {
-    /// The register and the offset from it at which a counter is.
+    /// Register and offset that address a counter.
     fn of(
         &mut self,
         slot: usize,
@@ -321,9 +320,9 @@ impl Address {
     }
 }
 
-/// Puts the address of a counter into a register.
+/// Loads the address of a counter into a register.
 fn load_address(register: u8, map_fd: i32, slot: usize) -> [Insn; 2] {
-    // Fewer than 2^29 / 8 slots: `instrument` has checked it.
+    // Fewer than 2^29 / 8 slots, checked by `instrument`.
     let offset = i32::try_from(slot * SLOT_BYTES as usize).unwrap_or(i32::MAX);
     load_map_value(register, map_fd, offset)
 }

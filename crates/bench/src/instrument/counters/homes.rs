@@ -1,13 +1,13 @@
-//! Where counters live while they count: in memory, or in a register while a loop runs.
+//! Assigns counters to memory, or to a register while a loop runs.
 //!
-//! A counter in memory takes four instructions, which is more than many a block has, both to run and
-//! to verify. A register that nobody uses in a whole loop can hold a counter there, at one instruction
-//! a turn; it is set to zero on the ways into the loop and added to memory on the ways out. Or it can
-//! hold the address of the counters, which saves one instruction of four for each counter. The whole
-//! function counts as a loop of one turn.
+//! A counter in memory takes four instructions, more than many blocks have, both to run and to
+//! verify. A register that is unused in a whole loop can hold a counter there, at one instruction
+//! per iteration: cleared on edges into the loop and added to memory on edges out of it. Or it can
+//! hold the address of the counters, which saves one of four instructions per counter. The whole
+//! function counts as a loop of one iteration.
 //!
-//! No counter stays in a register where control may go away for good: there would be no way out on
-//! which to save it.
+//! Registers hold no counters across instructions that may terminate the program: there would be no
+//! exit edge to save them on.
 
 use wingbeat_bpf::code::Registers;
 
@@ -20,41 +20,40 @@ use crate::instrument::{
     registers::Effects,
 };
 
-/// Instructions that count, in memory, without the load of the address.
+/// Instructions to count in memory, without loading the address.
 const ADD_COST: f64 = 3.0;
-/// Instructions that add a register to memory, with the load of the address.
+/// Instructions to add a register to memory, including loading the address.
 const FLUSH_COST: f64 = 4.0;
-/// What a function pays for a register that it has to save for its caller (Linux's x86-64 and arm64
-/// JITs save what a function uses of r6 to r9).
+/// Cost of a callee-saved register (the x86-64 and arm64 JITs of Linux save those of r6 to r9 that a function uses).
 const CALLEE_SAVED_COST: f64 = 2.0;
 
-/// A loop, or the whole function, with what it holds in registers.
+/// A loop or the whole function, with its held registers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Region {
     pub(super) parent: Option<usize>,
-    /// Registers that the program itself uses somewhere in it.
+    /// Registers that the program itself uses within it.
     busy: Registers,
     escapes: bool,
     entry_frequency: f64,
     exit_frequency: f64,
-    /// Registers held in it alone or also in regions around it.
+    /// Registers held in it, alone or together with outer regions.
     pub(super) held: Registers,
-    /// Registers held in it or in regions within it.
+    /// Registers held in it or in inner regions.
     held_within: Registers,
-    /// The register that holds the address of the function's first counter.
+    /// Register that holds the address of the function's first counter.
     pub(super) base: Option<u8>,
     /// Counters in registers, by index.
     pub(super) counters: Vec<(usize, u8)>,
 }
 
-/// Where the counters of one function live.
+/// Counter locations of one function.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Homes {
     /// The loops, inner before outer, and last the function.
     pub(super) regions: Vec<Region>,
-    /// By counter: its register, if it has one.
+    /// By counter: its register, if any.
     pub(super) registers: Vec<Option<u8>>,
-    /// By block of the function, from its first: the innermost region.
+    /// By block, from the first of the function: the innermost region.
     region_of: Vec<usize>,
     first_block: usize,
 }
@@ -84,7 +83,7 @@ impl Homes {
         }
     }
 
-    /// Gives registers to what is worth it, loop by loop from the inside.
+    /// Assigns registers where worthwhile, from inner to outer loops.
     pub(super) fn new(subject: &Subject<'_>, sites: &Sites) -> Self {
         let mut homes = Self::in_memory(subject, sites);
         homes.survey(subject, sites);
@@ -108,7 +107,7 @@ impl Homes {
         homes
     }
 
-    /// A region and those around it, from the inside.
+    /// A region and its outer regions, from the inside.
     pub(super) fn around(&self, inner: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(inner), |&inner| self.regions[inner].parent)
     }
@@ -118,7 +117,7 @@ impl Homes {
         self.region_of.get(block?.checked_sub(self.first_block)?).copied()
     }
 
-    /// The innermost region that an edge stays in. An edge into the function counts as inside of it.
+    /// Innermost region that contains both ends of an edge. An edge into the function counts as inside of it.
     pub(super) fn region_of_edge(&self, edge: Edge) -> usize {
         let whole = self.regions.len() - 1;
         let (from, to) = (self.region_of(edge.from), self.region_of(edge.to));
@@ -127,7 +126,7 @@ impl Homes {
         self.around(from).find(|&region| inside(region)).unwrap_or(whole)
     }
 
-    /// Regions that an edge enters, and those that it leaves.
+    /// Regions that an edge enters, and regions that it leaves.
     pub(super) fn crossed(&self, edge: Edge) -> (Vec<usize>, Vec<usize>) {
         if self.region_of(edge.from) == self.region_of(edge.to) {
             return (Vec::new(), Vec::new());
@@ -145,7 +144,7 @@ impl Homes {
         }
     }
 
-    /// What each region uses, and how often it is entered and left.
+    /// Computes registers used by each region, and frequencies of entry and exit.
     fn survey(&mut self, subject: &Subject<'_>, sites: &Sites) {
         let graph = subject.graph;
         let function = &graph.functions[subject.number];
@@ -179,8 +178,8 @@ impl Homes {
         }
     }
 
-    /// Chooses how many counters of a region get registers, and whether the address does. Returns
-    /// those that stay in memory without such help.
+    /// Decides how many counters of a region get registers, and whether the address does. Returns
+    /// the counters that stay in memory without an address register.
     fn decide(&mut self, region: usize, candidates: Vec<Candidate>) -> Vec<Candidate> {
         let it = &self.regions[region];
         let free: Vec<u8> =
@@ -208,8 +207,7 @@ impl Homes {
         if has_base { Vec::new() } else { in_memory.to_vec() }
     }
 
-    /// Instructions for the counters of a region per call of the function, if so many of them are in
-    /// registers.
+    /// Instructions for the counters of a region per call of the function, given the number of them in registers.
     fn cost(
         &self,
         region: usize,
@@ -236,7 +234,7 @@ impl Homes {
         counting + held + in_memory + setting_up
     }
 
-    /// Tells the region around which registers are no longer to be had.
+    /// Removes taken registers from the outer region.
     fn pass_up(&mut self, region: usize) {
         if let Some(parent) = self.regions[region].parent {
             let within = self.regions[region].held_within;
@@ -244,9 +242,9 @@ impl Homes {
         }
     }
 
-    /// Holds registers over more than one loop where that is cheaper and nobody else wants them.
+    /// Holds registers across several loops where that is cheaper and they are not needed otherwise.
     fn raise(&mut self) {
-        // By region and register: how many hold it, of the region itself and those right within.
+        // By region and register: number of holders, in the region itself and its direct children.
         let mut holders = vec![[0_u32; 10]; self.regions.len()];
         for (number, region) in self.regions.iter().enumerate() {
             for register in region.own().iter() {
@@ -278,7 +276,7 @@ impl Homes {
         }
     }
 
-    /// Drops addresses that a region around holds as well, and writes down who holds what.
+    /// Drops addresses that an outer region also holds, and records the holders.
     fn settle(&mut self) {
         for region in (0..self.regions.len()).rev() {
             let outer = self.regions[region].parent;

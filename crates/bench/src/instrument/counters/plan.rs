@@ -1,14 +1,14 @@
-//! What the counters mean.
+//! Interprets counter values.
 
 use super::{SLOT_BYTES, sites::Sites};
 use crate::instrument::graph::{Edge, Graph};
 
-/// How to get from the values of the counters to the number of runs of everything.
+/// Derives execution counts from counter values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     graph: Graph,
     functions: Vec<Sites>,
-    /// Functions, callers before those whose calls they tell.
+    /// Functions, callers before callees whose calls they determine.
     order: Vec<usize>,
     slots: usize,
 }
@@ -19,17 +19,17 @@ impl Plan {
         Self { graph, functions, order, slots }
     }
 
-    /// How many counters there are.
+    /// Number of counters.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Size of the map's value: at least one counter, as no map has empty values.
+    /// Size of the map's value: at least one counter, as map values cannot be empty.
     pub fn value_size_bytes(&self) -> u32 {
         u32::try_from(self.slots.max(1)).unwrap_or(u32::MAX).saturating_mul(SLOT_BYTES)
     }
 
-    /// The counters in a map's value.
+    /// Decodes the counters in a map's value.
     pub fn counters(&self, value: &[u8]) -> Vec<u64> {
         let (words, _) = value.as_chunks();
         words.iter().take(self.slots).map(|&word| u64::from_ne_bytes(word)).collect()
@@ -40,18 +40,18 @@ impl Plan {
         &self.graph
     }
 
-    /// How often each basic block ran. Counters that are missing count as 0.
+    /// Executions of each basic block. Missing counters count as 0.
     pub fn block_counts(&self, counters: &[u64]) -> Vec<u64> {
         self.solve(counters).0
     }
 
-    /// How often each edge of the [`graph`](Self::graph) was taken: how branches went.
+    /// How often each edge of the [`graph`](Self::graph) was taken.
     pub fn edge_counts(&self, counters: &[u64]) -> Vec<(Edge, u64)> {
         self.graph.edges.iter().copied().zip(self.solve(counters).1).collect()
     }
 
-    /// How often each instruction of the original program ran. A `ldimm64` counts once, at its first
-    /// half; the second half has 0.
+    /// Executions of each instruction of the original program. A `ldimm64` counts once, at its
+    /// first half; the second half has 0.
     pub fn insn_counts(&self, counters: &[u64]) -> Vec<u64> {
         let mut counts = vec![0; self.graph.insns()];
         for (block, count) in self.graph.blocks.iter().zip(self.block_counts(counters)) {
@@ -62,7 +62,7 @@ impl Plan {
         counts
     }
 
-    /// Runs of each block and of each edge.
+    /// Executions of each block and of each edge.
     fn solve(&self, counters: &[u64]) -> (Vec<u64>, Vec<u64>) {
         let mut blocks = vec![0; self.graph.blocks.len()];
         let mut edges = vec![0; self.graph.edges.len()];
@@ -84,8 +84,8 @@ impl Plan {
     }
 }
 
-/// Functions in an order in which the callers of a function come before it. Where functions call each
-/// other in a circle, which the verifier refuses, any order.
+/// Orders functions so that callers come before callees. For recursive functions, which the
+/// verifier rejects, any order.
 fn callers_first(graph: &Graph, functions: &[Sites]) -> Vec<usize> {
     let needed = |number: usize| match functions[number].calls_known {
         true => graph.functions[number].callers.len(),

@@ -1,5 +1,5 @@
-//! Generated programs, run with and without counters: the same result, the same writes, and counts
-//! that agree with what really ran.
+//! Generated programs, run with and without counters: results and writes must match, and counts
+//! must match the executed instructions.
 
 use proptest::{prelude::*, test_runner::TestCaseError};
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo, op};
@@ -29,7 +29,7 @@ fn throwing(code: &Code) -> BTreeSet<usize> {
     insns.filter(|(_, insn)| is_throw(insn)).map(|(index, _)| index).collect()
 }
 
-/// What the instructions of the original wrote.
+/// Writes by instructions of the original.
 fn writes(outcome: &ModelOutcome, origins: &[Option<usize>]) -> Vec<Write> {
     let of_original = |write: &Write| Some(Write { index: origins[write.index]?, ..*write });
     outcome.writes.iter().filter_map(of_original).collect()
@@ -60,7 +60,7 @@ fn check(entry: Entry, code: &Code, packet: &[u8]) -> Result<(), TestCaseError> 
     for (block, count) in blocks {
         prop_assert_eq!(plain.counts[block.insns.start], count, "{:?}", block);
     }
-    // The same by the map of instructions.
+    // Cross-checks with the instruction map.
     for (new, origin) in counted.program.origins.iter().enumerate() {
         if let Some(origin) = *origin {
             prop_assert_eq!(outcome.counts[new], plain.counts[origin], "{}", new);
@@ -77,10 +77,10 @@ fn check_one(build: impl FnOnce(&mut Assembler)) {
     }
 }
 
-/// What the generator does not make.
+/// Cases that the generator does not cover.
 #[test]
 fn loops_side_by_side() {
-    // The way out of the first loop is the way into the second, which counts in the same register.
+    // The exit edge of the first loop is the entry edge of the second, which counts in the same register.
     check_one(|it| {
         let (first, second) = (it.label(), it.label());
         it.mov(0, 0).mov(2, 5).mov(3, 7);
@@ -91,11 +91,11 @@ fn loops_side_by_side() {
 
 #[test]
 fn a_loop_in_one_that_does_not_end() {
-    // The inner loop's counter must not be held over the outer one, which throws in its fifth turn.
+    // The inner loop's counter must not be held across the outer loop, which throws in its fifth iteration.
     check_one(|it| {
         let (outer, inner, callee) = (it.label(), it.label(), it.label());
         it.mov(6, 5).bind(outer).add(6, -1).mov(7, 9);
-        // The call leaves only registers that could be held over the outer loop as well.
+        // The call leaves only registers that could be held across the outer loop as well.
         it.bind(inner);
         (1..6).for_each(|register| _ = it.mov(register, 0));
         it.call_function(callee).add(7, -1).branch(op::JNE, 7, 0, inner);
@@ -155,7 +155,7 @@ proptest! {
         check(Entry::Model, &program.code(), &packet)?;
     }
 
-    /// Whatever is in a file, nothing but an error may come of it.
+    /// Invalid files cause nothing worse than an error.
     #[test]
     fn nonsense_does_no_harm(code in nonsense(), depth in any::<u32>(), counter in any::<u64>()) {
         let options = Options {
@@ -175,7 +175,7 @@ proptest! {
     }
 }
 
-/// Instructions in any order, most of them valid, with jumps and calls that sometimes lead somewhere.
+/// Instructions in random order, most of them valid, with jumps and calls that sometimes have a valid target.
 fn nonsense() -> impl Strategy<Value = Code> {
     let opcodes = vec![
         op::ALU64 | op::MOV | op::X,
@@ -222,7 +222,7 @@ fn nonsense() -> impl Strategy<Value = Code> {
     })
 }
 
-/// Lets jumps that lead nowhere go to the next instruction, and calls to the last one.
+/// Redirects invalid jumps to the next instruction, and invalid calls to the last one.
 fn mend(insns: &mut [Insn]) {
     let len = insns.len();
     let halves: Vec<bool> = insns.iter().map(|insn| insn.opcode == 0).collect();

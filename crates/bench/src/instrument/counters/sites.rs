@@ -1,4 +1,4 @@
-//! Which edges and blocks of a function are counted, and where.
+//! Selects the edges and blocks of a function to count, and where.
 
 use wingbeat_bpf::code::Registers;
 
@@ -9,23 +9,23 @@ use crate::instrument::{
     nest::Nest,
 };
 
-/// Registers that a counter in memory needs: one for its address, one for its value.
+/// Scratch registers of a counter in memory: one for its address, one for its value.
 pub(super) const SCRATCH: u32 = 2;
-/// Instructions of a counter in memory, roughly: some share the load of the address.
+/// Approximate instructions of a counter in memory: some share the load of the address.
 const MEMORY_COST: f64 = 3.0;
 /// Instructions to save and restore a register.
 pub(super) const SPILL_COST: f64 = 2.0;
-/// What the detour of a jump costs beside the counter: a `goto`, and a taken jump more.
+/// Additional cost of detouring a jump: a `goto` and another taken jump.
 const DETOUR_COST: f64 = 2.0;
 
 /// The counters of one function.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sites {
-    /// The function as a net: its edges, then a link through each block.
+    /// The function as a flow network: its edges, then a link through each block.
     pub(super) net: Net,
     /// By link: the slot of its counter.
     pub(super) slots: Vec<Option<usize>>,
-    /// Is the number of calls known from the blocks that call the function?
+    /// Whether the number of calls is known from the calling blocks.
     pub(super) calls_known: bool,
     pub(super) counters: Vec<Counter>,
     pub(super) nest: Nest,
@@ -33,30 +33,30 @@ pub(super) struct Sites {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Counter {
-    /// Its number in the map's value.
+    /// Its index in the map's value.
     pub(super) slot: usize,
     pub(super) site: Site,
-    /// How often it counts per call of the function, roughly.
+    /// Estimated executions per call of the function.
     pub(super) frequency: f64,
 }
 
-/// Where a counter counts.
+/// Location of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Site {
     /// Anywhere in a block.
     Inside(usize),
-    /// On the way of an edge.
+    /// On an edge.
     Edge(usize),
 }
 
 impl Sites {
-    /// Chooses what to count, and gives each counter a slot from the next free one.
+    /// Selects counters and assigns slots, starting at the next free one.
     pub(super) fn new(subject: &Subject<'_>, next_slot: &mut usize) -> Self {
         let graph = subject.graph;
         let function = &graph.functions[subject.number];
         let nest = Nest::new(graph, function);
         let first = function.blocks.start;
-        // Node 0 is outside; each block has a node for what arrives and one for what leaves.
+        // Node 0 is outside; each block has an entry and an exit node.
         let arrival = |block: Option<usize>| block.map_or(0, |block| 1 + 2 * (block - first));
         let departure = |block: Option<usize>| block.map_or(0, |block| 2 + 2 * (block - first));
         let calls_known =
@@ -100,7 +100,7 @@ impl Sites {
     }
 }
 
-/// Where an edge is counted; `None` if it cannot be.
+/// Where to count an edge; `None` if impossible.
 fn site_of_edge(subject: &Subject<'_>, edge: usize) -> Option<Site> {
     let graph = subject.graph;
     let Edge { from, to, kind } = graph.edges[edge];
@@ -112,7 +112,7 @@ fn site_of_edge(subject: &Subject<'_>, edge: usize) -> Option<Site> {
     }
 }
 
-/// Instructions that a counter takes there.
+/// Instructions of a counter at this location.
 fn cost(subject: &Subject<'_>, site: Site, kind: EdgeKind) -> f64 {
     let free = dead_at(subject, site, Registers::NONE).len();
     let detour = match (site, kind) {
@@ -122,7 +122,7 @@ fn cost(subject: &Subject<'_>, site: Site, kind: EdgeKind) -> f64 {
     MEMORY_COST + SPILL_COST * f64::from(SCRATCH.saturating_sub(free)) + detour
 }
 
-/// Registers that are free at the best place of a site, not counting those that are held.
+/// Free registers at the best insertion point of a site, excluding held ones.
 pub(super) fn dead_at(subject: &Subject<'_>, site: Site, held: Registers) -> Registers {
     let index = match site {
         Site::Inside(block) => best_place(subject, &subject.graph.blocks[block], held),
@@ -134,7 +134,7 @@ pub(super) fn dead_at(subject: &Subject<'_>, site: Site, held: Registers) -> Reg
     subject.liveness.dead_before(index).without(held)
 }
 
-/// The first instruction of a block before which most registers are free, or enough.
+/// First instruction of a block with the most free registers before it, or enough.
 pub(super) fn best_place(subject: &Subject<'_>, block: &Block, held: Registers) -> usize {
     let mut best = (0, block.insns.start);
     for index in block.insns.clone() {

@@ -1,4 +1,4 @@
-//! Golden listings of programs with counters, and what the counters mean.
+//! Golden listings of programs with counters, and the interpretation of the counters.
 
 use wingbeat_bpf::code::{Insn, op};
 
@@ -180,7 +180,7 @@ fn more_counters_than_registers() {
     );
 }
 
-/// A loop in which all registers hold something that is used later, in a frame of so many bytes.
+/// A loop in which all registers hold live values, in a frame of the given depth.
 fn crowded(it: &mut Assembler, frame: i16) {
     it.emit(load(op::W, 0, 1, 0)).emit(store(op::DW, 10, -frame, 0));
     (1..10).for_each(|register| _ = it.copy(register, 0));
@@ -235,8 +235,7 @@ fn stacks_that_are_full() {
 
 #[test]
 fn registers_that_nobody_set_are_left_alone() {
-    // r1 to r5 count as used by the call, but only r1 is set; the others can neither be saved nor be
-    // destroyed.
+    // r1 to r5 count as used by the call, but only r1 is set; the others can be neither saved nor overwritten.
     let counted = counted(|it| {
         let skip = it.label();
         (6..10).for_each(|register| _ = it.copy(register, 1));
@@ -301,7 +300,7 @@ fn branches_are_counted() {
         let edges = counted.plan.edge_counts(&[first, second]);
         let of = |kind| edges.iter().filter(|it| it.0.kind == kind).map(|it| it.1).sum::<u64>();
         assert_eq!(of(EdgeKind::Enter), of(EdgeKind::Leave));
-        // The fall-through from the skipped block counts once more.
+        // The fall-through from the skipped block counts one more.
         let skipped = of(EdgeKind::Enter) - of(EdgeKind::Taken);
         assert_eq!(of(EdgeKind::FallThrough), 2 * skipped);
     }

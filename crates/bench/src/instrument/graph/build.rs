@@ -1,4 +1,4 @@
-//! From instructions to blocks and edges.
+//! Builds blocks and edges from instructions.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(super) fn graph(code: &Code, may_throw: &dyn Fn(usize) -> bool) -> Result<Gr
     Ok(Graph::new_with_incoming(functions, blocks, edges, second_halves))
 }
 
-/// Which instructions are second halves of `ldimm64`; refuses what is unknown on the way.
+/// Marks the second halves of `ldimm64`; rejects unknown instructions.
 fn second_halves(insns: &[Insn]) -> Result<Vec<bool>, GraphError> {
     let mut second_halves = vec![false; insns.len()];
     for (index, insn) in insns.iter().enumerate() {
@@ -57,12 +57,12 @@ fn second_halves(insns: &[Insn]) -> Result<Vec<bool>, GraphError> {
     Ok(second_halves)
 }
 
-/// Does it refer to a function of the program: a call, or the load of a callback's address?
+/// Whether it refers to a function of the program: a call, or the load of a callback's address.
 fn refers_to_function(insn: Insn) -> bool {
     insn.is_local_call() || (insn.is_ldimm64() && insn.src() == op::PSEUDO_FUNC)
 }
 
-/// Functions without blocks and edges yet.
+/// Functions, still without blocks and edges.
 fn functions(code: &Code, second_halves: &[bool]) -> Result<Vec<Function>, GraphError> {
     let len = second_halves.len();
     let mut starts = BTreeSet::from([0]);
@@ -105,7 +105,7 @@ fn whole<'a>(
     insns.iter().enumerate().filter(|&(index, _)| !second_halves[index])
 }
 
-/// Which instruction refers to which function.
+/// References from instructions to functions.
 struct References {
     calls: Vec<(usize, usize)>,
     callbacks: Vec<(usize, usize)>,
@@ -120,7 +120,7 @@ impl References {
             }
             let target = index as i64 + 1 + i64::from(insn.immediate);
             let callee = functions.binary_search_by(|it| (it.insns.start as i64).cmp(&target));
-            // They are all there: `functions` collected them from the same instructions.
+            // Always found: `functions` collected them from the same instructions.
             let Ok(callee) = callee else { continue };
             match insn.is_local_call() {
                 true => references.calls.push((index, callee)),
@@ -131,7 +131,7 @@ impl References {
     }
 }
 
-/// Which instructions may leave their function for good without being an `exit`.
+/// Instructions other than `exit` that may leave their function for good.
 fn escapes(
     insns: &[Insn],
     functions: &[Function],
@@ -146,7 +146,7 @@ fn escapes(
         throws[index] = may_throw(index);
     }
     let throwing = throw_through_callers(functions, references, &mut throws);
-    // Whoever takes a callback may be ended by it, and the callback may have come from anywhere.
+    // A throwing callback may terminate the helper or kfunc that it is passed to, and it may have come from anywhere.
     if references.callbacks.iter().any(|(_, callee)| throwing.contains(callee)) {
         for (index, _) in calls().filter(|(_, insn)| is_foreign_call(**insn)) {
             throws[index] = true;
@@ -154,7 +154,7 @@ fn escapes(
         throw_through_callers(functions, references, &mut throws);
     }
     for (index, insn) in whole(insns, second_halves) {
-        // Out of bounds it ends the function with the result 0.
+        // Out of bounds it ends the function with result 0.
         let is_packet_load =
             insn.class() == op::LD && matches!(insn.opcode & op::MODE, op::ABS | op::IND);
         throws[index] |= insn.is_tail_call() || is_packet_load;
@@ -189,7 +189,7 @@ fn throw_through_callers(
     seen
 }
 
-/// Where a jump leads, if it is one.
+/// Target of a jump; `None` for other instructions.
 pub(in crate::instrument) fn jump_target(index: usize, insn: Insn) -> Option<i64> {
     let distance = match insn.opcode {
         op::JA32 => insn.immediate,
@@ -204,7 +204,7 @@ fn is_goto(insn: Insn) -> bool {
     matches!(insn.opcode, op::JA | op::JA32)
 }
 
-/// Which instructions begin a block.
+/// Marks the first instructions of blocks.
 fn leaders(
     insns: &[Insn],
     functions: &[Function],

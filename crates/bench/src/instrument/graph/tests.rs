@@ -1,11 +1,11 @@
-//! Graphs of small programs, and programs that have none.
+//! Graphs of small programs, and invalid programs.
 
 use wingbeat_bpf::code::{FunctionInfo, Insn, op};
 
 use super::*;
 use wingbeat_programs::assemble::{Assembler, assembled, assert_lines};
 
-/// A block a line: its instructions, then its edges.
+/// Describes one block per line: its instructions, then its edges.
 fn describe(graph: &Graph) -> String {
     let mut text = String::new();
     for function in &graph.functions {
@@ -119,13 +119,13 @@ fn what_may_not_return() {
          1: 1..2 escape, next 2
          2: 2..4 leave",
     );
-    // A kfunc with the number of the tail call is none.
+    // A kfunc with the number of the tail call helper is not a tail call.
     check(
         |it| it.call_kfunc(op::HELPER_TAIL_CALL).mov(0, 0).exit(),
         "function 0..3 called by []
          0: 0..3 leave",
     );
-    // What throws may be the last instruction, and throws through its callers; a tail call does not.
+    // A throwing call may be the last instruction, and throws through its callers; a tail call does not.
     check_throwing(
         &[4],
         |it| {
@@ -143,7 +143,7 @@ fn what_may_not_return() {
          3: 5..6 escape, next 4
          4: 6..7 leave",
     );
-    // A callback that throws may do so from any helper, and from the functions that call those.
+    // A throwing callback may throw from any helper, and from the functions that call those.
     check_throwing(
         &[7],
         |it| {
@@ -214,6 +214,6 @@ fn what_has_no_graph() {
     check(GraphError::FallsOut { index: 1 }, &[nop, insn(op::JMP | op::JEQ, 1, 0, -2, 0)], &[]);
     check(GraphError::FallsOut { index: 0 }, &[nop, nop, exit], &[0, 1]);
     check(GraphError::FallsOut { index: 0 }, &[first, second], &[]);
-    // A packet load goes on when it succeeds.
+    // A packet load continues if it succeeds.
     check(GraphError::FallsOut { index: 0 }, &[insn(op::LD | op::ABS | op::B, 0, 0, 0, 3)], &[]);
 }
