@@ -1,6 +1,5 @@
-//! Tells the code which machine's stacks it walks, for the two crates that it builds: that of the user half,
-//! or in the kernel half, whose own architecture is "bpf", that of the variable that aya reads too, or else
-//! the host.
+//! Sets `cfg(machine)` to the architecture whose stacks are walked: the target architecture in the user half; in
+//! the kernel half, which compiles for "bpf", that of aya's variable, or else the host's.
 
 const TARGET_ARCH: &str = "AYA_BPF_TARGET_ARCH";
 

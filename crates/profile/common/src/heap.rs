@@ -1,8 +1,8 @@
-//! Allocations of targets: what the probes at the functions of an allocator send.
+//! Allocations: records and constants of the allocator probes.
 
 use crate::RecordKind;
 
-/// What a probed function does, and where its arguments are: the cookie of its probe.
+/// Kind and argument layout of a probed function: the cookie of its probe.
 pub mod call {
     /// `(size)`
     pub const MALLOC: u64 = 1;
@@ -10,7 +10,7 @@ pub mod call {
     pub const CALLOC: u64 = 2;
     /// `(alignment, size)`
     pub const ALIGNED: u64 = 3;
-    /// `(where the block is to be noted, alignment, size)`; gives 0 if there is one.
+    /// `(result address, alignment, size)`; returns 0 on success.
     pub const POSIX_MEMALIGN: u64 = 4;
     /// `(block, size)`
     pub const REALLOC: u64 = 5;
@@ -18,26 +18,26 @@ pub mod call {
     pub const REALLOCARRAY: u64 = 6;
     /// `(block)`
     pub const FREE: u64 = 7;
-    /// Added to a call that reallocates: without a block it jumps to a function that allocates, which is probed, too.
+    /// Flag on a reallocating call: without a block it jumps to an allocating function, which is probed too.
     pub const NEW_IS_OTHERS: u64 = 1 << 8;
 }
 
-/// The cookie of a probe at a way out: the bytes that the stack is deeper there than at the entry, and from this bit on
-/// the register that has the result, by the number that instructions have for it.
+/// Cookie of an exit probe: the low bits are the stack depth relative to the entry, in bytes; from this bit on,
+/// the instruction encoding's number of the result register.
 pub const EXIT_REGISTER_SHIFT: u32 = 32;
 
-/// Added to it where the function jumps to what may be `memset`, whose first argument is the block then.
+/// Flag on an exit cookie: the function jumps to what may be `memset`, whose first argument is then the block.
 pub const EXIT_FILLS: u64 = 1 << 63;
 
-/// What the probes do, in the one element of the map [`STATE`](crate::map::HEAP_STATE).
+/// Mode of the probes: the only element of the map [`STATE`](crate::map::HEAP_STATE).
 pub mod state {
-    /// They count calls.
+    /// Count calls.
     pub const COUNTING: u32 = 0;
-    /// They send allocations as well.
+    /// Also send allocations.
     pub const RECORDING: u32 = 1;
 }
 
-/// A block that was sampled and not freed.
+/// A sampled block that is not freed yet.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockKey {
@@ -46,26 +46,26 @@ pub struct BlockKey {
     pub reserved: u32,
 }
 
-/// What is known of it.
+/// State of a live sampled block.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveBlock {
-    /// When it was allocated, which tells it from others at the same address.
+    /// Allocation time, which distinguishes successive blocks at the same address.
     pub since_ns: u64,
 }
 
-/// A call whose end is to be seen; by its thread, and the stack pointer at its entry.
+/// A call in progress, by thread and by stack pointer at its entry.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PendingCall {
     /// Time of the stack that was sent; 0 if the call was not sampled.
     pub stack_ns: u64,
-    /// The probe at the entry: which function it is.
+    /// The entry probe, which identifies the function.
     pub place: u64,
     pub size: u64,
-    /// Where `posix_memalign` notes the block; 0 for others.
+    /// Where `posix_memalign` stores the block; 0 for other functions.
     pub to: u64,
-    /// The block that is reallocated, if it was live, and since when; 0 otherwise.
+    /// The block being reallocated, if it was live; otherwise 0. With its allocation time.
     pub old_address: u64,
     pub old_since_ns: u64,
 }
@@ -78,7 +78,7 @@ pub struct PendingCall {
 pub struct AllocationRecord {
     /// [`RecordKind::Allocation`].
     pub kind: u8,
-    /// 1: its end will not be told, since the table of live blocks was full.
+    /// 1: the free will not be reported, because the table of live blocks was full.
     pub is_untracked: u8,
     pub reserved: [u8; 2],
     pub pid: u32,
@@ -86,13 +86,13 @@ pub struct AllocationRecord {
     pub reserved_too: u32,
     pub address: u64,
     pub size: u64,
-    /// Time of the stack, which the same thread sent.
+    /// Time of the stack, sent earlier by the same thread.
     pub stack_ns: u64,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
 }
 
-/// The end of a sampled allocation.
+/// The free of a sampled allocation.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
@@ -144,13 +144,13 @@ const _: () = assert!(size_of::<FreeRecord>() == FREE_RECORD_BYTES);
 const _: () = assert!(size_of::<BlockKey>() == 16);
 const _: () = assert!(size_of::<PendingCall>() == 48);
 
-/// Fractions of a logarithm that are tabled.
+/// Entries of the logarithm table.
 pub const LOGARITHM_STEPS: usize = 64;
 
 /// `log2(1 + step / 64)` in 2⁻³² for each step.
 pub const LOGARITHMS: [u64; LOGARITHM_STEPS + 1] = logarithms();
 
-/// The logarithms, bit by bit: a number that is squared is 2 or more if the next bit of its logarithm is 1.
+/// Computes the logarithms bit by bit: squaring a number gives 2 or more if the next bit of its logarithm is 1.
 const fn logarithms() -> [u64; LOGARITHM_STEPS + 1] {
     let mut table = [0; LOGARITHM_STEPS + 1];
     let mut step = 0;
@@ -175,13 +175,13 @@ const fn logarithms() -> [u64; LOGARITHM_STEPS + 1] {
     table
 }
 
-/// The bytes until the next sample: an exponential distribution with the mean `mean_bytes`, from a random number.
+/// Returns the bytes until the next sample: exponentially distributed with mean `mean_bytes`, from a random number.
 #[inline(always)]
 pub fn bytes_until_sample(random: u32, mean_bytes: u32) -> u64 {
-    // A number above 0 and at most 1 is (random + 1) / 2^32; its logarithm is that of the numerator, less 32.
+    // (random + 1) / 2^32 lies in (0, 1]. Its logarithm is that of the numerator, minus 32.
     let numerator = u64::from(random) + 1;
     let whole = 63 - numerator.leading_zeros();
-    // What follows the highest bit, as a share of 2^32.
+    // The bits below the highest, as a fraction of 2^32.
     let fraction = (numerator << (63 - whole)) << 1 >> 32;
     let step = (fraction >> 26) as usize & (LOGARITHM_STEPS - 1);
     let (low, high) = (LOGARITHMS[step], LOGARITHMS[step + 1]);

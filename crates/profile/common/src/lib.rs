@@ -1,8 +1,8 @@
-//! What crosses the border between the profiler's two halves.
+//! Records and constants shared by the profiler's two halves.
 //!
-//! The kernel half ([`profile-ebpf`](../ebpf)) writes records into a ring buffer and counts
-//! every timer tick in per-CPU counters; the user half reads both. All integers are little-endian, as
-//! the machine's. Sizes are asserted here, and so on both sides.
+//! The kernel half ([`profile-ebpf`](../ebpf)) writes records into a ring buffer and counts every timer tick in
+//! per-CPU counters. The user half reads both. All integers are little-endian, like the machine's. Assertions here
+//! check the sizes on both sides.
 #![no_std]
 
 pub mod heap;
@@ -12,29 +12,29 @@ pub mod unwind;
 
 use unwind::{Beside, Problem};
 
-/// User frames kept per sample. Deeper stacks are truncated at the root, and counted so.
+/// User frames kept per sample. Deeper stacks are truncated at the root and counted.
 pub const USER_FRAMES_MAX: usize = 512;
-/// Kernel frames kept per sample: the kernel's own limit (`kernel.perf_event_max_stack`).
+/// Kernel frames kept per sample: the kernel's limit (`kernel.perf_event_max_stack`).
 pub const KERNEL_FRAMES_MAX: usize = 127;
-/// Pages of stack that are sent with a stack whose walk met code without a table, so that user space walks
-/// on by them: 1 MiB, the first page in part. rustc uses 600 KiB.
+/// Stack pages copied when a walk reaches code without a table, so that user space can continue it: 1 MiB,
+/// counting a partial first page. rustc uses 600 KiB.
 pub const COPIED_PAGES: usize = 256;
-/// Bytes of a copy below the stack pointer: a function that is about to return has its caller's registers in
-/// the red zone (psABI of x86-64, 3.2.2).
+/// Bytes copied below the stack pointer: a function about to return may keep its caller's registers in the red
+/// zone (psABI of x86-64, 3.2.2).
 pub const RED_ZONE_BYTES: u64 = 128;
-/// Pages at the beginning of a stack that may be missing in a copy, because they cannot be read.
+/// Unreadable pages at the start of a stack that a copy may skip.
 pub const UNREAD_PAGES_MAX: u64 = 8;
-/// Words of the smallest page.
+/// Words in the smallest page.
 pub const PAGE_WORDS: usize = 512;
 
-/// First field of every record: which one it is.
+/// First field of every record: its type.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::TryFromBytes))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// A [`StackHeader`], followed by frames.
     Sample = 1,
-    /// A [`CopyHeader`], followed by words of a stack. The stack that they belong to comes after them.
+    /// A [`CopyHeader`], followed by words of a stack. Sent before the stack itself.
     Copy = 2,
     /// User frames of a thread that goes off the CPU: an [`off_cpu::HalfHeader`], followed by frames.
     UserStack = 3,
@@ -44,11 +44,11 @@ pub enum RecordKind {
     Block = 5,
     /// A [`off_cpu::EndRecord`].
     ThreadEnd = 6,
-    /// User frames of a thread that wakes others, as `UserStack`.
+    /// User frames of a waking thread, as `UserStack`.
     WakerUser = 7,
-    /// Its kernel frames, sent before them.
+    /// Kernel frames of a waking thread, sent before its user frames.
     WakerKernel = 8,
-    /// Where a block is allocated: a [`StackHeader`], followed by frames. The block itself comes after it.
+    /// Stack of an allocation: a [`StackHeader`], followed by frames. Sent before the allocation.
     AllocationStack = 9,
     /// A [`heap::AllocationRecord`].
     Allocation = 10,
@@ -56,7 +56,7 @@ pub enum RecordKind {
     Free = 11,
     /// A [`space::SpaceRecord`].
     Space = 12,
-    /// Where a page is touched first, as `Sample`.
+    /// Stack of a page fault, as `Sample`.
     Fault = 13,
 }
 
@@ -67,27 +67,26 @@ pub enum RecordKind {
 pub enum Stop {
     /// The outermost frame.
     End = 0,
-    /// [`USER_FRAMES_MAX`] frames were taken.
+    /// [`USER_FRAMES_MAX`] frames were reached.
     Depth = 1,
     /// A word of the stack cannot be read (paged out, or not memory at all).
     Unreadable = 2,
-    /// No call frame information covers the code, and its frame pointer leads nowhere.
+    /// No call frame information covers the code, and the frame pointer is invalid.
     NoRule = 3,
-    /// The call frame information needs more than a walker knows.
+    /// The call frame information uses features that the walker does not support.
     Unsupported = 4,
-    /// The caller would lie no higher on the stack than what it called.
+    /// The caller would not be higher on the stack than its callee.
     NotHigher = 5,
-    /// The return address is not one.
+    /// The return address is invalid.
     NotAReturn = 6,
-    /// The table of the code is not there yet, or the code is not known at all.
+    /// The code's table is not loaded yet, or the code is unknown.
     NoTable = 7,
-    /// There is no user stack: this is a kernel thread, or a process that has given up its memory,
-    /// because it ends or becomes another program.
+    /// There is no user stack: a kernel thread, or a process that released its memory because it exits or calls `exec`.
     NoStack = 8,
 }
 
 impl Stop {
-    /// All reasons, by their number.
+    /// All reasons, by number.
     pub const ALL: [Self; 9] = [
         Self::End,
         Self::Depth,
@@ -115,11 +114,11 @@ impl From<Problem> for Stop {
     }
 }
 
-/// What each record of a stack begins with. After the header follow [`user_frames`](Self::user_frames) and
-/// [`kernel_frames`](Self::kernel_frames) words, frames with the innermost first.
+/// Header of every stack record, followed by [`user_frames`](Self::user_frames) and
+/// [`kernel_frames`](Self::kernel_frames) words, innermost frame first.
 ///
-/// The first user frame is the instruction pointer, the others are return addresses. What a signal
-/// interrupted has none: there the address is one past that of the instruction.
+/// The first user frame is the instruction pointer, the others are return addresses. A frame that a signal
+/// interrupted has no return address: its entry is one past its instruction pointer.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
@@ -132,28 +131,28 @@ pub struct StackHeader {
     pub cpu: u16,
     pub user_frames: u16,
     pub kernel_frames: u16,
-    /// Thread group: what users call the PID.
+    /// Thread group: the PID that users see.
     pub pid: u32,
     pub tid: u32,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// Stack pointer in the last user frame that was found: where unwinding can go on.
+    /// Stack pointer in the last frame found, from which unwinding can continue.
     pub stop_sp: u64,
     /// Frame pointer in that frame.
     pub stop_fp: u64,
-    /// 1: the last user frame is what a signal interrupted.
+    /// 1: a signal interrupted the last user frame.
     pub is_interrupted: u8,
-    /// 1: [`stop_fp`](Self::stop_fp) is not known.
+    /// 1: [`stop_fp`](Self::stop_fp) is unknown.
     pub is_fp_lost: u8,
-    /// What is known of one register more in that frame.
+    /// What is known about one more register in that frame.
     pub beside: Beside,
-    /// The control group of the thread at that time, by its id in the hierarchy of version 2; 0 if it is no sample of CPU
-    /// time or of a page fault.
+    /// Control group of the thread at that time, by its cgroup v2 id; 0 unless this is a sample of CPU time or of
+    /// a page fault.
     pub cgroup: u64,
 }
 
-/// What each piece of a copied stack begins with. The first piece begins at the
-/// [`stop_sp`](StackHeader::stop_sp) of the stack, each other where the one before ends.
+/// Header of each piece of a copied stack. The first piece begins at the stack's
+/// [`stop_sp`](StackHeader::stop_sp), each other at the end of the previous one.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
@@ -162,13 +161,13 @@ pub struct CopyHeader {
     /// [`RecordKind::Copy`].
     pub kind: u8,
     pub reserved: u8,
-    /// Words that follow.
+    /// Number of words that follow.
     pub words: u16,
     /// Thread and time of the stack.
     pub tid: u32,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// Of the first word.
+    /// Address of the first word.
     pub address: u64,
 }
 
@@ -182,7 +181,7 @@ pub const STACK_HEADER_BYTES: usize = 56;
 pub const RECORD_BYTES_MAX: usize =
     off_cpu::HALF_HEADER_BYTES + 8 * (USER_FRAMES_MAX + KERNEL_FRAMES_MAX);
 
-/// What a record of `size` bytes takes in the ring buffer: a header of 8 bytes, and whole words
+/// Ring buffer space taken by a record of `size` bytes: rounded up to whole words, plus a header of 8 bytes
 /// (kernel/bpf/ringbuf.c, `__bpf_ringbuf_reserve`).
 pub const fn ring_bytes(size: u64) -> u64 {
     (size + 8).next_multiple_of(8)
@@ -190,125 +189,124 @@ pub const fn ring_bytes(size: u64) -> u64 {
 
 const _: () = assert!(size_of::<StackHeader>() == STACK_HEADER_BYTES);
 const _: () = assert!(STACK_HEADER_BYTES <= off_cpu::HALF_HEADER_BYTES);
-// What the kernel's allocator of per-CPU memory gives at once (include/linux/percpu.h).
+// Largest allocation of the kernel's per-CPU allocator (include/linux/percpu.h).
 const _: () = assert!(RECORD_BYTES_MAX < 32 << 10);
 
-/// Indices of the per-CPU counters. Each tick of the timer raises exactly one of `SAMPLED`, `IDLE`,
-/// `OTHER`, `LOST` or a `FAILED`.
+/// Indices of the per-CPU counters. Each timer tick increments exactly one of `SAMPLED`, `IDLE`, `OTHER`, `LOST`
+/// or a `FAILED`.
 pub mod counter {
-    /// Ticks whose sample was handed to user space.
+    /// Ticks whose sample was sent to user space.
     pub const SAMPLED: u32 = 0;
-    /// Ticks that met the idle task: few, for the clocks are told to leave it out.
+    /// Ticks in the idle task: few, since the clocks are set to exclude it.
     pub const IDLE: u32 = 1;
-    /// Ticks that met a process that is not a target.
+    /// Ticks in a process that is not a target.
     pub const OTHER: u32 = 2;
     /// Ticks whose sample did not fit into the ring buffer.
     pub const LOST: u32 = 3;
-    /// Bytes of all records handed over, headers of the ring buffer included.
+    /// Bytes of all records sent, ring buffer headers included.
     pub const RECORD_BYTES: u32 = 4;
-    /// Stacks sent with a copy of what was not walked.
+    /// Stacks sent with a copy of the part not walked.
     pub const COPIED: u32 = 5;
-    /// Children that could not be followed, because the table of targets was full.
+    /// Children not followed, because the table of targets was full.
     pub const CHILDREN_LOST: u32 = 6;
-    /// CPU time of the threads of targets that ended, from their birth, nanoseconds.
+    /// CPU time of exited target threads, since their creation, in nanoseconds.
     pub const EXITED_CPU_NS: u32 = 7;
-    /// Switches of targets off a CPU, those to end among them.
+    /// Switches of targets off a CPU, including final ones.
     pub const SWITCHED_OUT: u32 = 8;
-    /// Threads of targets that were born.
+    /// Threads created by targets.
     pub const BORN: u32 = 9;
-    /// Threads that were off the CPU when the recording began.
+    /// Threads that were off the CPU when recording began.
     pub const BEGUN_BEFORE: u32 = 10;
-    /// Blocks handed to user space.
+    /// Blocks sent to user space.
     pub const REPORTED: u32 = 11;
-    /// Blocks below the limit.
+    /// Blocks shorter than the limit.
     pub const BELOW: u32 = 12;
-    /// Time of the blocks below the limit, nanoseconds.
+    /// Time of the blocks shorter than the limit, in nanoseconds.
     pub const BELOW_NS: u32 = 13;
-    /// Threads that went off a CPU to end.
+    /// Threads that switched off a CPU to exit.
     pub const ENDED: u32 = 14;
-    /// Blocks that had not ended when the recording did, handed to user space.
+    /// Blocks still in progress at the end of the recording, sent to user space.
     pub const STILL_BLOCKED: u32 = 15;
-    /// Threads that came in and were not known.
+    /// Unknown threads that switched onto a CPU.
     pub const UNMATCHED: u32 = 16;
-    /// Blocks that did not fit into the ring buffer.
+    /// Blocks lost because the ring buffer was full.
     pub const BLOCKS_LOST: u32 = 17;
-    /// Switches of threads that did not fit into the table of threads.
+    /// Switches of threads lost because the table of threads was full.
     pub const UNTRACKED: u32 = 18;
-    /// Switches that the kernel did not tell of, though the thread was known: what is missing is
-    /// reckoned from its CPU time.
+    /// Switches of known threads that the kernel did not report: reconstructed from CPU time.
     pub const RECKONED: u32 = 19;
     /// Halves of stacks walked for blocks.
     pub const WALKED: u32 = 20;
-    /// Halves of stacks known from an earlier block, whether walked again or not.
+    /// Halves of stacks reused from an earlier block, whether verified or not.
     pub const REUSED: u32 = 21;
-    /// Stacks of blocks that did not fit into the ring buffer.
+    /// Stacks of blocks lost because the ring buffer was full.
     pub const STACKS_LOST: u32 = 22;
-    /// Blocks of threads that were gone before their end was seen.
+    /// Blocks whose thread exited before the end was seen.
     pub const GONE: u32 = 23;
-    /// Calls that allocate, whether sampled or not.
+    /// Allocating calls, sampled or not.
     pub const ALLOCATIONS: u32 = 24;
-    /// Bytes that they asked for.
+    /// Bytes requested by them.
     pub const ALLOCATED_BYTES: u32 = 25;
-    /// Calls that free, those without a block left out.
+    /// Freeing calls, except those without a block.
     pub const FREES: u32 = 26;
-    /// Sampled allocations that did not fit into the ring buffer.
+    /// Sampled allocations lost because the ring buffer was full.
     pub const ALLOCATIONS_LOST: u32 = 27;
-    /// Ends of sampled blocks that did not fit into it.
+    /// Frees of sampled blocks lost because the ring buffer was full.
     pub const FREES_LOST: u32 = 28;
-    /// Sampled calls whose return could not be waited for, or whose stack could not be walked.
+    /// Sampled calls whose return could not be tracked, or whose stack could not be walked.
     pub const CALLS_LOST: u32 = 29;
-    /// Sampled blocks that did not fit into the table of live ones.
+    /// Sampled blocks lost because the table of live blocks was full.
     pub const BLOCKS_UNTRACKED: u32 = 30;
-    /// Sampled calls that gave no block.
+    /// Sampled calls that returned no block.
     pub const ALLOCATIONS_FAILED: u32 = 31;
-    /// Calls for address space that did not fit into the ring buffer, or whose stack did not.
+    /// Address space calls lost because the ring buffer was full for them or for their stacks.
     pub const SPACES_LOST: u32 = 32;
-    /// Ticks at which a helper failed: `FAILED + errno`.
+    /// Ticks at which a helper failed, one counter per errno: `FAILED + errno`.
     pub const FAILED: u32 = 33;
-    /// Errnos told apart; larger ones count as the last.
+    /// Errnos counted separately; larger ones count as the last.
     pub const ERRNOS: u32 = 135;
     /// Number of counters.
     pub const COUNT: u32 = FAILED + ERRNOS;
 }
 
-/// A PID namespace, as the kernel half notes it for itself.
+/// A PID namespace, as stored by the kernel half.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Namespace {
-    /// Where the kernel keeps it; it stays there while a process is in it.
+    /// Address of the kernel's structure, constant while a process is in the namespace.
     pub pointer: u64,
-    /// How many namespaces it is in.
+    /// Nesting level.
     pub level: u32,
     pub reserved: u32,
 }
 
-/// Where a field of a structure of the kernel lies and how many bytes it has, as one setting: the sizes of some
-/// differ from kernel to kernel.
+/// Packs the offset and size in bytes of a kernel structure's field into one setting: some sizes differ between
+/// kernels.
 pub const fn sized_field(offset: u32, size_bytes: u32) -> u32 {
     size_bytes << SIZE_SHIFT | offset
 }
 
-/// Offset and size of a [`sized_field`].
+/// Unpacks a [`sized_field`].
 pub const fn offset_and_size(field: u32) -> (u32, u32) {
     (field & ((1 << SIZE_SHIFT) - 1), field >> SIZE_SHIFT)
 }
 
-/// Structures of the kernel have some thousand bytes.
+/// Kernel structures have a few thousand bytes.
 const SIZE_SHIFT: u32 = 24;
 
-/// Values of the table of targets, keyed by process.
+/// Values of the table of targets, by process.
 pub mod target {
     /// Sampled.
     pub const ACTIVE: u32 = 1;
-    /// Launched by us and not yet past `exec`: not sampled, because it still runs our own code.
+    /// Launched by us and before its `exec`: not sampled, because it still runs our code.
     pub const BEFORE_EXEC: u32 = 2;
 }
 
 /// How user stacks are walked.
 pub mod walk {
-    /// Along frame pointers.
+    /// By frame pointers.
     pub const FRAME_POINTERS: u32 = 0;
-    /// By unwind tables, along frame pointers where code has none.
+    /// By unwind tables, with frame pointers for code without tables.
     pub const AUTO: u32 = 1;
     /// By unwind tables alone.
     pub const TABLES: u32 = 2;
@@ -320,12 +318,12 @@ pub mod global {
     pub const ALL: &str = "ALL";
     /// 1: children of targets become targets.
     pub const INHERIT: &str = "INHERIT";
-    /// Our own process, when it launches a command: its children become targets at `exec`.
+    /// Our own process when it launches a command: its children become targets at `exec`.
     pub const LAUNCHER: &str = "LAUNCHER";
-    /// Bytes waiting in the ring buffer at which user space is woken.
+    /// Unread bytes in the ring buffer at which user space is woken.
     pub const WAKEUP_BYTES: &str = "WAKEUP_BYTES";
-    /// Offset of the address of the thread's local storage in `task_struct`: `thread.fsbase`, or on aarch64
-    /// `thread.uw`; 0 if it is unknown.
+    /// Offset of the thread-local storage pointer in `task_struct`: `thread.fsbase`, or `thread.uw` on aarch64; 0
+    /// if unknown.
     pub const TASK_TLS: &str = "TASK_TLS";
     /// Offset of `mm` in `task_struct`.
     pub const TASK_MM: &str = "TASK_MM";
@@ -337,7 +335,7 @@ pub mod global {
     pub const TASK_TGID: &str = "TASK_TGID";
     /// Offset of `se.sum_exec_runtime` in `task_struct`.
     pub const TASK_RUNTIME: &str = "TASK_RUNTIME";
-    /// 1: time off the CPU is watched.
+    /// 1: record time off the CPU.
     pub const BLOCKS: &str = "BLOCKS";
     /// `__state` in `task_struct`: a [`sized_field`](super::sized_field).
     pub const TASK_STATE: &str = "TASK_STATE";
@@ -345,21 +343,21 @@ pub mod global {
     pub const TASK_ON_CPU: &str = "TASK_ON_CPU";
     /// Offset of the byte with `in_iowait` in `task_struct`.
     pub const TASK_IOWAIT: &str = "TASK_IOWAIT";
-    /// The bit of `in_iowait` in it, as a mask.
+    /// Mask of the `in_iowait` bit in that byte.
     pub const TASK_IOWAIT_MASK: &str = "TASK_IOWAIT_MASK";
-    /// Offset of `blocked_on` in `task_struct`; 0 where the kernel has none.
+    /// Offset of `blocked_on` in `task_struct`; 0 if the kernel has none.
     pub const TASK_BLOCKED_ON: &str = "TASK_BLOCKED_ON";
-    /// Offset of the kernel's stack pointer of a thread that is off the CPU; 0 if it is unknown.
+    /// Offset of the saved kernel stack pointer of a thread off the CPU; 0 if unknown.
     pub const TASK_KERNEL_SP: &str = "TASK_KERNEL_SP";
-    /// 1: `sched_switch` hands over the state of the thread that goes (since 5.18).
+    /// 1: `sched_switch` passes the state of the previous thread (since 5.18).
     pub const SWITCH_HAS_STATE: &str = "SWITCH_HAS_STATE";
     /// How user stacks are walked, see [`walk`](super::walk).
     pub const WALK: &str = "WALK";
-    /// Bytes waiting in the ring buffer from which on no stacks are copied.
+    /// Unread bytes in the ring buffer from which on no stacks are copied.
     pub const COPIES_UNTIL_BYTES: &str = "COPIES_UNTIL_BYTES";
-    /// 1: who wakes threads is watched.
+    /// 1: record wakers.
     pub const WAKERS: &str = "WAKERS";
-    /// 1: user space is in a PID namespace other than the first, whose numbers are to be used.
+    /// 1: user space is in a PID namespace other than the initial one, whose numbers are used.
     pub const NAMESPACED: &str = "NAMESPACED";
     /// Offset of `thread_pid` in `task_struct`.
     pub const TASK_THREAD_PID: &str = "TASK_THREAD_PID";
@@ -373,7 +371,7 @@ pub mod global {
     pub const PID_NUMBERS: &str = "PID_NUMBERS";
     /// Offset of `ns` in `upid`.
     pub const UPID_NS: &str = "UPID_NS";
-    /// Mean bytes between two sampled allocations; 0: each is taken.
+    /// Mean bytes between two sampled allocations; 0 samples every allocation.
     pub const SAMPLE_BYTES: &str = "SAMPLE_BYTES";
 }
 
@@ -394,19 +392,19 @@ pub mod map {
     /// Code of all address spaces:
     /// [`unwind::layout::CodeMapping`](super::unwind::layout::CodeMapping).
     pub const MAPPINGS: &str = "MAPPINGS";
-    /// Process to [`unwind::layout::Space`](super::unwind::layout::Space).
+    /// Process to its [`unwind::layout::Space`](super::unwind::layout::Space).
     pub const SPACES: &str = "SPACES";
-    /// Threads by their numbers in the first PID namespace, while user space is in another.
+    /// Threads by their number in the initial PID namespace, if user space is in another.
     pub const NUMBERS: &str = "NUMBERS";
-    /// One element: 1 while switches are watched.
+    /// One element: 1 while switches are recorded.
     pub const WATCHING: &str = "WATCHING";
-    /// One element: the shortest block that is reported, in nanoseconds.
+    /// One element: the shortest block reported, in nanoseconds.
     pub const MIN_BLOCK: &str = "MIN_BLOCK";
     /// Live blocks: [`heap::BlockKey`](super::heap::BlockKey) to [`heap::LiveBlock`](super::heap::LiveBlock).
     pub const BLOCKS: &str = "BLOCKS_LIVE";
-    /// Calls that have not returned: [`heap::PendingCall`](super::heap::PendingCall).
+    /// Calls in progress: [`heap::PendingCall`](super::heap::PendingCall).
     pub const CALLS: &str = "CALLS";
-    /// One element: what the probes do, see [`heap::state`](super::heap::state).
+    /// One element: the mode of the probes, see [`heap::state`](super::heap::state).
     pub const HEAP_STATE: &str = "HEAP_STATE";
 }
 
@@ -414,33 +412,33 @@ pub mod map {
 pub mod program {
     /// perf_event: takes the samples.
     pub const SAMPLE: &str = "sample";
-    /// perf_event: takes samples of page faults.
+    /// perf_event: samples page faults.
     pub const FAULT: &str = "fault";
-    /// tp_btf: watches the scheduler.
+    /// tp_btf: handles scheduler switches.
     pub const SWITCH: &str = "on_switch";
-    /// tp_btf, attached before that one: makes up for switches that were not told.
+    /// tp_btf, attached before `on_switch`: reconstructs unreported switches.
     pub const MISSED: &str = "on_missed";
-    /// Raw tracepoint: the same.
+    /// Raw tracepoint variant of `on_missed`.
     pub const MISSED_RAW: &str = "on_missed_raw";
-    /// Raw tracepoint: the same, where the kernel refuses `tp_btf`.
+    /// Raw tracepoint variant of `on_switch`, for kernels that refuse `tp_btf`.
     pub const SWITCH_RAW: &str = "on_switch_raw";
-    /// Raw tracepoint `sched_waking`: who wakes whom.
+    /// Raw tracepoint `sched_waking`: records wakers.
     pub const WAKING: &str = "on_waking";
-    /// Task iterator: which threads are off the CPU when a recording begins.
+    /// Task iterator: finds the threads that are off the CPU when a recording begins.
     pub const BEGIN: &str = "on_begin";
-    /// Task iterator: which are when it ends.
+    /// Task iterator: finds those that are when it ends.
     pub const FINISH: &str = "on_finish";
-    /// Raw tracepoint, run on demand: notes which PID namespace user space is in.
+    /// Raw tracepoint, run on demand: stores the PID namespace of user space.
     pub const NAMESPACE: &str = "on_namespace";
-    /// uprobe.multi: entries of functions of an allocator.
+    /// uprobe.multi: entries of allocator functions.
     pub const HEAP_ENTRY: &str = "heap_entry";
-    /// uprobe.multi: the ways out of them.
+    /// uprobe.multi: exits of allocator functions.
     pub const HEAP_EXIT: &str = "heap_exit";
-    /// uprobe.multi: blocks that are freed.
+    /// uprobe.multi: functions that free blocks.
     pub const HEAP_FREE: &str = "heap_free";
-    /// Raw tracepoint `sys_exit`: calls that change the address space.
+    /// Raw tracepoint `sys_exit`: system calls that change the address space.
     pub const SPACE: &str = "on_sys_exit";
-    /// Raw tracepoints, each with the name of its program.
+    /// Raw tracepoints, each with its program's name.
     pub const TRACEPOINTS: [(&str, &str); 4] = [
         ("on_fork", "sched_process_fork"),
         ("on_exec", "sched_process_exec"),

@@ -1,22 +1,22 @@
-//! Calls that change the address space of targets.
+//! System calls that change the address space of targets.
 
 use crate::RecordKind;
 
-/// What a call did.
+/// Kinds of calls.
 pub mod call {
     /// `mmap` of memory without a file, at `address`.
     pub const MAP: u8 = 1;
     /// `munmap`.
     pub const UNMAP: u8 = 2;
-    /// `brk`, to `address`, or the question where it is.
+    /// `brk`, to `address`, or a query of the current break.
     pub const BREAK: u8 = 3;
     /// `mremap`: from `old_address` to `address`.
     pub const REMAP: u8 = 4;
-    /// `mmap` of a file over whatever was there.
+    /// `mmap` of a file over existing mappings.
     pub const COVER: u8 = 5;
 }
 
-/// A call that worked. The stack of those that may map memory comes before it.
+/// A successful call. The stack of calls that may map memory is sent before it.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(C)]
@@ -31,11 +31,11 @@ pub struct SpaceRecord {
     pub tid: u32,
     pub reserved_too: u32,
     pub address: u64,
-    /// As the call had them: not in whole pages.
+    /// As passed to the call: not rounded to pages.
     pub bytes: u64,
     pub old_address: u64,
     pub old_bytes: u64,
-    /// Time of the stack, which the same thread sent; 0: none was sent.
+    /// Time of the stack, sent by the same thread; 0 if none was sent.
     pub stack_ns: u64,
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,

@@ -1,9 +1,10 @@
-//! What a walk that goes on elsewhere must know beside stack and frame pointer, in what a record has room for.
+//! State of one more register, apart from stack and frame pointer, that continuing a walk elsewhere needs. Sized
+//! for the space left in a record.
 
 use super::walk::address_of;
 
-/// What is known of one register: of `rax` on x86-64 whether it is zero, since `clone` returns zero in a new
-/// thread; on aarch64 the address that a call left in the link register.
+/// State of one register. On x86-64, whether `rax` is zero, since `clone` returns zero in a new thread; on
+/// aarch64, the return address in the link register.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::FromBytes, zerocopy::IntoBytes))]
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::KnownLayout, zerocopy::Immutable))]
 #[repr(transparent)]
@@ -14,15 +15,15 @@ const ZERO: u8 = 1;
 const OTHER: u8 = 2;
 
 impl Beside {
-    /// The register is not known.
+    /// The register is unknown.
     pub const UNKNOWN: Self = Self([0; 6]);
 
-    /// Whether it is zero.
+    /// Creates a state from whether the register is zero.
     pub const fn is_zero(is_zero: bool) -> Self {
         Self([if is_zero { ZERO } else { OTHER }, 0, 0, 0, 0, 0])
     }
 
-    /// Whether it is zero, if it is known.
+    /// Whether the register is zero, if known.
     pub const fn as_is_zero(self) -> Option<bool> {
         match self.0[0] {
             0 => None,
@@ -30,13 +31,13 @@ impl Beside {
         }
     }
 
-    /// The address in it. Its upper bits are no part of it, and zero is no address.
+    /// Creates a state from an address. Its upper bits are dropped, and zero counts as no address.
     pub const fn link(link: u64) -> Self {
         let [a, b, c, d, e, f, ..] = address_of(link).to_le_bytes();
         Self([a, b, c, d, e, f])
     }
 
-    /// The address in it, if it is known.
+    /// The address, if known.
     pub const fn as_link(self) -> Option<u64> {
         let [a, b, c, d, e, f] = self.0;
         match u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) {

@@ -1,7 +1,6 @@
-//! How unwind tables lie in memory, and how they are searched: the user half writes them, the kernel
-//! half reads them.
+//! Memory layout and search of unwind tables: the user half writes them, the kernel half reads them.
 //!
-//! All tables together are a pool of blocks of 4 KiB. A *granule* is 256 bytes of code.
+//! All tables share a pool of blocks of 4 KiB. A *granule* is 256 bytes of code.
 //!
 //! ```text
 //! directory block    512 words of 8 bytes, one for four granules: the number of the block with their
@@ -9,61 +8,60 @@
 //! row block          low bytes of 1,360 addresses, then the numbers of their rules (2 bytes each)
 //! ```
 //!
-//! The words of a file follow one another, through blocks that follow one another; words of several files
-//! share a block, and so do their rows. The rows of a word's granules are in one block, one after the other.
-//! The row before the first is the one in force where the granule begins, so a search that finds no row of
-//! the granule needs no second look-up. No rows begin at index 0 of a block, so no word of a filled directory
-//! is zero.
+//! The words of a file are consecutive, through consecutive blocks. Words of several files share a block, and so
+//! do their rows. The rows of a word's granules are consecutive within one block. The row before the first is the
+//! one in force at the start of the granule, so a search that finds no row in the granule needs no second look-up.
+//! No rows begin at index 0 of a block, so no word of a filled directory is zero.
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;
-/// Blocks of a chunk: the pool grows by so many.
+/// Blocks in a chunk, the unit by which the pool grows.
 pub const CHUNK_BLOCKS: u32 = 256;
-/// Chunks at most: 64 MiB of tables.
+/// Maximum number of chunks: 64 MiB of tables.
 pub const CHUNKS_MAX: u32 = BLOCKS_MAX / CHUNK_BLOCKS;
-/// Blocks at most, by the 14 bits of a directory word.
+/// Maximum number of blocks, limited by the 14 bits of a directory word.
 pub const BLOCKS_MAX: u32 = 1 << 14;
-/// Bytes of code whose rows are found by one search.
+/// Bytes of code whose rows are searched together.
 pub const GRANULE_BYTES: u64 = 256;
-/// Granules of one word.
+/// Granules per word.
 pub const WORD_GRANULES: usize = 4;
-/// Bytes of code of one word.
+/// Bytes of code per word.
 pub const WORD_CODE_BYTES: u64 = GRANULE_BYTES * WORD_GRANULES as u64;
-/// Words of one directory block.
+/// Words per directory block.
 pub const WORDS: usize = BLOCK_BYTES / size_of::<Word>();
-/// Bytes of code whose rows are entered at a time: a *stretch*.
+/// Bytes of code whose rows are loaded together: a *stretch*.
 pub const STRETCH_BYTES: u64 = 256 << 10;
-/// Words of one stretch.
+/// Words per stretch.
 pub const STRETCH_WORDS: usize = (STRETCH_BYTES / WORD_CODE_BYTES) as usize;
-/// Rows of one block.
+/// Rows per block.
 pub const ROWS: usize = 1360;
-/// Bytes of a row: the low byte of its address, and the number of its rule.
+/// Bytes of a row: the low byte of its address and its rule number.
 pub const ROW_BYTES: usize = 3;
-/// Rows of one granule at most: seven steps find one of them. In 60 MB of compiled code no granule has
-/// more than 87.
+/// Maximum rows of one granule: seven steps find one of them. In 60 MB of compiled code no granule has more than 87.
 pub const GRANULE_ROWS_MAX: usize = 127;
-/// Distinct rules at most: 256 KiB of them.
+/// Maximum number of distinct rules: 256 KiB.
 pub const RULES_MAX: u32 = 16_384;
-/// Places whose rules are remembered at most: 64 KiB of them.
+/// Entries in the cache of rules by place: 64 KiB.
 pub const SEEN_MAX: u32 = 8192;
-/// Mappings of one address space at most: eleven steps find one of them.
+/// Maximum number of mappings in an address space: eleven steps find one of them.
 pub const MAPPINGS_MAX: u32 = (1 << MAPPING_STEPS) - 1;
-/// Steps of a search among mappings.
+/// Steps of a search of the mappings.
 pub const MAPPING_STEPS: u32 = 11;
 
-/// A block as bytes.
+/// A block, as bytes.
 pub type Block = [u8; BLOCK_BYTES];
 
-/// A word of a directory: where the rows of four granules are.
+/// A directory word: the location of the rows of four granules.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Word(pub u64);
 
 impl Word {
-    /// The rows were not entered.
+    /// The rows are not loaded.
     pub const NONE: Self = Self(0);
 
-    /// Rows of a block from `index` on, which is not 0: so many of each granule.
+    /// Creates a word for rows of `block` from `index` on, which is not 0. `counts` has the number of rows of each
+    /// granule.
     pub const fn new(block: u32, index: u32, counts: [u8; WORD_GRANULES]) -> Self {
         let [first, second, third, fourth] = counts;
         let counts = u32::from_le_bytes([first, second, third, fourth]) as u64;
@@ -79,68 +77,67 @@ impl Word {
         (self.0 >> 39) as u32
     }
 
-    /// The rows of the granule at a place.
+    /// Returns the rows of the granule that contains a place.
     #[inline(always)]
     pub fn granule(self, place: u64) -> Granule {
         let shift = 7 * (place / GRANULE_BYTES % WORD_GRANULES as u64);
-        // Of the granules before it, three at most. The verifier knows less of this number than the compiler,
-        // which would leave out the masks below.
+        // Rows of the preceding granules, three at most. `black_box` keeps the compiler from removing the masks
+        // below, which the verifier needs.
         let before = core::hint::black_box(self.0 & ((1 << shift) - 1));
         let before = (before & 0x7f) + (before >> 7 & 0x7f) + (before >> 14 & 0x7f);
         Granule { index: (self.0 >> 28 & 0x7ff) + before, count: self.0 >> shift & 0x7f }
     }
 
-    /// The same rows in a block with another number.
+    /// Returns the word with the same rows in another block.
     #[must_use]
     pub const fn moved_to(self, block: u32) -> Self {
         Self(self.0 & ((1 << 39) - 1) | (block as u64) << 39)
     }
 }
 
-/// The rows of a granule in their block: the first, and how many.
+/// The rows of a granule within their block: the first index and the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granule {
     pub index: u64,
     pub count: u64,
 }
 
-/// The place of an address among all tables, by the number of its word among all words, and its distance
-/// from the table's first granule.
+/// Combines a word's number and the distance from the table's first granule into a place, unique among all tables.
 #[inline(always)]
 pub const fn place(word: u32, distance: u64) -> u64 {
     word as u64 * WORD_CODE_BYTES + distance % WORD_CODE_BYTES
 }
 
-/// The rule at a place, which was looked up before: the same ones are met again and again. It never gets
-/// wrong: a word stays with its granule, a file does not change, and a rule keeps its number.
+/// Cached rule number of a place, since walks keep meeting the same places. Entries are never invalidated: a word
+/// stays with its granule, files do not change, and rules keep their numbers.
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen(pub u64);
 
 impl Seen {
-    /// One word, so that who reads it while another CPU writes it reads one or the other.
+    /// Packs an entry into one word, so that a reader never sees half of a concurrent write.
     pub const fn new(place: u64, rule: u16) -> Self {
         Self(place << 17 | 1 << 16 | rule as u64)
     }
 
-    /// The number of the rule, if it is of this place.
+    /// Returns the rule number if the entry is for this place.
     #[inline(always)]
     pub const fn rule_at(self, place: u64) -> Option<u16> {
         if self.0 >> 16 == place << 1 | 1 { Some(self.0 as u16) } else { None }
     }
 
-    /// Where it is kept, among [`SEEN_MAX`].
+    /// Index of the place's entry, below [`SEEN_MAX`].
     #[inline(always)]
     pub const fn index(place: u64) -> u32 {
-        // Knuth's multiplicative hash, by the golden ratio.
+        // Knuth's multiplicative hash, with the golden ratio.
         (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SEEN_MAX.trailing_zeros()))
             as u32
     }
 }
 
-/// The number of the rule in force at an address, whose lowest byte is `low`, by a block of rows.
+/// Searches a block of rows for the rule in force at the address with lowest byte `low`.
 ///
-/// Without branches: the kernel's verifier would follow each way through them.
+/// Branchless, because the verifier would follow each path.
 #[inline(always)]
 pub fn rule_number(block: &Block, granule: Granule, low: u8) -> u16 {
     const MASK: usize = BLOCK_BYTES - 1;
@@ -151,7 +148,7 @@ pub fn rule_number(block: &Block, granule: Granule, low: u8) -> u16 {
     while step > 0 {
         let next = found + step;
         let row_low = u64::from(block[(index + next - 1) as usize & MASK]);
-        // Both differences are negative if there is such a row, and it begins at or before the address.
+        // Both differences are negative if the row exists and begins at or before the address.
         let (exists, is_before) = (next.wrapping_sub(count + 1), row_low.wrapping_sub(low + 1));
         found += sign(exists & is_before) * step;
         step >>= 1;
@@ -161,11 +158,11 @@ pub fn rule_number(block: &Block, granule: Granule, low: u8) -> u16 {
     u16::from_le_bytes([block[place & MASK], block[(place + 1) & MASK]])
 }
 
-/// How many of `count` mappings, which are at most [`MAPPINGS_MAX`], begin at or before an address: the
-/// last of them is the one that may hold it. `start` gives where each begins, in rising order; it is
-/// asked beyond the last one too. All are addresses of user space: below 2^63.
+/// Counts the mappings, of `count` and at most [`MAPPINGS_MAX`], that begin at or before an address. The last of
+/// them is the one that may contain it. `start` returns the start of each, in ascending order, and is also called
+/// beyond the last. All addresses are in user space, below 2^63.
 ///
-/// Without branches, as [`rule_number`].
+/// Branchless, like [`rule_number`].
 #[inline(always)]
 pub fn mappings_before(
     count: u64,
@@ -184,15 +181,14 @@ pub fn mappings_before(
     Some(found)
 }
 
-/// The sign of a number: 1 if it is negative. The compiler must not know that there are two values, or it
-/// makes a branch of what is done with them.
+/// Returns 1 if a number is negative, otherwise 0. The compiler must not see that there are only two values, or it
+/// branches on them.
 #[inline(always)]
 pub fn sign(number: u64) -> u64 {
     core::hint::black_box(number >> 63)
 }
 
-/// A piece of an address space with code; an address space is a list of them in the order of their
-/// addresses.
+/// A mapping with code. An address space is a list of them, in address order.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -200,11 +196,11 @@ pub struct CodeMapping {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// To be added to an address, with wrap-around, to get its distance from the table's first granule.
+    /// Added with wrap-around to an address, gives its distance from the table's first granule.
     pub bias: u64,
-    /// Number of the table's first word, among the words of all directory blocks.
+    /// Number of the table's first word among the words of all directory blocks.
     pub word: u32,
-    /// Words of the table; 0 if the code has none: it is walked along its frame pointers.
+    /// Words of the table; 0 if the code has none and is walked by frame pointers.
     pub words: u32,
 }
 
@@ -215,18 +211,18 @@ const _: () = assert!(size_of::<CodeMapping>() == CODE_MAPPING_BYTES);
 const _: () = assert!(ROWS * ROW_BYTES <= BLOCK_BYTES);
 const _: () = assert!(ROWS < 1 << 11 && BLOCKS_MAX == 1 << 14);
 const _: () = assert!(GRANULE_ROWS_MAX * WORD_GRANULES < ROWS);
-// Places leave room for a rule's number, and more.
+// Places leave enough bits for a rule number.
 const _: () = assert!(BLOCKS_MAX as u64 * WORDS as u64 * WORD_CODE_BYTES <= 1 << 47);
 
-/// The address space of a process, as it was at some time.
+/// The address space of a process at some time.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Where its list lies in the array of all mappings.
+    /// Index of its first mapping in the array of all mappings.
     pub first: u32,
     pub count: u32,
-    /// `CLOCK_MONOTONIC`, nanoseconds. A program that began later has another address space.
+    /// `CLOCK_MONOTONIC`, nanoseconds. Invalid for a program that started later.
     pub as_of_ns: u64,
 }
 
@@ -254,7 +250,7 @@ mod tests {
                 }
             }
         }
-        // A distance counts from the table's first granule, whose words follow one another.
+        // Distances count from the table's first granule, whose words are consecutive.
         assert_eq!(place(2, 5 * WORD_CODE_BYTES + 7), place(2, 7));
     }
 
@@ -282,11 +278,11 @@ mod tests {
         check(5, 7, [127, 0, 0, 1]);
     }
 
-    /// Every number of mappings up to a few, and the most, against a plain count.
+    /// Compares small counts of mappings, and the maximum, with a linear count.
     #[test]
     fn a_search_counts_the_mappings_that_begin_before() {
         const LAST: u64 = 0x7fff_ffff_f000;
-        // Behind the last list the array goes on with others' mappings, or zeros.
+        // Behind the last list follow other processes' mappings, or zeros.
         for behind in [0, 0x1000, LAST] {
             for count in (0..70).chain([1023, 1024, u64::from(MAPPINGS_MAX)]) {
                 let start = |index| (index + 1) * 0x1000;

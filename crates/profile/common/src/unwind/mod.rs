@@ -1,5 +1,5 @@
-//! Stack walking by rules, for both halves: the kernel half walks what runs, the user half what was
-//! copied, and tests walk each instruction of real programs, all by this code.
+//! Rule-based stack walking. The kernel half walks running threads, the user half copied stacks, and tests each
+//! instruction of real programs, all with this code.
 
 mod beside;
 pub mod layout;

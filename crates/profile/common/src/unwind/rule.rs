@@ -1,69 +1,68 @@
-//! What a walker does at one address.
+//! Unwind rules.
 
 #[cfg(not(target_arch = "bpf"))]
 use core::fmt;
 
 use super::walk::SP;
 
-/// How the canonical frame address, the stack pointer before the call, is found.
+/// How to compute the canonical frame address (CFA), the stack pointer before the call.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cfa {
     /// No call frame information covers the address.
     Gap = 0,
-    /// There is no caller: the entry point of a thread.
+    /// Outermost frame: the entry point of a thread.
     End = 1,
     /// [`register`](Rule::register) plus [`offset`](Rule::offset).
     Register = 2,
-    /// The word at `register` plus `offset`, plus [`addend`](Rule::addend): functions that align
-    /// their stack, and some of hand-written assembly.
+    /// The word at `register` plus `offset`, plus [`addend`](Rule::addend): functions that align their stack, and
+    /// some hand-written assembly.
     Memory = 3,
-    /// The stack pointer plus 8, and 8 more from byte `offset` of a 16-byte slot on: the procedure
-    /// linkage table on x86-64, where one expression serves all its slots.
+    /// The stack pointer plus 8, and 8 more from byte `offset` of a 16-byte slot on: the procedure linkage table
+    /// on x86-64, where one expression covers all slots.
     Plt = 4,
-    /// The kernel's frame of a signal: all registers are in memory, at places that the kernel fixes.
+    /// The kernel's signal frame, with all registers in memory at fixed offsets.
     Signal = 5,
-    /// An expression or a register that a walker does not know.
+    /// An expression or register that the walker does not support.
     Unsupported = 6,
-    /// Along the frame pointer, which leads to another stack: that of a coroutine, from functions that
-    /// the runtime calls on a stack of its own.
+    /// By the frame pointer, which leads to another stack: a coroutine's, from functions that the runtime calls on
+    /// a stack of its own.
     OtherStack = 7,
-    /// What `clone` returns to: in the parent as a function that pushed nothing; in the child, whose `rax`
-    /// is 0, there is no caller. x86-64 only.
+    /// The return from `clone`: in the parent, a function that pushed nothing; in the child, whose `rax` is 0, the
+    /// outermost frame. x86-64 only.
     Clone = 8,
 }
 
-/// Where the caller's frame pointer is.
+/// Location of the caller's frame pointer.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FramePointer {
-    /// Still in its register.
+    /// In its register.
     Same = 0,
-    /// In memory, [`fp_words`](Rule::fp_words) words from the canonical frame address.
+    /// In memory, [`fp_words`](Rule::fp_words) words from the CFA.
     Saved = 1,
     /// In memory, `fp_words` words from this function's frame pointer.
     SavedAtFp = 2,
     /// In memory, `fp_words` words from the stack pointer.
     SavedAtSp = 3,
-    /// Not known from here on.
+    /// Unknown from here on.
     Lost = 4,
 }
 
-/// Where the return address is.
+/// Location of the return address.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReturnAddress {
-    /// In memory, [`return_words`](Rule::return_words) words from the canonical frame address.
+    /// In memory, [`return_words`](Rule::return_words) words from the CFA.
     Saved = 0,
-    /// In a register, whose DWARF number `return_words` is: a leaf function on aarch64, or one that
-    /// took it off the stack.
+    /// In the register with DWARF number `return_words`: leaf functions on aarch64, or functions that popped it.
     Register = 1,
 }
 
-/// How to get from a function to its caller, at one address. Register numbers are DWARF's.
+/// How to get from a function to its caller at one address, with DWARF register numbers.
 #[cfg_attr(feature = "zerocopy", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,7 +70,7 @@ pub struct Rule {
     pub cfa: Cfa,
     pub fp: FramePointer,
     pub ra: ReturnAddress,
-    /// The register that the canonical frame address counts from.
+    /// Base register of the CFA.
     pub register: u8,
     /// Bytes.
     pub offset: i32,
@@ -102,26 +101,24 @@ impl Rule {
         Self { cfa: Cfa::Clone, register: SP, offset: 8, return_words: -1, ..Self::NOTHING };
     pub const UNSUPPORTED: Self = Self { cfa: Cfa::Unsupported, ..Self::NOTHING };
 
-    /// What most rules are: the canonical frame address at a distance in bytes from a register, and the
-    /// return address right below it.
+    /// The most common rule: CFA at `offset` bytes from a register, with the return address directly below it.
     pub const fn framed(register: u8, offset: i32) -> Self {
         Self { cfa: Cfa::Register, register, offset, return_words: -1, ..Self::NOTHING }
     }
 
-    /// The same with the caller's frame pointer saved, so many words from the canonical frame address.
+    /// Adds that the caller's frame pointer is saved `fp_words` words from the CFA.
     pub const fn saving_fp(self, fp_words: i16) -> Self {
         Self { fp: FramePointer::Saved, fp_words, ..self }
     }
 
-    /// The same with the return address in a register.
+    /// Adds that the return address is in a register.
     pub const fn returning_to(self, register: i16) -> Self {
         Self { ra: ReturnAddress::Register, return_words: register, ..self }
     }
 }
 
 #[cfg(not(target_arch = "bpf"))]
-/// In the manner of `readelf --debug-dump=frames-interp`: `cfa=rsp+8 fp=c-16 ra=c-8`, with numbers
-/// for registers.
+/// Formats like `readelf --debug-dump=frames-interp`: `cfa=rsp+8 fp=c-16 ra=c-8`, with register numbers.
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { register, offset, addend, fp_words, return_words, .. } = *self;

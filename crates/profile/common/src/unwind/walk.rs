@@ -1,64 +1,62 @@
-//! One step of a walk: from a frame to its caller, by a rule.
+//! Steps of a stack walk, from a frame to its caller.
 //!
-//! A step changes a frame in place, part by part. In the kernel half the frame lies in memory of a map, of
-//! which the verifier knows no values: it need not tell apart the ways that lead through a step.
+//! A step changes the frame in place. In the kernel half the frame is in a map value, whose contents the verifier
+//! does not track, so it does not explore the paths of a step separately.
 
 use super::{
     beside::Beside,
     rule::{Cfa, FramePointer, ReturnAddress, Rule},
 };
 
-/// DWARF's number of the stack pointer (psABI of x86-64, figure 3.36; DWARF for the Arm 64-bit
-/// Architecture, 4.1).
+/// DWARF number of the stack pointer (psABI of x86-64, figure 3.36; DWARF for the Arm 64-bit Architecture, 4.1).
 pub const SP: u8 = if cfg!(machine = "aarch64") { 31 } else { 7 };
-/// DWARF's number of the frame pointer.
+/// DWARF number of the frame pointer.
 pub const FP: u8 = if cfg!(machine = "aarch64") { 29 } else { 6 };
-/// DWARF's number of the register in which system calls return their result on x86-64.
+/// DWARF number of the result register of system calls on x86-64.
 const RAX: u8 = 0;
-/// DWARF's number of the register in which calls leave the return address on aarch64.
+/// DWARF number of the link register on aarch64.
 #[cfg(machine = "aarch64")]
 const LINK: u8 = 30;
-/// Registers that call frame information may name.
+/// Number of registers that call frame information may use.
 pub const REGISTERS: usize = 32;
 
-/// One past the highest address of user space: 2^47 on x86-64 with four-level page tables; with five
-/// levels and on aarch64 stacks still lie below 2^52 unless a program asks for more.
+/// One past the highest user space address: 2^47 on x86-64 with four-level page tables. With five levels and on
+/// aarch64, stacks are still below 2^52 unless a program asks for more.
 const USER_END: u64 = 1 << 52;
 /// The first page is never mapped.
 const USER_START: u64 = 4096;
-/// Callers lie above their callees; a pointer that leads down by less than this stays on the same stack
-/// and is wrong. Further down may be another stack: that of a coroutine.
+/// Callers are above their callees. A pointer that goes down by less than this stays on the same stack and is
+/// invalid. Further down may be another stack, such as a coroutine's.
 const SAME_STACK_BYTES: u64 = 1 << 20;
 
-/// Memory of a thread that stands still.
+/// Memory of a stopped thread.
 pub trait Memory {
     fn word(&mut self, address: u64) -> Option<u64>;
 
-    /// The same, where no plain function has a word: in the kernel half the verifier would follow more ways
-    /// than such a word is worth.
+    /// Same as `word`, for words that no ordinary function saves: in the kernel half, inlining it costs the
+    /// verifier too many paths.
     #[inline(always)]
     fn word_apart(&mut self, address: u64) -> Option<u64> {
         self.word(address)
     }
 }
 
-/// A function's activation: what is known of the registers in it.
+/// A function activation, with the known registers.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
-    /// Instruction pointer. In a caller it is the address behind the call, which may belong to another
-    /// function.
+    /// Instruction pointer. In a caller, the address after the call, which may belong to another function.
     pub ip: u64,
-    /// 1: it called.
+    /// 1: this frame made a call.
     pub is_call: u32,
-    /// A bit for each register whose value is known.
+    /// Bit mask of the registers with known values.
     known: u32,
-    /// By DWARF's numbers.
+    /// Indexed by DWARF number.
     values: [u64; REGISTERS],
 }
 
 impl Frame {
-    /// A frame of which no registers are known but these.
+    /// Creates a frame with only these registers known.
     pub const fn new(ip: u64, sp: u64, fp: Option<u64>, is_call: bool) -> Self {
         let mut values = [0; REGISTERS];
         values[SP as usize] = sp;
@@ -70,12 +68,12 @@ impl Frame {
         Self { ip, is_call: is_call as u32, known, values }
     }
 
-    /// The innermost frame, by all its registers.
+    /// Creates the innermost frame with all registers known.
     pub const fn innermost(ip: u64, values: [u64; REGISTERS]) -> Self {
         Self { ip, is_call: 0, known: u32::MAX, values }
     }
 
-    /// Becomes the innermost frame, of which no other registers are known but these.
+    /// Resets to an innermost frame with only these registers known.
     #[inline(always)]
     pub fn begin(&mut self, ip: u64, sp: u64, fp: u64) {
         self.ip = ip;
@@ -85,14 +83,14 @@ impl Frame {
         self.values[FP as usize] = fp;
     }
 
-    /// Learns all registers.
+    /// Sets all registers.
     #[inline(always)]
     pub fn set_all(&mut self, values: [u64; REGISTERS]) {
         self.values = values;
         self.known = u32::MAX;
     }
 
-    /// What another walker must know to go on from here, beside the stack and the frame pointer.
+    /// State that another walker needs to continue from here, apart from stack and frame pointer.
     #[inline(always)]
     pub fn beside(&self) -> Beside {
         #[cfg(machine = "aarch64")]
@@ -101,7 +99,7 @@ impl Frame {
         self.register(RAX).map_or(Beside::UNKNOWN, |rax| Beside::is_zero(rax == 0))
     }
 
-    /// Learns what [`beside()`](Self::beside) gives, and no more.
+    /// Restores the state returned by [`beside()`](Self::beside).
     pub fn set_beside(&mut self, beside: Beside) {
         #[cfg(machine = "aarch64")]
         let (number, value) = (LINK, beside.as_link());
@@ -113,14 +111,13 @@ impl Frame {
         }
     }
 
-    /// The address whose rule and whose line are this frame's.
+    /// Address used to look up this frame's rule and line.
     #[inline(always)]
     pub fn address(&self) -> u64 {
         self.ip.wrapping_sub(u64::from(self.is_call))
     }
 
-    /// What stands for this frame in a list of return addresses: one past the instruction that is under
-    /// way.
+    /// This frame's entry in a list of return addresses: one past the current instruction.
     #[inline(always)]
     pub fn return_address(&self) -> u64 {
         self.ip.wrapping_add(u64::from(self.is_call ^ 1))
@@ -131,7 +128,7 @@ impl Frame {
         self.values[SP as usize]
     }
 
-    /// The frame pointer, if it is known.
+    /// The frame pointer, if known.
     #[inline(always)]
     pub fn fp(&self) -> Option<u64> {
         self.register(FP)
@@ -152,8 +149,7 @@ impl Frame {
         (self.known >> number & 1 != 0).then(|| self.values[number])
     }
 
-    /// Becomes the frame of a caller, in which no registers are known but the stack pointer and, if it was,
-    /// the frame pointer.
+    /// Becomes the caller's frame, with only the stack pointer known and, if it was known before, the frame pointer.
     #[inline(always)]
     fn return_to(&mut self, ip: u64, sp: u64) {
         self.ip = ip;
@@ -164,36 +160,35 @@ impl Frame {
     }
 }
 
-/// Why a walk cannot go on.
+/// Why a walk cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// No call frame information covers the address.
     NoRule,
-    /// The rule needs more than a walker knows.
+    /// The walker does not support the rule.
     Unsupported,
-    /// The rule needs a register whose value is gone.
+    /// The rule needs a register whose value is lost.
     RegisterLost,
-    /// A word of the stack that cannot be read.
+    /// A word of the stack cannot be read.
     Unreadable,
-    /// The caller would lie no higher on the stack than what it called.
+    /// The caller would not be higher on the stack than its callee.
     NotHigher,
-    /// The return address is none.
+    /// The return address is invalid.
     NotAReturn,
-    /// The table of the code is not there yet.
+    /// The code's table is not loaded yet.
     NoTable,
 }
 
-/// The kernel's frame of a signal, `struct rt_sigframe` behind its return address
-/// (arch/x86/include/asm/sigframe.h, `struct sigcontext` of asm/sigcontext.h, Linux 6.18). Offsets of
-/// the registers in bytes, by their DWARF numbers; the instruction pointer's is the one behind them.
+/// The kernel's signal frame: `struct rt_sigframe` after its return address (arch/x86/include/asm/sigframe.h,
+/// `struct sigcontext` of asm/sigcontext.h, Linux 6.18). Byte offsets of the registers by DWARF number, followed
+/// by that of the instruction pointer.
 #[cfg(not(machine = "aarch64"))]
 mod signal {
-    /// Of `r8`.
+    /// Offset of `r8`.
     const START: u64 = 40;
-    /// Places of the first eight registers, four bits each: a table would be bounded in a way that the
-    /// verifier does not follow.
+    /// Slots of the first eight registers, four bits each. The verifier does not follow the bounds of a table.
     const PLACES: u64 = 0xfa89_becd;
-    /// Registers, without the instruction pointer.
+    /// Number of registers, without the instruction pointer.
     pub(super) const COUNT: u8 = 16;
 
     #[inline(always)]
@@ -208,13 +203,13 @@ mod signal {
     }
 }
 
-/// The kernel's frame of a signal, `struct rt_sigframe` (arch/arm64/kernel/signal.c, Linux 6.18): a
-/// `siginfo` of 128 bytes, then a `ucontext` whose registers begin at 184.
+/// The kernel's signal frame: `struct rt_sigframe` (arch/arm64/kernel/signal.c, Linux 6.18), a `siginfo` of 128
+/// bytes followed by a `ucontext` with its registers at offset 184.
 #[cfg(machine = "aarch64")]
 mod signal {
-    /// Of `x0`.
+    /// Offset of `x0`.
     const START: u64 = 128 + 184;
-    /// Registers, without the instruction pointer.
+    /// Number of registers, without the instruction pointer.
     pub(super) const COUNT: u8 = 32;
 
     #[inline(always)]
@@ -223,9 +218,9 @@ mod signal {
     }
 }
 
-/// Goes from a frame to its caller: by the rule at its [`address`](Frame::address), along the frame
-/// pointer where no call frame information covers it. False at the end of the stack. What is left of the
-/// frame after an error or at the end is of no use, but for its stack pointer and its address.
+/// Steps to the caller: by the rule at the frame's [`address`](Frame::address), or by the frame pointer if no call
+/// frame information covers it. Returns false at the end of the stack. After an error or the end, only the frame's
+/// stack pointer and address are valid.
 #[inline(always)]
 pub fn step(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Result<bool, Problem> {
     match rule.cfa {
@@ -235,15 +230,15 @@ pub fn step(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Result<
     }
 }
 
-/// Goes to the caller by the frame record that the frame pointer leads to: the caller's frame pointer, then
-/// the return address. The layout is the same on x86-64 and aarch64. A frame pointer of zero is how code
-/// without call frame information marks the end of the stack.
+/// Steps to the caller by the frame record at the frame pointer: the caller's frame pointer, then the return
+/// address. The layout is the same on x86-64 and aarch64. Code without call frame information marks the end of the
+/// stack with a frame pointer of zero.
 #[inline(always)]
 pub fn along_frame_pointer(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Problem> {
     follow(frame, SAME_STACK_BYTES, memory)
 }
 
-/// The same, where a frame pointer that leads down by less than `same_stack_bytes` is wrong.
+/// Same as [`along_frame_pointer`], rejecting frame pointers that go down by less than `same_stack_bytes`.
 #[inline(always)]
 fn follow(
     frame: &mut Frame,
@@ -271,8 +266,8 @@ fn follow(
     Ok(true)
 }
 
-/// The address that a function returns to, of the word that it keeps. On aarch64 functions may sign it, with bits
-/// above the address: from 48 on, unless a program asked for memory beyond (Documentation/arch/arm64,
+/// Strips the pointer authentication signature from a saved return address. aarch64 functions may sign it in the
+/// bits above the address: from 48 on, unless a program asked for memory beyond (Documentation/arch/arm64,
 /// pointer-authentication.rst and memory.rst, Linux 6.18).
 #[inline(always)]
 pub(super) const fn address_of(word: u64) -> u64 {
@@ -283,19 +278,19 @@ fn is_user(address: u64) -> bool {
     (USER_START..USER_END).contains(&address)
 }
 
-/// Goes to the caller by a rule; false at the end of the stack.
+/// Steps to the caller by a rule. Returns false at the end of the stack.
 #[inline(always)]
 pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Result<bool, Problem> {
     match rule.cfa {
         Cfa::End => return Ok(false),
         Cfa::Signal => return interrupted(frame, memory),
         Cfa::Gap => return Err(Problem::NoRule),
-        // The two stacks may be neighbours.
+        // The two stacks may be adjacent.
         Cfa::OtherStack => return follow(frame, 0, memory),
         Cfa::Unsupported => return Err(Problem::Unsupported),
         Cfa::Clone => match frame.register(RAX) {
             None => return Err(Problem::RegisterLost),
-            // What the system call returns in the child.
+            // The system call's result in the child.
             Some(0) => return Ok(false),
             Some(_) => {}
         },
@@ -303,8 +298,8 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
     }
     let sp = frame.sp();
     let cfa = canonical(frame, rule, memory)?;
-    // A function that was called has at least its return address on the stack, where calls put it
-    // there; one that runs may have none, or have given it up already.
+    // Where calls push the return address, a called function has at least that on the stack. The innermost
+    // function may have none, or have popped it already.
     if cfa < sp.wrapping_add(u64::from(frame.is_call)) {
         return Err(Problem::NotHigher);
     }
@@ -314,9 +309,9 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
         FramePointer::SavedAtSp => sp,
         FramePointer::Same | FramePointer::Lost => 0,
     };
-    // Before the return address, which most often lies right behind it. One that is not where it should be
-    // is missed by who needs it: gcc's rules for functions that align their stack say that it is in memory
-    // still when it is back in its register.
+    // Read before the return address, which is usually next to it. A value that is not where the rule says is only
+    // missed if it is needed: gcc's rules for functions that align their stack say "in memory" after it is back in
+    // its register.
     let fp = match rule.fp {
         FramePointer::Same => frame.fp(),
         _ if base != 0 => memory.word(base.wrapping_add(words(rule.fp_words))),
@@ -331,7 +326,7 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
         }
     };
     let ip = address_of(ip);
-    // The outermost frame has no return address, where nothing else marks it.
+    // The outermost frame may be marked only by a zero return address.
     if ip == 0 {
         return Ok(false);
     }
@@ -340,7 +335,7 @@ pub fn caller(frame: &mut Frame, rule: &Rule, memory: &mut impl Memory) -> Resul
     Ok(true)
 }
 
-/// The canonical frame address by a rule that has one, as those of plain functions do.
+/// Computes the CFA for ordinary rules.
 #[inline(always)]
 fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64, Problem> {
     if rule.cfa == Cfa::Plt {
@@ -356,7 +351,7 @@ fn canonical(frame: &Frame, rule: &Rule, memory: &mut impl Memory) -> Result<u64
     Ok(word.wrapping_add(bytes(rule.addend)))
 }
 
-/// Goes to the frame that a signal interrupted, of which all registers are known.
+/// Steps to the frame that a signal interrupted, with all registers known.
 #[inline(always)]
 fn interrupted(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Problem> {
     let at = frame.sp();
@@ -372,7 +367,7 @@ fn interrupted(frame: &mut Frame, memory: &mut impl Memory) -> Result<bool, Prob
     Ok(true)
 }
 
-/// A signed distance, to be added with wrap-around.
+/// Converts a signed offset for wrapping addition.
 #[inline(always)]
 fn bytes(offset: i32) -> u64 {
     i64::from(offset) as u64
@@ -391,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    /// Bits of a signature above an address.
+    /// Signature bits above an address.
     const SIGNATURE: u64 = 0x2a << 48;
 
     struct Stack<'a>(&'a [(u64, u64)]);
@@ -430,7 +425,7 @@ mod tests {
         assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Ok(true));
         assert_eq!((frame.ip, frame.beside()), (0x6000, Beside::UNKNOWN));
         assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
-        // As user space goes on where the kernel half had no table.
+        // Where user space continues because the kernel half had no table.
         let mut frame = Frame::new(0x4000, 0x7000, None, false);
         frame.set_beside(Beside::UNKNOWN);
         assert_eq!(step(&mut frame, &leaf, &mut Stack(&[])), Err(Problem::RegisterLost));
