@@ -1,12 +1,12 @@
-//! Benchmarks that do as many times their work as the file `work` of the current folder says.
-//! `cargo xtask peers run aa` measures the same work again and again, and twice the work.
+//! Benchmarks that multiply their work by the number in the file `work` of the current directory. `cargo xtask peers
+//! run aa` compares equal work repeatedly, and double the work.
 
 use std::{fs, hint::black_box};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use wingbeat_stats::random::Random;
 
-/// Values that fit into the first cache, and such that do not fit into the second one.
+/// Values that fit into the L1 cache, and values that do not fit into L2.
 const FEW: usize = 2_000;
 const MANY: usize = 1 << 19;
 

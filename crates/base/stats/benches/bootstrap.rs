@@ -1,4 +1,4 @@
-//! What resampling costs: 10,000 resamples of 100 values are to take a few milliseconds.
+//! Cost of resampling: 10,000 resamples of 100 values should take a few milliseconds.
 
 use std::hint::black_box;
 

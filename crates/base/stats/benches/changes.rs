@@ -1,4 +1,4 @@
-//! What change points cost: time has to grow with the length and no faster.
+//! Cost of change-point detection, which must be linear in the length.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use wingbeat_stats::{
     random::Random,
 };
 
-/// Points of a series. Tests, which are not optimized, see whether it runs.
+/// Points of a series. Tests are unoptimized and only check that it runs.
 const LENGTHS: &[usize] = match cfg!(debug_assertions) {
     true => &[1_000],
     false => &[1_000, 10_000, 100_000, 1_000_000],
@@ -17,7 +17,7 @@ const LENGTHS: &[usize] = match cfg!(debug_assertions) {
 /// Points between two steps.
 const APART: usize = 300;
 
-/// Normal noise, with a step of two standard deviations now and then if there are to be any.
+/// Normal noise, optionally with occasional steps of two standard deviations.
 fn series(points: usize, has_steps: bool) -> Vec<f64> {
     let mut random = Random::new(points as u64);
     let value = |at: usize| {

@@ -1,5 +1,5 @@
-//! The instructions that statistics take, counted by Valgrind: the same on each run, also on a busy
-//! machine. `cargo xtask track` fails when they grow.
+//! Instruction counts of statistics under Valgrind, reproducible even on a busy machine. `cargo xtask track` fails when
+//! they grow.
 
 #[path = "support/mode.rs"]
 mod mode;
@@ -32,7 +32,7 @@ fn sample(n: usize, seed: u64) -> Sample {
     Sample::new((0..n).map(|_| random.unit()).collect()).expect("finite values")
 }
 
-/// Normal noise with a step of two standard deviations now and then.
+/// Normal noise with occasional steps of two standard deviations.
 fn steps() -> Vec<f64> {
     let mut random = Random::new(POINTS as u64);
     let value = |at: usize| {
@@ -58,7 +58,7 @@ fn change_points(series: &[f64]) {
     black_box(find(black_box(series), &Settings::default()));
 }
 
-/// Each function as Gungraun wants it: what it counts takes its input by value.
+/// Each function in the form Gungraun expects: benchmarked functions take their input by value.
 mod counted {
     use gungraun::{library_benchmark, library_benchmark_group, main};
 
@@ -93,7 +93,7 @@ mod counted {
     );
     main!(library_benchmark_groups = stats);
 
-    /// Starts the runner, or what it wants to be run.
+    /// Starts the runner, or the function that the runner requests.
     pub(super) fn start() {
         main();
     }

@@ -1,8 +1,8 @@
-//! How often intervals hold the truth, by simulation: the table of docs/judging-appendix.md.
+//! Simulated coverage of intervals: the table of docs/judging-appendix.md.
 //!
-//! `cargo run --release -p wingbeat-stats --example coverage [RUNS]` draws samples from known
-//! distributions, makes 99 % intervals of the mean from each, and counts. 10,000 runs take some five
-//! minutes and are good to 0.1 points at 99 %. The same numbers come out every time.
+//! `cargo run --release -p wingbeat-stats --example coverage [RUNS]` draws samples from known distributions, computes
+//! 99 % intervals of the mean from each, and counts. 10,000 runs take about five minutes and are accurate to 0.1 points
+//! at 99 %. The output is reproducible.
 
 use wingbeat_stats::{
     Interval, Sample, bootstrap::Bootstrap, power, random::Random, sample::mean_of, student,
@@ -74,7 +74,7 @@ fn share(runs: &[Run], holds: impl Fn(&Run) -> bool) -> f64 {
     100.0 * runs.iter().filter(|run| holds(run)).count() as f64 / runs.len() as f64
 }
 
-/// What is told of an interval, for each distribution and size.
+/// A figure about an interval, for each distribution and size.
 struct Measure {
     name: &'static str,
     of: fn(&[Run]) -> f64,
@@ -93,7 +93,7 @@ fn held(runs: &[Run], interval: fn(&Run) -> Interval) -> f64 {
     share(runs, |run| interval(run).contains(0.0))
 }
 
-/// The median, over samples of which not all values are the same.
+/// The median over samples whose values are not all equal.
 fn relative_width(runs: &[Run]) -> f64 {
     let wide = runs.iter().filter(|run| run.student.width() > 0.0);
     let ratios = wide.map(|run| run.cautious.width() / run.student.width()).collect();
@@ -135,8 +135,8 @@ fn main() {
     }
 }
 
-/// How often the interval for verdicts sees the effects that 90 % should see, for normal values with
-/// standard error 1 ÷ √n. Moving all values moves the interval, so the runs need not be done again.
+/// How often the interval for verdicts detects the effects that 90 % should detect, for normal values with standard
+/// error 1 ÷ √n. Shifting all values shifts the interval, so the runs need not be repeated.
 fn seen(runs: &[Run], n: usize) -> Option<String> {
     let bootstrap = Bootstrap { resamples: RESAMPLES, confidence: CONFIDENCE, seed: 1 };
     let by_t = power::smallest_effect(1.0, (n - 1) as f64, 1.0 - CONFIDENCE, 0.9)?;

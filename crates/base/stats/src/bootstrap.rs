@@ -1,12 +1,11 @@
-//! Intervals by resampling: how the figure would vary if the values were drawn again.
+//! Bootstrap intervals: how a figure would vary if the values were drawn again.
 //!
-//! A resample draws n of the n values, with replacement. How a figure varies between resamples
-//! shows how it varies between samples (Efron, "Bootstrap methods: another look at the jackknife",
-//! Annals of Statistics 7, 1979). Results depend only on the sample and the settings; the same seed
-//! gives the same bits.
+//! A resample draws n of the n values with replacement. The variation of a figure between resamples estimates its
+//! variation between samples (Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7, 1979).
+//! Results depend only on the sample and the settings; the same seed gives the same bits.
 //!
-//! For a verdict about a mean of few units use [`Bootstrap::mean`]. [`Bootstrap::percentile`] takes
-//! any statistic, and promises too much below some 20 values.
+//! For a verdict about a mean of few units use [`Bootstrap::mean`]. [`Bootstrap::percentile`] takes any statistic, but
+//! its intervals are too narrow below about 20 values.
 
 mod studentized;
 mod visible;
@@ -34,19 +33,19 @@ impl Default for Bootstrap {
     }
 }
 
-/// Values that the fast way of writing a resample writes at once.
+/// Values that the fast path writes at once.
 const BURST: usize = 4;
 
 impl Bootstrap {
-    /// The percentile interval of a statistic: its replicates without the tails. Efron &
-    /// Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
+    /// The percentile interval of a statistic: the range of its replicates without the tails. Efron & Tibshirani, "An
+    /// Introduction to the Bootstrap" (1993), chapter 13.
     ///
-    /// The statistic gets each resample **in ascending order**, so that medians and quantiles need
-    /// not sort ([`crate::sample::quantile_of_sorted`]).
+    /// The statistic gets each resample **in ascending order**, so that medians and quantiles need not sort
+    /// ([`crate::sample::quantile_of_sorted`]).
     ///
-    /// `None` for fewer than two values, unless `0 < confidence < 1`, with fewer than
-    /// `2 / (1 − confidence) − 1` resamples, which reach no value in the tails, and if the statistic
-    /// once is not finite. Time and memory: `resamples · n`, and `resamples`.
+    /// `None` for fewer than two values, unless `0 < confidence < 1`, with fewer than `2 / (1 − confidence) − 1`
+    /// resamples, which reach no value in the tails, and if the statistic is not finite for any resample. Time and
+    /// memory: `resamples · n`, and `resamples`.
     pub fn percentile(
         &self,
         sample: &Sample,
@@ -57,11 +56,11 @@ impl Bootstrap {
         Interval::between(share(&replicates, tail), share(&replicates, 1.0 - tail))
     }
 
-    /// The share in each tail, if that many resamples reach it.
+    /// The share in each tail, if there are enough resamples to reach it.
     fn tail(&self, sample: &Sample) -> Option<f64> {
         let tail = tail(self.confidence)?;
         let in_tail = (self.resamples as f64 + 1.0) * tail;
-        // A hair below 1 is rounding.
+        // Slightly below 1 is rounding.
         (sample.len() >= 2 && in_tail > 1.0 - 1e-9).then_some(tail)
     }
 
@@ -100,7 +99,7 @@ impl<'a> Resampler<'a> {
         }
         let mut end = 0;
         for (&value, &count) in self.sorted.iter().zip(&self.counts) {
-            // Always a few at once, which needs no branch on the count; too many are overwritten.
+            // Always writes a fixed number, which needs no branch on the count. Excess values are overwritten.
             let begin = end;
             end += count as usize;
             if let Some(slots) = self.resample.get_mut(begin..begin + BURST) {
@@ -114,8 +113,8 @@ impl<'a> Resampler<'a> {
     }
 }
 
-/// Random places in a sample of `n` values; of more than 2³² values, which do not fit into memory,
-/// only the first would be drawn.
+/// Random indices into a sample of `n` values. Of more than 2³² values, which do not fit into memory, only the first
+/// would be drawn.
 fn places(n: usize, seed: u64) -> Places {
     Places::new(u32::try_from(n).unwrap_or(u32::MAX), seed)
 }

@@ -84,7 +84,7 @@ impl Change {
     }
 }
 
-/// The changes of a series, in their order. Values that are not finite are gaps.
+/// Finds the changes of a series, in order. Values that are not finite are gaps.
 ///
 /// ```
 /// use wingbeat_stats::changes::{Settings, find};
@@ -100,7 +100,7 @@ pub fn find(series: &[f64], settings: &Settings) -> Vec<Change> {
     if places.len() < POINTS_MIN {
         return Vec::new();
     }
-    // By a power of two, which changes no digit, lest squares of very large values be infinite.
+    // Scaled by a power of two, which is exact, so that squares of very large values stay finite.
     let scale = scale_of(series);
     let values: Vec<f64> = places.iter().map(|&place| series[place] * scale).collect();
     let Some(clean) = Clean::new(&values) else {

@@ -1,38 +1,38 @@
-//! Slow drift: a level that moves by little each time and goes far in all, which no test of a single
-//! value or of a step sees.
+//! Slow drift: a level that moves by small amounts and far in total, which tests of single values or steps do not
+//! detect.
 //!
-//! The newest values are cut into blocks, whose medians spikes hardly move. Drift is what most of the
-//! blocks share: they move to one side, none of them makes most of the way, and the way is far beyond the
-//! scatter within a block. Noise moves to and fro, and a step is made by one block.
+//! The newest values are cut into blocks, whose medians are robust to spikes. It is drift if most blocks move to the
+//! same side, no block makes most of the change, and the change is far beyond the scatter within a block. Noise moves
+//! both ways, and a step is made by one block.
 
 use crate::sample;
 
-/// Values of a block.
+/// Values per block.
 const BLOCK: usize = 10;
 
-/// Blocks that are looked at: at most those of 120 values.
+/// Range of the number of blocks: at most those of 120 values.
 const BLOCKS_MIN: usize = 6;
 const BLOCKS_MAX: usize = 12;
 
-/// Values that the drift goes on for at least; with fewer, none is found.
+/// Minimum number of values of a drift.
 pub const POINTS_MIN: usize = BLOCK * BLOCKS_MIN;
 
-/// Values that are looked at.
+/// Maximum number of values considered.
 pub const POINTS_MAX: usize = BLOCK * BLOCKS_MAX;
 
-/// Least change, as a share of the first block.
+/// Minimum change, as a share of the first block.
 const CHANGE_MIN: f64 = 0.05;
 
-/// Least change, in mean distances of values from the median of their block.
+/// Minimum change, in mean distances of values from the median of their block.
 const SCATTERS_MIN: f64 = 5.0;
 
-/// Share of the change that one block makes at most.
+/// Maximum share of the change made by one block.
 const BLOCK_SHARE_MAX: f64 = 0.5;
 
-/// The way of all blocks to and fro, as a multiple of the change, at most.
+/// Maximum total variation over all blocks, as a multiple of the change.
 const WAY_MAX: f64 = 1.5;
 
-/// A drift that goes on is news again after so much more.
+/// A continuing drift is reported again after growing by this factor.
 const MARK_FACTOR: f64 = 1.5;
 
 /// How far the newest values drifted.
@@ -47,13 +47,13 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// The change as a share of what was before, which is not 0.
+    /// The change as a share of `before`, which is not 0.
     pub fn relative(&self) -> f64 {
         (self.after - self.before) / self.before.abs()
     }
 }
 
-/// The drift of the newest values, which must be finite.
+/// Finds the drift of the newest values, which must be finite.
 ///
 /// ```
 /// use wingbeat_stats::drift::find;
@@ -86,8 +86,8 @@ pub fn find(values: &[f64]) -> Option<Drift> {
     is_drift.then_some(Drift { before, after, points: (blocks.len() - 1) * BLOCK })
 }
 
-/// The same, if it is news: no earlier one of the newest values showed it, or the level has since passed the
-/// next mark of a scale on which each is half as much again.
+/// Like [`find`], but only new drift: no earlier value showed it, or the level has since passed the next mark of a
+/// scale with factor 1.5.
 pub fn find_new(values: &[f64]) -> Option<Drift> {
     let drift = find(values)?;
     let side = (drift.after - drift.before).signum();
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Noise in which each value leans on the one before, and one in twenty is a spike.
+    /// Autocorrelated noise of the first order, with one in twenty values a spike.
     fn noise(points: usize, rho: f64, spikes: f64, random: &mut Random) -> Vec<f64> {
         let mut last = random.normal();
         let mut next = || {
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// However long the series is: at most 3 in 1,000 of 200 reports.
+    /// Independent of the length: at most 3 in 1,000 of 200 reports.
     #[test]
     fn noise_is_no_drift() {
         for (rho, spikes) in [(0.0, 0.0), (0.0, 0.05), (0.5, 0.05), (0.7, 0.05)] {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Also where nobody asked after the first of the values.
+    /// Also if nobody looked at the earlier values.
     #[test]
     fn drift_is_news_now_and_then() {
         for rate in [1.004_f64, 0.996] {

@@ -1,20 +1,19 @@
-//! Quantiles of counts in buckets, and the layout of the histogram that the kernel half fills.
+//! Quantiles of bucketed counts, and the layout of the histogram filled by the kernel half.
 //!
 //! # The layout
 //!
-//! Values up to 63 have a bucket each; above that, each power of two is divided into 32 buckets of
-//! the same width, so that a bucket is at most 1/32 as wide as its values are large (the log-linear
-//! histogram of HdrHistogram, cut finer at the bottom). From 2³² on there is one bucket for all.
-//! With
+//! Values up to 63 have a bucket each. Above that, each power of two is divided into 32 buckets of equal width, so that
+//! a bucket is at most 1/32 as wide as its values are large (the log-linear histogram of HdrHistogram, finer at the
+//! bottom). All values from 2³² on share one bucket. With
 //!
 //! ```text
 //! shift  = number of binary digits of (value >> 6)        0 for values up to 63
 //! bucket = (shift << 5) + (value >> shift)                0 to 895
 //! ```
 //!
-//! a value from 64 on keeps its six leading digits, 32 to 63, in `value >> shift`, and the 32 that
-//! `shift << 5` adds per power of two close up to the bucket before. A machine without a count of
-//! leading zeros finds the digits of `x = value >> 6`, which is below 2²⁶, by compares and shifts:
+//! a value from 64 on keeps its six leading digits, 32 to 63, in `value >> shift`, and the 32 that `shift << 5` adds
+//! per power of two continue from the bucket before. Without a count-leading-zeros instruction, the digits of `x =
+//! value >> 6`, which is below 2²⁶, are found by compares and shifts:
 //!
 //! ```text
 //! if value >= 1 << 32:  bucket = 896, done
@@ -29,7 +28,7 @@
 
 use std::{error::Error, fmt};
 
-/// Number of buckets of the layout, the last of which is for everything from [`VALUE_END`] on.
+/// Number of buckets of the layout. The last one holds all values from [`VALUE_END`] on.
 pub const BUCKETS: usize = 897;
 
 /// The first value that the layout does not distinguish from larger ones: 2³².
@@ -47,7 +46,7 @@ pub const fn bucket_of(value: u64) -> usize {
     ((shift as usize) << (DIGITS - 1)) + (value >> shift) as usize
 }
 
-/// The least value of a bucket, and the least value above it: lower bound inclusive, upper exclusive.
+/// The bounds of a bucket: lower inclusive, upper exclusive.
 ///
 /// For the last bucket, and for invalid indices, from [`VALUE_END`] to `u64::MAX`, inclusive.
 pub const fn bounds(bucket: usize) -> (u64, u64) {
@@ -61,7 +60,7 @@ pub const fn bounds(bucket: usize) -> (u64, u64) {
     (digits << shift, (digits + 1) << shift)
 }
 
-/// How many of the whole numbers from `lower` to `lower + width − 1` were seen.
+/// How many integers from `lower` to `lower + width − 1` were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     /// The least value.
@@ -83,7 +82,7 @@ impl Bucket {
     }
 }
 
-/// Counts of whole numbers in buckets, at least one.
+/// Counts of integers in buckets, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     /// Ascending, none empty.
@@ -152,11 +151,11 @@ impl Histogram {
         Ok(Self { total, min, max, buckets, is_open: false })
     }
 
-    /// From counts by the layout of this module: `counts[i]` values in bucket i. Counts beyond
+    /// Creates a histogram from counts in the layout of this module: `counts[i]` values in bucket i. Counts beyond
     /// [`BUCKETS`] are an error unless they are 0.
     ///
-    /// The last bucket has no end. Its values are taken as [`VALUE_END`] unless
-    /// [`Self::with_extremes`] sets the greatest.
+    /// The last bucket has no end. Its values are taken as [`VALUE_END`] unless [`Self::with_extremes`] sets the
+    /// greatest.
     pub fn recorded(counts: &[u64]) -> Result<Self, NotAHistogram> {
         if let Some(beyond) = counts.iter().skip(BUCKETS).position(|&count| count > 0) {
             return Err(NotAHistogram::Layout { index: BUCKETS + beyond });
@@ -171,8 +170,7 @@ impl Histogram {
         Ok(Self { is_open, ..Self::new(&buckets)? })
     }
 
-    /// Sets the least and the greatest value, if they are known exactly. The outermost buckets are
-    /// cut down to them.
+    /// Sets the exact least and greatest value. The outermost buckets are cut down to them.
     pub fn with_extremes(mut self, min: u64, max: u64) -> Result<Self, NotAHistogram> {
         let refused = NotAHistogram::Extremes { min, max };
         if let Some(last) = self.buckets.last_mut() {

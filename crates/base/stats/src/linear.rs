@@ -1,4 +1,4 @@
-//! A straight line through points, for finding out how time grows with the length of a batch.
+//! Linear regression, for how time grows with the length of a batch.
 
 /// `y = intercept + slope · x`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,7 +56,7 @@ mod tests {
         check(&[(0.1, 1.0), (0.1, 2.0), (0.1, 4.0)], None);
         check(&[(0.0, 1.0), (2.0, 5.0)], Some((2.0, 1.0)));
         check(&[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)], Some((0.0, 1.0)));
-        // Anscombe's thought in small: the middle point lies 3 above, the line 1 above all.
+        // Anscombe's quartet in small: the middle point lies 3 above, the line 1 above all.
         check(&[(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)], Some((0.0, 1.0)));
         check(&[(0.0, f64::NAN), (1.0, 3.0)], None);
         check(&[(0.0, 1.0), (f64::INFINITY, 3.0)], None);
@@ -83,7 +83,7 @@ mod tests {
             prop_assert!(f64::abs(line.intercept - intercept) < 1e-3);
         }
 
-        /// No other line through the same middle is nearer to the points.
+        /// No other line through the centroid is nearer to the points.
         #[test]
         fn other_lines_are_worse(
             points in vec((-1e2..1e2, -1e2..1e2), 3..20), turn in -1.0..1.0, lift in -1.0..1.0,

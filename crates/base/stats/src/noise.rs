@@ -1,13 +1,11 @@
-//! How often a value is as far off by chance, and whether a new level explains the newest values
-//! better.
+//! How often a value deviates as far by chance, and whether a new level explains the newest values better.
 //!
-//! The kind of noise of a series is unknown. So 64 kinds are considered at once ([`Kinds`]): values
-//! are normal or heavier in the tails, and a share of them are spikes, several times as wide
-//! (Tukey's contaminated normal distribution). Each kind is weighted by how well it explains all
-//! past values, together with the true size of the spread, which few values do not determine
-//! exactly. Results are the mean over all of them: a posterior predictive distribution. A spike is
-//! like an earlier one, or a new one (Blackwell & MacQueen, "Ferguson distributions via Pólya urn
-//! schemes", Annals of Statistics 1, 1973).
+//! The kind of noise of a series is unknown. So 64 kinds are considered at once ([`Kinds`]): values are normal or
+//! heavier in the tails, and a share of them are spikes, several times as wide (Tukey's contaminated normal
+//! distribution). Each kind is weighted by how well it explains all past values, together with the true size of the
+//! spread, which few values do not determine exactly. Results are the mean over all of them: a posterior predictive
+//! distribution. A spike is like an earlier one, or a new one (Blackwell & MacQueen, "Ferguson distributions via Pólya
+//! urn schemes", Annals of Statistics 1, 1973).
 //!
 //! Sizes are in spreads of [`crate::usual`].
 
@@ -28,13 +26,13 @@ use crate::{
     usual::{Error, Usual},
 };
 
-/// A spike like an earlier one is as far off as that one, plus or minus the noise of both.
+/// A spike like an earlier one deviates as far as that one, plus or minus the noise of both.
 const ALIKE: f64 = std::f64::consts::SQRT_2;
 
-/// Degrees of freedom of the doubt whether a series is like the others of its report.
+/// Degrees of freedom of the prior on how far a series differs from the others of its report.
 const UNLIKE_DEGREES: f64 = 3.0;
 
-/// A kind and scale that are this much less likely than the likeliest, by the logarithm, do not count.
+/// Kinds and scales whose log-likelihood is this far below the maximum are ignored.
 const UNLIKELY: f64 = -100.0;
 
 /// Maximum size, in spreads; larger ones count as this one.
@@ -54,8 +52,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// From past errors, with the prior probabilities `kinds`; other series give the expected
-    /// spread.
+    /// Fits the noise to past errors, with the prior probabilities `kinds`. Other series give the expected spread.
     #[must_use]
     pub fn of(past: &Usual, kinds: &Kinds, expected: Option<&Expected>) -> Self {
         let size = |error: &Error| error.size.abs().max(past.least_error);
@@ -79,7 +76,7 @@ impl Noise {
         Self::from_weights(weights, seen.collect())
     }
 
-    /// The same noise with other prior probabilities than those that it was made with.
+    /// The same noise with other prior probabilities than those it was fitted with.
     #[must_use]
     pub fn with_kinds(&self, from: &Kinds, to: &Kinds) -> Self {
         let ratios = to.0.iter().zip(&from.0).map(|(to, from)| to / from);
@@ -88,7 +85,7 @@ impl Noise {
         Self::from_weights(weights, self.seen.clone())
     }
 
-    /// From probabilities up to a common factor.
+    /// Normalizes weights.
     fn from_weights(mut weights: Vec<[f64; SCALES]>, seen: Vec<f64>) -> Self {
         let sum: f64 = weights.iter().flatten().sum();
         let mut usual = [[0.0; SCALES]; TAILS.len()];
@@ -110,7 +107,7 @@ impl Noise {
         Kinds(std::array::from_fn(|kind| self.weights[kind].iter().sum()))
     }
 
-    /// The probability that a value other than a spike is as far off as `size`, on either side.
+    /// The probability that a value other than a spike deviates by at least `size`, on either side.
     #[must_use]
     pub fn chance_of_usual(&self, size: f64) -> f64 {
         mixture(&self.usual, &TABLES.tail, place(size.abs().min(SIZE_MAX)))
@@ -177,7 +174,7 @@ fn mixture<const N: usize>(
     sum
 }
 
-/// The first place with this chance, which decreases, and is linear between two places; the last if there is none.
+/// The first place with this chance, which decreases and is linear between two places. The last one if there is none.
 fn place_where(chance_at: impl Fn(f64) -> f64, chance: f64) -> f64 {
     let (mut low, mut high) = (0.0, tables::LAST);
     while high - low > 1.0 {

@@ -3,10 +3,10 @@
 /// 1 ÷ √(2π).
 const DENSITY_AT_0: f64 = 0.398_942_280_401_432_7;
 
-/// Where the series ends and the continued fraction begins.
+/// Switch from the series to the continued fraction.
 const SERIES_MAX: f64 = 2.0;
 
-/// Beyond, a probability is less than the smallest `f64`.
+/// Beyond, a probability underflows `f64`.
 const TAIL_MAX: f64 = 39.0;
 
 /// The density, `exp(−x²/2) / √(2π)`.
@@ -30,7 +30,7 @@ pub fn cdf(x: f64) -> f64 {
     }
 }
 
-/// `x + x³/3 + x⁵/(3·5) + …`. Ends as soon as a term changes nothing, after 40 at most below 2.
+/// `x + x³/3 + x⁵/(3·5) + …`. Stops when a term changes nothing, after 40 at most below 2.
 fn series(x: f64) -> f64 {
     let (mut sum, mut term, mut odd) = (x, x, 1.0);
     for _ in 0..100 {
@@ -50,16 +50,16 @@ fn far_tail(x: f64) -> f64 {
     if x > TAIL_MAX {
         return 0.0;
     }
-    // The farther out, the fewer steps are exact to the last bits: 95 at 2, 23 at 9.
+    // Steps for accuracy to the last bits: 95 at 2, 23 at 9.
     let steps = 20 + (300.0 / (x * x)) as u32;
     let fraction = (1..=steps).rev().fold(x, |rest, k| x + f64::from(k) / rest);
     density(x) / fraction
 }
 
-/// The value that is not exceeded with probability `p`; −∞ for 0, ∞ for 1, NaN outside 0 to 1.
+/// The inverse of [`cdf`]; −∞ for 0, ∞ for 1, NaN outside 0 to 1.
 ///
-/// Relative error about 10⁻¹⁵: Wichura, "Algorithm AS 241: The percentage points of the normal
-/// distribution", Applied Statistics 37 (1988), routine PPND16.
+/// Relative error about 10⁻¹⁵: Wichura, "Algorithm AS 241: The percentage points of the normal distribution", Applied
+/// Statistics 37 (1988), routine PPND16.
 pub fn quantile(p: f64) -> f64 {
     let centered = p - 0.5;
     if centered.abs() <= 0.425 {
@@ -213,7 +213,7 @@ mod tests {
         #[test]
         fn is_symmetric(x in 0.0..30.0, p in 0.0..0.5_f64) {
             prop_assert!((cdf(x) + cdf(-x) - 1.0).abs() < 1e-15);
-            // 1 − p is rounded, which counts for much in the far tail; halves of it are not.
+            // 1 − p is rounded, which matters in the far tail. Dyadic fractions are exact.
             let p = (p * 1024.0).round() / 1024.0;
             prop_assert_eq!(quantile(p), -quantile(1.0 - p));
         }
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// The series and the fraction meet at 2.
+    /// The series and the fraction agree at 2.
     #[test]
     fn there_is_no_seam() {
         let (series, fraction) = (0.5 - density(2.0) * series(2.0), far_tail(2.0));

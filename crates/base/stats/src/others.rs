@@ -18,9 +18,9 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// From spreads of several series, as shares of their levels, with the number of values of each.
+    /// Computes the prior from spreads of several series, as shares of their levels, with the number of values of each.
     ///
-    /// Shares of 0 contain no information and do not count. `None` for fewer than five that count.
+    /// Shares of 0 contain no information and are ignored. `None` if fewer than five remain.
     #[must_use]
     pub fn from_shares(shares: impl IntoIterator<Item = (f64, usize)>) -> Option<Self> {
         let by_chance = |values: usize| LOG_SPREAD_VARIANCE / (values as f64 - 1.0);
@@ -36,7 +36,7 @@ impl Expected {
         // Quartiles of normal values lie 1.349 standard deviations apart.
         let seen = ((quantile(0.75) - quantile(0.25)) / 1.349).powi(2);
         let by_chance = known.iter().map(|(_, variance)| variance).sum::<f64>() / logs.len() as f64;
-        // The middle of few series is not exact either.
+        // The median of few series is uncertain, too.
         let doubt = (seen.max(by_chance)) / logs.len() as f64;
         Some(Self { log_share: quantile(0.5), variance: (seen - by_chance).max(0.0) + doubt })
     }

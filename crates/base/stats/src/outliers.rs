@@ -18,10 +18,10 @@ pub struct Outliers {
     pub high_severe: usize,
 }
 
-/// The fences of a sample, ascending; quartiles are quantiles of type 7, as Criterion takes them.
+/// The fences of a sample, ascending. Quartiles are quantiles of type 7, as in Criterion.
 ///
-/// With fewer than four values no value can lie beyond a fence. If more than half of the values are the
-/// same, the fences may coincide, and then every other value is a severe outlier.
+/// With fewer than four values none can lie beyond a fence. If more than half of the values are equal, the fences may
+/// coincide, and then every other value is a severe outlier.
 fn fences(sample: &Sample) -> [f64; 4] {
     let (q1, q3) = (sample.quantile(0.25), sample.quantile(0.75));
     let range = q3 - q1;
@@ -34,7 +34,7 @@ impl Outliers {
         Self::beyond(fences(sample), sample.values())
     }
 
-    /// Counts the values beyond fences. On a fence is within it.
+    /// Counts the values beyond the fences. A value on a fence is within it.
     fn beyond([low_severe, low_mild, high_mild, high_severe]: [f64; 4], values: &[f64]) -> Self {
         let count = |is_there: &dyn Fn(f64) -> bool| {
             values.iter().filter(|value| is_there(**value)).count()
@@ -47,7 +47,7 @@ impl Outliers {
         }
     }
 
-    /// All kinds together.
+    /// The number of outliers of all kinds.
     pub fn total(&self) -> usize {
         self.low_severe + self.low_mild + self.high_mild + self.high_severe
     }

@@ -1,42 +1,42 @@
-//! Two things measured in pairs: by which share the second differs from the first, and how sure that is.
+//! Paired comparison of two things: the relative change, and its confidence.
 //!
-//! Each pair gives the logarithm of its ratio, so that a disturbance which lasts longer than a pair cancels
-//! out. The verdict is that of the interval of the mean logarithm: docs/judging-appendix.md.
+//! Each pair gives the logarithm of its ratio, so that a disturbance longer than a pair cancels out. The verdict
+//! follows from the interval of the mean logarithm: docs/judging-appendix.md.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use crate::{Interval, Sample, bootstrap::Bootstrap, power, student};
 
-/// Chance with which the smallest visible change is seen.
+/// Probability of detecting the smallest visible change.
 pub const POWER: f64 = 0.9;
 
-/// Pairs below which nothing is said.
+/// Minimum number of pairs for a verdict.
 pub const PAIRS_MIN: usize = 6;
 
-/// Beyond this confidence Student's interval decides alone: resamples of a few dozen values tell
-/// nothing of what happens less often than once in two thousand times.
+/// Beyond this confidence only Student's interval counts: resamples of a few dozen values contain no information about
+/// events rarer than one in two thousand.
 const BOOTSTRAP_CONFIDENCE_MAX: f64 = 0.9995;
 
-/// The decision about a difference. In the order in which they matter.
+/// The verdict on a difference, in order of importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PairedVerdict {
     Worse,
-    /// It differs, and nobody says which way is better.
+    /// It differs, and neither direction is known to be better.
     Changed,
     Better,
-    /// Fewer pairs than a verdict takes.
+    /// Too few pairs for a verdict.
     TooFewPairs,
-    /// Values from which no ratio can be made.
+    /// The values do not form a ratio.
     NotJudged,
-    /// No change stands out from chance.
+    /// No change distinguishable from chance.
     NoChangeSeen,
-    /// The two are the same, exactly.
+    /// Both are exactly equal.
     Same,
 }
 
 impl PairedVerdict {
-    /// That of exact values, by how the second compares with the first. Without `is_less_better`
-    /// nobody says which way is better.
+    /// The verdict on exact values, by the order of the second relative to the first. `is_less_better` is `None` if
+    /// neither direction is known to be better.
     pub fn of_exact(order: Ordering, is_less_better: Option<bool>) -> Self {
         match (order, is_less_better) {
             (Ordering::Equal, _) => Self::Same,
@@ -47,19 +47,19 @@ impl PairedVerdict {
     }
 }
 
-/// By which share the second of two things differs from the first.
+/// The relative change from the first thing to the second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     pub share: f64,
-    /// Where the share lies; `None` for too few pairs.
+    /// The interval of the share. `None` for too few pairs.
     pub interval: Option<Interval>,
-    /// The smallest share that would have been seen. `None` where all pairs say the same: there the
-    /// clock's steps hide how they differ.
+    /// The smallest share that would have been detected. `None` if all pairs agree: then the clock's resolution hides
+    /// their differences.
     pub smallest_visible: Option<f64>,
 }
 
 impl Change {
-    /// What the interval says. Without `is_less_better` nobody says which way is better.
+    /// The verdict of the interval. `is_less_better` is `None` if neither direction is known to be better.
     pub fn verdict(&self, is_less_better: Option<bool>) -> PairedVerdict {
         match self.interval {
             None => PairedVerdict::TooFewPairs,
@@ -72,21 +72,21 @@ impl Change {
     }
 }
 
-/// How sure a verdict has to be.
+/// The required confidence of verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Yardstick {
     confidence: f64,
     bootstrap: Bootstrap,
-    /// Whether the wider of the bootstrap's interval and Student's counts.
+    /// Whether the wider of the bootstrap's interval and Student's is used.
     is_student_too: bool,
     /// Smallest visible effects in standard errors, by number of pairs.
     effects: BTreeMap<usize, Option<f64>>,
-    /// The same for Student's interval alone: never more, and quick to find.
+    /// The same for Student's interval alone: never larger, and fast to compute.
     effects_by_t: BTreeMap<usize, Option<f64>>,
 }
 
 impl Yardstick {
-    /// By resampling.
+    /// Uses the bootstrap alone.
     pub fn new(bootstrap: Bootstrap) -> Self {
         Self {
             confidence: bootstrap.confidence,
@@ -97,8 +97,8 @@ impl Yardstick {
         }
     }
 
-    /// For so many verdicts, which share the chance of a false one (Bonferroni). That takes a confidence
-    /// for which resampling alone is not enough.
+    /// For several verdicts that share the probability of a false one (Bonferroni). That confidence is too high for
+    /// resampling alone.
     pub fn shared(false_verdicts: f64, verdicts: usize, bootstrap: Bootstrap) -> Self {
         let confidence = 1.0 - false_verdicts / verdicts.max(1) as f64;
         let bootstrap =
@@ -106,7 +106,7 @@ impl Yardstick {
         Self { confidence, is_student_too: true, ..Self::new(bootstrap) }
     }
 
-    /// The share of intervals that are to hold the truth.
+    /// The confidence of each interval.
     pub fn confidence(&self) -> f64 {
         self.confidence
     }
@@ -127,8 +127,8 @@ impl Yardstick {
         }
     }
 
-    /// Whether a change of that share would have been seen. Knows the scatter of the values, and not which
-    /// way they lie, so that to stop by it favours no verdict.
+    /// Whether a change of that share would have been detected. Uses only the scatter of the values and not their
+    /// direction, so that stopping on it does not bias the verdict.
     pub fn sees(&mut self, logs: &Sample, share: f64) -> bool {
         let Some(error) = logs.standard_error().filter(|_| logs.len() >= PAIRS_MIN) else {
             return false;
@@ -138,7 +138,7 @@ impl Yardstick {
         is_seen(self.smallest_by_t(logs.len())) && is_seen(self.smallest_effect(logs.len()))
     }
 
-    /// Where the mean of the values lies. `None` for fewer than two.
+    /// The interval of the mean. `None` for fewer than two values.
     pub fn interval(&self, values: &Sample) -> Option<Interval> {
         let bootstrap = self.bootstrap.mean(values)?;
         if !self.is_student_too {
@@ -148,7 +148,7 @@ impl Yardstick {
         Interval::between(bootstrap.lower.min(student.lower), bootstrap.upper.max(student.upper))
     }
 
-    /// The smallest mean of so many values that would have been seen, in standard errors of the mean.
+    /// The smallest mean of this many values that would have been detected, in standard errors of the mean.
     fn smallest_effect(&mut self, values: usize) -> Option<f64> {
         let by_t = if self.is_student_too { self.smallest_by_t(values)? } else { 0.0 };
         let bootstrap = self.bootstrap;

@@ -1,16 +1,16 @@
 //! The smallest effect that a t-test could have detected.
 //!
-//! "No change seen" says little without "and a change of 2 % would have been": these functions
-//! compute the second half, for the two-sided t-test of a mean (of differences, of logarithms of
-//! ratios), which detects an effect if Student's interval excludes 0. For the wider interval for
-//! verdicts see [`crate::bootstrap::Bootstrap::smallest_effect`].
+//! "No change seen" means little without "and a change of 2 % would have been": these functions compute the second
+//! half, for the two-sided t-test of a mean (of differences, of logarithms of ratios), which detects an effect if
+//! Student's interval excludes 0. For the wider interval for verdicts see
+//! [`crate::bootstrap::Bootstrap::smallest_effect`].
 
 use crate::{normal, student};
 
 /// Panels of Simpson's rule in each of three pieces; even.
 const PANELS: u32 = 256;
 
-/// Maximum number of iterations of the search; far more than it takes.
+/// Maximum number of iterations of the search, far more than it needs.
 const STEPS_MAX: u32 = 200;
 
 /// Beyond this many standard deviations a normal density is negligible.
@@ -33,19 +33,19 @@ pub fn power_of(effect: f64, standard_error: f64, degrees: f64, alpha: f64) -> O
     is_valid.then(|| chance_beyond(critical, ratio, degrees))
 }
 
-/// The smallest effect that a two-sided test at level `alpha` detects with probability `power`, in
-/// the unit of the standard error.
+/// The smallest effect that a two-sided test at level `alpha` detects with probability `power`, in the unit of the
+/// standard error.
 ///
-/// The inverse of [`power_of`], to ten digits. For many degrees of freedom it comes to
-/// `(z₁₋ₐ/₂ + z_power) · standard_error`; for few, the estimate of the standard error is itself
-/// uncertain, and the effect must be larger than `(t₁₋ₐ/₂ + t_power) · standard_error` says.
+/// The inverse of [`power_of`], to ten digits. For many degrees of freedom it approaches `(z₁₋ₐ/₂ + z_power) ·
+/// standard_error`. For few, the estimate of the standard error is itself uncertain, and the effect must be larger than
+/// `(t₁₋ₐ/₂ + t_power) · standard_error`.
 ///
-/// 0 if the standard error is. `None` unless `alpha < power < 1`, `alpha > 0`, `degrees ≥ 1` and
-/// `standard_error` is finite and not negative.
+/// 0 if the standard error is. `None` unless `alpha < power < 1`, `alpha > 0`, `degrees ≥ 1` and `standard_error` is
+/// finite and not negative.
 pub fn smallest_effect(standard_error: f64, degrees: f64, alpha: f64, power: f64) -> Option<f64> {
     let is_valid = power > alpha && power < 1.0 && standard_error >= 0.0;
     let critical = critical(alpha, degrees).filter(|_| is_valid)?;
-    // On this scale the power grows with the ratio almost along a line.
+    // On this scale the power is almost linear in the ratio.
     let target = normal::quantile(power);
     let missing = |ratio| {
         let chance = chance_beyond(critical, ratio, degrees);
@@ -62,14 +62,14 @@ pub fn smallest_effect(standard_error: f64, degrees: f64, alpha: f64, power: f64
         }
     }
     let mut last_was_low = true;
-    // Regula falsi as the Illinois code has it (Dowell & Jarratt, BIT 11, 1971): some ten turns.
+    // Regula falsi with the Illinois modification (Dowell & Jarratt, BIT 11, 1971): about ten iterations.
     for _ in 0..STEPS_MAX {
         if high - low <= 1e-11 * high || at_high == 0.0 {
             break;
         }
         let between = (low + (high - low) * at_low / (at_low - at_high)).clamp(low, high);
         let at_between = missing(between);
-        // The bound that stays twice counts half, or it would stay for good.
+        // A bound that stays twice counts half, or it would never move.
         if at_between > 0.0 {
             (low, at_low) = (between, at_between);
             at_high /= if last_was_low { 2.0 } else { 1.0 };

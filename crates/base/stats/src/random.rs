@@ -1,7 +1,7 @@
 //! Seeded random numbers for resampling and for the order of measurements.
 //!
-//! Own code, because results must be the same for the same seed on every machine and in every later
-//! version, which random-number crates promise only in part. Not for secrets.
+//! Own code, because a seed must give the same results on every machine and in every later version, which random-number
+//! crates guarantee only in part. Not for secrets.
 
 use crate::normal;
 
@@ -44,8 +44,8 @@ impl Random {
         loop {
             let product = u128::from(self.bits()) * u128::from(n);
             let low = product as u64;
-            // `n.wrapping_neg() % n` is 2⁶⁴ mod n: so many products come once too often. The
-            // division is needed only when `low < n`.
+            // `n.wrapping_neg() % n` is 2⁶⁴ mod n, the number of surplus products. The division is needed only when
+            // `low < n`.
             if low >= n || low >= n.wrapping_neg().checked_rem(n).unwrap_or(0) {
                 return (product >> 64) as usize;
             }
@@ -62,7 +62,7 @@ impl Random {
         normal::quantile(self.unit().max(f64::EPSILON))
     }
 
-    /// Heads or tails.
+    /// A fair coin.
     pub fn coin(&mut self) -> bool {
         self.bits() >> 63 == 1
     }
@@ -84,7 +84,7 @@ impl Random {
 pub struct Places {
     random: Random,
     n: u32,
-    /// 2³² mod n: so many products come once too often.
+    /// 2³² mod n, the number of surplus products.
     surplus: u32,
     spare: Option<u32>,
 }
@@ -187,8 +187,8 @@ mod tests {
         assert!(chi < 20.5, "{counts:?}");
     }
 
-    /// For n = 3 · 2⁶² four numbers of 64 bits come to three results: the careless way gives every
-    /// third result twice as often.
+    /// For n = 3 · 2⁶² four 64-bit numbers map to three results: the naive method gives every third result twice as
+    /// often.
     #[test]
     fn large_ranges_are_fair_too() {
         let mut random = Random::new(2);

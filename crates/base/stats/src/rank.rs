@@ -1,11 +1,11 @@
-//! A test that knows only the order of the values, so that extreme values do no harm.
+//! Rank tests, which are robust to extreme values.
 //!
-//! With few values it cannot be sure of much: the smallest chance that a two-sided test can give is
-//! 2 ÷ the number of orders, 0.029 for 4 values beside 4. Below 1 % come 5 beside 5.
+//! With few values the p-value is bounded: the smallest one of a two-sided test is 2 ÷ the number of orders, 0.029 for
+//! 4 against 4 values. It gets below 1 % from 5 against 5 on.
 
 use crate::{normal, sample::Sample};
 
-/// Up to so many values the exact distribution is used, if no two are equal; as R does.
+/// Maximum size of a sample for the exact distribution, which also requires that no two values are equal. As in R.
 pub const EXACT_MAX: usize = 50;
 
 /// The result of a rank test.
@@ -30,18 +30,18 @@ pub enum Method {
 }
 
 impl RankTest {
-    /// From the numbers of orders by statistic, 0, 1, 2 …: symmetric, so one side gives the other.
+    /// From the number of orders per statistic, 0, 1, 2 …: symmetric, so one side gives the other.
     fn exact(statistic: usize, orders: &[f64]) -> Self {
         let total: f64 = orders.iter().sum();
         let mirrored = (orders.len() - 1).saturating_sub(statistic);
-        // The smaller side, lest small chances drown in the sum.
+        // Sums the smaller side, so that small probabilities are not lost to rounding.
         let nearer = statistic.min(mirrored);
         let beyond: f64 = orders.iter().take(nearer + 1).sum();
         let p_value = (2.0 * beyond / total).min(1.0);
         Self { statistic: statistic as f64, p_value, method: Method::Exact }
     }
 
-    /// From mean and variance without a difference; variance 0 means that nothing can be decided.
+    /// From mean and variance under no difference. Variance 0 means undecidable.
     fn normal(statistic: f64, mean: f64, variance: f64) -> Self {
         let distance = ((statistic - mean).abs() - 0.5).max(0.0);
         let p_value = if variance > 0.0 && distance > 0.0 {
@@ -69,14 +69,13 @@ fn ranks(ascending: &[f64]) -> (Vec<f64>, f64) {
 
 /// Tests whether the values of one sample are larger than those of the other. Two-sided.
 ///
-/// `U = R₁ − n₁ (n₁ + 1) / 2`, R₁ the sum of the ranks of the first sample among all values: the number
-/// of pairs in which the first sample's value is larger, equal ones counting half. Exact for up to
-/// [`EXACT_MAX`] values in each if no two of all are equal, else normal with variance
-/// `n₁ n₂ / 12 · (N + 1 − Σ(t³ − t) / (N (N − 1)))` over groups of t equal values, and continuity
-/// correction ½. Mann & Whitney, Annals of Mathematical Statistics 18 (1947).
+/// `U = R₁ − n₁ (n₁ + 1) / 2`, R₁ the sum of the ranks of the first sample among all values: the number of pairs in
+/// which the first sample's value is larger, equal ones counting half. Exact for up to [`EXACT_MAX`] values in each if
+/// no two of all are equal, else normal with variance `n₁ n₂ / 12 · (N + 1 − Σ(t³ − t) / (N (N − 1)))` over groups of t
+/// equal values, and continuity correction ½. Mann & Whitney, Annals of Mathematical Statistics 18 (1947).
 ///
-/// p is 1 for one value beside one, and if all values are equal. The values must be independent:
-/// many batches of one load are not, if loads differ.
+/// p is 1 for one value against one, and if all values are equal. The values must be independent: batches of one
+/// process are not, if processes differ.
 pub fn mann_whitney(first: &Sample, second: &Sample) -> RankTest {
     let (n_1, n_2) = (first.len(), second.len());
     let mut all: Vec<(f64, bool)> = first.values().iter().map(|&value| (value, true)).collect();
@@ -96,9 +95,9 @@ pub fn mann_whitney(first: &Sample, second: &Sample) -> RankTest {
     RankTest::normal(statistic, m * n / 2.0, m * n / 12.0 * (total + 1.0 - tied))
 }
 
-/// The number of orders of n₁ and n₂ values by U, from 0 to n₁ · n₂: Mann and Whitney's recurrence
-/// `f(m, n, u) = f(m − 1, n, u − n) + f(m, n − 1, u)`, in place over n. As `f64`, since there may be
-/// 10²⁹; nothing is subtracted, so all digits are good.
+/// The number of orders of n₁ and n₂ values by U, from 0 to n₁ · n₂: Mann and Whitney's recurrence `f(m, n, u) = f(m −
+/// 1, n, u − n) + f(m, n − 1, u)`, in place over n. As `f64`, since there may be 10²⁹; nothing is subtracted, so no
+/// precision is lost.
 fn orders(n_1: usize, n_2: usize) -> Vec<f64> {
     let size = n_1 * n_2 + 1;
     let mut by_m = vec![vec![0.0; size]; n_1 + 1];

@@ -7,8 +7,7 @@ use std::{error::Error, fmt};
 
 /// The largest absolute value in a sample.
 ///
-/// Sums of squares of such values stay far below the largest `f64`, so nothing that is computed from
-/// a sample overflows.
+/// Sums of squares of such values stay far below the largest `f64`, so nothing computed from a sample overflows.
 pub const VALUE_MAX: f64 = 1e100;
 
 /// Factor that makes [`Sample::mad`] estimate the standard deviation of normal values:
@@ -25,7 +24,7 @@ pub struct Sample {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NotASample {
     Empty,
-    /// One is NaN, infinite, or larger by amount than [`VALUE_MAX`].
+    /// One is NaN, infinite, or exceeds [`VALUE_MAX`] in magnitude.
     OutOfRange {
         index: usize,
         value: f64,
@@ -162,12 +161,12 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     median_of(&mut values)
 }
 
-/// The same, of values whose order may change.
+/// Like [`median`], in place.
 pub(crate) fn median_of(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return f64::NAN;
     }
-    // Without sorting all of them.
+    // Selects in place of sorting.
     let (middle, is_even) = (values.len() / 2, values.len().is_multiple_of(2));
     let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
     match below.iter().copied().max_by(f64::total_cmp) {

@@ -1,9 +1,9 @@
-//! The step of rounded values: the minimum of their spread.
+//! The step of rounded values, which bounds their spread from below.
 
-/// The least distance of two different values; distances by rounding of `f64` are none.
+/// The smallest difference between two values, ignoring `f64` rounding.
 ///
-/// `None` if the values do not show it: all are equal, or there are two different ones of which one
-/// came once, which may be a spike, or came to stay, which may be a change.
+/// `None` if the values do not show it: all are equal, or there are two different ones of which one occurs once
+/// (possibly a spike) or stays once it occurs (possibly a change).
 #[must_use]
 pub fn smallest_step(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -23,7 +23,7 @@ pub fn smallest_step(values: &[f64]) -> Option<f64> {
     steps.reduce(f64::min)
 }
 
-/// The largest power of ten of which the value is a multiple: the step that its digits suggest. 0 for 0.
+/// The largest power of ten that divides the value: the step suggested by its digits. 0 for 0.
 #[must_use]
 pub fn decimal_step(value: f64) -> f64 {
     let size = value.abs();

@@ -11,10 +11,10 @@ use crate::{
 /// From this many degrees of freedom on, a corrected normal distribution is used.
 const DEGREES_LARGE: f64 = 1e6;
 
-/// Quantiles beyond are given as infinite: the square of `t` has to be a number.
+/// Quantiles beyond are returned as infinite: the square of `t` must be finite.
 const T_MAX: f64 = 1e150;
 
-/// Bounds the continued fraction; it needs some 2 √degrees steps at most.
+/// Bounds the continued fraction, which needs at most about 2 √degrees steps.
 const FRACTION_STEPS_MAX: u32 = 10_000;
 
 /// The probability of a value up to `t` with these degrees of freedom, which need not be whole.
@@ -52,7 +52,7 @@ impl Density {
         }
         let root = (1.0 + t * t / self.degrees).sqrt();
         match self.degrees + 1.0 {
-            // Much faster, and usual.
+            // The usual case, and much faster.
             power if power.fract() == 0.0 && power < 100.0 => {
                 self.at_0 * root.recip().powi(power as i32)
             }
@@ -61,10 +61,10 @@ impl Density {
     }
 }
 
-/// The value that is not exceeded with probability `p`; −∞ for 0, ∞ for 1.
+/// The inverse of [`cdf`]; −∞ for 0, ∞ for 1.
 ///
-/// Found by halving an interval of [`cdf`], with its accuracy; infinite beyond 10¹⁵⁰. NaN if `p` is outside 0 to 1,
-/// and unless `degrees` is above 0.
+/// Found by bisection of [`cdf`], with its accuracy; infinite beyond 10¹⁵⁰. NaN if `p` is outside 0 to 1, and unless
+/// `degrees` is above 0.
 pub fn quantile(p: f64, degrees: f64) -> f64 {
     if !(0.0..=1.0).contains(&p) || degrees.is_nan() || degrees <= 0.0 {
         return f64::NAN;
@@ -147,8 +147,8 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
-/// Γ(a + ½) ÷ Γ(a): from 20 on by the asymptotic series of its logarithm, below by going up with
-/// `Γ(a + 1) = a Γ(a)`. Relative error below 10⁻¹⁴.
+/// Γ(a + ½) ÷ Γ(a): from 20 on by the asymptotic series of its logarithm, below by upward recurrence with `Γ(a + 1) = a
+/// Γ(a)`. Relative error below 10⁻¹⁴.
 fn gamma_ratio(a: f64) -> f64 {
     let (mut a, mut factor) = (a, 1.0);
     while a < 20.0 {
@@ -162,12 +162,12 @@ fn gamma_ratio(a: f64) -> f64 {
     factor * a.sqrt() * (series / a).exp()
 }
 
-/// The interval of a mean: `mean ± t · s / √n`, `t` from Student's distribution with n − 1 degrees
-/// of freedom. Student, Biometrika 6 (1908).
+/// The interval of a mean: `mean ± t · s / √n`, `t` from Student's distribution with n − 1 degrees of freedom. Student,
+/// Biometrika 6 (1908).
 ///
-/// Right for normal values; for others it errs when n is small, most of all for skewed ones (see
-/// [`crate::bootstrap`]). `None` for fewer than two values, and unless `0 < confidence < 1`. Equal
-/// values give an interval of width 0.
+/// Exact for normal values. For others it is off when n is small, most of all for skewed ones (see
+/// [`crate::bootstrap`]). `None` for fewer than two values, and unless `0 < confidence < 1`. Equal values give an
+/// interval of width 0.
 pub fn interval_of_mean(sample: &Sample, confidence: f64) -> Option<Interval> {
     let standard_error = sample.standard_error()?;
     let t = upper_quantile(tail(confidence)?, (sample.len() - 1) as f64);

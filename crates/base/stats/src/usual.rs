@@ -15,8 +15,7 @@ const ONE_SPIKE_IN: usize = 3;
 /// Number of rounds of removing spikes and measuring the rest; the second hardly changes anything.
 const ROUNDS: usize = 3;
 
-/// The share of the least spread that rounding errors have: 1/√12 of a step, where the least spread
-/// is 0.4 of it.
+/// Share of the minimum spread due to rounding: 1/√12 of a step, where the minimum spread is 0.4 of it.
 const ROUNDED: f64 = 0.72;
 
 /// Variance of a median ÷ variance of a single value, times their number, for normal values.
@@ -29,19 +28,19 @@ pub struct Usual {
     pub level: f64,
     /// Standard deviation of single values around the level of their piece, without spikes.
     pub spread: f64,
-    /// Values of the last piece that are no spikes.
+    /// Values of the last piece without spikes.
     pub values: usize,
     pub spikes: usize,
-    /// How far off each value is from the level of its piece.
+    /// Deviation of each value from the level of its piece.
     pub errors: Vec<Error>,
     /// Smaller errors, in spreads, are indistinguishable: values are rounded.
     pub least_error: f64,
 }
 
-/// How far off a value of the past is.
+/// Deviation of a past value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Error {
-    /// In spreads; as for a new value, although this one is part of the level.
+    /// In spreads. Scaled like a new value's, although this one is part of the level.
     pub size: f64,
     /// Its weight: a piece of n values contains as much information about the spread as n − 1 new
     /// ones.
@@ -50,14 +49,14 @@ pub struct Error {
 }
 
 impl Usual {
-    /// Of the pieces of a series, the newest last; empty pieces do not count. The spread is at
-    /// least `least`. `None` if there is no value. The values must be finite.
+    /// Computes level and spread from the pieces of a series, the newest last. Empty pieces are ignored. The spread is
+    /// at least `least`. `None` if there are no values. The values must be finite.
     #[must_use]
     pub fn of(pieces: &[&[f64]], least: f64) -> Option<Self> {
         let pieces: Vec<&[f64]> =
             pieces.iter().copied().filter(|piece| !piece.is_empty()).collect();
         let count: usize = pieces.iter().map(|piece| piece.len()).sum();
-        // Values that are sorted or selected from: this runs for all series of a report, several times.
+        // Scratch space for sorting and selecting: this runs several times for all series of a report.
         let mut scratch = Vec::with_capacity(count);
         let mut levels: Vec<f64> = pieces
             .iter()
@@ -96,7 +95,7 @@ impl Usual {
             let found = usual_spread(&scratch, limit, pieces.len()).max(least);
             is_same &= found == spread;
             spread = found;
-            // Another round would find the same.
+            // Converged.
             if is_same {
                 break;
             }
@@ -134,7 +133,7 @@ impl Usual {
         (MEDIAN_VARIANCE / self.values as f64).sqrt()
     }
 
-    /// How far off a value is, in [`scale`](Self::scale)s; 0 if it is as expected.
+    /// Deviation of a value, in [`scale`](Self::scale)s; 0 if it is as expected.
     #[must_use]
     pub fn error(&self, value: f64) -> f64 {
         if value == self.level { 0.0 } else { (value - self.level) / self.scale() }
@@ -149,7 +148,7 @@ fn distances(pieces: &[&[f64]], levels: &[f64], found: &mut Vec<f64>) {
     }
 }
 
-/// A little less, so that the distance itself is beyond.
+/// Slightly less, so that the distance itself is beyond.
 fn below(distance: f64) -> f64 {
     distance * (1.0 - 1e-9)
 }
@@ -228,7 +227,7 @@ mod tests {
         assert_eq!((found.values, found.errors.len(), found.spikes), (30, 60, 0));
     }
 
-    /// The new value's error is one more of the same kind.
+    /// The new value's error has the same distribution.
     #[test]
     fn errors_of_the_past_are_as_large_as_the_next() {
         let (mut past, mut next) = (0.0, 0.0);
@@ -243,8 +242,8 @@ mod tests {
         assert!((past / next - 1.0).abs() < 0.1, "{past} {next}");
     }
 
-    /// What a decision rests on that looks no further where the newest value is near: a few values less do not
-    /// put it far off, whatever these are.
+    /// Supports skipping further checks when the newest value is near the level: removing a few values does not make it
+    /// deviate, whatever they are.
     #[test]
     fn what_is_near_is_not_far_off_without_a_few() {
         let mut near = 0;

@@ -1,7 +1,7 @@
-//! Text for people: numbers, lines that fit a terminal, tables.
+//! Text output: numbers, lines that fit a terminal, tables.
 //!
-//! Every report writes its numbers and lays out its lines here, so that they look alike everywhere.
-//! Values in, text out: nothing is printed, and no terminal is asked for its width.
+//! Every report formats its numbers and lines here, for a consistent look. Pure functions from values to text: nothing
+//! is printed, and the terminal's width is a parameter.
 
 mod lines;
 mod numbers;

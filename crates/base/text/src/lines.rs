@@ -1,4 +1,4 @@
-//! Lines: what fits into the columns of a terminal, where text breaks, and what is left out of names.
+//! Line layout: wrapping to the terminal's width, and shortening of names.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::numbers::grouped;
 
-/// A blank at which no line breaks.
+/// A non-breaking space.
 pub const BLANK: &str = "\u{a0}";
 
-/// Symbols that belong to the number before them.
+/// Symbols kept on the line of the preceding number.
 const UNITS: [&str; 11] = ["%", "×", "±", "ps", "ns", "µs", "ms", "s", "KiB", "MiB", "GiB"];
 
-/// Signs that belong to the number behind them.
+/// Signs kept on the line of the following number.
 const SIGNS: [&str; 4] = ["±", "≥", "=", "<"];
 
-/// Items that a sentence names.
+/// Maximum number of items named in a sentence.
 const NAMED_MAX: usize = 3;
 
-/// Columns of a text, which may hold escape sequences for colours, once it is [in order](in_order).
+/// Width of a text in columns. It may contain colour escape sequences, and must be [in order](in_order).
 #[must_use]
 pub fn width(text: &str) -> usize {
     let text = in_order(text);
@@ -28,11 +28,11 @@ pub fn width(text: &str) -> usize {
     first + rest.sum::<usize>()
 }
 
-/// Text that is read in the order in which it is written: characters that turn parts of a line around, or break it where
-/// no line feed is, become escapes as in JSON. So a name cannot look like another one.
+/// Escapes bidirectional controls and unusual line separators as in JSON, so that text is read in the order in which it
+/// is written. This prevents a name from posing as another one.
 #[must_use]
 pub fn in_order(text: &str) -> Cow<'_, str> {
-    // All of them begin with one of these bytes, which most text has not.
+    // All of them begin with one of these bytes, which are rare.
     if !text.bytes().any(|byte| matches!(byte, 0xd8 | 0xe2)) || !text.contains(turns) {
         return Cow::Borrowed(text);
     }
@@ -43,19 +43,19 @@ pub fn in_order(text: &str) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// Whether it is a bidirectional control, or a separator of lines or paragraphs.
+/// Whether a character is a bidirectional control, or a line or paragraph separator.
 fn turns(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Text that a terminal does not obey: control characters become question marks. Programs and
-/// processes choose their own names.
+/// Replaces control characters by question marks, so that a terminal does not obey them. Programs and processes choose
+/// their own names.
 #[must_use]
 pub fn printable(text: &str) -> String {
     in_order(&text.replace(char::is_control, "?")).into_owned()
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a word for a shell.
 #[must_use]
 pub fn shell_word(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
@@ -65,15 +65,15 @@ pub fn shell_word(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Fills `text` up to `columns`; numbers stand at the right.
+/// Pads `text` to `columns`. Numbers are right-aligned.
 #[must_use]
 pub fn aligned(text: &str, columns: usize, is_number: bool) -> String {
     let fill = " ".repeat(columns.saturating_sub(width(text)));
     if is_number { format!("{fill}{text}") } else { format!("{text}{fill}") }
 }
 
-/// Lines of at most `columns`. They break between words, not before the unit of a number, and inside of
-/// what is wider than a line.
+/// Wraps text to lines of at most `columns`. Breaks between words, never before the unit of a number, and within words
+/// that are wider than a line.
 #[must_use]
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -93,13 +93,13 @@ pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A paragraph of which all lines but the first begin with `indent` blanks.
+/// Wraps a paragraph and indents all lines but the first by `indent` blanks.
 #[must_use]
 pub fn paragraph(text: &str, indent: usize, columns: usize) -> String {
     wrapped(text, columns.saturating_sub(indent)).join(&format!("\n{:indent$}", ""))
 }
 
-/// Breaks a name that has no blanks to break at: pieces of at most `columns`, of which nothing is lost.
+/// Breaks a name without blanks into pieces of at most `columns`. Nothing is lost.
 #[must_use]
 pub fn broken(name: &str, columns: usize) -> Vec<String> {
     if width(name) <= columns {
@@ -119,8 +119,7 @@ pub fn broken(name: &str, columns: usize) -> Vec<String> {
     pieces
 }
 
-/// A name that takes at most that many columns, its middle cut out if need be: names often differ at
-/// the end.
+/// Shortens a name to at most that many columns by removing its middle: names often differ at the end.
 #[must_use]
 pub fn shortened(name: &str, columns: usize) -> String {
     if name.width() <= columns {
@@ -138,7 +137,7 @@ pub fn shortened(name: &str, columns: usize) -> String {
     }
 }
 
-/// A text of at most that many columns, its end cut off if need be.
+/// Truncates a text to at most that many columns.
 #[must_use]
 pub fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
@@ -154,7 +153,7 @@ pub fn cut(text: &str, columns: usize) -> String {
     kept.chain((columns > 0).then_some('…')).collect()
 }
 
-/// `a, b and 3 more`, of at most `columns`.
+/// Formats a list as `a, b and 3 more`, in at most `columns`.
 #[must_use]
 pub fn listed(names: &[impl AsRef<str>], columns: usize) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -179,7 +178,7 @@ pub fn listed(names: &[impl AsRef<str>], columns: usize) -> String {
     text + &more(left)
 }
 
-/// The first three of all: `a, b, c and 1,000 more`.
+/// Formats the first three items: `a, b, c and 1,000 more`.
 #[must_use]
 pub fn first_few(mut all: impl Iterator<Item = String>) -> String {
     let named: Vec<String> = all.by_ref().take(NAMED_MAX).collect();
@@ -190,13 +189,13 @@ pub fn first_few(mut all: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// A figure, so that no line breaks inside of it.
+/// Makes a figure non-breaking.
 #[must_use]
 pub fn unbroken(figure: &str) -> String {
     figure.replace(' ', BLANK)
 }
 
-/// A sentence, so that no line breaks between a number and its unit or sign.
+/// Makes the blanks between a number and its unit or sign non-breaking.
 #[must_use]
 pub fn glued(sentence: &str) -> String {
     let mut text = String::with_capacity(sentence.len());

@@ -1,8 +1,8 @@
-//! Numbers: how many digits, in what groups, with which sign and unit.
+//! Number formatting: digits, grouping, signs and units.
 
 use std::{fmt::Display, time::Duration};
 
-/// A whole number, thousands apart: `1,234,567`.
+/// A whole number with thousands separators: `1,234,567`.
 #[must_use]
 pub fn grouped(number: impl Display) -> String {
     in_groups(&number.to_string())
@@ -20,13 +20,13 @@ pub fn plural(count: impl Display, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// A figure that may be unavailable; then a dash.
+/// A figure, or a dash if it is unavailable.
 #[must_use]
 pub fn or_dash<T>(figure: Option<T>, write: impl FnOnce(T) -> String) -> String {
     figure.map_or_else(|| "–".to_owned(), write)
 }
 
-/// A number with that many decimals: `1,234.50`, `−3`. Nothing is ever `−0`.
+/// A number with that many decimals: `1,234.50`, `−3`. Never `−0`.
 #[must_use]
 pub fn fixed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
@@ -34,8 +34,7 @@ pub fn fixed(value: f64, decimals: usize) -> String {
     in_groups(if is_zero { text.trim_start_matches('-') } else { &text })
 }
 
-/// A number with that many decimals and no more, as columns need it. What is above zero does not look
-/// like zero: `<0.01`.
+/// A number with exactly that many decimals, for columns. Positive numbers never look like zero: `<0.01`.
 #[must_use]
 pub fn decimal(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
@@ -48,7 +47,7 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     }
 }
 
-/// A number with that many decimals, or with as many more as it takes not to look like zero.
+/// A number with that many decimals, or with as many more as needed to differ from zero.
 #[must_use]
 pub fn rounded(value: f64, places: usize) -> String {
     let is_nothing = |text: &str| !text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
@@ -59,7 +58,7 @@ pub fn rounded(value: f64, places: usize) -> String {
     }
 }
 
-/// A number that is too large or too small to be written out: `1.235e12`.
+/// A number too large or too small for positional notation: `1.235e12`.
 #[must_use]
 pub fn exponential(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$e}").replace('-', "−")
@@ -74,15 +73,15 @@ pub fn significant_decimals(value: f64, digits: i32) -> usize {
     }
     let magnitude = size.log10().floor() as i32;
     let after = digits - 1 - magnitude;
-    // The digits before the point, after rounding: 999.96 has four.
+    // The digits before the point after rounding: 999.96 has four.
     let carries = size + 0.5 * 10f64.powi(-after) >= 10f64.powi(magnitude + 1);
     usize::try_from(after - i32::from(carries)).unwrap_or(0).min(9)
 }
 
-/// A time to three significant digits, in the unit that fits: `999 ns`, `20.1 ms`, `1,234 s`.
+/// A duration to three significant digits, in a suitable unit: `999 ns`, `20.1 ms`, `1,234 s`.
 #[must_use]
 pub fn duration(time_ns: u64) -> String {
-    // A unit lasts until its rounding reaches the next.
+    // A unit ends where its rounding reaches the next.
     let (value, unit) = match time_ns {
         0..1_000 => return format!("{time_ns} ns"),
         1_000..999_500 => (time_ns as f64 / 1e3, "µs"),
@@ -92,13 +91,13 @@ pub fn duration(time_ns: u64) -> String {
     format!("{} {unit}", fixed(value, significant_decimals(value, 3)))
 }
 
-/// The same of a [`Duration`].
+/// Formats a [`Duration`] like [`duration`].
 #[must_use]
 pub fn duration_of(time: Duration) -> String {
     duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// An amount of bytes, rounded: `9,999 bytes`, `123 KB`, `55 MB`.
+/// A rounded size in bytes: `9,999 bytes`, `123 KB`, `55 MB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     let rounded = |unit: u64| grouped(bytes / unit + u64::from(bytes % unit >= unit / 2));
@@ -109,7 +108,7 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Thousands apart, and the sign of arithmetic.
+/// Adds thousands separators and replaces the hyphen by a minus sign.
 fn in_groups(number: &str) -> String {
     let (sign, digits) = match number.strip_prefix('-') {
         Some(digits) => ("−", digits),

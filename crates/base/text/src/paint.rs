@@ -1,20 +1,20 @@
-//! Colours of text, and what else a terminal decides.
+//! Colours and other properties of the terminal.
 
 use owo_colors::{OwoColorize as _, Style as Colours};
 
 /// How text for a terminal looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Whether it has colours: escape sequences of ANSI terminals.
+    /// Whether to emit ANSI colour sequences.
     pub has_colours: bool,
-    /// Whether everything is shown, rather than what matters most.
+    /// Whether to show everything, rather than the essentials.
     pub is_verbose: bool,
     /// Columns of the terminal.
     pub width: usize,
 }
 
 impl Style {
-    /// Colours, if it has any.
+    /// The colours, or none if disabled.
     #[must_use]
     pub fn paint(self) -> Paint {
         Paint { has_colours: self.has_colours }
@@ -40,25 +40,25 @@ impl Paint {
         self.with(text, Colours::new().bold())
     }
 
-    /// What matters less than the rest.
+    /// Less important text.
     #[must_use]
     pub fn dim(self, text: &str) -> String {
         self.with(text, Colours::new().dimmed())
     }
 
-    /// What is better, and that nothing is wrong.
+    /// An improvement, or success.
     #[must_use]
     pub fn good(self, text: &str) -> String {
         self.with(text, Colours::new().green())
     }
 
-    /// What may be wrong.
+    /// A possible problem.
     #[must_use]
     pub fn warning(self, text: &str) -> String {
         self.with(text, Colours::new().yellow().bold())
     }
 
-    /// What is worse, or failed.
+    /// A regression, or a failure.
     #[must_use]
     pub fn bad(self, text: &str) -> String {
         self.with(text, Colours::new().red().bold())

@@ -1,12 +1,11 @@
-//! Shares, in percent: changes with their sign, and sizes without. What grows a hundredfold is told as a
-//! factor.
+//! Shares in percent: signed changes, and unsigned sizes. A hundredfold increase or more is written as a factor.
 
 use crate::numbers::{exponential, rounded, significant_decimals};
 
-/// From this share on a change is a factor.
+/// Share from which a change is written as a factor.
 const FACTOR_MIN: f64 = 100.0;
 
-/// A change as a share: `+4.2 %`, `−0.34 %`, `+1,200 %`; `108,051 ×` if it is beyond 10,000 %.
+/// A change as a share: `+4.2 %`, `−0.34 %`, `+1,200 %`; `108,051 ×` beyond 10,000 %.
 #[must_use]
 pub fn change(share: f64) -> String {
     if share >= FACTOR_MIN {
@@ -16,8 +15,8 @@ pub fn change(share: f64) -> String {
     format!("{} %", signed(percent, places(percent)))
 }
 
-/// Where a change lies, both ends with the same decimals and without `%`: `−0.5 to +2.5`; as factors,
-/// `98 to 121 ×`, if it goes beyond 10,000 %.
+/// The interval of a change, both ends with the same decimals and without `%`: `−0.5 to +2.5`; as factors, `98 to 121
+/// ×`, beyond 10,000 %.
 #[must_use]
 pub fn interval(lower: f64, upper: f64) -> String {
     if upper >= FACTOR_MIN {
@@ -36,18 +35,18 @@ pub fn size(share: f64) -> String {
     }
     let percent = share.abs() * 100.0;
     let text = written(percent, places(percent));
-    // Two digits are enough of what is only an estimate.
+    // Two digits are enough for an estimate.
     let text = if percent >= 9.95 { text.strip_suffix(".0").unwrap_or(&text) } else { &text };
     format!("{text} %")
 }
 
-/// A part of a whole, as [`size`].
+/// A part of a whole, formatted like [`size`].
 #[must_use]
 pub fn part(part: u64, whole: u64) -> String {
     size(part as f64 / whole.max(1) as f64)
 }
 
-/// Decimals of a percentage; what is too large or too small for them has none.
+/// Decimals of a percentage. `None` if it is too large or too small for them.
 fn places(percent: f64) -> Option<usize> {
     match percent.abs() {
         0.0 => Some(0),
@@ -60,7 +59,7 @@ fn places(percent: f64) -> Option<usize> {
     }
 }
 
-/// New ÷ old, of a change.
+/// New ÷ old of a change.
 fn factor(share: f64) -> String {
     let factor = 1.0 + share;
     match factor.abs() < 1e12 {

@@ -1,6 +1,6 @@
-//! Tables that fit a terminal. No figure and no name is ever cut in a [`Table`]: columns that may give way
-//! are left out, groups of columns go on in a further table, and a name without room gets a line of its
-//! own. [`rows()`] is for plain lists, in which names are shortened.
+//! Tables that fit a terminal. A [`Table`] never truncates figures or names: optional columns are left out, groups of
+//! columns continue in a further table, and a name without room gets its own line. [`rows()`] formats plain lists,
+//! which shorten names.
 
 use crate::{
     lines::{aligned, broken, paragraph, shortened, width},
@@ -10,28 +10,28 @@ use crate::{
 /// Blanks between columns.
 const GAP: usize = 2;
 
-/// Names of this length or less get room beside the figures.
+/// Names up to this length get room on the line of the figures.
 const NAMES_MIN: usize = 24;
 
-/// The same in a table that goes on below: a further table costs more than a line.
+/// The same in a table that continues below: a further table costs more than a line.
 const NAMES_MIN_IN_GROUPS: usize = 12;
 
-/// What a row is indented by below its name.
+/// Indentation of a row below its name.
 const INDENT: usize = 2;
 
 /// The same in a plain list.
 const INDENT_IN_LIST: usize = 4;
 
-/// Columns that a name in a plain list keeps, however little room there is.
+/// Minimum width of a name in a plain list.
 const NAME_KEPT: usize = 8;
 
-/// What a column gives way to, in the order in which columns go.
+/// When a column may be dropped, in the order of dropping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivesWay {
-    /// To names, before others.
+    /// To make room for names, before others.
     First,
     Second,
-    /// To the other columns, where they would else not stand in columns.
+    /// To make room for other columns, when the layout would not fit otherwise.
     Last,
     Never,
 }
@@ -39,37 +39,36 @@ pub enum GivesWay {
 /// A column of cells, one per row.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// What it has in common with its neighbours; stands above them. A table whose columns have groups
-    /// goes on below where the line is full.
+    /// Heading shared with its neighbours. A table whose columns have groups continues below when a line is full.
     pub group: &'static str,
     pub heading: String,
-    /// Whether cells stand at the right.
+    /// Whether cells are right-aligned.
     pub is_number: bool,
-    /// Whether and when it is left out of a table without groups.
+    /// Whether and when it is dropped from a table without groups.
     pub gives_way: GivesWay,
     /// One for each row. A column whose cells are all empty is left out.
     pub cells: Vec<String>,
 }
 
 impl Column {
-    /// Cells that stand at the right.
+    /// A right-aligned column.
     pub fn numbers(heading: impl Into<String>, cells: Vec<String>) -> Self {
         Self { is_number: true, ..Self::words(heading, cells) }
     }
 
-    /// Cells that stand at the left.
+    /// A left-aligned column.
     pub fn words(heading: impl Into<String>, cells: Vec<String>) -> Self {
         let (group, gives_way) = ("", GivesWay::Never);
         Self { group, heading: heading.into(), is_number: false, gives_way, cells }
     }
 
-    /// The column as part of a group.
+    /// Adds the column to a group.
     #[must_use]
     pub fn in_group(self, group: &'static str) -> Self {
         Self { group, ..self }
     }
 
-    /// The column as one that is left out if need be.
+    /// Sets when the column may be dropped.
     #[must_use]
     pub fn giving_way(self, gives_way: GivesWay) -> Self {
         Self { gives_way, ..self }
@@ -94,8 +93,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Its text, no line wider than `room` columns of a terminal. `painted` colours a line of the row at
-    /// that place. A row without cells has no line.
+    /// Formats the table with no line wider than `room` columns. `painted` colours a line of the row with that index. A
+    /// row without cells has no line.
     #[must_use]
     pub fn write(
         mut self,
@@ -126,8 +125,7 @@ impl Table {
         }
     }
 
-    /// Distributes columns among tables below each other. Names get all the room they want if that costs
-    /// no further table.
+    /// Distributes columns among tables below each other. Names get their full width if that needs no further table.
     fn blocks(&self, room: usize) -> Vec<Vec<&Column>> {
         let names = self.names.iter().map(|name| width(name)).max().unwrap_or(0);
         let names = names.max(width(self.names_heading));
@@ -177,7 +175,7 @@ impl Table {
             }
             line.trim_end().to_owned()
         };
-        // A name without room has lines of its own.
+        // A name without room gets its own lines.
         let lines = |name: &str, cell: &dyn Fn(&Column) -> String| {
             if width(name) <= names {
                 return vec![row(name, cell)];
@@ -206,7 +204,7 @@ impl Table {
         text
     }
 
-    /// For widths that no table fits in. Paragraphs have room for all columns.
+    /// For widths too narrow for any table. Paragraphs fit all columns.
     fn as_paragraphs(&self, room: usize, painted: &dyn Fn(usize, &str) -> String) -> String {
         let mut text = String::new();
         for (at, name) in self.names.iter().enumerate() {
@@ -223,12 +221,12 @@ impl Table {
     }
 }
 
-/// What columns need, with the gaps before them.
+/// Width of columns, with the gaps before them.
 fn figures(columns: &[&Column]) -> usize {
     columns.iter().map(|column| column.width() + GAP).sum()
 }
 
-/// A group whole if the room is enough for it, else in pieces.
+/// A group as a whole if it fits, else in pieces.
 fn pieces(group: &[Column], room: usize) -> Vec<Vec<&Column>> {
     let mut pieces: Vec<Vec<&Column>> = Vec::new();
     for column in group {
@@ -246,7 +244,7 @@ fn span(columns: &[&Column]) -> usize {
     figures(columns).saturating_sub(GAP).max(group)
 }
 
-/// Widths of columns. The first of a group makes up for what its name needs.
+/// Widths of columns. The first one of a group is widened to fit the group's name.
 fn widths(columns: &[&Column]) -> Vec<usize> {
     let mut widths = Vec::new();
     for group in columns.chunk_by(|a, b| a.group == b.group) {
@@ -257,7 +255,7 @@ fn widths(columns: &[&Column]) -> Vec<usize> {
     widths
 }
 
-/// The names of groups above their columns: `── time of a run, ns ──`.
+/// The group headings above their columns: `── time of a run, ns ──`.
 fn group_line(columns: &[&Column], widths: &[usize]) -> String {
     let mut line = String::new();
     let mut widths = widths;
@@ -280,17 +278,17 @@ fn group_line(columns: &[&Column], widths: &[usize]) -> String {
     line
 }
 
-/// At which side of its column a cell of a plain list stands.
+/// Alignment of a cell in a plain list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
-    /// Left; the middle of its cells is cut out where lines would else be wider than there is room.
+    /// Left-aligned. Shortened in the middle where lines would be too wide.
     Name,
 }
 
-/// A plain list with a head. Rows may end early. A column that is empty in all rows is left out. Where lines would be wider
-/// than `room`, a last column at the left stands below the others, and names are shortened.
+/// Formats a plain list with a header. Rows may be short. A column that is empty in all rows is dropped. Where lines
+/// would be wider than `room`, a left-aligned last column moves below the others, and names are shortened.
 #[must_use]
 pub fn rows<'a>(
     head: &[(&'a str, Side)],
@@ -335,7 +333,7 @@ pub fn rows<'a>(
     text
 }
 
-/// Divides room among columns that hold names: what is wider than the others gives way first.
+/// Divides room among columns of names. The widest are shortened first.
 fn shared(wanted: &[usize], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_unstable_by_key(|&at| wanted[at]);

@@ -1,31 +1,31 @@
-//! Values with units that people can read: 1,234,567 "nanoseconds (ns)" are 1.235 ms.
+//! Values with readable units: 1,234,567 "nanoseconds (ns)" are 1.235 ms.
 
 use serde::Serialize;
 
 use crate::numbers::{exponential, rounded, significant_decimals};
 
-/// The units of a measure as a ladder of prefixes.
+/// The units of a measure with their prefixes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Units {
-    /// Rungs, smallest first: how many of the measure's own units one of this unit is, and its symbol.
+    /// Units, smallest first: the size in the measure's own units, and the symbol.
     rungs: Vec<(f64, String)>,
-    /// Whether whole numbers are written out.
+    /// Whether integers are written in full.
     whole: bool,
 }
 
-/// How the values of a row are written: all in the same unit, with the same decimals.
+/// How to write the values of a row: all in the same unit, with the same decimals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// How many of the measure's own units one of this unit is.
+    /// Size of this unit in the measure's own units.
     size: f64,
     symbol: String,
     decimals: usize,
 }
 
-/// Times from a picosecond on, in nanoseconds.
+/// Time units from picoseconds on, in nanoseconds.
 const TIMES: [(f64, &str); 5] = [(1e-3, "ps"), (1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")];
 
-/// Sizes and signs of prefixes, smallest first.
+/// Factors and symbols of prefixes, smallest first.
 type Prefixes = [(f64, &'static str); 4];
 
 /// Prefixes of bytes.
@@ -34,26 +34,26 @@ const BINARY: Prefixes = [(1.0, ""), (1024.0, "Ki"), (1_048_576.0, "Mi"), (1_073
 /// Prefixes of everything else.
 const DECIMAL: Prefixes = [(1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")];
 
-/// Symbols that prefixes grow together with: MHz, but M ops.
+/// Symbols joined with a prefix: MHz, but M ops.
 const GROWN: [&str; 5] = ["Hz", "J", "W", "V", "A"];
 
 /// Significant digits.
 const DIGITS: i32 = 4;
 
-/// Whole numbers of exact measures are written out below this.
+/// Integers of exact measures below this are written in full.
 const WHOLE_END: f64 = 1e7;
 
-/// What is so many times the last rung stands in the measure's own units.
+/// Values beyond this multiple of the largest unit are written in the measure's own units.
 const GIANT: f64 = 1e6;
 
-/// Scaled numbers are written out within these.
+/// Scaled numbers in this range use positional notation.
 const PLAIN: std::ops::Range<f64> = 1e-6..1e12;
 
-/// The longest symbol that is shown, in characters.
+/// Maximum length of a symbol, in characters.
 const SYMBOL_MAX: usize = 24;
 
 impl Units {
-    /// Of what has this symbol. Whole numbers of exact measures are written out.
+    /// Units for this symbol. Integers of exact measures are written in full.
     #[must_use]
     pub fn new(symbol: &str, is_exact: bool) -> Self {
         let symbol: String = symbol.chars().take(SYMBOL_MAX).collect();
@@ -80,20 +80,20 @@ impl Units {
         Self { rungs: rungs.collect(), whole: is_exact }
     }
 
-    /// Of numbers of which nobody said what they are: with a prefix they would look like something else.
+    /// Units for numbers of unknown meaning, without prefixes, which would be misleading.
     #[must_use]
     pub fn unknown(is_exact: bool) -> Self {
         Self { rungs: vec![(1.0, String::new())], whole: is_exact }
     }
 
-    /// The rung on which a value has one to three digits before the point, as far as there is one: how
-    /// many of the measure's own units it is, and its symbol.
+    /// The unit in which a value has one to three digits before the point, if there is one: its size in the measure's
+    /// own units, and its symbol.
     #[must_use]
     pub fn rung(&self, value: f64) -> (f64, &str) {
         let size = value.abs();
-        // As it is after rounding: 999.96 ns are 1.000 µs.
+        // After rounding: 999.96 ns are 1.000 µs.
         let fits = |rung: &&(f64, String)| size >= rung.0 * 0.999_95;
-        // Zero has no size, and for giants there is no prefix.
+        // Zero has no magnitude, and giants have no prefix.
         let is_giant = self.rungs.last().is_some_and(|rung| size > rung.0 * GIANT);
         let found = match size > 0.0 && !is_giant && !(self.whole && size < WHOLE_END) {
             true => self.rungs.iter().rev().find(fits).or(self.rungs.first()),
@@ -102,25 +102,25 @@ impl Units {
         found.map_or((1.0, ""), |(size, symbol)| (*size, symbol))
     }
 
-    /// Whether prefixes stand for powers of 1,024.
+    /// Whether prefixes are powers of 1,024.
     pub fn is_binary(&self) -> bool {
         self.rungs.iter().any(|rung| rung.0 == 1024.0)
     }
 
-    /// How many of the measure's own units one of another measure's units is, if both are times.
+    /// Factor from another measure's own units to this one's, if both are times.
     pub fn factor_from(&self, other: &Self) -> Option<f64> {
         let second =
             |units: &Self| units.rungs.iter().find(|rung| rung.1 == "s").map(|rung| rung.0);
         Some(second(self)? / second(other)?)
     }
 
-    /// The measure's own units.
+    /// The measure's own unit.
     pub fn own(&self) -> (f64, &str) {
         let own = self.rungs.iter().find(|rung| rung.0 == 1.0);
         own.map_or((1.0, ""), |(size, symbol)| (*size, symbol))
     }
 
-    /// The scale for `value`. Where `other` is a different number, both stay different as they are written.
+    /// The scale for `value`. If `other` differs from it, both stay different as written.
     #[must_use]
     pub fn scale(&self, value: f64, other: Option<f64>) -> Scale {
         let other = other.filter(|other| *other != value);
@@ -149,7 +149,7 @@ impl Units {
     }
 }
 
-/// Bytes that have a prefix already: how many they are, and the prefixes that they share a ladder with.
+/// Splits a symbol that already has a byte prefix: the size in bytes, and the prefixes to continue with.
 fn prefixed(symbol: &str) -> Option<(f64, Prefixes, &str)> {
     let [(_, _), binary @ ..] = BINARY;
     let decimal = [(1e3, "k"), (1e3, "K"), (1e6, "M"), (1e9, "G")];
@@ -176,12 +176,12 @@ impl Scale {
         self.attach(&self.bare(value))
     }
 
-    /// A number with the unit behind it; alone where the measure's name says the unit.
+    /// Appends the unit to a number. Omitted if the measure's name states the unit.
     fn attach(&self, number: &str) -> String {
         if self.symbol.is_empty() { number.to_owned() } else { format!("{number} {}", self.symbol) }
     }
 
-    /// A value with its spread: `12.34 ± 0.05 µs`, or `12.34 (12.30 to 13.00) µs` if it is lopsided.
+    /// A value with its spread: `12.34 ± 0.05 µs`, or `12.34 (12.30 to 13.00) µs` if asymmetric.
     #[must_use]
     pub fn with_spread(&self, value: f64, ends: (Option<f64>, Option<f64>)) -> String {
         let number = self.bare(value);
@@ -192,20 +192,20 @@ impl Scale {
         })
     }
 
-    /// The spread of a value, without the unit: `± 0.05`, or `12.30 to 13.00` if it is lopsided.
+    /// The spread of a value, without the unit: `± 0.05`, or `12.30 to 13.00` if asymmetric.
     #[must_use]
     pub fn spread(&self, value: f64, ends: (Option<f64>, Option<f64>)) -> Option<String> {
         let (lower, upper) = ends.0.zip(ends.1)?;
         let (below, above) = (value - lower, upper - value);
         let widest = below.abs().max(above.abs());
-        // Half a unit of the last digit is no difference.
+        // Ignores differences of half a unit of the last digit.
         let places = i32::try_from(self.decimals).unwrap_or(9);
         let is_even = (below - above).abs() / self.size <= 10f64.powi(-places) / 2.0
             || (below - above).abs() <= widest * 0.02;
         if !is_even || below < 0.0 || above < 0.0 {
             return Some(format!("{} to {}", self.bare(lower), self.bare(upper)));
         }
-        // A spread that is not nothing does not look like nothing.
+        // A nonzero spread must not look like zero.
         let decimals = self.decimals.max(significant_decimals(widest / self.size, 1));
         Some(format!("± {}", Self { decimals, ..self.clone() }.bare(widest)))
     }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// What was found, what it does to the figures, and what to do next. In JSON every warning of wingbeat
-/// has these four fields; an empty one has nothing to say.
+/// The cause, its effect on the figures, and what to do next. In JSON every warning of wingbeat has these four fields,
+/// of which some may be empty.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// Name for machines, which stays the same from version to version.
+    /// Machine-readable name, stable across versions.
     pub code: &'static str,
     pub cause: String,
     pub effect: String,

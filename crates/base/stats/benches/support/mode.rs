@@ -1,24 +1,24 @@
-//! What a benchmark that counts instructions does when cargo starts it: count, run once, or skip.
+//! What an instruction-counting benchmark does when started by cargo: count, run once, or skip.
 //!
-//! Benchmarks of other crates take this file by its path.
+//! Benchmarks of other crates include this file by path.
 
 use std::{
     env,
     process::{Command, ExitCode, Stdio},
 };
 
-/// Where Gungraun looks for its runner, as it was when this was compiled. `cargo xtask track` says it.
+/// Path of Gungraun's runner at compile time, set by `cargo xtask track`.
 const RUNNER: &str = match option_env!("GUNGRAUN_RUNNER") {
     Some(path) => path,
     None => "gungraun-runner",
 };
 
-/// Counts by `start` when cargo benchmarks or the runner asks, and calls `once` when cargo tests.
+/// Counts with `start` under `cargo bench` or the runner, and calls `once` under `cargo test`.
 pub(crate) fn main(start: fn(), once: fn()) -> ExitCode {
-    // Valgrind's child, which a runner has started.
+    // The child under Valgrind, started by a runner.
     let is_measured = env::args().nth(1).is_some_and(|argument| argument == "--gungraun-run");
-    // Cargo says `--bench` when it benchmarks, and nothing when it tests. Counts of a build for tests
-    // would be taken for the state before by the next benchmark.
+    // Cargo passes `--bench` when benchmarking, and nothing when testing. The next benchmark would take the counts of a
+    // test build for its baseline.
     let is_benchmark = env::args().any(|argument| argument == "--bench");
     if is_measured {
         start();

@@ -1,39 +1,36 @@
-//! Intervals of a mean by the bootstrap-t method, made safe for few units.
+//! Bootstrap-t intervals of a mean, made safe for few units.
 //!
-//! The plain method resamples `t = (mean* − mean) / se*` in place of assuming Student's
-//! distribution, and so follows skewness. Simulation shows that it errs in two ways that matter for
-//! 6 to 60 units (docs/judging-appendix.md has the table, `examples/coverage.rs` makes it):
+//! The plain method resamples `t = (mean* − mean) / se*` in place of assuming Student's distribution, and so follows
+//! skewness. Simulation shows two kinds of error that matter for 6 to 60 units (table in docs/judging-appendix.md, made
+//! by `examples/coverage.rs`):
 //!
-//! - With few values, resamples of nearly equal values make `se*` tiny and t huge. So `se*` is kept
-//!   above a share of the sample's own.
-//! - With rare extreme values on either side, its 99 % intervals contain the true value in only 96
-//!   to 98 %. There Student's interval is too wide rather than too narrow. [`Bootstrap::mean`]
-//!   therefore takes the wider of both on each side.
+//! - With few values, resamples of nearly equal values make `se*` tiny and t huge. So `se*` is kept above a share of
+//!   the sample's own.
+//! - With rare extreme values on either side, 99 % intervals contain the true value in only 96 to 98 %. There Student's
+//!   interval is too wide rather than too narrow. [`Bootstrap::mean`] therefore takes the wider of both on each side.
 
 use super::{Bootstrap, places, share};
 use crate::{interval::Interval, random::Places, sample::Sample, student};
 
-/// The least `se*`, as a share of the sample's standard error.
+/// Minimum `se*`, as a share of the sample's standard error.
 ///
-/// Without it, 99 % intervals from six values of an exponential distribution are 1.9 times as wide
-/// as Student's and contain the mean in 97.9 % of cases; with it, 1.35 times and 97.2 %. From ten
-/// values on, a tenth more or less changes little.
+/// Without it, 99 % intervals from six values of an exponential distribution are 1.9 times as wide as Student's and
+/// contain the mean in 97.9 % of cases; with it, 1.35 times and 97.2 %. From ten values on, a tenth more or less
+/// changes little.
 const STANDARD_ERROR_MIN: f64 = 0.25;
 
 impl Bootstrap {
-    /// The interval of a mean for verdicts: [`Self::studentized`] or Student's own
-    /// ([`student::interval_of_mean`]), on each side whichever bound is farther out.
+    /// The interval of a mean for verdicts: on each side the outer bound of [`Self::studentized`] and Student's
+    /// interval ([`student::interval_of_mean`]).
     ///
-    /// At 99 % and 6 to 60 values it contains the mean of symmetric distributions in at least 99.1
-    /// % of cases, normal, heavy-tailed, contaminated or rounded; of an exponential distribution in
-    /// 97.2 % (6 values) to 99.2 % (60), of a log-normal one in 95.5 % to 98.3 %. Without
-    /// assumptions, no method works for all distributions (Bahadur & Savage, Annals of Mathematical
-    /// Statistics 27, 1956). No interval covers events so rare that the sample lacks them.
-    /// Differences within pairs of like things are symmetric if nothing distinguishes the two; so
-    /// pairs are compared.
+    /// At 99 % and 6 to 60 values it contains the mean of symmetric distributions in at least 99.1 % of cases, normal,
+    /// heavy-tailed, contaminated or rounded; of an exponential distribution in 97.2 % (6 values) to 99.2 % (60), of a
+    /// log-normal one in 95.5 % to 98.3 %. Without assumptions, no method works for all distributions (Bahadur &
+    /// Savage, Annals of Mathematical Statistics 27, 1956). No interval covers events so rare that the sample lacks
+    /// them. Differences within pairs of identical things are symmetric, which is why pairs are compared.
     ///
-    /// The price is an interval 1.02 (60 values) to 1.29 times (6 values) as wide as Student's when
-    /// the values are normal, and what that does to [`Self::smallest_effect`].
+    /// The cost is an interval 1.02 (60 values) to 1.29 times (6 values) as wide as Student's for normal values, and a
+    /// larger [`Self::smallest_effect`].
     ///
     /// `None` as with [`Self::studentized`].
     pub fn mean(&self, sample: &Sample) -> Option<Interval> {
@@ -61,7 +58,7 @@ impl Bootstrap {
         if standard_error == 0.0 {
             return Interval::between(mean, mean);
         }
-        // Of values in units of the standard error the least se* is a constant.
+        // With values in units of the standard error, the minimum se* is a constant.
         let values: Vec<f64> =
             sample.values().iter().map(|value| (value - mean) / standard_error).collect();
         let mut places = places(values.len(), self.seed);

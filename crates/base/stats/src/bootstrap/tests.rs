@@ -1,5 +1,5 @@
-//! The bootstrap against exact enumeration, its own promises, and a reduced simulation of coverage
-//! (the full one is `examples/coverage.rs`).
+//! The bootstrap against exact enumeration, its documented guarantees, and a reduced simulation of coverage (the full
+//! one is `examples/coverage.rs`).
 
 use std::cell::Cell;
 
@@ -37,7 +37,7 @@ fn resamples_are_sorted_and_fair() {
     assert!((1..20).contains(&alike), "{alike}");
 }
 
-/// A value drawn more often than a burst is long.
+/// A value drawn more often than the length of a burst.
 #[test]
 fn many_of_one_value() {
     let mut resampler = Resampler::new(&[1.0, 2.0], 1);
@@ -169,7 +169,7 @@ fn enumerated_pivots() {
     check(0.8, 2.0 / 3_f64.sqrt());
 }
 
-/// The wider of two, on each side.
+/// The outer bound of two, on each side.
 #[test]
 fn the_interval_for_verdicts_holds_both() {
     for values in [vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![0.0, 0.0, 0.1, 0.1, 0.2, 9.0]] {
@@ -183,7 +183,7 @@ fn the_interval_for_verdicts_holds_both() {
     }
 }
 
-/// Skewness turns the interval towards the long tail, where Student's stays in the middle.
+/// Skewness shifts the interval towards the long tail, where Student's stays symmetric.
 #[test]
 fn skewness_is_followed() {
     let values: Vec<f64> = (1..=20).map(|k| -(1.0 - f64::from(k) / 21.0).ln()).collect();
@@ -193,7 +193,7 @@ fn skewness_is_followed() {
     assert!(above > 1.3 * below, "{found:?}");
 }
 
-/// Out of `runs` intervals for the mean of values drawn by `draw`, how many hold 0, in percent.
+/// Percentage of `runs` intervals for the mean of values drawn by `draw` that contain 0.
 fn coverage(n: usize, runs: u32, draw: fn(&mut Random) -> f64) -> f64 {
     let mut random = Random::new(7);
     let held = (0..runs).filter(|seed| {
@@ -204,7 +204,7 @@ fn coverage(n: usize, runs: u32, draw: fn(&mut Random) -> f64) -> f64 {
     100.0 * held.count() as f64 / f64::from(runs)
 }
 
-/// Fixed seeds, so this passes always or never; the standard deviation over seeds is 0.3 points.
+/// Fixed seeds, so this is deterministic. The standard deviation over seeds is 0.3 points.
 #[test]
 fn coverage_is_honest() {
     let check = |n, draw, least: f64| {
@@ -223,8 +223,7 @@ fn coverage_is_honest() {
     }
 }
 
-/// What the interval for verdicts sees grows with the spread, and is more than the t-test sees, the
-/// less so the more values there are.
+/// The smallest detectable effect grows with the spread. It exceeds the t-test's, by less the more values there are.
 #[test]
 fn smallest_effects() {
     let bootstrap = settings(399, 0.99);
@@ -253,7 +252,7 @@ fn smallest_effects() {
     check(settings(100, f64::NAN), 1.0, 6, 0.9, None);
 }
 
-/// Effects of the size that 90 % should see, in fresh normal values.
+/// Effects of the size that 90 % should detect, in fresh normal values.
 #[test]
 fn smallest_effects_are_seen() {
     let (n, bootstrap) = (10, settings(399, 0.99));

@@ -1,8 +1,8 @@
 //! The smallest effect that the interval for verdicts could have detected.
 //!
-//! It is wider than Student's, so [`power::smallest_effect`] would promise too much: it detects
-//! such an effect in 89 % of cases with 60 values, but only in 69 % with 6. There is no formula;
-//! the interval is simulated on normal values instead.
+//! The interval is wider than Student's, so [`power::smallest_effect`] is too optimistic: the interval detects such an
+//! effect in 89 % of cases with 60 values, but only in 69 % with 6. There is no formula, so the interval is simulated
+//! on normal values.
 
 use super::{Bootstrap, share};
 use crate::{power, random::Random, sample::Sample};
@@ -10,10 +10,10 @@ use crate::{power, random::Random, sample::Sample};
 /// Simulated samples; each counts twice, for effects in either direction.
 const RUNS: u64 = 400;
 
-/// Resamples of a simulated sample, if the settings do not ask for fewer or the confidence for more.
+/// Resamples of a simulated sample, unless the settings ask for fewer or the confidence needs more.
 const RESAMPLES: usize = 999;
 
-/// With more values the interval is Student's but for 1 %, and simulation would take long.
+/// With more values the interval equals Student's within 1 %, and simulation would be slow.
 const SIMULATED_MAX: usize = 100;
 
 impl Bootstrap {

@@ -47,7 +47,7 @@ impl Clean {
         let medians = running_medians(&values);
         let distances: Vec<f64> =
             values.iter().zip(&medians).map(|(value, median)| (value - median).abs()).collect();
-        // Between two values that lie next to each other nothing can be told.
+        // Noise below a quarter of the smallest gap between values cannot be resolved.
         let sigmas = sigmas(&distances, quantum / 4.0);
         for (place, (value, median)) in values.iter_mut().zip(&medians).enumerate() {
             let far = FAR * sigmas[place / BLOCK];
@@ -80,7 +80,7 @@ pub(super) fn ranges(boundaries: &[usize], len: usize) -> impl Iterator<Item = (
     starts.zip(boundaries.iter().copied().chain([len]))
 }
 
-/// The least distance of two different values; rounding errors are none.
+/// The smallest gap between two different values, ignoring rounding errors.
 fn smallest_gap(sorted: &[f64]) -> Option<f64> {
     let largest = sorted.first()?.abs().max(sorted.last()?.abs());
     let gaps = sorted.windows(2).map(|pair| pair[1] - pair[0]);
@@ -117,7 +117,7 @@ fn sigmas(distances: &[f64], least: f64) -> Vec<f64> {
         near.clear();
         near.extend_from_slice(&distances[around(block, distances.len())]);
         let median = median_of(&mut near);
-        // Of values that are mostly the same, the median distance is 0.
+        // If most values are equal, the median distance is 0.
         let count = near.len() - near.len() / 10;
         near.select_nth_unstable_by(count - 1, f64::total_cmp);
         let nearer = &near[..count];
@@ -127,8 +127,8 @@ fn sigmas(distances: &[f64], least: f64) -> Vec<f64> {
     (0..blocks).map(sigma).collect()
 }
 
-/// The size of the noise in each block once spikes are limited, from squared distances to the
-/// running median: the rest of the spikes, and both of two alternating levels, count here.
+/// The size of the noise in each block after limiting spikes, from squared distances to the running median. The rest of
+/// the spikes, and both of two alternating levels, count here.
 fn drawn_in_sigmas(squares: &[f64], least: f64) -> Vec<f64> {
     let sigma = |block: usize| {
         let around = around(block, squares.len());
@@ -138,7 +138,7 @@ fn drawn_in_sigmas(squares: &[f64], least: f64) -> Vec<f64> {
     (0..squares.len().div_ceil(BLOCK)).map(sigma).collect()
 }
 
-/// The places that the noise of a block is measured at.
+/// The range of points used to measure a block's noise.
 fn around(block: usize, len: usize) -> Range<usize> {
     (block * BLOCK).saturating_sub(AROUND)..(block * BLOCK + BLOCK + AROUND).min(len)
 }

@@ -1,11 +1,9 @@
-//! The evidence for a change at a place: a t-test on both sides, and rules that exclude what is no
-//! lasting step.
+//! The evidence for a change at a place: a t-test on both sides, and rules that exclude anything but a lasting step.
 
 use super::{END_MIN, LENGTH_MIN, Settings, clean::Clean, noise::Noise};
 use crate::student;
 
-/// Maximum number of points used on each side. Steps that these do not show are too small to
-/// matter.
+/// Maximum number of points used on each side. Steps that need more points to show are too small to matter.
 pub(super) const WINDOW: usize = 200;
 
 /// Points on each side of a place that are near it.
@@ -14,8 +12,8 @@ const NEAR: usize = 25;
 /// Least part of a change that has to happen near its place.
 const NEAR_SHARE: f64 = 0.5;
 
-/// Number of windows tried at a place, as far as they are independent: with this many, series of
-/// independent normal values show changes no more often than allowed.
+/// Effective number of independent windows tried per point. With this many, series of independent normal values show
+/// changes no more often than allowed.
 const PLACES_PER_POINT: f64 = 3.0;
 
 /// Least change in standard deviations of single values.
@@ -24,7 +22,7 @@ const EFFECT_MIN: f64 = 1.0;
 /// Least probability that a value after the change lies on the new side of a value before it.
 const BEYOND_MIN: f64 = 0.66;
 
-/// Weight of the noise around, beside that of a segment itself, in values.
+/// Weight of the surrounding noise relative to a segment's own, in values.
 const PRIOR_VALUES: f64 = 6.0;
 
 /// The evidence for a place between two others.
@@ -88,7 +86,7 @@ impl<'a> Judge<'a> {
             || !self.is_large_enough(before, after)
     }
 
-    /// How the levels of two ranges of places differ, by the points that are nearest to the other.
+    /// How the levels of two ranges of places differ, by the points nearest to the other range.
     fn difference(&self, before: (usize, usize), after: (usize, usize)) -> Evidence {
         let (from, place) = (before.0.max(before.1.saturating_sub(WINDOW)), before.1);
         let before = self.side(from, place, self.clean.sigma((from + place) / 2));
@@ -109,7 +107,7 @@ impl<'a> Judge<'a> {
         (2.0 * tail * self.places).min(1.0)
     }
 
-    /// Whether chance does not explain it.
+    /// Whether chance is ruled out as the explanation.
     pub(super) fn is_significant(&self, evidence: &Evidence) -> bool {
         self.p_value(evidence) <= self.settings.false_alarm_chance
     }
@@ -119,7 +117,7 @@ impl<'a> Judge<'a> {
         if end == 0 || end == self.clean.len() { END_MIN } else { LENGTH_MIN }
     }
 
-    /// Whether it counts as a step, whatever the test says.
+    /// Whether it counts as a step, independent of the test.
     pub(super) fn is_step(&self, start: usize, place: usize, end: usize) -> bool {
         place - start >= self.length_min(start)
             && end - place >= self.length_min(end)
@@ -155,8 +153,8 @@ impl<'a> Judge<'a> {
             .enumerate()
             .map(|(at, value)| (at as f64 - middle) * (value - mean))
             .sum();
-        // How much of the sum of squares a slope explains, and a step. In the middle of a clear step
-        // the step explains 4/3 of the slope's part, in the middle of a slope 3/4.
+        // The share of the sum of squares explained by a slope and by a step. In the middle of a clear step the step
+        // explains 4/3 of the slope's part, in the middle of a slope 3/4.
         let by_slope = moment * moment / (count * (count * count - 1.0) / 12.0);
         let (before, after) = ((place - from) as f64, (to - place) as f64);
         let by_step = difference(WINDOW).powi(2) * before * after / count;

@@ -1,22 +1,21 @@
-//! How well a reading of a series explains it: the number of nats needed to describe the series
-//! with it.
+//! How well a segmentation explains a series: the number of nats needed to describe the series with it.
 //!
-//! A reading is a set of changes; the rest is noise, whose values may depend on their predecessors.
-//! With more changes the noise gets smaller, but each change has to be described, too. The reading
-//! with the shortest description is the best. That is the principle of minimum description length
-//! (Rissanen 1978), and its use for changes in autoregressive noise is that of Davis, Lee &
-//! Rodriguez-Yam, "Structural break estimation for nonstationary time series models", Journal of
-//! the American Statistical Association 101 (2006). It has no constant to set.
+//! A segmentation is a set of changes; the rest is noise, whose values may depend on their predecessors. With more
+//! changes the noise gets smaller, but each change has to be described, too. The segmentation with the shortest
+//! description is the best. That is the principle of minimum description length (Rissanen 1978), and its use for
+//! changes in autoregressive noise is that of Davis, Lee & Rodriguez-Yam, "Structural break estimation for
+//! nonstationary time series models", Journal of the American Statistical Association 101 (2006). It has no constant to
+//! tune.
 
 use super::clean::{Clean, ranges};
 
 /// Maximum number of predecessors that a value of the noise may depend on.
 const ORDER_MAX: usize = 8;
 
-/// Nats for the cleaned series, except for what all readings of it share.
+/// Nats for the cleaned series, except for what all segmentations of it share.
 ///
-/// Places are encoded by their number among all choices of as many places, a level to the precision
-/// of its points (half the logarithm of their number), and likewise the parameters of the noise.
+/// Places are encoded by their number among all choices of as many places, a level to the precision of its points (half
+/// the logarithm of their number), and likewise the parameters of the noise.
 pub(super) fn code_length(clean: &Clean, boundaries: &[usize]) -> f64 {
     let points = clean.len() as f64;
     let mut residuals = Vec::with_capacity(clean.len());
@@ -41,8 +40,8 @@ fn places(points: usize, boundaries: usize) -> f64 {
     choices + (1.0 + boundaries as f64).ln()
 }
 
-/// Variance of the innovation in each value, if it depends on none of its predecessors, on one, on
-/// two and so on: the recursion of Levinson and Durbin over the autocovariances.
+/// Innovation variance of autoregressions of order 0, 1, 2 and so on: the Levinson–Durbin recursion over the
+/// autocovariances.
 fn innovations(residuals: &[f64]) -> impl Iterator<Item = f64> {
     let covariance = |lag: usize| {
         let pairs = residuals.iter().zip(residuals.get(lag..).unwrap_or_default());
@@ -72,7 +71,7 @@ fn innovations(residuals: &[f64]) -> impl Iterator<Item = f64> {
 mod tests {
     use super::{super::tests::noise, *};
 
-    /// Normal noise in which each value depends on the one before.
+    /// Autocorrelated normal noise of the first order.
     fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
         let mut last = 0.0;
         let next = noise(points, seed).into_iter().map(|fresh| {
@@ -128,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Cuts where the noise happens to swing save less than it takes to encode them.
+    /// Cuts at random swings of the noise save less than it takes to encode them.
     #[test]
     fn leaning_values_are_no_steps() {
         for seed in 0..20 {

@@ -1,10 +1,9 @@
 //! How much the means of neighbouring windows differ where nothing changes.
 //!
-//! For independent values the variance of a mean of m values is σ²/m. Results of a benchmark are
-//! not independent: adjacent values correlate, hosts alternate, the level drifts. So the variance
-//! is measured at several lengths, as the *inflation* of σ²/m. That is the idea of the variogram,
-//! and of batch means in simulation. Where there are too few windows to measure, it is that of an
-//! autoregression, which the correlation of neighbours determines.
+//! For independent values the variance of a mean of m values is σ²/m. Results of a benchmark are not independent:
+//! adjacent values correlate, hosts alternate, the level drifts. So the variance is measured at several lengths, as the
+//! *inflation* of σ²/m. That is the idea of the variogram, and of batch means in simulation. Where there are too few
+//! windows to measure, it is that of an autoregression, determined by the correlation of neighbours.
 
 use super::clean::{Clean, ranges};
 use crate::{normal, sample::quantile_of_sorted};
@@ -25,7 +24,7 @@ const STRONG: f64 = 6.0;
 /// undetected steps are in the others.
 const SHARE: f64 = 0.6;
 
-/// The inflation of an autoregression counts as much as one measured with so many pairs of windows.
+/// The inflation of an autoregression counts as much as one measured with this many pairs of windows.
 const PAIRS_OF_PRIOR: f64 = 40.0;
 
 /// The largest correlation of neighbours.
@@ -39,7 +38,7 @@ pub(super) struct Noise {
 }
 
 impl Noise {
-    /// Far more than most series have: changes found in such noise are certain.
+    /// Far more than most series have, so changes found in such noise are certain.
     pub(super) fn strong() -> Self {
         Self { inflations: [STRONG; WINDOWS.len()] }
     }
@@ -49,7 +48,7 @@ impl Noise {
         Self { inflations: [1.0; WINDOWS.len()] }
     }
 
-    /// Measures it within the segments between these boundaries, with windows up to `window_max`.
+    /// Measures the noise within the segments between these boundaries, with windows up to `window_max`.
     pub(super) fn measure(clean: &Clean, boundaries: &[usize], window_max: usize) -> Self {
         let segments: Vec<(usize, usize)> = ranges(boundaries, clean.len()).collect();
         let rho = correlation(clean, &segments);
@@ -94,7 +93,7 @@ impl Noise {
         let inflation = match longer {
             Some(0) => self.inflations[0],
             Some(at) => {
-                // Between two lengths, by their logarithms.
+                // Interpolates between two lengths by their logarithms.
                 let (low, high) = (WINDOWS[at - 1] as f64, WINDOWS[at] as f64);
                 let share = (values as f64 / low).ln() / (high / low).ln();
                 self.inflations[at - 1] * (1.0 - share) + self.inflations[at] * share
@@ -105,9 +104,9 @@ impl Noise {
     }
 }
 
-/// The correlation of neighbours within segments. Around a segment's own mean it is too small, the more the shorter the
-/// segment is. Without that bias, half of the steps in series of fifty values would not be found, and there would be
-/// half as many false ones, of which there are few.
+/// The correlation of neighbours within segments. Around a segment's own mean it is biased downwards, more so for
+/// shorter segments. Without that bias, half of the steps in series of fifty values would be missed, in exchange for
+/// half as many false ones, which are few.
 fn correlation(clean: &Clean, segments: &[(usize, usize)]) -> f64 {
     let (mut product, mut square) = (0.0, 0.0);
     for &(start, end) in segments {
@@ -127,8 +126,7 @@ fn inflation_at(rho: f64, window: usize) -> f64 {
     (1.0 + rho) / (1.0 - rho) - 2.0 * far / (m * (1.0 - rho))
 }
 
-/// A quantile over all pairs of neighbouring windows, so that a few steps do not count; and how many
-/// pairs there are.
+/// A quantile over all pairs of neighbouring windows, so that a few steps do not count; and the number of pairs.
 fn inflation_of(clean: &Clean, segments: &[(usize, usize)], window: usize) -> (f64, usize) {
     let mut squares = Vec::new();
     for &(start, end) in segments {

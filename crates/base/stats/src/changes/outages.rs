@@ -1,7 +1,7 @@
-//! Outages: short absences from a level that continues after them, whatever their height.
+//! Outages: short departures from a level that continues after them, whatever their height.
 //!
-//! A host that was busy for an afternoon, a broken dependency: the values leave their level and
-//! return to it. That is no permanent change, however clear both steps are.
+//! Examples are a host that was busy for an afternoon, or a broken dependency: the values leave their level and return
+//! to it. That is not a permanent change, however clear both steps are.
 
 use super::evidence::Judge;
 
@@ -23,7 +23,7 @@ pub(super) fn remove(judge: &Judge<'_>, boundaries: &mut Vec<usize>) -> bool {
     };
     let mut stays = vec![true; boundaries.len()];
     let mut level = 1;
-    // The first and the last level may go on outside the series.
+    // The first and the last level may continue outside the series.
     while level + 1 < levels {
         let first = level;
         while level + 1 < levels && is_stay(level) {

@@ -2,7 +2,7 @@
 
 use super::{END_MIN, clean::Clean};
 
-/// The longest window. Longer ones would find smaller steps, and cost as much time again.
+/// The longest window. Longer ones would find smaller steps at the same extra cost each.
 pub(super) const WINDOW_MAX: usize = 226;
 
 /// The shortest window.
@@ -27,12 +27,12 @@ pub(super) fn candidates(clean: &Clean) -> Vec<usize> {
     found
 }
 
-/// Adds the places where the difference is the greatest within half a window on both sides.
+/// Adds local maxima: places where the difference is the greatest within half a window on both sides.
 fn peaks(clean: &Clean, window: usize, found: &mut Vec<usize>) {
     let reach = window.div_ceil(2);
-    // Of two whole windows, which most places have.
+    // For two full windows, the usual case.
     let error_of_whole = (2.0 / window as f64).sqrt();
-    // The best place since, and how far back it lies.
+    // The best place so far.
     let mut best: Option<(usize, f64)> = None;
     for place in END_MIN..=clean.len() - END_MIN {
         let difference = difference(clean, (window, error_of_whole), place);
@@ -51,13 +51,12 @@ fn peaks(clean: &Clean, window: usize, found: &mut Vec<usize>) {
     found.extend(best.filter(|(_, height)| *height >= DIFFERENCE_MIN).map(|(peak, _)| peak));
 }
 
-/// Difference of the means before and after a place, in standard errors. Windows end where the series
-/// does.
+/// Difference of the means before and after a place, in standard errors. Windows are clipped to the series.
 fn difference(clean: &Clean, (window, error_of_whole): (usize, f64), place: usize) -> f64 {
     let from = place.saturating_sub(window);
     let to = (place + window).min(clean.len());
     let difference = clean.mean(place, to) - clean.mean(from, place);
-    // The calmer side: beside a wild stretch a calm one may step unseen otherwise.
+    // Uses the calmer side: otherwise a step of a calm stretch next to a noisy one may be missed.
     let sigma = clean.sigma(from).min(clean.sigma(to - 1));
     let error = match to - from == 2 * window {
         true => error_of_whole,

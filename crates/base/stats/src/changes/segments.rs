@@ -1,4 +1,4 @@
-//! Reduces far too many candidates to the changes, by removing the weakest again and again.
+//! Reduces an excess of candidates to the changes by repeatedly removing the weakest.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
@@ -12,8 +12,8 @@ use super::{
 /// How far a boundary may move when its place is searched again.
 const MOVE_MAX: usize = 40;
 
-/// Points that a boundary leaves on both sides when it moves. Fewer than the minimum length of a
-/// level: otherwise an outage would be stretched until it is long enough.
+/// Minimum distance of a moved boundary from its neighbours, in points. Less than the minimum length of a level:
+/// otherwise an outage would be stretched until it is long enough.
 const RUN_MIN: usize = 2;
 
 /// The levels of a series.
@@ -72,8 +72,8 @@ impl Segments {
         Self { boundaries, p_values }
     }
 
-    /// Without those that are too probable for another judge. One that is not stays, whatever goes beside
-    /// it: its probability is that among all that were found.
+    /// Drops the boundaries that are too probable for another judge. The others keep their probability, which is that
+    /// among all boundaries found, whatever is dropped next to them.
     pub(super) fn pruned(mut self, judge: &Judge<'_>) -> Self {
         let evidence = all_evidence(judge, &self.boundaries);
         self.p_values = evidence.iter().map(|one| judge.p_value(one)).collect();
@@ -101,8 +101,8 @@ impl Segments {
         }
     }
 
-    /// What a laxer judge found, with the probabilities of what a more severe one found already. Anything else
-    /// is at least as probable as that one allows, however clear it is between these levels.
+    /// Merges what a laxer judge found with the probabilities of a stricter one's findings. Any other boundary is at
+    /// least as probable as the stricter one allows, however clear it is between these levels.
     pub(super) fn beside(mut self, severe: &Self, chance: f64) -> Self {
         for (place, p_value) in self.boundaries.iter().zip(&mut self.p_values) {
             let known = severe.boundaries.iter().zip(&severe.p_values);
@@ -115,7 +115,7 @@ impl Segments {
         self
     }
 
-    /// With levels and probabilities; the places are those in the cleaned series.
+    /// The changes with levels and probabilities, at places in the cleaned series.
     pub(super) fn changes(&self, clean: &Clean) -> Vec<Change> {
         let neighbours = neighbours(&self.boundaries, clean.len());
         let changes =
@@ -145,7 +145,7 @@ fn all_evidence(judge: &Judge<'_>, boundaries: &[usize]) -> Vec<Evidence> {
     all.map(|(start, place, end)| judge.evidence(start, place, end)).collect()
 }
 
-/// Removes the weakest boundary, judges its neighbours again, until all are significant.
+/// Removes the weakest boundary and judges its neighbours again until all are significant.
 fn without_weak(judge: &Judge<'_>, boundaries: &[usize]) -> Vec<usize> {
     let none = usize::MAX;
     let count = boundaries.len();
@@ -185,7 +185,7 @@ fn without_weak(judge: &Judge<'_>, boundaries: &[usize]) -> Vec<usize> {
     left.map(|(&place, _)| place).collect()
 }
 
-/// Moves each boundary to where the two levels beside it fit best.
+/// Moves each boundary to where its two levels fit best.
 fn relocate(judge: &Judge<'_>, boundaries: &mut [usize]) {
     let clean = judge.clean;
     for at in 0..boundaries.len() {
@@ -195,7 +195,7 @@ fn relocate(judge: &Judge<'_>, boundaries: &mut [usize]) {
         let from = (start + RUN_MIN).max(place.saturating_sub(MOVE_MAX));
         let to = (place + MOVE_MAX).min(end.saturating_sub(RUN_MIN));
         let (start, end) = around(start, place, end, WINDOW);
-        // The sum of squares that a step here explains.
+        // The sum of squares explained by a step here.
         let explained = |place: usize| {
             let difference = clean.mean(place, end) - clean.mean(start, place);
             let (before, after) = ((place - start) as f64, (end - place) as f64);
@@ -209,7 +209,7 @@ fn relocate(judge: &Judge<'_>, boundaries: &mut [usize]) {
     }
 }
 
-/// From each run of boundaries that are no steps, removes the weakest.
+/// Removes the weakest from each run of boundaries that are not steps.
 fn remove_weakest_of_no_steps(judge: &Judge<'_>, boundaries: &mut Vec<usize>) {
     let evidence = all_evidence(judge, boundaries);
     let is_step: Vec<bool> = neighbours(boundaries, judge.clean.len())
@@ -218,8 +218,8 @@ fn remove_weakest_of_no_steps(judge: &Judge<'_>, boundaries: &mut Vec<usize>) {
     retain(boundaries, &weaker(&evidence, &is_step));
 }
 
-/// Those that do not stay and are not stronger than a neighbour that does not: the neighbours of what goes
-/// are judged again, so of two only the weaker goes.
+/// Rejected boundaries that are not stronger than a rejected neighbour. The neighbours of a removed boundary are judged
+/// again, so of two only the weaker is removed.
 fn weaker(evidence: &[Evidence], stays: &[bool]) -> Vec<bool> {
     let is_weaker = |at: usize, other: Option<usize>| {
         other.is_none_or(|other| {

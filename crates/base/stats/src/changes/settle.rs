@@ -1,42 +1,41 @@
 //! Finds changes and noise that are consistent with each other.
 //!
-//! The noise is measured within levels, and levels are found by their noise. A consistent pair is a
-//! fixed point of that, and there may be more than one: steps between alternating levels look like
-//! noise until they are found. So the search starts from two sides, from noise that is too strong
-//! and from noise that is too weak. Of both readings, the one with the shorter description of the
-//! series is kept (`fit`).
+//! The noise is measured within levels, and levels are found by their noise. A consistent pair is a fixed point of
+//! that, and there may be more than one: steps between alternating levels look like noise until they are found. So the
+//! search starts from two sides, from noise that is too strong and from noise that is too weak. Of both segmentations,
+//! the one with the shorter description of the series is kept (`fit`).
 
 use super::{
     Settings, clean::Clean, evidence::Judge, fit::code_length, noise::Noise, segments::Segments,
 };
 
-/// The probability of a false change with which the noise is told from changes.
+/// The false-alarm probability used while separating noise from changes.
 const SEARCH_CHANCE: f64 = 0.003;
 
-/// The same for those who ask for more than that.
+/// The same where the requested probability is above [`SEARCH_CHANCE`].
 const LAX_CHANCE: f64 = 0.2;
 
-/// The longest window for the noise while changes are still looked for, which look like noise until
-/// then, the more so the longer the window.
+/// The longest window for the noise during the search. Undetected changes look like noise, the more so the longer the
+/// window.
 const WINDOW_SHORT: usize = 8;
 
 /// Maximum number of rounds of measuring the noise and finding the changes; two or three are usual.
 const ROUNDS_MAX: usize = 6;
 
-/// The changes among candidates, by the better of both readings.
+/// The changes among candidates, from the better of both segmentations.
 ///
-/// What is noise does not depend on the probability that was asked for. Otherwise a step that is too
-/// probable for that would count as noise, and take clearer ones with it.
+/// What counts as noise does not depend on the requested probability. Otherwise a step above that probability would
+/// count as noise, and mask clearer ones.
 pub(super) fn settle(clean: &Clean, candidates: &[usize], settings: &Settings) -> Segments {
     let search = Settings { false_alarm_chance: SEARCH_CHANCE, ..*settings };
     let find = |noise: &Noise| Segments::find(&Judge::new(clean, noise, &search), candidates);
     let most = find(&Noise::independent());
     let is_lax = settings.false_alarm_chance > SEARCH_CHANCE;
-    // Most series end here: what the weakest noise explains, all noise does.
+    // Most series end here: what the weakest noise explains, any noise explains.
     if most.boundaries().is_empty() && !is_lax {
         return most;
     }
-    // The more changes are known, the less of them is taken for noise, and the other way round.
+    // The more changes are known, the less of them is taken for noise, and vice versa.
     let down = reading(clean, find, find(&Noise::strong()), Noise::min);
     let up = reading(clean, find, most, Noise::max);
     let length = |(segments, _): &(Segments, Noise)| code_length(clean, segments.boundaries());
@@ -78,7 +77,7 @@ mod tests {
     use super::{super::scan, *};
     use crate::random::Random;
 
-    /// Series of any kind: noise that leans on what was before, spikes, and small steps now and then.
+    /// Series of any kind: autocorrelated noise, spikes, and occasional small steps.
     fn series(seed: u64) -> Vec<f64> {
         let mut random = Random::new(seed);
         let points = 10 + random.below(190);
@@ -93,7 +92,7 @@ mod tests {
         (0..points).map(value).collect()
     }
 
-    /// The search ends early there. Of 200,000 such series, one showed a change in noise of another kind alone.
+    /// The search stops early there. Of 200,000 such series, only one showed a change under another kind of noise.
     #[test]
     fn what_the_weakest_noise_explains_all_noise_does() {
         let settings = Settings::default();

@@ -1,4 +1,4 @@
-//! Golden cases, what must never alarm, and what must not depend on units or direction.
+//! Golden cases, cases that must never alarm, and invariance to units and direction.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -11,7 +11,7 @@ pub(super) fn noise(points: usize, seed: u64) -> Vec<f64> {
     (0..points).map(|_| random.normal()).collect()
 }
 
-/// Noise of standard deviation 1 around 100, with jumps by so much at these places.
+/// Noise of standard deviation 1 around 100, with steps of these sizes at these places.
 fn stepped(points: usize, steps: &[(usize, f64)], seed: u64) -> Vec<f64> {
     let level = |at| steps.iter().filter(|(place, _)| *place <= at).map(|(_, by)| by).sum::<f64>();
     let noise = noise(points, seed).into_iter().enumerate();
@@ -69,7 +69,7 @@ fn shares_of_a_level() {
     check(0.0, 0.0, None);
 }
 
-/// What people do not call a change.
+/// Series without what people would call a change.
 #[test]
 fn no_alarm() {
     let check = |name: &str, series: Vec<f64>| {
@@ -118,13 +118,13 @@ fn steps_without_noise() {
     check(&levels(&[(40, -3.0), (40, 0.0)]), &[40]);
 }
 
-/// Jumps up and down by turns, every so many points.
+/// Alternating steps up and down at a fixed distance.
 fn turns(points: usize, every: usize, by: f64) -> Vec<(usize, f64)> {
     let places = (1..).map(|at| at * every).take_while(|place| place + every <= points);
     places.enumerate().map(|(at, place)| (place, if at % 2 == 0 { by } else { -by })).collect()
 }
 
-/// From noise that is too strong such steps are never found: they are what is measured as noise.
+/// Such steps are never found from noise that is too strong: they are measured as noise.
 #[test]
 fn levels_that_alternate_are_found() {
     for (every, by) in [(10, 8.0), (12, 8.0), (15, 6.0), (20, 6.0), (25, 5.0), (40, 5.0)] {
@@ -164,16 +164,16 @@ fn outages_are_no_levels() {
         check(&[(150, -40.0), (150 + points, 40.0), (200, 9.0)], &[200]);
     }
     check(&[(150, 15.0), (160, -15.0)], &[150, 160]);
-    // Those that do not go back are levels.
+    // Steps that do not return are levels.
     check(&[(150, 15.0), (158, 15.0)], &[150, 158]);
     check(&[(150, 30.0), (158, -15.0)], &[150, 158]);
-    // At the end nobody knows yet.
+    // At the end it is too early to know.
     check(&[(294, 15.0)], &[294]);
 }
 
 #[test]
 fn an_outage_is_no_level_for_a_step_that_nobody_asked_for() {
-    // Back, but for a quarter of a percent that is real and beneath notice.
+    // A return to within a quarter of a percent, a difference that is real and negligible.
     let level = |at: usize| match at {
         0..100 => 1000.0,
         100..108 => 1200.0,
@@ -233,15 +233,15 @@ fn extreme_values_do_no_harm() {
     }
 }
 
-/// One series of noise in 1,000 may alarm; of 2,000 series that is 2, and with that mean 9 or more
-/// come once in 4,000.
+/// One series of noise in 1,000 may alarm. Of 2,000 series that is 2, and with that mean 9 or more have a probability
+/// of 1 in 4,000.
 #[test]
 fn noise_alarms_as_seldom_as_promised() {
     let alarms = (0..2000).filter(|&seed| !indexes(&noise(100, seed)).is_empty()).count();
     assert!(alarms < 9, "{alarms} of 2,000");
 }
 
-/// Noise in which each value leans on the one before.
+/// Autocorrelated noise of the first order.
 fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
     let fresh = noise(points, seed).into_iter();
     let next = fresh.scan(0.0, |last, fresh| {
@@ -251,7 +251,7 @@ fn leaning(points: usize, rho: f64, seed: u64) -> Vec<f64> {
     next.collect()
 }
 
-/// Of short series that is too much: the correlation has to be learnt from them.
+/// Short series alarm more often, because the correlation is estimated from them.
 #[test]
 fn leaning_noise_alarms_seldom() {
     for (points, rho, most) in [(50, 0.3, 10), (50, 0.5, 14), (105, 0.3, 10), (105, 0.5, 10)] {
@@ -264,7 +264,7 @@ fn leaning_noise_alarms_seldom() {
     }
 }
 
-/// Steps that are not found yet are no noise, which would hide them.
+/// Undetected steps must not count as noise, which would hide them.
 #[test]
 fn two_steps_in_leaning_noise_are_found() {
     for rho in [0.0, 0.3, 0.5] {
@@ -288,7 +288,7 @@ fn two_steps_in_leaning_noise_are_found() {
     }
 }
 
-/// Noise that is learnt from few values must not hide what anybody sees.
+/// Noise estimated from few values must not hide obvious steps.
 #[test]
 fn clear_steps_of_short_series_are_found() {
     for (rho, least) in [(0.0, 98), (0.3, 95), (0.5, 88)] {
@@ -315,7 +315,7 @@ const PUBLIC: &[f64] = &[
     31.1,
 ];
 
-/// What is reported with less than the probability asked for is reported with that, too.
+/// What is reported with a lower probability than requested is also reported when that lower one is requested.
 #[test]
 fn probabilities_and_what_was_asked_for_agree() {
     let found = |series: &[f64], chance: f64| {
@@ -371,7 +371,7 @@ fn any_series() -> impl Strategy<Value = Vec<f64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// By powers of two, which change no digit.
+    /// By powers of two, which are exact.
     #[test]
     fn units_do_not_matter(series in any_series(), exponent in -40..40) {
         let factor = 2.0_f64.powi(exponent);
@@ -382,7 +382,7 @@ proptest! {
     #[test]
     fn the_zero_does_not_matter(series in any_series(), shift in -1000_i32..1000) {
         let settings = Settings { change_min: 0.0, ..Settings::default() };
-        // Sixteenths, lest the sums be rounded.
+        // Sixteenths, so that sums are exact.
         let series: Vec<f64> = series.iter().map(|value| (value * 16.0).round() / 16.0).collect();
         let shifted: Vec<f64> = series.iter().map(|value| value + f64::from(shift)).collect();
         let found = |series: &[f64]| -> Vec<usize> {
@@ -414,7 +414,7 @@ proptest! {
             Some(*at)
         });
         let (there, back) = (indexes(&series), indexes(&reversed));
-        // Others may be found besides: one series of noise in 1,000 shows a change.
+        // Others may be found too: one series of noise in 1,000 shows a change.
         for step in steps.take(lengths.len() - 1) {
             prop_assert!(there.contains(&step), "{step} in {there:?}");
             let from_end = series.len() - step;

@@ -1,4 +1,4 @@
-//! The layout bucket by bucket, and quantiles against writing all values down.
+//! The layout bucket by bucket, and quantiles against an explicit list of values.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -43,7 +43,7 @@ fn known_bounds() {
     check(usize::MAX, (1 << 32, u64::MAX));
 }
 
-/// Every bucket begins where the one before ends, holds its bounds, and is narrow.
+/// Buckets are contiguous, contain their bounds, and are narrow.
 #[test]
 fn buckets_close_up() {
     let mut end = 0;
@@ -58,7 +58,7 @@ fn buckets_close_up() {
     assert_eq!(end, u64::MAX);
 }
 
-/// The recipe of the module's prologue, which the recorder in the kernel follows.
+/// The algorithm of the module's documentation, used by the recorder in the kernel.
 fn by_shifts(value: u64) -> usize {
     if value >= 1 << 32 {
         return 896;
@@ -126,7 +126,7 @@ fn extremes_have_to_fit() {
     check(100, 1008, None);
 }
 
-/// The bucket without an end takes any maximum.
+/// The unbounded bucket accepts any maximum.
 #[test]
 fn overflow_is_told_by_its_maximum() {
     let mut counts = [0; BUCKETS];
@@ -236,7 +236,7 @@ proptest! {
         prop_assert!((found - mean).abs() <= mean / 64.0 + 1e-9);
     }
 
-    /// Told extremes change nothing but the ends.
+    /// Setting extremes changes nothing but the ends.
     #[test]
     fn extremes_of_the_values_fit(values in vec(value(), 1..100)) {
         let (min, max) = (*values.iter().min().expect("one"), *values.iter().max().expect("one"));

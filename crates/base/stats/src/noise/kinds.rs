@@ -5,15 +5,14 @@
 pub(super) const TAILS: [(f64, f64); 4] =
     [(f64::INFINITY, 0.4), (5.0, 0.3), (3.0, 0.2), (2.0, 0.1)];
 
-/// Shares of values that are spikes, with their prior probabilities; without spikes they have no
-/// size.
+/// Shares of values that are spikes, with their prior probabilities. A share of 0 has no spike size.
 pub(super) const SHARES: [(f64, f64); 6] =
     [(0.0, 0.4), (0.01, 0.12), (0.03, 0.12), (0.08, 0.12), (0.15, 0.12), (0.22, 0.12)];
 
 /// How many times as wide as usual values spikes are.
 pub(super) const SIZES: [f64; 3] = [4.0, 12.0, 40.0];
 
-/// Their prior probabilities: in public histories hardly a spike is beyond 30 spreads.
+/// Prior probabilities of [`SIZES`]: in public histories hardly any spike is beyond 30 spreads.
 const SIZE_PRIORS: [f64; SIZES.len()] = [0.1, 0.85, 0.05];
 
 /// Degrees of freedom of spikes: any size is possible, larger ones are rarer.
@@ -22,7 +21,7 @@ pub(super) const SPIKE_DEGREES: f64 = 3.0;
 /// Kinds with the same tail.
 const OF_TAIL: usize = 1 + (SHARES.len() - 1) * SIZES.len();
 
-/// How many kinds there are.
+/// The number of kinds.
 pub(super) const KINDS: usize = TAILS.len() * OF_TAIL;
 
 /// Probabilities of the kinds of noise.
@@ -67,18 +66,17 @@ impl Default for Kinds {
     }
 }
 
-/// What the series of a report are like as a whole.
+/// What the series of a report have in common.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Common {
     /// Probabilities of the kinds, by all series.
     kinds: Kinds,
-    /// What they were before.
+    /// Their prior probabilities.
     prior: Kinds,
     count: usize,
 }
 
-/// Number of rounds in which the kinds of each series and those of all are computed from each
-/// other. After these they hardly change.
+/// Number of EM rounds between the kinds of each series and those of all. After these they hardly change.
 const ROUNDS: usize = 20;
 
 impl Common {
@@ -90,7 +88,7 @@ impl Common {
         let mut common = Self { kinds: prior.clone(), prior, count: series.len() };
         for _ in 0..ROUNDS {
             let factors = common.factors();
-            // What all of them have in common, the factors, counts at the end.
+            // The common factors are applied at the end.
             let mut sum = [0.0; KINDS];
             for one in series {
                 let part = 1.0 / product(&factors, one);
@@ -118,14 +116,14 @@ impl Common {
         let all = self.count as f64 + 1.0;
         let others = self.count.max(1) as f64;
         Kinds(std::array::from_fn(|at| {
-            // Given its own values and all others.
+            // Posterior of the series itself, given all others.
             let own = factors[at] * one.0[at] * part;
-            // Never less than what was known before, against rounding.
+            // Never below the prior, against rounding.
             ((self.kinds.0[at] * all - own) / others).max(self.prior.0[at] / all)
         }))
     }
 
-    /// How much likelier each kind is by all series than before.
+    /// Ratio of posterior to prior of each kind, by all series.
     fn factors(&self) -> [f64; KINDS] {
         std::array::from_fn(|at| self.kinds.0[at] / self.prior.0[at])
     }

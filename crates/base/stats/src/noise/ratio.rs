@@ -1,4 +1,4 @@
-//! How much better a new level explains the newest values than the noise of the old one does.
+//! How much better a new level explains the newest values than noise around the old one.
 
 use super::{
     ALIKE, Noise, SIZE_MAX,
@@ -10,7 +10,7 @@ use crate::{normal, student::Density};
 /// One of the newest values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
-    /// How far off it is, in spreads.
+    /// Its deviation, in spreads.
     pub error: f64,
     /// Correlation of usual values with the one before, from 0 to 1.
     pub correlation: f64,
@@ -20,14 +20,14 @@ pub struct Value {
 const AROUND: f64 = 2.5;
 const APART: f64 = 0.5;
 
-/// Parts of the mixture with less weight add nothing worth the time to what new levels explain.
+/// Parts of the mixture with less weight contribute too little to be worth the time.
 const WEIGHT_MIN: f64 = 1e-4;
 
-/// Values farther off than this, in spreads, are spikes, which say nothing about the next value.
+/// Values that deviate farther, in spreads, are spikes, which predict nothing about the next value.
 const CARRIED_MAX: f64 = 3.0;
 
-/// The old level is not known exactly: it is tried at its place and at these distances in standard
-/// errors, with these weights (Gauss–Hermite).
+/// The old level is uncertain: it is tried in place and at these distances in standard errors, with these weights
+/// (Gauss–Hermite).
 const DOUBTS: [(f64, f64); 3] =
     [(-1.732_050_8, 1.0 / 6.0), (0.0, 2.0 / 3.0), (1.732_050_8, 1.0 / 6.0)];
 
@@ -38,10 +38,10 @@ struct Parts {
 }
 
 impl Noise {
-    /// How many times better a new level since the first of these values explains them than spikes and
-    /// usual values around the old level do, whose standard error is `doubt`.
+    /// How many times better a new level since the first of these values explains them than spikes and usual values
+    /// around the old level do, whose standard error is `doubt`.
     ///
-    /// New levels are as far off as spikes are. Values around them are like those around the old one.
+    /// New levels deviate as far as spikes do. Values around them are distributed like those around the old one.
     #[must_use]
     pub fn ratio(&self, values: &[Value], doubt: f64) -> f64 {
         let ratio = self.of_new_level(values) / self.of_old_level(values, doubt);
@@ -77,8 +77,8 @@ impl Noise {
         sum
     }
 
-    /// Spikes are like earlier ones, or new; usual values are independent, or like the one before,
-    /// whichever explains them better.
+    /// The density of an error under the old level. Spikes are like earlier ones, or new; usual values are independent,
+    /// or like the one before, whichever explains them better.
     fn known(&self, error: f64, alone: Parts, after: &Parts) -> Parts {
         let (seen, count) = self.alike(error);
         let Parts { mut usual, spike } = alone;
@@ -157,8 +157,8 @@ impl Densities {
         }
     }
 
-    /// Of a spike at `error`, and of a usual value that is `off` from where it is expected, where its
-    /// spread is that part of the usual one.
+    /// Densities of a spike at `error`, and of a usual value that is `off` from its expected position, with that part
+    /// of the usual spread.
     fn parts(&self, error: f64, off: f64, part: f64) -> Parts {
         let scales = &self.scales;
         Parts {
@@ -177,7 +177,7 @@ impl Densities {
         }
     }
 
-    /// Of the size of a change.
+    /// The density of the size of a change.
     fn change(&self, error: f64) -> f64 {
         let of = |size: &f64| self.spike.at(error / size) / size;
         SIZES.iter().map(of).sum::<f64>() / SIZES.len() as f64

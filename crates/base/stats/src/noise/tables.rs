@@ -1,12 +1,12 @@
-//! Densities and tails of the kinds by size, computed once: histories are counted in classes of
-//! sizes, so that weighting the kinds costs the same for long ones as for short ones.
+//! Densities and tails of the kinds by size, computed once. Histories are counted in size classes, so that weighting
+//! the kinds costs the same for any length.
 
 use std::sync::LazyLock;
 
 use super::kinds::{KINDS, Kind, SIZES, SPIKE_DEGREES, TAILS};
 use crate::student::{self, Density};
 
-/// Classes of sizes to a doubling.
+/// Size classes per doubling.
 const PER_DOUBLING: usize = 8;
 
 /// The smallest class is 2^−5 spreads, the largest 2^12.
@@ -30,16 +30,16 @@ const ALL: usize = CLASSES + (SCALES - 1) * STEP;
 /// A function of size ÷ scale, by class.
 pub(super) type Table = [f64; ALL];
 
-/// The same, with classes that are a step of the scale apart beside each other: what a size has with each scale lies
-/// in a row.
+/// The same, transposed so that the classes a size has with each scale are contiguous: classes one scale step apart are
+/// adjacent.
 pub(super) type ByStep = [[f64; ALL.div_ceil(STEP)]; STEP];
 
 pub(super) struct Tables {
-    /// Of each kind, with scale 1.
+    /// Per kind, with scale 1.
     pub(super) log_density: Vec<ByStep>,
-    /// Probability of a larger size on either side, of usual values by tail.
+    /// Probability of a larger size on either side, for usual values by tail.
     pub(super) tail: [Table; TAILS.len()],
-    /// The same of spikes, by size.
+    /// The same for spikes, by size.
     pub(super) spike_tail: [Table; SIZES.len()],
 }
 
@@ -96,17 +96,16 @@ pub(super) fn scale(at: usize) -> f64 {
     ((at as f64 - SMALLER as f64) / 2.0).exp2()
 }
 
-/// The class of size ÷ scale is the class of the size and this.
+/// Offset from the class of a size to the class of size ÷ scale.
 pub(super) fn shift(at: usize) -> usize {
     (SCALES - 1 - at) * STEP
 }
 
-/// The logarithm of how well a density explains weighted classes of sizes, by scale, but for the part that depends on
-/// the scale alone.
+/// Log-likelihood of weighted size classes under a density, by scale, without the part that depends on the scale alone.
 pub(super) fn log_likelihood(densities: &ByStep, bins: &[(usize, f64)]) -> [f64; SCALES] {
     let mut sums = [0.0; SCALES];
     for &(bin, weight) in bins {
-        // The largest scale, which divides sizes by most, comes first.
+        // The largest scale comes first: it divides sizes by most.
         let row = &densities[bin % STEP][bin / STEP..][..SCALES];
         for (sum, density) in sums.iter_mut().zip(row) {
             *sum += weight * density;
@@ -119,7 +118,7 @@ pub(super) fn log_likelihood(densities: &ByStep, bins: &[(usize, f64)]) -> [f64;
 /// The largest place.
 pub(super) const LAST: f64 = (CLASSES - 1) as f64;
 
-/// Where a size lies among the classes.
+/// Position of a size among the classes.
 pub(super) fn place(size: f64) -> f64 {
     let place = (size.log2() - LEAST) * PER_DOUBLING as f64;
     // Sizes of 0, too.

@@ -1,5 +1,4 @@
-//! Probabilities of values, what few of them leave open, and newest values that agree with each
-//! other.
+//! Probabilities of values, the uncertainty of few values, and newest values that agree with each other.
 
 use super::*;
 use crate::random::Random;
@@ -53,7 +52,7 @@ fn few_values_doubt_more() {
     assert!(unlikely < 0.000_5, "{unlikely}");
 }
 
-/// Spikes scatter, values of a new level agree; but spikes that were always of one size agree too.
+/// Spikes scatter, values of a new level agree. But spikes that always had one size agree too.
 #[test]
 fn what_agrees_is_a_level() {
     let (usual, spiky) = noise(&values(400, 0.2, 5));
@@ -101,7 +100,7 @@ fn others_say_what_is_likely() {
     assert!(among(&spiky) > 3.0 * among(&clean), "{} {}", among(&spiky), among(&clean));
 }
 
-/// Ten short histories, each of which says little, say what share of spikes they have.
+/// Ten short histories together show their share of spikes.
 #[test]
 fn many_short_histories_are_a_long_one() {
     let kinds: Vec<Kinds> =

@@ -1,4 +1,4 @@
-//! Power against published figures, against simulation, and against itself turned round.
+//! Power against published figures, simulation, and its own inverse.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn published_powers() {
     close(power_of(1.0, (2.0_f64 / n).sqrt(), 2.0 * n - 2.0, 0.05), 0.9, 1e-5);
 }
 
-/// No effect is "seen" with probability alpha, whatever the degrees.
+/// No effect is "detected" with probability alpha, whatever the degrees.
 #[test]
 fn nothing_is_seen_as_often_as_alpha_says() {
     for degrees in [1.0, 2.0, 5.0, 9.0, 59.0, 1e4, 1e7] {
@@ -41,7 +41,7 @@ fn many_and_few_degrees() {
     check(5.0, 5.909_341_4);
 }
 
-/// 200,000 samples of six normal values, moved by the smallest effect that 90 % should see.
+/// 200,000 samples of six normal values, shifted by the smallest effect that 90 % should detect.
 #[test]
 fn simulated_power() {
     let (n, effect) = (6, smallest_effect(1.0, 5.0, 0.01, 0.9).expect("valid arguments"));

@@ -1,4 +1,4 @@
-//! Rank tests against R's examples and against counting by brute force.
+//! Rank tests against R's examples and against brute force.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -22,7 +22,7 @@ fn examples_of_r() {
     check(mann_whitney(&sample(&TERM), &sample(&EARLY)), 35.0, 2.0 * 0.127_2);
 }
 
-/// Separate samples: the smallest chance is 2 ÷ the number of orders.
+/// Disjoint samples: the smallest p-value is 2 ÷ the number of orders.
 #[test]
 fn smallest_chances() {
     for (n, orders) in [(1_u32, 2.0), (2, 6.0), (4, 70.0), (5, 252.0), (6, 924.0), (8, 12_870.0)] {
@@ -54,7 +54,7 @@ fn ties_and_zeros() {
     );
 }
 
-/// At the border the normal distribution is near enough that no one sees it change.
+/// At the threshold, switching to the normal distribution makes no visible difference.
 #[test]
 fn exact_and_normal_agree_where_they_meet() {
     let n = EXACT_MAX as u32;
@@ -78,7 +78,7 @@ fn distinct(size: std::ops::Range<usize>) -> impl Strategy<Value = Vec<f64>> {
 }
 
 proptest! {
-    /// All ways to deal the values out, for as many as a test can try.
+    /// All permutations, for as many values as a test can try.
     #[test]
     fn mann_whitney_by_brute_force(values in distinct(3..11), deal: u16) {
         let n = values.len();
@@ -111,7 +111,7 @@ proptest! {
         prop_assert_eq!(one.statistic + other.statistic, (first.len() * second.len()) as f64);
     }
 
-    /// Only the order counts: a function that always grows changes nothing.
+    /// Only the order counts: monotonic functions change nothing.
     #[test]
     fn growing_functions_do_not_matter(
         first in vec(-9_i32..9, 1..30), second in vec(-9_i32..9, 1..30),

@@ -1,4 +1,4 @@
-//! Known values, and what must not change when the values are moved, scaled or shuffled.
+//! Known values, and invariance to shifting, scaling and shuffling.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -46,7 +46,7 @@ fn moments() {
     check(&[7.0], 7.0, None);
     check(&[1.0, 3.0], 2.0, Some(2.0));
     check(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 5.0, Some(32.0 / 7.0));
-    // One pass over squares would find nothing but rounding here.
+    // One pass over squares would yield only rounding errors here.
     check(&[1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0], 1e9 + 10.0, Some(30.0));
     // The mean of equal values is that value, though 0.1 + 0.1 + 0.1 is not 0.3.
     check(&[0.1, 0.1, 0.1], 0.1, Some(0.0));
@@ -106,7 +106,7 @@ fn sums_of_any_length() {
     }
 }
 
-/// Everything that moves with the values.
+/// Figures that shift with the values.
 fn places(sample: &Sample) -> [f64; 7] {
     [
         sample.min(),
@@ -119,12 +119,12 @@ fn places(sample: &Sample) -> [f64; 7] {
     ]
 }
 
-/// Everything that does not move with the values, but grows with them.
+/// Figures that are invariant to shifts, but scale with the values.
 fn spreads(sample: &Sample) -> [f64; 2] {
     [sample.std_dev().unwrap_or(0.0), sample.mad()]
 }
 
-/// Rounding goes by the largest value: small means of large values have lost digits.
+/// Rounding is relative to the largest value: small means of large values have lost digits.
 fn differ_by_rounding(a: f64, b: f64, largest: f64) -> bool {
     (a - b).abs() <= 1e-12 * largest
 }
@@ -171,7 +171,7 @@ proptest! {
         prop_assert!(differ_by_rounding(one.mad(), other.mad(), 1e3));
     }
 
-    /// Nothing overflows, whatever was let in; and places lie among the values.
+    /// Nothing overflows for any valid values, and locations lie among the values.
     #[test]
     fn results_are_finite(values in vec(-VALUE_MAX..=VALUE_MAX, 1..40)) {
         let sample = sample(&values);

@@ -69,7 +69,7 @@ fn near_zero_with_many_degrees() {
 }
 
 proptest! {
-    // Closer than the oracle itself comes to the truth it cannot be.
+    // Agreement is limited by the accuracy of the oracle.
     #[test]
     fn agrees_with_statrs(t in -40.0..40.0, degrees in 0.5..2000.0) {
         let oracle = StudentsT::new(0.0, 1.0, degrees).expect("degrees above 0");
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// Where the normal distribution takes over.
+/// Transition to the normal distribution.
 #[test]
 fn there_is_no_seam() {
     for t in [0.3, 1.0, 2.6, 5.0] {

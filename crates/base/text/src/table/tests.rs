@@ -1,4 +1,4 @@
-//! Tables as pictures, at several widths.
+//! Snapshots of tables at several widths.
 
 use super::*;
 

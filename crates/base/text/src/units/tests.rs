@@ -1,4 +1,4 @@
-//! Values of all sizes in units of all kinds.
+//! Values of all sizes in all kinds of units.
 
 use super::*;
 
