@@ -1,10 +1,10 @@
-//! What one run of an eBPF program costs: measure → analyse → report.
+//! Measures the cost of one run of an eBPF program: measure → analyse → report.
 //!
-//! - [`input`]: what a program is run on: packets, contexts, map contents. Bytes in, no kernel.
-//! - [`instrument`]: bytecode in, bytecode out: block counters and the timing wrapper. Pure.
-//! - [`conditions`]: what the machine was like while something was measured.
+//! - [`input`]: program inputs: packets, contexts, map contents. Does not touch the kernel.
+//! - [`instrument`]: bytecode instrumentation: block counters and the timing wrapper. Pure.
+//! - [`conditions`]: machine conditions during a measurement.
 //! - [`report`]: results as text: tables, JSON, Bencher Metric Format, CSV. Pure.
-//! - [`live`]: programs that are loaded already, measured where they run.
+//! - [`live`]: measures programs that are already loaded, in place.
 
 pub mod analyse;
 pub mod annotate;

@@ -1,15 +1,15 @@
-//! Programs that are loaded already, measured where they run, by the kernel's run-time statistics.
+//! Measures loaded programs in place, with the kernel's run-time statistics.
 //!
-//! - [`change`]: the counters at one time, and what two readings tell.
-//! - [`choose`]: which programs are meant by an id, a name, a tag or a pin.
-//! - [`Watch`]: all programs, again and again, for a table that moves.
-//! - [`measure()`]: some programs, over a time or while a command runs.
-//! - [`SingleRuns`]: the same by tracers, which see each run.
-//! - [`LiveReport`]: the result, and [`format`](mod@format) for its forms.
+//! - [`change`]: counters at one time, and the difference of two readings.
+//! - [`choose`]: resolves an id, a name, a tag or a pin to programs.
+//! - [`Watch`]: reads all programs repeatedly, for a live table.
+//! - [`measure()`]: measures some programs, for a duration or while a command runs.
+//! - [`SingleRuns`]: measures with tracers, which observe each run.
+//! - [`LiveReport`]: the result, and [`format`](mod@format) for its output formats.
 //!
-//! The statistics give sums only: runs, and the time in all of them. So there is a mean per program
-//! and no distribution; all places that a program is attached to are in one figure. Tracers give the
-//! distribution, on kernels that attach programs to programs.
+//! The statistics only have sums: runs, and their total time. So there is a mean per program and no
+//! distribution, and all attachments of a program share one figure. Tracers provide the
+//! distribution, on kernels that can attach programs to programs.
 
 pub mod change;
 pub mod choose;
@@ -43,23 +43,23 @@ pub use watch::Watch;
 /// What to measure.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Ids, names, tags and pins; none means all programs.
+    /// Ids, names, tags and pins; empty for all programs.
     pub wanted: Vec<String>,
-    /// How long; `None` until the command ends, or a signal comes.
+    /// Duration; `None` to run until the command ends or a signal arrives.
     pub duration: Option<Duration>,
-    /// A command to launch, with its arguments; may be empty.
+    /// Command to launch, with its arguments; may be empty.
     pub command: Vec<OsString>,
-    /// Time single runs, by programs at the entry and the exit of those that are measured.
+    /// Whether to time single runs, with tracers at entry and exit of the measured programs.
     pub single_runs: bool,
-    /// Read counters of perf around each run; times single runs, too.
+    /// Whether to read perf counters around each run; implies timing single runs.
     pub counters: bool,
 }
 
-/// How far it is.
+/// Progress of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub elapsed: Duration,
-    /// Time in all, if it is known.
+    /// Total duration, if known.
     pub total: Option<Duration>,
     /// Runs of all measured programs so far.
     pub runs: u64,

@@ -1,14 +1,14 @@
-//! Which registers hold something that is still needed, and which may be read.
+//! Register liveness: which registers are still needed, and which may be read.
 //!
-//! A register that is not live is free to be used by inserted code. One that is live may be spilled,
-//! but only if every way to that place has set it: the verifier refuses to read the others. They do
-//! occur, because a call counts as a use of all five arguments.
+//! Inserted code may use registers that are not live. It may spill live ones, but only if they are
+//! set on every path to that point: the verifier rejects reads of the others. Live but unset
+//! registers occur, because a call counts as a use of all five arguments.
 
 use wingbeat_bpf::code::{Code, Registers};
 
 use super::{graph::Graph, registers::Effects};
 
-/// Registers before each instruction. What is said of the second half of a `ldimm64` means nothing.
+/// Registers before each instruction. Undefined for the second half of a `ldimm64`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Liveness {
     live: Vec<Registers>,
@@ -16,24 +16,24 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Follows both through all functions.
+    /// Runs both dataflow analyses over all functions.
     pub fn new(code: &Code, graph: &Graph) -> Self {
         let effects: Vec<Effects> = effects(code, graph);
         Self { live: live(graph, &effects), set: set(graph, &effects) }
     }
 
-    /// Registers whose value before this instruction may still be used: r0 at the end of a function,
-    /// all arguments at a call.
+    /// Registers whose value may still be used from this instruction on: r0 at the end of a
+    /// function, all arguments at a call.
     pub fn live_before(&self, index: usize) -> Registers {
         self.live.get(index).copied().unwrap_or(Registers::WRITABLE)
     }
 
-    /// Registers whose value before this instruction nobody uses.
+    /// Registers whose value is not used from this instruction on.
     pub fn dead_before(&self, index: usize) -> Registers {
         Registers::WRITABLE.without(self.live_before(index))
     }
 
-    /// Registers that have been set on every way to this instruction.
+    /// Registers that are set on every path to this instruction.
     pub fn set_before(&self, index: usize) -> Registers {
         self.set.get(index).copied().unwrap_or_default()
     }
@@ -48,9 +48,9 @@ fn effects(code: &Code, graph: &Graph) -> Vec<Effects> {
     effects.collect()
 }
 
-/// Backwards, until nothing changes: what any way onwards uses.
+/// Backward analysis, until nothing changes: registers used on any path.
 fn live(graph: &Graph, effects: &[Effects]) -> Vec<Registers> {
-    // Of a whole block: what it uses before writing, and what it writes.
+    // Per block: registers used before they are written, and registers written.
     let summaries: Vec<(Registers, Registers)> = graph
         .blocks
         .iter()
@@ -87,13 +87,13 @@ fn live(graph: &Graph, effects: &[Effects]) -> Vec<Registers> {
     live
 }
 
-/// Forwards, until nothing changes: what all ways have set.
+/// Forward analysis, until nothing changes: registers set on all paths.
 fn set(graph: &Graph, effects: &[Effects]) -> Vec<Registers> {
     let step = |now: Registers, it: &Effects| now.without(it.writes).or(it.sets);
-    // `None`: no way leads there, as far as is known yet.
+    // `None`: not reached so far.
     let mut at_start: Vec<Option<Registers>> = vec![None; graph.blocks.len()];
     for (number, function) in graph.functions.iter().enumerate() {
-        // The entry gets a context. What others get, their callers may have left unset.
+        // The entry gets a context. For other functions, callers may have left arguments unset.
         let is_entry = number == 0 && function.callers.is_empty() && !function.is_callback;
         let arguments = if is_entry { Registers::one(1) } else { Registers::NONE };
         at_start[function.blocks.start] =
@@ -123,7 +123,7 @@ fn set(graph: &Graph, effects: &[Effects]) -> Vec<Registers> {
     set
 }
 
-/// Blocks to look at again, each at most once at a time.
+/// Blocks to process again, each queued at most once.
 struct Worklist {
     waiting: Vec<usize>,
     is_waiting: Vec<bool>,

@@ -1,7 +1,7 @@
-//! Loops, and guesses from them how often each edge runs.
+//! Finds loops and estimates the frequency of each edge.
 //!
-//! The guesses decide where counters go and which of them live in registers. A bad guess costs time,
-//! never a wrong count.
+//! The estimates decide where counters go and which of them live in registers. A bad estimate costs
+//! time, never correctness.
 
 use std::collections::HashSet;
 
@@ -10,34 +10,34 @@ use super::{
     graph::{EdgeKind, Function, Graph},
 };
 
-/// Turns that a loop is taken for.
+/// Assumed iterations of a loop.
 const TURNS: f64 = 8.0;
-/// Share of a branch that leads right out of the function: mostly errors and early outs.
+/// Share of a branch that leaves the function directly: mostly errors and early exits.
 const SHARE_EARLY_OUT: f64 = 0.25;
-/// Share of tail calls that succeed, loads that are out of bounds, calls that throw.
+/// Share of successful tail calls, out-of-bounds loads, throwing calls.
 const SHARE_ESCAPE: f64 = 0.02;
-/// Keeps products of guesses within what can be added up.
+/// Keeps products of estimates within a range that can be summed.
 const FREQUENCY_MAX: f64 = 1e15;
-/// Loops deeper than this count as part of the one around them.
+/// Deeper loops are merged into their parent.
 const DEPTH_MAX: u32 = 16;
 
-/// The loops of one function, and how often everything in it runs per call, roughly.
+/// Loops of one function, and estimated executions per call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nest {
-    /// Loops, the inner before the outer.
+    /// Loops, inner before outer.
     pub loops: Vec<Loop>,
-    /// The innermost loop of each block of the function, counted from its first.
+    /// Innermost loop of each block of the function, from its first block.
     pub loop_of: Vec<Option<usize>>,
-    /// Runs of each block per call.
+    /// Executions of each block per call.
     pub block_frequencies: Vec<f64>,
-    /// Runs of each edge of the function per call, counted from its first.
+    /// Executions of each edge of the function per call, from its first edge.
     pub edge_frequencies: Vec<f64>,
 }
 
-/// A loop: its header, and all from which the header is reached again without leaving it.
+/// A loop: its header, and all blocks from which the header can be reached again within the loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loop {
-    /// The block that is reached first, counted from the first of the function.
+    /// The block reached first, relative to the first of the function.
     pub header: usize,
     pub parent: Option<usize>,
 }
@@ -57,7 +57,7 @@ impl Nest {
         nest
     }
 
-    /// A loop and those around it, from the inside.
+    /// A loop and its outer loops, from the inside.
     pub fn around(&self, inner: Option<usize>) -> impl Iterator<Item = usize> {
         std::iter::successors(inner, |&inner| self.loops.get(inner)?.parent)
     }
@@ -84,14 +84,14 @@ impl Nest {
         }
     }
 
-    /// How a block's runs divide over its edges.
+    /// Distributes the executions of a block over its edges.
     fn shares(&self, graph: &Graph, function: &Function, block: usize) -> Vec<(usize, f64)> {
         let first = function.blocks.start;
         let outgoing: Vec<_> = graph.outgoing(first + block).collect();
         let [(left, a), (right, b)] = outgoing[..] else {
             return outgoing.into_iter().map(|(edge, _)| (edge, 1.0)).collect();
         };
-        // Loops that the edge leaves, and whether it leads right out of the function.
+        // Loops that the edge leaves, and whether it leaves the function directly.
         let leaves = |to: Option<usize>| {
             let inside = to.and_then(|to| self.loop_of[to - first]);
             let mut around = self.around(self.loop_of[block]);
@@ -118,14 +118,14 @@ impl Nest {
     }
 }
 
-/// A walk through the blocks of a function, depth first. Blocks are counted from its first.
+/// Depth-first walk through the blocks of a function. Block numbers are relative to its first.
 struct Walk {
     reached: Vec<usize>,
-    /// Blocks as they were left for good.
+    /// Blocks in postorder.
     finished: Vec<usize>,
-    /// When a block was reached; `usize::MAX` if never.
+    /// Preorder number of a block; `usize::MAX` if unreachable.
     number: Vec<usize>,
-    /// The last number given below a block.
+    /// Last preorder number below a block.
     last: Vec<usize>,
 }
 
@@ -167,24 +167,25 @@ impl Walk {
         self.reached.push(block);
     }
 
-    /// Was `below` reached through `above`, or is it the same?
+    /// Whether `above` is an ancestor of `below`, or the same block.
     fn is_above(&self, above: usize, below: usize) -> bool {
         let number = self.number[below];
         number != usize::MAX && self.number[above] <= number && number <= self.last[above]
     }
 }
 
-/// P. Havlak, "Nesting of Reducible and Irreducible Loops", ACM TOPLAS 19(4), 1997: from the last header
-/// reached to the first, collects what leads back to it, loops found before counting as one block.
+/// P. Havlak, "Nesting of Reducible and Irreducible Loops", ACM TOPLAS 19(4), 1997: processes
+/// headers from the last reached to the first and collects the blocks that lead back; inner loops
+/// count as one block.
 fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Vec<Option<usize>>) {
     let (first, len) = (function.blocks.start, function.blocks.len());
     let mut loops: Vec<Loop> = Vec::new();
     let mut loop_of: Vec<Option<usize>> = vec![None; len];
-    // The loop whose header a block is.
+    // The loop of which a block is the header.
     let mut headed: Vec<Option<usize>> = vec![None; len];
-    // By block: the header of the outermost loop found so far around it.
+    // By block: header of the outermost loop found so far around it.
     let mut representatives: Vec<usize> = (0..len).collect();
-    // Ways into a loop beside its header.
+    // Edges into a loop that bypass its header.
     let mut side_entries: Vec<Vec<usize>> = vec![Vec::new(); len];
     let mut side_entries_left = 8 * len;
     for &header in walk.reached.iter().rev() {
@@ -241,7 +242,7 @@ fn find_loops(graph: &Graph, function: &Function, walk: &Walk) -> (Vec<Loop>, Ve
     (loops, loop_of)
 }
 
-/// Merges loops that lie too deep into those around them.
+/// Merges loops that are nested too deeply into their parents.
 fn flatten(loops: &mut [Loop], loop_of: &mut [Option<usize>]) {
     let mut depths = vec![0; loops.len()];
     let mut stands_for: Vec<usize> = (0..loops.len()).collect();

@@ -1,25 +1,24 @@
-//! What each instruction does with registers.
+//! Register effects of each instruction.
 
 use wingbeat_bpf::code::{Insn, Registers, op};
 
-/// What an instruction does with registers.
+/// Register effects of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effects {
-    /// Those whose values it takes. A call may take all arguments: how many it does take is not known
-    /// here.
+    /// Registers read. A call may read all arguments: the actual number is unknown here.
     pub uses: Registers,
-    /// Those that do not keep their values.
+    /// Registers that lose their values.
     pub writes: Registers,
-    /// Those of `writes` that the verifier lets a program read afterwards. The result of a call is not
-    /// among them, because some functions have none.
+    /// Registers of `writes` that the verifier allows to read afterwards. Excludes the result of a
+    /// call, because some functions have none.
     pub sets: Registers,
 }
 
 impl Effects {
-    /// Effects of an instruction that is not the second half of a `ldimm64`. `None` if its operation
-    /// is unknown to RFC 9669 and Linux 6.18, or names a register that does not exist.
+    /// Effects of an instruction that is not the second half of a `ldimm64`. `None` if the
+    /// operation is not defined by RFC 9669 and Linux 6.18, or names an invalid register.
     ///
-    /// Calls and jumps through a register are unknown: the kernel takes neither from an object file.
+    /// Calls and jumps through a register are unknown: the kernel does not accept either from an object file.
     pub fn of(insn: Insn) -> Option<Self> {
         let (dst, src) = (insn.dst(), insn.src());
         let effects = match insn.class() {
@@ -41,7 +40,7 @@ impl Effects {
             op::JMP | op::JMP32 => jump(insn)?,
             _ => load(insn)?,
         };
-        // The verifier lets code write r10 that is never reached.
+        // The verifier allows unreachable code to write r10.
         let known = Registers::WRITABLE.or(Registers::one(Registers::FRAME_POINTER));
         effects.uses.or(effects.writes).without(known).is_empty().then_some(effects)
     }
@@ -107,7 +106,7 @@ fn load(insn: Insn) -> Option<Effects> {
     let is_double = insn.opcode & op::SIZE == op::DW;
     Some(match insn.opcode & op::MODE {
         op::IMM if is_double => Effects::new(&[], &[insn.dst()]),
-        // The packet is found through r6.
+        // The packet is accessed through r6.
         op::ABS if !is_double => packet(&[6]),
         op::IND if !is_double => packet(&[6, insn.src()]),
         _ => return None,

@@ -1,9 +1,8 @@
-//! Puts instructions into a program, and mends what that breaks: jumps, calls, callbacks, function
-//! and line information.
+//! Inserts instructions into a program and fixes jumps, calls, callbacks, function and line information.
 //!
-//! A jump that gets too far for its 16 bits, or nearly so, becomes a `gotol`, or a conditional jump
-//! around one (Linux 6.6). That makes the program longer, perhaps too long for another jump; lengths are worked
-//! out until nothing changes.
+//! A jump whose offset exceeds 16 bits, or nearly so, becomes a `gotol`, or a conditional jump
+//! around one (Linux 6.6). That lengthens the program, perhaps too much for another jump, so
+//! lengths are iterated to a fixed point.
 
 mod layout;
 
@@ -14,8 +13,7 @@ use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo, op};
 use self::layout::{Layout, Length, REACH};
 use super::graph::{Edge, EdgeKind, Graph, jump_target};
 
-/// What to put where. Inserted code runs straight through: no jumps, no calls of functions of the
-/// program, no `exit`.
+/// Insertions by location. Inserted code must be straight-line: no jumps, no calls of program functions, no `exit`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edits {
     before: BTreeMap<usize, Vec<Insn>>,
@@ -24,23 +22,23 @@ pub struct Edits {
 }
 
 impl Edits {
-    /// Before an instruction, for everybody who gets there.
+    /// Inserts before an instruction, for all paths that reach it.
     pub fn before(&mut self, index: usize, insns: impl IntoIterator<Item = Insn>) {
         self.before.entry(index).or_default().extend(insns);
     }
 
-    /// Before an instruction, only for those who come from the instruction above it, or call the
-    /// function that begins with it; not for those who jump there.
+    /// Inserts before an instruction, only for fall-through and for calls of the function that
+    /// starts with it; jumps to the instruction skip the insertion.
     pub fn above(&mut self, index: usize, insns: impl IntoIterator<Item = Insn>) {
         self.above.entry(index).or_default().extend(insns);
     }
 
-    /// On the way of a jump, when it is taken.
+    /// Inserts on a taken jump.
     pub fn on_jump(&mut self, index: usize, insns: impl IntoIterator<Item = Insn>) {
         self.on_jump.entry(index).or_default().extend(insns);
     }
 
-    /// On the way of an edge. Nothing can be put where an edge leaves the function, so nothing is.
+    /// Inserts on an edge. Edges that leave the function cannot take insertions and are ignored.
     pub fn on_edge(&mut self, graph: &Graph, edge: usize, insns: impl IntoIterator<Item = Insn>) {
         let Some(&Edge { from, to: Some(to), kind }) = graph.edges.get(edge) else { return };
         match (kind, from) {
@@ -55,18 +53,18 @@ impl Edits {
     }
 }
 
-/// A program with insertions.
+/// A rewritten program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
     pub code: Code,
-    /// Where each instruction of the original is now. Where a jump was turned round or made longer,
-    /// the first instruction that stands for it.
+    /// New index of each original instruction. For jumps that were inverted or lengthened, the
+    /// first instruction of the replacement.
     pub places: Vec<usize>,
-    /// Which instruction of the original each is; `None` for those that were inserted.
+    /// Original index of each instruction; `None` for inserted ones.
     pub origins: Vec<Option<usize>>,
 }
 
-/// Insertions that do not fit the program.
+/// Edits that do not match the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {
     #[error("the control-flow graph is that of another program; make one of this program")]
@@ -88,11 +86,11 @@ pub enum RewriteError {
     TooLong,
 }
 
-/// Carries out the edits. The graph has to be that of the code.
+/// Applies the edits. The graph must belong to the code.
 ///
-/// Source lines and functions begin where the insertions at their first instruction begin. What is
-/// inserted on the way of a jump goes to the end of the function, or nearer if that is far, and belongs
-/// to the line of the jump. Fails if an edit does not fit the program; see [`RewriteError`].
+/// Source lines and functions start at the insertions before their first instruction. Insertions on
+/// a taken jump go to the end of the function, or closer if that is too far, and belong to the line
+/// of the jump. Fails if an edit does not match the program; see [`RewriteError`].
 pub fn rewrite(code: &Code, graph: &Graph, edits: &Edits) -> Result<Rewritten, RewriteError> {
     check(code, graph, edits)?;
     let layout = Layout::new(code, graph, edits);
@@ -143,7 +141,7 @@ fn check(code: &Code, graph: &Graph, edits: &Edits) -> Result<(), RewriteError> 
     }
 }
 
-/// Puts the new program down, instruction by instruction.
+/// Emits the new program, instruction by instruction.
 struct Writer<'a> {
     code: &'a Code,
     edits: &'a Edits,
@@ -184,7 +182,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The code on the way of a jump.
+    /// Emits the code of a detoured jump.
     fn detour(&mut self, index: usize) -> Result<(), RewriteError> {
         self.insert(self.edits.on_jump.get(&index));
         let target = self.layout.target(self.code, index).ok_or(RewriteError::TooLong)?;
@@ -193,7 +191,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A jump to where the jump at `index` leads, by a detour if there is one.
+    /// Emits a jump to the target of the jump at `index`, through its detour if it has one.
     fn jump(
         &mut self,
         insn: Insn,
@@ -219,7 +217,7 @@ impl Writer<'_> {
     }
 }
 
-/// The jump at `from`, so that it leads to `to`. A `goto` that is too far becomes a `gotol`.
+/// Retargets the jump at `from` to `to`. A `goto` that is too far becomes a `gotol`.
 fn aim(insn: Insn, from: usize, to: usize) -> Result<Insn, RewriteError> {
     let distance = to as i64 - from as i64 - 1;
     let long = || i32::try_from(distance).map_err(|_| RewriteError::TooLong);
@@ -235,7 +233,7 @@ fn aim(insn: Insn, from: usize, to: usize) -> Result<Insn, RewriteError> {
     })
 }
 
-/// The comparison that holds exactly when this one does not.
+/// The inverse comparison.
 fn inverse(operation: u8) -> Option<u8> {
     const PAIRS: [(u8, u8); 5] = [
         (op::JEQ, op::JNE),
@@ -274,7 +272,7 @@ fn lines(code: &Code, layout: &Layout) -> Result<Vec<LineInfo>, RewriteError> {
     for (&jump, &detour) in &layout.detours {
         lines.extend(line_of(jump).map(|line| (detour, *line)));
     }
-    // Behind detours within a function its line goes on.
+    // After detours within a function, the line continues.
     for next in layout.islands.keys().map(|&index| index + 1).filter(|&next| next < insns) {
         let goes_on = line_of(next).filter(|line| line.insn_index as usize != next);
         lines.extend(goes_on.map(|line| (layout.starts[next], *line)));

@@ -1,21 +1,22 @@
-//! Times each run of a program from outside: one program at its entry (fentry) notes the time, another
-//! one at its exit (fexit) counts the difference. The measured program stays loaded and attached.
+//! Times each run of a program from outside: one program at its entry (fentry) stores the time,
+//! another at its exit (fexit) counts the difference. The measured program stays loaded and
+//! attached.
 //!
-//! Several runs of one program may be under way on a CPU: an interrupt brings one in the middle of
-//! another, and on a preemptible kernel another thread does, which may even end later than the run that
-//! it broke into. A stack of start times would mix those up. So a run is known by the place of the
-//! trampoline's frame on the kernel stack, which is the context that both programs get and which no
-//! other run has as long as this one lasts. Each CPU has [`SLOTS`] places for runs under way: a program
-//! ends on the CPU on which it began, since the kernel keeps the thread there (`migrate_disable`).
+//! Several runs of one program may be active on a CPU: an interrupt may start one in the middle of
+//! another, and so may another thread on a preemptible kernel, whose run may even end after the run
+//! that it preempted. A stack of start times would mix those up. So a run is identified by the
+//! address of the trampoline's frame on the kernel stack: it is the context of both programs, and
+//! unique among active runs. Each CPU has [`SLOTS`] slots for active runs. A program ends on the
+//! CPU on which it began, since the kernel keeps the thread there (`migrate_disable`).
 //!
-//! Between the two clock reads lie the end of the first program, the trampoline, the measured program
-//! and the beginning of the second; what that takes without the measured program, an empty one tells.
-//! Counters of perf are read before the first and after the second clock read, so that they are not in
+//! The time between the two clock reads includes the end of the first program, the trampoline, the
+//! measured program and the beginning of the second. An empty program measures this overhead. Perf
+//! counters are read before the first and after the second clock read, so that they do not add to
 //! the time.
 //!
-//! The counts are plain additions: the kernel does not run a tracing program while it runs already on
-//! that CPU (`__bpf_prog_enter_recur` in kernel/bpf/trampoline.c, Linux 6.18), and counts how often it
-//! left it out. The two programs may run in the middle of each other, and touch different places.
+//! The counts are plain additions: the kernel does not run a tracing program that is already
+//! running on the CPU (`__bpf_prog_enter_recur` in kernel/bpf/trampoline.c, Linux 6.18), and counts
+//! the skipped runs. The two programs may interrupt each other, and write to different locations.
 
 mod notebook;
 
@@ -30,39 +31,38 @@ use super::wrapper::{
 };
 use notebook::Layout;
 
-/// Runs that may be under way on one CPU at the same time. More are told apart as long as the oldest
-/// need not be forgotten.
+/// Maximum concurrent runs on one CPU. More can be distinguished as long as the oldest is not evicted.
 pub const SLOTS: u16 = 8;
 
-/// Most counters of perf that are read around each run.
+/// Maximum perf counters read around each run.
 pub const COUNTERS_MAX: usize = 4;
 
-/// Helpers (include/uapi/linux/bpf.h, Linux 6.18).
+/// Helper ids (include/uapi/linux/bpf.h, Linux 6.18).
 const MAP_LOOKUP_ELEM: i32 = 1;
 const PERF_EVENT_READ_VALUE: i32 = 55;
 
-/// Bytes of a reading (`struct bpf_perf_event_value`, include/uapi/linux/bpf.h, Linux 6.18): the count,
-/// the time that the event has been on, and the time of that in which it counted; nanoseconds.
+/// Size of a counter reading (`struct bpf_perf_event_value`, include/uapi/linux/bpf.h, Linux 6.18)
+/// in bytes: the count, the time enabled, and the time running, in nanoseconds.
 const READING_BYTES: i32 = 24;
 
-/// Where the stack holds the key of the only entry, and a reading of a counter.
+/// Stack offsets of the key of the only entry, and of a counter reading.
 const KEY: i16 = -4;
 const READING: i16 = -32;
 
-/// The two programs. Map 0 is a `BPF_MAP_TYPE_PERCPU_ARRAY` with one entry of [`value_len_bytes`]; maps
-/// from 1 on are those of the counters.
+/// The two programs. Map 0 is a `BPF_MAP_TYPE_PERCPU_ARRAY` with one entry of [`value_len_bytes`];
+/// maps from 1 on hold the counters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracers {
     pub entry: Vec<Insn>,
     pub exit: Vec<Insn>,
 }
 
-/// Size of the value of one CPU, in bytes; a multiple of 8.
+/// Value size of one CPU in bytes; a multiple of 8.
 pub fn value_len_bytes(counters: usize) -> u32 {
     Layout::new(counters).len_bytes()
 }
 
-/// Makes the two programs for so many counters, at most [`COUNTERS_MAX`].
+/// Generates the two programs for a number of counters, at most [`COUNTERS_MAX`].
 pub fn tracers(counters: usize) -> Tracers {
     let layout = Layout::new(counters.min(COUNTERS_MAX));
     Tracers { entry: at_entry(layout), exit: at_exit(layout) }
@@ -79,12 +79,11 @@ fn at_entry(layout: Layout) -> Vec<Insn> {
     for _ in 0..SLOTS {
         draft.put([load(1, 8, Layout::FRAME)]);
         found.push(draft.jump(Insn::new(op::JMP | op::JEQ, 1, 0, 0, 0)));
-        // Somebody left without an exit, and this run stands where that one stood.
+        // A run with the same frame left without an exit: reuse its slot.
         taken.push(draft.jump(Insn::new(op::JMP | op::JEQ | op::X, 1, 6, 0, 0)));
         draft.put([alu_immediate(op::ADD, 8, layout.slot_len())]);
     }
-    // All are taken: any of them gives way. Which one, chance decides, lest one that was left behind
-    // stay for good.
+    // All slots are taken: evict a random one, so that slots of lost runs do not stay occupied.
     draft.put([call_helper(KTIME_GET_NS), alu_immediate(op::AND, 0, i32::from(SLOTS) - 1)]);
     draft.put([alu_immediate(op::MUL, 0, layout.slot_len())]);
     draft.put(first_slot());
@@ -103,7 +102,7 @@ fn at_entry(layout: Layout) -> Vec<Insn> {
     draft.leave()
 }
 
-/// As above; r9 is the time at the end of the run, and then how long it took.
+/// As above; r9 is the end time of the run, and then its duration.
 fn at_exit(layout: Layout) -> Vec<Insn> {
     let mut draft = Draft::default();
     draft.put([alu(op::MOV, 6, 1), call_helper(KTIME_GET_NS), alu(op::MOV, 9, 0)]);
@@ -122,7 +121,7 @@ fn at_exit(layout: Layout) -> Vec<Insn> {
         draft.add_counter(layout, number);
     }
     draft.put([load(1, 8, Layout::START), alu(op::SUB, 9, 1)]);
-    // The clock may seem to go back where an NMI reads it.
+    // The clock may seem to go backwards when read by an NMI.
     draft.put([Insn::new(op::JMP | op::JSGE, 9, 0, 1, 0), alu_immediate(op::MOV, 9, 0)]);
     draft.put([alu_immediate(op::MOV, 1, 0), store(8, Layout::FRAME, 1)]);
     draft.put([alu(op::MOV, 0, 9), alu(op::MOV, 3, 7)]);
@@ -135,12 +134,12 @@ fn first_slot() -> [Insn; 2] {
     [alu(op::MOV, 8, 7), alu_immediate(op::ADD, 8, i32::from(Layout::SLOTS_START))]
 }
 
-/// Adds one to a word of the value. Destroys r1.
+/// Increments a word of the value. Clobbers r1.
 fn count_at(offset: i16) -> [Insn; 3] {
     [load(1, 7, offset), alu_immediate(op::ADD, 1, 1), store(7, offset, 1)]
 }
 
-/// Instructions with jumps that lead forward.
+/// Instructions with forward jumps.
 #[derive(Debug, Default)]
 struct Draft {
     insns: Vec<Insn>,
@@ -151,13 +150,13 @@ impl Draft {
         self.insns.extend(insns);
     }
 
-    /// A jump to a place that [`Self::land`] tells.
+    /// Emits a jump whose target is set by [`Self::land`].
     fn jump(&mut self, jump: Insn) -> usize {
         self.insns.push(jump);
         self.insns.len() - 1
     }
 
-    /// Lets jumps lead here. The programs have some hundred instructions, and an offset holds 32,767.
+    /// Makes jumps lead here. The programs have some hundred instructions, and an offset holds 32,767.
     fn land(&mut self, jumps: impl IntoIterator<Item = usize>) {
         let here = self.insns.len();
         for at in jumps {
@@ -181,7 +180,7 @@ impl Draft {
             alu(op::MOV, 2, 10),
             alu_immediate(op::ADD, 2, i32::from(KEY)),
             call_helper(MAP_LOOKUP_ELEM),
-            // It is always there, which the verifier cannot know.
+            // It always exists, but the verifier cannot know.
             Insn::new(op::JMP | op::JNE, 0, 0, 2, 0),
             alu_immediate(op::MOV, 0, 0),
             exit(),
@@ -189,7 +188,7 @@ impl Draft {
         ]);
     }
 
-    /// Reads a counter on this CPU to the stack; zeros where it cannot be read. Destroys r0 to r5.
+    /// Reads a counter on this CPU to the stack; zeros if it cannot be read. Clobbers r0 to r5.
     fn read_counter(&mut self, number: u16) {
         self.put([
             Insn::new(op::LDIMM64, 1, op::PSEUDO_MAP_FD, 0, i32::from(number) + 1),
@@ -203,7 +202,7 @@ impl Draft {
         ]);
     }
 
-    /// Adds what a counter counted since the entry. Its time tells whether it was read at all.
+    /// Adds the counter difference since entry. Its time shows whether it was read at all.
     fn add_counter(&mut self, layout: Layout, number: u16) {
         const ENABLED: i16 = 1;
         self.read_counter(number);

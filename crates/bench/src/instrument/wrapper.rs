@@ -1,14 +1,14 @@
-//! Times each run of a program from within: a function in front of it reads the clock, calls it, reads
-//! the clock again and counts the difference.
+//! Times each run of a program from within: a wrapper function reads the clock, calls the program,
+//! reads the clock again and counts the difference.
 //!
-//! `BPF_PROG_TEST_RUN` tells the mean only, and tracing programs (fentry, fexit) that could see single
-//! runs are not to be had on every machine. A function in front needs nothing but the load that is due
-//! anyway, and the kernel takes it for nearly every program. It costs two clock reads and a few
-//! nanoseconds of counting per run, of which the measured time contains one clock read, the call and
-//! the return; a wrapped program that does nothing tells how much that is.
+//! `BPF_PROG_TEST_RUN` reports only the mean, and tracing programs (fentry, fexit) that could
+//! observe single runs are not available on every machine. A wrapper needs nothing but the load
+//! that is due anyway, and the kernel accepts it for nearly every program. It costs two clock reads
+//! and a few nanoseconds of counting per run. The measured time contains one clock read, the call
+//! and the return; a wrapped empty program measures this overhead.
 //!
-//! Between the clock reads lie the call and three moves between registers. Everything else comes
-//! before or after. The counts are plain additions, so the program may run on one CPU at a time only.
+//! Only the call and three register moves lie between the clock reads; everything else comes before
+//! or after. The counts are plain additions, so the program may run on only one CPU at a time.
 
 pub mod alternate;
 mod bucket;
@@ -30,37 +30,37 @@ use emit::{alu, alu_immediate, call_helper, call_local, exit, load, load_map_val
 pub use histogram::{Recorded, WrongSize, read_histogram};
 pub use restore::Restored;
 
-/// Name of the function in front.
+/// Name of the wrapper function.
 pub const WRAPPER_NAME: &str = "wingbeat_wrapper";
 
-/// Number of the helper `bpf_ktime_get_ns` (include/uapi/linux/bpf.h, Linux 6.18). Every type of
-/// program has it, sleepable or not, under any licence (`bpf_base_func_proto` in kernel/bpf/helpers.c).
+/// Id of the helper `bpf_ktime_get_ns` (include/uapi/linux/bpf.h, Linux 6.18). It is available to
+/// every program type, sleepable or not, under any licence (`bpf_base_func_proto` in
+/// kernel/bpf/helpers.c).
 pub(super) const KTIME_GET_NS: i32 = 5;
 
-/// Most instructions of a program that the kernel accepts (`BPF_COMPLEXITY_LIMIT_INSNS` in
+/// Maximum program size that the kernel accepts, in instructions (`BPF_COMPLEXITY_LIMIT_INSNS` in
 /// include/linux/bpf.h, Linux 6.18).
 const INSNS_MAX: usize = 1_000_000;
 
-/// What [`wrap`] and [`alternate()`] have to know besides the code.
+/// Parameters of [`wrap`] and [`alternate()`] other than the code.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// How the code refers to the map that goes with it: its descriptor, or the number that a loader
-    /// will put a descriptor for.
+    /// Reference to the associated map in the code: its descriptor, or the number that a loader replaces by one.
     ///
-    /// The map has to be a `BPF_MAP_TYPE_ARRAY` with one entry of the size that the result tells: the
-    /// kernel gives the address of a value of no other (`map_direct_value_addr`).
+    /// The map must be a `BPF_MAP_TYPE_ARRAY` with one entry of the size that the result specifies:
+    /// only there does the kernel allow direct value addresses (`map_direct_value_addr`).
     pub map_fd: i32,
     pub program_type: ProgramType,
-    /// What [`alternate()`] puts back after each run, for which the map has more room. `None` if runs may
-    /// find what the ones before have left.
+    /// What [`alternate()`] restores after each run, which needs extra room in the map. `None` if
+    /// runs may see the effects of previous ones.
     pub restored: Option<Restored>,
 }
 
-/// Why nothing can be put in front of a program. What is measured without that is not affected.
+/// Why a program cannot be wrapped. Other measurements are not affected.
 ///
-/// What only the verifier knows is not here: a chain of calls that is eight functions deep already
-/// leaves no room for one more, and nor does a stack of more than 480 bytes if there is no JIT (with it
-/// the function in front takes nothing from the 512 bytes).
+/// Does not cover what only the verifier knows: a call chain that is already eight functions deep
+/// has no room for one more, and nor does a stack of more than 480 bytes without JIT (with JIT the
+/// wrapper uses none of the 512 bytes).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotWrappable {
     #[error("the program has no function at its first instruction: the object may be damaged")]
@@ -70,7 +70,7 @@ pub enum NotWrappable {
          of it: the kernel takes {INSNS_MAX}"
     )]
     TooLong { insn_count: usize },
-    /// The kernel calls each function of a `struct_ops` with a signature of its own.
+    /// The kernel calls each function of a `struct_ops` with its own signature.
     #[error(
         "a struct_ops program may return nothing or a pointer, which a function in front of it \
          cannot pass on: measure it in place with `wingbeat live`"
@@ -81,18 +81,19 @@ pub enum NotWrappable {
          function in front of it cannot pass on: measure the program that it extends"
     )]
     Extension,
-    /// The kernel allows tail calls and `LD_ABS` or `LD_IND` below the entry only if it knows that the
-    /// function returns a number (`check_abnormal_return` in kernel/bpf/verifier.c, Linux 6.18).
+    /// The kernel allows tail calls and `LD_ABS` or `LD_IND` below the entry only if it knows that
+    /// the function returns a number (`check_abnormal_return` in kernel/bpf/verifier.c, Linux
+    /// 6.18).
     #[error(
         "instruction {insn_index} is {what}, which the kernel allows in a called function only with \
          type information, and the object has none: compile it with -g"
     )]
     NeedsTypes {
         insn_index: usize,
-        /// What it is, with an article.
+        /// Description with an article.
         what: &'static str,
     },
-    /// All calls of one run share one allowance of tail calls (`MAX_TAIL_CALL_CNT`). For [`alternate()`].
+    /// All calls of one run share one tail call limit (`MAX_TAIL_CALL_CNT`). For [`alternate()`].
     #[error(
         "instruction {insn_index} is a tail call, of which the kernel allows 33 per run: repeated \
          calls would soon behave differently from single ones"
@@ -100,20 +101,21 @@ pub enum NotWrappable {
     TailCall { insn_index: usize },
 }
 
-/// Puts a function in front of the program that times each run of it.
+/// Wraps a program in a function that times each run.
 ///
 /// The result returns what the original returns, and needs a map whose value has
-/// [`histogram::VALUE_SIZE_BYTES`]. Function and line information move along; where there are lines, the
-/// wrapper gets the first line of the original entry. It is the first function, with the type of the
-/// original entry, which is the second. If the `BTF_KIND_FUNC` of that is not static, it has to get a
-/// static copy of it before loading: the verifier looks at global functions by themselves, takes any
-/// value for their result, and refuses that where only 0 or 1 may be returned.
+/// [`histogram::VALUE_SIZE_BYTES`]. Function and line information is moved along; if there are
+/// lines, the wrapper gets the first line of the original entry. The wrapper is the first function
+/// and has the type of the original entry, which is the second. If the `BTF_KIND_FUNC` of the entry
+/// is not static, it must get a static copy before loading: the verifier checks global functions
+/// separately, assumes any return value, and rejects that where only 0 or 1 is allowed.
 ///
-/// Refuses programs that cannot be called like a function, see [`NotWrappable`]. Programs that throw
-/// exceptions (`bpf_throw`) must not get here: they would leave the wrapper too, and the measuring.
+/// Rejects programs that cannot be called as a function, see [`NotWrappable`]. Programs that throw
+/// exceptions (`bpf_throw`) must not be passed: they would unwind the wrapper too and skip the
+/// measurement.
 pub fn wrap(code: &Code, options: Options) -> Result<Code, NotWrappable> {
     check_callable(code, options)?;
-    // The kernel takes function information for all functions or for none.
+    // The kernel accepts function information for all functions or for none.
     let is_typed = code.functions.iter().all(|function| function.type_id.is_some());
     let found = instructions(code).find_map(|(index, insn)| Some((index, needs_types(insn)?)));
     match found {
@@ -122,7 +124,7 @@ pub fn wrap(code: &Code, options: Options) -> Result<Code, NotWrappable> {
     }
 }
 
-/// Refuses what cannot be called like a function, whatever types it has.
+/// Rejects programs that cannot be called as a function, regardless of types.
 fn check_callable(code: &Code, options: Options) -> Result<(), NotWrappable> {
     if code.insns.is_empty() || code.functions.first().is_none_or(|entry| entry.insn_index != 0) {
         return Err(NotWrappable::NoEntry);
@@ -156,11 +158,10 @@ fn needs_types(insn: Insn) -> Option<&'static str> {
     is_packet_load.then_some("a packet load of classic BPF (LD_ABS or LD_IND)")
 }
 
-/// Most instructions that are put in front.
+/// Maximum instructions inserted in front.
 const FRONT_INSNS_MAX: usize = 512;
 
-/// The function that times: r6 holds the context and later the result, r7 the time of the start. What
-/// it calls comes right behind it.
+/// The timing function: r6 holds the context and later the result, r7 the start time. The callee follows directly.
 fn timer(map_fd: i32) -> Vec<Insn> {
     let mut insns = vec![
         alu(op::MOV, 6, 1),
@@ -180,16 +181,16 @@ fn timer(map_fd: i32) -> Vec<Insn> {
     insns
 }
 
-/// Adds the value in r0 to the histogram that r3 points to. Destroys r0 to r5.
+/// Adds the value in r0 to the histogram at r3. Clobbers r0 to r5.
 ///
-/// The map's value begins as zeros, so the minimum is kept as the maximum of `u64::MAX − value`. The
-/// bucket comes before it: the verifier goes through what follows a jump once for each outcome, unless
-/// it sees that they do not matter.
+/// The map's value is initially zero, so the minimum is stored as the maximum of `u64::MAX −
+/// value`. The bucket is computed before it: the verifier explores code after a jump once per
+/// outcome, unless it sees that the outcome does not matter.
 ///
-/// The value goes through memory because that is where the verifier's search for its origin ends. The
-/// bucket's precise bounds matter; without the detour it would go back into the original program to
-/// find what they depend on, keep more states apart there, and trip over its own feet if that uses
-/// `LD_ABS` ("verifier bug: static subprog unexpected regs", Linux 6.18).
+/// The value goes through memory to end the verifier's backtracking there. The precise bounds of
+/// the bucket matter; without the detour the verifier would backtrack into the original program,
+/// keep more states apart there, and fail if that uses `LD_ABS` ("verifier bug: static subprog
+/// unexpected regs", Linux 6.18).
 pub(super) fn record_at_r3() -> Vec<Insn> {
     let mut insns = vec![
         store(3, histogram::LAST, 0),
@@ -218,8 +219,7 @@ pub(super) fn record_at_r3() -> Vec<Insn> {
     insns
 }
 
-/// Puts `insns` before the code. Calls, jumps and addresses of functions are relative and stay as they
-/// are.
+/// Prepends `insns` to the code. Calls, jumps and function addresses are relative and need no change.
 fn prepend(mut insns: Vec<Insn>, code: &Code) -> Code {
     // At most FRONT_INSNS_MAX.
     let front = insns.len() as u32;
@@ -231,7 +231,7 @@ fn prepend(mut insns: Vec<Insn>, code: &Code) -> Code {
         insn_index: moved(function.insn_index),
         ..function.clone()
     }));
-    // The kernel wants a line at the beginning of each function, if there are lines at all.
+    // The kernel requires a line at the beginning of each function, if there are lines at all.
     let first = code.lines.first().map(|&first| LineInfo { insn_index: 0, ..first });
     let mut lines = Vec::from_iter(first);
     lines.extend(

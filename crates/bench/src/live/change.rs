@@ -1,5 +1,4 @@
-//! The counters of programs at one time, and what two such readings tell: runs and time of each program
-//! in between.
+//! Counters of programs at one time, and the runs and time of each program between two readings.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +8,7 @@ use std::collections::BTreeMap;
 use rustix::time::{ClockId, clock_gettime};
 use wingbeat_bpf::program::ProgramInfo;
 
-/// What was read of one program, and when.
+/// Reading of one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Time of the reading, nanoseconds since boot.
@@ -17,29 +16,28 @@ pub struct Entry {
     pub info: ProgramInfo,
 }
 
-/// The counters of programs at one time, by id.
+/// Counters of programs at one time, by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// When it began, nanoseconds since boot. Reading many programs takes milliseconds, so each has
-    /// its own time too.
+    /// Start of the reading, nanoseconds since boot. Reading many programs takes milliseconds, so
+    /// each also has its own time.
     pub at_ns: u64,
     pub entries: BTreeMap<u32, Entry>,
 }
 
 impl Reading {
-    /// An empty one that begins now.
+    /// Begins an empty reading now.
     pub fn begin() -> Self {
         Self { at_ns: now_ns(), entries: BTreeMap::new() }
     }
 
-    /// Takes in a program that was read just now.
+    /// Adds a program that was just read.
     pub fn add(&mut self, info: ProgramInfo) {
         self.entries.insert(info.id, Entry { at_ns: now_ns(), info });
     }
 }
 
-/// `CLOCK_BOOTTIME`, by which the kernel tells when a program was loaded (`bpf_prog_load`,
-/// kernel/bpf/syscall.c, Linux 6.18).
+/// `CLOCK_BOOTTIME`, the clock of the kernel's program load times (`bpf_prog_load`, kernel/bpf/syscall.c, Linux 6.18).
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -51,9 +49,9 @@ pub fn now_ns() -> u64 {
 pub struct Rates {
     pub interval_ns: u64,
     pub runs: u64,
-    /// Time in them, on all CPUs together.
+    /// Total time of the runs, summed over all CPUs.
     pub run_time_ns: u64,
-    /// Runs that were left out because the program was running already on that CPU.
+    /// Runs skipped by the kernel because the program was already running on that CPU.
     pub recursion_misses: u64,
 }
 
@@ -62,12 +60,12 @@ impl Rates {
         per(self.runs, 1e9, self.interval_ns)
     }
 
-    /// Mean time of a run; `None` without a run.
+    /// Mean time of a run; `None` without runs.
     pub fn time_per_run_ns(&self) -> Option<f64> {
         (self.runs > 0).then(|| self.run_time_ns as f64 / self.runs as f64)
     }
 
-    /// Share of one CPU, in percent, as top(1) has it: with several CPUs it may be above 100.
+    /// Share of one CPU in percent, as in top(1): may exceed 100 with several CPUs.
     pub fn cpu_percent(&self) -> f64 {
         per(self.run_time_ns, 100.0, self.interval_ns)
     }
@@ -80,29 +78,29 @@ fn per(count: u64, unit: f64, interval_ns: u64) -> f64 {
 /// A program of the later reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// What the kernel told at the later time.
+    /// Program info at the later reading.
     pub info: ProgramInfo,
-    /// What it did since the earlier one; `None` when that is not known, because the program was
-    /// there before without having been read.
+    /// Activity since the earlier reading; `None` if unknown, because the program was already
+    /// loaded but missed by that reading.
     pub rates: Option<Rates>,
 }
 
-/// What happened between two readings.
+/// Changes between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Time from the earlier to the later.
+    /// Time between the two readings.
     pub interval_ns: u64,
-    /// The programs of the later reading, by ascending id.
+    /// Programs of the later reading, by ascending id.
     pub programs: Vec<Counted>,
-    /// Ids of those that the earlier one did not have.
+    /// Ids of programs that are new in the later reading.
     pub appeared: Vec<u32>,
-    /// Those that only the earlier one had, as they were then. What they did since is not known.
+    /// Programs that only the earlier reading had, as of then. Their later activity is unknown.
     pub vanished: Vec<ProgramInfo>,
 }
 
 impl Change {
-    /// Compares two readings. A program is the same if its id, its tag and the time of its loading
-    /// are: the kernel gives ids anew when it has used up all.
+    /// Compares two readings. Identifies programs by id, tag and load time: the kernel wraps around
+    /// ids when all are used up.
     pub fn between(before: &Reading, after: &Reading) -> Self {
         let mut change =
             Self { interval_ns: after.at_ns.saturating_sub(before.at_ns), ..Self::default() };
@@ -126,8 +124,7 @@ impl Change {
     }
 }
 
-/// Whether `after` is a later reading of the same program. Its counters never go back; if they do,
-/// it is another program whatever the rest says.
+/// Whether `after` is a later reading of the same program. Counters never decrease; if they do, it is another program.
 fn goes_on(before: &Entry, after: &Entry) -> bool {
     let (old, new) = (&before.info, &after.info);
     old.tag == new.tag
@@ -146,7 +143,7 @@ fn rates(before: &Entry, after: &Entry) -> Option<Rates> {
     })
 }
 
-/// All that a program did, if it was loaded after the earlier reading had begun.
+/// All activity of a program, if it was loaded after the earlier reading began.
 fn rates_since_loaded(before_ns: u64, after: &Entry) -> Option<Rates> {
     let info = &after.info;
     (info.loaded_at_ns >= before_ns && after.at_ns > before_ns).then(|| Rates {

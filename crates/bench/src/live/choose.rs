@@ -1,23 +1,23 @@
-//! Which programs are meant by an id, a name, a tag or the path of a pin.
+//! Resolves an id, a name, a tag or a pin path to programs.
 
 use std::{fmt, path::PathBuf};
 
 use wingbeat_bpf::program::ProgramInfo;
 
-/// A program that could be meant: its name, whole where that is known, and what the kernel tells.
+/// A candidate program: its name, in full if known, and its kernel info.
 pub type Loaded<'a> = (&'a str, &'a ProgramInfo);
 
-/// Longest name that the kernel keeps (`BPF_OBJ_NAME_LEN`, include/uapi/linux/bpf.h, less one).
+/// Maximum length of names in the kernel (`BPF_OBJ_NAME_LEN`, include/uapi/linux/bpf.h, minus one).
 pub const KERNEL_NAME_LEN_MAX: usize = 15;
 
-/// Names that are suggested for one that was not found, and how alike they must be (Jaro–Winkler).
+/// Maximum suggestions for an unknown name, and their minimum similarity (Jaro–Winkler).
 const SUGGESTIONS_MAX: usize = 3;
 const LIKENESS_MIN: f64 = 0.75;
 
-/// What somebody asked for.
+/// A requested program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// What is pinned at a path: anything with a slash.
+    /// A pinned program or link: anything with a slash.
     Pin(PathBuf),
     /// An id, a tag, or a name.
     Word(String),
@@ -29,11 +29,11 @@ impl From<&str> for Wanted {
     }
 }
 
-/// Nothing is loaded that was asked for.
+/// No loaded program matches.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NotFound {
     pub wanted: String,
-    /// Names of loaded programs that are like it, the most like first.
+    /// Names of similar loaded programs, most similar first.
     pub alike: Vec<String>,
     pub loaded: usize,
 }
@@ -51,9 +51,9 @@ impl fmt::Display for NotFound {
     }
 }
 
-/// The ids of the programs that `word` means. First those of that id, then tag, then name; several
-/// programs may share a tag or a name, and then all of them are meant. A name longer than the kernel
-/// keeps finds what it was cut to, too. Fails when there is none.
+/// Ids of the programs that match `word`: by id, else tag, else name. Several programs may share a
+/// tag or a name, and then all match. A name that exceeds the kernel's limit also matches its
+/// truncated form. Fails if nothing matches.
 pub fn matching(word: &str, loaded: &[Loaded<'_>]) -> Result<Vec<u32>, NotFound> {
     let ids = |is_meant: &dyn Fn(&str, &ProgramInfo) -> bool| -> Vec<u32> {
         loaded.iter().filter(|(name, info)| is_meant(name, info)).map(|(_, info)| info.id).collect()
@@ -77,7 +77,7 @@ fn is_cut_from(kernel_name: &str, word: &str) -> bool {
     kernel_name.len() == KERNEL_NAME_LEN_MAX && word.starts_with(kernel_name)
 }
 
-/// Sixteen hexadecimal digits, as bpftool prints a tag.
+/// Parses sixteen hexadecimal digits, bpftool's format of a tag.
 fn parse_tag(text: &str) -> Option<[u8; 8]> {
     let is_tag = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_tag.then(|| u64::from_str_radix(text, 16).ok().map(u64::to_be_bytes)).flatten()
@@ -130,13 +130,13 @@ mod tests {
         let check = |word, expected: &[u32]| {
             assert_eq!(find(word).as_deref(), Ok(expected), "{word}");
         };
-        // An id goes before a name that looks like one.
+        // An id takes precedence over a name that looks like one.
         check("3", &[3]);
         check("12", &[10]);
         check("fun_xdp_v4", &[4, 5]);
         check("a1a1a1a1a1a1a1a1", &[4, 5]);
         check("A0A0A0A0A0A0A0A0", &[3]);
-        // The whole name, the kernel's, and a whole name of which only the kernel's is known.
+        // The full name, the kernel's, and a full name of which only the kernel's is known.
         check("count_packets_by_source", &[6]);
         check("count_packets_b", &[6]);
         check("without_btf_is_cut_short", &[7]);

@@ -1,4 +1,4 @@
-//! The command during which programs are measured, and waiting for it.
+//! Launches the command to measure and waits for it.
 
 use std::{
     ffi::OsString,
@@ -18,9 +18,9 @@ use super::{
     report::{CommandReport, EndedBy},
 };
 
-/// Waits until the time is over, the command, which it starts, has ended, or `stop` becomes readable.
-/// Begins with slices of the time that is given, and calls `read` after each: it tells how many runs
-/// there were, and how long the next slice shall be.
+/// Starts the command and waits until the time is over, the command has ended, or `stop` becomes
+/// readable. Calls `read` after each slice, beginning with slices of the given length: it returns
+/// the number of runs and the length of the next slice.
 pub(super) fn measured_time(
     options: &Options,
     stop: BorrowedFd<'_>,
@@ -45,7 +45,7 @@ pub(super) fn measured_time(
     Ok((ended_by, end(launched, &options.command)?))
 }
 
-/// Starts a command with our standard streams; `None` without words.
+/// Starts a command with our standard streams; `None` if empty.
 fn start(words: &[OsString]) -> Result<Option<Launched>, LiveError> {
     let Some((program, arguments)) = words.split_first() else { return Ok(None) };
     Launched::start(program, arguments).map(Some).map_err(|error| match error {
@@ -56,7 +56,7 @@ fn start(words: &[OsString]) -> Result<Option<Launched>, LiveError> {
     })
 }
 
-/// Ends the command of these words, if there is one, and tells how.
+/// Terminates the command, if there is one, and returns its status.
 fn end(command: Option<Launched>, words: &[OsString]) -> Result<Option<CommandReport>, LiveError> {
     let Some(mut command) = command else { return Ok(None) };
     let ended: Ended = command.end().map_err(LiveError::system("end the command"))?;
@@ -67,7 +67,7 @@ fn end(command: Option<Launched>, words: &[OsString]) -> Result<Option<CommandRe
     }))
 }
 
-/// Waits for so long, or less if a signal came or the command ended, and tells which.
+/// Waits for a duration, a signal or the end of the command, and returns the cause.
 fn wait(
     stop: BorrowedFd<'_>,
     command: Option<&Launched>,
@@ -86,7 +86,7 @@ fn wait(
     }
     let is_ready = |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().is_empty());
     Ok(match (is_ready(watched.first()), is_ready(watched.get(1))) {
-        // Ctrl-C reaches the command too, and it may be the first to end.
+        // Ctrl-C reaches the command too, which may end first.
         (true, _) => Some(EndedBy::Signal),
         (false, true) => Some(EndedBy::Command),
         (false, false) => None,

@@ -1,4 +1,4 @@
-//! Why programs that are loaded cannot be measured.
+//! Errors of measuring loaded programs.
 
 use std::{io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use wingbeat_bpf::{Capability, Rights, rights::how_to_get};
 
 use super::choose::NotFound;
 
-/// Why programs that are loaded cannot be measured.
+/// Why loaded programs cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     #[error(
@@ -47,7 +47,7 @@ pub enum LiveError {
 }
 
 impl LiveError {
-    /// Wraps the system's answer to `what`, which follows "cannot".
+    /// Wraps the system's error; `what` follows "cannot".
     pub(super) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| match source.kind() {
@@ -57,11 +57,11 @@ impl LiveError {
     }
 }
 
-/// Whether this process may look at loaded programs and switch statistics on.
+/// Checks that this process may inspect loaded programs and enable statistics.
 ///
-/// The kernel wants `CAP_SYS_ADMIN` in the first user namespace for `BPF_PROG_GET_NEXT_ID`,
-/// `BPF_PROG_GET_FD_BY_ID` and `BPF_ENABLE_STATS` (kernel/bpf/syscall.c, Linux 6.18); tried with each
-/// set of capabilities on that kernel. Errors say what is missing, and what to do.
+/// The kernel requires `CAP_SYS_ADMIN` in the initial user namespace for `BPF_PROG_GET_NEXT_ID`,
+/// `BPF_PROG_GET_FD_BY_ID` and `BPF_ENABLE_STATS` (kernel/bpf/syscall.c, Linux 6.18); verified with
+/// each set of capabilities on that kernel. Errors name the missing capability and the remedy.
 pub fn check_rights() -> Result<(), LiveError> {
     let rights = Rights::current().map_err(LiveError::system("read this process's rights"))?;
     match (rights.count(), rights.allow(Capability::SysAdmin)) {

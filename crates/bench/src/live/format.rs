@@ -1,6 +1,6 @@
-//! Results as text: a table for people, JSON with everything, Bencher Metric Format, CSV.
+//! Formats results as text: a human-readable table, complete JSON, Bencher Metric Format, CSV.
 //!
-//! A report in, text out: no kernel, no clock, no files. The same report gives the same text.
+//! Pure: no kernel, no clock, no files. The same report gives the same text.
 
 mod bmf;
 mod csv;
@@ -16,7 +16,7 @@ use super::LiveReport;
 pub use crate::report::Format;
 
 impl Format {
-    /// Writes `report` in this form, with a line break at its end.
+    /// Writes `report` in this format, with a trailing line break.
     pub fn write(self, report: &LiveReport) -> io::Result<String> {
         match self {
             Self::Human => Ok(human::write(report)),

@@ -1,4 +1,4 @@
-//! Programs that are measured, held so that they stay loaded.
+//! Holds measured programs so that they stay loaded.
 
 use std::os::fd::OwnedFd;
 
@@ -11,7 +11,7 @@ use super::{
     sampler::name_of,
 };
 
-/// A program that stays loaded because of this descriptor.
+/// A program kept loaded by this descriptor.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) descriptor: OwnedFd,
@@ -19,7 +19,7 @@ pub(super) struct Held {
     pub(super) name: String,
 }
 
-/// Takes hold of the programs that are meant, by ascending id, each once.
+/// Opens the matching programs, once each, by ascending id.
 pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
     let mut all = hold_all()?;
     if all.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn hold(wanted: &[String]) -> Result<Vec<Held>, LiveError> {
 fn hold_all() -> Result<Vec<Held>, LiveError> {
     let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
     let held = ids.into_iter().filter_map(|id| {
-        // It may be gone already.
+        // It may already be unloaded.
         let descriptor = program::open(id).ok()?;
         let info = ProgramInfo::of(&descriptor).ok()?;
         let name = name_of(&info, &descriptor);
@@ -57,7 +57,7 @@ fn hold_all() -> Result<Vec<Held>, LiveError> {
 }
 
 impl Held {
-    /// What to call it in a sentence.
+    /// Name of the program in messages.
     pub(super) fn label(&self) -> String {
         label(self.info.id, &self.name)
     }

@@ -1,4 +1,4 @@
-//! Measures chosen programs over a time, or while a command runs.
+//! Measures selected programs for a duration, or while a command runs.
 
 use std::{
     os::fd::BorrowedFd,
@@ -20,17 +20,17 @@ use super::{
     warning,
 };
 
-/// Slices begin this long.
+/// Initial length of slices.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Reading the counters takes at most this part of the time.
+/// Reading the counters takes at most 1/50 of the time.
 const READING_SHARE_MAX: u32 = 50;
 
-/// Measures, until the time is over, the command has ended, or `stop` becomes readable, and calls
-/// `show` some times a second. The programs are held meanwhile, so that they survive whoever loaded
-/// them; statistics are afterwards as they were.
-/// Fails when nothing is as asked for, rights are missing, or the command cannot be started. That a program
-/// never ran is no error here: [`LiveReport::never_ran`] tells it.
+/// Measures until the time is over, the command has ended, or `stop` becomes readable, and calls
+/// `show` several times a second. Holds the programs meanwhile, so that they survive their owners,
+/// and restores the statistics setting afterwards. Fails if no program matches, privileges are
+/// missing, or the command cannot be started. A program that never ran is not an error here: see
+/// [`LiveReport::never_ran`].
 pub fn measure(
     options: &Options,
     stop: BorrowedFd<'_>,
@@ -40,7 +40,7 @@ pub fn measure(
         return single_runs::measure(options, stop, show);
     }
     check_rights()?;
-    // First of all, lest this process be found to be an owner.
+    // Scan first, so that this process is not listed as an owner.
     let owners = Owners::scan().map_err(LiveError::system("list the processes"))?;
     let held = hold(&options.wanted)?;
     let attachments = Attachments::read().unwrap_or_default();
@@ -74,7 +74,7 @@ pub fn measure(
     })
 }
 
-/// What the measured time gave.
+/// Results of the measured time.
 struct Run {
     before: Reading,
     after: Reading,

@@ -1,4 +1,4 @@
-//! Programs that were to be measured and never ran: an error, because 0.0 ns would be no result.
+//! Measured programs that never ran: an error, because 0.0 ns is not a result.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use wingbeat_text::duration;
 
 use super::report::{LiveOutcome, LiveReport, ProgramReport};
 
-/// A program that never ran, with what to do about it.
+/// A program that never ran, with advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NeverRan {
     program: ProgramReport,
@@ -14,8 +14,8 @@ pub struct NeverRan {
 }
 
 impl LiveReport {
-    /// The programs that were to be measured and never ran. With `any_suffices`, because none was
-    /// asked for in particular, all of them or none.
+    /// Selected programs that never ran. With `any_suffices`, if none was selected explicitly:
+    /// either all of them or none.
     pub fn never_ran(&self, any_suffices: bool) -> Vec<NeverRan> {
         let ran = |program: &&ProgramReport| program.outcome == LiveOutcome::Ran;
         if any_suffices && self.programs.iter().any(|program| ran(&program)) {
@@ -44,7 +44,7 @@ impl fmt::Display for NeverRan {
     }
 }
 
-/// How to make a program of a type run.
+/// How to trigger a program of a type.
 fn cause(r#type: &str) -> &'static str {
     match r#type {
         "xdp" => {

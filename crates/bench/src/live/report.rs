@@ -1,5 +1,5 @@
-//! The result of looking at loaded programs: what `wingbeat live` and `wingbeat top --once`
-//! write. docs/top.md describes its JSON.
+//! Results for loaded programs: the output of `wingbeat live` and `wingbeat top --once`.
+//! docs/top.md describes its JSON.
 
 use serde::{Serialize, Serializer};
 use wingbeat_bpf::{owners::Owner, program::ProgramInfo};
@@ -7,8 +7,7 @@ use wingbeat_bpf::{owners::Owner, program::ProgramInfo};
 use super::{CounterReport, EmptyRuns, SingleRuns, change::Rates};
 use crate::Warning;
 
-/// Version of the JSON. Fields are added without changing it; it changes when one is renamed, removed
-/// or gets another meaning.
+/// Version of the JSON schema. New fields do not change it; renaming, removing or redefining one does.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// Loaded programs over some time.
@@ -19,23 +18,22 @@ pub struct LiveReport {
     pub duration_ns: u64,
     pub ended_by: EndedBy,
     pub cpus_online: u32,
-    /// What statistics show for a program that does nothing, per run; `None` when it could not be
-    /// measured.
+    /// Time per run that statistics report for an empty program; `None` if it could not be measured.
     pub empty_run_ns: Option<f64>,
-    /// The programs, in the order they are to be shown.
+    /// Programs in display order.
     pub programs: Vec<ProgramReport>,
     pub total: Total,
-    /// Programs that were unloaded meanwhile. What they did is not counted.
+    /// Programs that were unloaded meanwhile. Their activity is not counted.
     pub vanished: Vec<Vanished>,
     pub command: Option<CommandReport>,
-    /// What an empty program shows where single runs are timed; `None` where they are not.
+    /// Results of an empty program if single runs are timed; else `None`.
     pub empty: Option<EmptyRuns>,
-    /// What to know before believing the figures.
+    /// Warnings about the reliability of the figures.
     pub warnings: Vec<Warning>,
 }
 
 impl LiveReport {
-    /// Programs over some time, which nothing ended early, and nothing else to say.
+    /// A report without warnings of a period that ended normally.
     pub fn new(programs: Vec<ProgramReport>, cpus_online: u32, duration_ns: u64) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -54,7 +52,7 @@ impl LiveReport {
     }
 }
 
-/// The programs with the most CPU time first.
+/// Sorts the programs by CPU time, highest first.
 pub(super) fn busiest_first(mut programs: Vec<ProgramReport>) -> Vec<ProgramReport> {
     programs.sort_by(|a, b| b.cpu_percent.unwrap_or(0.0).total_cmp(&a.cpu_percent.unwrap_or(0.0)));
     programs
@@ -73,38 +71,37 @@ pub enum EndedBy {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramReport {
     pub id: u32,
-    /// Type, as bpftool calls it.
+    /// Type, with bpftool's name.
     pub r#type: String,
-    /// Name, whole where the program's types tell it; may be empty.
+    /// Name, in full if the program's types have it; may be empty.
     pub name: String,
     pub tag: String,
     pub owners: Vec<Owner>,
-    /// What it is attached to, by links or by netlink.
+    /// Attachments, by links or by netlink.
     pub attached: Vec<String>,
     pub outcome: LiveOutcome,
-    /// Runs; `None`, like the rest, when the program was there before the first reading without
-    /// having been seen.
+    /// Runs; `None`, like the rest, if the first reading missed the program although it was loaded.
     pub runs: Option<u64>,
-    /// Time in these runs.
+    /// Total time of these runs.
     pub run_time_ns: Option<u64>,
     pub runs_per_s: Option<f64>,
-    /// Mean time of a run, as the kernel shows it; `None` without a run.
+    /// Mean time of a run as reported by the kernel; `None` without runs.
     pub time_per_run_ns: Option<f64>,
-    /// The same less what an empty program shows; 0 at least.
+    /// Mean time minus that of an empty program; at least 0.
     pub time_per_run_net_ns: Option<f64>,
     pub time_per_run_interval: Option<MeanInterval>,
-    /// Share of one CPU, in percent; a fraction in JSON.
+    /// Share of one CPU in percent; a fraction in JSON.
     #[serde(rename = "cpu_share", serialize_with = "fraction_if_known")]
     pub cpu_percent: Option<f64>,
-    /// Runs that were left out because the program was running already on that CPU.
+    /// Runs skipped by the kernel because the program was already running on that CPU.
     pub recursion_misses: Option<u64>,
-    /// Its single runs; `None` where they were not timed, or none came to its end.
+    /// Its single runs; `None` if they were not timed, or none finished.
     pub single_runs: Option<SingleRuns>,
-    /// What perf counted in its runs; empty where that was not asked for.
+    /// Perf counters of its runs; empty if not requested.
     pub counters: Vec<CounterReport>,
 }
 
-/// Whether a program did anything.
+/// Whether a program ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LiveOutcome {
@@ -113,14 +110,14 @@ pub enum LiveOutcome {
     Unknown,
 }
 
-/// An interval of the mean time of a run.
+/// Confidence interval of the mean time of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MeanInterval {
     pub lower_ns: f64,
     pub upper_ns: f64,
-    /// Confidence, 0 to 1.
+    /// Confidence level, 0 to 1.
     pub confidence: f64,
-    /// Slices of the measured time that it comes from.
+    /// Number of time slices that it is derived from.
     pub slices: u64,
 }
 
@@ -128,13 +125,13 @@ pub struct MeanInterval {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Total {
     pub runs: u64,
-    /// Time in them.
+    /// Total time of the runs.
     pub run_time_ns: u64,
     pub runs_per_s: f64,
-    /// Share of one CPU, in percent; a fraction in JSON.
+    /// Share of one CPU in percent; a fraction in JSON.
     #[serde(rename = "cpu_share", serialize_with = "fraction")]
     pub cpu_percent: f64,
-    /// Share of all CPUs, in percent; a fraction in JSON.
+    /// Share of all CPUs in percent; a fraction in JSON.
     #[serde(rename = "all_cpus_share", serialize_with = "fraction")]
     pub cpu_percent_of_all: f64,
 }
@@ -156,13 +153,13 @@ impl From<&ProgramInfo> for Vanished {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CommandReport {
     pub words: Vec<String>,
-    /// Its exit code; 128 + signal when a signal ended it.
+    /// Its exit code; 128 + signal if a signal terminated it.
     pub exit_code: i32,
-    /// False when the time ran out first and it was asked to end.
+    /// False if the time ran out first and it was asked to terminate.
     pub ended_by_itself: bool,
 }
 
-/// What to call a program in a sentence.
+/// Name of a program in messages.
 pub(super) fn label(id: u32, name: &str) -> String {
     match name {
         "" => format!("program {id}"),
@@ -171,7 +168,7 @@ pub(super) fn label(id: u32, name: &str) -> String {
 }
 
 impl ProgramReport {
-    /// Puts together what is known of a program.
+    /// Builds the report of a program.
     pub fn new(
         info: &ProgramInfo,
         name: &str,
@@ -205,12 +202,12 @@ impl ProgramReport {
         }
     }
 
-    /// What to call it in a sentence.
+    /// Name of the program in messages.
     pub fn label(&self) -> String {
         label(self.id, &self.name)
     }
 
-    /// Adds who holds it and what attaches it.
+    /// Adds owners and attachments.
     #[must_use]
     pub fn with_holders(mut self, owners: &[Owner], attached: &[String]) -> Self {
         self.owners = owners.to_vec();
@@ -220,12 +217,12 @@ impl ProgramReport {
 }
 
 impl Total {
-    /// Adds up programs.
+    /// Sums over programs.
     pub fn of(programs: &[ProgramReport], cpus_online: u32) -> Self {
         let sum = |field: fn(&ProgramReport) -> Option<u64>| {
             programs.iter().filter_map(field).fold(0, u64::saturating_add)
         };
-        // Not `sum`, which makes -0 of nothing.
+        // Not `sum`, which gives -0 for no values.
         let add = |field: fn(&ProgramReport) -> Option<f64>| -> f64 {
             programs.iter().filter_map(field).fold(0.0, |sum, each| sum + each)
         };

@@ -1,4 +1,4 @@
-//! Reads all programs, and keeps statistics on meanwhile.
+//! Reads all programs with statistics enabled.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,25 +17,25 @@ use wingbeat_bpf::{
 use super::{LiveError, change::Reading, choose::KERNEL_NAME_LEN_MAX, warning};
 use crate::Warning;
 
-/// Run-time statistics, switched on for as long as this lives, and what was found before.
+/// Keeps run-time statistics enabled while it lives, and records the previous state.
 #[derive(Debug)]
 pub(super) struct Statistics {
     _on: StatisticsOn,
-    /// What they show for a program that does nothing, per run.
+    /// Time per run that they report for an empty program.
     pub(super) empty_run_ns: Option<f64>,
-    /// The program that was run for it. It is gone, unless somebody else took hold of it meanwhile.
+    /// The empty program. It is already unloaded, unless another process holds it.
     pub(super) ruler_id: Option<u32>,
     pub(super) warnings: Vec<Warning>,
 }
 
 impl Statistics {
-    /// Looks whether they are on, switches them on, and measures what they cost. `owners` tells who
-    /// keeps them on already. Fails when the kernel refuses.
+    /// Records the current state, enables statistics, and measures their overhead. `owners` tells
+    /// which processes already enabled them. Fails if the kernel refuses.
     pub(super) fn switch_on(owners: &Owners) -> Result<Self, LiveError> {
         let ruler = Ruler::load();
         let by_sysctl = is_sysctl_on();
         let were_on = ruler.as_ref().map_err(|_| ()).and_then(|ruler| {
-            // Signals and the like: then what is known otherwise has to do.
+            // On failure, such as a signal, fall back to the other sources.
             ruler.are_statistics_on().map_err(drop)
         });
         let kept_on_by = &owners.keep_statistics_on;
@@ -56,20 +56,20 @@ impl Statistics {
     }
 }
 
-/// `kernel.bpf_stats_enabled`, which tells of itself only, not of descriptors.
+/// `kernel.bpf_stats_enabled`, which does not cover descriptors.
 pub(super) fn is_sysctl_on() -> bool {
     fs::read_to_string("/proc/sys/kernel/bpf_stats_enabled").is_ok_and(|text| text.trim() != "0")
 }
 
-/// Reads all programs that are loaded, without holding any, and remembers their names.
+/// Reads all loaded programs without holding them, and caches their names.
 #[derive(Debug)]
 pub(super) struct Sampler {
-    /// A program that is none of the machine's.
+    /// A program to exclude, which is our own.
     ignored: Option<u32>,
     names: HashMap<u32, Known>,
 }
 
-/// A program whose name is known.
+/// A program with a cached name.
 #[derive(Debug)]
 struct Known {
     loaded_at_ns: u64,
@@ -77,13 +77,13 @@ struct Known {
 }
 
 impl Sampler {
-    /// Reads all but `ignored`.
+    /// Reads all programs except `ignored`.
     pub(super) fn new(ignored: Option<u32>) -> Self {
         Self { ignored, names: HashMap::new() }
     }
 
-    /// Reads the counters of all programs. Those that are unloaded meanwhile are left out.
-    /// Fails when programs cannot be listed.
+    /// Reads the counters of all programs. Skips programs that are unloaded meanwhile. Fails if
+    /// programs cannot be listed.
     pub(super) fn read(&mut self) -> Result<Reading, LiveError> {
         let mut reading = Reading::begin();
         let ids = program::ids().map_err(LiveError::system("list the loaded programs"))?;
@@ -98,7 +98,7 @@ impl Sampler {
         Ok(reading)
     }
 
-    /// The whole name of a program that was read, where it can be known; else the kernel's.
+    /// Full name of a program that was read, if known; else the kernel's.
     pub(super) fn name<'a>(&'a self, info: &'a ProgramInfo) -> &'a str {
         self.names.get(&info.id).map_or(&info.name, |known| &known.name)
     }
@@ -113,25 +113,25 @@ impl Sampler {
     }
 }
 
-/// The whole name of a program. The kernel's own is whole unless it is as long as it can be.
+/// Full name of a program. The kernel's own is complete unless it has the maximum length.
 pub(super) fn name_of(info: &ProgramInfo, program: impl AsFd) -> String {
     let whole = || program::full_name(program).ok().flatten();
     let may_be_cut = info.name.len() >= KERNEL_NAME_LEN_MAX;
-    // Types may name another function than the program; then the kernel's name counts.
+    // Type information may name another function; then use the kernel's name.
     let fits = |whole: &String| whole.starts_with(&info.name);
     may_be_cut.then(whole).flatten().filter(fits).unwrap_or_else(|| info.name.clone())
 }
 
-/// What attaches programs, in words, by program: links, and interfaces without one.
+/// Descriptions of attachments by program: links, and interfaces without one.
 #[derive(Debug, Default)]
 pub(super) struct Attachments {
     by_program: BTreeMap<u32, Vec<String>>,
 }
 
 impl Attachments {
-    /// Asks the kernel for all of them. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
+    /// Reads all attachments. Fails with `PermissionDenied` without `CAP_SYS_ADMIN`.
     pub(super) fn read() -> io::Result<Self> {
-        // What cannot be found out of interfaces is missing, as it is of cgroups and sockets.
+        // Failures to read interfaces are ignored; cgroups and sockets are missing too.
         Ok(Self::of_all(&links::all()?, &interfaces::attached().unwrap_or_default()))
     }
 
@@ -152,7 +152,7 @@ impl Attachments {
         Self { by_program }
     }
 
-    /// What attaches program `id`.
+    /// Attachments of program `id`.
     pub(super) fn of(&self, id: u32) -> &[String] {
         self.by_program.get(&id).map_or(&[], Vec::as_slice)
     }

@@ -1,9 +1,9 @@
-//! Single runs of programs that are loaded already: how long each takes, and what perf counts in it.
+//! Single runs of loaded programs: their times and perf counts.
 //!
-//! - [`model`]: what comes out. Percentiles are made here, of histograms; pure.
+//! - [`model`]: the result. Computes percentiles from histograms; pure.
 //! - [`recorder`]: one program with tracers at its entry and exit.
-//! - [`empty`]: the ruler, and what the tracers cost.
-//! - [`measure()`]: chosen programs, over a time or while a command runs.
+//! - [`empty`]: the ruler, and the overhead of the tracers.
+//! - [`measure()`]: selected programs, for a duration or while a command runs.
 
 mod empty;
 mod measure;

@@ -1,21 +1,22 @@
-//! How sure the mean time of a run is, from its means over slices of the measured time.
+//! Confidence interval of the mean time of a run, from its means over time slices.
 //!
-//! The statistics give sums only, so a single reading has no spread. Reading them often gives many
-//! short intervals, each with runs and time. The mean over all is the ratio of two sums, and its
-//! standard error follows from how far each slice lies from that ratio (W. G. Cochran, Sampling
-//! Techniques, 3rd edition, section 6.4); the interval is Student's. It supposes that slices do not
-//! depend on each other. Where the load changes slowly they do, and the interval is too narrow.
+//! The statistics only have sums, so a single reading has no spread. Frequent readings give many
+//! short intervals, each with runs and time. The overall mean is the ratio of two sums, and its
+//! standard error follows from the deviations of the slices from that ratio (W. G. Cochran,
+//! Sampling Techniques, 3rd edition, section 6.4); the interval is Student's. It assumes
+//! independent slices. If the load changes slowly they are dependent, and the interval is too
+//! narrow.
 
 use wingbeat_stats::student;
 
 use super::report::MeanInterval;
 
-/// Fewest slices with runs that tell anything.
+/// Minimum number of slices with runs.
 const SLICES_MIN: usize = 6;
 
 pub(super) const CONFIDENCE: f64 = 0.95;
 
-/// Slices that are kept. When there are more, two become one.
+/// Maximum number of slices kept. Beyond that, pairs are merged.
 const SLICES_MAX: usize = 128;
 
 /// Runs and time of one program over a slice, or since it was loaded.
@@ -25,15 +26,15 @@ pub(super) struct Sums {
     pub(super) time_ns: u64,
 }
 
-/// The sums of some programs at the ends of slices: a row per reading.
+/// Sums of some programs at the ends of slices: a row per reading.
 #[derive(Debug, Default)]
 pub(super) struct Slices {
     rows: Vec<Vec<Sums>>,
 }
 
 impl Slices {
-    /// Takes in a reading. True when there were so many that every second was dropped: readings may
-    /// then come half as often.
+    /// Adds a reading. Returns true if every second reading was dropped to save space: readings may
+    /// then be half as frequent.
     pub(super) fn push(&mut self, row: Vec<Sums>) -> bool {
         self.rows.push(row);
         let is_full = self.rows.len() > SLICES_MAX;
@@ -47,7 +48,7 @@ impl Slices {
         is_full
     }
 
-    /// The interval of the mean of the program in column `program`.
+    /// Interval of the mean of the program in column `program`.
     pub(super) fn interval(&self, program: usize) -> Option<MeanInterval> {
         let column: Vec<Sums> =
             self.rows.iter().filter_map(|row| row.get(program)).copied().collect();
@@ -65,7 +66,7 @@ impl Slices {
     }
 }
 
-/// The interval of the ratio of the sums; `None` for fewer than six slices.
+/// Interval of the ratio of the sums; `None` for fewer than six slices.
 fn interval(slices: &[Sums]) -> Option<MeanInterval> {
     if slices.len() < SLICES_MIN {
         return None;
@@ -120,7 +121,7 @@ mod tests {
     fn few_slices_tell_nothing() {
         assert_eq!(interval(&[sums(1, 1); 5]), None);
         let mut slices = Slices::default();
-        // Ten readings, but it ran in between of two of them only.
+        // Ten readings, with runs between only two of them.
         for reading in 0..10 {
             slices.push(vec![sums(u64::from(reading > 4), u64::from(reading > 4))]);
         }

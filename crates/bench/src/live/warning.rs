@@ -1,4 +1,4 @@
-//! What a user should know about live figures before believing them.
+//! Warnings about the reliability of live figures.
 
 use wingbeat_bpf::{
     Capability,
@@ -11,20 +11,20 @@ use wingbeat_text::{grouped, plural, printable};
 use super::{ProgramReport, Untimed};
 use crate::Warning;
 
-/// Counters of the processor that are tried.
+/// Number of hardware counters that are tried.
 const HARDWARE_EVENTS: usize = CounterEvent::HARDWARE.len();
 
-/// A mean of fewer runs is worth a warning.
+/// Means of fewer runs cause a warning.
 const RUNS_FEW: u64 = 100;
 
-/// What to know of owners: hidden ones matter where none is seen.
+/// Warnings about owners: hidden processes matter if a program has no known owner.
 pub(super) fn about_owners(owners: &Owners, programs: &[ProgramReport]) -> Option<Warning> {
     let processes = owners.unreadable_processes;
     let is_any_orphaned = programs.iter().any(|program| program.owners.is_empty());
     (processes > 0 && is_any_orphaned).then(|| owners_hidden(processes))
 }
 
-/// What to know of the runs of a program.
+/// Warnings about the runs of a program.
 pub(super) fn about_runs(program: &ProgramReport) -> Vec<Warning> {
     let misses = program.recursion_misses.filter(|&misses| misses > 0);
     let runs = program.runs.filter(|runs| (1..RUNS_FEW).contains(runs));
@@ -32,7 +32,7 @@ pub(super) fn about_runs(program: &ProgramReport) -> Vec<Warning> {
     left_out.into_iter().chain(runs.map(|runs| few_runs(&program.label(), runs))).collect()
 }
 
-/// What to know of the single runs of a program.
+/// Warnings about the single runs of a program.
 pub(super) fn about_single_runs(report: &ProgramReport) -> Vec<Warning> {
     let Some(single) = &report.single_runs else { return Vec::new() };
     let mut warnings = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn about_single_runs(report: &ProgramReport) -> Vec<Warning> {
     warnings
 }
 
-/// Statistics were on before: by `kernel.bpf_stats_enabled`, or by processes.
+/// Statistics were already enabled: by `kernel.bpf_stats_enabled`, or by processes.
 pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warning {
     let sysctl = by_sysctl.then(|| "kernel.bpf_stats_enabled=1".to_owned());
     let process = |owner: &Owner| format!("process {} ({})", owner.pid, printable(&owner.name));
@@ -63,7 +63,7 @@ pub(super) fn statistics_were_on(by_sysctl: bool, kept_on_by: &[Owner]) -> Warni
     )
 }
 
-/// Some processes do not let their descriptors be seen.
+/// The descriptors of some processes are not accessible.
 fn owners_hidden(processes: u32) -> Warning {
     let processes = plural(processes, "process");
     Warning::new(
@@ -74,7 +74,7 @@ fn owners_hidden(processes: u32) -> Warning {
     )
 }
 
-/// Runs were left out by the kernel.
+/// The kernel skipped runs.
 fn recursion(program: &str, misses: u64) -> Warning {
     Warning::new(
         "recursion",
@@ -87,7 +87,7 @@ fn recursion(program: &str, misses: u64) -> Warning {
     )
 }
 
-/// The mean is of few runs.
+/// The mean is based on few runs.
 pub(super) fn few_runs(program: &str, runs: u64) -> Warning {
     Warning::new(
         "few-runs",
@@ -107,7 +107,7 @@ pub(super) fn no_ruler(reason: &str) -> Warning {
     )
 }
 
-/// Single runs of a program are not timed.
+/// Single runs of a program could not be timed.
 pub(super) fn not_traced(program: &str, reason: &str) -> Warning {
     Warning::new(
         "not-traced",
@@ -134,7 +134,7 @@ fn runs_untimed(program: &str, timed: u64, untimed: Untimed) -> Warning {
     )
 }
 
-/// Runs took longer than the bins reach.
+/// Runs exceeded the range of the bins.
 fn beyond_bins(program: &str, runs: u64) -> Warning {
     let runs = plural(runs, "run");
     Warning::new(
@@ -145,7 +145,7 @@ fn beyond_bins(program: &str, runs: u64) -> Warning {
     )
 }
 
-/// A program takes part in tail calls: it jumps to others, or others jump to it.
+/// A program takes part in tail calls, as caller or target.
 pub(super) fn tail_calls(program: &str, has_table: bool, is_in_table: bool) -> Option<Warning> {
     let into = has_table.then_some("what it jumps to is in the time of its runs");
     let from = is_in_table.then_some("its runs after a jump from another program are not seen");
@@ -163,7 +163,7 @@ pub(super) fn tail_calls(program: &str, has_table: bool, is_in_table: bool) -> O
     })
 }
 
-/// Some counters are not to be had; `reason` is the kernel's answer to the first.
+/// Some counters are unavailable; `reason` is the kernel's error for the first.
 pub(super) fn no_counters(events: &[&'static str], reason: &str) -> Warning {
     let is_all = events.len() == HARDWARE_EVENTS;
     Warning::new(
@@ -240,7 +240,7 @@ mod tests {
         };
         let none = Untimed::default();
         check(none, 0, &[]);
-        // At both ends of the measured time that is usual.
+        // This is normal at both ends of the measured time.
         check(Untimed { unmatched: 1, unfinished: 2, ..none }, 0, &[]);
         check(Untimed { recursion: 1, ..none }, 0, &["runs-untimed"]);
         check(Untimed { displaced: 1, ..none }, 3, &["runs-untimed", "beyond-bins"]);

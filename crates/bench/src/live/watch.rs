@@ -1,4 +1,4 @@
-//! All loaded programs, again and again: what `wingbeat top` shows.
+//! Watches all loaded programs, for `wingbeat top`.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use super::{
     warning,
 };
 
-/// Processes and links are looked at once in this time at most.
+/// Minimum interval between scans of processes and links.
 const HOLDERS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// And for this part of the time at most: on a machine with very many descriptors less often.
+/// Maximum share of time for these scans: 1/50, so they are less frequent on a machine with very many descriptors.
 const HOLDERS_SHARE_MAX: u32 = 50;
 
-/// Watches all loaded programs, with statistics on. It holds none of them, so that they go when their
-/// owners do.
+/// Watches all loaded programs with statistics enabled. Does not hold the programs, so that they
+/// are unloaded with their owners.
 #[derive(Debug)]
 pub struct Watch {
     statistics: Statistics,
@@ -30,8 +30,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Switches statistics on and reads all programs for the first time.
-    /// Fails when rights are missing or the kernel refuses.
+    /// Enables statistics and reads all programs. Fails if privileges are missing or the kernel refuses.
     pub fn start() -> Result<Self, LiveError> {
         check_rights()?;
         let holders = Holders::look()?;
@@ -41,7 +40,7 @@ impl Watch {
         Ok(Self { statistics, sampler, holders, last, cpus_online: cpus_online() })
     }
 
-    /// The programs as first read, without rates.
+    /// Programs of the first reading, without rates.
     pub fn first(&self) -> LiveReport {
         self.report(&Change::between(
             &Reading { at_ns: u64::MAX, ..Reading::default() },
@@ -49,8 +48,7 @@ impl Watch {
         ))
     }
 
-    /// Reads all programs and reports what they did since they were last read.
-    /// Fails when they cannot be listed any more.
+    /// Reads all programs and reports their activity since the last reading. Fails if they cannot be listed any more.
     pub fn next_report(&mut self) -> Result<LiveReport, LiveError> {
         let reading = self.sampler.read()?;
         let change = Change::between(&self.last, &reading);
@@ -83,7 +81,7 @@ impl Watch {
     }
 }
 
-/// Who holds programs, and when to look again.
+/// Owners of programs, and the time of the next scan.
 #[derive(Debug)]
 struct Holders {
     owners: Owners,
@@ -95,10 +93,10 @@ impl Holders {
     fn look() -> Result<Self, LiveError> {
         let began = Instant::now();
         let owners = Owners::scan().map_err(LiveError::system("list the processes"))?;
-        // What attaches a program is good to know, and no more.
+        // Attachments are optional information.
         let links = Attachments::read().unwrap_or_default();
         let rest = began.elapsed().saturating_mul(HOLDERS_SHARE_MAX).max(HOLDERS_INTERVAL);
-        // A bit less, lest an interval of just a second miss every other look.
+        // A bit less, so that an interval of exactly one second does not miss every other scan.
         Ok(Self { owners, links, due: began + rest.mul_f64(0.9) })
     }
 

@@ -5,7 +5,7 @@ use wingbeat_bpf::code::{Insn, op};
 use super::*;
 use wingbeat_programs::assemble::{Assembler, assembled, load, store};
 
-/// What is said before each instruction: the live registers, and those that are set on every way.
+/// Checks, before each instruction, the live registers and the registers set on every path.
 fn check(build: impl FnOnce(&mut Assembler), expected: &[(&str, &str)]) {
     let code = assembled(build);
     let graph = Graph::new(&code, &|_| false).expect("a graph");
@@ -44,7 +44,7 @@ fn straight() {
 
 #[test]
 fn calls() {
-    // All arguments count as used, set or not. The result counts as set only once it was written.
+    // All arguments count as used, set or not. The result counts as set only once written.
     check(
         |it| it.copy(6, 1).mov(1, 3).call(5).copy(7, 0).copy(0, 6).exit(),
         &[
@@ -56,7 +56,7 @@ fn calls() {
             ("r0", "r0 r6 r7"),
         ],
     );
-    // Nothing is known of what a function gets, and r6 to r9 are the caller's business.
+    // The arguments of a function are unknown, and r6 to r9 belong to the caller.
     check(
         |it| {
             let callee = it.label();
@@ -69,7 +69,7 @@ fn calls() {
 
 #[test]
 fn branches_and_loops() {
-    // r2 is set on one way only, r3 on both; both are used behind.
+    // r2 is set on one path only, r3 on both; both are used afterwards.
     check(
         |it| {
             let (other, join) = (it.label(), it.label());
@@ -87,7 +87,7 @@ fn branches_and_loops() {
             ("r0", "r0 r1 r3"),
         ],
     );
-    // r6 is used by the next turn only; r7 is set by the first turn, but not before it.
+    // r6 is used only by the next iteration; r7 is set by the first iteration, but not before it.
     check(
         |it| {
             let top = it.label();

@@ -1,4 +1,4 @@
-//! Loops of small functions, and what is guessed from them.
+//! Loops of small functions, and the frequency estimates.
 
 use wingbeat_bpf::code::op;
 
@@ -11,7 +11,7 @@ fn nest(build: impl FnOnce(&mut Assembler)) -> Nest {
     Nest::new(&graph, &graph.functions[0])
 }
 
-/// For each block the headers of the loops around it, from the inside.
+/// Checks the headers of the loops around each block, from the inside.
 fn check(build: impl FnOnce(&mut Assembler), expected: &[&[usize]]) {
     let nest = nest(build);
     let around = nest.loop_of.iter().map(|&inner| {
@@ -35,7 +35,7 @@ fn loops() {
         },
         &[&[], &[1], &[]],
     );
-    // An inner loop, a branch in the outer one, and a way out of both.
+    // An inner loop, a branch in the outer one, and an exit from both.
     check(
         |it| {
             let [outer, inner, skip, out] = [(); 4].map(|()| it.label());
@@ -50,7 +50,7 @@ fn loops() {
         },
         &[&[], &[1], &[2, 1], &[2, 1], &[1], &[]],
     );
-    // Two loops with the same header are one.
+    // Two loops with the same header count as one.
     check(
         |it| {
             let top = it.label();

@@ -1,4 +1,4 @@
-//! Where everything goes, once it is known how long each jump has to be.
+//! Computes the layout of the new program and the length of each jump.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use wingbeat_bpf::code::{Code, Insn, op};
 use super::{Edits, RewriteError, inverse};
 use crate::instrument::graph::{EdgeKind, Graph, jump_target};
 
-/// How far a jump of 16 bits may go, in instructions. The rest is for the verifier, which puts
-/// instructions into programs itself and refuses those whose jumps reach their targets no longer.
+/// Maximum distance of a 16-bit jump, in instructions. The rest is reserved for the verifier, which
+/// inserts instructions itself and rejects programs whose jumps no longer reach their targets.
 pub(super) const REACH: i64 = i16::MAX as i64 - 4096;
 
-/// How far behind its jump a detour may lie, in instructions of the original. It lies at the end of the
-/// function if that is nearer, since there it disturbs nobody.
+/// Maximum distance of a detour from its jump, in original instructions. It is placed at the end of
+/// the function if that is closer, where it disturbs no fall-through.
 const DETOUR_DISTANCE: usize = 4096;
 
-/// Rounds in which a jump is made longer only if it has to be. Further rounds make longer what is half
-/// as far already, lest one change after the other takes a round of its own.
+/// Rounds that lengthen only jumps that need it. Later rounds also lengthen jumps of half that
+/// distance, so that chains of changes do not take one round each.
 const EXACT_ROUNDS: usize = 8;
 
-/// What an instruction becomes.
+/// Replacement of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// One instruction as before.
+    /// One instruction, unchanged.
     Plain,
-    /// The opposite jump over a `gotol`.
+    /// The inverted jump over a `gotol`.
     Inverted,
-    /// A jump over a `goto` to a `gotol`, for conditions that have no opposite.
+    /// A jump over a `goto` to a `gotol`, for conditions without an inverse.
     Doubled,
 }
 
@@ -40,18 +40,18 @@ impl Length {
     }
 }
 
-/// Places in the new program, by index in the old one.
+/// Positions in the new program, by old index.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Where the insertions above an instruction begin.
+    /// Start of the insertions above an instruction.
     pub(super) starts: Vec<usize>,
-    /// Where jumps to an instruction lead.
+    /// Target of jumps to an instruction.
     labels: Vec<usize>,
     pub(super) places: Vec<usize>,
     pub(super) lengths: Vec<Length>,
-    /// The code on the way of a jump, by the jump.
+    /// Detour code of a jump, by jump.
     pub(super) detours: BTreeMap<usize, usize>,
-    /// Jumps whose detours lie behind an instruction, by that instruction: nobody falls through there.
+    /// Jumps whose detours are placed after an instruction, by that instruction, which never falls through.
     pub(super) islands: BTreeMap<usize, Vec<usize>>,
     pub(super) len: usize,
 }
@@ -82,12 +82,12 @@ impl Layout {
         }
     }
 
-    /// Where the insertions above an instruction begin, those before it, and the instruction itself.
+    /// Start of the insertions above an instruction, of those before it, and of the instruction itself.
     pub(super) fn around(&self, index: usize) -> [usize; 3] {
         [&self.starts, &self.labels, &self.places].map(|it| it.get(index).copied().unwrap_or(0))
     }
 
-    /// Gives everything its place.
+    /// Assigns all positions.
     fn place(&mut self, graph: &Graph, edits: &Edits) {
         let mut next = 0;
         let len = |insns: Option<&Vec<Insn>>| insns.map_or(0, Vec::len);
@@ -109,7 +109,7 @@ impl Layout {
         self.len = next;
     }
 
-    /// Lengthens what does not reach its target. Is there any?
+    /// Lengthens jumps that do not reach their target. Returns whether any changed.
     fn lengthen(&mut self, code: &Code, conditional: &[usize], reach: i64) -> bool {
         let mut changed = false;
         for &index in conditional {
@@ -131,13 +131,13 @@ impl Layout {
         changed
     }
 
-    /// Where the jump at an index of the old program leads in the new one, without its detour.
+    /// New target of the jump at an old index, without its detour.
     pub(super) fn target(&self, code: &Code, index: usize) -> Option<usize> {
         let target = jump_target(index, *code.insns.get(index)?)?;
         self.labels.get(usize::try_from(target).ok()?).copied()
     }
 
-    /// An instruction that is no jump; if it refers to a function, to where that is now.
+    /// An instruction other than a jump, with its function reference updated.
     pub(super) fn mended(&self, insn: Insn, index: usize) -> Result<Insn, RewriteError> {
         let is_callback = insn.is_ldimm64() && insn.src() == op::PSEUDO_FUNC;
         if !is_callback && !insn.is_local_call() {
@@ -152,7 +152,7 @@ impl Layout {
     }
 }
 
-/// Where the detours of all jumps go.
+/// Locations of all detours.
 fn islands(graph: &Graph, edits: &Edits) -> BTreeMap<usize, Vec<usize>> {
     let mut islands: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut jumps = edits.on_jump.keys().copied().peekable();

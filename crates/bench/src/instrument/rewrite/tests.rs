@@ -1,4 +1,4 @@
-//! Golden listings of rewritten programs, and that holes in a program change nothing.
+//! Golden listings of rewritten programs, and a check that insertions do not change the result.
 
 use proptest::prelude::*;
 use wingbeat_bpf::code::{Insn, op};
@@ -10,7 +10,7 @@ use wingbeat_programs::{
     generate::{Entry, program},
 };
 
-/// An instruction that does nothing.
+/// A no-op.
 const NOP: Insn = Insn::new(op::ALU64 | op::ADD, 9, 0, 0, 0);
 
 fn nops(count: usize) -> Vec<Insn> {
@@ -41,7 +41,7 @@ fn check(
 
 #[test]
 fn places_of_insertions() {
-    // A loop: 101 runs on the way in, 102 at each turn, 103 when the loop goes round, 104 when it ends.
+    // A loop: 101 runs on entry, 102 in each iteration, 103 on the back edge, 104 on exit.
     let found = check(
         |it| {
             let top = it.label();
@@ -82,7 +82,7 @@ fn calls_callbacks_and_double_loads() {
         |it| {
             it.before(2, nops(1));
             it.before(3, nops(1));
-            // Calls of the function come this way too.
+            // Calls of the function take this path too.
             it.above(6, nops(1));
             it.before(6, nops(1));
             it.before(8, nops(1));
@@ -129,14 +129,14 @@ fn functions_and_lines_move() {
         },
     );
     let lines = found.code.lines.iter().map(|it| (it.insn_index, it.line()));
-    // The detour of the jump in line 11 lies behind line 13.
+    // The detour of the jump in line 11 lies after line 13.
     let expected = [(0, 10), (2, 11), (3, 12), (4, 13), (7, 11), (10, 20)];
     assert_eq!(lines.collect::<Vec<_>>(), expected);
     let functions = found.code.functions.iter().map(|it| (it.insn_index, it.name.as_str()));
     assert_eq!(functions.collect::<Vec<_>>(), [(0, "main"), (10, "callee")]);
 }
 
-/// What the jump at 0 becomes, with so many instructions between it and its target.
+/// Checks the replacement of the jump at 0, with `between` instructions between it and its target.
 fn check_far(jump: Insn, between: usize, expected: &[&str]) {
     let found = rewritten(
         |it| {
@@ -162,7 +162,7 @@ fn far_jumps() {
         40_000,
         &["0 if w1 s< 5 goto +1 <2>", "1 gotol +40000 <40002>", "2 r9 += 0"],
     );
-    // No opposite.
+    // No inverse.
     check_far(
         jump(op::JMP | op::JSET),
         40_000,
@@ -203,8 +203,8 @@ fn far_backwards_and_far_detours() {
 
 #[test]
 fn lengths_that_depend_on_each_other() {
-    // Each jump just reaches its target behind the next jump, until that gets longer; the last one
-    // begins. Instructions 2n are the jumps.
+    // Each jump just reaches its target behind the next jump, until that is lengthened; the last
+    // one starts the chain. The jumps are at instructions 2n.
     let jumps = 12;
     let reach = REACH as usize;
     let found = rewritten(
@@ -226,7 +226,7 @@ fn lengths_that_depend_on_each_other() {
         assert_eq!((short.opcode, short.offset), (op::JMP | op::JEQ, 1), "jump {jump}");
         assert_eq!(long.opcode, op::JA32);
         let target = place as i64 + 2 + i64::from(long.immediate);
-        // Behind the next jump, before what is inserted there.
+        // Behind the next jump, before its insertions.
         let last = found.places[2 * jumps + 1] as i64;
         let next = found.places.get(2 * jump + 2).map_or(last, |&next| next as i64 + 2);
         assert_eq!(target, next.min(last), "jump {jump}");
@@ -235,7 +235,7 @@ fn lengths_that_depend_on_each_other() {
 
 #[test]
 fn detours_of_long_functions() {
-    // Ten pieces of 1,000 instructions, each with an end; the jump in the first makes a detour.
+    // Ten blocks of 1,000 instructions, each with an exit; the jump in the first takes a detour.
     let pieces = 10;
     let found = rewritten(
         |it| {
@@ -255,12 +255,12 @@ fn detours_of_long_functions() {
     let detours: Vec<usize> = (0..found.code.insns.len())
         .filter(|&new| found.origins[new].is_none() && found.code.insns[new].opcode != op::JA)
         .collect();
-    // Behind the first exit that is at least 4,096 instructions on: that of the piece four further.
+    // Behind the first exit at least 4,096 instructions away: that of the block four further on.
     let ends = [4, 5, 6, 7, 8, 9].map(|piece| found.places[1_000 * piece + 999]);
     assert_eq!(detours[..6], ends.map(|end| end + 1), "{detours:?}");
     let end = found.places[10_001];
     assert_eq!(detours[6..], [1, 3, 5, 7].map(|it| end + it), "{detours:?}");
-    // Detours belong to the lines of their jumps, and lines go on behind them.
+    // Detours belong to the lines of their jumps; after them the interrupted line continues.
     let line_at = |index: usize| {
         let begun = found.code.lines.partition_point(|line| line.insn_index as usize <= index);
         found.code.lines[begun - 1].line()
@@ -302,7 +302,7 @@ fn what_does_not_fit() {
     assert_eq!(rewrite(&code, &graph, &Edits::default()), Err(RewriteError::OtherGraph));
 }
 
-/// Where to put how many instructions that do nothing: some places get many, so that jumps get long.
+/// Locations and numbers of no-ops: some locations get many, so that jumps become long.
 fn insertions() -> impl Strategy<Value = Vec<(prop::sample::Index, u8, usize)>> {
     let count = prop_oneof![8 => 1..4_usize, 1 => 10_000..40_000_usize];
     prop::collection::vec((any::<prop::sample::Index>(), 0..3_u8, count), 0..20)
@@ -311,7 +311,7 @@ fn insertions() -> impl Strategy<Value = Vec<(prop::sample::Index, u8, usize)>> 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// A program with holes in it does what it did.
+    /// Inserted no-ops do not change the behaviour of a program.
     #[test]
     fn nothing_changes(
         program in program(Entry::SocketFilter),

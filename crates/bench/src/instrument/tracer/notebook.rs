@@ -1,4 +1,4 @@
-//! Where the tracers keep what in the value of a CPU, and how to read the values of all CPUs.
+//! Layout of the tracers' per-CPU value, and decoding of the values of all CPUs.
 
 use thiserror::Error;
 
@@ -8,13 +8,13 @@ use crate::instrument::wrapper::{
     histogram::{VALUE_SIZE, read_histogram},
 };
 
-/// Words of a counter in a slot: count, time on, time counted.
+/// Words of a counter in a slot: count, time enabled, time running.
 const READING_WORDS: u16 = 3;
 
-/// Words of its sums: the same, and how often it could not be read.
+/// Words of its sums: the same, and the number of failed reads.
 const SUM_WORDS: u16 = 4;
 
-/// The value of a CPU: a histogram, some counts, slots of runs under way, sums of counters.
+/// Value of a CPU: a histogram, event counts, slots of active runs, sums of counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) counters: u16,
@@ -23,13 +23,13 @@ pub(super) struct Layout {
 impl Layout {
     /// Runs that began.
     pub(super) const ENTRIES: i16 = VALUE_SIZE as i16;
-    /// Ends of which no beginning is known.
+    /// Exits without a matching entry.
     pub(super) const UNMATCHED: i16 = Self::ENTRIES + 8;
-    /// Beginnings that were forgotten for another one.
+    /// Entries evicted by others.
     pub(super) const DISPLACED: i16 = Self::UNMATCHED + 8;
     pub(super) const SLOTS_START: i16 = Self::DISPLACED + 8;
 
-    /// In a slot: the frame of the run, 0 if the slot is free; when it began; counters at that time.
+    /// In a slot: the frame of the run (0 if the slot is free), its start time, counters at that time.
     pub(super) const FRAME: i16 = 0;
     pub(super) const START: i16 = 8;
     const COUNTERS_START: i16 = 16;
@@ -59,33 +59,33 @@ impl Layout {
     }
 }
 
-/// What a counter counted in all runs.
+/// Sums of a counter over all runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterSums {
     pub count: u64,
-    /// Nanoseconds in which it was to count.
+    /// Time enabled in nanoseconds.
     pub enabled_ns: u64,
-    /// Nanoseconds in which it did: less where events take turns on the processor's counters.
+    /// Time running in nanoseconds: less than enabled if events are multiplexed.
     pub running_ns: u64,
     /// Runs for which it could not be read.
     pub unread: u64,
 }
 
-/// What the tracers wrote, on all CPUs together.
+/// The tracers' records, summed over all CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notebook {
     pub recorded: Recorded,
     pub entries: u64,
-    /// Ends without a beginning: the run began before, or its beginning was missed.
+    /// Exits without an entry: the run began before tracing, or its entry was missed.
     pub unmatched: u64,
-    /// Beginnings that were forgotten for another one: the end of that run never came, or came late.
+    /// Evicted entries: the run never ended, or ended late.
     pub displaced: u64,
     pub unfinished: u64,
-    /// Sums of the counters, in their order.
+    /// Sums of the counters, in order.
     pub counters: Vec<CounterSums>,
 }
 
-/// The bytes are not those of whole values.
+/// The number of bytes is not a multiple of the value size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "read {found_bytes} bytes as the values of all CPUs, which have {value_bytes} each: is it another map?"
@@ -95,8 +95,8 @@ pub struct WrongLen {
     pub value_bytes: usize,
 }
 
-/// Adds up the values of all CPUs, one behind the other.
-/// Fails if they are not whole values for so many counters, or none.
+/// Sums the concatenated values of all CPUs. Fails if there are none, or if they are not whole
+/// values for this number of counters.
 pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLen> {
     let layout = Layout::new(counters);
     let value_bytes = layout.len_bytes() as usize;
@@ -117,7 +117,7 @@ pub fn read_notebook(values: &[u8], counters: usize) -> Result<Notebook, WrongLe
     sum.ok_or(wrong)
 }
 
-/// The value of one CPU, of which the histogram is read already.
+/// Decodes the value of one CPU, given its histogram.
 fn of_cpu(value: &[u8], recorded: Recorded, layout: Layout) -> Option<Notebook> {
     let word = |offset: i16| {
         let bytes = value.get(usize::try_from(offset).ok()?..)?.first_chunk()?;
@@ -166,7 +166,7 @@ impl Notebook {
 mod tests {
     use super::*;
 
-    /// The value of a CPU with these words in it.
+    /// Value of a CPU that contains these words.
     fn value(counters: usize, words: &[(i16, u64)]) -> Vec<u8> {
         let mut value = vec![0; Layout::new(counters).len_bytes() as usize];
         for &(offset, word) in words {

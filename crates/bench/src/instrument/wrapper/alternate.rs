@@ -1,16 +1,17 @@
-//! Calls two programs in turns within one run, and times short bursts of calls of each.
+//! Alternates two programs within one run, and times short bursts of calls of each.
 //!
-//! Two programs that are run one after the other meet two machines: another program wakes up on the
-//! CPU's other thread, the frequency steps down, and both last for longer than a batch. Bursts of some
-//! microseconds that take turns within one run meet the same machine, and the difference of two
-//! neighbours is what the programs make of it.
+//! Two programs that run one after the other meet different conditions: another program wakes up on
+//! the sibling thread, or the frequency steps down, both for longer than a batch. Bursts of a few
+//! microseconds that alternate within one run meet the same conditions, so the difference of
+//! neighbouring bursts is due to the programs.
 //!
-//! The loops begin with `may_goto` (Linux 6.9), with which the verifier looks at a program two or three
-//! times, however often it is called; a counted loop it would follow to the end. `bpf_loop` was tried:
-//! its callback costs one more call and return per turn (19 ns a turn with an empty program, where a
-//! loop takes 11), and works only with type information. The loader makes global functions of the two
-//! programs ([`Loader::load_image`](wingbeat_bpf::loader::Loader::load_image)), so that the verifier
-//! looks at each of them once and not from each call.
+//! The loops use `may_goto` (Linux 6.9), with which the verifier explores a program two or three
+//! times, regardless of the number of calls; a counted loop would be followed to the end.
+//! `bpf_loop` was tried: its callback costs one more call and return per iteration (19 ns per
+//! iteration with an empty program, where a loop takes 11), and requires type information. The
+//! loader makes the two programs global functions
+//! ([`Loader::load_image`](wingbeat_bpf::loader::Loader::load_image)), so that the verifier
+//! explores each of them once and not from each call.
 
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, op};
 
@@ -22,56 +23,56 @@ use super::{
 
 pub const BURSTS_MAX: usize = 1024;
 
-/// Sides that bursts are of: the two programs, then, where packets are put back, an empty function, and
-/// the same without that.
+/// Sides that have bursts: the two programs, then, if packets are restored, an empty function with
+/// and without restoring.
 pub const SIDES: usize = 4;
 
-/// Size of the map's value where no packets are put back; else [`Restored::value_size`] comes to it.
-/// [`Turns::to_value`] makes one.
+/// Size of the map's value if no packets are restored; otherwise [`Restored::value_size`] is added.
+/// [`Turns::to_value`] creates one.
 pub const VALUE_SIZE: usize = TIMES as usize + 8 * BURSTS_MAX;
 
-/// The next burst, 8 bytes, at this offset.
+/// Offset of the next burst, 8 bytes.
 const POSITION: i16 = 0;
-/// How many bursts to make, 8 bytes.
+/// Offset of the number of bursts to run, 8 bytes.
 const BURSTS: i16 = 8;
 /// Calls in a burst of each side, 8 bytes each.
 const CALLS: [i16; SIDES] = [16, 24, 32, 40];
-/// What the last call of each program returned, 8 bytes each; where packets are put back.
+/// Return value of the last call of each program, 8 bytes each; only if packets are restored.
 const RETURNED: [i16; 2] = [48, 56];
-/// Which side each burst is of, a byte each.
+/// Side of each burst, one byte each.
 const ORDER: i16 = 64;
-/// How long each burst took in nanoseconds, 8 bytes each.
+/// Duration of each burst in nanoseconds, 8 bytes each.
 const TIMES: i16 = ORDER + BURSTS_MAX as i16;
-/// What is put back between calls.
+/// State to restore between calls.
 const KEPT: i16 = VALUE_SIZE as i16;
 
-/// Two programs with a function in front that lets them take turns. They need a map whose value has
-/// [`VALUE_SIZE`].
+/// Two programs with a function in front that alternates between them. They need a map whose value has [`VALUE_SIZE`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alternated {
     /// The program: the function in front, the first program, the second.
     pub code: Code,
-    /// The functions of `code` that are the entries of the two programs, by number.
+    /// Function numbers in `code` of the entries of the two programs.
     pub called: [usize; 2],
 }
 
-/// Which bursts a run shall make.
+/// The bursts of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turns {
     /// Calls in a burst of each side, at least 1.
     pub calls: [u32; SIDES],
-    /// Which side, by burst; at most [`BURSTS_MAX`].
+    /// Side by burst; at most [`BURSTS_MAX`].
     pub order: Vec<u8>,
 }
 
-/// Puts a function in front of two programs that calls them in turns, as the map's value says.
+/// Combines two programs with a function in front that alternates between them as the map's value says.
 ///
-/// All calls get the same context. Each finds the packet as the one before has left it, which may have
-/// been of the other program, unless `options` say that it is put back. The run returns `result`. Maps are those of the first program, those of
-/// the second, and the map of `options`; the references of the second are moved by `first_maps`. `home`,
-/// 0 or 1, is the program whose object will load both: its functions keep their types. `padding`
-/// instructions without effect come first, so that the programs begin at another place.
-/// Fails as [`wrap`](super::wrap), but for missing types, and for programs with tail calls.
+/// All calls get the same context. Each sees the packet as left by the previous call, perhaps of
+/// the other program, unless `options` restore it. The run returns `result`. Maps are those of the
+/// first program, those of the second, and the map of `options`; map references of the second are
+/// offset by `first_maps`. `home`, 0 or 1, is the program whose object will load both: its
+/// functions keep their types. `padding` no-ops come first, to shift the programs to another
+/// address. Fails like [`wrap`](super::wrap), except for missing types, and for programs with tail
+/// calls.
 pub fn alternate(
     programs: [&Code; 2],
     first_maps: i32,
@@ -125,28 +126,28 @@ pub fn alternate(
     Ok(Alternated { code, called })
 }
 
-/// A function of ours, which has no type.
+/// A generated function without type.
 fn function(insn_index: usize, name: &str) -> FunctionInfo {
     FunctionInfo { insn_index: insn_index as u32, name: name.to_owned(), type_id: None }
 }
 
-/// Name of the function that does nothing.
+/// Name of the empty function.
 const EMPTY_NAME: &str = "wingbeat_empty";
 
-/// Most instructions without effect.
+/// Maximum number of padding instructions.
 const PADDING_MAX: usize = 64;
 
-/// r6 holds the context, r7 the calls that are left, r8 the map's value, r9 the time of the start.
+/// r6 holds the context, r7 the remaining calls, r8 the map's value, r9 the start time.
 fn front(options: Options, result: i32, padding: usize) -> Vec<Insn> {
     let jump =
         |operation, dst, src, offset| Insn::new(op::JMP | operation | op::X, dst, src, offset, 0);
     let last = BURSTS_MAX as i32 - 1;
     let mut insns = vec![alu(op::MOV, 6, 1)];
-    // Immediates of their own, so that the verifier leaves each of them in.
+    // Distinct immediates, so that the verifier keeps each instruction.
     insns.extend((0..padding).map(|number| Insn::new(op::ALU64 | op::MOV, 2, 0, 0, number as i32)));
     insns.extend(load_map_value(8, options.map_fd, 0));
     let restored = options.restored;
-    // What each side puts back.
+    // State that each side restores.
     let sides = match restored {
         None => vec![None; 2],
         Some(_) => vec![restored, restored, restored, None],
@@ -154,7 +155,7 @@ fn front(options: Options, result: i32, padding: usize) -> Vec<Insn> {
     insns.extend(restored.iter().flat_map(|it| it.keep(KEPT)));
     let record = record();
     let (mut bursts, mut from_end) = (Vec::new(), Vec::new());
-    // From the last on: each has to know how far it is to what comes behind all of them.
+    // From the last on: each needs its distance to the code behind all of them.
     for (number, restored) in sides.into_iter().enumerate().rev() {
         let burst = burst(number, restored, bursts.len() as i16);
         bursts.splice(0..0, burst);
@@ -162,7 +163,7 @@ fn front(options: Options, result: i32, padding: usize) -> Vec<Insn> {
     }
     let length = bursts.len() as i16;
     let behind_choice = length + record.len() as i16 + 1;
-    // The first is the one that is not chosen.
+    // The first one needs no selection.
     let starts: Vec<i16> = from_end.iter().rev().skip(1).map(|it| length - it).collect();
     let chosen = starts.len() as i16;
     let mut choice = vec![
@@ -188,7 +189,7 @@ fn front(options: Options, result: i32, padding: usize) -> Vec<Insn> {
     insns
 }
 
-/// One side's loop; `behind` instructions lie between it and the recording.
+/// Loop of one side; `behind` instructions lie between it and the recording.
 fn burst(number: usize, restored: Option<Restored>, behind: i16) -> Vec<Insn> {
     let mut inner = vec![alu(op::MOV, 1, 6), call_local(0)];
     if let Some(restored) = restored {
@@ -204,12 +205,12 @@ fn burst(number: usize, restored: Option<Restored>, behind: i16) -> Vec<Insn> {
     insns
 }
 
-/// What notes how long a burst took.
+/// Records the duration of a burst.
 fn record() -> [Insn; 11] {
     let last = BURSTS_MAX as i32 - 1;
     [
         call_helper(KTIME_GET_NS),
-        // Ended by the kernel in the middle of a burst: it does not count.
+        // Terminated by the kernel in the middle of a burst, which does not count.
         jump_immediate(op::JNE, 7, 0, 10),
         alu(op::SUB, 0, 9),
         load(1, 8, POSITION),
@@ -236,13 +237,13 @@ const fn goto(offset: i16) -> Insn {
 }
 
 impl Turns {
-    /// Those of the two programs only.
+    /// Bursts of the two programs only.
     #[must_use]
     pub fn of_two([first, second]: [u32; 2], order: Vec<u8>) -> Self {
         Self { calls: [first, second, 1, 1], order }
     }
 
-    /// The value that the map must have before the run.
+    /// Initial map value of a run.
     #[must_use]
     pub fn to_value(&self) -> Vec<u8> {
         let order = &self.order[..self.order.len().min(BURSTS_MAX)];
@@ -256,7 +257,7 @@ impl Turns {
         value
     }
 
-    /// Nanoseconds per call and burst, as far as the run came: which side, and how long.
+    /// Side and nanoseconds per call of each completed burst.
     pub fn read<'a>(&'a self, value: &'a [u8]) -> impl Iterator<Item = (u8, f64)> + 'a {
         let done = usize::try_from(word(value, POSITION)).unwrap_or(0).min(self.order.len());
         self.order[..done].iter().zip((TIMES as usize..).step_by(8)).map(move |(&side, at)| {
@@ -266,7 +267,7 @@ impl Turns {
     }
 }
 
-/// What the last call of a program returned, where packets are put back.
+/// Return value of a program's last call, if packets are restored.
 #[must_use]
 pub fn last_returned(value: &[u8], program: usize) -> u32 {
     RETURNED.get(program).map_or(0, |&at| word(value, at)) as u32
@@ -280,7 +281,7 @@ fn word_at(value: &[u8], at: usize) -> u64 {
     value.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |&word| u64::from_le_bytes(word))
 }
 
-/// Times of neighbouring bursts of so many sides, by side.
+/// Times of neighbouring bursts of all `N` sides, by side.
 pub fn neighbours<const N: usize>(times: &[(u8, f64)]) -> impl Iterator<Item = [f64; N]> {
     times.chunks_exact(N).map(|group| {
         let mut sides = [0.0; N];

@@ -1,11 +1,11 @@
-//! The bucket of a value, in bytecode.
+//! Computes the bucket of a value in bytecode.
 //!
-//! `wingbeat_stats::histogram` defines the layout: the bucket is `(shift << 5) + (value >> shift)` with
-//! the least `shift` that leaves six digits of the value, found here by halving: shift by 16, if the
-//! value is still too large after shifting by 15, then likewise by 8, 4, 2 and 1.
+//! `wingbeat_stats::histogram` defines the layout: the bucket is `(shift << 5) + (value >> shift)`
+//! with the smallest `shift` that leaves six digits of the value. A binary search finds it: shift
+//! by 16 if the value is still too large after shifting by 15, then likewise by 8, 4, 2 and 1.
 //!
-//! It does so without jumps. The verifier would follow each path through five of them, once more for
-//! each state in which the program can return; and the CPU would guess them wrong just when the times
+//! The code has no jumps. The verifier would follow each path through five of them, multiplied by
+//! the states in which the program can return; and the CPU would mispredict them whenever the times
 //! vary.
 
 use wingbeat_bpf::code::{Insn, op};
@@ -13,11 +13,10 @@ use wingbeat_stats::histogram::BUCKETS;
 
 use super::emit::{alu, alu_immediate};
 
-/// Replaces the value in r0 by its bucket, below [`BUCKETS`], which the verifier sees too. Destroys r1
-/// and r2.
+/// Replaces the value in r0 by its bucket, which the verifier can prove to be below [`BUCKETS`]. Clobbers r1 and r2.
 ///
-/// `(limit − r0) >> 63` is 1 if the value is above the limit. For values from 2⁶³ on it may be wrong,
-/// but those end above all buckets whatever the shift, and belong into the last.
+/// `(limit − r0) >> 63` is 1 if the value is above the limit. It may be wrong for values from 2⁶³
+/// on, but those exceed all buckets with any shift, and belong in the last.
 pub fn bucket_code() -> Vec<Insn> {
     const LAST: i32 = BUCKETS as i32 - 1;
     let mut insns = vec![alu_immediate(op::MOV, 2, 0)];
@@ -50,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs what [`bucket_code`] is made of: 64-bit arithmetic and one jump.
+    /// Interprets the instructions of [`bucket_code`]: 64-bit arithmetic and one jump.
     fn run(value: u64) -> u64 {
         let insns = bucket_code();
         let mut registers = [value, 0xdead, 0xdead];

@@ -1,4 +1,4 @@
-//! The few instructions that the wrapper is made of, by name.
+//! Constructors for the wrapper's instructions.
 
 use wingbeat_bpf::code::{Insn, op};
 
@@ -35,7 +35,7 @@ pub(in crate::instrument) const fn call_helper(number: i32) -> Insn {
     Insn::new(op::CALL, 0, 0, 0, number)
 }
 
-/// A call of the function that begins `distance` behind the next instruction.
+/// Calls the function that begins `distance` after the next instruction.
 pub(in crate::instrument) const fn call_local(distance: i32) -> Insn {
     Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, distance)
 }

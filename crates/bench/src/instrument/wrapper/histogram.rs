@@ -1,15 +1,15 @@
-//! Where in the map's value the wrapper keeps what, and how to read it.
+//! Layout of the wrapper's map value, and its decoding.
 
 use thiserror::Error;
 use wingbeat_stats::histogram::BUCKETS;
 
-/// Sum of all values in nanoseconds, 8 bytes, at this offset.
+/// Offset of the sum of all values in nanoseconds, 8 bytes.
 pub(super) const SUM: i16 = 0;
-/// The greatest value, 8 bytes.
+/// Maximum value, 8 bytes.
 pub(super) const MAX: i16 = 8;
-/// The greatest of all `u64::MAX − value`, 8 bytes: zeros are right as long as there was no value.
+/// Maximum of `u64::MAX − value`, 8 bytes: zero is valid as long as there was no value.
 pub(super) const MIN_COMPLEMENT: i16 = 16;
-/// The latest value, 8 bytes: the way from the clock to the buckets leads through here.
+/// Latest value, 8 bytes: passed through here from the clock to the buckets.
 pub(super) const LAST: i16 = 24;
 /// The buckets, 8 bytes each.
 pub(super) const BUCKETS_START: i16 = 32;
@@ -17,28 +17,28 @@ pub(super) const BUCKETS_START: i16 = 32;
 /// Size of the map's value in bytes.
 pub const VALUE_SIZE: usize = BUCKETS_START as usize + BUCKETS * 8;
 
-/// The same, as map attributes have it.
+/// The same, with the type of map attributes.
 pub const VALUE_SIZE_BYTES: u32 = VALUE_SIZE as u32;
 
-/// What was recorded.
+/// Recorded times.
 ///
-/// Single values are no finer than the clock, which moves in steps of 10 ns on some machines (seen on
-/// an AMD EPYC: 40, 50, 60). Sum and mean do not suffer from that.
+/// Single values have the resolution of the clock, which advances in steps of 10 ns on some
+/// machines (seen on an AMD EPYC: 40, 50, 60). Sum and mean are not affected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
-    /// How many runs fell into each bucket of `wingbeat_stats::histogram`, which has [`BUCKETS`].
+    /// Runs in each bucket of `wingbeat_stats::histogram`, which has [`BUCKETS`].
     pub buckets: Vec<u64>,
     pub count: u64,
-    /// The exact sum of their times in nanoseconds.
+    /// Exact sum of the times in nanoseconds.
     pub sum_ns: u64,
-    /// The exact time of the shortest in nanoseconds; 0 if there was none.
+    /// Exact minimum in nanoseconds; 0 if there were no runs.
     pub min_ns: u64,
-    /// The exact time of the longest in nanoseconds; 0 if there was none.
+    /// Exact maximum in nanoseconds; 0 if there were no runs.
     pub max_ns: u64,
 }
 
 impl Recorded {
-    /// Of runs that took so long, each with their number.
+    /// Builds a recording from times, each with its number of runs.
     #[cfg(test)]
     pub(crate) fn of(times: &[(u64, u64)]) -> Self {
         let mut buckets = vec![0; BUCKETS];
@@ -54,7 +54,7 @@ impl Recorded {
         }
     }
 
-    /// Takes in what was recorded elsewhere.
+    /// Merges another recording.
     pub(crate) fn add(&mut self, more: &Self) {
         if more.count == 0 {
             return;
@@ -69,15 +69,15 @@ impl Recorded {
     }
 }
 
-/// The bytes are not those of a histogram.
+/// The bytes have the wrong size for a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("read {found_bytes} bytes as a histogram, which has {VALUE_SIZE}: is it another map?")]
 pub struct WrongSize {
     pub found_bytes: usize,
 }
 
-/// Reads the map's value, as the kernel of a little-endian machine has written it.
-/// Fails if it has another size than [`VALUE_SIZE`].
+/// Decodes the map's value as written by the kernel of a little-endian machine. Fails if its size
+/// is not [`VALUE_SIZE`].
 pub fn read_histogram(value: &[u8]) -> Result<Recorded, WrongSize> {
     let (words, rest) = value.as_chunks();
     let mut words = words.iter().map(|&word| u64::from_le_bytes(word));

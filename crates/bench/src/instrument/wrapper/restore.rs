@@ -1,10 +1,9 @@
-//! Puts back what a run has done to its packet and to the packet's metadata, so that the next run gets what
-//! was asked for.
+//! Restores the packet and its metadata after a run, so that the next run gets the requested input.
 //!
-//! The code that does it stands around both programs that take turns, so that its cost is in both times.
-//! It therefore does the same work whatever the program did: a helper is called also where there is
-//! nothing to move. What it cannot undo shows in the packet that the kernel gives back, and in what the
-//! last run returned: the one who measures has to look at both.
+//! The same restoring code runs around both alternating programs, so that its cost is in both
+//! times. It therefore does the same work whatever the program did: it calls a helper even if there
+//! is nothing to move. Changes that it cannot undo show in the packet that the kernel returns, and
+//! in the return value of the last run: callers must check both.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -14,7 +13,7 @@ use wingbeat_bpf::{
 use super::emit::{alu, alu_immediate, call_helper, load, store};
 use super::instructions;
 
-/// Numbers of helpers (include/uapi/linux/bpf.h, Linux 6.18).
+/// Helper ids (include/uapi/linux/bpf.h, Linux 6.18).
 const SKB_STORE_BYTES: i32 = 9;
 const SKB_LOAD_BYTES: i32 = 26;
 const XDP_ADJUST_HEAD: i32 = 44;
@@ -23,7 +22,7 @@ const XDP_ADJUST_TAIL: i32 = 65;
 const XDP_LOAD_BYTES: i32 = 189;
 const XDP_STORE_BYTES: i32 = 190;
 
-/// Helpers that change of a socket buffer what cannot be put back at little cost: skb_vlan_push and _pop,
+/// Helpers with changes to a socket buffer that are too expensive to undo: skb_vlan_push and _pop,
 /// skb_change_proto, _type, _tail and _head, skb_adjust_room.
 const SKB_CHANGES: [i32; 7] = [18, 19, 31, 32, 38, 43, 50];
 
@@ -32,20 +31,19 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const DATA_META: i16 = 8;
 
-/// Members of `struct __sk_buff` that a classifier may write: mark, queue_mapping, priority, tc_index, cb,
-/// tc_classid (`tc_cls_act_is_valid_access` in net/core/filter.c, Linux 6.18).
+/// Members of `struct __sk_buff` that a classifier may write: mark, queue_mapping, priority,
+/// tc_index, cb, tc_classid (`tc_cls_act_is_valid_access` in net/core/filter.c, Linux 6.18).
 const SKB_MEMBERS: [i16; 10] = [8, 12, 32, 44, 48, 52, 56, 60, 64, 72];
 
-/// Where things are kept, from the beginning of what is kept: where the packet began and ended, or the
-/// members of the context; then the packet.
+/// Offsets of the saved state: the original packet start and end, or the context members; then the packet.
 const KEPT_DATA: i16 = 0;
 const KEPT_END: i16 = 8;
 const KEPT_PACKET: i16 = 4 * SKB_MEMBERS.len() as i16;
 
-/// A longer packet is none that these helpers take.
+/// Maximum packet size of these helpers.
 const PACKET_BYTES_MAX: usize = 0xffff;
 
-/// What is to be put back.
+/// State to restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
     kind: Kind,
@@ -54,7 +52,7 @@ pub struct Restored {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// With what the programs can move.
+    /// XDP, with the adjustments that the programs can make.
     Xdp {
         head: bool,
         tail: bool,
@@ -64,8 +62,7 @@ enum Kind {
 }
 
 impl Restored {
-    /// That of programs of a type that are run on a packet of this length; `None` where no code can do
-    /// it.
+    /// State to restore for programs of a type on a packet of this length; `None` if bytecode cannot restore it.
     pub fn of(r#type: ProgramType, packet_bytes: usize, programs: [&Code; 2]) -> Option<Self> {
         let calls = |helper: i32| {
             let is_call =
@@ -90,14 +87,14 @@ impl Restored {
         Some(Self { kind, packet_bytes })
     }
 
-    /// Bytes of a map's value that keep it.
+    /// Bytes needed in the map's value.
     #[must_use]
     pub fn value_size(self) -> usize {
         KEPT_PACKET as usize + usize::from(self.packet_bytes).next_multiple_of(8)
     }
 
-    /// Keeps it at offset `at` of the map's value. r6 holds the context, r8 the address of the value; r0 to
-    /// r5 are destroyed.
+    /// Saves the state at offset `at` of the map's value. r6 holds the context, r8 the address of
+    /// the value; clobbers r0 to r5.
     pub(super) fn keep(self, at: i16) -> Vec<Insn> {
         let mut insns = Vec::new();
         match self.kind {
@@ -118,18 +115,18 @@ impl Restored {
         insns
     }
 
-    /// Puts it back, under the same conditions.
+    /// Restores the state, under the same conditions.
     pub(super) fn put_back(self, at: i16) -> Vec<Insn> {
         let mut insns = Vec::new();
         match self.kind {
             Kind::Xdp { head, tail, meta } => {
                 if meta {
-                    // None: they end where the packet begins.
+                    // No metadata: it ends where the packet begins.
                     insns.extend([load_word(2, 6, DATA), load_word(3, 6, DATA_META)]);
                     insns.extend([alu(op::SUB, 2, 3), alu(op::MOV, 1, 6)]);
                     insns.push(call_helper(XDP_ADJUST_META));
                 }
-                // The end first: there has to be some packet behind its beginning.
+                // Moves the end first: some packet must remain after its beginning.
                 let moves = [
                     (tail, DATA_END, KEPT_END, XDP_ADJUST_TAIL),
                     (head, DATA, KEPT_DATA, XDP_ADJUST_HEAD),
@@ -151,7 +148,7 @@ impl Restored {
         insns
     }
 
-    /// A helper that copies all of the packet to what is kept, or back. The flags are for one of them.
+    /// Calls a helper that copies the whole packet to the saved state or back. Only one of the helpers takes flags.
     fn transfer(self, at: i16, helper: i32) -> [Insn; 7] {
         [
             alu(op::MOV, 1, 6),
@@ -165,12 +162,12 @@ impl Restored {
     }
 }
 
-/// How far an address that the context has lies from the context: a number, not an address.
+/// Distance of an address in the context from the context: a number, not an address.
 fn place(dst: u8, member: i16) -> [Insn; 2] {
     [load_word(dst, 6, member), alu(op::SUB, dst, 6)]
 }
 
-/// Where each member of a socket buffer's context is kept.
+/// Save location of each member of a socket buffer's context.
 fn members(at: i16) -> impl Iterator<Item = (i16, i16)> {
     (at..).step_by(4).zip(SKB_MEMBERS)
 }

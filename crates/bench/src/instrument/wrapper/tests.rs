@@ -1,4 +1,4 @@
-//! What is put in front of which code, and what is refused.
+//! Wrapped code, and rejected programs.
 
 use proptest::prelude::*;
 use wingbeat_bpf::code::disassemble::Listing;
@@ -13,7 +13,7 @@ fn line(insn_index: u32, number: u32) -> LineInfo {
     LineInfo { insn_index, file_offset: 1, text_offset: 2, line_column: number << 10 | 5 }
 }
 
-/// An entry that gives a callback's address away and calls a function of its own.
+/// An entry that passes a callback's address and calls a local function.
 fn code() -> Code {
     let insns = vec![
         Insn::new(op::LDIMM64, 2, op::PSEUDO_FUNC, 0, 3),

@@ -1,10 +1,10 @@
-//! Tables of readings and what they tell.
+//! Pairs of readings and their differences.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A program with counters: id, tag, loaded at, runs, time.
+/// Program info with counters: id, tag, load time, runs, time.
 fn info(id: u32, tag: u8, loaded_at_ns: u64, run_count: u64, run_time_ns: u64) -> ProgramInfo {
     ProgramInfo {
         id,
@@ -35,13 +35,13 @@ fn what_a_program_did() {
     // It ran; it did not run.
     check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 30, 3_000), true, Some((20, 2_000)));
     check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 10, 1_000), true, Some((0, 0)));
-    // The id was given again, to a program loaded in between: all that it did counts.
+    // The id was reused by a program loaded in between: all of its activity counts.
     check(info(7, 1, 5, 10, 1_000), info(7, 2, 2 * SECOND, 4, 400), false, Some((4, 400)));
-    // The same code, loaded anew.
+    // The same code, loaded again.
     check(info(7, 1, 5, 10, 1_000), info(7, 1, 2 * SECOND, 12, 1_200), false, Some((12, 1_200)));
-    // Another program that is older than the first reading, which missed it.
+    // A different program, older than the first reading, which missed it.
     check(info(7, 1, 5, 10, 1_000), info(7, 2, 6, 40, 4_000), false, None);
-    // Counters never go back in the same program, whichever of them it is.
+    // Counters of the same program never decrease.
     check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 9, 1_100), false, None);
     check(info(7, 1, 5, 10, 1_000), info(7, 1, 5, 11, 900), false, None);
 }
@@ -83,7 +83,7 @@ fn the_clock_that_stands_still_gives_no_rates() {
     let program = info(7, 1, 5, 10, 1_000);
     let one = reading(SECOND, std::slice::from_ref(&program));
     assert_eq!(Change::between(&one, &one).programs[0].rates, None);
-    // A clock that goes back neither.
+    // The clock must not go backwards either.
     let change = Change::between(&one, &reading(1, &[program]));
     assert_eq!((change.interval_ns, change.programs[0].rates), (0, None));
 }
@@ -97,8 +97,8 @@ fn any_reading() -> impl Strategy<Value = Reading> {
 }
 
 proptest! {
-    /// Whatever is read: no overflow, each program of the later reading is told once, each of the
-    /// earlier one goes on or has vanished, and no rate exceeds the counter it comes from.
+    /// For arbitrary readings: no overflow, each program of the later reading is listed once, each
+    /// of the earlier one continues or has vanished, and no rate exceeds its counter.
     #[test]
     fn every_program_is_accounted_for(before in any_reading(), after in any_reading()) {
         let change = Change::between(&before, &after);

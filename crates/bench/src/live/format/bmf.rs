@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::live::{LiveReport, ProgramReport};
 
-/// Writes the programs that ran: mean time (`latency`, ns, with the ends of its interval where it has
-/// one), runs per second (`throughput`) and runs (`runs`); where single runs were timed, those too.
+/// Writes the programs that ran: mean time (`latency`, ns, with the bounds of its interval if
+/// known), runs per second (`throughput`) and runs (`runs`); if single runs were timed, those too.
 pub(super) fn write(report: &LiveReport) -> Result<String, serde_json::Error> {
     let mut names: HashMap<&str, u32> = HashMap::new();
     for program in &report.programs {
@@ -39,7 +39,7 @@ pub(super) fn write(report: &LiveReport) -> Result<String, serde_json::Error> {
     serde_json::to_string_pretty(&benchmarks).map(|json| json + "\n")
 }
 
-/// Percentiles and the greatest time, and what perf counted per run, as far as they are known.
+/// Percentiles, maximum time and perf counts per run, as far as known.
 fn of_single_runs(program: &ProgramReport) -> impl Iterator<Item = (String, f64)> {
     let single = program.single_runs.as_ref();
     let times = [
@@ -54,8 +54,8 @@ fn of_single_runs(program: &ProgramReport) -> impl Iterator<Item = (String, f64)
     times.chain(counters.filter_map(|one| Some((one.event.clone(), one.per_run?))))
 }
 
-/// The program's name. When several programs share it, or there is none, the id tells them apart;
-/// ids differ from load to load, so such benchmarks have no history.
+/// The program's name. If it is shared or empty, the id makes it unique; ids differ from load to
+/// load, so such benchmarks have no history.
 fn benchmark(program: &ProgramReport, is_shared: bool) -> String {
     match program.name.as_str() {
         "" => format!("id-{}", program.id),

@@ -1,4 +1,4 @@
-//! CSV: a row per program, empty fields for what is not known.
+//! CSV: a row per program, empty fields for unknown values.
 
 use crate::{
     live::{LiveReport, ProgramReport, SingleRuns},
@@ -9,12 +9,12 @@ const HEADER: &str = "id,type,name,tag,owner_pids,owner_names,runs,run_time_ns,r
     time_per_run_ns,time_per_run_net_ns,time_per_run_lower_ns,time_per_run_upper_ns,cpu_percent,\
     recursion_misses";
 
-/// What follows where single runs were timed.
+/// Additional columns for timed single runs.
 const SINGLE_RUNS: &str = "latency_p50_ns,latency_p90_ns,latency_p99_ns,latency_p999_ns,\
     latency_max_ns,latency_min_ns,latency_p50_net_ns,untimed_recursion,untimed_displaced,\
     runs_beyond_bins";
 
-/// Writes all programs. Where single runs were timed there are more columns, and three for each counter.
+/// Writes all programs. Timed single runs add columns, and each counter adds three.
 pub(super) fn write(report: &LiveReport) -> csv::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut header: Vec<String> = HEADER.split(',').map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! A table for people, with what its figures mean below.
+//! A human-readable table, with explanations of its figures below.
 
 mod single_runs;
 
@@ -6,7 +6,7 @@ use wingbeat_text::{Paint, Side, decimal, duration, grouped, or_dash, plural, pr
 
 use crate::live::{LiveReport, ProgramReport};
 
-/// A column: heading, side, and what stands in it.
+/// A column: heading, alignment, and cell text.
 type Column = (&'static str, Side, fn(&ProgramReport) -> String);
 
 const COLUMNS: [Column; 10] = [
@@ -51,7 +51,7 @@ fn table(report: &LiveReport) -> String {
     list(&head, &lines)
 }
 
-/// A list as wide as it gets: lines that a script may cut into columns.
+/// A list without width limit: scripts may cut its lines into columns.
 fn list(head: &[(&str, Side)], lines: &[Vec<String>]) -> String {
     rows(head, lines, usize::MAX, Paint { has_colours: false })
 }
@@ -87,7 +87,7 @@ fn notes(report: &LiveReport) -> Vec<String> {
     notes
 }
 
-/// How long it was, and what the CPU's share is of.
+/// The duration, and what the CPU share refers to.
 fn took(report: &LiveReport) -> String {
     format!(
         "{} in {}; CPU % is of one CPU, in all {} % of {}",
@@ -98,7 +98,7 @@ fn took(report: &LiveReport) -> String {
     )
 }
 
-/// How the command ended, and what was unloaded.
+/// How the command ended, and which programs were unloaded.
 fn ends(report: &LiveReport) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(command) = &report.command {
@@ -125,7 +125,7 @@ fn real(number: Option<f64>, decimals: usize) -> String {
     or_dash(number, |number| decimal(number, decimals))
 }
 
-/// Runs per second: whole, unless they are few.
+/// Runs per second: an integer, except for small numbers.
 pub fn rate(number: Option<f64>) -> String {
     let decimals = if number.is_some_and(|number| number < 100.0) { 1 } else { 0 };
     real(number, decimals)

@@ -1,4 +1,4 @@
-//! Golden text of all forms, of one small report.
+//! Golden text of all formats, for one small report.
 
 pub(in crate::live) mod single_runs;
 

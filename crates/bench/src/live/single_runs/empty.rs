@@ -1,4 +1,4 @@
-//! The ruler of single runs: an empty program with the same tracers, and what the tracers cost.
+//! The ruler of single runs: an empty program with the same tracers, and the tracers' overhead.
 
 use std::{io, os::fd::AsFd as _};
 
@@ -9,7 +9,7 @@ use super::{
     recorder::{Recorder, RecorderError},
 };
 
-/// Why an empty program cannot be measured. If the kernel refuses tracers here, it refuses them anywhere.
+/// Why an empty program cannot be measured. If the kernel rejects tracers here, it rejects them everywhere.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EmptyError {
     #[error("an empty program cannot be loaded with type information: {0}")]
@@ -22,7 +22,7 @@ pub(super) enum EmptyError {
     Nothing,
 }
 
-/// What an empty program shows.
+/// Results of an empty program.
 #[derive(Debug)]
 pub(super) struct Empty {
     pub(super) runs: EmptyRuns,

@@ -1,4 +1,4 @@
-//! Times the single runs of chosen programs, over a time or while a command runs.
+//! Times single runs of selected programs, for a duration or while a command runs.
 
 use std::{
     io,
@@ -33,7 +33,7 @@ use crate::{
     },
 };
 
-/// How often progress is shown. Reading what was recorded takes some 10 µs per CPU and program.
+/// Interval of progress reports. Reading the records takes some 10 µs per CPU and program.
 const SLICE: Duration = Duration::from_millis(200);
 
 /// A program with its recorder.
@@ -44,14 +44,14 @@ struct Traced {
     misses_before: u64,
 }
 
-/// As [`measure`](crate::live::measure()), by tracers at the programs' entries and exits.
+/// Like [`measure`](crate::live::measure()), but with tracers at the programs' entries and exits.
 pub(in crate::live) fn measure(
     options: &Options,
     stop: BorrowedFd<'_>,
     show: &mut dyn FnMut(Progress),
 ) -> Result<LiveReport, LiveError> {
     check_rights()?;
-    // First of all, lest this process be found to be an owner.
+    // Scan first, so that this process is not listed as an owner.
     let owners = Owners::scan().map_err(LiveError::system("list the processes"))?;
     let held = hold(&options.wanted)?;
     let attachments = Attachments::read().unwrap_or_default();
@@ -93,7 +93,7 @@ pub(in crate::live) fn measure(
     })
 }
 
-/// The processor's counters, or the kernel's where it has none.
+/// Opens the hardware counters, or the kernel's software counters as a fallback.
 fn open_counters(warnings: &mut Vec<Warning>) -> Result<Vec<PerfCounter>, LiveError> {
     let (mut opened, mut refused) = (Vec::new(), Vec::new());
     for event in CounterEvent::HARDWARE {
@@ -113,12 +113,12 @@ fn open_counters(warnings: &mut Vec<Warning>) -> Result<Vec<PerfCounter>, LiveEr
     software.collect::<io::Result<_>>().map_err(LiveError::system("open counters of perf"))
 }
 
-/// The kernel takes tracers from nobody, or something else went wrong.
+/// The kernel supports no tracers, or another failure.
 fn no_tracing(error: EmptyError) -> LiveError {
     LiveError::NoTracing(error.to_string())
 }
 
-/// Puts tracers to all programs. One that cannot have any is an error if it was asked for.
+/// Attaches tracers to all programs. Failing is an error only for programs that were requested explicitly.
 fn trace_all(
     all: Vec<Held>,
     counters: &[PerfCounter],
@@ -157,7 +157,7 @@ fn trace(held: Held, counters: &[PerfCounter]) -> Result<Traced, RecorderError> 
     Ok(Traced { held, recorder, began_ns: now_ns(), misses_before })
 }
 
-/// What the kernel says of a tracer at a tracer is short.
+/// The kernel's message about tracing a tracer is unhelpfully short.
 fn reason(error: &RecorderError) -> String {
     let text = error.to_string();
     match error {
@@ -201,7 +201,7 @@ fn report_of(
     let empty_mean_ns = Some(empty.single_runs.mean_ns);
     let mut report = ProgramReport::new(&info, &held.name, Some(rates), empty_mean_ns);
     if recording.notebook.entries > 0 {
-        // Perhaps none came to its end.
+        // Perhaps no run finished.
         report.outcome = LiveOutcome::Ran;
     }
     report.single_runs = SingleRuns::new(&recording, empty.single_runs.p50_ns);

@@ -1,4 +1,4 @@
-//! What is known of the single runs of a program.
+//! Results of single runs of a program.
 
 use serde::Serialize;
 use wingbeat_bpf::loader::CounterEvent;
@@ -10,15 +10,14 @@ use crate::{
     instrument::tracer::CounterSums,
 };
 
-/// How far a percentile may be off, as a share of it: a bin above 63 ns is that wide.
+/// Maximum relative error of a percentile: the width of a bin above 63 ns.
 const BIN_WIDTH: f64 = 1.0 / 32.0;
 
-/// How long single runs took, in nanoseconds.
+/// Times of single runs in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SingleRuns {
     pub runs: u64,
-    /// Half of the runs took no longer. A percentile above which there is not one run is `None`, and so
-    /// is one of 4.29 s or more, where the bins end.
+    /// Median. Percentiles are `None` if not a single run lies above, or from 4.29 s on, where the bins end.
     pub p50_ns: Option<f64>,
     pub p90_ns: Option<f64>,
     pub p99_ns: Option<f64>,
@@ -26,41 +25,41 @@ pub struct SingleRuns {
     pub max_ns: u64,
     pub min_ns: u64,
     pub mean_ns: f64,
-    /// Width of the bins, as a share of the percentile: 1/32 above 63 ns. Below, they are 1 ns wide.
+    /// Width of the bins relative to the percentile: 1/32 above 63 ns. Below, they are 1 ns wide.
     #[serde(rename = "bin_width_share")]
     pub bin_width: f64,
-    /// The step in which the clock counts, if it is 4 ns or more.
+    /// Step of the clock, if it is 4 ns or more.
     pub clock_step_ns: Option<f64>,
-    /// p50 less what an empty program shows; 0 at least.
+    /// p50 minus that of an empty program; at least 0.
     pub net_p50_ns: Option<f64>,
-    /// Runs of 4.29 s and more, which no bin tells apart. Mean and maximum are exact all the same.
+    /// Runs of 4.29 s and more, which share the last bin. Mean and maximum are still exact.
     pub runs_beyond_bins: u64,
     pub untimed: Untimed,
-    /// The bins that are not empty.
+    /// Non-empty bins.
     pub bins: Vec<Bin>,
 }
 
-/// Some of the runs.
+/// A histogram bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bin {
-    /// The shortest that belong here, in nanoseconds.
+    /// Inclusive lower bound in nanoseconds.
     pub lower_ns: u64,
-    /// From here on they belong to the next bin; `None` for the last there is.
+    /// Exclusive upper bound; `None` for the last bin.
     pub upper_ns: Option<u64>,
     pub runs: u64,
 }
 
-/// Runs of which the time is not known, by reason. One run may be in two of them.
+/// Runs without a known time, by reason. One run may be counted twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Untimed {
-    /// The kernel left a tracer out, because it was running already on that CPU.
+    /// The kernel skipped a tracer that was already running on that CPU.
     pub recursion: u64,
-    /// Their beginning was forgotten: more runs were under way on a CPU than there is room for, or they
-    /// ended without an exit, as exceptions do.
+    /// Evicted entries: there were more concurrent runs on a CPU than slots, or runs ended without
+    /// an exit, as exceptions do.
     pub displaced: u64,
-    /// Their end was seen and not their beginning: they began before.
+    /// Exits without an entry: these runs began before tracing.
     pub unmatched: u64,
-    /// They were under way when it was over.
+    /// Runs still active at the end.
     pub unfinished: u64,
 }
 
@@ -71,18 +70,18 @@ impl Untimed {
     }
 }
 
-/// What perf counted in the runs of a program.
+/// Perf counts of a program's runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CounterReport {
     pub event: String,
-    /// Sum over all runs, what the tracers added included; scaled up where the event had to share the
-    /// processor's counters. `None` if no run could be counted.
+    /// Sum over all runs, including the tracers' overhead; scaled up if the event was multiplexed.
+    /// `None` if no run could be counted.
     pub total: Option<f64>,
     pub per_run: Option<f64>,
-    /// The same less what an empty program shows, which is what the tracers add; 0 at least.
+    /// Count per run minus that of an empty program, which is the tracers' overhead; at least 0.
     pub net_per_run: Option<f64>,
     pub runs: u64,
-    /// Share of the time in which the event really counted, 0 to 1.
+    /// Share of the time in which the event was counting, 0 to 1.
     #[serde(rename = "running_share")]
     pub running: Option<f64>,
 }
@@ -91,24 +90,24 @@ pub struct CounterReport {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EmptyRuns {
     pub single_runs: SingleRuns,
-    /// What perf counted in them.
+    /// Their perf counts.
     pub counters: Vec<CounterReport>,
-    /// How much longer each run of a program takes because of the tracers, for whoever waits for it.
+    /// Time that the tracers add to each run, as seen by its caller.
     pub added_ns: f64,
 }
 
 impl SingleRuns {
-    /// Makes percentiles of a histogram. `None` without a run.
+    /// Computes percentiles from a histogram. `None` without runs.
     pub(super) fn new(recording: &Recording, empty_p50_ns: Option<f64>) -> Option<Self> {
         let notebook = &recording.notebook;
         let recorded = &notebook.recorded;
         let step_ns = clock::step_ns([recorded.buckets.as_slice()].into_iter());
         let quantiles = Quantiles::new(recorded, step_ns).ok()?;
-        // The last bin has no end.
+        // The last bin is unbounded.
         let beyond = recorded.buckets.get(BUCKETS - 1).copied().unwrap_or(0);
         let quantile = |q: f64| {
             let above = recorded.count as f64 * (1.0 - q);
-            // Rounding: 0.1 % of 1,000 runs is one run.
+            // Tolerates rounding: 0.1 % of 1,000 runs is one run.
             let is_known = (above >= 1.0 - 1e-9 || q <= 0.5) && above >= beyond as f64;
             is_known.then(|| quantiles.of(q))
         };
@@ -143,7 +142,7 @@ impl SingleRuns {
 }
 
 impl CounterReport {
-    /// Of the sums over `runs` timed runs.
+    /// Builds the report from sums over `runs` timed runs.
     pub(super) fn new(
         event: CounterEvent,
         sums: CounterSums,
@@ -153,7 +152,7 @@ impl CounterReport {
         let counted = runs.saturating_sub(sums.unread);
         let running = (sums.enabled_ns > 0)
             .then(|| (sums.running_ns as f64 / sums.enabled_ns as f64).clamp(0.0, 1.0));
-        // An event that never had a turn counted nothing, and that is not 0.
+        // An event that was never scheduled has no count, which is not 0.
         let total = running
             .filter(|&running| counted > 0 && running > 0.0)
             .map(|running| sums.count as f64 / running);

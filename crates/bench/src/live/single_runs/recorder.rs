@@ -10,7 +10,7 @@ use crate::instrument::tracer::{
     Notebook, Tracers, WrongLen, read_notebook, tracers, value_len_bytes,
 };
 
-/// Why the runs of a program cannot be timed one by one.
+/// Why the single runs of a program cannot be timed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RecorderError {
     #[error(transparent)]
@@ -23,15 +23,15 @@ pub(super) enum RecorderError {
     Misses(std::io::Error),
 }
 
-/// What was recorded, and what was missed.
+/// Recorded and missed runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Recording {
     pub(super) notebook: Notebook,
-    /// Runs at which the kernel left a tracer out: its program was running already on that CPU.
+    /// Runs for which the kernel skipped a tracer that was already running on that CPU.
     pub(super) recursion_misses: u64,
 }
 
-/// Times the runs of one program for as long as this lives.
+/// Times the runs of one program while it lives.
 #[derive(Debug)]
 pub(super) struct Recorder {
     entry: Tracer,
@@ -41,7 +41,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins to time the runs of `program`.
+    /// Starts timing the runs of `program`.
     pub(super) fn attach(
         program: BorrowedFd<'_>,
         counters: &[PerfCounter],
@@ -53,21 +53,20 @@ impl Recorder {
         let code: Tracers = tracers(counters.len());
         let mut entry = Tracer::load(target, Moment::Entry, &code.entry, &maps)?;
         let mut exit = Tracer::load(target, Moment::Exit, &code.exit, &maps)?;
-        // The exit first, lest runs begin that never seem to end. What it sees until the entry is
-        // there is wiped away.
+        // Attach the exit first, so that no recorded run lacks its exit. Clears what it records
+        // until the entry is attached.
         exit.attach()?;
         notebook.clear_notebook()?;
         entry.attach()?;
         Ok(Self { entry, exit, notebook, counters: counters.len() })
     }
 
-    /// What was recorded so far.
+    /// Reads the records so far.
     pub(super) fn read(&self) -> Result<Notebook, RecorderError> {
         Ok(read_notebook(&self.notebook.read_notebook()?, self.counters)?)
     }
 
-    /// Takes the tracers off, and tells what they recorded. Nothing writes meanwhile, so all figures
-    /// fit together.
+    /// Detaches the tracers and returns their records. Nothing writes meanwhile, so all figures are consistent.
     pub(super) fn finish(mut self) -> Result<Recording, RecorderError> {
         self.entry.detach();
         self.exit.detach();

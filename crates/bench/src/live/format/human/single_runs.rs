@@ -1,4 +1,4 @@
-//! Tables of single runs: their times, and what perf counted in them.
+//! Tables of single runs: their times and perf counts.
 
 use wingbeat_text::{Side, decimal, grouped, or_dash, printable};
 
@@ -30,10 +30,10 @@ const COUNTERS: [(&str, Side); 5] = [
     ("net", Side::Right),
 ];
 
-/// A percentile that lies where the bins have ended.
+/// A percentile beyond the last bin.
 const BEYOND: &str = ">4.29 s";
 
-/// The times, and below them the counters, if there are any.
+/// The times, and below them the counters, if any.
 pub(super) fn tables(report: &LiveReport, empty: &EmptyRuns) -> String {
     let mut rows = vec![empty_row(empty)];
     rows.extend(report.programs.iter().map(row));
@@ -71,7 +71,7 @@ fn row(program: &ProgramReport) -> Vec<String> {
 
 fn times(single: Option<&SingleRuns>) -> [String; 6] {
     let percentile = |of: fn(&SingleRuns) -> Option<f64>, q: f64| match single {
-        // Not known although there are enough runs above it.
+        // Unknown although there are enough runs above it.
         Some(single) if of(single).is_none() && single.runs as f64 * (1.0 - q) > 1.0 - 1e-9 => {
             BEYOND.to_owned()
         }

@@ -1,11 +1,11 @@
-//! Golden text where single runs were timed.
+//! Golden text with timed single runs.
 
 use super::{check, program, report};
 use crate::live::{
     Bin, CounterReport, EmptyRuns, LiveReport, ProgramReport, SingleRuns, format::Format,
 };
 
-/// So many runs, half of which took no longer than `p50_ns`.
+/// Single runs with a median of `p50_ns`.
 pub(in crate::live) fn single_runs(runs: u64, p50_ns: f64) -> SingleRuns {
     SingleRuns {
         runs,
@@ -37,7 +37,7 @@ fn measured() -> LiveReport {
     let mut first = program(12, "fun_xdp_v3", 900, 95_000);
     first.single_runs = Some(SingleRuns { net_p50_ns: Some(63.4), ..single_runs(900, 103.4) });
     first.counters = vec![counter("cycles", 410.25, Some(200.25))];
-    // It has not come to an end.
+    // No run has finished.
     let second: ProgramReport = program(7, "slow", 0, 0);
     let mut third = program(8, "slower", 2_000, 2_000);
     third.single_runs = Some(SingleRuns {

@@ -1,9 +1,9 @@
-//! Percentiles and counters of made-up recordings.
+//! Percentiles and counters of synthetic recordings.
 
 use super::*;
 use crate::instrument::{tracer::Notebook, wrapper::Recorded};
 
-/// Runs of these times, with their numbers.
+/// A recording of these times, each with its number of runs.
 fn recording(times: &[(u64, u64)]) -> Recording {
     let recorded = Recorded::of(times);
     let notebook = Notebook {
@@ -84,11 +84,11 @@ fn counters() {
     check(sums(1_000, 50, 50, 0), 10, None, [Some(1_000.0), Some(100.0), None]);
     check(sums(1_000, 50, 50, 0), 10, Some(30.0), [Some(1_000.0), Some(100.0), Some(70.0)]);
     check(sums(1_000, 50, 50, 0), 10, Some(300.0), [Some(1_000.0), Some(100.0), Some(0.0)]);
-    // It took turns: counted in half of the time.
+    // Multiplexed: counted half of the time.
     check(sums(1_000, 50, 25, 0), 10, None, [Some(2_000.0), Some(200.0), None]);
     // Two runs could not be read.
     check(sums(800, 50, 50, 2), 10, None, [Some(800.0), Some(100.0), None]);
-    // Nothing counted is no zero; but a zero is.
+    // A counter that never ran has no value; a running one may have counted 0.
     check(sums(0, 50, 0, 0), 10, None, [None; 3]);
     check(sums(0, 0, 0, 10), 10, None, [None; 3]);
     check(sums(0, 50, 50, 0), 10, None, [Some(0.0), Some(0.0), None]);
