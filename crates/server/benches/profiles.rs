@@ -1,5 +1,5 @@
-//! Pages of a day of pushed profiles: 5,760 windows of one service of one host, merged as a server merges them.
-//! `cargo bench -p wingbeat-server --bench profiles`.
+//! Pages over a day of pushed profiles: 5,760 windows of one service on one host, merged like on a server. `cargo bench
+//! -p wingbeat-server --bench profiles`.
 
 use std::{hint::black_box, time::Duration};
 
@@ -30,12 +30,12 @@ use wingbeat_track::model::ProjectName;
 const SECOND: i64 = 1_000_000_000;
 const WINDOWS: i64 = 5760;
 const FUNCTIONS: u64 = 3000;
-/// Samples of a window: a half of a CPU at 19 Hz is 143.
+/// Samples per window: half a CPU at 19 Hz gives 143.
 const SAMPLES: usize = 143;
-/// Stacks that there are: few of them are found often, most of them hardly ever.
+/// Distinct stacks: few are frequent, most are rare.
 const STACKS: usize = 20_000;
 
-/// A generator of numbers that are the same each time.
+/// Deterministic random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -46,12 +46,12 @@ impl Numbers {
     }
 }
 
-/// Stacks of some 30 frames of a tree in which few branches are taken often.
+/// Stacks of about 30 frames from a tree with few frequent branches.
 fn stacks(numbers: &mut Numbers) -> Vec<Vec<u64>> {
     let mut stack = || {
         let mut stack: Vec<u64> = vec![1];
         for depth in 1..20 + numbers.next(20) {
-            // Mostly the usual callee, sometimes another.
+            // Mostly the usual callee, sometimes another one.
             let last = stack[stack.len() - 1];
             let branch = if numbers.next(10) < 8 { 0 } else { 1 + numbers.next(3) };
             stack.push(1 + (last * 31 + depth * 7 + branch) % FUNCTIONS);
@@ -80,7 +80,7 @@ fn window(numbers: &mut Numbers, stacks: &[Vec<u64>], start_ns: i64) -> Part {
     }
     message.string_table = strings;
     for _ in 0..SAMPLES {
-        // The share of the nth stack falls as 1/n does.
+        // The nth stack has a share proportional to 1/n.
         let place = (STACKS as f64).powf(numbers.next(1 << 30) as f64 / (1_u64 << 30) as f64);
         let location_id = stacks[place as usize - 1].clone();
         message.sample.push(Sample { location_id, value: vec![52_631_579], label: Vec::new() });

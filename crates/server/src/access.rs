@@ -1,7 +1,7 @@
-//! Who asks, and what a route demands.
+//! Authentication and authorization of requests.
 //!
-//! Each route has a [`Right`]. [`Route::mount`] puts the check before the handler, so that none can be
-//! forgotten, and a test goes through the table: each role on each route.
+//! Each route has a [`Right`]. [`Route::mount`] puts the check before the handler, so that none can be forgotten. A
+//! test covers the full table: each role on each route.
 
 mod address;
 mod authorize;
@@ -35,10 +35,10 @@ pub use crate::registry::{Digest, Role};
 
 use crate::{App, registry::Project};
 
-/// How long a link is good that lets somebody choose a password.
+/// Lifetime of a link to set a password.
 pub const INVITE_LIFETIME: time::Duration = time::Duration::days(3);
 
-/// What the checks share.
+/// State shared by the checks.
 #[derive(Debug)]
 pub struct Access {
     pub cookies: Cookies,
@@ -46,67 +46,67 @@ pub struct Access {
     pub limits: SignInLimits,
 }
 
-/// The address that a request comes from, as far as trusted proxies say.
+/// Client address of a request, taking trusted proxies into account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Who asks.
+/// The authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
     Anonymous,
-    /// A user: signed in, or by a key or token.
+    /// A user, authenticated by session, key or token.
     User {
         id: i64,
         role: Role,
         by: Means,
     },
-    /// A project's key, by the project's row.
+    /// A project's key; the project's row.
     ProjectKey {
         project: i64,
     },
 }
 
-/// How a user proves to be one.
+/// How a user authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Means {
-    /// A browser with a cookie.
+    /// A browser session cookie.
     Session,
     Key,
 }
 
-/// What a route demands of who asks. Rights about a project are about that of the path's `{project}`.
+/// The right that a route requires. Project rights apply to the path's `{project}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Right {
-    /// Nothing.
+    /// None.
     Open,
-    /// To see the project: everybody if it is public, else users and its own keys.
+    /// View the project: everybody if it is public, otherwise users and its own keys.
     Read,
-    /// To add results and change things: members, and the project's own keys.
+    /// Add results and edit things: members, and the project's own keys.
     Write,
-    /// To delete, and to change the project, its keys and pinned plots: members, but no keys of projects.
+    /// Delete, and change the project, its keys and pinned plots: members, but not project keys.
     Manage,
-    /// To be a user.
+    /// Any user.
     SignedIn,
-    /// To be an admin.
+    /// Any admin.
     Admin,
-    /// The handler checks by itself, since the path does not name the project.
+    /// The handler checks, because the path does not name the project.
     Handler,
 }
 
-/// A method and a path with the right that they demand, and the handler.
+/// A method and path, the right required, and the handler.
 #[derive(Debug, Clone)]
 pub struct Route {
     pub method: Method,
-    /// As axum writes paths: `/v0/projects/{project}`.
+    /// In axum's syntax: `/v0/projects/{project}`.
     pub path: &'static str,
     pub right: Right,
     handler: MethodRouter<App>,
-    /// Whether a refusal is a page, or sends a browser to sign in.
+    /// Whether a refusal is an HTML page or a redirect to sign in.
     is_page: bool,
 }
 
 impl Access {
-    /// For a server with that public URL.
+    /// For a server with this public URL.
     pub fn of(public_url: &str) -> Self {
         Self {
             cookies: Cookies::of(public_url),
@@ -127,7 +127,7 @@ impl FromRequestParts<App> for ClientAddress {
 }
 
 impl Route {
-    /// A route of an API.
+    /// A route of the API.
     pub fn api(
         method: Method,
         path: &'static str,
@@ -137,7 +137,7 @@ impl Route {
         Self { method, path, right, handler, is_page: false }
     }
 
-    /// A page, or what a form of a page is sent to.
+    /// A page, or the target of a form.
     pub fn page(
         method: Method,
         path: &'static str,
@@ -147,12 +147,12 @@ impl Route {
         Self { method, path, right, handler, is_page: true }
     }
 
-    /// The same with another handler, for tests of what is checked before it.
+    /// The same route with another handler, to test the check alone.
     pub fn with_handler(self, handler: MethodRouter<App>) -> Self {
         Self { handler, ..self }
     }
 
-    /// Whether a refusal sends a browser to sign in.
+    /// Whether a refusal redirects the browser to sign in.
     pub fn is_page(&self) -> bool {
         self.is_page
     }
@@ -168,7 +168,7 @@ impl Route {
 }
 
 impl Caller {
-    /// The user's row.
+    /// Row of the user.
     pub fn user(&self) -> Option<i64> {
         match self {
             Self::User { id, .. } => Some(*id),
@@ -180,7 +180,7 @@ impl Caller {
         matches!(self, Self::User { role, .. } if *role >= least)
     }
 
-    /// Whether the caller has a right about a project, or about none.
+    /// Whether the caller has a right on a project, or a global one.
     pub fn has(&self, right: Right, project: Option<&Project>) -> bool {
         use crate::registry::Visibility;
         let is_its_key = matches!(

@@ -1,8 +1,8 @@
-//! The API that the `bencher` client uses, version 0.6: `/v0`.
+//! The `/v0` API of the `bencher` client, version 0.6.
 //!
-//! Besides, `native` (`/v1`) takes and gives whole documents, and `push` takes profiles.
+//! In addition, `native` (`/v1`) exchanges whole documents, and `push` receives profiles.
 //!
-//! `endpoints` is the table of all routes: method, path, right, handler, and what the OpenAPI document says.
+//! `endpoints` is the table of all routes: method, path, right, handler, and OpenAPI description.
 
 mod accounts;
 mod alerts;
@@ -38,7 +38,7 @@ pub fn routes() -> Vec<Route> {
     endpoints().into_iter().map(|endpoint| endpoint.route).collect()
 }
 
-/// The routes of `/v1`, and what takes profiles: the document about the API of `bencher` does not name them.
+/// Routes of `/v1` and of pushed profiles, which the OpenAPI document of the `bencher` API omits.
 pub fn native_routes() -> Vec<Route> {
     let mut routes = native::routes();
     routes.extend(push::routes());

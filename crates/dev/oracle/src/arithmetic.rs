@@ -1,4 +1,4 @@
-//! Arithmetic and comparisons of the interpreter, by RFC 9669.
+//! Arithmetic and comparisons of the interpreter, per RFC 9669.
 
 use wingbeat_bpf::code::{Insn, op};
 
@@ -9,7 +9,7 @@ pub(super) fn sign_extended(value: u64, bits: u32) -> u64 {
     ((value << unused) as i64 >> unused) as u64
 }
 
-/// What an arithmetic instruction computes.
+/// Result of an arithmetic instruction.
 pub(super) fn compute(insn: Insn, old: u64, operand: u64) -> Step<u64> {
     let is_wide = insn.class() == op::ALU64;
     let operation = insn.opcode & op::OPERATION;
@@ -63,7 +63,7 @@ fn compute_32(operation: u8, signed: bool, old: u32, operand: u32) -> Step<u32> 
 }
 
 fn swap(insn: Insn, old: u64) -> Step<u64> {
-    // The host is little-endian: `to little` only cuts.
+    // The host is little-endian: `to little` only truncates.
     let is_swapped = insn.class() == op::ALU64 || insn.opcode & op::X != 0;
     Ok(match (insn.immediate, is_swapped) {
         (16, true) => u64::from((old as u16).swap_bytes()),
@@ -76,7 +76,7 @@ fn swap(insn: Insn, old: u64) -> Step<u64> {
     })
 }
 
-/// Does the condition of a jump hold?
+/// Evaluates the condition of a jump.
 pub(super) fn holds(insn: Insn, left: u64, right: u64) -> Step<bool> {
     let (left, right) = match insn.class() {
         op::JMP => (left, right),

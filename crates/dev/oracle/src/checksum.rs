@@ -1,10 +1,9 @@
-//! Sums of the Internet protocols in one's complement, as the kernel keeps them: 32 bits wide, not yet
-//! folded (include/net/checksum.h, Linux 6.18).
+//! Internet checksums in one's complement, unfolded 32-bit sums as in the kernel (include/net/checksum.h, Linux 6.18).
 
-/// Adds, with the carry put back at the end.
+/// Adds with end-around carry.
 pub(crate) fn add(a: u32, b: u32) -> u32 {
     let (sum, carry) = a.overflowing_add(b);
-    // Where there was a carry, the sum is smaller than the largest number.
+    // After a carry, the sum is smaller than the largest operand.
     if carry { sum + 1 } else { sum }
 }
 
@@ -12,7 +11,7 @@ pub(crate) fn sub(a: u32, b: u32) -> u32 {
     add(a, !b)
 }
 
-/// The sum of bytes, beginning with `seed` (`csum_partial`).
+/// Sum of bytes, starting from `seed` (`csum_partial`).
 pub(crate) fn partial(bytes: &[u8], seed: u32) -> u32 {
     bytes.chunks(4).fold(seed, |sum, chunk| {
         let mut word = [0; 4];
@@ -27,12 +26,12 @@ pub(crate) fn to_16(sum: u32) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// What stands in a header (`csum_fold`).
+/// Header checksum (`csum_fold`).
 pub(crate) fn folded(sum: u32) -> u16 {
     !to_16(sum)
 }
 
-/// `bpf_csum_diff`, as it is on all machines since Linux 6.13 (net/core/filter.c).
+/// `bpf_csum_diff`, with the semantics of all architectures since Linux 6.13 (net/core/filter.c).
 pub(crate) fn diff(from: &[u8], to: &[u8], seed: u32) -> u32 {
     let sum = match (from.is_empty(), to.is_empty()) {
         (false, false) => sub(partial(to, seed), partial(from, 0)),
@@ -47,7 +46,7 @@ pub(crate) fn diff(from: &[u8], to: &[u8], seed: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// The header of RFC 1071's calculator examples: a packet of 60 bytes from 172.16.10.99 to .12.
+    /// Header from RFC 1071's calculator examples: a 60-byte packet from 172.16.10.99 to .12.
     const HEADER: [u8; 20] = [
         0x45, 0x00, 0x00, 0x3c, 0x1c, 0x46, 0x40, 0x00, 0x40, 0x06, 0xb1, 0xe6, 0xac, 0x10, 0x0a,
         0x63, 0xac, 0x10, 0x0a, 0x0c,
@@ -69,7 +68,7 @@ mod tests {
         check(&[], &[1, 0, 0, 0], 0xffff_ffff, 1);
         check(&[1, 0, 0, 0], &[3, 0, 0, 0], 0, 2);
         check(&[3, 0, 0, 0], &[], 5, 2);
-        // What is added and taken away again leaves the other zero.
+        // Adding and removing the same bytes yields the other zero.
         check(&[1, 0, 0, 0], &[1, 0, 0, 0], 0, 0xffff);
     }
 }

@@ -1,17 +1,15 @@
-//! Runs bytecode in user space and counts each instruction: the truth that counters are compared with.
+//! Executes bytecode in user space and counts each instruction: the reference for instruction counters.
 //!
-//! `wingbeat bench` counts by counters that it puts into the bytecode. This crate counts the same by
-//! going through the program step by step, and shares nothing with the counters: no control flow graph,
-//! no liveness, no layout of a notebook. It depends on `wingbeat-bench` in no way; only the form of an
-//! instruction and of a linked program, of `wingbeat-bpf`, is known to both.
+//! `wingbeat bench` counts with counters inserted into the bytecode. This crate obtains the same counts by interpreting
+//! the program, and shares none of that code: no control flow graph, no liveness analysis, no counter layout. It does
+//! not depend on `wingbeat-bench`; both only share the instruction and program types of `wingbeat-bpf`.
 //!
-//! - [`machine`]: registers, frames, jumps, calls. Like the verifier it refuses to read what was never
-//!   written.
-//! - [`memory`]: addresses and what lies there.
-//! - [`model`]: generated programs: a packet, and the value of one map.
-//! - [`world`]: programs of real objects: packets and their contexts, maps, helpers of the kernel.
+//! - [`machine`]: registers, frames, jumps, calls. Like the verifier, it rejects uninitialized reads.
+//! - [`memory`]: the address space and its contents.
+//! - [`model`]: environment of generated programs: a packet, and the value of one map.
+//! - [`world`]: environment of real objects: packets and their contexts, maps, kernel helpers.
 //!
-//! Nothing here talks to the kernel. What stands in maps is asked of a [`Contents`](world::Contents).
+//! Nothing here calls the kernel. Map contents come from a [`Contents`](world::Contents).
 
 mod arithmetic;
 mod checksum;
@@ -24,8 +22,8 @@ use std::borrow::Cow;
 
 pub use machine::Fault;
 
-/// Why something cannot be done.
+/// Why an operation is not possible.
 pub type Reason = Cow<'static, str>;
 
-/// What one step comes to: a value, or the reason why it cannot be done.
+/// Result of one step, or the reason why it failed.
 type Step<T> = Result<T, Reason>;

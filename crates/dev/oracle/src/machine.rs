@@ -1,7 +1,7 @@
-//! The machine: registers, frames, jumps and calls, one step after the other.
+//! The machine: registers, frames, jumps and calls.
 //!
-//! What is outside of the program, its maps and the kernel's helpers, is a `Host`. The machine itself
-//! knows of one helper, `bpf_loop`, and of callbacks in general.
+//! A `Host` provides everything outside the program: maps and kernel helpers. The machine itself implements one helper,
+//! `bpf_loop`, and callbacks in general.
 
 use std::{fmt, ops::Range};
 
@@ -12,30 +12,29 @@ use crate::{
     memory::{Memory, Write},
 };
 
-/// Number of the helper `bpf_loop`.
+/// Helper number of `bpf_loop`.
 pub const HELPER_LOOP: i32 = 181;
 
-/// Instructions after which a program counts as endless.
+/// Step limit, after which a program counts as endless.
 const STEPS_MAX: u64 = 10_000_000;
 const FRAMES_MAX: usize = 8;
-/// Addresses of functions begin here.
+/// Base address of functions.
 const FUNCTIONS: u64 = 0x7000_0000;
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) result: u64,
-    /// How often each instruction ran; a `ldimm64` at its first half.
+    /// Executions of each instruction; an `ldimm64` counts at its first half.
     pub(crate) counts: Vec<u64>,
-    /// What was written to the stack, in this order.
+    /// Stack writes, in order.
     pub(crate) writes: Vec<Write>,
 }
 
-/// Why a program was stopped, and at which instruction.
+/// Why and at which instruction a program was stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub index: usize,
-    /// What was wrong with it.
     pub reason: Reason,
 }
 
@@ -58,15 +57,15 @@ impl Arguments {
     }
 }
 
-/// What a call comes to.
+/// Result of a call.
 pub(crate) enum Answer {
     Value(u64),
-    /// It returns something that is not known here, or nothing.
+    /// Returns an unknown value, or nothing.
     Unknown,
     /// The function returns.
     Leave(u64),
     End(u64),
-    /// A function of the program is called for each element of a map.
+    /// Calls a function of the program for each element of a map.
     ForEach {
         callback: u64,
         elements: Vec<[u64; 3]>,
@@ -75,21 +74,21 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// What a helper returns, an error of the kernel perhaps.
+    /// Return value of a helper, possibly a negative errno.
     pub(crate) fn of(value: i64) -> Step<Self> {
         Ok(Self::Value(value as u64))
     }
 }
 
-/// What is outside of a program.
+/// Environment of a program.
 pub(crate) trait Host {
-    /// What a load of 64 bits gives that names something outside: the kind, and both immediates.
+    /// Value of a 64-bit load that references something outside: the kind, and both immediates.
     fn name(&mut self, memory: &mut Memory, kind: u8, halves: [i32; 2]) -> Step<u64>;
 
-    /// Calls a helper or a kfunc; the latter is also named by the index of the instruction.
+    /// Calls a helper or a kfunc; the index of the instruction also identifies a kfunc.
     fn call(&mut self, memory: &mut Memory, insn: Insn, arguments: &Arguments) -> Step<Answer>;
 
-    /// Bytes of the packet in network order, as classic BPF reads them; `None` beyond its end.
+    /// Packet bytes in network order, as classic BPF reads them; `None` beyond the end.
     fn packet(&self, memory: &Memory, offset: u64, size: usize) -> Step<Option<u64>>;
 }
 
@@ -118,20 +117,20 @@ pub(crate) fn run(
     Ok(Ended { result, counts, writes: std::mem::take(&mut memory.writes) })
 }
 
-/// What a function returns to.
+/// State restored by a return.
 struct Frame {
     return_to: usize,
     saved: [Option<u64>; 5],
     turns: Option<Turns>,
 }
 
-/// The state of a `bpf_loop`, or of a walk over a map.
+/// State of a `bpf_loop` or a map iteration.
 struct Turns {
     next: u64,
     all: u64,
     callback: usize,
     context: u64,
-    /// Map, key and value of each turn of a walk.
+    /// Map, key and value of each iteration over a map.
     elements: Vec<[u64; 3]>,
 }
 
@@ -175,7 +174,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The second operand.
+    /// Value of the second operand.
     fn operand(&self, insn: Insn) -> Step<u64> {
         match insn.opcode & op::X {
             0 => Ok(i64::from(insn.immediate) as u64),
@@ -187,7 +186,7 @@ impl Machine<'_> {
         Ok(self.get(register)?.wrapping_add_signed(i64::from(insn.offset)))
     }
 
-    /// Runs one instruction; the result, if it ends the program.
+    /// Executes one instruction; returns the result if it ends the program.
     fn step(&mut self, insn: Insn) -> Step<Option<u64>> {
         let size = match insn.opcode & op::SIZE {
             op::W => 4,
@@ -315,7 +314,7 @@ impl Machine<'_> {
             }
             op::JA => i64::from(insn.offset),
             op::JA32 => i64::from(insn.immediate),
-            // The budget is never used up.
+            // The budget never runs out.
             op::JCOND => 0,
             _ => {
                 let holds = arithmetic::holds(insn, self.get(insn.dst())?, self.operand(insn)?)?;
@@ -368,13 +367,13 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    /// What a call leaves in the registers.
+    /// Sets the registers as after a call.
     fn returned(&mut self, result: Option<u64>) {
         self.registers[ARGUMENTS].fill(None);
         self.registers[0] = result;
     }
 
-    /// Calls a function of the program again and again.
+    /// Calls a function of the program repeatedly.
     fn walk(&mut self, callback: u64, all: u64, elements: Vec<[u64; 3]>, context: u64) -> Step<()> {
         if all == 0 {
             self.returned(Some(0));
@@ -386,7 +385,7 @@ impl Machine<'_> {
         self.turn(self.index + 1, turns)
     }
 
-    /// Starts a callback.
+    /// Starts one callback.
     fn turn(&mut self, return_to: usize, mut turns: Turns) -> Step<()> {
         let element = usize::try_from(turns.next).ok().and_then(|at| turns.elements.get(at));
         let arguments = match element {
@@ -412,8 +411,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Returns from a function; the result, if it was the program's entry. A function of the program
-    /// need not have a result, as long as nobody reads it.
+    /// Returns from a function; yields the result if it was the entry. Subprograms need no result unless it is read.
     fn leave(&mut self, result: Option<u64>) -> Step<Option<u64>> {
         let unset = "the end of a function without a result";
         let Some(frame) = self.frames.pop() else { return result.ok_or(unset.into()).map(Some) };

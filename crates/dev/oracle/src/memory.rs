@@ -1,30 +1,30 @@
-//! Memory of the interpreter: stack frames, and areas at addresses of their own.
+//! Memory of the interpreter: stack frames, and areas with separate addresses.
 
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::Step;
 
-/// Bytes of the stack of one function (`MAX_BPF_STACK`, include/linux/filter.h, Linux 6.18).
+/// Stack size of one function in bytes (`MAX_BPF_STACK`, include/linux/filter.h, Linux 6.18).
 const STACK_BYTES: usize = 512;
-/// Address of the stack.
+/// Base address of the stack.
 const STACK: u64 = 0x4000_0000;
-/// Distance of stack frames.
+/// Distance between stack frames.
 const FRAME: u64 = 0x1_0000;
-/// Areas without an address of their own begin here.
+/// Base of areas without a fixed address.
 const ALLOCATED: u64 = 0x10_0000_0000;
-/// Bytes between areas at least, so that what runs out of one does not run into the next.
+/// Minimum gap between areas in bytes, so that an overrun does not reach the next one.
 const GAP: u64 = 64;
 
 /// A write to the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
-    /// Index of the instruction that writes.
+    /// Index of the writing instruction.
     pub index: usize,
-    /// How many functions were under way.
+    /// Depth of the call stack.
     pub frame: usize,
-    /// Where, relative to the frame pointer.
+    /// Offset from the frame pointer.
     pub offset: i64,
-    /// How many bytes.
+    /// Size in bytes.
     pub size: usize,
     pub value: u64,
 }
@@ -33,10 +33,10 @@ pub struct Write {
 #[derive(Debug, Clone)]
 pub(crate) struct Area {
     pub(crate) bytes: Vec<u8>,
-    /// The part that a program may reach.
+    /// The part that the program may access.
     pub(crate) visible: Range<usize>,
     pub(crate) is_writable: bool,
-    /// Parts that nothing is known of.
+    /// Ranges with unknown contents.
     unknown: Vec<Range<usize>>,
 }
 
@@ -45,12 +45,12 @@ impl Area {
         Self { visible: 0..bytes.len(), bytes, is_writable, unknown: Vec::new() }
     }
 
-    /// An area of which nothing is known yet; a write tells.
+    /// An area of unknown contents until written.
     pub(crate) fn unknown(len: usize) -> Self {
         Self { unknown: (0..len).map(|at| at..at + 1).collect(), ..Self::new(vec![0; len], true) }
     }
 
-    /// Sets bytes, which are known from now on.
+    /// Sets bytes, which are known afterwards.
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         let range = at..at + bytes.len();
         self.unknown.retain(|unknown| unknown.end <= range.start || range.end <= unknown.start);
@@ -60,15 +60,15 @@ impl Area {
     }
 }
 
-/// What a program can read and write.
+/// Memory that a program can access.
 #[derive(Debug, Default)]
 pub struct Memory {
     areas: BTreeMap<u64, Area>,
     next: u64,
-    /// Bytes of each frame; `None` where nothing was written.
+    /// Bytes of each frame; `None` if not written.
     frames: Vec<Vec<Option<u8>>>,
     pub(crate) writes: Vec<Write>,
-    /// Index of the instruction that runs.
+    /// Index of the current instruction.
     pub(crate) index: usize,
 }
 
@@ -77,7 +77,7 @@ impl Memory {
         self.areas.insert(address, area);
     }
 
-    /// Puts bytes somewhere; their address.
+    /// Allocates an area for the bytes; returns its address.
     pub(crate) fn allocate(&mut self, bytes: Vec<u8>) -> u64 {
         let address = ALLOCATED + self.next;
         self.next += (bytes.len() as u64).next_multiple_of(8) + GAP;
@@ -93,7 +93,7 @@ impl Memory {
         self.areas.get_mut(&address).ok_or_else(|| "nothing lies there".into())
     }
 
-    /// A fresh frame for that many functions under way; its frame pointer.
+    /// Creates a fresh frame at this call depth; returns its frame pointer.
     pub(crate) fn enter(&mut self, depth: usize) -> u64 {
         self.frames.resize(depth + 1, vec![]);
         self.frames[depth] = vec![None; STACK_BYTES];
@@ -148,7 +148,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The area with these bytes, and where in it they are.
+    /// Finds the area that contains these bytes, and their range in it.
     fn find(&self, address: u64, len: usize) -> Option<(&Area, Range<usize>)> {
         let (start, area) = self.areas.range(..=address).next_back()?;
         let at = usize::try_from(address - start).ok()?;

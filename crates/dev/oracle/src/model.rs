@@ -1,8 +1,7 @@
-//! The world of generated programs: a packet, and the value of one map.
+//! Environment of generated programs: a packet, and the value of one map.
 //!
-//! Two calls behave as no kernel does, to have something that does not return: the kfunc
-//! [`KFUNC_THROW`] ends the program if the low bits of r1 are clear, and a tail call succeeds if those
-//! of r3 are.
+//! Two calls differ from the kernel's, so that some calls do not return: the kfunc [`KFUNC_THROW`] ends the program if
+//! the low bits of r1 are clear, and a tail call succeeds if those of r3 are.
 
 use wingbeat_bpf::code::{Code, Insn, op};
 
@@ -15,11 +14,11 @@ use crate::{
 
 pub use crate::machine::HELPER_LOOP;
 
-/// Number of the kfunc that throws.
+/// Number of the throwing kfunc.
 pub const KFUNC_THROW: i32 = 1;
-/// What a program returns when it throws or tail-calls.
+/// Result of a program that throws or tail-calls.
 pub const RESULT_ESCAPED: u64 = 1;
-/// Number of the helper `bpf_skb_load_bytes`.
+/// Helper number of `bpf_skb_load_bytes`.
 pub const HELPER_SKB_LOAD_BYTES: i32 = 26;
 
 /// Address of the context.
@@ -29,19 +28,19 @@ const PACKET: u64 = 0x2000_0000;
 /// Address of the map's value.
 const VALUE: u64 = 0x3000_0000;
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelOutcome {
     pub result: u64,
-    /// How often each instruction ran; a `ldimm64` at its first half.
+    /// Executions of each instruction; an `ldimm64` counts at its first half.
     pub counts: Vec<u64>,
-    /// What was written to the stack, in this order.
+    /// Stack writes, in order.
     pub writes: Vec<Write>,
-    /// The value of the map afterwards.
+    /// Value of the map afterwards.
     pub value: Vec<u8>,
 }
 
-/// What a generated program finds.
+/// Environment of a generated program.
 #[derive(Debug, Clone)]
 pub struct Model {
     context: Vec<u8>,
@@ -50,13 +49,13 @@ pub struct Model {
 }
 
 impl Model {
-    /// For a socket filter, whose context begins with the length of the packet.
+    /// For a socket filter: its context starts with the packet length.
     pub fn of_socket_filter(packet: &[u8], value_size: usize) -> Self {
         let context = (packet.len() as u32).to_le_bytes().to_vec();
         Self { context, packet: packet.to_vec(), value_size }
     }
 
-    /// For an XDP program, whose context begins with the addresses of the packet and of its end.
+    /// For an XDP program: its context starts with the addresses of the packet's start and end.
     pub fn of_xdp(packet: &[u8], value_size: usize) -> Self {
         let end = PACKET + packet.len() as u64;
         let context = [PACKET, end].map(|address| (address as u32).to_le_bytes()).concat();
@@ -68,7 +67,7 @@ impl Model {
 ///
 /// # Errors
 ///
-/// If the program does what the verifier would refuse, or more than this model knows.
+/// If the verifier would reject the program, or the model does not support it.
 pub fn run(code: &Code, model: Model) -> Result<ModelOutcome, Fault> {
     let mut memory = Memory::default();
     memory.place(CONTEXT, Area::new(model.context.clone(), false));
@@ -105,7 +104,7 @@ impl Host for Outside {
                     [arguments.get(2)?, arguments.get(3)?, arguments.get(4)?].map(|it| it as usize);
                 let end = offset.checked_add(len);
                 let found = end.and_then(|end| self.0.get(offset..end));
-                // The kernel writes zeros where it has nothing to write.
+                // The kernel zero-fills on failure.
                 let bytes = found.map_or_else(|| vec![0; len], <[u8]>::to_vec);
                 for (at, byte) in bytes.into_iter().enumerate() {
                     memory.write((to + at) as u64, 1, u64::from(byte))?;

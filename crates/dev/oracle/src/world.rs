@@ -1,11 +1,10 @@
-//! The world of programs of real objects: a packet and its context, maps, helpers of the kernel.
+//! Environment of real objects: a packet and its context, maps, kernel helpers.
 //!
-//! What helpers do follows net/core/filter.c, kernel/bpf/helpers.c and net/bpf/test_run.c of Linux 6.18,
-//! as far as a run by `BPF_PROG_TEST_RUN` can tell. One that is not known here is an error that names
-//! it; what it returns is never guessed.
+//! Helpers follow net/core/filter.c, kernel/bpf/helpers.c and net/bpf/test_run.c of Linux 6.18, as far as
+//! `BPF_PROG_TEST_RUN` can observe. An unknown helper is an error that names it; its result is never guessed.
 //!
-//! Maps are shadows: an entry is asked of the [`Contents`] when the program first looks at it, and what
-//! the program writes stays here. A hash table never gets full, and an LRU table forgets nothing.
+//! Maps are shadows: the first access fetches an entry from the [`Contents`], and writes stay here. Hash tables never
+//! fill up, and LRU tables evict nothing.
 
 mod helpers;
 mod maps;
@@ -28,34 +27,34 @@ use crate::{
     memory::Memory,
 };
 
-/// What stands in the maps before the run.
+/// Map contents before the run.
 pub trait Contents {
-    /// The value of `key` in the map at a position of the object's maps, on the CPU of the run; `None`
-    /// if there is none. The error is a reason.
+    /// Value of `key` in a map, given by its index in the object, on the CPU of the run; `None` if absent. The error is
+    /// a reason.
     fn lookup(&mut self, map: usize, key: &[u8]) -> Result<Option<Vec<u8>>, String>;
 
-    /// The values in a queue or stack, the oldest first. The error is a reason.
+    /// Values of a queue or stack, oldest first. The error is a reason.
     fn queue(&mut self, map: usize) -> Result<Vec<Vec<u8>>, String>;
 }
 
-/// Where and when a run takes place.
+/// Time and place of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings {
     pub cpu: u32,
-    /// The clock of `bpf_ktime_get_ns`; each read makes it go on by 1 ns.
+    /// Clock of `bpf_ktime_get_ns`; each read advances it by 1 ns.
     pub now_ns: u64,
 }
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorldOutcome {
     pub return_value: u32,
-    /// How often each instruction ran; a `ldimm64` at its first half.
+    /// Executions of each instruction; an `ldimm64` counts at its first half.
     pub counts: Vec<u64>,
     pub packet: Vec<u8>,
 }
 
-/// A program that cannot be run here.
+/// Why a program cannot run here.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
     #[error(
@@ -69,12 +68,12 @@ pub enum WorldError {
     Fault(#[from] Fault),
 }
 
-/// Runs a program of an object. `maps` are those of the object, by whose position the code names them.
+/// Runs a program of an object. `maps` are the object's maps, which the code references by index.
 ///
 /// # Errors
 ///
-/// If it is of a type, calls a helper, or reads a part of its context that is not known here, or if it
-/// does what the verifier would refuse.
+/// If its type, one of its helpers, or a context field that it reads is not supported, or if the verifier would reject
+/// it.
 pub fn run(
     linked: &Linked,
     maps: &[MapSpec],
@@ -93,7 +92,7 @@ pub fn run(
     })
 }
 
-/// What is outside of the program.
+/// Environment of the program.
 struct World<'a> {
     linked: &'a Linked,
     maps: Maps<'a>,
@@ -140,7 +139,7 @@ impl Host for World<'_> {
     }
 
     fn packet(&self, memory: &Memory, offset: u64, size: usize) -> Step<Option<u64>> {
-        // Beyond 2 GiB lie what classic BPF calls ancillary data.
+        // Offsets beyond 2 GiB are ancillary data of classic BPF.
         if offset > i32::MAX as u64 {
             return Err("a classic load of what is no packet".into());
         }

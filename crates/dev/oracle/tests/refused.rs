@@ -1,4 +1,4 @@
-//! What the interpreter refuses, and how it says so.
+//! Errors of the interpreter and their messages.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -31,7 +31,7 @@ fn load(size: u8, dst: u8, base: u8, offset: i16) -> Insn {
     Insn::new(op::LDX | op::MEM | size, dst, base, offset, 0)
 }
 
-/// Runs instructions as a program of a type, on a packet of zeros; the error, if there is one.
+/// Runs instructions as a program of this type on an all-zero packet; checks the error, if any.
 #[track_caller]
 fn check(r#type: ProgramType, insns: &[Insn], packet_len: usize, expected: &str) {
     let functions = vec![FunctionInfo { insn_index: 0, name: "program".into(), type_id: None }];

@@ -1,4 +1,4 @@
-//! A running server with its data.
+//! A running server with its data directory.
 
 use std::{
     fs,
@@ -16,27 +16,27 @@ use anyhow::{Context as _, bail};
 
 use crate::{installed::Installed, keeper::Keeper};
 
-/// How a cluster is set up.
+/// Settings of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Whether what was committed survives a power failure, as anybody runs it; tests need not.
+    /// Whether commits survive a power failure, as in production; tests do not need that.
     pub durable: bool,
-    /// Further lines of `postgresql.conf`.
+    /// Additional lines of `postgresql.conf`.
     pub lines: Vec<String>,
-    /// Files in the folder of its data, which its owner alone may read: the name and the content of each.
+    /// Files in the data directory, readable by the owner only: name and content.
     pub files: Vec<(String, String)>,
 }
 
-/// How a server is stopped.
+/// How to stop a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// Connections are ended, and everything is written.
+    /// Closes connections and flushes everything.
     Fast,
-    /// As if it had crashed.
+    /// Like a crash.
     Immediate,
 }
 
-/// A server. It and its folder are gone when the last of a primary and its replicas is dropped.
+/// A server. Dropping the last of a primary and its replicas removes the server and its folder.
 #[derive(Debug)]
 pub struct Cluster {
     installed: Installed,
@@ -46,11 +46,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes an empty cluster and starts it.
+    /// Creates and starts an empty cluster.
     ///
     /// # Errors
     ///
-    /// If none is installed, or it does not start; with the end of its log.
+    /// If PostgreSQL is not installed or does not start; includes the end of its log.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
         let installed = Installed::find()?;
         let keeper = Arc::new(Keeper::new(&installed)?);
@@ -68,11 +68,11 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A streaming replica: what is committed here comes there a moment later.
+    /// Creates a streaming replica, which receives commits shortly after the primary.
     ///
     /// # Errors
     ///
-    /// If the copy fails, or it does not start.
+    /// If the copy fails, or the replica does not start.
     pub fn replica(&self) -> anyhow::Result<Self> {
         static COUNT: AtomicUsize = AtomicUsize::new(1);
         let name = format!("replica-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -107,11 +107,11 @@ impl Cluster {
         run(self.control("stop").args(["--mode", mode]))
     }
 
-    /// Starts the server after [`Self::stop`], and waits until it answers.
+    /// Restarts the server after [`Self::stop`], and waits until it accepts connections.
     ///
     /// # Errors
     ///
-    /// If it does not answer within a minute; with the end of its log.
+    /// If it does not within a minute; includes the end of its log.
     pub fn start_again(&self) -> anyhow::Result<()> {
         let log = self.data.with_extension("log");
         let said = run(self.control("start").arg("--log").arg(&log));
@@ -128,29 +128,29 @@ impl Cluster {
         command
     }
 
-    /// A new, empty database; its URL.
+    /// Creates an empty database; returns its URL.
     ///
     /// # Errors
     ///
-    /// If the server does not make it.
+    /// If the server does not create it.
     pub fn fresh(&self) -> anyhow::Result<String> {
         let name = format!("fresh_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.sql("postgres", &format!("CREATE DATABASE {name}"))?;
         Ok(self.url(&name))
     }
 
-    /// The URL of a database, for any client. The name of its folder stands for the host.
+    /// URL of a database, for any client. The socket folder serves as the host.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         let folder = self.socket_folder().display().to_string().replace('/', "%2F");
         format!("postgres://postgres@{folder}/{database}")
     }
 
-    /// Runs a text of SQL; what it gives, a line for each row, columns divided by `|`.
+    /// Runs SQL text; returns one line per row, columns separated by `|`.
     ///
     /// # Errors
     ///
-    /// What the server said.
+    /// The server's error message.
     pub fn sql(&self, database: &str, text: &str) -> anyhow::Result<String> {
         let mut psql = Command::new(self.installed.program("psql"));
         psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
@@ -161,11 +161,11 @@ impl Cluster {
         output(&mut psql)
     }
 
-    /// The process that owns all others of the server.
+    /// PID of the postmaster.
     ///
     /// # Errors
     ///
-    /// If the server does not run.
+    /// If the server is not running.
     pub fn process(&self) -> anyhow::Result<u32> {
         let file = self.data.join("postmaster.pid");
         let text = fs::read_to_string(&file).context("PostgreSQL does not run")?;
@@ -206,7 +206,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // A replica before its primary; the keeper stops what is left.
+        // Stops a replica before its primary; the keeper stops the rest.
         if Arc::strong_count(&self.keeper) > 1 {
             let _ = self.stop(Stop::Immediate);
         }

@@ -1,4 +1,4 @@
-//! Which PostgreSQL this machine has, and as whom it runs.
+//! The installed PostgreSQL, and the user that it runs as.
 
 use std::{
     fs,
@@ -9,22 +9,22 @@ use std::{
 
 use anyhow::Context as _;
 
-/// The oldest major version that wingbeat supports.
+/// Oldest supported major version.
 pub const VERSION_OLDEST: u32 = 15;
 
-/// Where Debian puts the programs of each version, which it leaves out of `PATH`.
+/// Where Debian installs the programs of each version, outside `PATH`.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 /// The user of Debian's package.
 const OWNER: &str = "postgres";
 
-/// Whether a PostgreSQL is installed that is new enough.
+/// Whether a supported PostgreSQL is installed.
 #[must_use]
 pub fn is_installed() -> bool {
     newest().is_some()
 }
 
-/// The folder of the programs of the newest version.
+/// Folder of the newest version's programs.
 fn newest() -> Option<PathBuf> {
     let versions = fs::read_dir(VERSIONS).ok()?.flatten();
     versions
@@ -34,14 +34,14 @@ fn newest() -> Option<PathBuf> {
         .map(|(_, path)| path.join("bin"))
 }
 
-/// The programs, and the user that they run as: PostgreSQL refuses root.
+/// The programs, and the user to run them as: PostgreSQL refuses to run as root.
 #[derive(Debug, Clone)]
 pub(crate) struct Installed {
     programs: PathBuf,
     owner: Option<Owner>,
 }
 
-/// A user other than ourselves.
+/// A user other than the current one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {
     pub(crate) user: u32,
@@ -68,7 +68,7 @@ impl Installed {
         self.programs.join(name)
     }
 
-    /// A program that runs as the server does, in a folder that every user may enter.
+    /// A command that runs as the server's user, in a world-accessible folder.
     pub(crate) fn as_owner(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/");

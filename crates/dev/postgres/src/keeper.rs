@@ -1,4 +1,4 @@
-//! Removes a folder with clusters when the process that made it is gone.
+//! Removes a folder of clusters when the process that created it ends.
 
 use std::{
     fmt, fs,
@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use crate::installed::Installed;
 
-/// Waits for the end of its input, which comes however its parent ends; then stops each cluster at once.
+/// Waits for EOF on stdin, which follows any end of the parent; then stops each cluster immediately.
 const WAIT: &str = r#"
 cat >/dev/null
 for pid in "$2"/*/postmaster.pid; do
@@ -20,7 +20,7 @@ done
 rm -rf "$2"
 "#;
 
-/// A temporary folder, and the shell that waits to remove it.
+/// A temporary folder, and the shell process that removes it.
 pub(crate) struct Keeper {
     folder: PathBuf,
     shell: Child,
@@ -48,7 +48,7 @@ impl Keeper {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C is for the tests, and must not end who cleans up after them.
+            // Ctrl-C is for the tests, and must not kill the process that cleans up after them.
             .process_group(0)
             .spawn()
             .context("cannot start /bin/sh")?;

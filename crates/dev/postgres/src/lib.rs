@@ -1,7 +1,7 @@
-//! A real PostgreSQL for tests and comparisons: the newest that the distribution installed, in a temporary
-//! folder, reached by a socket there, and gone when the process is gone, even by `SIGKILL`.
+//! A real PostgreSQL for tests and comparisons: the newest installed version, in a temporary folder, reached over a
+//! Unix socket there, and removed when the process ends, even by `SIGKILL`.
 //!
-//! Tests ask for [`database`]: all tests of a process share one server, and each has a database of its own.
+//! Tests call [`database`]: all tests of a process share one server, and each has its own database.
 
 mod cluster;
 mod installed;

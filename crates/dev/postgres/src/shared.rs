@@ -1,4 +1,4 @@
-//! One server for all tests of a process.
+//! One server shared by all tests of a process.
 
 use std::{env, sync::OnceLock};
 
@@ -7,15 +7,15 @@ use crate::{
     installed::is_installed,
 };
 
-/// The server of this process, started by who asks first. None where no PostgreSQL is installed, so that
-/// the test is skipped; in CI that is a failure.
+/// The server of this process, started on first use. None if PostgreSQL is not installed, so that the test is skipped;
+/// in CI that is a failure.
 ///
 /// # Panics
 ///
 /// If it does not start, or none is installed and `CI` is set.
 #[must_use]
 pub fn cluster() -> Option<&'static Cluster> {
-    // A static is never dropped: the keeper notices the end of the process.
+    // Statics are never dropped: the keeper notices the end of the process.
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     if !is_installed() && env::var_os("CI").is_none() {
         eprintln!("skipped: no PostgreSQL is installed; `cargo xtask setup` installs it");
@@ -27,11 +27,11 @@ pub fn cluster() -> Option<&'static Cluster> {
     }))
 }
 
-/// The URL of a new, empty database of [`cluster`].
+/// URL of a new, empty database of [`cluster`].
 ///
 /// # Panics
 ///
-/// As [`cluster`], or if the server makes no database.
+/// Like [`cluster`], or if the server does not create the database.
 #[must_use]
 pub fn database() -> Option<String> {
     match cluster()?.fresh() {

@@ -1,4 +1,4 @@
-//! The fixture itself: what tests of other crates rely on.
+//! Tests of the fixture that other crates rely on.
 
 use std::{
     env,
@@ -40,7 +40,7 @@ fn a_replica_follows_and_a_stopped_server_comes_back() {
     assert_eq!(primary.sql("postgres", "SELECT n FROM t").unwrap(), "7");
 }
 
-/// Run again as a process of its own by the test below, which kills it.
+/// Runs as a separate process of the test below, which kills it.
 #[test]
 #[ignore = "waits to be killed"]
 fn stays_up() {

@@ -2,18 +2,18 @@
 
 use wingbeat_bpf::code::{Code, FunctionInfo, Insn, LineInfo, disassemble::Listing, op};
 
-/// A place that jumps lead to, perhaps before it is known.
+/// A jump target, possibly unbound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// How the distance to a label is written into an instruction.
+/// How an instruction encodes the distance to a label.
 #[derive(Debug, Clone, Copy)]
 enum Field {
     Offset,
     Immediate,
 }
 
-/// Instructions, put down one after the other.
+/// Instructions in order of emission.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Code,
@@ -22,21 +22,21 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Begins the function `main`.
+    /// Starts the function `main`.
     pub fn new() -> Self {
         let mut assembler = Self::default();
         assembler.function("main");
         assembler
     }
 
-    /// Begins a function here.
+    /// Starts a function here.
     pub fn function(&mut self, name: &str) -> &mut Self {
         let insn_index = self.code.insns.len() as u32;
         self.code.functions.push(FunctionInfo { insn_index, name: name.into(), type_id: None });
         self
     }
 
-    /// Begins a source line here, instead of one that has begun here already.
+    /// Starts a source line here, replacing one that starts here already.
     pub fn line(&mut self, number: u32) -> &mut Self {
         let insn_index = self.code.insns.len() as u32;
         self.code.lines.pop_if(|line| line.insn_index == insn_index);
@@ -45,24 +45,24 @@ impl Assembler {
         self
     }
 
-    /// How many source lines have begun.
+    /// Number of source lines so far.
     pub fn lines(&self) -> usize {
         self.code.lines.len()
     }
 
-    /// A new label, which has to be bound somewhere.
+    /// A new label, to be bound later.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// Lets the label stand for this place.
+    /// Binds the label to this position.
     pub fn bind(&mut self, label: Label) -> &mut Self {
         self.labels[label.0] = Some(self.code.insns.len());
         self
     }
 
-    /// Any instruction.
+    /// Emits any instruction.
     pub fn emit(&mut self, insn: Insn) -> &mut Self {
         self.code.insns.push(insn);
         self
@@ -88,28 +88,28 @@ impl Assembler {
         self.alu(op::ADD, dst, src)
     }
 
-    /// 64-bit arithmetic with a register.
+    /// 64-bit arithmetic with a register operand.
     pub fn alu(&mut self, operation: u8, dst: u8, src: u8) -> &mut Self {
         self.emit(Insn::new(op::ALU64 | operation | op::X, dst, src, 0, 0))
     }
 
-    /// 64-bit arithmetic with an immediate.
+    /// 64-bit arithmetic with an immediate operand.
     pub fn alu_immediate(&mut self, operation: u8, dst: u8, immediate: i32) -> &mut Self {
         self.emit(Insn::new(op::ALU64 | operation, dst, 0, 0, immediate))
     }
 
-    /// A load of 64 bits of the given kind (a source register of `ldimm64`, 0 for a plain number).
+    /// 64-bit load of the given kind (the source register of `ldimm64`, 0 for a plain number).
     pub fn load_double(&mut self, dst: u8, kind: u8, low: i32, high: i32) -> &mut Self {
         self.emit(Insn::new(op::LDIMM64, dst, kind, 0, low)).emit(Insn::new(0, 0, 0, 0, high))
     }
 
-    /// The address of the function at the label.
+    /// Loads the address of the function at the label.
     pub fn load_function(&mut self, dst: u8, function: Label) -> &mut Self {
         self.uses.push((self.code.insns.len(), function, Field::Immediate));
         self.load_double(dst, op::PSEUDO_FUNC, 0, 0)
     }
 
-    /// A jump that compares 64 bits of a register with an immediate.
+    /// Jump that compares a 64-bit register with an immediate.
     pub fn branch(&mut self, operation: u8, dst: u8, immediate: i32, to: Label) -> &mut Self {
         self.jump(Insn::new(op::JMP | operation, dst, 0, 0, immediate), to)
     }
@@ -138,7 +138,7 @@ impl Assembler {
         self.emit(Insn::new(op::CALL, 0, op::PSEUDO_KFUNC_CALL, 0, btf_id))
     }
 
-    /// A call of a function of the program.
+    /// Call of a subprogram.
     pub fn call_function(&mut self, function: Label) -> &mut Self {
         self.uses.push((self.code.insns.len(), function, Field::Immediate));
         self.emit(Insn::new(op::CALL, 0, op::PSEUDO_CALL, 0, 0))
@@ -148,7 +148,7 @@ impl Assembler {
         self.emit(Insn::new(op::EXIT, 0, 0, 0, 0));
     }
 
-    /// How many instructions there are so far.
+    /// Number of instructions so far.
     pub fn len(&self) -> usize {
         self.code.insns.len()
     }
@@ -157,11 +157,11 @@ impl Assembler {
         self.code.insns.is_empty()
     }
 
-    /// The program.
+    /// Returns the program.
     ///
     /// # Panics
     ///
-    /// If a label was never bound, or is too far for a 16-bit offset.
+    /// If a label is unbound, or out of range of a 16-bit offset.
     pub fn finish(self) -> Code {
         let Self { mut code, labels, uses } = self;
         for (index, label, field) in uses {
@@ -192,7 +192,7 @@ pub fn load(size: u8, dst: u8, base: u8, offset: i16) -> Insn {
     Insn::new(op::LDX | op::MEM | size, dst, base, offset, 0)
 }
 
-/// The program as text, an instruction a line.
+/// Disassembly, one instruction per line.
 pub fn listing(code: &Code) -> String {
     let mut text = String::new();
     for listed in Listing::new(code).iter() {
@@ -204,14 +204,14 @@ pub fn listing(code: &Code) -> String {
     text
 }
 
-/// A program of the function `main`, and what `build` adds.
+/// A program with the function `main`, plus what `build` adds.
 pub fn assembled(build: impl FnOnce(&mut Assembler)) -> Code {
     let mut assembler = Assembler::new();
     build(&mut assembler);
     assembler.finish()
 }
 
-/// Fails unless the lines are these, whatever their indentation.
+/// Compares lines, ignoring indentation.
 #[track_caller]
 pub fn assert_lines(text: &str, expected: &str) {
     let lines = |text: &str| -> Vec<String> {

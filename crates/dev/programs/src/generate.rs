@@ -1,8 +1,8 @@
-//! Random programs that end, that the verifier takes, and that do something odd in every corner.
+//! Random programs that terminate, pass the verifier, and cover unusual code.
 //!
-//! They are made of statements, so that loops are bounded and nothing is read before it is set. All
-//! registers hold plain numbers; some of the numbers come from the packet, so that the verifier cannot
-//! foresee every branch. What a program has computed goes into its result.
+//! They are generated as statements, so that loops are bounded and nothing is read before it is set. All registers hold
+//! plain numbers; some come from the packet, so that the verifier cannot predict every branch. The result depends on
+//! everything computed.
 
 mod compile;
 mod reach;
@@ -10,10 +10,10 @@ mod reach;
 use proptest::prelude::*;
 use wingbeat_bpf::code::{Code, op};
 
-/// What kind of program to generate.
+/// Kind of program to generate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
-    /// A socket filter; loads from the packet by the old instructions, where it calls no function.
+    /// A socket filter; uses legacy packet loads if it has no subprograms.
     SocketFilter,
     Xdp,
     /// Like a socket filter, with calls that may not return; for the interpreter only.
@@ -26,11 +26,11 @@ pub struct Program {
     entry: Entry,
     /// The entry, then functions, each of which calls later ones only.
     functions: Vec<Function>,
-    /// Are jumps `gotol` where they can be (Linux 6.6)?
+    /// Whether jumps are `gotol` where possible (Linux 6.6).
     has_long_jumps: bool,
-    /// Do functions begin by filling all registers? Then few are free.
+    /// Whether functions start by filling all registers, which leaves few free.
     is_crowded: bool,
-    /// May there be instructions of the fourth version (Linux 6.6)?
+    /// Whether to use instructions of cpu v4 (Linux 6.6).
     has_version_4: bool,
 }
 
@@ -62,7 +62,7 @@ struct Condition {
     right: Operand,
 }
 
-/// What a loop counts its turns in.
+/// Storage of a loop counter.
 #[derive(Debug, Clone, Copy)]
 enum Turns {
     Register(u8),
@@ -121,9 +121,9 @@ enum Statement {
         tested_first: bool,
         body: Vec<Statement>,
     },
-    /// Out of the innermost loop.
+    /// Exits the innermost loop.
     Break(Condition),
-    /// To the next turn of the innermost loop.
+    /// Continues the innermost loop.
     Continue(Condition),
     Call {
         function: prop::sample::Index,
@@ -134,7 +134,7 @@ enum Statement {
         turns: i32,
     },
     Return(Operand),
-    /// A call that may not return, or a load from the packet that may be out of bounds.
+    /// A call that may not return, or a packet load that may be out of bounds.
     Escape {
         kind: u8,
         operand: Operand,
@@ -146,7 +146,7 @@ impl Program {
         compile::compile(self)
     }
 
-    /// The same program without instructions of the fourth version, for kernels before Linux 6.6.
+    /// The same program without cpu v4 instructions, for kernels before Linux 6.6.
     #[must_use]
     pub fn without_version_4(self) -> Self {
         Self { has_long_jumps: false, has_version_4: false, ..self }
@@ -214,7 +214,7 @@ fn simple() -> impl Strategy<Value = Statement> {
         1 => condition().prop_map(Statement::Continue),
         1 => (any::<prop::sample::Index>(), [(); 5].map(|()| operand()))
             .prop_map(|(function, arguments)| Statement::Call { function, arguments }),
-        // Linux 6.18 stumbles over callbacks that are never called ("No program to jit").
+        // Linux 6.18 rejects callbacks that are never called ("No program to jit").
         1 => (any::<prop::sample::Index>(), 1..5)
             .prop_map(|(function, turns)| Statement::Loop { function, turns }),
         1 => (condition(), operand()).prop_map(|(condition, operand)| Statement::If {

@@ -1,4 +1,4 @@
-//! Makes eBPF programs for tests: by hand with an [assembler](assemble), or [at random](generate).
+//! Generates eBPF programs for tests: by hand with an [assembler](assemble), or [at random](generate).
 
 pub mod assemble;
 pub mod generate;
@@ -9,7 +9,7 @@ use wingbeat_bpf::{
     spec::{Linked, ProgramSpec},
 };
 
-/// A program of this code that belongs to no object and has no maps.
+/// A linked program of this code, without an object and maps.
 pub fn linked(name: &str, r#type: ProgramType, code: Code) -> Linked {
     let program = ProgramSpec {
         name: name.to_owned(),

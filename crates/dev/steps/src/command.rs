@@ -1,4 +1,4 @@
-//! Running other programs: how a command reads, what it said last when it failed, who may run it.
+//! Runs other programs: command lines for display, the tail of a failed command's output, privileges.
 
 use std::{
     env,
@@ -14,17 +14,17 @@ use std::{
 use anyhow::{Context as _, ensure};
 use wingbeat_text::shell_word;
 
-/// Lines of a failed command's output that are shown.
+/// Lines of a failed command's output to show.
 const TAIL_LINES: usize = 8;
 
-/// A command that could not be started, or ended badly.
+/// A command that did not start, or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The command as one would type it.
+    /// The command line.
     pub command: String,
-    /// How it ended: "exit status: 100", or the error that kept it from starting.
+    /// How it ended: "exit status: 100", or the error that prevented its start.
     pub ending: String,
-    /// Its last lines, perhaps none.
+    /// Its last lines of output, possibly none.
     pub tail: String,
 }
 
@@ -40,9 +40,9 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The command as one would type it, with the variables that were set for it.
+/// The command line, with the variables set for it.
 pub fn display(command: &Command) -> String {
-    // Rustup and cargo give us the full path of theirs.
+    // Rustup and cargo pass their full path.
     let ours = env::var_os("CARGO").is_some_and(|cargo| cargo == command.get_program());
     let program = if ours { OsStr::new("cargo") } else { command.get_program() };
     let variables = command.get_envs().filter_map(|(key, value)| {
@@ -56,9 +56,9 @@ fn quoted(word: &OsStr) -> String {
     shell_word(&word.to_string_lossy()).into_owned()
 }
 
-/// Runs a command with its output in a log file, and not on the terminal.
+/// Runs a command with its output in a log file instead of the terminal.
 ///
-/// On failure the last lines come back; the whole output stays in the log.
+/// On failure, returns the last lines; the log keeps the whole output.
 pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), Failure> {
     let failure = |command: &Command, ending: String, tail: String| Failure {
         command: display(command),
@@ -85,14 +85,13 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Runs a command for its standard output; `None` when it does not run or fails.
+/// Standard output of a command; `None` if it does not start or fails.
 pub fn output_of(command: &mut Command) -> Option<String> {
     let Output { status, stdout, .. } = command.stdin(Stdio::null()).output().ok()?;
     status.success().then(|| String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// What a command prints in the repository's root while its messages go to the terminal; a failure is an
-/// error.
+/// Standard output of a command run in the repository root, with stderr on the terminal; an error if it fails.
 pub fn captured(command: &mut Command) -> anyhow::Result<String> {
     let streams = command.current_dir(repository()).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = streams.output().with_context(|| format!("cannot run `{}`", display(command)))?;
@@ -105,7 +104,7 @@ fn tail(said: &str) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// Finds a program in `PATH`, or where root has its own: Debian leaves that out of users' `PATH`.
+/// Finds a program in `PATH` or root's directories, which Debian leaves out of users' `PATH`.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let of_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
@@ -117,19 +116,19 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Who we are, as far as rights go.
+/// Privileges of the current user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
-    /// Root: may do everything.
+    /// Root.
     Root,
     /// Not root, but sudo is installed.
     Sudo,
-    /// Not root, and no sudo.
+    /// Neither root nor sudo.
     None,
 }
 
 impl Rights {
-    /// Our rights now.
+    /// Detects the current privileges.
     pub fn now() -> Self {
         if rustix::process::geteuid().is_root() {
             Self::Root
@@ -140,8 +139,8 @@ impl Rights {
         }
     }
 
-    /// A command that runs `program` as root and keeps our environment, or runs it as it is when
-    /// there is no sudo: the caller has then said so.
+    /// A command that runs `program` as root and keeps the environment. Without sudo it runs unprivileged; the caller
+    /// has already reported that.
     pub fn command(self, program: &OsStr) -> Command {
         match self {
             Self::Root | Self::None => Command::new(program),
@@ -154,17 +153,17 @@ impl Rights {
     }
 }
 
-/// The cargo that runs us, free of what it set for us alone.
+/// The cargo that runs this process, without the variables that it set for it.
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     without_package(&mut command);
     command
 }
 
-/// Keeps from a command what cargo set for us alone.
+/// Removes the variables that cargo set for this process.
 ///
-/// Without that a nested cargo would see another environment than one that is called by hand, and
-/// build scripts that watch such a variable would run again each time.
+/// Otherwise a nested cargo would see a different environment than one started by hand, and build scripts that watch
+/// such a variable would rerun each time.
 pub fn without_package(command: &mut Command) {
     for (key, _) in env::vars_os() {
         let name = key.to_string_lossy();

@@ -1,10 +1,10 @@
-//! When and where something was measured: what stands beside every figure.
+//! Date and machine of a measurement, printed with every result.
 
 use std::{fs, process::Command, thread};
 
 use crate::command::output_of;
 
-/// Today, as `2026-11-22`, in UTC.
+/// Today in UTC, as `2026-11-22`.
 pub fn date() -> String {
     output_of(Command::new("date").args(["-u", "+%F"])).unwrap_or_default().trim().to_owned()
 }

@@ -1,4 +1,5 @@
-//! What `cargo xtask` gets for tests. A test that lacks it is skipped, and says so; in CI that is a failure.
+//! Test dependencies that `cargo xtask` downloads. Tests that lack them are skipped with a message; in CI that is a
+//! failure.
 
 use std::{
     env,
@@ -8,22 +9,22 @@ use std::{
 
 use crate::command::repository;
 
-/// The folder of Python packages, for `PYTHONPATH`.
+/// Folder of Python packages, for `PYTHONPATH`.
 pub fn python_packages() -> Option<PathBuf> {
     let folder = repository().join("xtask/python/.packages");
     let is_there = folder.join("requirements.txt").exists();
     or_skipped(is_there.then_some(folder), "Python packages: `cargo xtask setup` installs them")
 }
 
-/// A folder with a package that npm installed there.
+/// A folder in which npm installed this package.
 pub fn npm_package(folder: &Path, name: &str) -> Option<PathBuf> {
     let folder = repository().join(folder);
     let is_there = folder.join("node_modules").join(name).exists();
     or_skipped(is_there.then_some(folder), "npm packages: `cargo xtask setup` installs them")
 }
 
-/// The program of Grafana's client for Rust, of `crates/server/tests/clients/rust`: a workspace of its own, since the client
-/// pulls in an HTTP stack that nothing else needs.
+/// The program that uses Grafana's Rust client, from `crates/server/tests/clients/rust`: a separate workspace, because
+/// the client pulls in an HTTP stack that nothing else needs.
 pub fn rust_client() -> Option<OsString> {
     let client = env::var_os("WINGBEAT_RUST_CLIENT");
     or_skipped(client, "WINGBEAT_RUST_CLIENT, a program: `cargo xtask test` builds it")

@@ -1,4 +1,4 @@
-//! Folders: what is in them, and an empty one whatever was there.
+//! Lists, removes and creates folders.
 
 use std::{
     fs, io,
@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 
-/// What is in a folder, in order.
+/// Entries of a folder, sorted.
 pub fn sorted(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let paths = || {
         let entries = fs::read_dir(folder)?;
@@ -18,7 +18,7 @@ pub fn sorted(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// All regular files below a folder, in order. Links are not followed.
+/// All regular files below a folder, sorted. Does not follow links.
 pub fn below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in sorted(folder)? {
@@ -33,7 +33,7 @@ pub fn below(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Removes a folder with all that is in it, if it is there.
+/// Removes a folder recursively, if it exists.
 pub fn remove(folder: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -41,7 +41,7 @@ pub fn remove(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// An empty folder, whatever was there.
+/// Creates an empty folder, replacing an existing one.
 pub fn fresh(folder: &Path) -> anyhow::Result<()> {
     remove(folder)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))

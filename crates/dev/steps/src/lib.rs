@@ -1,5 +1,5 @@
-//! What the developers' commands share: running other programs, rows of timed steps, where something was
-//! measured, the parts of pages that a command writes, and what tests need that cargo does not build.
+//! Shared code of the developers' commands: running programs, timed steps, measurement conditions, generated parts of
+//! pages, and test dependencies that cargo does not build.
 
 pub mod command;
 pub mod conditions;

@@ -1,27 +1,27 @@
-//! Parts of a page that a command writes: what stands between two comments, each on a line of its own,
-//! `<!-- NAME: begin -->` and `<!-- NAME: end -->`. And the tables that stand there.
+//! Generated parts of a page, between two comments on lines of their own, `<!-- NAME: begin -->` and `<!-- NAME: end
+//! -->`; and the tables in them.
 
 use std::{fs, io::ErrorKind, ops::Range, path::Path};
 
 use anyhow::{Context as _, bail};
 
-/// The two lines around the part with a name.
+/// The two marks of a named part.
 pub fn marks(name: &str) -> [String; 2] {
     ["begin", "end"].map(|which| format!("<!-- {name}: {which} -->"))
 }
 
-/// What stands between the marks now; `None` unless the text has both, in this order.
+/// Text between the marks; `None` unless both exist in this order.
 pub fn between<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(&text[range(text, name)?])
 }
 
-/// The text with something else between the marks; `None` unless it has both, in this order.
+/// Replaces the text between the marks; `None` unless both exist in this order.
 pub fn replace(text: &str, name: &str, new: &str) -> Option<String> {
     let Range { start, end } = range(text, name)?;
     Some(format!("{}\n\n{}\n\n{}", &text[..start], new.trim_end(), &text[end..]))
 }
 
-/// Writes those parts, by their names, that a file has marks for; a new file gets the first part.
+/// Writes the named parts whose marks a file has; a new file gets the first part.
 pub fn write(file: &Path, parts: &[(&str, &str)]) -> anyhow::Result<()> {
     let lines: Vec<String> = parts.iter().map(|(name, _)| marks(name).join("\n")).collect();
     let old = match fs::read_to_string(file) {
@@ -41,14 +41,14 @@ pub fn write(file: &Path, parts: &[(&str, &str)]) -> anyhow::Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Rows of a table as Markdown, the first of them its heading, in columns that also read well on a terminal.
+/// Markdown table with the first row as heading, with aligned columns.
 pub fn aligned(rows: &[Vec<String>]) -> String {
     let longest = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let count = rows.first().map_or(0, Vec::len);
     in_columns(rows, &(0..count).map(|at| longest(at).max(3)).collect::<Vec<_>>())
 }
 
-/// The same without the blanks that make columns, which are the larger part of a long table.
+/// The same without alignment, which is most of a long table.
 pub fn compact(rows: &[Vec<String>]) -> String {
     in_columns(rows, &vec![3; rows.first().map_or(0, Vec::len)])
 }
@@ -69,7 +69,7 @@ fn range(text: &str, name: &str) -> Option<Range<usize>> {
     Some(start..start + line_of(&text[start..], &end)?)
 }
 
-/// Where the line begins that holds a mark and nothing else.
+/// Start of the line that consists of a mark only.
 fn line_of(text: &str, mark: &str) -> Option<usize> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! A row of commands with their times: what `test` and `demo` consist of.
+//! Timed commands, the steps of `test` and `demo`.
 
 use std::{
     process::Command,
@@ -9,14 +9,14 @@ use anyhow::bail;
 
 use crate::command::{Failure, display, repository};
 
-/// Runs commands one after the other on the terminal, and remembers how long each took.
+/// Runs commands in order on the terminal, and records how long each takes.
 #[derive(Debug, Default)]
 pub struct Steps {
     done: Vec<(String, Duration)>,
 }
 
 impl Steps {
-    /// Runs a command in the repository's root; a failure names the command.
+    /// Runs a command in the repository root; a failure names the command.
     pub fn run(&mut self, command: &mut Command) -> anyhow::Result<()> {
         self.time(&display(command), |name| {
             let status = command.current_dir(repository()).status();

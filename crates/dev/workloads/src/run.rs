@@ -1,4 +1,4 @@
-//! What the programs share: arguments, waiting for the profiler, and the report at the end.
+//! Shared by the programs: arguments, waiting for the profiler, and the report.
 
 use std::{
     env, fs,
@@ -11,19 +11,19 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Frames;
 
-/// The environment variable that names the file for the report. Without it there is none.
+/// Environment variable with the report file. If unset, no report is written.
 pub const REPORT_VARIABLE: &str = "WINGBEAT_WORKLOAD_REPORT";
 
-/// The environment variable that makes a program wait on standard input before the work, say `done`
-/// on standard output after it, and wait again before it ends.
+/// Environment variable that makes a program wait on stdin before the work, print `done` after it, and wait again
+/// before it exits.
 ///
 /// For profilers that attach to a process, and that look up its symbols while it still exists.
 pub const HOLD_VARIABLE: &str = "WINGBEAT_WORKLOAD_HOLD";
 
-/// What a program is asked to do.
+/// Arguments of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arguments {
-    /// How many units of work, over all threads or processes.
+    /// Units of work, over all threads or processes.
     pub units: u64,
     pub frames: Frames,
 }
@@ -42,16 +42,16 @@ impl Arguments {
     }
 }
 
-/// What the work came to, besides this process' own CPU time.
+/// Outcome of the work, except for this process' own CPU time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// CPU time of child processes that were waited for.
+    /// CPU time of reaped child processes.
     pub children_cpu: Duration,
     /// A value that depends on all the work.
     pub checksum: u64,
 }
 
-/// The `main` of the programs with deep stacks: reads the arguments, works, reports.
+/// `main` of the programs with deep stacks: parses arguments, works, reports.
 pub fn main_with(work: impl FnOnce(Arguments) -> io::Result<Spent>) -> ExitCode {
     let usage = ("UNITS [FRAMES_MIN FRAMES_MAX]", "whole numbers");
     main_of(usage, Arguments::parse, |arguments| {
@@ -70,15 +70,14 @@ pub fn main_with(work: impl FnOnce(Arguments) -> io::Result<Spent>) -> ExitCode 
             let mut out = io::stdout();
             writeln!(out, "done")?;
             out.flush()?;
-            // The end of the input, or anything that comes, ends the process.
+            // EOF or any byte ends the process.
             let _ = io::stdin().read(&mut [0])?;
         }
         Ok(())
     })
 }
 
-/// The `main` of any program: reads its arguments and works. `usage` says what is expected, and what to
-/// give.
+/// `main` of any program: parses its arguments and works. `usage` describes the arguments.
 pub fn main_of<A>(
     (expected, given): (&str, &str),
     parse: impl FnOnce(&[String]) -> Option<A>,
@@ -92,16 +91,16 @@ pub fn main_of<A>(
     match parse(&words).ok_or_else(wrong).and_then(work) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // When stderr is broken too, the exit code still tells.
+            // If stderr is broken too, the exit code still reports the failure.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Writes the report, if one is wanted. `others` are further members in JSON.
+/// Writes the report, if requested. `others` are additional JSON members.
 ///
-/// The kernel counts CPU time from the fork on, so that the start of the program is in it.
+/// The kernel counts CPU time from the fork on, so it includes the start of the program.
 pub fn report(
     units: u64,
     wall_time: Duration,

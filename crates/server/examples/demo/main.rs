@@ -1,7 +1,7 @@
-//! A server with a year of made-up history, to look at: `cargo xtask demo-serve`.
+//! A server with a year of made-up history for demonstration: `cargo xtask demo-serve`.
 //!
-//! Everything is invented: commits, machines and figures. The history has what a real one has: noise, a newer
-//! kernel that slows everything down, a regression that is repaired, branches, alerts that somebody settled.
+//! Everything is invented: commits, machines and figures. The history has realistic features: noise, a newer kernel
+//! that slows everything down, a regression that is fixed, branches, dismissed alerts.
 
 mod invented;
 
@@ -15,11 +15,11 @@ const DAYS: i64 = 365;
 
 const USAGE: &str = "usage: demo [--listen ADDRESS:PORT] [--days N] [--trials]";
 
-/// What is asked for on the command line.
+/// Command-line options.
 struct Wishes {
     listen: SocketAddr,
     days: i64,
-    /// Whether the projects of the tests are to be there too.
+    /// Whether to include the test projects.
     has_trials: bool,
 }
 
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(wishes.listen).await?;
     let listen = listener.local_addr()?;
     let public_url = format!("http://{listen}");
-    // It goes when the server has stopped.
+    // Removed when the server has stopped.
     let folder = tempfile::tempdir()?;
     let settings = Settings { listen, public_url, ..Settings::of(folder.path()) };
     let app = App::open(settings)?;
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("http://{listen}/perf/fun-xdp");
     println!("To change something, become its admin: {}", invented::invitation(&app).await?);
     let stop = async {
-        // A signal that cannot be waited for ends the program by itself.
+        // If waiting for the signal fails, the program ends.
         let _ = tokio::signal::ctrl_c().await;
     };
     println!("Ctrl-C stops it; nothing is kept.");

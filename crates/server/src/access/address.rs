@@ -1,23 +1,22 @@
-//! Where a request comes from.
+//! Client address of a request.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::HeaderMap;
 
-/// The address of a client: the peer's, or what the outermost of `proxies` trusted proxies saw. Each proxy
-/// adds its peer at the right of `X-Forwarded-For`; what stands further left was sent by the client, who may
-/// lie.
+/// Address of a client: the peer, or what the outermost of `proxies` trusted proxies saw. Each proxy appends its peer
+/// to `X-Forwarded-For`; entries further left come from the client and may be forged.
 pub(super) fn client(headers: &HeaderMap, peer: SocketAddr, proxies: usize) -> IpAddr {
     let mut entries: Vec<&str> = Vec::new();
     for value in headers.get_all("x-forwarded-for") {
-        // A value that is no text may not shift the entries.
+        // A non-text value must not shift the entries.
         entries.extend(value.to_str().unwrap_or("?").split(',').map(str::trim));
     }
     let seen = proxies.checked_sub(1).and_then(|before| entries.iter().rev().nth(before));
     seen.and_then(|text| parse(text)).unwrap_or(peer.ip())
 }
 
-/// An address, some with a port.
+/// An address, optionally with a port.
 fn parse(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(text);
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|it| it.ip()))

@@ -1,4 +1,4 @@
-//! The check before each handler.
+//! The authorization check before each handler.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// What is checked before a handler.
+/// State of the check.
 #[derive(Debug, Clone)]
 pub(super) struct Check {
     app: App,
@@ -38,16 +38,16 @@ impl Check {
     }
 }
 
-/// What `{project}` of a path names.
+/// The project in a path.
 enum Named {
-    /// There is none in the path.
+    /// The path has no project.
     Nothing,
     Unknown(String),
     Project(Box<Project>),
 }
 
-/// Finds out who asks and which project the path names, and lets the request through if the route's right is
-/// there. Handlers take both as [`axum::Extension`]: the [`Caller`], and the [`Project`] of a `{project}`.
+/// Authenticates the caller, resolves the project in the path, and runs the handler if the caller has the route's
+/// right. Handlers take both as [`axum::Extension`]: the [`Caller`], and the [`Project`] of a `{project}`.
 pub(super) async fn authorize(
     State(check): State<Check>,
     Path(names): Path<HashMap<String, String>>,
@@ -68,7 +68,7 @@ pub(super) async fn authorize(
     let project = match named {
         Named::Project(project) => Some(*project),
         Named::Nothing => None,
-        // Whoever is not signed in is asked to, as for a project that is internal.
+        // Anonymous visitors are asked to sign in, as for an internal project.
         Named::Unknown(_) if check.is_page && caller == Caller::Anonymous => {
             return to_sign_in(request.uri(), request.method());
         }
@@ -82,7 +82,7 @@ pub(super) async fn authorize(
         request.extensions_mut().insert(project);
     }
     let mut response = run_at(&check, renewal, request, next).await;
-    // For the page that says what went wrong.
+    // Used by the error page.
     if response.status().is_client_error()
         && let Some(project) = project
     {
@@ -91,8 +91,8 @@ pub(super) async fn authorize(
     response
 }
 
-/// Runs the handler. A page is read from the replica, if there is one, as soon as that has what its reader wrote;
-/// everything else is read from the primary: who asks, the API, and what a form changes.
+/// Runs the handler. Pages read from the replica, if there is one that has the reader's own writes. Authentication, the
+/// API and form actions use the primary.
 async fn run_at(
     check: &Check,
     renewal: Option<(Digest, OffsetDateTime)>,
@@ -113,7 +113,7 @@ async fn run_at(
     response
 }
 
-/// Runs the handler, and extends the session of who asks.
+/// Runs the handler, and renews the caller's session.
 async fn run(
     check: &Check,
     renewal: Option<(Digest, OffsetDateTime)>,
@@ -131,7 +131,7 @@ async fn run(
     let cookies = check.app.access.cookies;
     let cookie = cookies.secret(request.headers()).map(|secret| cookies.set(secret, SESSION_IDLE));
     let mut response = next.run(request).await;
-    // Who signs out meanwhile gets the cookie removed.
+    // Signing out in the meantime removes the cookie.
     if let Some(cookie) = cookie
         && !response.headers().contains_key(header::SET_COOKIE)
     {
@@ -140,8 +140,8 @@ async fn run(
     response
 }
 
-/// Refuses what another site makes a browser send: what changes something and comes with a cookie, and all
-/// forms, since another site could sign a browser in as somebody else.
+/// Rejects cross-site requests: state changes with a cookie, and all forms, because another site could sign a browser
+/// in as someone else.
 fn own_or_keyed(
     check: &Check,
     request: &Request,
@@ -182,8 +182,8 @@ async fn look_up(
     ))
 }
 
-/// Refuses as Bencher's server does: who may not see a project learns no more than that it may be private;
-/// who is unknown is asked for a key; who is known has too few rights.
+/// Refuses like Bencher's server: a project that the caller may not see is reported as possibly private; anonymous
+/// callers are asked for a key; known callers lack rights.
 fn refuse(
     check: &Check,
     caller: &Caller,
@@ -206,7 +206,7 @@ fn refuse(
     error.into_response()
 }
 
-/// Who may do what was asked for.
+/// Message about who has the required right.
 fn too_little(right: Right, caller: &Caller) -> String {
     let who = match right {
         Right::Admin => "an admin of the server",
@@ -224,7 +224,7 @@ fn too_little(right: Right, caller: &Caller) -> String {
 }
 
 fn to_sign_in(uri: &Uri, method: &Method) -> Response {
-    // What a form sent is lost by the detour, and its address may be no page.
+    // A redirect loses the form's data, and its address may not be a page.
     let next = if method.is_safe() { encoded(uri) } else { "/".to_owned() };
     Redirect::to(&format!("/auth/login?next={next}")).into_response()
 }

@@ -1,34 +1,34 @@
-//! The cookie of a browser that is signed in.
+//! The session cookie of a browser.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use time::Duration;
 
 use super::{Digest, secrets::digest};
 
-/// How the cookie is called and kept, which depends on how people reach the server.
+/// Name and attributes of the cookie, which depend on the public URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cookies {
     is_https: bool,
 }
 
 impl Cookies {
-    /// Cookies of a server with that public URL.
+    /// Cookies of a server with this public URL.
     pub fn of(public_url: &str) -> Self {
         Self { is_https: public_url.starts_with("https://") }
     }
 
-    /// A browser takes a name with `__Host-` only over TLS, from this very host, for all of its paths. So
-    /// nobody else can set it, other services of the domain included.
+    /// Browsers accept a `__Host-` name only over TLS, from this exact host, for all its paths. So nobody else can set
+    /// it, not even other services of the domain.
     fn name(self) -> &'static str {
         if self.is_https { "__Host-wingbeat" } else { "wingbeat" }
     }
 
-    /// What sets the cookie for a time.
+    /// `Set-Cookie` header with this lifetime.
     pub fn set(self, secret: &str, lifetime: Duration) -> HeaderValue {
         self.header(secret, lifetime.whole_seconds())
     }
 
-    /// What removes the cookie.
+    /// `Set-Cookie` header that removes the cookie.
     pub fn clear(self) -> HeaderValue {
         self.header("", 0)
     }
@@ -38,11 +38,11 @@ impl Cookies {
         let secure = if self.is_https { " Secure;" } else { "" };
         let text =
             format!("{name}={secret}; Path=/; Max-Age={age_s};{secure} HttpOnly; SameSite=Lax");
-        // Secrets are made here, of characters that headers take.
+        // Secrets are generated here, from characters valid in headers.
         HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
     }
 
-    /// The text of the cookie that a request brings.
+    /// The secret in a request's cookie.
     pub(super) fn secret(self, headers: &HeaderMap) -> Option<&str> {
         let values = headers.get_all(header::COOKIE).into_iter().filter_map(|it| it.to_str().ok());
         let mut pairs =
@@ -51,7 +51,7 @@ impl Cookies {
         Some(secret.trim()).filter(|secret| !secret.is_empty())
     }
 
-    /// What is kept of the cookie that a request brings.
+    /// The stored digest of a request's cookie.
     pub fn session(self, headers: &HeaderMap) -> Option<Digest> {
         self.secret(headers).map(digest)
     }

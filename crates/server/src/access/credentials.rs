@@ -1,4 +1,4 @@
-//! What a request presents to say who asks.
+//! Credentials of a request.
 
 use axum::http::{HeaderMap, header};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -11,31 +11,31 @@ use crate::{
     storage::StorageError,
 };
 
-/// How long a browser stays signed in that is not used.
+/// Idle timeout of a session.
 pub const SESSION_IDLE: Duration = Duration::days(14);
-/// How long a browser stays signed in at most.
+/// Maximum lifetime of a session.
 const SESSION_MAX: Duration = Duration::days(90);
-/// What has to be gone of a session before it is written anew.
+/// Minimum age at which a session is renewed, to limit writes.
 const RENEWAL: Duration = Duration::days(1);
 
-/// What a request presents.
+/// Credentials found in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Presented {
     Nothing,
-    /// A key or a token: of `Authorization: Bearer`, or the password of `Basic`.
+    /// A key or token: from `Authorization: Bearer`, or the password of `Basic`.
     Bearer(Option<KeyText>),
-    /// A cookie of a browser.
+    /// A session cookie.
     Session(Digest),
 }
 
-/// Who asks, and until when the session is to last if it is to last longer.
+/// The caller, and the new expiry of a session that is renewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resolved {
     pub(super) caller: Caller,
     pub(super) renewal: Option<(Digest, OffsetDateTime)>,
 }
 
-/// What the headers of a request present. A key goes before a cookie.
+/// Extracts credentials from headers. A key takes precedence over a cookie.
 pub(super) fn presented(headers: &HeaderMap, cookies: Cookies) -> Result<Presented, ApiError> {
     let Some(value) = headers.get(header::AUTHORIZATION) else {
         let session = cookies.session(headers);
@@ -56,15 +56,15 @@ pub(super) fn presented(headers: &HeaderMap, cookies: Cookies) -> Result<Present
     }
 }
 
-/// The password of basic authentication. Its user says nothing here: the key does.
+/// Password of basic authentication. The user name is ignored: the key identifies the user.
 fn password(pair: &str) -> Option<String> {
     let pair = String::from_utf8(STANDARD.decode(pair).ok()?).ok()?;
     Some(pair.split_once(':')?.1.to_owned())
 }
 
 impl Presented {
-    /// Who that is. An error if it is a key that is unknown, revoked or expired, always the same one. A
-    /// session that has ended is nobody's: the browser is sent to sign in.
+    /// Resolves credentials to a caller. Unknown, revoked and expired keys give the same error. An expired session is
+    /// anonymous: the browser is sent to sign in.
     pub(super) fn resolve(
         self,
         registry: &Registry,
@@ -107,7 +107,7 @@ fn bad_key() -> ApiError {
     )
 }
 
-/// Until when a session that is used now is to last, if that is worth a write.
+/// New expiry of a session in use, if worth a write.
 fn renewal(session: &Session, now: OffsetDateTime) -> Option<OffsetDateTime> {
     let expires = (now + SESSION_IDLE).min(session.created + SESSION_MAX);
     (expires - session.expires >= RENEWAL).then_some(expires)

@@ -1,4 +1,4 @@
-//! Limits of failed sign-ins, by address and by account: buckets of tokens that fill up with time.
+//! Rate limits of failed sign-ins, by address and by account: token buckets.
 
 use std::{
     collections::HashMap,
@@ -8,29 +8,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A bucket's size, and the time until a token is back.
+/// Bucket size, and refill time of one token.
 #[derive(Debug, Clone, Copy)]
 struct Rate {
     burst: u32,
     refill: Duration,
 }
 
-/// Sign-ins that one address may get wrong: a team may share one.
+/// Failed sign-ins per address, which a team may share.
 const BY_ADDRESS: Rate = Rate { burst: 20, refill: Duration::from_secs(15) };
-/// Sign-ins with one email address that may go wrong, from anywhere.
+/// Failed sign-ins per email address, from anywhere.
 const BY_ACCOUNT: Rate = Rate { burst: 10, refill: Duration::from_secs(60) };
 
-/// Buckets that are kept. Full ones are dropped beyond that, then the fullest.
+/// Maximum number of buckets. Beyond that, full ones are dropped first, then the fullest.
 const BUCKETS_MAX: usize = 10_000;
 
-/// How many sign-ins have gone wrong lately.
+/// Recent failed sign-ins.
 #[derive(Debug, Default)]
 pub struct SignInLimits {
     addresses: Mutex<Buckets<IpAddr>>,
     accounts: Mutex<Buckets<String>>,
 }
 
-/// Too many sign-ins went wrong; so long it takes until one more may be tried.
+/// Rate limit exceeded; time until the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany(pub Duration);
 
@@ -44,7 +44,7 @@ struct Bucket {
 }
 
 impl SignInLimits {
-    /// Takes an attempt from both buckets. One that succeeds is given back by [`SignInLimits::succeeded`].
+    /// Takes a token from both buckets. [`SignInLimits::succeeded`] returns them.
     pub fn attempt(&self, address: IpAddr, account: &str, now: Instant) -> Result<(), TooMany> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ impl SignInLimits {
         accounts.take(account.to_lowercase(), BY_ACCOUNT, now)
     }
 
-    /// Gives an attempt back.
+    /// Returns the tokens of an attempt.
     pub fn succeeded(&self, address: IpAddr, account: &str, now: Instant) {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,7 @@ impl SignInLimits {
     }
 }
 
-/// Who has one address of version 6 has all of its network.
+/// The owner of one IPv6 address has its whole network.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -130,7 +130,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
-    /// Attempts that pass before the first that does not.
+    /// Number of attempts allowed before the first refusal.
     fn passed(limits: &SignInLimits, address: IpAddr, account: &str, now: Instant) -> usize {
         (0..1_000).take_while(|_| limits.attempt(address, account, now).is_ok()).count()
     }

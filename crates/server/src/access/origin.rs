@@ -1,17 +1,16 @@
-//! Whether a request of a browser was made by our own pages. Another site could make a browser send its
-//! cookie along with a form of its own.
+//! Checks the origin of browser requests (CSRF): another site could submit a form with the browser's cookie.
 
 use axum::http::{HeaderMap, header};
 
-/// Whether a request that changes something, and for which a browser vouches, comes from our own pages.
-/// Browsers say so by `Sec-Fetch-Site` where the connection can be trusted, and by `Origin` elsewhere.
+/// Whether a state-changing request with browser credentials comes from this server's pages. Browsers send
+/// `Sec-Fetch-Site` on trustworthy connections, and `Origin` elsewhere.
 pub(super) fn is_own(headers: &HeaderMap, public_url: &str) -> bool {
     let text = |name: &str| headers.get(name).map(|it| it.to_str().unwrap_or_default());
     if let Some(site) = text("sec-fetch-site") {
         return site == "same-origin";
     }
     let Some(origin) = text("origin") else { return false };
-    // Another site cannot choose the host that a browser names, and some servers are reached by several.
+    // Another site cannot forge the browser's Host header, and some servers have several host names.
     let host = text(header::HOST.as_str()).unwrap_or_default();
     let authority = origin.split_once("://").map(|(_, authority)| authority);
     origin == public_url || authority.is_some_and(|it| !it.is_empty() && it == host)

@@ -1,4 +1,4 @@
-//! Passwords: argon2id, a few at a time, since each takes 19 MiB and some tens of milliseconds of a core.
+//! Password hashing with argon2id, with limited concurrency: each hash takes 19 MiB and tens of milliseconds of a core.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use tokio::{sync::Semaphore, task};
 
 use crate::ApiError;
 
-/// Bytes of a password. Length is what makes one strong; there are no other rules.
+/// Password length in bytes. Length is the only rule.
 pub const PASSWORD_BYTES_MIN: usize = 10;
 const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// Passwords that are hashed at once, and those that may wait for it.
+/// Concurrent hashes, and maximum queue length.
 const PARALLEL: usize = 2;
 const WAITING_MAX: usize = 32;
 
-/// Hashes passwords, and compares with hashes.
+/// Hashes and verifies passwords.
 #[derive(Debug, Clone)]
 pub struct Passwords {
     running: Arc<Semaphore>,
@@ -34,7 +34,7 @@ impl Default for Passwords {
     }
 }
 
-/// Why a password is not taken, in words. `None` if it is.
+/// Why a password is rejected, as text; `None` if accepted.
 pub fn fault(password: &str) -> Option<String> {
     match password.len() {
         ..PASSWORD_BYTES_MIN => Some(format!(
@@ -48,7 +48,7 @@ pub fn fault(password: &str) -> Option<String> {
 }
 
 impl Passwords {
-    /// What is kept of a password: a PHC string.
+    /// The PHC string to store for a password.
     pub async fn hash(&self, password: String) -> Result<String, ApiError> {
         let hash =
             move || Argon2::default().hash_password(password.as_bytes()).map(|it| it.to_string());
@@ -58,7 +58,7 @@ impl Passwords {
         })
     }
 
-    /// Whether it is the password of a hash. Without a hash it takes as long and is not.
+    /// Verifies a password against a hash. Without a hash, takes the same time and fails.
     pub async fn verify(&self, password: String, hash: Option<String>) -> Result<bool, ApiError> {
         let verify = move || {
             let argon2 = Argon2::default();
@@ -66,7 +66,7 @@ impl Passwords {
                 Some(hash) => PasswordHash::new(&hash)
                     .is_ok_and(|hash| argon2.verify_password(password.as_bytes(), &hash).is_ok()),
                 None => {
-                    // Who is not known must not be told apart by the time that the answer takes.
+                    // Timing must not reveal whether an account exists.
                     let _ = argon2.hash_password(password.as_bytes());
                     false
                 }
@@ -82,7 +82,7 @@ impl Passwords {
         let busy = |_| ApiError::busy();
         let _place = self.waiting.try_acquire().map_err(busy)?;
         let permit = self.running.clone().acquire_owned().await.map_err(|_| ApiError::busy())?;
-        // The permit goes along: a client that hangs up does not end the work.
+        // The permit moves along, because the work continues after a client disconnects.
         let work = move || {
             let answer = job();
             drop(permit);

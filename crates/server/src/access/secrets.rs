@@ -1,5 +1,5 @@
-//! Secrets: keys, tokens, cookies and links. All come from the system's random source and have at least 178
-//! bits, so their SHA-256 is as good as a slow hash, and only that is kept.
+//! Secrets: keys, tokens, cookies and links. All come from the system's random source with at least 178 bits, so a
+//! SHA-256 is as good as a slow hash. Only the digest is stored.
 
 use std::fmt;
 
@@ -8,27 +8,27 @@ use sha2::{Digest as _, Sha256};
 
 use crate::registry::Digest;
 
-/// The kinds of keys that the `bencher` client knows by how they begin.
+/// Key kinds, which the `bencher` client recognizes by prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
     User,
     Project,
 }
 
-/// The text of a key. It is shown once.
+/// The plain text of a key, shown once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyText(String);
 
-/// Characters of a key after its beginning, and what they are drawn from.
+/// Length of a key after its prefix, and its alphabet.
 const KEY_LENGTH: usize = 30;
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// First part of a token: `{"alg":"none","typ":"wingbeat"}`. Clients look at the form alone.
+/// Header of a token: `{"alg":"none","typ":"wingbeat"}`. Clients check the format only.
 const TOKEN_HEAD: &str = "eyJhbGciOiJub25lIiwidHlwIjoid2luZ2JlYXQifQ";
-/// Last part of a token, where others have a signature. The key within is the secret.
+/// Last part of a token, in place of a signature. The key within is the secret.
 const TOKEN_TAIL: &str = "d2luZ2JlYXQ";
 
-/// The system has no random numbers.
+/// The system's random source failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the system's random source failed: {0}; try again")]
 pub struct NoRandomness(getrandom::Error);
@@ -49,14 +49,14 @@ impl KeyKind {
 }
 
 impl KeyText {
-    /// A new key.
+    /// Generates a key.
     pub fn random(kind: KeyKind) -> Result<Self, NoRandomness> {
         let mut text = kind.beginning().to_owned();
         let length = text.len() + KEY_LENGTH;
         while text.len() < length {
             let mut bytes = [0; 64];
             getrandom::fill(&mut bytes).map_err(NoRandomness)?;
-            // Numbers above would make the first characters of the alphabet likelier.
+            // Rejection sampling: larger values would bias towards the start of the alphabet.
             let limit = 256 - 256 % ALPHABET.len();
             let fair = bytes.iter().map(|&byte| usize::from(byte)).filter(|&byte| byte < limit);
             let left = length - text.len();
@@ -65,7 +65,7 @@ impl KeyText {
         Ok(Self(text))
     }
 
-    /// The key in what a client sent: the key itself, or its form as a token. `None` if it is neither.
+    /// Extracts the key from client input: plain, or as a token. `None` if neither.
     pub fn parse(text: &str) -> Option<Self> {
         let is_key = |text: &str| {
             [KeyKind::User, KeyKind::Project].iter().any(|kind| {
@@ -90,7 +90,7 @@ impl KeyText {
         &self.0
     }
 
-    /// The same key as clients before 0.6.5 want it: three parts of base64, as JSON web tokens have.
+    /// The key in the token format of clients before 0.6.5: three base64 parts, like a JSON web token.
     pub fn token(&self) -> String {
         format!("{TOKEN_HEAD}.{}.{TOKEN_TAIL}", URL_SAFE_NO_PAD.encode(&self.0))
     }
@@ -100,21 +100,21 @@ impl KeyText {
     }
 }
 
-/// Keys must not get into logs by accident.
+/// Redacted, so that keys do not leak into logs.
 impl fmt::Debug for KeyText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyText(…)")
     }
 }
 
-/// A new secret of 256 bits for a cookie or a link, in characters that both take.
+/// A new 256-bit secret for a cookie or link, in characters valid in both.
 pub fn random_text() -> Result<String, NoRandomness> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(NoRandomness)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// What is kept of a secret.
+/// The stored digest of a secret.
 pub fn digest(secret: &str) -> Digest {
     Sha256::digest(secret.as_bytes()).into()
 }
@@ -148,8 +148,8 @@ mod tests {
             let key = KeyText::random(KeyKind::Project).expect("random");
             key.as_str()[12..].bytes().for_each(|byte| counts[usize::from(byte)] += 1);
         }
-        // 60,000 draws from 62: 968 each, with a standard deviation of 31. Without the limit, eight of them
-        // would have 1,172.
+        // 60,000 draws from 62: 968 each, with a standard deviation of 31. Without rejection, eight of them would have
+        // 1,172.
         for &byte in ALPHABET {
             let count = counts[usize::from(byte)];
             assert!((780..1_155).contains(&count), "{}: {count}", char::from(byte));

@@ -1,4 +1,4 @@
-//! Users and keys. Nobody signs up or in by this API: browsers have pages for that.
+//! Users and keys. Sign-up and sign-in happen on pages, not in this API.
 
 mod keys;
 mod list;
@@ -18,7 +18,7 @@ use self::{
 use super::{request::Paging, spec::Endpoint};
 use crate::{App, access::Right};
 
-/// The handlers of keys: list, make, view, rename, revoke.
+/// Handlers of keys: list, create, view, rename, revoke.
 type Handlers = [MethodRouter<App>; 5];
 
 /// Routes of users and keys.

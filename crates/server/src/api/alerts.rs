@@ -78,7 +78,7 @@ pub(super) async fn list(
             };
             all.push((time, row, alert));
         }
-        // Of a report they stay in its order.
+        // A report's alerts keep its order.
         match paging.is_descending(true) {
             true => all.sort_by_key(|(time, ..)| std::cmp::Reverse(*time)),
             false => all.sort_by_key(|(time, ..)| *time),

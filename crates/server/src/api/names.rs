@@ -1,4 +1,4 @@
-//! Names in bodies: a UUID, a slug or a name, looked up in this order. A new name becomes a new thing.
+//! Resolves names in bodies: by UUID, slug or name, in this order. Creates a thing for a new name.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use crate::{
     registry::{Conflict, Kind, NewThing, Registry, Thing, ThingChange},
 };
 
-/// The thing of that UUID, slug or name. 404 where there is none.
+/// Finds a thing by UUID, slug or name; 404 if absent.
 pub(super) fn find(
     registry: &Registry,
     project: i64,
@@ -27,7 +27,7 @@ pub(super) fn find(
     registry.thing(project, kind, id)?.ok_or_else(missing)
 }
 
-/// The thing of that name, made if there is none. A UUID has to be known. What was archived is in use again.
+/// Finds a thing, or creates it by name. An unknown UUID is an error. Unarchives an archived thing.
 pub(super) fn find_or_make(
     registry: &Registry,
     project: i64,
@@ -45,7 +45,7 @@ pub(super) fn find_or_make(
     }
 }
 
-/// The thing of a measure as an adapter gives it, made if there is none.
+/// Finds or creates the thing of an adapter's measure.
 pub(super) fn measure_thing(
     registry: &Registry,
     project: i64,
@@ -66,8 +66,7 @@ pub(super) fn measure_thing(
     make(registry, project, Kind::Measure, &new, now)
 }
 
-/// The thing of a measure as an adapter gives it. It is known by its name, except that a renamed one is still found by
-/// the slug that results have for it.
+/// Finds the thing of an adapter's measure by name; a renamed one also by its slug in the results.
 pub(super) fn known_measure(
     registry: &Registry,
     project: i64,
@@ -96,7 +95,7 @@ pub(super) fn known_measure(
     if measure.is_known() { Ok(thing(name)?) } else { Ok(None) }
 }
 
-/// Whether a thing has the slug of a measure because of a name of its own: nobody renamed it.
+/// Whether a thing has a measure's slug by coincidence, not by a rename.
 pub(super) fn is_another(thing: &Thing, measure: &Measure) -> bool {
     let theirs = Measure::named(&thing.name);
     let made_of_name = Slug::new(&thing.stored).map(|slug| Measure { slug, ..theirs });
@@ -104,7 +103,7 @@ pub(super) fn is_another(thing: &Thing, measure: &Measure) -> bool {
     made_of_name.is_ok_and(|theirs| theirs.slug == measure.slug && !theirs.is(&measure))
 }
 
-/// Makes a thing. 409 where its name or slug is taken.
+/// Creates a thing; 409 if its name or slug is taken.
 pub(super) fn make(
     registry: &Registry,
     project: i64,
@@ -116,7 +115,7 @@ pub(super) fn make(
     made.map_err(|conflict| refusal(kind, new.name, conflict))
 }
 
-/// The thing, taken out of the archive.
+/// Unarchives a thing.
 pub(super) fn unarchived(
     registry: &Registry,
     thing: Thing,
@@ -130,7 +129,7 @@ pub(super) fn unarchived(
     Ok(changed.and_then(Result::ok).unwrap_or(thing))
 }
 
-/// Why a thing was not made or changed.
+/// Why creating or changing a thing failed.
 pub(super) fn refusal(kind: Kind, name: &str, conflict: Conflict) -> ApiError {
     let word = kind.word();
     ApiError::conflict(match conflict {
@@ -142,7 +141,7 @@ pub(super) fn refusal(kind: Kind, name: &str, conflict: Conflict) -> ApiError {
     })
 }
 
-/// Checks a new name by the rules for names of its kind.
+/// Validates a new name of this kind.
 pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
     let checked: Result<(), InvalidName> = match kind {
         Kind::Branch => BranchName::new(name).map(drop),
@@ -153,7 +152,7 @@ pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), ApiError> {
     checked.map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-/// Checks the units of a measure: a short line, as names are.
+/// Validates a measure's units: one short line, like names.
 pub(super) fn check_units(units: Option<&str>) -> Result<(), ApiError> {
     let checked = units.map(|units| {
         TestbedName::new(units).map_err(|error| InvalidName { what: "measure's unit", ..error })
@@ -161,7 +160,7 @@ pub(super) fn check_units(units: Option<&str>) -> Result<(), ApiError> {
     checked.transpose().map(drop).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-/// Checks the hash of a commit: pages show it, and link to it.
+/// Validates a commit hash, which pages display and link.
 pub(super) fn check_hash(hash: Option<&str>) -> Result<(), ApiError> {
     let is_hash =
         |hash: &str| hash.len() <= 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -174,7 +173,7 @@ pub(super) fn check_hash(hash: Option<&str>) -> Result<(), ApiError> {
     }
 }
 
-/// A slug that somebody asked for.
+/// Parses a requested slug.
 pub(super) fn slug(text: Option<&str>) -> Result<Option<Slug>, ApiError> {
     let checked = text.map(Slug::new).transpose();
     checked.map_err(|error| ApiError::bad_request(error.to_string()))

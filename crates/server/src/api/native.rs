@@ -1,7 +1,7 @@
-//! The native route, `/v1`: documents of the export format whole, in both directions. What the format of the
-//! `bencher` client leaves out (samples, environment, failures, verdicts) stays.
+//! The native API, `/v1`: exchanges whole documents of the export format. It preserves what the `bencher` format omits
+//! (samples, environment, failures, verdicts).
 //!
-//! Names in documents are those of the results, not those that somebody gave them on a page since.
+//! Documents use the names in the results, not names changed on a page later.
 
 mod hand_out;
 mod naming;
@@ -14,7 +14,7 @@ use axum::{
 
 use crate::access::{Right, Route};
 
-/// The routes of it.
+/// Routes of the native API.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::api(Method::POST, "/v1/reports", Right::Handler, post(take_in::take_in)),

@@ -1,4 +1,4 @@
-//! `/v0/projects/{project}/perf` and `/metrics`: series, their picture, and single metrics.
+//! `/v0/projects/{project}/perf` and `/metrics`: series, their plot, and single metrics.
 
 use std::{sync::Arc, thread};
 
@@ -32,10 +32,10 @@ use crate::{
     stream,
 };
 
-/// Connections that read one answer at most.
+/// Maximum connections that read one answer.
 const READERS_MAX: usize = 4;
 
-/// Reports for which another connection pays.
+/// Number of reports that justifies another connection.
 const REPORTS_MIN: usize = 32;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -85,7 +85,7 @@ impl Query {
     }
 }
 
-/// The things of a list of UUIDs, in its order. What is unknown has no series.
+/// Things of a list of UUIDs, in its order. Unknown ones have no series.
 fn things(
     databases: &Databases,
     project: &Project,
@@ -117,7 +117,7 @@ pub(super) async fn perf(
     Ok(stream::json(move |to| answer.write(to)))
 }
 
-/// The series of many reports, read by several connections at a time.
+/// Series of many reports, read over several connections in parallel.
 async fn plot_in_parts(
     app: &App,
     project: &Arc<Project>,
@@ -132,7 +132,7 @@ async fn plot_in_parts(
     let Some((query, times)) = find.await? else { return Ok(Plot::default()) };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(READERS_MAX);
     let part = times.len().div_ceil(threads).max(REPORTS_MIN);
-    // A part begins with the first report of some time, and ends before the next one begins.
+    // Parts start at a change of timestamp, so that reports of equal time stay together.
     let mut begins: Vec<_> = times.chunks(part).skip(1).filter_map(|it| it.first()).collect();
     begins.dedup();
     let mut reading = Vec::new();
@@ -154,7 +154,7 @@ async fn plot_in_parts(
     Ok(whole)
 }
 
-/// The series as a picture, for pages that show it as one.
+/// The series as an image, for embedding in pages.
 pub(super) async fn image(
     State(app): State<App>,
     Extension(project): Extension<Project>,

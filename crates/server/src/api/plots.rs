@@ -156,7 +156,7 @@ fn check_title(title: Option<&str>) -> Result<(), ApiError> {
     }
 }
 
-/// The axis as the database has it: as JSON does, without the quotes.
+/// Database encoding of the axis: JSON without the quotes.
 fn word(axis: impl serde::Serialize) -> Result<String, ApiError> {
     let json = serde_json::to_value(axis).ok();
     let text = json.as_ref().and_then(serde_json::Value::as_str).map(str::to_owned);

@@ -146,7 +146,7 @@ pub(super) async fn delete(
     Ok(done)
 }
 
-/// Whether the caller may do something in a project, by the words of the client.
+/// Whether the caller has a permission in a project, in the client's terms.
 pub(super) async fn allowed(
     Extension(caller): Extension<Caller>,
     Extension(project): Extension<Project>,
@@ -201,7 +201,7 @@ fn is_ours(organization: &str) -> Result<(), ApiError> {
     )))
 }
 
-/// Checks a project's address: pages link to it, so it must not be a script.
+/// Validates a project's URL: pages link to it, so it must not be a script.
 fn check_url(url: Option<&str>) -> Result<(), ApiError> {
     let is_link = |url: &str| {
         let is_web = url.starts_with("https://") || url.starts_with("http://");

@@ -1,5 +1,5 @@
-//! `push.v1.PusherService/Push`: profiles come in, as clients of Pyroscope send them. A call of Connect's protocol over
-//! HTTP: a POST with the message as its body, in protobuf or JSON.
+//! `push.v1.PusherService/Push`: receives profiles from Pyroscope clients. A call of the Connect protocol over HTTP: a
+//! POST with the message as its body, in protobuf or JSON.
 
 use axum::{
     Extension, Json,
@@ -28,18 +28,18 @@ use crate::{
     storage::Databases,
 };
 
-/// Where clients push to.
+/// Path that clients push to.
 pub(crate) const PATH: &str = "/push.v1.PusherService/Push";
 
-/// The project of profiles that come with the key of a user, who names no other.
+/// Project of profiles pushed with a user's key and no project.
 const PROJECT: &str = "profiles";
 
-/// Whom the profiles are for, in the words of Pyroscope: here, a project.
+/// Pyroscope's tenant header: the project.
 const TENANT: &str = "x-scope-orgid";
 
-/// Profiles of a request.
+/// Maximum profiles per request.
 const PROFILES_MAX: usize = 1000;
-/// Bytes of all profiles of a request when they are unpacked.
+/// Maximum decompressed bytes of all profiles in a request.
 const BYTES_MAX: u64 = 96 << 20;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -66,7 +66,7 @@ async fn push(
     Ok(([(header::CONTENT_TYPE, kind)], answer).into_response())
 }
 
-/// Whether the message is JSON, and not protobuf.
+/// Whether the message is JSON instead of protobuf.
 fn is_json(headers: &HeaderMap) -> Result<bool, ApiError> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -80,7 +80,7 @@ fn is_json(headers: &HeaderMap) -> Result<bool, ApiError> {
     }
 }
 
-/// The project that a push is for: the one that it names, or else that of the key, or else one that is kept for that.
+/// Project of a push: the one named, the key's, or the default.
 async fn project(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Project, ApiError> {
     let tenant = headers.get(TENANT).map(HeaderValue::as_bytes).map(String::from_utf8_lossy);
     let tenant = tenant.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
@@ -109,7 +109,7 @@ async fn project(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Proj
     })
 }
 
-/// The profiles of a request, all of them or the reason against one.
+/// Profiles of a request, or the first reason for rejecting one.
 fn pushes(body: &[u8], is_json: bool, now_ns: i64, oldest_ns: i64) -> Result<Vec<Push>, ApiError> {
     let wrong = |reason: &dyn std::fmt::Display| {
         ApiError::bad_request(format!("the body is no push.v1.PushRequest: {reason}"))
@@ -155,14 +155,14 @@ impl From<ProfilesError> for ApiError {
     }
 }
 
-/// An error in the words of Connect.
+/// An error of the Connect protocol.
 #[derive(Debug, Serialize)]
 struct ConnectError {
     code: &'static str,
     message: String,
 }
 
-/// Turns errors of this call into those of its protocol.
+/// Converts errors of this call to Connect errors.
 pub(crate) async fn as_connect(request: Request, next: Next) -> Response {
     let is_call = request.uri().path() == PATH;
     let response = next.run(request).await;

@@ -52,8 +52,7 @@ pub(super) struct Query {
     expand: Option<bool>,
 }
 
-/// The time of a number in an address. Answers repeat it, so it has to be one that RFC 3339 can write: in the
-/// years 0 to 9999.
+/// Parses a time in an address. Answers repeat it, so it must be valid in RFC 3339: in the years 0 to 9999.
 pub(super) fn time_of_ms(ms: i64) -> Result<OffsetDateTime, ApiError> {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).ok();
     time.filter(|time| time.year() >= 0).ok_or_else(|| {
@@ -142,7 +141,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Takes a report back: no list, history or plot shows it from now on.
+/// Withdraws a report: lists, history and plots omit it from now on.
 fn withdraw(databases: &mut Databases, report: uuid::Uuid, reason: &str) -> Result<(), ApiError> {
     databases.results.withdraw(report, Some(reason.to_owned()))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! What requests bring: bodies and queries whose faults are answered with a sentence, and pages of lists.
+//! Request bodies and queries with readable errors, and pagination.
 
 use axum::{
     Json,
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{ApiError, App};
 
-/// A body: an object in JSON.
+/// A JSON object as the body.
 pub(super) struct Body<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
@@ -40,7 +40,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         let wrong = |reason: &dyn std::fmt::Display| {
             ApiError::bad_request(format!("the body of the request cannot be used: {reason}"))
         };
-        // An array would do as well, with members by their order.
+        // Serde would also accept an array, with members by position.
         if !bytes.trim_ascii_start().starts_with(b"{") {
             return Err(wrong(&"it is no JSON object"));
         }
@@ -48,7 +48,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
-/// What stands behind the question mark.
+/// The query string.
 pub(super) struct Asked<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
@@ -98,7 +98,7 @@ impl Paging {
         self.direction.map_or(unless_told, |direction| direction == Direction::Desc)
     }
 
-    /// The page of a whole list.
+    /// The requested page of a whole list.
     pub(super) fn of<T>(&self, all: Vec<T>) -> (Vec<T>, u64) {
         let count = all.len() as u64;
         let clipped = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -107,7 +107,7 @@ impl Paging {
     }
 }
 
-/// A page of a list, and how many entries all pages have.
+/// A page of a list, and the total number of entries.
 pub(super) struct Listed<T>(pub(super) Vec<T>, pub(super) u64);
 
 impl<T: Serialize> IntoResponse for Listed<T> {
@@ -118,7 +118,7 @@ impl<T: Serialize> IntoResponse for Listed<T> {
     }
 }
 
-/// What was made.
+/// The created object.
 pub(super) struct Created<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Created<T> {
@@ -127,7 +127,7 @@ impl<T: Serialize> IntoResponse for Created<T> {
     }
 }
 
-/// The UUID in a path. What is none names nothing.
+/// Parses the UUID in a path. An invalid one is not found.
 pub(super) fn uuid(text: &str, what: &str) -> Result<Uuid, ApiError> {
     let error = || ApiError::not_found(format!("there is no {what} {text:?}: that is no UUID"));
     Uuid::try_parse(text).map_err(|_| error())

@@ -1,11 +1,12 @@
-//! A report comes in: read by the adapter, named by the registry, judged by its history, stored, answered.
+//! Receives a report: parsed by the adapter, named by the registry, judged against its history, stored, answered.
+//!
 //!
 //! ```text
 //! body → results → project, things, thresholds → history → verdicts → results.db → answer
 //!        adapter   registry (written)            read                 written      read
 //! ```
 //!
-//! Each step may be done again: whoever sends the same idempotency key comes to the same report.
+//! Each step is idempotent: repeating an idempotency key yields the same report.
 
 mod intake;
 mod names;
@@ -32,11 +33,11 @@ use super::{
 };
 use crate::{ApiError, App, access::Caller, registry::Project, series, storage::Databases};
 
-/// What judges besides the thresholds that are kept.
+/// Models in addition to the stored thresholds.
 pub(super) struct Rest {
-    /// For this report only. Of a measure they stand for the kept one.
+    /// For this report only. Overrides a stored one of the same measure.
     pub(super) thresholds: Vec<Threshold>,
-    /// Where there is no threshold.
+    /// Used without a threshold.
     pub(super) otherwise: Option<ThresholdModel>,
 }
 
@@ -111,7 +112,7 @@ async fn receive(
     let Judged { report, notices, .. } = app.storage.read(decide).await?;
     let row = project.id;
     let store = move |databases: &mut Databases| {
-        // The row comes first: a row without a report is nothing, a report without a row would be unseen.
+        // Writes the row first: a row without a report is harmless, a report without a row would be invisible.
         databases.registry.add_report(report.uuid, row, user, now)?;
         keep_notices(databases, report.uuid, &notices)?;
         databases.results.insert(&report)?;
@@ -128,7 +129,7 @@ async fn receive(
     app.storage.read(answer).await?.ok_or_else(missing)
 }
 
-/// The report of that UUID, if it was here before. One of another project is a conflict.
+/// The report of that UUID, if already stored. One of another project is a conflict.
 fn find(
     databases: &Databases,
     project: &Project,
@@ -143,7 +144,7 @@ fn find(
     View::of(databases, project).report(uuid)
 }
 
-/// Judges a report by its history and the thresholds that are kept for it.
+/// Judges a report against its history with the stored thresholds.
 pub(super) fn judged(
     databases: &Databases,
     mut report: Report,
@@ -158,7 +159,7 @@ pub(super) fn judged(
         max_versions: named.start.max_versions,
         is_reset: named.start.is_reset,
     };
-    // What stands in for what is missing shows in the report's start point.
+    // Substitutions for missing data show in the report's start point.
     let mut remarks = Vec::new();
     judge::settle(&mut report, &branching, None, Some(&databases.results), &mut remarks)?;
     let background = Background::read(&report, Some(&databases.results))?;
@@ -167,7 +168,7 @@ pub(super) fn judged(
         benchmark: None,
         model: *model,
     };
-    // Of equals the last one decides.
+    // The last of equals wins.
     let mut thresholds: Vec<_> = named.thresholds.iter().map(threshold).collect();
     thresholds.extend(rest.thresholds);
     let rules =
@@ -175,7 +176,7 @@ pub(super) fn judged(
     Ok(judge::judge(report, &rules, &background, &[]))
 }
 
-/// Keeps what was noticed about a report that has a row.
+/// Stores the notices of a report that has a row.
 pub(super) fn keep_notices(
     databases: &Databases,
     report: Uuid,
@@ -191,7 +192,7 @@ pub(super) fn keep_notices(
     Ok(databases.registry.set_notices(report, &json)?)
 }
 
-/// What was noticed about a report when it was judged. Kinds that this version does not know are left out.
+/// Notices from judging a report. Omits kinds unknown to this version.
 pub(crate) fn notices_of(databases: &Databases, report: Uuid) -> Result<Vec<Notice>, ApiError> {
     let Some(json) = databases.registry.notices(report)? else { return Ok(Vec::new()) };
     let all: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap_or_default();

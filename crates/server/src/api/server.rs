@@ -1,4 +1,4 @@
-//! What the client asks about the server itself.
+//! The client's queries about the server itself.
 
 use axum::{Json, extract::State, http::HeaderMap};
 use serde::Serialize;
@@ -19,8 +19,8 @@ pub(super) struct Console {
     url: String,
 }
 
-/// The version that the client has: another one makes it warn before each of its calls, and all versions
-/// from 0.6 on are served alike.
+/// Echoes the client's version: the client warns before each call about a different one, and all versions from 0.6 on
+/// are supported.
 pub(super) async fn version(headers: HeaderMap) -> Json<Version> {
     let asked = headers.get("api-version").and_then(|value| value.to_str().ok());
     let is_version = |text: &&str| {
@@ -32,7 +32,7 @@ pub(super) async fn version(headers: HeaderMap) -> Json<Version> {
     Json(Version { version, wingbeat: env!("CARGO_PKG_VERSION") })
 }
 
-/// Where the pages are. All links that the client prints begin with it.
+/// URL of the pages, the base of all links that the client prints.
 pub(super) async fn console(State(app): State<App>) -> Json<Console> {
     Json(Console { url: app.settings.public_url.clone() })
 }

@@ -1,5 +1,5 @@
-//! What requests and answers look like: the members that the `bencher` client demands, and a few of ours,
-//! which it passes over.
+//! Request and response formats: the members that the `bencher` client requires, and a few additional ones, which it
+//! ignores.
 
 mod new;
 mod perf;
@@ -12,14 +12,14 @@ pub use self::{new::*, perf::*, plot::*, report::*, thing::*, threshold::*};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// Tells a member that is `null` from one that is not there.
+/// Distinguishes a `null` member from an absent one.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(deserializer).map(Some)
 }
 
-/// A whole number, also as JSON may write it: `60.0`.
+/// An integer, also in the JSON form `60.0`.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let Some(number) = Option::<serde_json::Number>::deserialize(deserializer)? else {
         return Ok(None);

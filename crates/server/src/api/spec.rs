@@ -1,4 +1,4 @@
-//! The OpenAPI document: made of the table of routes, so that none can be missing in it.
+//! The OpenAPI document, generated from the table of routes, so that it is complete.
 
 use std::sync::LazyLock;
 
@@ -25,7 +25,7 @@ use crate::{
     error::ErrorBody,
 };
 
-/// A route with what the document says of it.
+/// A route with its description.
 pub(super) struct Endpoint {
     pub(super) route: Route,
     operation: OperationBuilder,
@@ -109,7 +109,7 @@ impl Endpoint {
         Self { operation: self.operation.response("204", response), ..self }
     }
 
-    /// An answer that is not described further.
+    /// A response without a further description.
     pub(super) fn answer_as(self, media_type: &str, schema: Type, what: &str) -> Self {
         let content = Content::new(Some(Object::with_type(schema)));
         let response =
@@ -172,13 +172,13 @@ fn method(method: &Method) -> HttpMethod {
     }
 }
 
-/// The names in braces.
+/// The parameter names in braces.
 fn names(path: &'static str) -> impl Iterator<Item = &'static str> {
     let name = |part: &'static str| part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     path.split('/').filter_map(name)
 }
 
-/// What an address is about: its last part that is no name.
+/// OpenAPI tag of an address: its last part that is not a parameter.
 fn tag(path: &'static str) -> &'static str {
     let fixed = path.split('/').filter(|part| !part.is_empty() && !part.starts_with('{'));
     fixed.skip(1).take(2).last().unwrap_or("server")

@@ -1,4 +1,4 @@
-//! `/v0/projects/{project}/branches`, `/testbeds`, `/benchmarks` and `/measures`: five routes each, alike.
+//! `/v0/projects/{project}/branches`, `/testbeds`, `/benchmarks` and `/measures`: the same five routes each.
 
 use axum::{
     Extension, Json,
@@ -26,7 +26,7 @@ use crate::{
     storage::Databases,
 };
 
-/// A kind of things with its shape.
+/// A kind of thing with its JSON format.
 pub(super) trait Shape: Serialize + Send + Sized + 'static {
     const KIND: Kind;
 
@@ -220,7 +220,7 @@ fn is_used(databases: &Databases, project: &Project, thing: &Thing) -> Result<bo
     })
 }
 
-/// Says where the next report of a branch begins.
+/// Sets the start point of a branch's next report.
 fn begin(
     registry: &crate::registry::Registry,
     project: &Project,

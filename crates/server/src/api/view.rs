@@ -1,4 +1,4 @@
-//! What the databases know, in the shapes of answers.
+//! Converts database contents to responses.
 
 mod answer;
 mod branch;
@@ -27,10 +27,10 @@ use crate::{
     storage::Databases,
 };
 
-/// The UUID of the one organization of every server. It means nothing else.
+/// UUID of the single organization of every server. Arbitrary.
 const ORGANIZATION: Uuid = Uuid::from_u128(0x8b36_4b1e_07c4_4a0e_b1f5_93d3_5c1d_2f60);
 
-/// One project's part of the databases, for one answer.
+/// One project's part of the databases, for one response.
 pub(super) struct View<'d> {
     pub(super) databases: &'d Databases,
     pub(super) project: &'d Project,
@@ -42,8 +42,8 @@ impl<'d> View<'d> {
         Self { databases, project, by_name: RefCell::default() }
     }
 
-    /// The thing that results call so. One that the registry does not know is made up: its name came here
-    /// by other ways than this API, as a copy of a store does.
+    /// The thing with this name in the results. One that the registry lacks is synthesized: its name came by another
+    /// route, such as a copied store.
     pub(super) fn named(&self, kind: Kind, stored: &str) -> Result<Rc<Thing>, ApiError> {
         let key = (kind, stored.to_owned());
         if let Some(known) = self.by_name.borrow().get(&key) {
@@ -116,10 +116,10 @@ impl<'d> View<'d> {
     }
 }
 
-/// Bytes of the longest name that the client reads. It refuses a whole list for one that is longer.
+/// Longest name in bytes that the client accepts. It rejects a whole list for a longer one.
 const CLIENT_NAME_MAX: usize = 64;
 
-/// A name as far as the client reads it.
+/// Truncates a name for the client.
 fn for_client(name: &str) -> String {
     if name.len() <= CLIENT_NAME_MAX {
         return name.to_owned();
@@ -129,17 +129,17 @@ fn for_client(name: &str) -> String {
     format!("{}…", &name[..end])
 }
 
-/// The name of a branch in the results.
+/// Name of a branch in the results.
 pub(super) fn branch_name(thing: &Thing) -> Result<BranchName, ApiError> {
     BranchName::new(&thing.stored).map_err(damaged)
 }
 
-/// The name of a testbed in the results.
+/// Name of a testbed in the results.
 pub(super) fn testbed_name(thing: &Thing) -> Result<TestbedName, ApiError> {
     TestbedName::new(&thing.stored).map_err(damaged)
 }
 
-/// A name of the registry is not one that results can have.
+/// A registry name is not valid in results.
 #[expect(clippy::needless_pass_by_value, reason = "it stands behind map_err")]
 pub(super) fn damaged(error: InvalidName) -> ApiError {
     let status = axum::http::StatusCode::INTERNAL_SERVER_ERROR;

@@ -1,4 +1,4 @@
-//! The kernel's helpers, by name.
+//! Kernel helpers, by name.
 
 use super::{
     World,
@@ -12,7 +12,7 @@ use crate::{
     memory::Memory,
 };
 
-/// What programs return to have a packet redirected, and when that fails (include/uapi/linux).
+/// Return values for redirects, and for failed ones (include/uapi/linux).
 const XDP_ABORTED: u64 = 0;
 const XDP_REDIRECT: u64 = 4;
 const TC_ACT_SHOT: u64 = 2;
@@ -62,7 +62,7 @@ pub(super) fn call(
             }
         }
 
-        // Nobody listens, so that there is no buffer.
+        // There is no reader, and hence no buffer.
         "bpf_perf_event_output" => {
             let (_, spec) = maps.find(get(2)?)?;
             let index = match get(3)? & u64::from(u32::MAX) {
@@ -79,7 +79,7 @@ pub(super) fn call(
     }
 }
 
-/// Calls a helper for packets.
+/// Calls a packet helper.
 fn on_packet(
     world: &mut World<'_>,
     memory: &mut Memory,
@@ -118,18 +118,18 @@ fn on_packet(
             let is_l4 = name == "bpf_l4_csum_replace";
             skb::csum_replace(packet, memory, [get(2)?, get(3)?, get(4)?, get(5)?], is_l4)
         }
-        // Packets lie in one piece here.
+        // Packets are always linear here.
         "bpf_skb_pull_data" => {
             const ENOMEM: i64 = -12;
             value(if get(2)? as usize > packet.len() { ENOMEM as u64 } else { 0 })
         }
-        // The key is good, or the object would not work elsewhere either.
+        // The key is valid, or the object would not work elsewhere either.
         "bpf_skb_set_tunnel_key" => value(0),
         _ => Err(refusal(name)),
     }
 }
 
-/// Why a helper is not called.
+/// Why a helper is not supported.
 fn refusal(name: &str) -> Reason {
     match name {
         "bpf_get_prandom_u32" => {
@@ -143,11 +143,11 @@ fn refusal(name: &str) -> Reason {
     }
 }
 
-/// `bpf_probe_read_kernel`: reads memory of the program. All that cannot be an address of the kernel is
-/// refused (`copy_from_kernel_nofault_allowed`, arch/x86/mm/maccess.c, Linux 6.18), and leaves zeros.
+/// `bpf_probe_read_kernel`: reads memory of the program. Rejects addresses that cannot be the kernel's, and zero-fills
+/// (`copy_from_kernel_nofault_allowed`, arch/x86/mm/maccess.c, Linux 6.18).
 fn probe_read(memory: &mut Memory, [to, len, from]: [u64; 3]) -> Step<Answer> {
     const ERANGE: i64 = -34;
-    /// Where the kernel's half begins, with five levels of page tables.
+    /// Start of the kernel's half of the address space, with five-level page tables.
     const KERNEL: u64 = 0xff00_0000_0000_0000;
     let len = (len & u64::from(u32::MAX)) as usize;
     let found = memory.bytes(from, len);

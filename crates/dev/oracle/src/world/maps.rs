@@ -1,4 +1,4 @@
-//! Maps: shadows in user space of what stands in those of the kernel.
+//! Maps: user-space shadows of the kernel's maps.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,9 +7,9 @@ use wingbeat_bpf::spec::{MapSpec, MapType, Slot};
 use super::Contents;
 use crate::{Step, machine::Answer, memory::Memory};
 
-/// Addresses of maps begin here; nothing can be read there.
+/// Base address of maps; nothing is readable there.
 const MAPS: u64 = 0x6000_0000;
-/// Distance of the addresses of maps.
+/// Distance between map addresses.
 const MAP: u64 = 64;
 
 /// Flags of an update (include/uapi/linux/bpf.h).
@@ -22,14 +22,14 @@ pub(super) const E2BIG: i64 = -7;
 const EEXIST: i64 = -17;
 pub(super) const EINVAL: i64 = -22;
 
-/// What stands in queues and stacks, the oldest first, by the position of the map.
+/// Values of queues and stacks, oldest first, by map index.
 pub(super) type Queues = HashMap<usize, VecDeque<Vec<u8>>>;
 
 /// The maps of an object.
 pub(super) struct Maps<'a> {
     pub(super) specs: &'a [MapSpec],
     pub(super) contents: &'a mut dyn Contents,
-    /// Addresses of the values that were looked at, by map and key; `None` for no entry.
+    /// Addresses of the values looked up so far, by map and key; `None` if there is no entry.
     shadows: HashMap<(usize, Vec<u8>), Option<u64>>,
     pub(super) queues: Queues,
 }
@@ -39,7 +39,7 @@ impl<'a> Maps<'a> {
         Self { specs, contents, shadows: HashMap::new(), queues: Queues::new() }
     }
 
-    /// What a program names a map by.
+    /// The handle by which a program references a map.
     pub(super) fn handle(&self, position: usize) -> Step<u64> {
         match self.specs.get(position) {
             Some(_) => Ok(MAPS + MAP * position as u64),
@@ -47,7 +47,7 @@ impl<'a> Maps<'a> {
         }
     }
 
-    /// The map that a program names.
+    /// The map of a handle.
     pub(super) fn find(&self, handle: u64) -> Step<(usize, &'a MapSpec)> {
         let distance = handle.checked_sub(MAPS).filter(|distance| distance % MAP == 0);
         let position = distance.and_then(|distance| usize::try_from(distance / MAP).ok());
@@ -55,7 +55,7 @@ impl<'a> Maps<'a> {
         found.ok_or_else(|| "a map that is none".into())
     }
 
-    /// The address of a value; `None` if there is no such entry.
+    /// Address of a value; `None` if there is no such entry.
     pub(super) fn value(
         &mut self,
         memory: &mut Memory,
@@ -78,7 +78,7 @@ impl<'a> Maps<'a> {
         Ok(address)
     }
 
-    /// The map that the object puts under a key.
+    /// The inner map of the object at this key.
     fn inner(&self, spec: &MapSpec, key: &[u8]) -> Step<Option<u64>> {
         let slot = spec.slots.iter().rev().find(|(index, _)| index.to_le_bytes() == key);
         let Some((_, Slot::Map(name))) = slot else { return Ok(None) };
@@ -113,7 +113,7 @@ impl<'a> Maps<'a> {
             Some(_) if flags == NOT_EXISTING => return Answer::of(EEXIST),
             None if flags == EXISTING => return Answer::of(ENOENT),
             Some(address) if spec.r#type.is_array() => memory.put(address, &value)?,
-            // An entry of a hash table is replaced by another one.
+            // An update replaces the entry of a hash table.
             _ => _ = self.shadows.insert((position, key), Some(memory.allocate(value))),
         }
         Answer::of(0)
@@ -134,7 +134,7 @@ impl<'a> Maps<'a> {
         Answer::of(if old.is_some() { 0 } else { ENOENT })
     }
 
-    /// A walk over all elements of an array.
+    /// Iterates over all elements of an array.
     pub(super) fn for_each(
         &mut self,
         memory: &mut Memory,

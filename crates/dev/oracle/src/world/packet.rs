@@ -1,5 +1,5 @@
-//! A packet and the context that tells of it: `struct xdp_md` or `struct __sk_buff`
-//! (include/uapi/linux/bpf.h), as `BPF_PROG_TEST_RUN` makes them (net/bpf/test_run.c, Linux 6.18).
+//! A packet and its context: `struct xdp_md` or `struct __sk_buff` (include/uapi/linux/bpf.h), set up like
+//! `BPF_PROG_TEST_RUN` does (net/bpf/test_run.c, Linux 6.18).
 
 use wingbeat_bpf::ProgramType;
 
@@ -11,18 +11,18 @@ use crate::{
 
 /// Address of the context.
 pub(super) const CONTEXT: u64 = 0x1000_0000;
-/// Address of the frame that the packet lies in. Contexts hold addresses of 32 bits.
+/// Address of the frame that holds the packet. Context fields have 32-bit addresses.
 const FRAME: u64 = 0x2000_0000;
-/// Bytes of the frame, and of `struct skb_shared_info` at its end.
+/// Size of the frame without its trailing `struct skb_shared_info`, in bytes.
 const FRAME_BYTES: usize = 4096 - 320;
-/// Bytes in front of the packet.
+/// Headroom in bytes.
 const HEADROOM: usize = 256;
-/// Bytes of an Ethernet header.
+/// Size of an Ethernet header in bytes.
 pub(super) const ETHERNET: usize = 14;
-/// The interface that packets seem to come from: `lo`.
+/// Ingress interface of all packets: `lo`.
 const LOOPBACK: u32 = 1;
 
-/// Where the packet lies.
+/// Bounds of the packet.
 #[derive(Debug, Clone)]
 pub(super) struct Packet {
     pub(super) is_xdp: bool,
@@ -33,13 +33,13 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Puts a packet and its context into the memory.
+    /// Puts a packet and its context into memory.
     pub(super) fn place(
         memory: &mut Memory,
         r#type: ProgramType,
         bytes: &[u8],
     ) -> Result<Self, WorldError> {
-        // Those that see the packet behind its Ethernet header.
+        // Program types whose packet starts after the Ethernet header.
         let skipped = match r#type {
             ProgramType::XDP | ProgramType::SCHED_CLS | ProgramType::SCHED_ACT => 0,
             ProgramType::SOCKET_FILTER | ProgramType::CGROUP_SKB => ETHERNET,
@@ -61,7 +61,7 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Writes into the context where the packet lies.
+    /// Writes the packet bounds into the context.
     pub(super) fn tell(&self, memory: &mut Memory) -> Step<()> {
         let frame = memory.area_mut(FRAME)?;
         frame.visible = self.meta..self.end;
@@ -90,43 +90,43 @@ impl Packet {
         self.end - self.data
     }
 
-    /// The packet as it is now, for socket filters without its Ethernet header.
+    /// The current packet, for socket filters without its Ethernet header.
     pub(super) fn bytes(&self, memory: &Memory) -> Vec<u8> {
         let frame = memory.area(FRAME).and_then(|frame| frame.bytes.get(self.data..self.end));
         frame.map(<[u8]>::to_vec).unwrap_or_default()
     }
 
-    /// The address of these bytes of the packet, if it has them.
+    /// Address of these packet bytes, if in bounds.
     pub(super) fn address(&self, offset: u64, len: u64) -> Option<u64> {
         let is_inside = offset.checked_add(len)? <= self.len() as u64;
         is_inside.then(|| FRAME + self.data as u64 + offset)
     }
 
-    /// Whether the packet could begin or end there.
+    /// Whether the packet may start or end there.
     pub(super) fn is_in_frame(offset: i64) -> bool {
-        /// Bytes at the beginning of the frame that are the kernel's (`struct xdp_frame`).
+        /// Bytes at the start of the frame reserved for the kernel (`struct xdp_frame`).
         const KEPT: i64 = 40;
         (KEPT..=FRAME_BYTES as i64).contains(&offset)
     }
 
-    /// Sets bytes of the frame to zero.
+    /// Zeroes bytes of the frame.
     pub(super) fn clear(memory: &mut Memory, range: std::ops::Range<usize>) -> Step<()> {
         let zeros = vec![0; range.len()];
         memory.area_mut(FRAME)?.put(range.start, &zeros);
         Ok(())
     }
 
-    /// Moves bytes of the frame.
+    /// Moves bytes within the frame.
     pub(super) fn shift(memory: &mut Memory, from: std::ops::Range<usize>, to: usize) -> Step<()> {
         memory.area_mut(FRAME)?.bytes.copy_within(from, to);
         Ok(())
     }
 }
 
-/// `struct __sk_buff` of a packet, as far as it is known what stands in it.
+/// `struct __sk_buff` of a packet, with unknown fields left unknown.
 fn socket_buffer(packet: &[u8]) -> Area {
     let mut context = Area::unknown(192);
-    // pkt_type by the receiver's address, which `lo` has none of (eth_type_trans, net/ethernet/eth.c).
+    // pkt_type follows from the destination address, as `lo` has no address (eth_type_trans, net/ethernet/eth.c).
     let receiver = &packet[..6];
     let kind: u32 = match receiver {
         [0, 0, 0, 0, 0, 0] => 0,
@@ -138,7 +138,7 @@ fn socket_buffer(packet: &[u8]) -> Area {
     // mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto, priority, ingress_ifindex.
     context.put(8, &[0; 32]);
     let protocol = match [packet[12], packet[13]] {
-        // A length instead of a type.
+        // A length field instead of a type.
         [0..=5, _] if packet.get(14..16) == Some(&[0xff, 0xff]) => [0, 1],
         [0..=5, _] => [0, 4],
         r#type => r#type,

@@ -7,7 +7,7 @@ use wingbeat_bpf::spec::MapType;
 use super::maps::{E2BIG, EINVAL, ENOENT, EXISTING, Maps};
 use crate::{Step, machine::Answer, memory::Memory};
 
-/// How a value is taken.
+/// How to take a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take {
     Peek,
@@ -27,7 +27,7 @@ impl Maps<'_> {
         let is_full = queue.len() >= spec.entries_max as usize;
         match flags {
             0 if is_full => return Answer::of(E2BIG),
-            // The oldest makes room.
+            // Drops the oldest.
             EXISTING if is_full => _ = queue.pop_front(),
             0 | EXISTING => {}
             _ => return Answer::of(EINVAL),

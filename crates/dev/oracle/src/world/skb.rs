@@ -1,17 +1,17 @@
-//! Helpers that read and write a packet by offsets, and mend its checksums.
+//! Helpers that access a packet by offset and update its checksums.
 
 use super::{maps::EINVAL, packet::Packet};
 use crate::{Step, checksum, machine::Answer, memory::Memory};
 
 const EFAULT: i64 = -14;
 
-/// Bits of the flags of checksum helpers (include/uapi/linux/bpf.h).
+/// Flag bits of checksum helpers (include/uapi/linux/bpf.h).
 const FIELD_BYTES: u64 = 0xf;
 const PSEUDO_HEADER: u64 = 1 << 4;
 const MARK_ZERO: u64 = 1 << 5;
 const ENFORCE: u64 = 1 << 6;
 
-/// `bpf_skb_load_bytes`, which clears what it cannot fill, and `bpf_xdp_load_bytes`, which does not.
+/// `bpf_skb_load_bytes`, which zero-fills on failure, and `bpf_xdp_load_bytes`, which does not.
 pub(super) fn load_bytes(
     packet: &Packet,
     memory: &mut Memory,
@@ -65,7 +65,7 @@ pub(super) fn csum_diff(
     Answer::of(i64::from(diff))
 }
 
-/// `bpf_l3_csum_replace` and, for checksums over a pseudo header, `bpf_l4_csum_replace`.
+/// `bpf_l3_csum_replace` and `bpf_l4_csum_replace`, the latter for checksums over a pseudo header.
 pub(super) fn csum_replace(
     packet: &Packet,
     memory: &mut Memory,

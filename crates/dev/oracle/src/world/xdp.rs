@@ -1,4 +1,4 @@
-//! Helpers that move the ends of an XDP packet.
+//! Helpers that move the bounds of an XDP packet.
 
 use super::{
     maps::EINVAL,
@@ -7,10 +7,10 @@ use super::{
 use crate::{Step, machine::Answer, memory::Memory};
 
 const EACCES: i64 = -13;
-/// Most bytes of metadata (`xdp_metalen_invalid`, include/net/xdp.h, Linux 6.18).
+/// Maximum bytes of metadata (`xdp_metalen_invalid`, include/net/xdp.h, Linux 6.18).
 const META_MAX: i64 = 252;
 
-/// `bpf_xdp_adjust_head`: metadata moves along.
+/// `bpf_xdp_adjust_head`: moves the metadata as well.
 pub(super) fn adjust_head(packet: &mut Packet, memory: &mut Memory, by: u64) -> Step<Answer> {
     let by = i64::from(by as i32);
     let (meta, data) = (packet.meta as i64 + by, packet.data as i64 + by);
@@ -23,7 +23,7 @@ pub(super) fn adjust_head(packet: &mut Packet, memory: &mut Memory, by: u64) -> 
     Answer::of(0)
 }
 
-/// `bpf_xdp_adjust_tail`: new bytes are zero.
+/// `bpf_xdp_adjust_tail`: zeroes new bytes.
 pub(super) fn adjust_tail(packet: &mut Packet, memory: &mut Memory, by: u64) -> Step<Answer> {
     let end = packet.end as i64 + i64::from(by as i32);
     if !Packet::is_in_frame(end) || end < (packet.data + ETHERNET) as i64 {

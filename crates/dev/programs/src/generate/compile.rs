@@ -1,4 +1,4 @@
-//! From statements to bytecode.
+//! Compiles statements to bytecode.
 
 use wingbeat_bpf::code::{Code, Insn, Registers, op};
 use wingbeat_oracle::model::{HELPER_LOOP, HELPER_SKB_LOAD_BYTES, KFUNC_THROW};
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::assemble::{Assembler, Label, load, store, store_immediate};
 
-/// Slots of 8 bytes for the statements' data.
+/// 8-byte slots for the statements' data.
 const SLOTS: u8 = 5;
-/// Nested loops that can count on the stack; deeper ones run their bodies once.
+/// Nesting depth of loops with a counter on the stack; deeper loops run their bodies once.
 const STACK_TURNS: u8 = 3;
 
 pub(super) fn compile(program: &Program) -> Code {
@@ -23,18 +23,18 @@ pub(super) fn compile(program: &Program) -> Code {
             assembler.bind(labels[number]).function(&format!("function_{number}"));
             Compiler::new(program, number, &labels, &mut assembler).function(function);
         } else {
-            // The label is not used.
+            // The label is unused.
             assembler.bind(labels[number]);
         }
     }
     assembler.finish()
 }
 
-/// A loop under construction.
+/// A loop being compiled.
 struct Open {
-    /// Where `break` leads, and whether there was one.
+    /// Target of `break`, and whether it was used.
     out: (Label, bool),
-    /// Where `continue` leads, and whether there was one.
+    /// Target of `continue`, and whether it was used.
     on: (Label, bool),
 }
 
@@ -44,7 +44,7 @@ struct Compiler<'a> {
     labels: &'a [Label],
     out: &'a mut Assembler,
     set: Registers,
-    /// Registers that loops count in.
+    /// Registers used as loop counters.
     reserved: Registers,
     stack_turns: u8,
     loops: Vec<Open>,
@@ -70,7 +70,7 @@ impl<'a> Compiler<'a> {
             Kind::Entry => self.enter_program(),
             Kind::Called => self.set = Registers::ARGUMENTS,
             Kind::Callback => {
-                // The caller's first slot, which the context points to.
+                // The caller's first slot, to which the context points.
                 self.out.emit(load(op::DW, 3, 2, 0)).add_register(3, 1);
                 self.out.emit(store(op::DW, 2, 0, 3));
                 self.set = [1, 3].into_iter().collect();
@@ -84,7 +84,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Puts what the verifier does not know into the slots.
+    /// Fills the slots with values that the verifier does not know.
     fn enter_program(&mut self) {
         let bytes = 16;
         match self.program.entry {
@@ -116,13 +116,13 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The kernel takes packet loads only in programs of one function, unless it has their types.
+    /// The kernel allows packet loads only in programs of one function, unless it has BTF for them.
     fn has_packet_loads(&self) -> bool {
         self.program.entry != Entry::Xdp
             && reached(self.program).iter().filter(|&&it| it).count() == 1
     }
 
-    /// What the function computed goes into its result.
+    /// Combines the function's values into its result.
     fn leave(&mut self) {
         self.line();
         if !self.set.has(0) {
@@ -138,7 +138,7 @@ impl<'a> Compiler<'a> {
         self.result(0);
     }
 
-    /// Returns what is in a register.
+    /// Returns the value of a register.
     fn result(&mut self, register: u8) {
         if register != 0 {
             self.out.copy(0, register);
@@ -154,12 +154,12 @@ impl<'a> Compiler<'a> {
         self.out.exit();
     }
 
-    /// Whether control goes on behind the statements.
+    /// Compiles statements; returns whether control reaches their end.
     fn statements(&mut self, statements: &[Statement]) -> bool {
         statements.iter().all(|statement| self.statement(statement))
     }
 
-    /// Begins the next source line.
+    /// Starts the next source line.
     fn line(&mut self) {
         let number = self.out.lines() as u32 + 1;
         self.out.line(number);
@@ -235,7 +235,7 @@ impl<'a> Compiler<'a> {
         self.mark(dst);
     }
 
-    /// Goes one of the ways out of the innermost loop, if there is one.
+    /// Jumps out of the innermost loop, if there is one.
     fn go_out(&mut self, condition: &Condition, way: fn(&mut Open) -> &mut (Label, bool)) {
         if let Some(open) = self.loops.last_mut() {
             let (label, is_used) = way(open);
@@ -245,14 +245,14 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A register that may be written instead of this one.
+    /// A writable register, this one if possible.
     fn writable(&self, register: u8) -> u8 {
         if self.reserved.has(register) { register % 6 } else { register }
     }
 
-    /// The register, with a number in it.
+    /// The register, initialized with a number.
     fn readable(&mut self, register: u8) -> u8 {
-        // The context is no number.
+        // The context is a pointer, not a number.
         let register =
             if self.reserved.has(register) && !self.set.has(register) { 0 } else { register };
         if !self.set.has(register) {
@@ -262,7 +262,7 @@ impl<'a> Compiler<'a> {
         register
     }
 
-    /// The register that an operand is in; immediates are put into one.
+    /// The register of an operand; immediates are loaded into one.
     fn in_register(&mut self, operand: Operand) -> u8 {
         match operand {
             Operand::Register(register) => self.readable(register),
@@ -278,7 +278,7 @@ impl<'a> Compiler<'a> {
         self.set = self.set.or(Registers::one(register));
     }
 
-    /// Copies the lowest bits, with their sign.
+    /// Sign-extends the lowest bits.
     fn extend(&mut self, dst: u8, src: u8, bits: i16) {
         if self.program.has_version_4 {
             self.out.emit(Insn::new(op::ALU64 | op::MOV | op::X, dst, src, bits, 0));
@@ -316,7 +316,7 @@ impl<'a> Compiler<'a> {
 
     fn atomic(&mut self, slot: u8, operation: i32, src: u8, is_wide: bool) {
         let size = if is_wide { op::DW } else { op::W };
-        // What is fetched goes into the source.
+        // A fetch overwrites the source.
         let src = self.writable(src);
         let src = self.readable(src);
         if operation == op::CMPXCHG {
@@ -356,7 +356,7 @@ impl<'a> Compiler<'a> {
         let before = self.set;
         let goes_on = self.statements(then);
         let after_then = std::mem::replace(&mut self.set, before);
-        // Without it the jump would go to the next instruction, which compilers never write.
+        // Otherwise the jump would target the next instruction, which compilers never emit.
         if goes_on && !otherwise.is_empty() {
             self.goto(join);
         }
@@ -392,7 +392,7 @@ impl<'a> Compiler<'a> {
             None => store_immediate(op::DW, 10, place, turns),
         });
         let reserved = self.reserved;
-        // What is set at the top, no matter where from.
+        // Initialized on every path to the top.
         self.set = self.set.without(Registers::RESULT);
         if calls(body) {
             self.set = self.set.without(Registers::CALLER_SAVED);
@@ -485,7 +485,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Place of a slot, relative to the frame pointer.
+/// Offset of a slot from the frame pointer.
 fn offset(slot: u8) -> i16 {
     -8 * (i16::from(slot) + 1)
 }

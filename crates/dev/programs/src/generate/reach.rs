@@ -1,10 +1,10 @@
-//! Which functions of a generated program call which.
+//! Call graph of a generated program.
 
 use proptest::sample::Index;
 
 use super::{Kind, Program, Statement};
 
-/// The verifier refuses functions that nobody calls.
+/// The verifier rejects functions that are never called.
 pub(super) fn reached(program: &Program) -> Vec<bool> {
     let mut reached = vec![false; program.functions.len()];
     reached[0] = true;
@@ -37,7 +37,7 @@ fn mark(program: &Program, number: usize, body: &[Statement], reached: &mut [boo
     }
 }
 
-/// A later function of a kind. Callbacks call nothing, lest loops in loops take the verifier long.
+/// A later function of a kind. Callbacks call nothing, because nested loops take the verifier long.
 pub(super) fn callee(program: &Program, number: usize, index: &Index, kind: Kind) -> Option<usize> {
     if program.functions[number].kind == Kind::Callback {
         return None;
@@ -47,7 +47,7 @@ pub(super) fn callee(program: &Program, number: usize, index: &Index, kind: Kind
     (!candidates.is_empty()).then(|| candidates[index.index(candidates.len())])
 }
 
-/// May registers be destroyed in these statements?
+/// Whether these statements may clobber registers.
 pub(super) fn calls(statements: &[Statement]) -> bool {
     statements.iter().any(|statement| match statement {
         Statement::Call { .. } | Statement::Loop { .. } | Statement::Escape { .. } => true,

@@ -1,5 +1,5 @@
-//! A row of short-lived processes, each of which executes this program anew: hard for profilers that
-//! look up names at the end, when the processes are gone.
+//! A sequence of short-lived processes, each of which executes this program again: hard for profilers that symbolize at
+//! the end, when the processes are gone.
 
 use std::{
     env, io,
@@ -10,10 +10,10 @@ use std::{
 use wait4::Wait4 as _;
 use wingbeat_workloads::{Arguments, HOLD_VARIABLE, REPORT_VARIABLE, Spent, main_with, units};
 
-/// Units that one process does: some 20 ms.
+/// Units per process: about 20 ms.
 const UNITS_PER_PROCESS: u64 = 1000;
 
-/// Tells a child apart from its parent.
+/// Marks a child process.
 const CHILD_VARIABLE: &str = "WINGBEAT_WORKLOAD_CHILD";
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Runs one child to its end, and returns the CPU time that it used.
+/// Runs one child to completion; returns its CPU time.
 fn child(share: u64, arguments: Arguments) -> io::Result<Duration> {
     let numbers = [share, arguments.frames.min.into(), arguments.frames.max.into()];
     let mut child = Command::new(env::current_exe()?)

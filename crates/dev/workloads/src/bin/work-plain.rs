@@ -1,5 +1,5 @@
-//! Two functions of Rust, on the main thread and on another: what a plain `cargo build --release` makes of them
-//! is to be walked whole.
+//! Two Rust functions, on the main thread and on another: tests that stacks of a plain `cargo build --release` are
+//! complete.
 
 #[inline(never)]
 fn leaf(n: u64) -> u64 {

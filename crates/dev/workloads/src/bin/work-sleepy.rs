@@ -1,5 +1,5 @@
-//! Three threads that hardly run: each takes a mutex, holds it for 7 ms, lets it go, and rests for
-//! 20 ms. All its time is in three functions, and it measures by the clock what it spends in each.
+//! Three threads that hardly run: each locks a mutex, holds it for 7 ms, unlocks it, and sleeps for 20 ms. All its time
+//! is in three functions, and it measures the time spent in each.
 //!
 //! `work-sleepy TIME`, as `work-sleepy 3s`.
 
@@ -17,7 +17,7 @@ const HELD: Duration = Duration::from_millis(7);
 const REST: Duration = Duration::from_millis(20);
 const THREADS: [&str; 3] = ["sleepy-one", "sleepy-two", "sleepy-three"];
 
-/// What a thread measured.
+/// Times measured by a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Spent {
     tid: i32,
@@ -51,7 +51,7 @@ fn parse(words: &[String]) -> Option<Duration> {
     Some(Duration::from_secs(time.strip_suffix('s')?.parse().ok()?))
 }
 
-/// One thread: whole rounds until the time is over.
+/// One thread: full rounds until the time is over.
 fn doze(mutex: &Mutex<()>, time: Duration) -> Spent {
     let mut spent =
         Spent { tid: rustix::thread::gettid().as_raw_nonzero().get(), ..Spent::default() };
@@ -72,7 +72,7 @@ fn doze(mutex: &Mutex<()>, time: Duration) -> Spent {
     spent
 }
 
-// Neither inlined nor left by a jump into `sleep`, so that each has a frame while it waits.
+// Neither inlined nor a tail call to `sleep`, so that each has a frame while it waits.
 
 #[inline(never)]
 fn wait_for_mutex(mutex: &Mutex<()>) -> MutexGuard<'_, ()> {

@@ -1,5 +1,4 @@
-//! Eight threads with deep stacks: more than there are CPUs on a small machine, so that they also
-//! take turns.
+//! Eight threads with deep stacks: more than a small machine has CPUs, so that they also get preempted.
 
 use std::{process::ExitCode, thread};
 

@@ -1,9 +1,9 @@
-//! Two threads that pass a one-byte token to each other through two pipes, and do nothing else: as
-//! many switches per second as the machine gives. What a tool does at a switch, it does here most often.
+//! Two threads that pass a one-byte token to each other through two pipes, at the highest switch rate of the machine.
+//! This maximizes the cost of a tool's work per context switch.
 //!
-//! `work-token AMOUNT [--one-cpu]`, where AMOUNT is a number of rounds, or a time as `2s`. A round is
-//! there and back. With `--one-cpu` both threads keep to the first CPU that is allowed, and each step
-//! is one switch from the one to the other; without, a CPU may idle between them.
+//! `work-token AMOUNT [--one-cpu]`, where AMOUNT is a number of rounds, or a time as `2s`. A round is there and back.
+//! With `--one-cpu` both threads are pinned to the first allowed CPU, and each step is one switch between them;
+//! without, a CPU may idle in between.
 
 use std::{
     fs,
@@ -16,22 +16,22 @@ use std::{
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use wingbeat_workloads::{main_of, report};
 
-/// Rounds between two looks at the clock, which would else be a part of what is measured.
+/// Rounds between two clock reads, which would otherwise be part of the measurement.
 const ROUNDS_PER_LOOK: u64 = 256;
 
-/// How long the token goes round.
+/// Number of rounds, or a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Amount {
     Rounds(u64),
     Time(Duration),
 }
 
-/// Context switches of a thread, as `getrusage` counts them.
+/// Context switches of a thread, as counted by `getrusage`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Switches {
-    /// It waited for something (`ru_nvcsw`).
+    /// It blocked (`ru_nvcsw`).
     voluntary: u64,
-    /// It was made to wait for the CPU (`ru_nivcsw`).
+    /// It was preempted (`ru_nivcsw`).
     involuntary: u64,
 }
 
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 
 fn run((amount, one_cpu): (Amount, bool)) -> io::Result<()> {
     if one_cpu {
-        // Threads inherit it.
+        // Inherited by threads.
         keep_to_one_cpu()?;
     }
     let (there_in, there_out) = io::pipe()?;
@@ -75,7 +75,7 @@ fn parse(words: &[String]) -> Option<(Amount, bool)> {
     Some((amount, one_cpu))
 }
 
-/// Sends the token and waits for it; returns how often it came back.
+/// Sends the token and waits for it; returns the number of rounds.
 #[inline(never)]
 fn ping(amount: Amount, mut from: PipeReader, mut to: PipeWriter) -> io::Result<u64> {
     let begin = Instant::now();
@@ -93,7 +93,7 @@ fn ping(amount: Amount, mut from: PipeReader, mut to: PipeWriter) -> io::Result<
     Ok(rounds)
 }
 
-/// Sends back what comes, until nothing more can come.
+/// Echoes until EOF.
 #[inline(never)]
 fn pong(mut from: PipeReader, mut to: PipeWriter) -> io::Result<()> {
     let mut token = [0; 1];
@@ -123,7 +123,7 @@ impl Switches {
         }
     }
 
-    /// Of a thread's `/proc/…/status`.
+    /// Parses a thread's `/proc/…/status`.
     fn parse(status: &str) -> Option<Self> {
         let number = |name: &str| {
             let line = status.lines().find(|line| line.starts_with(name))?;
@@ -136,7 +136,7 @@ impl Switches {
     }
 }
 
-/// Those of the calling thread: the same counters as `getrusage`'s, without unsafe code.
+/// Switches of the calling thread: the counters of `getrusage`, without unsafe code.
 fn switches() -> io::Result<Switches> {
     let status = fs::read_to_string("/proc/thread-self/status")?;
     Switches::parse(&status)
@@ -194,8 +194,7 @@ mod tests {
         let rounds = ping(Amount::Rounds(100), back_in, there_out).expect("pipes work");
         let theirs = other.join().expect("no panic");
         assert_eq!(rounds, 100);
-        // Where the kernel lets the one that is woken run at once, the waker is switched out against
-        // its will, and need not wait afterwards.
+        // If the kernel runs the woken thread immediately, the waker is preempted and need not block afterwards.
         assert!(theirs.voluntary + theirs.involuntary >= 90, "{theirs:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A year of the article's project: an XDP program that was improved, and once made slower.
+//! A year of the article's project: an XDP program that was improved, and regressed once.
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -22,26 +22,26 @@ const BENCHMARKS: [(&str, f64, f64, f64); 14] = [
     ("queue/drain_1024", 96_000.0, 151_552.0, 0.015),
     ("loader/attach", 11_800_000.0, 0.0, 0.05),
     ("loader/detach", 4_100_000.0, 0.0, 0.05),
-    // From a lookup to a whole rebuild of the table: 30 ns to 450 ms on one axis.
+    // From a lookup to a full rebuild of the table: 30 ns to 450 ms on one axis.
     ("table/rebuild", 450e6, 0.0, 0.02),
 ];
 
-/// The benchmarks whose code calls the classifier that became slower.
+/// Benchmarks that call the classifier that became slower.
 const CLASSIFIERS: [&str; 3] = ["fun_xdp_v3", "source_addr/new_v3", "queue/drain_1024"];
 
-/// What happened, in days from the first.
+/// Events, in days from the start.
 struct Story {
-    /// A newer kernel: everything takes a little longer on the first machine.
+    /// A newer kernel: everything on the first machine becomes slightly slower.
     kernel: i64,
-    /// The table is looked up instead of rebuilt.
+    /// A lookup replaces the rebuild of the table.
     lookup: i64,
-    /// The classifier becomes slower, and is repaired.
+    /// The classifier becomes slower, and is fixed.
     regression: std::ops::Range<i64>,
-    /// A slower queue that nobody has repaired yet.
+    /// A slower queue, not fixed yet.
     queue: i64,
 }
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -53,7 +53,7 @@ impl Dice {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Noise around 1, with a tail to the slow side.
+    /// Noise around 1, with a tail towards slow values.
     fn noise(&mut self, size: f64) -> f64 {
         let bell = (0..4).map(|_| self.roll()).sum::<f64>() - 2.0;
         let spike = if self.roll() < 0.004 { self.roll() * 12.0 } else { 0.0 };
@@ -116,7 +116,7 @@ pub(crate) fn reports(project: &ProjectName, now: OffsetDateTime, days: i64) -> 
     reports
 }
 
-/// The newest branch has the article's regression once more.
+/// The newest branch has the article's regression again.
 fn worsen(report: &mut Report) {
     for benchmark in report.iterations.iter_mut().flat_map(|it| &mut it.benchmarks) {
         if CLASSIFIERS.contains(&benchmark.name.as_str()) {

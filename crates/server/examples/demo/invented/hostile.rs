@@ -1,4 +1,4 @@
-//! Names that attack a page, and a report that is large.
+//! Names that attack a page, and a large report.
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use wingbeat_track::model::{
 
 pub(crate) const PROJECT: &str = "<img src=x onerror=alert(1)>\u{202e}\"'";
 
-/// Benchmarks that end a script, turn the direction of text, or have no place to break at.
+/// Benchmark names that end a script, change the direction of text, or offer no line break.
 fn names() -> Vec<String> {
     vec![
         "</script><script>alert(1)</script>".to_owned(),

@@ -1,4 +1,4 @@
-//! Judges reports of a made-up history, and settles the alerts of its past.
+//! Judges reports of a made-up history, and dismisses old alerts.
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use wingbeat_track::{
 
 const LIMITS: HistoryLimits = HistoryLimits { reports: 64, sampled_reports: 0 };
 
-/// Judges a report by what is stored, and stores it.
+/// Judges a report against the stored history, and stores it.
 pub(crate) fn store(store: &mut Store, mut report: Report) -> Result<(), StoreError> {
     let past = store.history(&report, LIMITS)?;
     let series = report.metrics().map(|(iteration, benchmark, measure, metric)| Series {
@@ -33,7 +33,7 @@ pub(crate) fn store(store: &mut Store, mut report: Report) -> Result<(), StoreEr
     store.insert(&report).map(drop)
 }
 
-/// Dismisses the alerts that are older than two weeks, each second one with a reason.
+/// Dismisses alerts older than two weeks, every second one with a reason.
 pub(crate) fn settle_old(store: &mut Store, project: &ProjectName) -> Result<(), StoreError> {
     let reports = ReportFilter {
         project: Some(project.clone()),

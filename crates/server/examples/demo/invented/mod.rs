@@ -1,4 +1,4 @@
-//! Projects with made-up histories: the demonstration has one, and the tests in a browser have more.
+//! Projects with made-up histories: one for the demo, and more for the browser tests.
 
 mod history;
 mod hostile;
@@ -17,18 +17,18 @@ use wingbeat_server::{
 };
 use wingbeat_track::model::{BenchmarkName, Measure, Profile, ProjectName, Report, Slug};
 
-/// Makes the article's project with so many days of history.
+/// Creates the article's project with this many days of history.
 pub(crate) async fn article(app: &App, days: i64) -> Result<(), Box<dyn Error>> {
     let now = OffsetDateTime::now_utc();
     let url = Some("https://github.com/example/fun-xdp");
     let reports = |project: &ProjectName| history::reports(project, now, days);
     fill(app, ("fun-xdp", "fun-xdp", url), reports, profiled::of_article).await?;
-    // A demonstration has a day; tests have no time for that.
+    // A demo has a full day; tests have no time for that.
     let hours = if days > 100 { 24 } else { 3 };
     pushed::fill(app, "fun-xdp", &pushed::of_article(hours)).await
 }
 
-/// Makes a project whose names attack pages, as `hostile`, and one with reports of 5,000 metrics, as `large`.
+/// Creates a project whose names attack pages, as `hostile`, and one with reports of 5,000 metrics, as `large`.
 pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
     let now = OffsetDateTime::now_utc();
     let hostile = |project: &ProjectName| hostile::reports(project, now);
@@ -39,7 +39,7 @@ pub(crate) async fn trials(app: &App) -> Result<(), Box<dyn Error>> {
     fill(app, ("large", "large", None), large, |_| Vec::new()).await
 }
 
-/// The address at which the first admin chooses a password.
+/// URL at which the first admin sets a password.
 pub(crate) async fn invitation(app: &App) -> Result<String, Box<dyn Error>> {
     let secret = random_text()?;
     let hash = digest(&secret);
@@ -52,7 +52,7 @@ pub(crate) async fn invitation(app: &App) -> Result<String, Box<dyn Error>> {
     Ok(format!("{}/auth/invite/{secret}", app.settings.public_url))
 }
 
-/// Makes a project and judges its reports one after the other, as if they had come so.
+/// Creates a project and judges its reports in order, as if they had been uploaded.
 async fn fill(
     app: &App,
     (name, slug, url): (&str, &str, Option<&str>),
@@ -86,7 +86,7 @@ async fn fill(
     Ok(app.storage.write(settle).await?)
 }
 
-/// Gives UUIDs to all that the results of a project name, as the server does when results come in.
+/// Assigns UUIDs to all names in a project's results, like the server does on upload.
 async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
     let project = project.clone();
     let name = move |databases: &mut Databases| {
@@ -103,7 +103,7 @@ async fn name_all(app: &App, project: &Project) -> Result<(), Box<dyn Error>> {
             for name in names {
                 let new = NewThing { name: &name, slug: None, units: None };
                 let now = OffsetDateTime::now_utc();
-                // A name that is taken is there already.
+                // A taken name exists already.
                 let _ = databases.registry.create_thing(project.id, kind, &new, now)?;
             }
         }

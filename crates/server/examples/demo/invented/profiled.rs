@@ -1,10 +1,10 @@
-//! Made-up profiles beside made-up reports.
+//! Made-up profiles for the made-up reports.
 
 use prost::Message as _;
 use wingbeat_difference::proto;
 use wingbeat_track::model::{Profile, ProfileKind, Report};
 
-/// Stacks, outermost function first, with their samples when all is well and when it is slow.
+/// Stacks, outermost function first, with their samples in the normal and the slow case.
 type Stacks<'a> = &'a [(&'a str, i64, i64)];
 
 const ARTICLE: Stacks<'_> = &[
@@ -22,7 +22,7 @@ const ARTICLE: Stacks<'_> = &[
     ("main;criterion::setup", 60, 60),
 ];
 
-/// The profiles of a report of the article, of which all but the benchmark's own value is the same.
+/// Profiles of an article report; only the benchmark's own value differs between reports.
 pub(crate) fn of_article(report: &Report) -> Vec<Profile> {
     match report.testbed.as_str() {
         "ci-runner" => of(report, ARTICLE, ProfileKind::Wall, &|name, value| match name {
@@ -34,7 +34,7 @@ pub(crate) fn of_article(report: &Report) -> Vec<Profile> {
     }
 }
 
-/// Profiles whose functions have names that attack a page, and very many functions.
+/// Profiles whose function names attack a page, and one with very many functions.
 pub(crate) fn of_hostile(report: &Report) -> Vec<Profile> {
     let long = format!("main;{}", "x".repeat(4096));
     let many: Vec<String> = (0..2500).map(|at| format!("main;many::f{at:04}")).collect();
@@ -51,7 +51,7 @@ pub(crate) fn of_hostile(report: &Report) -> Vec<Profile> {
     })
 }
 
-/// A profile of each benchmark of which is told whether it is slow.
+/// Profiles of each benchmark, given whether it is slow.
 fn of(
     report: &Report,
     stacks: Stacks<'_>,
@@ -76,7 +76,7 @@ fn of(
     metrics.filter_map(|(_, benchmark, _, metric)| profile(benchmark, metric.value)).collect()
 }
 
-/// Stacks as pprof, each sample of a millisecond of what is measured.
+/// Stacks as pprof; each sample is one millisecond of the measured kind.
 pub(crate) fn message(stacks: &[(&str, i64)], measured: &str) -> proto::Profile {
     let (name, unit) = measured.split_once(' ').unwrap_or((measured, "count"));
     let words = ["", "samples", "count", name, unit, "src/lib.rs"];

@@ -14,15 +14,15 @@ use super::profiled::message;
 const SECOND_NS: i64 = 1_000_000_000;
 const WINDOW_NS: i64 = 60 * SECOND_NS;
 
-/// Stacks with their samples of a window, before a new version came and after it.
+/// Stacks with their samples per window, before and after a new version.
 type Stacks = Vec<(String, i64, i64)>;
 
-/// What somebody pushes, a window each minute.
+/// A pushing client, with one window per minute.
 pub(crate) struct Source {
     labels: Vec<(String, String)>,
     stacks: Stacks,
     windows: i64,
-    /// How much more at the busiest hour than at the least busy one.
+    /// Relative increase at the busiest hour over the quietest.
     swing: f64,
 }
 
@@ -34,7 +34,7 @@ fn stacks(all: &[(&str, i64, i64)]) -> Stacks {
     all.iter().map(|(stack, before, after)| ((*stack).to_owned(), *before, *after)).collect()
 }
 
-/// A packet filter's agent on two machines, of which one has a new version for half an hour, and a small service.
+/// A packet filter's agent on two machines, one of which has a new version for half an hour, and a small service.
 pub(crate) fn of_article(hours: i64) -> Vec<Source> {
     let agent = |host: &str, version: &str, is_new: bool| {
         let slow = if is_new { 3100 } else { 0 };
@@ -115,12 +115,12 @@ pub(crate) fn of_hostile() -> Vec<Source> {
         Source { labels, stacks, windows: 15, swing: 0.1 }
     };
     let mut sources: Vec<Source> = names.iter().enumerate().map(source).collect();
-    // The first one has two sets of labels to choose from.
+    // The first one has two label sets.
     sources.push(source((7, &names[0])));
     sources
 }
 
-/// Pushes all of it to a project, as if it had come so, and merges it as a server does.
+/// Pushes everything to a project, as if clients had, and merges it like a server.
 pub(crate) async fn fill(app: &App, slug: &str, sources: &[Source]) -> Result<(), Box<dyn Error>> {
     let slug = slug.to_owned();
     let find =
@@ -143,7 +143,7 @@ impl Source {
         let is_new = now_ns - start_ns <= 30 * WINDOW_NS;
         let hour = start_ns.rem_euclid(86_400 * SECOND_NS) as f64 / (3600.0 * SECOND_NS as f64);
         let minute = (start_ns / WINDOW_NS).rem_euclid(7) as f64;
-        // By day more than by night, and no minute as another.
+        // More by day than at night, and different each minute.
         let day = 1.0 + self.swing * ((hour - 14.0) / 24.0 * std::f64::consts::TAU).cos();
         let factor = day * (1.0 + 0.03 * minute);
         let counted: Vec<(&str, i64)> = self

@@ -23,7 +23,7 @@ use crate::{
 
 type Created = (StatusCode, Json<JsonKeyCreated>);
 
-/// Of a path, which names one key.
+/// Path parameters of one key.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct OneKey {
     key: String,
@@ -102,7 +102,7 @@ pub(super) async fn list_of_user(
     Ok(wanted.page(paging, keys, name, |key| JsonKey::of_user(key, user.uuid)))
 }
 
-/// Makes a key of the user who asks. A key makes no keys: one that got out would never end.
+/// Creates a key of the calling user. Keys cannot create keys, because a leaked one could then renew itself forever.
 pub(super) async fn create_of_user(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -175,7 +175,7 @@ fn name(key: &Key) -> &str {
     &key.name
 }
 
-/// Keys in force, or revoked ones.
+/// Active keys, or revoked ones.
 fn listed(registry: &Registry, owner: KeyOwner, is_revoked: bool) -> Result<Vec<Key>, ApiError> {
     let mut keys = registry.keys(owner).map_err(StorageError::from)?;
     keys.retain(|key| key.revoked.is_some() == is_revoked);

@@ -1,4 +1,4 @@
-//! Which entries of a list of users or keys are wanted.
+//! Filters of user and key lists.
 
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The wanted page of a list that is sorted by name.
+    /// The requested page of a list sorted by name.
     pub(super) fn page<T, J>(
         &self,
         paging: Paging,

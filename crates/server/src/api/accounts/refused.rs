@@ -1,4 +1,4 @@
-//! What other servers do by mail, and this one does not: the answers say where it is done instead.
+//! Operations that other servers do by mail and this one does not support: answers with a pointer to the alternative.
 
 use axum::extract::State;
 
@@ -13,7 +13,7 @@ pub(super) async fn auth(State(app): State<App>) -> ApiError {
     ))
 }
 
-/// Answers `bencher token create`, as servers of Bencher do since 0.6.7.
+/// Answers `bencher token create`, like Bencher's servers since 0.6.7.
 pub(super) async fn tokens(State(app): State<App>) -> ApiError {
     ApiError::forbidden(format!(
         "tokens are not made by themselves: each new key is shown as a token too, for clients before 0.6.5; \

@@ -1,4 +1,4 @@
-//! Users and keys as the API shows them.
+//! Users and keys in the API.
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;

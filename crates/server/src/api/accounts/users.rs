@@ -36,7 +36,7 @@ pub(super) async fn view(
     Ok(Json(JsonUser::from(&user)))
 }
 
-/// The user of a path, for the user and for admins. Others learn nothing, not even that there is one.
+/// The user of a path, visible to the user and to admins. Others cannot learn whether it exists.
 pub(super) fn of(registry: &Registry, caller: &Caller, id: &str) -> Result<User, ApiError> {
     if *caller == Caller::Anonymous {
         return Err(ApiError::unauthorized(

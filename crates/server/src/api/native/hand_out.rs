@@ -1,5 +1,5 @@
-//! `GET /v1/projects/{project}/documents` and `…/entries`: one page after the other, in an order in which what
-//! is new comes last. So a reader that was cut off goes on where it was.
+//! `GET /v1/projects/{project}/documents` and `…/entries`: pages in an order in which new entries come last, so that an
+//! interrupted reader can resume.
 
 use axum::{
     Extension,
@@ -14,18 +14,18 @@ use wingbeat_track::{
 
 use crate::{ApiError, App, api::request::Asked, registry::Project, storage::Databases};
 
-/// Documents of a page at most.
+/// Maximum documents per page.
 const DOCUMENTS_MAX: usize = 100;
 
-/// A page with so many bytes takes no further document.
+/// Page size in bytes after which no further document is added.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Entries of a page at most.
+/// Maximum entries per page.
 const ENTRIES_MAX: usize = 10_000;
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Query {
-    /// The place behind which the page begins.
+    /// Cursor after which the page starts.
     after: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Query {
     }
 }
 
-/// The last line of a page.
+/// Last line of a page.
 #[derive(Serialize)]
 struct End {
     format: u32,
@@ -47,10 +47,10 @@ struct End {
 
 type Lines = ([(HeaderName, HeaderValue); 1], String);
 
-/// Lines, and one behind them that tells where the next page begins.
+/// Lines, followed by one with the cursor of the next page.
 fn lines(mut text: String, count: usize, next: Option<Cursor>) -> Lines {
     let page = PageEnd { count, next: next.map(|cursor| cursor.to_string()) };
-    // Numbers and texts always become JSON.
+    // Numbers and strings always serialize.
     text += &serde_json::to_string(&End { format: 1, page }).unwrap_or_default();
     text.push('\n');
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], text)
@@ -70,7 +70,7 @@ pub(super) async fn documents(
     app.storage.read(read).await
 }
 
-/// `PLACE UUID`, one a line: what there is, so that a reader knows what it lacks.
+/// `PLACE UUID`, one per line: the entries, for readers to find missing ones.
 pub(super) async fn entries(
     State(app): State<App>,
     Extension(project): Extension<Project>,

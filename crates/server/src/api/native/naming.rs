@@ -1,5 +1,5 @@
-//! Gives everything that a document names its place in the registry. The names of the results stay, except
-//! where one is a new name of something that the results call differently.
+//! Registers all names in a document. Names in the results stay, except a new name of something that the results call
+//! differently.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,7 +19,7 @@ use crate::{
     registry::{Kind, NewThing, Project, Registry, Start, Thing},
 };
 
-/// Finds or makes all things of a report, in one transaction.
+/// Finds or creates all things of a report, in one transaction.
 pub(super) fn name_all(
     registry: &Registry,
     project: &Project,
@@ -55,7 +55,7 @@ struct Names<'r> {
 }
 
 impl Names<'_> {
-    /// The branch or the testbed that results call so, or else people; made if there is none.
+    /// Finds a branch or testbed by its name in the results, then by its display name; created if absent.
     fn place(&self, kind: Kind, name: &str) -> Result<Thing, ApiError> {
         let stored = self.registry.thing_stored(self.project, kind, name)?;
         let known = match stored {
@@ -72,7 +72,7 @@ impl Names<'_> {
         }
     }
 
-    /// Where the branch begins: as the report says, or as was said of the branch before.
+    /// Start point of the branch: from the report, or as set before.
     fn start(
         &self,
         report: &mut Report,
@@ -84,7 +84,7 @@ impl Names<'_> {
             let said = self.registry.start(branch.id)?.unwrap_or_default();
             return Ok(Start { is_reset: is_reset || said.is_reset, ..said });
         };
-        // A start point without results of its own may be named: it has nothing to compare with.
+        // A start point without results is allowed: it contributes no history.
         let name = start.branch.as_str();
         if self.registry.thing_stored(self.project, Kind::Branch, name)?.is_none()
             && let Some(thing) = self.registry.thing(self.project, Kind::Branch, name)?
@@ -99,7 +99,7 @@ impl Names<'_> {
         })
     }
 
-    /// Benchmarks that were renamed keep their names in the results.
+    /// Renamed benchmarks keep their names in the results.
     fn benchmarks(&self, report: &mut Report) -> Result<(), ApiError> {
         let names: HashSet<_> =
             report.iterations.iter().flat_map(|it| &it.benchmarks).map(|it| &it.name).collect();
@@ -116,7 +116,7 @@ impl Names<'_> {
                     }
                     Some(thing) => {
                         let stored = BenchmarkName::new(&thing.stored).map_err(damaged)?;
-                        // Two benchmarks of one report are never one.
+                        // Two benchmarks of one report must stay distinct.
                         if !names.contains(&stored) {
                             renamed.insert((*name).clone(), stored);
                         }
@@ -144,8 +144,8 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// Measures whose slug here is another have that in the report, and are returned with it. A report that was judged
-    /// elsewhere has the slugs that its measures have there.
+    /// Replaces slugs of measures that differ here, and returns the mapping. Reports judged elsewhere use the slugs of
+    /// their origin.
     fn measures(&self, report: &mut Report) -> Result<HashMap<Slug, Slug>, ApiError> {
         let is_new = report.verdicts.is_empty();
         let mut seen = HashSet::new();
@@ -175,14 +175,14 @@ impl Names<'_> {
         Ok(renamed)
     }
 
-    /// The measure of that name, or else that results call so, made if there is none; `None` if its name is taken.
+    /// Finds a measure by its name, then by its name in the results, or creates it; `None` if its name is taken.
     fn measure(&self, measure: &Measure, is_new: bool) -> Result<Option<Thing>, ApiError> {
         let (stored, name) = (measure.slug.as_str(), &*measure.name);
         let known = match is_new {
             true => known_measure(self.registry, self.project, measure)?,
             false => {
                 let by_slug = self.registry.thing_stored(self.project, Kind::Measure, stored)?;
-                // Without a name of its own it is known by the slug.
+                // Without a distinct name, the slug identifies it.
                 by_slug.filter(|thing| name == stored || !is_another(thing, measure))
             }
         };
@@ -204,8 +204,8 @@ impl Names<'_> {
     }
 }
 
-/// Keeps what the client says of thresholds, as far as a server keeps them: for all benchmarks of a branch, a
-/// testbed and a measure, and by tests that its other clients know.
+/// Stores the client's thresholds, as far as the server supports them: for all benchmarks of a branch, testbed and
+/// measure, with tests that other clients know.
 fn keep_thresholds(
     names: &Names<'_>,
     project: &Project,

@@ -1,5 +1,5 @@
-//! `POST /v1/reports`: documents come in, one a line. Each is stored by itself, so that whoever was cut off
-//! sends all of them again, and those that are there change nothing.
+//! `POST /v1/reports`: receives documents, one per line. Each is stored separately, so an interrupted client sends all
+//! of them again; stored ones change nothing.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,14 +32,14 @@ struct Line {
     instructions: Instructions,
 }
 
-/// What stands beside a report.
+/// Additional data of a report.
 #[derive(Deserialize)]
 struct Beside {
     #[serde(default)]
     run: Instructions,
 }
 
-/// What became of a document.
+/// Outcome of one document.
 enum Outcome {
     Stored,
     AlreadyThere,
@@ -85,7 +85,7 @@ pub(super) async fn take_in(
     Ok(Json(taken))
 }
 
-/// Removes what the profiles that came in make superfluous; what they explain.
+/// Deletes redundant profiles after an upload; returns the explanations.
 async fn explain(app: &App, reports: BTreeSet<Uuid>) -> Result<Vec<Explained>, ApiError> {
     let projects = reports.clone();
     let tidy = move |databases: &mut Databases| {
@@ -140,7 +140,7 @@ fn parse(body: &[u8]) -> Result<Vec<Line>, ApiError> {
     Ok(lines)
 }
 
-/// The project that reports call so, or else people; made at its first use.
+/// Finds the project by its name in reports, then by its display name; created on first use.
 async fn project(
     app: &App,
     caller: &Caller,
@@ -162,7 +162,7 @@ async fn stored(app: &App, name: ProjectName) -> Result<Option<Project>, ApiErro
     app.storage.read(move |databases| Ok::<_, ApiError>(find(databases)?)).await
 }
 
-/// Stores a report, judged if nobody has judged it.
+/// Stores a report, judging it if it has no verdicts.
 async fn store(
     app: &App,
     caller: &Caller,
@@ -182,7 +182,7 @@ async fn store(
             return Ok(Outcome::Refused(reason));
         }
         (_, true) => {
-            // It may have come by another way, as a copy of a store does.
+            // It may exist already, for example by a copied store.
             let enter = move |databases: &mut Databases| {
                 databases.registry.add_report(uuid, row, user, now).map(drop)
             };
@@ -206,7 +206,7 @@ async fn store(
     };
     let branch = named.branch.id;
     let mut notices = Vec::new();
-    // What confirms another report decides about that one, and is not decided about.
+    // A confirming report decides about another report, and is not judged itself.
     if report.verdicts.is_empty() && report.confirms.is_none() {
         let model = || ThresholdModel::new(Test::Auto);
         let rest = Rest {
@@ -218,12 +218,12 @@ async fn store(
         (report, notices) = (judged.report, judged.notices);
     }
     let store = move |databases: &mut Databases| {
-        // The row comes first: a row without a report is nothing, a report without a row would be unseen.
+        // Writes the row first: a row without a report is harmless, a report without a row would be invisible.
         databases.registry.add_report(report.uuid, row, user, now)?;
         keep_notices(databases, report.uuid, &notices)?;
         let (of_project, of_branch) = (report.project.clone(), report.branch.clone());
         let outcome = take(databases, Document::Report(Box::new(report)))?;
-        // A report of a former head may come after one of a later.
+        // A report of an earlier head may arrive after one of a later head.
         databases.results.settle_replaced_heads(&of_project, &of_branch)?;
         databases.registry.clear_start(branch)?;
         Ok::<_, ApiError>(outcome)
@@ -233,7 +233,7 @@ async fn store(
     Ok(outcome)
 }
 
-/// Stores what somebody said of an alert, that a report was withdrawn, or a profile of one.
+/// Stores an alert decision, a withdrawal, or a profile of a report.
 async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome, ApiError> {
     let right = match &document {
         Document::Withdrawal(_) => Right::Manage,
@@ -252,7 +252,7 @@ async fn note(app: &App, caller: &Caller, document: Document) -> Result<Outcome,
         let Some(name) = name else { return Ok(None) };
         Ok::<_, ApiError>(databases.registry.project_stored(&name)?)
     };
-    // What it is about may come later. Members write to all projects.
+    // Its subject may arrive later. Members may write to all projects.
     let project = app.storage.read(find).await?;
     let is_allowed = match &project {
         Some(project) => caller.has(right, Some(project)),

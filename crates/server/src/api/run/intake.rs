@@ -1,4 +1,4 @@
-//! What a request brings: the two shapes of it made one, with what the client leaves to the server filled in.
+//! Normalizes the two request formats, and fills in what the client leaves to the server.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use crate::{
     },
 };
 
-/// The languages that the client's server once had adapters for. They mean: whichever fits.
+/// Languages of the client's former adapters. They mean: detect.
 const LANGUAGES: [&str; 11] =
     ["c_sharp", "cpp", "dart", "go", "java", "js", "python", "ruby", "rust", "shell", "zig"];
 
-/// What the client tells of where it runs.
+/// The client's description of its environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Context(BTreeMap<String, String>);
 
-/// Results, and everything that was said about them.
+/// Results, and the request's statements about them.
 #[derive(Debug, Clone)]
 pub(super) struct Intake {
     pub(super) idempotency_key: Option<Uuid>,
@@ -112,7 +112,7 @@ impl Intake {
         })
     }
 
-    /// What the outputs say: one for each iteration, or one in all where they are folded.
+    /// Parsed outputs: one per iteration, or one in total if folded.
     pub(super) fn results(&self) -> Result<Vec<Results>, ApiError> {
         let average: Option<Average> = self.settings.average;
         let parse = |(number, output): (usize, &String)| {

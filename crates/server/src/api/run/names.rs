@@ -1,4 +1,4 @@
-//! Gives everything that a report names its place in the registry, and keeps the thresholds that it brings.
+//! Registers all names of a report, and stores its thresholds.
 
 use std::collections::HashMap;
 
@@ -18,18 +18,18 @@ use crate::{
     registry::{Kind, NewThing, Project, Registry, Start, Thing, ThresholdFilter},
 };
 
-/// The things of a report.
+/// Things of a report.
 pub(in crate::api) struct Named {
     pub(in crate::api) branch: Thing,
     pub(in crate::api) branch_name: BranchName,
     pub(in crate::api) testbed_name: TestbedName,
-    /// Where its branch begins, by names in the results.
+    /// Start point of the branch, by names in the results.
     pub(in crate::api) start: Start,
     /// By measure.
     pub(in crate::api) thresholds: Vec<(Slug, ThresholdModel)>,
 }
 
-/// Finds or makes all things of a report, in one transaction, and puts their names in the results into it.
+/// Finds or creates all things of a report in one transaction, and replaces their names with those in the results.
 pub(super) fn name_all(
     registry: &Registry,
     project: &Project,
@@ -57,18 +57,18 @@ pub(super) fn name_all(
     })
 }
 
-/// Finds or makes benchmarks and measures.
+/// Finds or creates benchmarks and measures.
 struct Names<'r> {
     registry: &'r Registry,
     project: i64,
     now: OffsetDateTime,
-    /// Measures by what the adapter made of them.
+    /// Resolved measures, by the adapter's.
     known: Vec<(Measure, Measure)>,
 }
 
 impl Names<'_> {
     fn rename(&mut self, results: &mut Results) -> Result<(), ApiError> {
-        // What an output calls differently are different benchmarks.
+        // Names that differ in one output stay different benchmarks.
         let mut taken: HashMap<i64, String> = HashMap::new();
         let names = results.benchmarks.iter().map(|benchmark| benchmark.name.clone());
         let mut things: HashMap<BenchmarkName, Thing> = HashMap::new();
@@ -124,7 +124,7 @@ impl Names<'_> {
         }
     }
 
-    /// The measure as results have it: its slug there, and its units if those are its own.
+    /// The measure in the results: its slug there, and its units if set by the user.
     fn measure(&mut self, measure: &Measure) -> Result<Measure, ApiError> {
         // Reports have few measures.
         if let Some((_, known)) = self.known.iter().find(|(given, _)| given == measure) {
@@ -133,7 +133,7 @@ impl Names<'_> {
         let thing = measure_thing(self.registry, self.project, measure, self.now)?;
         let thing = unarchived(self.registry, thing, self.now)?;
         let stored = Slug::new(&thing.stored).map_err(damaged)?;
-        // Units that only repeat the name would begin another series after a rename.
+        // Units that only repeat the name would start another series after a rename.
         let is_unreadable = stored == measure.slug && measure.label() != stored.as_str();
         let found = match measure.has_units() || is_unreadable {
             true => Measure { slug: stored, ..measure.clone() },
@@ -147,7 +147,7 @@ impl Names<'_> {
     }
 }
 
-/// Where the branch begins: as the report says, or as was said of the branch before.
+/// Start point of the branch: from the report, or as set before.
 fn start(
     registry: &Registry,
     project: &Project,
@@ -160,7 +160,7 @@ fn start(
         let said = registry.start(branch.id)?.unwrap_or_default();
         return Ok(Start { is_reset: is_reset || said.is_reset, ..said });
     };
-    // A start point without results of its own may be named: it has nothing to compare with.
+    // A start point without results is allowed: it contributes no history.
     let known = registry.thing(project.id, Kind::Branch, name)?;
     Ok(Start {
         branch: Some(known.map_or_else(|| name.clone(), |thing| thing.stored)),
@@ -170,7 +170,7 @@ fn start(
     })
 }
 
-/// Keeps what the report says of thresholds: first those of the start point, then its own.
+/// Stores the report's thresholds: first those of the start point, then its own.
 fn keep_thresholds(
     registry: &Registry,
     project: &Project,
@@ -212,7 +212,7 @@ fn keep_thresholds(
     Ok(())
 }
 
-/// Puts the models of one branch in force on another.
+/// Activates the models of one branch on another.
 pub(in crate::api) fn clone_thresholds(
     registry: &Registry,
     project: &Project,
@@ -241,7 +241,7 @@ fn of_place(
     Ok(registry.thresholds(project.id, filter)?)
 }
 
-/// The models in force at a place, by measure.
+/// Active models at a location, by measure.
 pub(in crate::api) fn thresholds(
     registry: &Registry,
     project: &Project,

@@ -1,4 +1,4 @@
-//! The project that a run is for: the one that it names, or one that is made at its first use.
+//! Project of a run: the one named, or one created on first use.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use crate::{
     storage::Databases,
 };
 
-/// The project of a run, if the caller may add results to it.
+/// Project of a run, if the caller may add results to it.
 pub(super) async fn of_run(
     app: &App,
     caller: &Caller,
@@ -37,8 +37,8 @@ pub(super) async fn of_run(
     named(app, caller, id, &name, slug).await
 }
 
-/// The project with that UUID, slug or name, if the caller may add results to it; one that is not there is
-/// made with the name and the slug, unless there is a reason against the slug.
+/// The project with this UUID, slug or name, if the caller may add results to it. Creates an absent one with the name
+/// and slug, unless there is a reason against the slug.
 pub(in crate::api) async fn named(
     app: &App,
     caller: &Caller,
@@ -70,7 +70,7 @@ pub(in crate::api) async fn named(
     let visibility = visibility_of_new(caller);
     let new = NewProject { name, slug: Some(slug), url: None, visibility };
     let make = move |databases: &mut Databases| {
-        // Another run may have made it meanwhile.
+        // Another run may have created it in the meantime.
         let known = databases.registry.project(&id)?;
         match known {
             Some(known) => Ok::<_, ApiError>(known),
@@ -80,8 +80,7 @@ pub(in crate::api) async fn named(
     app.storage.write(make).await
 }
 
-/// Who may read a project that a run makes. One who sent results without a key could not read them if they were
-/// not for everybody, nor send more.
+/// Visibility of a project created by a run. An anonymous sender could not read or extend a private one.
 fn visibility_of_new(caller: &Caller) -> Visibility {
     match caller {
         Caller::Anonymous => Visibility::Public,
@@ -113,8 +112,8 @@ fn refusal(caller: &Caller, project: &str) -> ApiError {
     }
 }
 
-/// Slug and name of a project that the client did not name: as the client's server makes them, so that one
-/// repository on one machine is one project.
+/// Slug and name of a project that the client did not name: as in Bencher's server, one repository on one machine is
+/// one project.
 fn derived(context: &Context) -> Result<(String, String), ApiError> {
     let missing = || {
         ApiError::bad_request(

@@ -1,4 +1,4 @@
-//! What requests make or change.
+//! Requests that create or change something.
 
 use std::collections::BTreeMap;
 
@@ -253,7 +253,7 @@ pub struct JsonUpdateAlert {
     pub reason: Option<String>,
 }
 
-/// A start point that begins a branch is one that a report could name.
+/// The start point of a new branch has the form of a report's.
 impl From<JsonNewStartPoint> for JsonRunStartPoint {
     fn from(new: JsonNewStartPoint) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Series as they are written down: `JsonPerf`, of which a hundred thousand metrics never lie in memory at
-//! once, and where what the metrics of a report have in common is written once.
+//! Serializes series as `JsonPerf` without holding a hundred thousand metrics in memory. Serializes a report's common
+//! part once.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ use crate::{
     registry::Thing,
 };
 
-/// Series in the order in which they were asked for.
+/// Series in request order.
 pub(in crate::api) struct PerfAnswer {
     head: Head,
     plot: Plot,
@@ -39,31 +39,30 @@ pub(in crate::api) struct PerfAnswer {
 pub(super) struct Place {
     pub(super) branch: JsonBranch,
     pub(super) testbed: JsonTestbed,
-    /// Of each report of the plot.
+    /// For each report of the plot.
     about: Vec<About>,
     judges: Judges,
     alerts: HashMap<(Uuid, u32), StoredAlert>,
 }
 
-/// What stands before and behind the iteration in each metric of a report. Empty where the report is of another
-/// branch.
+/// JSON before and after the iteration in each metric of a report. Empty if the report is of another branch.
 #[derive(Default)]
 struct About {
     before: String,
     behind: String,
 }
 
-/// A series that was asked for: of the last place so far.
+/// A requested series, of the last location so far.
 struct Series {
     place: usize,
     benchmark: JsonBenchmark,
     measure: JsonMeasure,
     measure_thing: Thing,
-    /// Those of the plot: units may have changed.
+    /// Indexes of the plot's series: units may have changed.
     parts: Vec<usize>,
 }
 
-/// The members of an object before the list that makes it long.
+/// Members of an object before its long list.
 #[derive(Serialize)]
 struct Head {
     project: JsonProject,
@@ -110,7 +109,7 @@ impl PerfAnswer {
         self.series.len()
     }
 
-    /// Goes on with series of another branch or testbed.
+    /// Starts series of another branch or testbed.
     pub(super) fn begin(
         &mut self,
         (branch, testbed): (JsonBranch, JsonTestbed),
@@ -145,7 +144,7 @@ impl PerfAnswer {
         Ok(())
     }
 
-    /// Adds a series of the place that was begun last.
+    /// Adds a series of the current location.
     pub(super) fn add(
         &mut self,
         benchmark: JsonBenchmark,
@@ -215,7 +214,7 @@ impl PerfAnswer {
     }
 }
 
-/// Writes an object without its end, and the beginning of a list in it.
+/// Writes an object without its end, up to the start of a list in it.
 fn open(text: &mut Vec<u8>, head: &impl Serialize, list: &str) -> io::Result<()> {
     serde_json::to_writer(&mut *text, head)?;
     text.pop();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl View<'_> {
-    /// A branch as it is now.
+    /// The current branch.
     pub(in crate::api) fn branch(&self, thing: &Thing) -> Result<JsonBranch, ApiError> {
         let results = &self.databases.results;
         let name = branch_name(thing)?;
@@ -29,14 +29,14 @@ impl View<'_> {
         self.branch_at(thing, epoch, version, start.as_ref())
     }
 
-    /// The branch of a report as it was then.
+    /// The branch of a report at its time.
     pub(in crate::api) fn branch_of(&self, report: &Report) -> Result<JsonBranch, ApiError> {
         let thing = self.named(Kind::Branch, report.branch.as_str())?;
         let version = self.version(report.uuid, report.hash.as_deref())?;
         self.branch_at(&thing, report.epoch, version, report.start_point.as_ref())
     }
 
-    /// The same of a report without its content.
+    /// The same for a report without its content.
     pub(in crate::api) fn branch_of_summary(
         &self,
         report: &ReportSummary,
@@ -49,7 +49,7 @@ impl View<'_> {
         self.branch_at(&thing, report.epoch, version, start.as_ref())
     }
 
-    /// The branch of a report that is given by UUID and commit, as it was then.
+    /// The branch of a report at its time, given by UUID and commit.
     pub(in crate::api) fn branch_of_report(
         &self,
         report: Uuid,
@@ -97,7 +97,7 @@ impl View<'_> {
         })
     }
 
-    /// The start point, if it has been measured.
+    /// The start point, if measured.
     fn start_point(&self, start: &StartPoint) -> Result<Option<JsonStartPoint>, ApiError> {
         let thing = self.named(Kind::Branch, start.branch.as_str())?;
         let filter = ReportFilter {
@@ -113,7 +113,7 @@ impl View<'_> {
     }
 }
 
-/// The UUID of a branch's epoch.
+/// UUID of a branch's epoch.
 fn head(branch: &Thing, epoch: u32) -> Uuid {
     Uuid::new_v5(&branch.uuid, format!("head/{epoch}").as_bytes())
 }

@@ -23,13 +23,13 @@ use crate::{
 };
 
 impl View<'_> {
-    /// The report of that UUID, whole. None if the project has none.
+    /// The whole report with that UUID; `None` if the project lacks it.
     pub(in crate::api) fn report(&self, uuid: Uuid) -> Result<Option<JsonReport>, ApiError> {
         let Some((row, report)) = self.read(uuid)? else { return Ok(None) };
         self.whole(&row, &report).map(Some)
     }
 
-    /// The report of that UUID, as both databases have it.
+    /// The report with that UUID, from both databases.
     fn read(&self, uuid: Uuid) -> Result<Option<(ReportRow, Report)>, ApiError> {
         let row = self.databases.registry.report(uuid)?;
         let Some(row) = row.filter(|row| row.project == self.project.id) else { return Ok(None) };
@@ -93,7 +93,7 @@ impl View<'_> {
         }))
     }
 
-    /// A metric of a report, by its place.
+    /// A metric of a report, by its index.
     pub(in crate::api) fn metric(&self, uuid: Uuid) -> Result<Option<JsonOneMetric>, ApiError> {
         let found = self.databases.registry.metric(uuid)?;
         let Some((row, position)) = found.filter(|(row, _)| row.project == self.project.id) else {
@@ -191,7 +191,7 @@ impl View<'_> {
         Ok(self.databases.results.iteration_counts(report)?.into_iter().map(json).collect())
     }
 
-    /// The alerts of a report, with what became of them.
+    /// Alerts of a report with their status.
     fn alerts_of(&self, report: &Report) -> Result<Vec<StoredAlert>, ApiError> {
         if report.alerts.is_empty() {
             return Ok(Vec::new());

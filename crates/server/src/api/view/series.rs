@@ -1,4 +1,4 @@
-//! Series of metrics, one for each permutation that was asked for.
+//! Series of metrics, one per requested permutation.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use crate::{
     registry::{MetricUuids, ReportRow, Thing},
 };
 
-/// What the client's server answers at most.
+/// Maximum in Bencher's server.
 const PERMUTATIONS_MAX: usize = 255;
 
-/// The things whose series are asked for, each list in its order.
+/// Things whose series are requested, each list in its order.
 #[derive(Debug, Clone)]
 pub(in crate::api) struct Wanted {
     pub(in crate::api) branches: Vec<Thing>,
@@ -29,7 +29,7 @@ pub(in crate::api) struct Wanted {
     pub(in crate::api) until: Option<OffsetDateTime>,
 }
 
-/// A report of the series, as the registry has it.
+/// A report of the series, from the registry.
 pub(super) struct Source {
     pub(super) row: ReportRow,
     pub(super) metrics: MetricUuids,
@@ -37,7 +37,7 @@ pub(super) struct Source {
 }
 
 impl View<'_> {
-    /// What is asked of the results; `None` if nothing is.
+    /// Query of the results; `None` if there is nothing to ask.
     pub(in crate::api) fn plot_query(
         &self,
         wanted: &Wanted,
@@ -59,7 +59,7 @@ impl View<'_> {
             until: wanted.until,
             ..PlotQuery::of(self.project.stored.clone())
         };
-        // An empty list would be everything.
+        // An empty list would match everything.
         let is_empty = query.branches.is_empty()
             || query.testbeds.is_empty()
             || query.benchmarks.is_empty()
@@ -67,7 +67,7 @@ impl View<'_> {
         Ok((!is_empty).then_some(query))
     }
 
-    /// The series of the plot, in the order in which they were asked for.
+    /// Series of the plot, in request order.
     pub(in crate::api) fn series(
         &self,
         wanted: &Wanted,
@@ -107,7 +107,7 @@ impl View<'_> {
         Ok(answer)
     }
 
-    /// The rows of the reports of a plot. One without a row came by another way, and has no metrics here.
+    /// Registry rows of a plot's reports. One without a row came by another route, and has no metrics here.
     fn sources(&self, plot: &Plot) -> Result<Vec<Option<Source>>, ApiError> {
         let ends = self.databases.results.end_times(&self.project.stored)?;
         let mut sources = Vec::with_capacity(plot.reports.len());
@@ -142,7 +142,7 @@ impl View<'_> {
     }
 }
 
-/// What a series is called in the results.
+/// Names of a series in the results.
 fn names_of(series: &PlotSeries) -> [String; 4] {
     let PlotSeries { branch, testbed, benchmark, measure, .. } = series;
     [branch.to_string(), testbed.to_string(), benchmark.to_string(), measure.slug.to_string()]
