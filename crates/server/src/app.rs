@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! State shared by all handlers.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     storage::{Storage, StorageError},
 };
 
-/// What all handlers share. Clones are cheap.
+/// State shared by all handlers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App(Arc<Shared>);
 
@@ -31,13 +31,13 @@ pub struct Shared {
 }
 
 impl App {
-    /// Opens the databases, or makes them.
+    /// Opens or creates the databases.
     pub fn open(settings: Settings) -> Result<Self, StorageError> {
         let storage = Storage::open(&settings.place)?;
         Ok(Self::of(settings, storage))
     }
 
-    /// For databases that are open.
+    /// Wraps open databases.
     pub fn of(settings: Settings, storage: Storage) -> Self {
         let access = Access::of(&settings.public_url);
         let profiles = Profiles::of(&settings.files, settings.profiles);
@@ -54,7 +54,7 @@ impl App {
 }
 
 impl App {
-    /// Removes the profiles of a project that is gone. If that fails now, they go when they are too old.
+    /// Deletes the profiles of a deleted project. If that fails, they expire with age.
     pub(crate) async fn forget_profiles(&self, project: Uuid) {
         let app = self.clone();
         let forget = move || app.profiles.forget(&project.to_string());

@@ -1,16 +1,17 @@
-//! Pages for people: written here, with links between them, and forms. Only zooming needs a script.
+//! HTML pages: rendered on the server, with links and forms. Only zooming requires a script.
+//!
 //!
 //! ```text
 //! address → visit, parameters → data → page
 //! ```
 //!
-//! - `visit`, `links`: who looks at which project, and the addresses of its pages. Names in them are readable.
-//! - `data`: what pages are made of, read from both databases.
-//! - `layout`, `parts`, `spark`, `flame`: what pages have in common. `assets`: style and scripts.
-//! - The others: a page or two each.
+//! - `visit`, `links`: the visitor, the project, and the addresses of its pages, with readable names.
+//! - `data`: page contents, read from both databases.
+//! - `layout`, `parts`, `spark`, `flame`: shared parts of pages. `assets`: style and scripts.
+//! - The others: one or two pages each.
 //!
-//! Each page of a project has two addresses, since the `bencher` client prints both: one for public projects
-//! and one for the others. `failure` turns errors into pages.
+//! Each page of a project has two addresses, because the `bencher` client prints both: one for public projects and one
+//! for the others. `failure` renders errors as pages.
 
 mod accounts;
 mod alert;
@@ -51,7 +52,7 @@ use crate::{
     access::{Right, Route},
 };
 
-/// Both addresses of a page of a project.
+/// Both addresses of a project page.
 macro_rules! both {
     ($tail:literal) => {
         [concat!("/perf/{project}", $tail), concat!("/console/projects/{project}", $tail)]
@@ -65,7 +66,7 @@ pub fn routes() -> Vec<Route> {
         Route::page(Method::GET, "/perf", Right::Open, get(projects::list)),
         Route::page(Method::GET, "/console/projects", Right::Open, get(projects::list)),
         Route::page(Method::GET, "/assets/{name}", Right::Open, get(assets::serve)),
-        // The plot's address in the client's private links.
+        // Address of the plot in the client's private links.
         Route::page(Method::GET, "/console/projects/{project}/perf", Right::Read, get(plot::show)),
     ];
     read(&mut routes, both!(""), series::show);
@@ -126,7 +127,7 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
-/// A page that whoever may see the project sees.
+/// A page visible to everyone who may read the project.
 fn read<H, T>(routes: &mut Vec<Route>, paths: [&'static str; 2], page: H)
 where
     H: Handler<T, App>,
@@ -136,7 +137,7 @@ where
     routes.extend(paths.map(route));
 }
 
-/// What a form is sent to.
+/// The target of a form.
 fn write<H, T>(routes: &mut Vec<Route>, paths: [&'static str; 2], right: Right, action: H)
 where
     H: Handler<T, App>,

@@ -1,4 +1,4 @@
-//! Errors as the API answers them.
+//! Error responses of the API.
 
 use axum::{
     Json,
@@ -11,7 +11,7 @@ use wingbeat_track::store::StoreError;
 
 use crate::{registry::RegistryError, request_id, storage::StorageError};
 
-/// Why a request was refused or failed: a status, and a sentence for whoever asked.
+/// Why a request was rejected or failed: a status, and a message for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
@@ -36,7 +36,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// The request, as it came or unpacked, is beyond the bound of bodies.
+    /// The request, compressed or decompressed, exceeds the body limit.
     pub fn too_large() -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -60,13 +60,13 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, message)
     }
 
-    /// The server is busy. The client comes again after 5xx, and after nothing else.
+    /// The server is busy. Clients retry after 5xx only.
     pub fn busy() -> Self {
         let message = "the server is busy: too many requests are waiting to be written; try again";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }
 
-    /// The database does not answer. Where it is concerns who runs the server, so only the log says it.
+    /// The database is unavailable. Its address is for operators only, so only the log has it.
     fn database_lost(error: &dyn std::error::Error) -> Self {
         tracing::error!("{error}");
         let message = "the server cannot reach its database at the moment; try again";
@@ -76,7 +76,7 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        // For who shows it otherwise: to people it is a page.
+        // For middleware that renders it as a page.
         let error = self.clone();
         let Self { status, message } = self;
         let body = ErrorBody { request_id: request_id::current(), error_code: None, message };

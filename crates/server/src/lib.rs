@@ -1,22 +1,23 @@
-//! A team's server: keeps the results of benchmarks, judges them, and shows them.
+//! A team's server: stores benchmark results, judges them, and shows them.
+//!
 //!
 //! ```text
 //! request → route → right → handler → registry, results
 //!                                       ↑ one writer, many readers
 //! ```
 //!
-//! - [`settings`]: what the server is told at its start.
-//! - [`storage`]: the folder with two databases. `results.db` is a store of [`wingbeat_track`], as it is on a
-//!   laptop; `server.db` is the [`registry`]. One thread writes both.
-//! - [`registry`]: what the server knows besides results: users, keys, things with names that may change, kept
-//!   thresholds, pinned plots.
-//! - [`access`]: who asks, and what a route demands.
-//! - [`profiles`]: what agents push: files of pprof beside the databases.
-//! - [`api`]: the API that the `bencher` client uses.
-//! - [`console`]: pages for people.
-//! - [`service`]: listens, and stops in order; logs and counts requests ([`metrics`]).
+//! - [`settings`]: the server's options.
+//! - [`storage`]: the folder with two databases. `results.db` is a store of [`wingbeat_track`], as on a laptop;
+//! `server.db` is the [`registry`]. One thread writes both.
+//! - [`registry`]: everything besides results: users, keys, things with names that may change, thresholds, pinned
+//! plots.
+//! - [`access`]: authentication, and the rights of routes.
+//! - [`profiles`]: profiles pushed by agents: pprof files next to the databases.
+//! - [`api`]: the API of the `bencher` client.
+//! - [`console`]: HTML pages.
+//! - [`service`]: listens, and shuts down gracefully; logs and counts requests ([`metrics`]).
 //!
-//! Each route says what right it needs; no handler runs before that is checked.
+//! Each route declares the right it requires; no handler runs before the check.
 
 pub mod access;
 pub mod api;

@@ -1,4 +1,4 @@
-//! Counts for monitoring, as text that Prometheus reads.
+//! Metrics in Prometheus' text format.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +10,10 @@ use std::{
 
 use crate::storage::Storage;
 
-/// Upper bounds of the classes of durations, in seconds.
+/// Upper bounds of the duration histogram, in seconds.
 const BOUNDS_S: [f64; 7] = [0.005, 0.02, 0.1, 0.5, 2.0, 10.0, f64::INFINITY];
 
-/// Counts of requests.
+/// Request counters.
 #[derive(Debug, Default)]
 pub struct Metrics(Mutex<BTreeMap<(&'static str, String), Requests>>);
 
@@ -28,7 +28,7 @@ struct Requests {
 impl Metrics {
     /// Counts a request.
     pub fn count(&self, method: &str, route: &str, status: u16, duration: Duration) {
-        // Who sends other methods could make the table grow.
+        // Arbitrary methods could grow the table without bound.
         let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
         let method = known.into_iter().find(|known| *known == method).unwrap_or("other");
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,13 +39,13 @@ impl Metrics {
         requests.duration += duration;
     }
 
-    /// All counts as text, with what is asked of the databases and the process.
+    /// All metrics as text, including those of the databases and the process.
     pub async fn text(&self, storage: &Storage) -> String {
         let bytes = storage.bytes().await;
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = requests(&table);
         let mut gauge = |name: &str, help: &str, labels: &str, value: u64| {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ =
                 write!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {value}\n");
         };

@@ -1,4 +1,4 @@
-//! How things are called now. Results, and so addresses, keep the names that they came with.
+//! Current names. Results, and so addresses, keep their original names.
 
 use std::{borrow::Cow, cmp::Ordering, collections::HashMap};
 
@@ -13,7 +13,7 @@ use crate::{
     storage::{Databases, StorageError},
 };
 
-/// The present names of what results call differently, for each kind.
+/// Current names of renamed things, by kind and name in the results.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names([HashMap<String, String>; 4]);
 
@@ -27,22 +27,22 @@ impl Names {
         Ok(names)
     }
 
-    /// The present name of what results call so.
+    /// Current name for a name in the results.
     pub(crate) fn shown<'a>(&'a self, kind: Kind, stored: &'a str) -> Cow<'a, str> {
         match self.0[kind as usize].get(stored) {
             Some(name) => Cow::Borrowed(name),
-            // Results tell measures by their slugs.
+            // Results identify measures by slug.
             None if kind == Kind::Measure => Measure::named(stored).name,
             None => Cow::Borrowed(stored),
         }
     }
 
-    /// The order of what two things of a kind are called now.
+    /// Compares two things of a kind by current name.
     pub(crate) fn order(&self, kind: Kind, a: &str, b: &str) -> Ordering {
         self.shown(kind, a).cmp(&self.shown(kind, b))
     }
 
-    /// What results call the thing of that present name, where that differs.
+    /// Name in the results for a current name, if it differs.
     pub(crate) fn stored(&self, kind: Kind, shown: &str) -> Option<&str> {
         let all = self.0[kind as usize].iter();
         all.into_iter().find(|(_, name)| *name == shown).map(|(stored, _)| stored.as_str())
@@ -52,7 +52,7 @@ impl Names {
         self.0[Kind::Measure as usize].get(measure.slug.as_str()).map_or(&*measure.name, |it| it)
     }
 
-    /// Puts the present names into a plot.
+    /// Replaces the names in a plot with the current ones.
     pub(crate) fn put_into(&self, plot: &mut Plot) {
         for report in &mut plot.reports {
             self.branch(&mut report.branch);
@@ -68,12 +68,12 @@ impl Names {
         }
     }
 
-    /// The report with present names, to be put into words.
+    /// The report with current names, for text output.
     pub(crate) fn put_into_report<'a>(&self, report: &'a Report) -> Cow<'a, Report> {
         let measures: HashMap<&str, Slug> = self.0[Kind::Measure as usize]
             .iter()
             .filter(|(stored, name)| **name != Measure::named(stored).name)
-            // Sentences name a measure by its slug.
+            // Text output names a measure by its slug.
             .map(|(stored, name)| (stored.as_str(), Slug::of_name(name)))
             .collect();
         if measures.is_empty() && self.0[Kind::Benchmark as usize].is_empty() {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     impl Names {
-        /// Present names of some things of a kind.
+        /// Adds current names of a kind.
         pub(crate) fn with(mut self, kind: Kind, all: &[(&str, &str)]) -> Self {
             let all = all.iter().map(|(stored, name)| ((*stored).to_owned(), (*name).to_owned()));
             self.0[kind as usize].extend(all);
@@ -149,7 +149,7 @@ mod tests {
         check(Kind::Branch, "old", "new");
         check(Kind::Branch, "main", "main");
         check(Kind::Measure, "latency", "Time per packet");
-        // Nobody renamed it, and its slug is no name for people.
+        // Not renamed, and slugs are not display names.
         check(Kind::Measure, "throughput", "Throughput");
         assert_eq!(names.stored(Kind::Branch, "new"), Some("old"));
         assert_eq!(names.stored(Kind::Branch, "old"), None);
@@ -166,7 +166,7 @@ mod tests {
         report.iterations.push(serde_json::from_str(results).expect("results"));
         let renamed = names().put_into_report(&report).into_owned();
         assert_eq!(renamed.iterations[0].benchmarks[0].name.as_str(), "parser/json");
-        // A large report is not copied for nothing.
+        // A large report is not copied needlessly.
         assert!(matches!(Names::default().put_into_report(&report), Cow::Borrowed(_)));
     }
 }

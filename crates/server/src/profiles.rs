@@ -1,4 +1,5 @@
-//! Profiles that were pushed: files of pprof beside the databases, by service and time.
+//! Pushed profiles: pprof files next to the databases, by service and time.
+//!
 //!
 //! ```text
 //! push → intake (checked, divided) → files + index → merge (ten minutes, hours) → retain
@@ -6,7 +7,7 @@
 //!                              read (a service, a time) → one profile
 //! ```
 //!
-//! Whoever has several servers has profiles on the one that they were pushed to: they are no part of the databases.
+//! With several servers, profiles stay on the server that received them: they are not in the databases.
 
 mod files;
 mod index;
@@ -36,17 +37,17 @@ pub use self::{
     retain::Keep,
 };
 
-/// Name of the folder in that of the server.
+/// Name of the folder within the server's.
 pub const FOLDER: &str = "profiles";
 
-/// Sets of labels of a project: a client that makes a label of a number would fill the disk with folders.
+/// Maximum label sets of a project: a client with a high-cardinality label would fill the disk with folders.
 const SERIES_MAX: i64 = 20_000;
 
-/// Profiles that are unpacked at once, and jobs that wait for that at most.
+/// Concurrent decompressions, and maximum queue length.
 const AT_ONCE: usize = 2;
 const WAITING_MAX: usize = 64;
 
-/// Why profiles cannot be kept or read.
+/// Why storing or reading profiles failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilesError {
     #[error("the folder of profiles cannot be used: {0}")]
@@ -68,10 +69,10 @@ pub enum ProfilesError {
     Busy,
 }
 
-/// The parts of a profile that came in.
+/// The parts of a received profile.
 #[derive(Debug)]
 pub struct Push {
-    /// The client's name of it; empty if it has none.
+    /// The client's ID; empty if none.
     pub id: String,
     pub parts: Vec<Part>,
 }
@@ -81,14 +82,14 @@ pub struct Push {
 pub struct Profiles {
     folder: PathBuf,
     keep: Keep,
-    /// The one who writes. Opened at the first use, so that who has no profiles has no folder.
+    /// The write connection, opened on first use so that servers without profiles create no folder.
     writer: Mutex<Option<Connection>>,
     at_once: Arc<Semaphore>,
     waiting: Semaphore,
 }
 
 impl Profiles {
-    /// For the folder of a server.
+    /// For the data folder of a server.
     pub fn of(data: &Path, keep: Keep) -> Self {
         Self {
             folder: data.join(FOLDER),
@@ -103,7 +104,7 @@ impl Profiles {
         self.keep
     }
 
-    /// Runs what takes long beside the threads that answer, a few at once.
+    /// Runs long jobs off the request threads, with limited concurrency.
     pub async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -112,7 +113,7 @@ impl Profiles {
         let _place = self.waiting.try_acquire().map_err(busy)?;
         let turn = Arc::clone(&self.at_once).acquire_owned().await;
         let turn = turn.map_err(|_| ProfilesError::Busy)?;
-        // The turn goes along: a client that hangs up does not end the work.
+        // The permit moves along, because the work continues after a client disconnects.
         let work = move || {
             let done = job();
             drop(turn);
@@ -122,7 +123,7 @@ impl Profiles {
         done.map_err(|error| ProfilesError::Damaged(error.to_string()))
     }
 
-    /// Keeps what came in for a project, all of it or nothing; how many profiles were new.
+    /// Stores a project's profiles atomically; returns the number of new ones.
     pub fn put(&self, project: &str, pushes: &[Push], now_ns: i64) -> Result<usize, ProfilesError> {
         let mut writer = self.writer()?;
         let connection = opened(&mut writer)?;
@@ -172,7 +173,7 @@ impl Profiles {
         Ok(new)
     }
 
-    /// The series of a project, or of a service of it.
+    /// The series of a project, or of one of its services.
     pub fn series(
         &self,
         project: &str,
@@ -184,7 +185,7 @@ impl Profiles {
         }
     }
 
-    /// Of each series, each hour since one, and what it counted of what is shown first.
+    /// Hourly sums of each series' primary type since an hour.
     pub fn hours(&self, project: &str, since: i64) -> Result<Vec<(i64, i64, i64)>, ProfilesError> {
         match self.reader()? {
             Some(reader) => Ok(index::hours(&reader, project, since)?),
@@ -192,20 +193,20 @@ impl Profiles {
         }
     }
 
-    /// What each of some series counted in windows that begin in a time.
+    /// Points of some series, of windows that start within the span.
     pub fn points(&self, series: &[i64], span: Span) -> Result<Vec<Vec<Point>>, ProfilesError> {
         let Some(reader) = self.reader()? else { return Ok(vec![Vec::new(); series.len()]) };
         let of_one = |id: &i64| index::points(&reader, *id, span.from_ns, span.until_ns);
         Ok(series.iter().map(of_one).collect::<Result<_, _>>()?)
     }
 
-    /// The time that a project has profiles of. `None` if it has none.
+    /// The time range of a project's profiles; `None` without any.
     pub fn extent(&self, project: &str) -> Result<Option<Span>, ProfilesError> {
         let Some(reader) = self.reader()? else { return Ok(None) };
         Ok(index::extent(&reader, project)?)
     }
 
-    /// Adds up what series have of a time.
+    /// Sums the profiles of series over a time range.
     pub fn read(&self, series: &[i64], span: Span, now_ns: i64) -> Result<Reading, ProfilesError> {
         let Some(reader) = self.reader()? else {
             return Ok(Reading {
@@ -220,22 +221,22 @@ impl Profiles {
         let reading = read::read(&self.folder, &reader, series, span, now_ns)?;
         match reading.damaged {
             0 => Ok(reading),
-            // It may have been merged meanwhile.
+            // A merge may have replaced it in the meantime.
             _ => read::read(&self.folder, &reader, series, span, now_ns),
         }
     }
 
-    /// The time that is read where that one is asked for.
+    /// Rounds a span to the readable resolution.
     pub fn readable(&self, span: Span, now_ns: i64) -> Span {
         read::readable(span, now_ns)
     }
 
-    /// Merges what is over, and removes what is too old or too much.
+    /// Merges completed periods, and deletes what exceeds the age or size limit.
     pub fn tidy(&self, now_ns: i64) -> Result<(), ProfilesError> {
         let Some(reader) = self.reader()? else { return Ok(()) };
         for level in [Level::TenMinutes, Level::Hour] {
             for wanted in merge::wanted(&reader, level, now_ns)? {
-                // What cannot be merged now, as on a full disk, keeps nothing from going.
+                // A failed merge, for example on a full disk, does not prevent deletion.
                 if let Err(error) = self.merge(&reader, wanted) {
                     tracing::warn!("profiles are not merged now: {error}");
                 }
@@ -257,7 +258,7 @@ impl Profiles {
         })
     }
 
-    /// Removes all that a project has.
+    /// Deletes all profiles of a project.
     pub fn forget(&self, project: &str) -> Result<(), ProfilesError> {
         if self.reader()?.is_none() {
             return Ok(());
@@ -275,7 +276,7 @@ impl Profiles {
         })
     }
 
-    /// Changes the index, and removes the files that it names no longer.
+    /// Updates the index, and deletes files that it no longer names.
     fn change(
         &self,
         job: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<Vec<String>, ProfilesError>,
@@ -289,7 +290,7 @@ impl Profiles {
         Ok(())
     }
 
-    /// The connection that writes, with the folder made and tidied at the first use.
+    /// The write connection; creates and cleans the folder on first use.
     fn writer(&self) -> Result<MutexGuard<'_, Option<Connection>>, ProfilesError> {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if writer.is_none() {
@@ -303,7 +304,7 @@ impl Profiles {
         Ok(writer)
     }
 
-    /// A connection that reads; `None` where nothing was ever pushed.
+    /// A read connection; `None` if nothing was ever pushed.
     fn reader(&self) -> Result<Option<Connection>, ProfilesError> {
         match self.folder.join(index::FILE).exists() {
             true => Ok(Some(index::reader(&self.folder)?)),
@@ -316,7 +317,7 @@ fn opened(writer: &mut Option<Connection>) -> Result<&mut Connection, ProfilesEr
     writer.as_mut().ok_or(ProfilesError::Busy)
 }
 
-/// Project, service and kind of what is merged.
+/// Project, service and kind of a merge.
 fn about(
     reader: &Connection,
     sources: &merge::Sources,
@@ -332,7 +333,7 @@ fn projects(reader: &Connection) -> Result<BTreeSet<String>, ProfilesError> {
     Ok(all?)
 }
 
-/// Nanoseconds since 1970, now.
+/// Current time in nanoseconds since 1970.
 pub fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)

@@ -1,8 +1,8 @@
-//! What a server knows besides results, in a file of SQLite or a schema of PostgreSQL: users, keys, sessions, projects and their things,
-//! kept thresholds, pinned plots.
+//! All data besides results, in an SQLite file or a PostgreSQL schema: users, keys, sessions, projects and their
+//! things, thresholds, pinned plots.
 //!
-//! Results name their project, branch, testbed, benchmarks and measures by text, and never change. Here each
-//! of them is a *thing* with a UUID, and a name and a slug that may change.
+//! Results identify their project, branch, testbed, benchmarks and measures by names that never change. In the registry
+//! each is a *thing* with a UUID, and a name and slug that may change.
 
 mod columns;
 mod copy;
@@ -40,23 +40,23 @@ pub use self::{
     users::{NewUser, Role, User, UserRefusal, user_fault},
 };
 
-/// The schema of the registry is called as that of the results, with this behind it.
+/// Suffix of the registry's schema, after the name of the results' schema.
 const SCHEMA_SUFFIX: &str = "_server";
 
 const OPENING: &str = "opening it";
 
-/// SHA-256 of a secret: all that is kept of it.
+/// SHA-256 of a secret; the secret itself is not stored.
 pub type Digest = [u8; 32];
 
-/// What a server knows besides results.
+/// All data besides results.
 #[derive(Debug)]
 pub struct Registry {
     connection: Connection,
-    /// For sentences about it.
+    /// For error messages.
     place: String,
 }
 
-/// Why the registry cannot be opened, read or written. Nothing has been changed then.
+/// Why opening, reading or writing the registry failed. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     #[error(
@@ -119,7 +119,7 @@ pub enum RegistryError {
 }
 
 impl Registry {
-    /// Opens the registry at `path`, or makes it, and brings it to the present version.
+    /// Opens or creates the registry at `path`, and migrates it to the current version.
     pub fn open(path: &Path) -> Result<Self, RegistryError> {
         let place = path.display().to_string();
         let opened = sqlite::open(path, sqlite::Mode::Make).and_then(|connection| {
@@ -132,12 +132,12 @@ impl Registry {
         }
     }
 
-    /// Opens the registry in a database of PostgreSQL, or makes it, and brings it to the present version.
+    /// Opens or creates the registry in a PostgreSQL database, and migrates it to the current version.
     pub fn open_at(url: &PostgresUrl) -> Result<Self, RegistryError> {
         Self::connect(url)?.migrated()
     }
 
-    /// Opens a registry that is there and of the present version; nothing is written.
+    /// Opens an existing registry of the current version, without writing.
     pub fn open_existing_at(url: &PostgresUrl) -> Result<Self, RegistryError> {
         let registry = Self::connect(url)?;
         migrations::check(&registry.connection, &registry.place)?;
@@ -157,7 +157,7 @@ impl Registry {
         Ok(self)
     }
 
-    /// Runs several changes as one transaction: all are made, or none.
+    /// Runs several changes in one transaction.
     pub fn together<T, E: From<RegistryError>>(
         &self,
         changes: impl FnOnce(&Self) -> Result<T, E>,
@@ -169,12 +169,12 @@ impl Registry {
         Ok(done)
     }
 
-    /// Frees the pages that the connection keeps.
+    /// Frees the connection's page cache.
     pub fn release_memory(&self) -> Result<(), RegistryError> {
         sqlite::release_memory(&self.connection).map_err(self.error("freeing memory"))
     }
 
-    /// Says what failed.
+    /// Adds context to an error.
     fn error(&self, doing: &'static str) -> impl Fn(Error) -> RegistryError {
         move |source| RegistryError::of(&self.place, doing, source)
     }
@@ -197,7 +197,7 @@ impl RegistryError {
         }
     }
 
-    /// Whether the database could not be reached.
+    /// Whether the database was unreachable.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
@@ -214,7 +214,7 @@ mod tests {
         OffsetDateTime::UNIX_EPOCH + time::Duration::days(20_000)
     }
 
-    /// Runs a test with an empty registry in a file, and with one on PostgreSQL where that is installed.
+    /// Runs a test with an empty registry in a file, and on PostgreSQL if installed.
     pub(super) fn on_both(test: impl Fn(&Registry)) {
         let folder = tempfile::tempdir().expect("a folder");
         test(&Registry::open(&folder.path().join("server.db")).expect("a registry"));
@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// The same, with the row of a project.
+    /// The same, with a project row.
     pub(super) fn on_both_with_project(test: impl Fn(&Registry, i64)) {
         on_both(|registry| {
             let name = ProjectName::new("project").expect("a name");

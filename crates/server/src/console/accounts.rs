@@ -1,4 +1,4 @@
-//! Signing in and out, passwords, members, and keys of users. All of it works without a script.
+//! Sign-in and sign-out, passwords, members, and keys of users. Everything works without a script.
 
 mod forms;
 mod invite;
@@ -22,7 +22,7 @@ use crate::{
     access::{Caller, Right, Role, Route},
 };
 
-/// Pages of users and what their forms are sent to.
+/// Pages of users and the targets of their forms.
 pub(super) fn routes() -> Vec<Route> {
     let (open, user, admin) = (Right::Open, Right::SignedIn, Right::Admin);
     let (get_, post_) = (Method::GET, Method::POST);
@@ -48,7 +48,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What belongs to the user who is signed in.
+/// Pages of the signed-in user.
 async fn account(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,

@@ -1,4 +1,4 @@
-//! One alert: what crossed which limit, since when, what came with it, and what is to become of it.
+//! One alert: the crossed limit, the onset, related changes, and the form to dismiss it.
 
 use axum::{extract::Path, response::Response};
 use maud::{Markup, html};
@@ -22,25 +22,25 @@ use super::{
 };
 use crate::{ApiError, access::Right, registry::Kind};
 
-/// Reports around the alert that are drawn.
+/// Maximum reports drawn around the alert.
 const REPORTS_MAX: usize = 120;
 
-/// An alert with what belongs to it.
+/// An alert with its context.
 pub(super) struct Found {
     pub(super) alert: StoredAlert,
     reason: String,
     others: Vec<StoredAlert>,
-    /// The last report that was not beyond the limit.
+    /// The last report within the limit.
     before: Option<PastReport>,
-    /// The commit of the first one that was: the level may have changed before the alert was raised.
+    /// Commit of the first report beyond the limit: the level may have changed before the alert was raised.
     first_hash: Option<String>,
     chart: Chart,
 }
 
-/// Reports before the alert among which the first one beyond the limit is looked for.
+/// Reports before the alert that are searched for the first one beyond the limit.
 const LEVEL_REPORTS_MAX: usize = 100;
 
-/// What is plotted around an alert.
+/// Time plotted before an alert.
 const BEFORE: Duration = Duration::days(90);
 const AFTER: Duration = Duration::days(30);
 
@@ -73,7 +73,7 @@ pub(super) async fn show(
     Ok(Page::of(&visit, Tab::Alerts, &title, &[Asset::Plot, Asset::Flame], &content))
 }
 
-/// A picture of the cause, alone.
+/// The image of the cause, for embedding.
 pub(super) async fn picture(
     visit: Visit,
     Path((_, id, picture)): Path<(String, String, String)>,
@@ -87,7 +87,7 @@ fn absent() -> ApiError {
     ApiError::not_found("this project has no such alert; its report may have been deleted")
 }
 
-/// The alert of that UUID, if it is one of the project's.
+/// The alert with this UUID, if it belongs to the project.
 pub(super) async fn find(visit: &Visit, uuid: Uuid) -> Result<Found, ApiError> {
     let names = visit.names.clone();
     let read = visit.read(move |databases, project| {
@@ -193,7 +193,7 @@ fn facts(visit: &Visit, found: &Found) -> Markup {
     }
 }
 
-/// After which commit, and at which one.
+/// The commits between which the level changed.
 fn commits(visit: &Visit, found: &Found) -> Markup {
     let forge = visit.project.url.as_deref();
     html! {
@@ -202,7 +202,7 @@ fn commits(visit: &Visit, found: &Found) -> Markup {
     }
 }
 
-/// What was changed between both commits, as the forge shows it.
+/// Forge link to the changes between both commits.
 fn range_link(forge: Option<&str>, found: &Found) -> Option<(String, String)> {
     let is_hash = |hash: &&str| hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let first = found.before.as_ref()?.hash.as_deref().filter(is_hash)?;
@@ -215,7 +215,7 @@ fn range_link(forge: Option<&str>, found: &Found) -> Option<(String, String)> {
     })
 }
 
-/// The form that settles it, for those who may.
+/// Form to dismiss the alert, for users with the right.
 fn settling(visit: &Visit, stored: &StoredAlert) -> Markup {
     let action = visit.at(format_args!("alerts/{}", stored.alert.uuid));
     let (is_active, is_silenced) =

@@ -1,4 +1,4 @@
-//! Alerts: those that are active, and what is to become of them.
+//! The list of alerts, and forms to dismiss them.
 
 use axum::{Form, extract::Path, response::Redirect};
 use maud::{Markup, html};
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{ApiError, access::Right, storage::StorageError};
 
-/// Alerts of a page.
+/// Alerts per page.
 const ROWS: usize = 100;
 
-/// Alerts that are read at most.
+/// Maximum alerts read.
 pub(super) const ALERTS_MAX: usize = 20_000;
 
 const STATUSES: [(&str, &str); 3] =
@@ -87,7 +87,7 @@ fn filter(visit: &Visit, path: &str, params: &Params, known: &Known) -> Markup {
     }
 }
 
-/// Alerts with the report that raised them.
+/// Alerts grouped by the report that raised them.
 fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
     let forge = visit.project.url.as_deref();
     html! {
@@ -114,7 +114,7 @@ fn by_report(visit: &Visit, path: &str, alerts: &[&StoredAlert]) -> Markup {
     }
 }
 
-/// Alerts in lines.
+/// Table of alerts.
 pub(super) fn table(visit: &Visit, alerts: &[&StoredAlert]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Alerts" {
@@ -167,7 +167,7 @@ pub(super) fn side(limit: Limit) -> &'static str {
     }
 }
 
-/// The limit that was crossed.
+/// The crossed limit.
 pub(super) fn limit(stored: &StoredAlert) -> Option<f64> {
     let boundary = stored.boundary?;
     match stored.alert.limit {
@@ -176,7 +176,7 @@ pub(super) fn limit(stored: &StoredAlert) -> Option<f64> {
     }
 }
 
-/// The change from the baseline, as a share.
+/// Relative change from the baseline.
 pub(super) fn change(stored: &StoredAlert) -> Option<f64> {
     let baseline = stored.boundary?.baseline?;
     Some((stored.value - baseline) / baseline.abs()).filter(|change| change.is_finite())
@@ -209,7 +209,7 @@ pub(super) async fn dismiss_all(
     Ok(Redirect::to(&visit.at("alerts")))
 }
 
-/// What is to become of an alert.
+/// New status of an alert.
 #[derive(Debug, Deserialize)]
 pub(super) struct Settle {
     status: AlertStatus,
@@ -217,7 +217,7 @@ pub(super) struct Settle {
     reason: String,
 }
 
-/// Letters of a reason at most.
+/// Maximum characters of a reason.
 const REASON_MAX: usize = 1000;
 
 pub(super) async fn settle(
@@ -226,7 +226,7 @@ pub(super) async fn settle(
     Form(form): Form<Settle>,
 ) -> Result<Redirect, ApiError> {
     let reason: String = form.reason.trim().chars().take(REASON_MAX).collect();
-    // An alert is one of the project's, or none.
+    // Fails if the alert is of another project.
     let series = super::alert::find(&visit, id).await?.alert;
     visit
         .write(move |databases| {
@@ -245,7 +245,7 @@ pub(super) async fn settle(
     Ok(Redirect::to(&visit.at(format_args!("alerts/{id}"))))
 }
 
-/// Alerts of the same series that are active.
+/// Active alerts of the same series.
 fn active_of_series(results: &Store, one: &StoredAlert) -> Result<Vec<Uuid>, StoreError> {
     let reports = ReportFilter {
         project: Some(one.project.clone()),

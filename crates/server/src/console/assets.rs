@@ -1,4 +1,4 @@
-//! Style and scripts: files of this program, at addresses that change with their contents.
+//! Style and scripts, embedded in the binary, at addresses that change with their contents.
 
 use std::sync::LazyLock;
 
@@ -19,18 +19,18 @@ const TIMELINE: &str = include_str!("assets/timeline.js");
 const RANGE: &str = include_str!("assets/range.js");
 const ICON: &str = include_str!("assets/icon.svg");
 
-/// A file that pages ask for.
+/// A static file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asset {
     Style,
     Icon,
-    /// Looks closer at charts.
+    /// Zooms charts.
     Plot,
-    /// Sorts tables without asking the server.
+    /// Sorts tables on the client.
     Table,
-    /// Looks closer at flame graphs.
+    /// Zooms flame graphs.
     Flame,
-    /// Chooses a time by drawing over it.
+    /// Selects a time range by dragging.
     Timeline,
 }
 
@@ -52,7 +52,7 @@ static FILES: LazyLock<[File; 6]> = LazyLock::new(|| {
     [
         file("console", "css", css, format!("{PAGE_STYLE}{STYLE}")),
         file("icon", "svg", "image/svg+xml", ICON.to_owned()),
-        // The range is told to a hook of the script before it.
+        // The range script defines a hook for the plot script, and must precede it.
         file("plot", "js", script, format!("{SCRIPT}{RANGE}")),
         file("table", "js", script, TABLE.to_owned()),
         file("flame", "js", script, FLAME.to_owned()),
@@ -66,7 +66,7 @@ impl Asset {
     }
 }
 
-/// Answers with a file. Its address stands for its content, so it may be kept for ever.
+/// Serves a file. Its address identifies its content, so caches may keep it forever.
 pub(super) async fn serve(Path(name): Path<String>) -> Result<Response, ApiError> {
     let asked = format!("/assets/{name}");
     let Some(file) = FILES.iter().find(|file| file.address == asked) else {

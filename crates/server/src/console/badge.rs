@@ -1,4 +1,4 @@
-//! Badges for a README: a small SVG that needs nothing else.
+//! Badges for a README: small standalone SVGs.
 
 use axum::{
     http::{HeaderValue, header},
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{ApiError, names::Names, registry::Kind};
 
-/// Alerts that are counted at most.
+/// Maximum alerts counted.
 const ALERTS_MAX: usize = 1000;
 
-/// Letters of each half at most.
+/// Maximum characters of each half.
 const LETTERS_MAX: usize = 48;
 
-/// What a badge says.
+/// Text of a badge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Badge {
     left: String,
@@ -94,7 +94,7 @@ fn of_alerts(alerts: usize) -> Badge {
 fn draw(badge: &Badge) -> Markup {
     let [left, right] =
         [&badge.left, &badge.right].map(|text| wingbeat_text::shortened(text, LETTERS_MAX));
-    // Of a sans-serif letter of 11 pixels; texts are fitted to it.
+    // Width of an 11-pixel sans-serif letter; texts are stretched to it.
     let width = |text: &str| wingbeat_text::width(text) as f64 * 6.4;
     let (first, second) = (width(&left), width(&right));
     let (middle, end) = (first + 14.0, first + second + 28.0);

@@ -1,4 +1,4 @@
-//! Why a metric changed: what the profiles before and after say, for the page of an alert and for two reports.
+//! Why a metric changed, from the profiles before and after: for the page of an alert and for two reports.
 
 use axum::response::Response;
 use maud::{Markup, html};
@@ -18,36 +18,36 @@ use crate::{
     storage::Databases,
 };
 
-/// Functions of the table.
+/// Rows of the function table.
 const FUNCTIONS_MAX: usize = 25;
 
-/// Parameters that say how the picture is looked at; `frame` is the script's.
+/// Parameters of the view; only the script uses `frame`.
 const LOOK: [&str; 3] = ["view", "search", "frame"];
 
-/// What is to be explained.
+/// What to explain.
 #[derive(Debug, Clone)]
 pub(super) enum Of {
     Alert(Uuid),
     Reports { before: Uuid, after: Uuid, benchmark: BenchmarkName, measure: Slug },
 }
 
-/// What was found.
+/// The explanation.
 pub(super) struct Cause {
     pair: Pair,
     picture: Picture,
     view: View,
 }
 
-/// A benchmark, and both profiles of it.
+/// A benchmark, and both of its profiles.
 type Explained = (BenchmarkName, Result<Pair, Unexplained>);
 
-/// Both profiles with a picture of them, or why there is none; `None` where nobody expects any.
+/// Both profiles with a picture, or why there is none; `None` if none is expected.
 pub(super) async fn find(
     visit: &Visit,
     of: Of,
     params: &Params,
 ) -> Result<Option<Result<Cause, String>>, ApiError> {
-    // The profiles alone are pictures of their own.
+    // The views of single profiles are separate pictures.
     let view = match params.get("view").and_then(View::named) {
         Some(View::Vanished) => View::Vanished,
         _ => View::Difference,
@@ -55,7 +55,7 @@ pub(super) async fn find(
     draw(visit, of, view, Medium::Page, flame::search(params)).await
 }
 
-/// A picture alone: `difference.svg`, `vanished.svg`, `before.svg` or `after.svg`.
+/// A standalone picture: `difference.svg`, `vanished.svg`, `before.svg` or `after.svg`.
 pub(super) async fn file(
     visit: &Visit,
     of: Of,
@@ -73,7 +73,7 @@ pub(super) async fn file(
     Ok(flame::file(cause.map_err(|why| missing(&why))?.picture.svg))
 }
 
-/// Reads, compares and draws, beside the threads that answer.
+/// Reads, compares and draws, off the request threads.
 async fn draw(
     visit: &Visit,
     of: Of,
@@ -100,7 +100,7 @@ async fn draw(
     read.await
 }
 
-/// The benchmark, and both profiles of it. `None` if the project has no such alert or report.
+/// The benchmark and both of its profiles. `None` if the project has no such alert or report.
 fn explained(
     databases: &Databases,
     of_project: ReportFilter,
@@ -130,7 +130,7 @@ fn title(names: &Names, benchmark: &BenchmarkName, pair: &Pair) -> String {
     format!("{benchmark}: {}", names.measure(&pair.measure))
 }
 
-/// The section of a page at that path.
+/// The section of the page at this path.
 pub(super) fn section(
     visit: &Visit,
     of: &Of,
@@ -160,7 +160,7 @@ pub(super) fn section(
     }
 }
 
-/// The commands that do the same on the reader's machine.
+/// Commands that reproduce the result locally.
 fn commands(visit: &Visit, of: &Of) -> Markup {
     let what = match of {
         Of::Alert(alert) => format!("--alert {alert}"),
@@ -169,7 +169,7 @@ fn commands(visit: &Visit, of: &Of) -> Markup {
             format!("--reports {before}..{after} --benchmark {benchmark} --measure {measure}")
         }
     };
-    // What everybody may read needs none.
+    // Public projects need no key.
     let key = if visit.project.visibility == Visibility::Public { "" } else { " --key KEY" };
     html! {
         p class="quiet" { "The same on your machine, as a table and as a picture:" }
@@ -183,7 +183,7 @@ fn picture(path: &str, params: &Params, cause: &Cause) -> Markup {
     let pictures = if path.ends_with("/cause") { path.to_owned() } else { format!("{path}/cause") };
     let here = |query: Params| format!("{}#cause", query.at(path));
     let view = |view: View, words: &str| {
-        // The usual one needs no word in the address.
+        // The default view is omitted from the address.
         let value = if view == View::Difference { "" } else { view.name() };
         let current = (cause.view == view).then_some("true");
         html! { a href=(here(params.with("view", value).with("frame", ""))) aria-current=[current] { (words) } }

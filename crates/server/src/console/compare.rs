@@ -1,4 +1,4 @@
-//! Any two reports beside each other. `ask` is the form that asks for them.
+//! Comparison of any two reports. `ask` is the form that selects them.
 
 mod ask;
 mod cause;
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{ApiError, names::Names, registry::Kind};
 
-/// Rows of a page.
+/// Rows per page.
 const ROWS: usize = 500;
 
 pub(super) async fn show(
@@ -66,7 +66,7 @@ pub(super) async fn show(
     Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Table], &content))
 }
 
-/// Both sides, as the address names them.
+/// Splits the address into both sides.
 fn split(sides: &str) -> Result<(&str, &str), ApiError> {
     sides.split_once("..").filter(|(a, b)| !a.is_empty() && !b.is_empty()).ok_or_else(|| {
         ApiError::bad_request(
@@ -75,13 +75,13 @@ fn split(sides: &str) -> Result<(&str, &str), ApiError> {
     })
 }
 
-/// The reports that both sides mean.
+/// The reports of both sides.
 struct Sides {
     before: ReportSummary,
     after: ReportSummary,
-    /// The newest report of the first side, where the second one's branch began before it.
+    /// Newest report of the first side, if the second side's branch started before it.
     newest: Option<ReportSummary>,
-    /// The names that the project knows.
+    /// All names of the project.
     known: Known,
 }
 
@@ -97,7 +97,7 @@ async fn reports_of(
         let results = &databases.results;
         let side = |text: &str, testbed| find(databases, project, &names, text, testbed);
         let mut before = side(&first, testbed.as_ref())?;
-        // Without a wish both sides are of the same machine, if that can be.
+        // By default both sides are of the same testbed, if possible.
         let wanted = testbed.as_ref().unwrap_or(&before.testbed);
         let after = match side(&second, Some(wanted)) {
             Err(_) if testbed.is_none() => side(&second, None)?,
@@ -116,7 +116,7 @@ async fn reports_of(
     read.await
 }
 
-/// The profiles of two reports.
+/// Profiles of two reports.
 async fn profiles(visit: &Visit, reports: [Uuid; 2]) -> Result<[Vec<ProfileInfo>; 2], ApiError> {
     let read = visit.read(move |databases, _| {
         let [before, after] = reports.map(|report| databases.results.profiles(report));
@@ -125,7 +125,7 @@ async fn profiles(visit: &Visit, reports: [Uuid; 2]) -> Result<[Vec<ProfileInfo>
     read.await
 }
 
-/// Reads both sides and their history at the same time.
+/// Reads both sides and their history concurrently.
 async fn comparison(
     visit: &Visit,
     before: ReportSummary,
@@ -137,7 +137,7 @@ async fn comparison(
             databases.results.measured(uuid)?.ok_or_else(gone)
         })
     };
-    // A history that holds the change already says nothing of it: the older side goes first.
+    // A history that already contains the change cannot detect it: the older side goes first.
     let is_mirrored = before.branch == after.branch
         && before.testbed == after.testbed
         && after.start_time < before.start_time;
@@ -238,7 +238,7 @@ fn summary(visit: &Visit, path: &str, params: &Params, comparison: &Comparison) 
     }
 }
 
-/// What the verdicts rest on.
+/// Evidence behind the verdicts.
 fn evidence(comparison: &Comparison) -> Markup {
     let Comparison { before, after, judged_by, is_mirrored, .. } = comparison;
     let older = if *is_mirrored { after } else { before };
@@ -285,7 +285,7 @@ fn rows(
     comparison: &Comparison,
     profiles: &[Vec<ProfileInfo>; 2],
 ) -> Markup {
-    // Where nothing can be judged, the reader does it.
+    // If nothing can be judged, shows everything to the reader.
     let is_unknown = comparison.rows.iter().all(|row| row.verdict.outcome.is_unknown());
     let shows_all = is_unknown || params.get("show") == Some("all");
     let measure = params.get("measure");
@@ -355,7 +355,7 @@ fn row_filter(visit: &Visit, path: &str, params: &Params, comparison: &Compariso
     }
 }
 
-/// Sorts rows as the query asks; else what is worse first, and the larger change.
+/// Sorts rows as the query asks; by default worse ones first, then by size of the change.
 fn sort(rows: &mut [&CompareRow], params: &Params, names: &Names) -> (String, bool) {
     let key = params.get("sort").unwrap_or("significance");
     let is_descending = params.get("direction") == Some("desc");

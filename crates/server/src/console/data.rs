@@ -1,4 +1,4 @@
-//! What pages are made of, read from the databases.
+//! Page contents, read from the databases.
 
 pub(super) mod choice;
 pub(super) mod compare;

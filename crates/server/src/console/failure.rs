@@ -1,4 +1,4 @@
-//! Errors as pages, where a person asked.
+//! Renders errors as pages for browsers.
 
 use axum::{
     extract::Request,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{ApiError, registry::Project};
 
-/// What begins so is for programs.
+/// Path prefixes of machine clients.
 const MACHINES: [&str; 5] = ["/v0/", "/v1/", "/push.v1.", "/healthz", "/metrics"];
 
-/// Turns an error into a page in words, except for programs.
+/// Renders an error as a page, except for machine clients.
 pub(crate) async fn as_pages(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let response = next.run(request).await;
@@ -67,7 +67,7 @@ fn is_page(response: &Response) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
-/// A message as a sentence.
+/// Formats a message as a sentence.
 pub(super) fn sentence(message: &str) -> String {
     let mut chars = message.chars();
     let first = chars.next().map(char::to_uppercase);

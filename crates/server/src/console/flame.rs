@@ -1,5 +1,5 @@
-//! What stands around a flame graph on each page that has one: a search, words about the frame under the pointer, and
-//! what the colours mean. The script looks for these parts.
+//! Surroundings of a flame graph on every page: search field, details of the hovered frame, and colour legend. The
+//! script depends on these elements.
 
 use axum::{
     http::{HeaderValue, header},
@@ -11,15 +11,15 @@ use wingbeat_text::{plural, share};
 
 use super::{links::Params, parts::kept};
 
-/// Letters that are looked for at most.
+/// Maximum characters of a search.
 pub(super) const SEARCH_CHARS_MAX: usize = 200;
 
-/// What is looked for.
+/// The search text.
 pub(super) fn search(params: &Params) -> Option<String> {
     params.get("search").map(|text| text.chars().take(SEARCH_CHARS_MAX).collect())
 }
 
-/// The picture in a page at that path, with its views to choose from. `anchor` is where a search leads.
+/// The picture in a page at this path, with a view selector. `anchor` is the target of a search.
 pub(super) fn section(
     picture: &Picture,
     (path, params): (&str, &Params),
@@ -49,7 +49,7 @@ pub(super) fn section(
     }
 }
 
-/// The picture alone. It has no script, and if it had one, it would not run.
+/// The standalone picture. It has no script, and its headers would prevent one.
 pub(super) fn file(svg: String) -> Response {
     let mut response = svg.into_response();
     for (name, value) in [

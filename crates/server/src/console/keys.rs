@@ -1,4 +1,4 @@
-//! Keys of a project: CI sends results by them.
+//! Keys of a project, with which CI uploads results.
 
 use axum::{Form, extract::Path, response::Redirect};
 use maud::{Markup, html};
@@ -18,11 +18,11 @@ use crate::{
     storage::StorageError,
 };
 
-/// How long a key may last, in days.
+/// Lifetimes to choose from, in days.
 const LIFETIMES: [(u32, &str); 4] =
     [(90, "90 days"), (365, "a year"), (730, "two years"), (36_500, "until it is revoked")];
 
-/// A key that lasts longer was made to last until it is revoked.
+/// A key with a longer lifetime counts as valid until revoked.
 const ENDLESS: Duration = Duration::days(365 * 50);
 
 pub(super) async fn list(visit: Visit) -> Result<Page, ApiError> {
@@ -78,7 +78,7 @@ fn table(place: &str, keys: &[Key]) -> Markup {
     }
 }
 
-/// Until when a key works, in words.
+/// Expiry of a key, as text.
 fn expiry(expires: OffsetDateTime, now: OffsetDateTime) -> String {
     match expires {
         past if past <= now => format!("{}, so it works no more", day(past)),
@@ -87,7 +87,7 @@ fn expiry(expires: OffsetDateTime, now: OffsetDateTime) -> String {
     }
 }
 
-/// A key that is to be made.
+/// A key to create.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fields {
     name: String,

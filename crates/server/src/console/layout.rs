@@ -1,4 +1,4 @@
-//! What all pages have in common: head, navigation, and a frame for the content.
+//! Shared page layout: head, navigation, and content frame.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use wingbeat_text::in_order;
 use super::{assets::Asset, links::encoded, visit::Visit};
 use crate::access::{Caller, Right, Role};
 
-/// What other sites may show within theirs. All other pages have the headers that the service sets.
+/// Policy of pages that other sites may embed. All others have the headers of the service.
 const EMBEDDED_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self' data:; base-uri 'none'; frame-ancestors *";
 
@@ -21,17 +21,17 @@ const EMBEDDED_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 
 pub(super) struct Page {
     markup: Markup,
     status: StatusCode,
-    /// Instead of the usual one.
+    /// Overrides the default.
     policy: Option<&'static str>,
     has_secrets: bool,
 }
 
-/// A page of no project, without who asks for it.
+/// A page outside projects, without the caller.
 pub(super) fn page(title: &str, content: &Markup) -> Markup {
     Page::of_failure(title, content).markup
 }
 
-/// The parts of a project, as its navigation names them.
+/// Tabs of a project's navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tab {
     Series,
@@ -58,13 +58,13 @@ const TABS: [(Tab, &str, &str); 9] = [
 ];
 
 impl Page {
-    /// A page of no project.
+    /// A page outside projects.
     pub(super) fn of_server(caller: &Caller, address: &str, title: &str, content: &Markup) -> Self {
         let head = html! { (crumbs(None)) (account(caller, address)) };
         Self::with(title, &[], &html! { (header(&head)) main id="content" { (content) } })
     }
 
-    /// A page of no project, without who asks for it: an error, or a sign-in.
+    /// A page outside projects, without the caller: an error, or the sign-in page.
     pub(super) fn of_failure(title: &str, content: &Markup) -> Self {
         Self::with(title, &[], &html! { (header(&crumbs(None))) main id="content" { (content) } })
     }
@@ -87,18 +87,18 @@ impl Page {
         Self::with(&title, scripts, &body)
     }
 
-    /// A page without navigation that other sites may show.
+    /// A page without navigation that other sites may embed.
     pub(super) fn embedded(title: &str, scripts: &[Asset], content: &Markup) -> Self {
         let body = html! { main id="content" class="embedded" { (content) } };
         Self { policy: Some(EMBEDDED_POLICY), ..Self::with(title, scripts, &body) }
     }
 
-    /// The same with another status.
+    /// Sets the status.
     pub(super) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// The same, which no cache keeps: secrets stand in it.
+    /// Disables caching, for pages with secrets.
     pub(super) fn kept_by_no_cache(self) -> Self {
         Self { has_secrets: true, ..self }
     }
@@ -124,8 +124,8 @@ impl Page {
     }
 }
 
-/// The markup with escapes for characters that reorder text, as in a terminal. In tags they stay: forms send them,
-/// and addresses lead to them.
+/// Escapes characters that reorder text, like in a terminal. Tags keep them, because forms submit them and addresses
+/// need them.
 fn in_order_outside_of_tags(markup: Markup) -> Markup {
     if let Cow::Borrowed(_) = in_order(&markup.0) {
         return markup;

@@ -1,4 +1,4 @@
-//! Addresses: paths of names, and queries whose parts are kept from page to page.
+//! Addresses: paths of names, and queries whose parameters persist across pages.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use axum::{
 
 use crate::ApiError;
 
-/// A text as a part of a path or a query.
+/// Percent-encodes a part of a path or query.
 pub(super) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -17,14 +17,14 @@ pub(super) fn encoded(text: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
                 out.push(char::from(byte));
             }
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             _ => drop(write!(out, "%{byte:02X}")),
         }
     }
     out
 }
 
-/// The parameters of a query, in their order. Unknown ones are passed over, and empty ones are none.
+/// Query parameters, in order. Ignores unknown ones, and drops empty ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Params(Vec<(String, String)>);
 
@@ -39,12 +39,12 @@ impl Params {
         self.all(name).next()
     }
 
-    /// All values of a parameter that may be there several times.
+    /// All values of a repeatable parameter.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The same with one parameter set, or removed if it is empty.
+    /// Sets one parameter, or removes it if empty.
     #[must_use]
     pub(super) fn with(&self, name: &str, value: impl Into<String>) -> Self {
         let mut all: Vec<_> = self.0.iter().filter(|(key, _)| key != name).cloned().collect();
@@ -55,7 +55,7 @@ impl Params {
         Self(all)
     }
 
-    /// The same with one value more.
+    /// Adds one value.
     #[must_use]
     pub(super) fn and(&self, name: &str, value: impl Into<String>) -> Self {
         let mut all = self.0.clone();
@@ -63,7 +63,7 @@ impl Params {
         Self(all)
     }
 
-    /// Those of these names alone.
+    /// Keeps only these names.
     #[must_use]
     pub(super) fn only(&self, names: &[&str]) -> Self {
         Self(self.0.iter().filter(|(key, _)| names.contains(&key.as_str())).cloned().collect())
@@ -74,7 +74,7 @@ impl Params {
         let mut out = path.to_owned();
         for (index, (name, value)) in self.0.iter().enumerate() {
             let mark = if index == 0 { '?' } else { '&' };
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(out, "{mark}{}={}", encoded(name), encoded(value));
         }
         out

@@ -1,4 +1,4 @@
-//! Parts that occur on many pages: names, times, commits, changes, outcomes, forms, lists in pages.
+//! Shared parts of pages: names, times, commits, changes, outcomes, forms, pagination.
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
@@ -10,12 +10,12 @@ use wingbeat_track::{
 
 use super::links::Params;
 
-/// A name, set apart from the text around it, whatever direction it is written in.
+/// A name, isolated from the direction of the surrounding text.
 pub(super) fn name(text: &str) -> Markup {
     html! { bdi class="name" { (text) } }
 }
 
-/// A time to the minute; to the second for who points at it.
+/// A time to the minute; the tooltip has seconds.
 pub(super) fn moment(time: OffsetDateTime) -> Markup {
     let time = time.to_offset(time::UtcOffset::UTC);
     let (day, hour, minute) = (day(time), time.hour(), time.minute());
@@ -29,7 +29,7 @@ pub(super) fn day(time: OffsetDateTime) -> String {
     format!("{:04}-{:02}-{:02}", time.year(), u8::from(time.month()), time.day())
 }
 
-/// A commit, linked to where the project's code is.
+/// A commit, linked to the project's forge.
 pub(super) fn commit(hash: Option<&str>, forge: Option<&str>) -> Markup {
     let Some(hash) = hash else { return html! { span class="quiet" { "no commit" } } };
     let short = html! { code { (short_hash(hash)) } };
@@ -39,7 +39,7 @@ pub(super) fn commit(hash: Option<&str>, forge: Option<&str>) -> Markup {
     }
 }
 
-/// Where a forge shows a commit. What is no address of the web is no link.
+/// Forge link of a commit; `None` if it is not an HTTP address.
 fn forge_link(forge: &str, hash: &str) -> Option<String> {
     let is_web = forge.starts_with("https://") || forge.starts_with("http://");
     let is_hash = !hash.is_empty() && hash.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -52,7 +52,7 @@ fn forge_link(forge: &str, hash: &str) -> Option<String> {
     (is_web && is_hash).then(|| format!("{forge}/{folder}/{hash}"))
 }
 
-/// How a change is to be seen.
+/// Colour of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Bad,
@@ -61,7 +61,7 @@ pub(super) enum Tone {
 }
 
 impl Tone {
-    /// Of a change of a measure that counts.
+    /// Tone of a significant change of a measure.
     pub(super) fn of(relative: f64, measure: &Measure) -> Self {
         match (measure.direction, relative > 0.0) {
             _ if relative == 0.0 => Self::Neutral,
@@ -80,7 +80,7 @@ impl Tone {
     }
 }
 
-/// A change in percent; a dash where it is not known.
+/// A change in percent; a dash if unknown.
 pub(super) fn percent(relative: Option<f64>, tone: Tone) -> Markup {
     match relative {
         Some(relative) => html! { span class=(tone.class()) { (change(relative)) } },
@@ -88,7 +88,7 @@ pub(super) fn percent(relative: Option<f64>, tone: Tone) -> Markup {
     }
 }
 
-/// The word for an outcome, as a badge where it stands out.
+/// The word for an outcome, as a badge if notable.
 pub(super) fn outcome(outcome: Outcome) -> Markup {
     let class = match outcome {
         Outcome::Worse => "tag bad",
@@ -101,7 +101,7 @@ pub(super) fn outcome(outcome: Outcome) -> Markup {
     html! { span class=(class) { (outcome_word(outcome)) } }
 }
 
-/// Fields that keep the parameters of a query, except these, in a form that is sent as one.
+/// Hidden fields that keep the query's parameters, except these.
 pub(super) fn kept(params: &Params, except: &[&str]) -> Markup {
     html! {
         @for (name, value) in params.iter().filter(|(name, _)| !except.contains(name)) {
@@ -110,7 +110,7 @@ pub(super) fn kept(params: &Params, except: &[&str]) -> Markup {
     }
 }
 
-/// A list to choose from. The first choice is none, if it has a name.
+/// A dropdown list. The first choice is empty, if it has a name.
 pub(super) fn select<'a, T: AsRef<str>>(
     label: &str,
     field: &str,
@@ -130,12 +130,12 @@ pub(super) fn select<'a, T: AsRef<str>>(
     }
 }
 
-/// A text that fits a list to choose from.
+/// Shortens a text for a dropdown list.
 pub(super) fn shortened(text: &str) -> String {
     wingbeat_text::shortened(text, 60)
 }
 
-/// Of a list that is shown in parts: which part, and how to the others.
+/// A page of a paginated list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) total: usize,
@@ -144,7 +144,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The part that a query asks for with `page`, from 1.
+    /// The page that a query asks for with `page`, from 1.
     pub(super) fn of(params: &Params, total: usize, size: usize) -> Self {
         let asked = params.get("page").and_then(|page| page.parse().ok()).unwrap_or(1);
         let last = total.div_ceil(size).max(1);
@@ -155,7 +155,7 @@ impl Part {
         all.into_iter().skip((self.number - 1) * self.size).take(self.size)
     }
 
-    /// Links to the neighbours, and how many there are in all. Nothing if all are shown.
+    /// Links to the adjacent pages, with the total. Empty if everything fits one page.
     pub(super) fn links(self, params: &Params, path: &str) -> Markup {
         let last = self.total.div_ceil(self.size).max(1);
         let at = |number: usize| params.with("page", number.to_string()).at(path);
@@ -173,7 +173,7 @@ impl Part {
     }
 }
 
-/// The heading of a column that the server sorts by, and a script without asking it.
+/// The header of a sortable column: sorted by the server, or by the script if there is one.
 pub(super) fn sortable(
     text: &str,
     key: &str,
@@ -182,7 +182,7 @@ pub(super) fn sortable(
     is_number: bool,
 ) -> Markup {
     let (is_sorted, is_descending) = (sorted.0 == key, sorted.1);
-    // Numbers are looked at from the largest on.
+    // Numbers sort in descending order first.
     let next = match is_sorted {
         true if is_descending => "asc",
         true => "desc",

@@ -1,4 +1,4 @@
-//! Pinned plots: choices of series with a title, which the first pages of a project link to.
+//! Pinned plots: titled selections of series, linked from a project's first pages.
 
 use axum::{Form, extract::Path, response::Redirect};
 use maud::{Markup, html};
@@ -21,23 +21,23 @@ use crate::{
     storage::{Databases, StorageError},
 };
 
-/// Plots that the first pages link to.
+/// Plots linked from the first pages.
 const LINKED: u64 = 8;
 
-/// Plots that are listed.
+/// Plots listed.
 const LISTED: u64 = 500;
 
-/// Benchmarks that a plot may name: each is a part of its address.
+/// Maximum benchmarks of a plot: each is part of its address.
 const BENCHMARKS_MAX: usize = 50;
 
-/// Letters of a title, as for `bencher plot create`.
+/// Maximum characters of a title, as for `bencher plot create`.
 const TITLE_MAX: usize = 64;
 
-/// How far back a plot looks, in days.
+/// Time ranges of a plot, in days.
 const WINDOWS: [(u32, &str); 5] =
     [(7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"), (3650, "ten years")];
 
-/// What a plot is about, with the parts of an address.
+/// Kinds of things that a plot selects, with their parameter names.
 const KINDS: [(Kind, &str); 4] = [
     (Kind::Branch, "branch"),
     (Kind::Testbed, "testbed"),
@@ -45,7 +45,7 @@ const KINDS: [(Kind, &str); 4] = [
     (Kind::Measure, "measure"),
 ];
 
-/// A plot with what it is about.
+/// A plot with its selection.
 pub(super) struct Pin {
     pub(super) plot: PinnedPlot,
     things: Vec<Thing>,
@@ -71,7 +71,7 @@ impl Pin {
         }
     }
 
-    /// What it shows: `main, ci-runner, 3 benchmarks, Latency`.
+    /// Description: `main, ci-runner, 3 benchmarks, Latency`.
     fn words(&self) -> String {
         let mut parts = Vec::new();
         for (kind, word) in KINDS {
@@ -85,7 +85,7 @@ impl Pin {
         if parts.is_empty() { "everything".to_owned() } else { parts.join(", ") }
     }
 
-    /// The address of the plot as it is now.
+    /// Address of the current plot.
     fn address(&self, visit: &Visit, now: OffsetDateTime) -> String {
         let mut params = Params::default();
         for (kind, word) in KINDS {
@@ -112,7 +112,7 @@ fn all(databases: &Databases, project: &Project, limit: u64) -> Result<Vec<Pin>,
     plots.into_iter().map(|plot| Pin::of(&databases.registry, plot)).collect()
 }
 
-/// Links to the first plots. Nothing where there is none.
+/// Links to the first plots; empty without any.
 pub(super) fn links(visit: &Visit, pins: &[Pin]) -> Markup {
     html! {
         @if !pins.is_empty() {
@@ -164,7 +164,7 @@ fn line(visit: &Visit, pin: &Pin) -> Markup {
     }
 }
 
-/// Leads to the plot as it is now.
+/// Redirects to the current plot.
 pub(super) async fn open(
     visit: Visit,
     Path((_, id)): Path<(String, String)>,
@@ -174,7 +174,7 @@ pub(super) async fn open(
     Ok(Redirect::to(&pin.address(&visit, OffsetDateTime::now_utc())))
 }
 
-/// The plot of that UUID, if it is one of the project's.
+/// The plot with this UUID, if it belongs to the project.
 pub(super) fn find(
     databases: &Databases,
     project: &Project,
@@ -189,7 +189,7 @@ fn absent() -> ApiError {
     ApiError::not_found("this project has no such plot; it may have been removed")
 }
 
-/// The form that pins what a page shows, for those who may.
+/// The form that pins the page's selection, for users with the right.
 pub(super) fn form(visit: &Visit, params: &Params) -> Markup {
     html! {
         @if visit.may(Right::Manage) {
@@ -252,7 +252,7 @@ pub(super) async fn create(
     Ok(Redirect::to(&visit.at("plots")))
 }
 
-/// Rows of the things that a query chooses. Of a kind that it says nothing about there is none, for all.
+/// Rows of the things that a query selects. Empty for a kind that it does not restrict.
 fn rows(
     databases: &Databases,
     project: &Project,

@@ -1,4 +1,4 @@
-//! The plot: charts of the series that a query chooses, and the reports that they are of.
+//! The plot: charts of the series that a query selects, and their reports.
 
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, PreEscaped, html};
@@ -20,13 +20,13 @@ use super::{
 };
 use crate::{ApiError, registry::Project, storage::Databases};
 
-/// Newest reports of a plot at most.
+/// Maximum newest reports of a plot.
 const REPORTS_MAX: usize = 5000;
 
-/// Series of a plot at most: those without alerts and changes are left out first.
+/// Maximum series of a plot: ones without alerts and changes are dropped first.
 const LINES_MAX: usize = 2000;
 
-/// Reports of the range that are shown before more are asked for.
+/// Reports listed before expanding.
 const LISTED: usize = 20;
 
 /// Parameters of the form.
@@ -64,7 +64,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
     Ok(Page::of(&visit, Tab::Plot, "Plot", script(&chart), &content).into_response())
 }
 
-/// The charts alone, for other sites.
+/// The charts alone, for embedding.
 pub(super) async fn embed(visit: Visit, params: Params) -> Result<Response, ApiError> {
     let (choice, chart) = match read(&visit, &params).await? {
         Ok(found) => found,
@@ -87,12 +87,12 @@ fn frame(visit: &Visit, embed: &str) -> String {
     iframe.into_string()
 }
 
-/// Without a chart there is nothing to zoom into.
+/// Without a chart there is nothing to zoom.
 fn script(chart: &Chart) -> &'static [Asset] {
     if chart.panels.is_empty() { &[] } else { &[Asset::Plot] }
 }
 
-/// The chart of a query, or the readable query that it stands for.
+/// The chart of a query, or the equivalent readable query.
 async fn read(visit: &Visit, params: &Params) -> Result<Result<(Choice, Chart), Params>, ApiError> {
     let asked = params.clone();
     let range = Range::of(params)?;
@@ -110,7 +110,7 @@ async fn read(visit: &Visit, params: &Params) -> Result<Result<(Choice, Chart), 
     visit.read(read).await
 }
 
-/// The days that are shown.
+/// The days shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     from: Option<OffsetDateTime>,
@@ -179,7 +179,7 @@ fn filter(visit: &Visit, params: &Params, choice: &Choice) -> Markup {
     }
 }
 
-/// The charts of a page. The script that looks closer finds its parts by their names.
+/// The charts of a page. The script finds their elements by name.
 pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
     let failed = |error: serde_json::Error| {
         ApiError::new(axum::http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
@@ -198,7 +198,7 @@ pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
             div class="key-signs" { (PreEscaped(parts.key)) }
             (PreEscaped(TOOLS))
             @for (panel, figure) in chart.panels.iter().zip(&parts.figures) {
-                // Where there is no room for a whole chart, its own title is out of sight.
+                // If a chart does not fit, its own title is out of view.
                 p class="narrow name" { (panel.name()) }
                 figure { (PreEscaped(figure)) }
             }
@@ -209,7 +209,7 @@ pub(super) fn figures(chart: &Chart) -> Result<Markup, ApiError> {
     })
 }
 
-/// The reports of the charts, newest first. The script shows those of the range.
+/// Reports of the charts, newest first. The script filters them by range.
 fn reports(visit: &Visit, chart: &Chart) -> Markup {
     let forge = visit.project.url.as_deref();
     let stamps: Vec<(usize, &Stamp)> = chart.stamps.iter().enumerate().rev().collect();

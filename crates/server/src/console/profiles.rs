@@ -1,7 +1,7 @@
-//! Pages of pushed profiles: the services of a project, one of them in a time, and two times or sets of labels beside
-//! each other.
+//! Pages of pushed profiles: a project's services, one service over a time range, and a comparison of two time ranges
+//! or label sets.
 //!
-//! `range` and `choice` say what an address asks for; `figures` writes values; `timeline` draws time.
+//! `range` and `choice` parse addresses; `figures` formats values; `timeline` draws time.
 
 mod choice;
 mod compare;

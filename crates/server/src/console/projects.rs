@@ -20,14 +20,14 @@ use crate::{
     storage::{Databases, StorageError},
 };
 
-/// Alerts that are counted at most.
+/// Maximum alerts counted.
 const ALERTS_MAX: usize = 1000;
 
-/// A project as the list shows it.
+/// A project in the list.
 struct Entry {
     project: Project,
     newest: Option<ReportSummary>,
-    /// What the branch of the newest report is called now.
+    /// Current name of the newest report's branch.
     branch: Option<String>,
     alerts: usize,
 }

@@ -1,4 +1,4 @@
-//! One report: what it found in a sentence, what changed first, what did not folded away.
+//! One report: a summary sentence, changes first, the rest folded.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{ApiError, api::notices_of, registry::Kind};
 
-/// A metric with all that is known about it.
+/// A metric with its verdict and alert.
 struct Line<'a> {
     iteration: u32,
     benchmark: &'a BenchmarkName,
@@ -73,7 +73,7 @@ pub(super) fn absent(id: &str) -> ApiError {
     ApiError::not_found(format!("this project has no report {id:?}; it may have been deleted"))
 }
 
-/// The report in one line, as `wingbeat run` says it.
+/// The report in one line, as `wingbeat run` prints it.
 fn verdict_line(report: &Report) -> String {
     let text = verdict(&Found::of(report, &[]));
     let mut chars = text.chars();
@@ -127,7 +127,7 @@ fn failures(visit: &Visit, report: &Report) -> Markup {
     }
 }
 
-/// What was noticed about the whole report when this server judged it.
+/// Notices about the whole report from judging it.
 fn notices(noticed: &[Notice]) -> Markup {
     html! {
         @if !noticed.is_empty() {
@@ -153,7 +153,7 @@ impl Line<'_> {
     }
 }
 
-/// All metrics, what matters first.
+/// All metrics, most relevant first.
 fn lines(report: &Report) -> Vec<Line<'_>> {
     let key = |alert: &Alert| (alert.iteration, alert.benchmark.clone(), alert.measure.clone());
     let alerts: HashMap<_, _> = report.alerts.iter().map(|alert| (key(alert), alert)).collect();

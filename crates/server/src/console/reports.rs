@@ -15,10 +15,10 @@ use super::{
 };
 use crate::ApiError;
 
-/// Reports of a page.
+/// Reports per page.
 const ROWS: usize = 50;
 
-/// Reports that are listed at most.
+/// Maximum reports listed.
 const REPORTS_MAX: usize = 10_000;
 
 pub(super) async fn list(visit: Visit, params: Params) -> Result<Page, ApiError> {
@@ -56,7 +56,7 @@ fn filter(visit: &Visit, path: &str, params: &Params, known: &Known) -> Markup {
     }
 }
 
-/// Reports in lines.
+/// Table of reports.
 pub(super) fn table<'a>(visit: &Visit, reports: impl Iterator<Item = &'a ReportSummary>) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Reports" {

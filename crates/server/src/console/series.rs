@@ -1,4 +1,4 @@
-//! The table of all series of a project: its first page.
+//! The table of all series, a project's first page.
 
 use axum::response::{IntoResponse as _, Redirect, Response};
 use maud::{Markup, html};
@@ -20,10 +20,10 @@ use super::{
 };
 use crate::{ApiError, names::Names, registry::Kind};
 
-/// Rows of a page.
+/// Rows per page.
 const ROWS: usize = 200;
 
-/// The page, or the plot that one of the client's addresses stands for.
+/// The page, or a redirect from one of the client's plot addresses.
 pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiError> {
     let asked = params.clone();
     let names = visit.names.clone();
@@ -55,7 +55,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Response, ApiEr
     Ok(Page::of(&visit, Tab::Series, "Series", &[Asset::Table], &content).into_response())
 }
 
-/// Sorts rows as the query asks. The key, and whether the largest come first.
+/// Sorts rows as the query asks; returns the key, and whether the order is descending.
 fn sort(rows: &mut [SeriesRow], params: &Params, names: &Names) -> (String, bool) {
     let key = params.get("sort").unwrap_or("benchmark");
     let is_descending = params.get("direction") == Some("desc");
@@ -154,7 +154,7 @@ fn line(visit: &Visit, row: &SeriesRow, alert: Option<Uuid>, has_testbeds: bool)
         .and("benchmark", benchmark.as_str())
         .and("measure", measure.slug.as_str())
         .at(&visit.at("plot"));
-    // A change is called good or bad where the level changed, and not where the noise was high.
+    // A change is good or bad only if the level changed, not if the noise was high.
     let change = row.last_change_point.as_ref();
     let recent = change.filter(|change| change.is_recent).and_then(|change| change.relative);
     let tone = recent.map_or(Tone::Neutral, |relative| Tone::of(relative, measure));

@@ -1,4 +1,4 @@
-//! Settings of a project, with the way to its keys.
+//! Settings of a project, with a link to its keys.
 
 use axum::{Form, response::Redirect};
 use maud::{Markup, html};
@@ -66,7 +66,7 @@ pub(super) async fn show(visit: Visit, params: Params) -> Result<Page, ApiError>
     Ok(Page::of(&visit, Tab::Settings, "Settings", &[], &content))
 }
 
-/// The form that deletes the project, for those who may.
+/// The form that deletes the project, for users with the right.
 fn deletion(visit: &Visit) -> Markup {
     let slug = visit.project.slug.as_str();
     html! {
@@ -86,7 +86,7 @@ fn deletion(visit: &Visit) -> Markup {
     }
 }
 
-/// What that form sends.
+/// Fields of the deletion form.
 #[derive(Debug, Deserialize)]
 pub(super) struct Confirmation {
     slug: String,
@@ -111,14 +111,14 @@ pub(super) async fn delete(
     Ok(Redirect::to("/"))
 }
 
-/// What the form of the settings sends.
+/// Fields of the settings form.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fields {
     name: String,
     #[serde(default)]
     url: String,
     visibility: Visibility,
-    /// Absent where the box is empty.
+    /// Absent if unchecked.
     judges_by_default: Option<String>,
 }
 

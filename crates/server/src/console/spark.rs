@@ -1,4 +1,4 @@
-//! A series as a small picture without axes.
+//! Sparklines.
 
 use maud::{Markup, html};
 
@@ -23,7 +23,7 @@ pub(super) fn spark(values: &[f32], tone: Tone) -> Markup {
     }
 }
 
-/// Where the values stand. A series that moves by less than 4 % of its size looks as steady as it is.
+/// Positions of the values. A series that varies by less than 4 % is drawn flat.
 fn points(values: &[f32]) -> Vec<(f32, f32)> {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let (low, high) = finite().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), value| {

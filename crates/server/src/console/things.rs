@@ -1,4 +1,4 @@
-//! Lists of a project's branches, testbeds, benchmarks and measures, and a page for each of them.
+//! Lists of a project's branches, testbeds, benchmarks and measures, and a page for each.
 
 use std::collections::HashMap;
 
@@ -27,16 +27,16 @@ use crate::{
     storage::{Databases, StorageError},
 };
 
-/// Names of a page.
+/// Names per page.
 const ROWS: usize = 200;
 
-/// Names of a kind that are read at most.
+/// Maximum names read per kind.
 const NAMES_MAX: u64 = 100_000;
 
 /// Newest reports on the page of a name.
 const REPORTS: usize = 10;
 
-/// The kinds, in the order of their tabs, with the parts of their addresses and their titles.
+/// The kinds in tab order, with their path segments and titles.
 const KINDS: [(Kind, &str, &str); 4] = [
     (Kind::Benchmark, "benchmarks", "Benchmarks"),
     (Kind::Measure, "measures", "Measures"),
@@ -44,13 +44,13 @@ const KINDS: [(Kind, &str, &str); 4] = [
     (Kind::Testbed, "testbeds", "Testbeds"),
 ];
 
-/// The part of the address and the title.
+/// Path segment and title.
 fn plural_of(kind: Kind) -> (&'static str, &'static str) {
     let found = KINDS.iter().find(|(known, ..)| *known == kind);
     found.map_or(("benchmarks", "Benchmarks"), |(_, path, title)| (*path, *title))
 }
 
-/// What results call the things of a kind.
+/// Names in the results of a kind's things.
 fn stored_names(kind: Kind, known: &Known) -> Vec<String> {
     fn texts<T: ToString>(all: &[T]) -> Vec<String> {
         all.iter().map(ToString::to_string).collect()
@@ -98,14 +98,14 @@ pub(super) async fn testbed(visit: Visit, path: Path<(String, String)>) -> Resul
     one(visit, path, Kind::Testbed).await
 }
 
-/// A name as the list shows it.
+/// A name in the list.
 struct Entry {
     stored: String,
     shown: String,
     is_archived: bool,
 }
 
-/// All names of a kind, as people call them now.
+/// All current names of a kind.
 fn entries(databases: &Databases, project: &Project, kind: Kind) -> Result<Vec<Entry>, ApiError> {
     let mut things = HashMap::new();
     for is_archived in [false, true] {
@@ -158,7 +158,7 @@ async fn list(visit: Visit, params: Params, kind: Kind) -> Result<Page, ApiError
     Ok(Page::of(&visit, Tab::Names, title, &[], &content))
 }
 
-/// A name as people know it, where nobody has given another.
+/// Display name of a thing that was not renamed.
 fn written(kind: Kind, text: &str) -> String {
     match kind {
         Kind::Measure => Measure::named(text).name.into_owned(),
@@ -176,7 +176,7 @@ fn kinds(visit: &Visit, current: Kind) -> Markup {
     }
 }
 
-/// The thing of a path: by what results call it, else by UUID, slug or name.
+/// The thing of a path: by name in the results, else by UUID, slug or name.
 fn find(
     databases: &Databases,
     project: &Project,
@@ -259,7 +259,7 @@ fn newest(visit: &Visit, reports: &[ReportSummary]) -> Markup {
     }
 }
 
-/// What may be changed: how it is called, and whether lists show it.
+/// Form to rename or archive it.
 fn form(visit: &Visit, thing: &Thing) -> Markup {
     let place = visit.at(format_args!("{}/{}", plural_of(thing.kind).0, encoded(&thing.stored)));
     let is_archived = thing.archived.is_some();
@@ -278,11 +278,11 @@ fn form(visit: &Visit, thing: &Thing) -> Markup {
     }
 }
 
-/// What the form sends.
+/// Fields of the form.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fields {
     name: String,
-    /// Absent where the box is empty.
+    /// Absent if unchecked.
     archived: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Thresholds: what is judged how, instead of by `auto`.
+//! Thresholds: judge selected series differently from `auto`.
 
 use axum::{
     Form,
@@ -29,10 +29,10 @@ use crate::{
     storage::StorageError,
 };
 
-/// Names that the form offers of each kind.
+/// Maximum names offered per kind.
 const OFFERED: u64 = 500;
 
-/// A threshold with the names of what it judges.
+/// A threshold with the names that it applies to.
 struct Named {
     threshold: Threshold,
     branch: String,
@@ -102,7 +102,7 @@ fn table(visit: &Visit, thresholds: &[Named]) -> Markup {
     }
 }
 
-/// A model in words.
+/// Description of a model.
 fn words(model: &ThresholdModel) -> String {
     let mut parts = vec![model.test.to_string()];
     let mut add = |label: &str, value: Option<String>| {
@@ -127,7 +127,7 @@ pub(super) async fn add(visit: Visit, params: Params) -> Result<Page, ApiError> 
     form(&visit, &chosen, None).await
 }
 
-/// The form that adds a threshold, as it was filled in, and why it was not taken.
+/// The form that adds a threshold, with previous input and its error.
 async fn form(visit: &Visit, filled: &Fields, problem: Option<ApiError>) -> Result<Page, ApiError> {
     let read = visit.read(|databases, project| {
         let of = |kind| {
@@ -166,7 +166,7 @@ async fn form(visit: &Visit, filled: &Fields, problem: Option<ApiError>) -> Resu
     })
 }
 
-/// Why a form was not taken, above what was filled in.
+/// Why a form was rejected, shown above its input.
 fn refusal(problem: Option<&ApiError>) -> Markup {
     html! {
         @if let Some(problem) = problem {
@@ -205,7 +205,7 @@ pub(super) async fn show(
     one(&visit, uuid, None).await
 }
 
-/// A threshold, with what was filled in and not taken.
+/// A threshold, with rejected input.
 async fn one(
     visit: &Visit,
     uuid: Uuid,
@@ -251,7 +251,7 @@ async fn one(
     })
 }
 
-/// Models that were replaced: reports of their time were judged by them.
+/// Replaced models, which judged the reports of their time.
 fn earlier(models: &[Model]) -> Markup {
     let replaced = models.iter().rev().filter_map(|model| Some((model, model.replaced?)));
     html! {
@@ -268,7 +268,7 @@ fn absent() -> ApiError {
     ApiError::not_found("this project has no such threshold; it may have been removed")
 }
 
-/// What a form sends: what is to be judged, where it is new, and the model.
+/// Fields of a form: what to judge, if new, and the model.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Fields {
@@ -284,7 +284,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// A model as it is filled in.
+    /// Fills in a model.
     fn of(model: &ThresholdModel) -> Self {
         fn text(number: Option<impl ToString>) -> String {
             number.map(|number| number.to_string()).unwrap_or_default()
@@ -320,7 +320,7 @@ impl Fields {
     }
 }
 
-/// The number of a field; none where it is empty.
+/// Parses a numeric field; none if empty.
 fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<Option<T>, ApiError> {
     let text = text.trim();
     if text.is_empty() {

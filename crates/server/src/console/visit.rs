@@ -1,4 +1,4 @@
-//! A look at a project: who looks, at which one, and where its pages are.
+//! A visit to a project: the caller, the project, and its addresses.
 
 use std::{borrow::Cow, fmt::Display, sync::Arc};
 
@@ -25,20 +25,20 @@ use crate::{
     storage::{Databases, StorageError},
 };
 
-/// What each page of a project begins with.
+/// Context of every project page.
 #[derive(Debug, Clone)]
 pub(super) struct Visit {
     pub(super) app: App,
     pub(super) caller: Caller,
     pub(super) project: Project,
-    /// What the addresses of the project's pages begin with, without a slash at the end.
+    /// Prefix of the project's addresses, without a trailing slash.
     pub(super) base: String,
     pub(super) uri: Uri,
     pub(super) names: Arc<Names>,
 }
 
 impl Visit {
-    /// The address of a page of the project: `reports/UUID`. Names in it are to be encoded.
+    /// Address of a project page: `reports/UUID`. The caller encodes names in it.
     pub(super) fn at(&self, page: impl Display) -> String {
         format!("{}/{page}", self.base)
     }
@@ -63,7 +63,7 @@ impl Visit {
         name(self.names.measure(measure))
     }
 
-    /// Names of results to choose from, each with what it is called now.
+    /// Names in the results to choose from, each with its current name.
     pub(super) fn choices<'a>(
         &'a self,
         kind: Kind,
@@ -72,7 +72,7 @@ impl Visit {
         stored.map(move |it| (it, self.names.shown(kind, it)))
     }
 
-    /// A list of the branches to choose from.
+    /// Dropdown of branches.
     pub(super) fn select_branch(
         &self,
         known: &Known,
@@ -83,7 +83,7 @@ impl Visit {
         select("Branch", "branch", none, all, chosen)
     }
 
-    /// A list of the testbeds to choose from.
+    /// Dropdown of testbeds.
     pub(super) fn select_testbed(
         &self,
         known: &Known,
@@ -94,13 +94,13 @@ impl Visit {
         select("Testbed", "testbed", none, all, chosen)
     }
 
-    /// A list of the measures to choose from.
+    /// Dropdown of measures.
     pub(super) fn select_measure(&self, known: &Known, chosen: Option<&str>) -> Markup {
         let all = self.choices(Kind::Measure, known.measures.iter().map(Slug::as_str));
         select("Measure", "measure", Some("all"), all, chosen)
     }
 
-    /// Reads from the databases, about the project.
+    /// Reads the project's data from the databases.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Databases, &Project) -> Result<T, ApiError> + Send + 'static,

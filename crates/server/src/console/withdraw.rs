@@ -1,4 +1,4 @@
-//! Taking a report back: it stays in the store, and nothing shows it any more.
+//! Withdrawal of a report: it stays in the store, and is no longer shown.
 
 use axum::{Form, extract::Path, response::Redirect};
 use maud::{Markup, html};
@@ -9,10 +9,10 @@ use wingbeat_track::model::Report;
 use super::{report::absent, visit::Visit};
 use crate::{ApiError, access::Right, series, storage::StorageError};
 
-/// Letters of a reason at most.
+/// Maximum characters of a reason.
 const REASON_MAX: usize = 1000;
 
-/// The form that takes the report back, for those who may.
+/// The form that withdraws the report, for users with the right.
 pub(super) fn form(visit: &Visit, report: &Report) -> Markup {
     html! {
         @if visit.may(Right::Manage) {
@@ -34,14 +34,14 @@ pub(super) fn form(visit: &Visit, report: &Report) -> Markup {
     }
 }
 
-/// What the form sends.
+/// Fields of the form.
 #[derive(Debug, Deserialize)]
 pub(super) struct Fields {
     #[serde(default)]
     reason: String,
 }
 
-/// Takes a report back.
+/// Withdraws a report.
 pub(super) async fn withdraw(
     visit: Visit,
     Path((_, id)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! The files of profiles: written whole or not at all, with names that tell people what they are.
+//! Profile files: written atomically, with readable names.
 
 use std::{
     collections::HashSet,
@@ -14,16 +14,16 @@ use super::index::FILE;
 const START: StaticFormatDescription =
     time::macros::format_description!("[year][month][day]T[hour][minute][second]Z");
 
-/// Longest part of a name in a file's name, in characters.
+/// Maximum characters of a name within a file name.
 const NAME_CHARS_MAX: usize = 60;
 
-/// What a file is called until it is whole.
+/// Suffix of incomplete files.
 const PART: &str = ".part";
 
-/// What file systems take of the disk at least.
+/// Minimum disk usage of a file.
 const DISK_BLOCK: u64 = 4096;
 
-/// Where a block is kept: `PROJECT/SERVICE/process_cpu-20261128T020000Z-600s-7.pb.gz`.
+/// Path of a block: `PROJECT/SERVICE/process_cpu-20261128T020000Z-600s-7.pb.gz`.
 pub(super) fn path(
     (project, service, name): (&str, &str, &str),
     (start_ns, end_ns): (i64, i64),
@@ -36,7 +36,7 @@ pub(super) fn path(
     format!("{}/{}/{}-{start}-{seconds}s-{id}.pb.gz", plain(project), plain(service), plain(name))
 }
 
-/// A text as a file's name that leads nowhere else.
+/// Sanitizes a text as a file name that cannot escape the folder.
 fn plain(text: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
     let name: String = text.chars().take(NAME_CHARS_MAX).map(fit).collect();
@@ -46,7 +46,7 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// Writes a file; what it takes of the disk.
+/// Writes a file; returns its disk usage.
 pub(super) fn write(folder: &Path, path: &str, bytes: &[u8]) -> io::Result<u64> {
     let path = folder.join(path);
     let parent = path.parent().unwrap_or(folder);
@@ -60,7 +60,7 @@ pub(super) fn write(folder: &Path, path: &str, bytes: &[u8]) -> io::Result<u64> 
     Ok((bytes.len() as u64).next_multiple_of(DISK_BLOCK))
 }
 
-/// Removes a file. One that cannot be removed now is rubbish at the next start.
+/// Deletes a file. If that fails, the next start deletes it.
 pub(super) fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -69,7 +69,7 @@ pub(super) fn remove(path: &Path) {
     }
 }
 
-/// Removes what a crash left: files that the index does not name, and folders without any.
+/// Deletes leftovers of a crash: files missing in the index, and empty folders.
 pub(super) fn remove_rubbish(folder: &Path, named: &HashSet<String>) -> io::Result<()> {
     let mut open = vec![folder.to_owned()];
     let mut folders = Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn remove_rubbish(folder: &Path, named: &HashSet<String>) -> io::Resu
             }
         }
     }
-    // Inner ones first; those with files stay.
+    // Inner folders first; non-empty ones stay.
     folders.iter().rev().for_each(|path| drop(fs::remove_dir(path)));
     Ok(())
 }

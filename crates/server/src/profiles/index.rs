@@ -1,7 +1,7 @@
-//! What the files are: an SQLite file beside them. A file that it does not name is rubbish.
+//! The index of the files: an SQLite database next to them. Files that it does not name are garbage.
 //!
-//! A **series** is all that has one set of labels. Its files are **blocks**: a window as it came, ten minutes, or an
-//! hour. **Points** are sums of windows, so that time can be drawn without opening a file.
+//! A **series** is everything with one label set. Its files are **blocks**: a received window, ten minutes, or an hour.
+//! **Points** are sums of windows, so that timelines are drawn without opening files.
 
 use std::{path::Path, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     read::Span,
 };
 
-/// Name of the index in the folder of profiles.
+/// Name of the index file.
 pub(super) const FILE: &str = "index.db";
 
 const SCHEMA: &str = "
@@ -37,12 +37,12 @@ CREATE TABLE IF NOT EXISTS hour_sum (
 CREATE TABLE IF NOT EXISTS seen (id TEXT PRIMARY KEY, at_ns INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
-/// How long a writer waits for another.
+/// Lock timeout of a writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) const HOUR_NS: i64 = 3600 * 1_000_000_000;
 
-/// How much a block holds.
+/// Length of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Window = 0,
@@ -50,7 +50,7 @@ pub(super) enum Level {
     Hour = 2,
 }
 
-/// All that has one set of labels.
+/// All profiles with one label set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub id: i64,
@@ -76,7 +76,7 @@ pub(super) struct Block {
     pub(super) path: String,
 }
 
-/// What a series counted in some seconds.
+/// Sums of a series over some seconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     pub start_ns: i64,
@@ -85,7 +85,7 @@ pub struct Point {
     pub sums: Vec<i64>,
 }
 
-/// Opens the index, or makes it.
+/// Opens or creates the index.
 pub(super) fn open(folder: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(folder.join(FILE))?;
     connection.busy_timeout(PATIENCE)?;
@@ -93,7 +93,7 @@ pub(super) fn open(folder: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Opens it beside the one who writes.
+/// Opens a read connection.
 pub(super) fn reader(folder: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(folder.join(FILE))?;
     connection.busy_timeout(PATIENCE)?;
@@ -129,14 +129,14 @@ pub(super) fn series(
     connection.prepare(&sql)?.query_map(params![project, service], series_of)?.collect()
 }
 
-/// The series of a part, made if there is none. `None` if the project has as many as it may.
+/// Finds or creates the series of a part. `None` if the project has the maximum.
 pub(super) fn series_for(
     transaction: &Transaction<'_>,
     project: &str,
     part: &Part,
     series_max: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    // Maps of texts can be written.
+    // Maps of strings always serialize.
     let labels = serde_json::to_string(&part.labels).unwrap_or_default();
     let types = serde_json::to_string(&part.types).unwrap_or_default();
     let end_ns = part.start_ns.saturating_add(part.duration_ns);
@@ -165,7 +165,7 @@ pub(super) fn series_for(
     Ok(Some(transaction.last_insert_rowid()))
 }
 
-/// Whether a push has come before; from now on it has.
+/// Marks a push as seen; returns whether it was seen before.
 pub(super) fn is_seen(
     transaction: &Transaction<'_>,
     id: &str,
@@ -175,7 +175,7 @@ pub(super) fn is_seen(
     Ok(transaction.prepare_cached(sql)?.execute(params![id, now_ns])? == 0)
 }
 
-/// Enters a file.
+/// Adds a file.
 pub(super) fn add_block(
     transaction: &Transaction<'_>,
     level: Level,
@@ -190,12 +190,12 @@ pub(super) fn add_block(
     transaction.prepare_cached(sql)?.execute(values).map(drop)
 }
 
-/// The number of the next file.
+/// Number of the next file.
 pub(super) fn next_block(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT coalesce(max(id), 0) + 1 FROM block", [], |row| row.get(0))
 }
 
-/// Blocks by a condition that has up to four numbers.
+/// Blocks that match a condition with up to four numbers.
 pub(super) fn blocks(
     connection: &Connection,
     condition: &str,
@@ -217,7 +217,7 @@ pub(super) fn blocks(
     statement.query_map(rusqlite::params_from_iter(values), read)?.collect()
 }
 
-/// Adds what a window counted to its series.
+/// Adds a window's sums to its series.
 pub(super) fn add_point(
     transaction: &Transaction<'_>,
     series: i64,
@@ -244,7 +244,7 @@ pub(super) fn add_point(
     transaction.prepare_cached(hour)?.execute(values).map(drop)
 }
 
-/// The points of a series that begin in a time.
+/// Points of a series that start in a time range.
 pub(super) fn points(
     connection: &Connection,
     series: i64,
@@ -260,7 +260,7 @@ pub(super) fn points(
     statement.query_map(params![series, from_ns, until_ns], read)?.collect()
 }
 
-/// Makes the points of a time coarser: one for each minute.
+/// Coarsens the points of a time range to one per minute.
 pub(super) fn coarsen(
     transaction: &Transaction<'_>,
     series: i64,
@@ -293,7 +293,7 @@ pub(super) fn coarsen(
     Ok(())
 }
 
-/// What each series of a project counted in each hour from one on, of what is shown first.
+/// Hourly sums of a project's series since an hour, of the primary type.
 pub(super) fn hours(
     connection: &Connection,
     project: &str,
@@ -305,7 +305,7 @@ pub(super) fn hours(
     connection.prepare(sql)?.query_map(params![project, since], read)?.collect()
 }
 
-/// The time from the oldest block of a project to its newest.
+/// Time from the oldest block of a project to its newest.
 pub(super) fn extent(connection: &Connection, project: &str) -> rusqlite::Result<Option<Span>> {
     let sql = "SELECT start_ns, (SELECT max(newest_ns) FROM series WHERE project = ?1) FROM block \
                WHERE series IN (SELECT id FROM series WHERE project = ?1) ORDER BY start_ns LIMIT 1";

@@ -1,5 +1,5 @@
-//! Small blocks become large ones: windows those of ten minutes, and these hours. What was merged stays beside the
-//! large block for a while, or for good, so that both a day and a few minutes are read from few files.
+//! Merges small blocks into large ones: windows into ten minutes, and those into hours. Merged blocks stay alongside
+//! for a while or permanently, so that both a day and a few minutes are read from few files.
 
 use std::{io, path::Path};
 
@@ -14,21 +14,21 @@ use super::{
 
 pub(super) const TEN_MINUTES_NS: i64 = HOUR_NS / 6;
 
-/// So long after its end, what belongs to a block has come; what comes later is merged once more.
+/// Grace period after a block's end; later data is merged again.
 const GRACE_NS: i64 = 90 * 1_000_000_000;
 
-/// Windows are kept beside the merged ones for so long: of that time, each minute can be looked at. Of all of the last
-/// hour at least, with a stretch of ten minutes that is gone in part.
+/// Age until which windows are kept after merging, for minute resolution: at least the last hour, plus a partly expired
+/// stretch of ten minutes.
 pub(super) const FINE_NS: i64 = HOUR_NS + 2 * TEN_MINUTES_NS;
 
-/// Of an hour, what has a smaller share of every type is not told apart: no picture shows it, and a day would be read
-/// slowly.
+/// Stacks with a smaller share of every type are aggregated in hour blocks: no picture shows them, and they would slow
+/// down reading a day.
 const RARE: f64 = 0.0002;
 
-/// What is merged at once at most, so that who writes beside waits for no more than one.
+/// Maximum merges per transaction, so that other writers wait for one at most.
 const MERGES_MAX: usize = 100_000;
 
-/// A large block that is to be made.
+/// A large block to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wanted {
     series: i64,
@@ -50,7 +50,7 @@ fn length_ns(level: Level) -> i64 {
     }
 }
 
-/// Large blocks of this level whose time is over and that lack something.
+/// Incomplete large blocks of this level whose time is over.
 pub(super) fn wanted(
     connection: &Connection,
     level: Level,
@@ -71,7 +71,7 @@ pub(super) fn wanted(
     Ok(found?)
 }
 
-/// What a large block is made of, and the one that it replaces.
+/// Sources of a large block, and the block that it replaces.
 #[derive(Debug)]
 pub(super) struct Sources {
     wanted: Wanted,
@@ -87,7 +87,8 @@ pub(super) fn sources(connection: &Connection, wanted: Wanted) -> Result<Sources
             format!("series = ?1 AND level = ?2 AND start_ns >= ?3 AND start_ns < ?4 {more}");
         index::blocks(connection, &condition, &[series, level as i64, start_ns, end_ns])
     };
-    // Hours are made of all that they consist of; ten minutes of what is there and what is new, since windows go.
+    // Hours are merged from all their parts; ten minutes from the existing block and new windows, because windows get
+    // deleted.
     let (parts, former) = match level {
         Level::Hour => (find(Level::TenMinutes, "")?, find(Level::Hour, "")?),
         _ => (find(Level::Window, "AND is_merged = 0")?, find(Level::TenMinutes, "")?),
@@ -100,7 +101,7 @@ impl Sources {
         self.wanted.series
     }
 
-    /// Reads the parts and adds them up; the bytes of the large block, and how many windows are in it.
+    /// Reads and sums the parts; returns the encoded block, and its number of windows.
     pub(super) fn sum(&self, folder: &Path) -> Result<(Vec<u8>, i64), ProfilesError> {
         let former = self.former.iter().filter(|_| self.wanted.level != Level::Hour);
         let mut total = Total::default();
@@ -108,7 +109,7 @@ impl Sources {
         for block in former.chain(&self.parts) {
             match read::add_file(&mut total, &folder.join(&block.path)) {
                 Ok(()) => windows += block.windows,
-                // What is there and cannot be read now is merged another time: its former block would be lost.
+                // If an existing part cannot be read now, merge later: its former block would be lost.
                 Err(FileError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(error.into());
                 }
@@ -125,7 +126,7 @@ impl Sources {
         Ok((bytes, windows))
     }
 
-    /// Enters the large block and forgets what it replaces; the files that may go.
+    /// Adds the large block and removes those it replaces; returns files to delete.
     pub(super) fn replace(
         &self,
         transaction: &Transaction<'_>,
@@ -135,7 +136,7 @@ impl Sources {
     ) -> Result<Vec<String>, ProfilesError> {
         let Wanted { series, level, start_ns } = self.wanted;
         let end_ns = self.wanted.end_ns();
-        // Its project may have been deleted while it was added up.
+        // The project may have been deleted in the meantime.
         let mut is_there = transaction.prepare_cached("SELECT 1 FROM block WHERE id = ?1")?;
         for block in self.parts.iter().chain(&self.former) {
             if !is_there.exists([block.id])? {
@@ -165,7 +166,7 @@ impl Sources {
     }
 }
 
-/// An hour that something came to late is made once more.
+/// Marks an hour for another merge after late data.
 fn reopen_hour(
     transaction: &Transaction<'_>,
     series: i64,
@@ -187,12 +188,12 @@ fn reopen_hour(
     Ok(hours.into_iter().map(|block| block.path).collect())
 }
 
-/// Forgets windows that a larger block has, and are old; the files that may go.
+/// Removes old windows contained in a larger block; returns files to delete.
 pub(super) fn drop_old_windows(
     transaction: &Transaction<'_>,
     now_ns: i64,
 ) -> Result<Vec<String>, ProfilesError> {
-    // All of a stretch of ten minutes at once: nothing is read from half of it.
+    // Whole stretches of ten minutes only: reads never use half of one.
     let limit_ns = (now_ns - FINE_NS).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS;
     let condition = "level = 0 AND is_merged = 1 AND start_ns < ?1";
     let old = index::blocks(transaction, condition, &[limit_ns])?;

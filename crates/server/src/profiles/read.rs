@@ -1,4 +1,4 @@
-//! What a service did in a time: the fewest files that cover it, added up.
+//! Reads a service over a time range: sums the fewest files that cover it.
 
 use std::{collections::HashSet, fs, io, path::Path};
 
@@ -16,36 +16,36 @@ use super::{
     merge::{FINE_NS, TEN_MINUTES_NS},
 };
 
-/// Bytes of a file when it is unpacked. What is merged is larger than what comes in.
+/// Maximum decompressed bytes of a file. Merged files are larger than received ones.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Files that are read for one answer.
+/// Maximum files per response.
 const FILES_MAX: usize = 6000;
 
-/// A time, in nanoseconds since 1970. The end does not belong to it.
+/// A time range in nanoseconds since 1970, excluding the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     pub from_ns: i64,
     pub until_ns: i64,
 }
 
-/// What was read.
+/// Result of a read.
 #[derive(Debug)]
 pub struct Reading {
-    /// `None` where there is nothing.
+    /// `None` if empty.
     pub profile: Option<Profile>,
-    /// The time that it is of: that which was asked for, or a little more where only larger blocks are left.
+    /// The range read: the requested one, or slightly more if only larger blocks are left.
     pub span: Span,
     pub files: usize,
-    /// Those of the series that have something in the time.
+    /// Number of series with data in the range.
     pub series: usize,
     pub windows: i64,
-    /// Files that could not be read.
+    /// Number of unreadable files.
     pub damaged: usize,
 }
 
 impl Span {
-    /// The part of it that lies in another.
+    /// Intersection with another span.
     #[must_use]
     pub fn within(self, other: Self) -> Self {
         Self {
@@ -54,18 +54,18 @@ impl Span {
         }
     }
 
-    /// In seconds.
+    /// Length in seconds.
     pub fn seconds(self) -> f64 {
         self.until_ns.saturating_sub(self.from_ns).max(1) as f64 / 1e9
     }
 }
 
-/// From when on windows are there one by one.
+/// Start of the time with single windows.
 fn fine_from(now_ns: i64) -> i64 {
     (now_ns - FINE_NS + TEN_MINUTES_NS - 1).div_euclid(TEN_MINUTES_NS) * TEN_MINUTES_NS
 }
 
-/// The time that can be read: blocks of ten minutes are the least that is left of what is older.
+/// The readable range: older data has a resolution of ten minutes.
 pub(super) fn readable(span: Span, now_ns: i64) -> Span {
     let fine_ns = fine_from(now_ns);
     let Span { mut from_ns, mut until_ns } = span;
@@ -78,21 +78,21 @@ pub(super) fn readable(span: Span, now_ns: i64) -> Span {
     Span { from_ns, until_ns }
 }
 
-/// The blocks of a series that cover a time, each window once: the largest that lie in it, and windows at its ends.
+/// Blocks of a series that cover a range without overlap: the largest ones within it, and windows at its ends.
 fn cover(connection: &Connection, series: i64, span: Span) -> rusqlite::Result<Vec<Block>> {
     let find = |level: Level, more: &str, (from, until): (i64, i64)| {
         let condition =
             format!("series = ?1 AND level = ?2 AND start_ns >= ?3 AND start_ns < ?4 {more}");
         index::blocks(connection, &condition, &[series, level as i64, from, until])
     };
-    // Whole stretches of a length that lie in the time.
+    // Aligned stretches of a length within the range.
     let whole = |length_ns: i64| {
         let first = (span.from_ns + length_ns - 1).div_euclid(length_ns) * length_ns;
         (first, span.until_ns.div_euclid(length_ns) * length_ns)
     };
     let tens = whole(TEN_MINUTES_NS);
     let mut all = find(Level::Hour, "ORDER BY start_ns", whole(HOUR_NS))?;
-    // What an hour has is not read again.
+    // Excludes data covered by hours.
     let hours: Vec<i64> = all.iter().map(|block| block.start_ns).collect();
     let hour = |block: &Block| block.start_ns.div_euclid(HOUR_NS) * HOUR_NS;
     let is_in_hour = |block: &Block| hours.binary_search(&hour(block)).is_ok();
@@ -107,7 +107,7 @@ fn cover(connection: &Connection, series: i64, span: Span) -> rusqlite::Result<V
     Ok(all)
 }
 
-/// Reads what these series have of a time.
+/// Reads these series over a time range.
 pub(super) fn read(
     folder: &Path,
     connection: &Connection,
@@ -116,7 +116,7 @@ pub(super) fn read(
     now_ns: i64,
 ) -> Result<Reading, ProfilesError> {
     let span = readable(span, now_ns);
-    // One view of all of them: what is merged meanwhile would be read twice, or not at all.
+    // One snapshot for all: a concurrent merge would be read twice, or not at all.
     let view = connection.unchecked_transaction()?;
     let mut blocks = Vec::new();
     for id in series {
@@ -127,12 +127,12 @@ pub(super) fn read(
         return Err(ProfilesError::TooMuch { files: blocks.len(), most: FILES_MAX });
     }
     let (left, right) = blocks.split_at(blocks.len() / 2);
-    // The larger half of the time goes into unpacking, and two at once share it.
+    // Decompression takes most of the time; two threads share it.
     let (mut total, others) = std::thread::scope(|scope| {
         let right = scope.spawn(|| sum(folder, right));
         (sum(folder, left), right.join())
     });
-    // A thread that panicked has read nothing.
+    // A thread that panicked contributes nothing.
     let others = others.unwrap_or_default();
     total.windows += others.windows;
     total.damaged += others.damaged;
@@ -178,10 +178,10 @@ fn sum(folder: &Path, blocks: &[Block]) -> Sum {
     sum
 }
 
-/// Why a file is not added to a total.
+/// Why a file was not added to a total.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// It may be read another time.
+    /// A later attempt may succeed.
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn old_times_are_rounded_to_what_is_left() {
         const MINUTE: i64 = 60 * 1_000_000_000;
-        // Two hours and five minutes: windows are there from 0:50 on.
+        // Two hours and five minutes: windows exist from 0:50 on.
         let now = 125 * MINUTE;
         let check = |from: i64, until: i64, expected: (i64, i64)| {
             let span = Span { from_ns: from * MINUTE, until_ns: until * MINUTE };

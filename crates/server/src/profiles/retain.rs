@@ -1,28 +1,28 @@
-//! What is too old, or too much, goes: the oldest first, for each project by itself.
+//! Retention: deletes old or excess data, oldest first, per project.
 
 use rusqlite::{Connection, Transaction, params};
 
 use super::{ProfilesError, index};
 
-/// How much is kept.
+/// Retention limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keep {
     pub for_s: i64,
-    /// Of each project.
+    /// Per project.
     pub bytes: u64,
 }
 
 impl Keep {
-    /// What ends before is not kept.
+    /// Data that ends earlier is not kept.
     pub fn oldest_ns(self, now_ns: i64) -> i64 {
         now_ns.saturating_sub(self.for_s.saturating_mul(1_000_000_000))
     }
 }
 
-/// How long it is known that a profile came, so that it does not count twice when it is sent again.
+/// How long received profiles are remembered, so that retries do not count twice.
 const SEEN_NS: i64 = 86_400 * 1_000_000_000;
 
-/// Before that nothing is kept of a project, if it keeps too much.
+/// Start of the data to keep of a project above its size limit.
 pub(super) fn too_much(
     connection: &Connection,
     project: &str,
@@ -41,7 +41,7 @@ pub(super) fn too_much(
     let mut limit_ns = None;
     while let Some(row) = rows.next()? {
         let start_ns: i64 = row.get(0)?;
-        // All that begins at the same time goes with it: an hour, and the ten minutes that it begins with.
+        // Blocks with the same start go together: an hour, and its first ten minutes.
         if over <= 0 && limit_ns != Some(start_ns) {
             return Ok(Some(start_ns));
         }
@@ -51,15 +51,15 @@ pub(super) fn too_much(
     Ok(limit_ns.map(|start_ns| start_ns.saturating_add(1)))
 }
 
-/// Forgets what begins before a time; the files that may go. An hour that goes takes what it was made of along in
-/// time: that begins later, and goes with the next ones.
+/// Removes blocks that start before a time; returns files to delete. An hour's parts start later and are removed by the
+/// next runs.
 pub(super) fn forget_before(
     transaction: &Transaction<'_>,
     project: Option<&str>,
     limit_ns: i64,
 ) -> Result<Vec<String>, ProfilesError> {
-    // Points have no index by age: those of each series are in the order of their times. Blocks have one, and the `+`
-    // keeps SQLite from going by the series there.
+    // Points have no index by age: those of each series are in time order. Blocks have one, and the `+` keeps SQLite
+    // from using the series index there.
     let of_project = "series IN (SELECT id FROM series WHERE ?2 IS NULL OR project = ?2)";
     let sql = format!("DELETE FROM block WHERE start_ns < ?1 AND +{of_project} RETURNING path");
     let paths = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
@@ -74,7 +74,7 @@ pub(super) fn forget_before(
     Ok(gone)
 }
 
-/// Forgets series without anything, and what was seen long ago.
+/// Removes empty series and old seen entries.
 pub(super) fn forget_empty(
     transaction: &Transaction<'_>,
     now_ns: i64,

@@ -1,4 +1,4 @@
-//! Profiles that are pushed, merged, read and removed, in a folder.
+//! Pushing, merging, reading and deleting profiles in a folder.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ const HOUR: i64 = 60 * MINUTE;
 /// 2026-11-28T00:00:00Z.
 const DAY: i64 = 1_795_824_000 * SECOND;
 
-/// A profile of one function that took so long, in nanoseconds.
+/// A profile of one function with this duration, in nanoseconds.
 fn pprof(function: &str, value: i64, start_ns: i64) -> Vec<u8> {
     let message = Profile {
         sample_type: vec![ValueType { r#type: 1, unit: 2 }],
@@ -73,7 +73,7 @@ impl Kept {
         self.profiles.put("p", &[push], now_ns).expect("kept");
     }
 
-    /// What a service took in a time, by seconds.
+    /// Usage of a service over a time range, in seconds.
     fn read(&self, service: &str, from_ns: i64, until_ns: i64, now_ns: i64) -> f64 {
         let series = self.profiles.series("p", Some(service)).expect("listed");
         let ids: Vec<i64> = series.iter().map(|it| it.id).collect();
@@ -130,9 +130,9 @@ fn merged_profiles_are_the_same() {
         kept.profiles.tidy(last + 2 * MINUTE).expect("tidied");
         assert_eq!(sums(last + 2 * MINUTE), expected);
     }
-    // Of two series: three hours, 18 times ten minutes, and the windows of the last 80 minutes.
+    // For each of two series: three hours, 18 times ten minutes, and the windows of the last 80 minutes.
     assert_eq!(kept.files(), 2 * (3 + 18 + 80));
-    // What comes late is there at once, and after the next merge once more.
+    // Late data is available immediately, and again after the next merge.
     kept.put(vec![part("web", "a", 7 * SECOND, DAY + 15 * MINUTE)], last);
     for now in [last + 2 * MINUTE, last + 4 * MINUTE] {
         let read = |from: i64, until: i64| kept.read("web", DAY + from, DAY + until, now);
@@ -143,7 +143,7 @@ fn merged_profiles_are_the_same() {
     kept.profiles.tidy(last + 2 * HOUR).expect("tidied");
     assert_eq!(kept.files(), 2 * (3 + 18));
     assert_eq!(kept.read("web", DAY, last, last + 2 * HOUR), 547.0);
-    // Rounded outwards to what is left.
+    // Rounded outwards to the remaining blocks.
     let ten = (DAY + 11 * MINUTE, DAY + 12 * MINUTE);
     assert_eq!(kept.read("web", ten.0, ten.1, last + 2 * HOUR), 37.0);
 }
@@ -230,7 +230,7 @@ fn a_restart_finds_what_is_whole_and_removes_the_rest() {
 fn a_push_is_kept_whole_or_not_at_all() {
     let kept = Kept::new(1 << 30);
     kept.put(vec![part("web", "a", SECOND, DAY)], DAY);
-    // Where the folder of the second service has to be, there is a file.
+    // A file in place of the second service's folder.
     let project = kept.folder.path().join(super::FOLDER).join("p");
     std::fs::write(project.join("api"), "in the way").expect("written");
     let parts = vec![part("web", "b", SECOND, DAY), part("api", "a", SECOND, DAY)];
@@ -259,14 +259,14 @@ fn files_that_are_damaged_are_told() {
     assert_eq!((reading.damaged, reading.windows, reading.files), (1, 1, 2));
 }
 
-/// A client that hangs up gives back its place.
+/// Clients that disconnect release their permit.
 #[tokio::test]
 async fn those_who_hang_up_take_no_place() {
     let kept = Kept::new(1 << 30);
     for _ in 0..100 {
         let (waits, goes_on) = std::sync::mpsc::channel::<()>();
         let job = kept.profiles.run(move || goes_on.recv().is_ok());
-        // It is given up while the job runs.
+        // Cancelled while the job runs.
         let given_up = tokio::time::timeout(std::time::Duration::from_millis(1), job).await;
         assert!(given_up.is_err());
         drop(waits);
@@ -278,12 +278,12 @@ async fn those_who_hang_up_take_no_place() {
 fn what_cannot_be_merged_keeps_nothing_from_going() {
     let kept = Kept::new(1 << 30);
     kept.put(vec![part("web", "a", 5 * SECOND, DAY)], DAY + MINUTE);
-    // It is there, and cannot be read as a file.
+    // Exists, but is not readable as a file.
     let path = kept.paths().remove(0);
     std::fs::remove_file(&path).expect("removed");
     std::fs::create_dir(&path).expect("made");
     kept.profiles.tidy(DAY + HOUR).expect("tidied");
-    // It is not replaced by nothing.
+    // Not replaced by an empty block.
     assert!(path.exists());
     std::fs::remove_dir(&path).expect("removed");
     std::fs::write(&path, pprof("main", 5 * SECOND, DAY)).expect("written");

@@ -1,10 +1,9 @@
-//! How our types stand in columns. UUIDs are 16 bytes, which rusqlite does.
+//! Column encodings of our types. rusqlite stores UUIDs as 16 bytes.
 
 use time::OffsetDateTime;
 use wingbeat_sql::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, Value, ValueRef};
 
-/// A time: nanoseconds since 1970. Times of a server are those of its own clock, which 64 bits hold until
-/// 2262.
+/// A time in nanoseconds since 1970. Registry times come from the server's clock, which 64 bits hold until 2262.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Time(pub(super) OffsetDateTime);
 

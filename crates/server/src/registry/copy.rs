@@ -1,17 +1,17 @@
-//! A registry copied to another place, of the same engine or not: row by row, with the same numbers, so that UUIDs of
-//! metrics stay. A digest of all rows proves that both are equal.
+//! Copies a registry to another location of the same or the other engine: row by row, with the same IDs, so that UUIDs
+//! of metrics stay valid. A digest of all rows verifies the copy.
 
 use sha2::{Digest as _, Sha256};
 use wingbeat_sql::{Connection, Inserter, Result as SqlResult, ToSql, Value};
 
 use super::{Digest, Registry, RegistryError};
 
-/// A table, and by what its rows are told apart.
+/// A table and its key.
 struct Table {
     name: &'static str,
     columns: &'static str,
     key: &'static str,
-    /// Whether its rows are numbered by the database.
+    /// Whether the database numbers its rows.
     is_numbered: bool,
 }
 
@@ -19,8 +19,8 @@ const fn numbered(name: &'static str, columns: &'static str) -> Table {
     Table { name, columns, key: "id", is_numbered: true }
 }
 
-/// All tables, each behind those that it refers to. Those of series are made of the results, and so they are made
-/// anew at the new place.
+/// All tables, each after those it references. Series tables are derived from the results, and the target rebuilds
+/// them.
 const TABLES: [Table; 13] = [
     Table { name: "setting", columns: "name, value", key: "name", is_numbered: false },
     numbered(
@@ -69,7 +69,7 @@ const TABLES: [Table; 13] = [
     numbered("audit", "id, time_ns, who, what"),
 ];
 
-/// The one table whose rows refer to things and have no number.
+/// The only table whose rows reference things and have no ID.
 const STARTS: Table = Table {
     name: "branch_start",
     columns: "branch, start, hash, max_versions, is_reset",
@@ -77,28 +77,28 @@ const STARTS: Table = Table {
     is_numbered: false,
 };
 
-/// What a server has that was started once, and has no user yet: the link for its first admin, and its URL.
+/// Contents of a server after its first start without users: the link for its first admin, and its URL.
 const OF_FIRST_START: [&str; 2] = ["setting", "invite"];
 
 fn tables() -> impl Iterator<Item = &'static Table> {
     TABLES.iter().chain([&STARTS])
 }
 
-/// What a registry has.
+/// Content of a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     pub rows: u64,
-    /// Of all values of all rows, in an order that both engines have.
+    /// Over all values of all rows, in an order common to both engines.
     pub digest: Digest,
 }
 
 impl Registry {
-    /// Copies all rows to a registry that has none, in one transaction.
+    /// Copies all rows to an empty registry, in one transaction.
     pub fn copy_to(&self, to: &Self) -> Result<(), RegistryError> {
         let copy = || {
             let view = self.connection.view()?;
             let transaction = to.connection.writing()?;
-            // The first start of a server leaves these, before it has anybody.
+            // Left by the first start of a server, before it has users.
             for table in tables().filter(|table| !OF_FIRST_START.contains(&table.name)) {
                 let taken = format!("SELECT 1 FROM {} LIMIT 1", table.name);
                 if transaction.prepare(&taken)?.exists([])? {
@@ -154,7 +154,7 @@ impl Table {
         Ok(())
     }
 
-    /// Goes through all rows in the order of their keys.
+    /// Iterates over all rows in key order.
     fn each(
         &self,
         db: &Connection,
@@ -170,7 +170,7 @@ impl Table {
     }
 }
 
-/// A value with its kind and its length, so that no two rows look alike.
+/// Hashes a value with its type and length, so that encodings are unambiguous.
 fn digest(value: &Value, hash: &mut Sha256) {
     let (kind, bytes): (u8, Vec<u8>) = match value {
         Value::Null => (0, Vec::new()),
@@ -194,7 +194,7 @@ mod tests {
         Kind, NewThing, NewUser, PlotSettings, Role, Start, tests::now, tests::on_both_with_project,
     };
 
-    /// Tables that are made of the results.
+    /// Tables derived from the results.
     const DERIVED: [&str; 2] = ["series", "series_state"];
 
     /// A row in each table.
@@ -243,7 +243,7 @@ mod tests {
                 copies.push(Registry::open_at(&url).expect("a registry"));
             }
             for copy in copies {
-                // A server ran there once, and nobody came.
+                // A server was started there, but has no users.
                 copy.create_invite(None, &[3; 32], now(), now()).expect("written");
                 copy.set_public_url("http://b").expect("written");
                 assert_ne!(copy.content().expect("read"), content);
@@ -251,14 +251,14 @@ mod tests {
                 assert_eq!(copy.content().expect("read"), content);
                 let again = registry.copy_to(&copy).expect_err("there is something");
                 assert!(matches!(again, RegistryError::Taken { .. }), "{again}");
-                // New rows get new numbers.
+                // New rows get new IDs.
                 let report = copy.add_report(uuid::Uuid::now_v7(), project, None, now());
                 assert_eq!(report.expect("written").id, 4);
             }
         });
     }
 
-    /// A column that is not named here would be neither copied nor missed.
+    /// Fails if a column is missing in the lists above.
     #[test]
     fn all_columns_are_copied() {
         on_both_with_project(|registry, _| {

@@ -1,5 +1,4 @@
-//! Links that let somebody choose a password, once: a user who was invited or whose password was reset, or
-//! the first admin.
+//! Single-use links to set a password: for an invited user, a password reset, or the first admin.
 
 use time::OffsetDateTime;
 use wingbeat_sql::{OptionalExtension as _, Result as SqlResult, params};
@@ -10,16 +9,16 @@ use super::{
     users::{COLUMNS, user},
 };
 
-/// Whom a link is for.
+/// The recipient of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invite {
-    /// Whoever has it becomes the first admin.
+    /// The holder becomes the first admin.
     FirstAdmin,
     User(Box<User>),
 }
 
 impl Registry {
-    /// Keeps a link for a user, or for the first admin. Earlier links for the same are void.
+    /// Stores a link for a user, or for the first admin. Invalidates earlier links for the same.
     pub fn create_invite(
         &self,
         user: Option<i64>,
@@ -40,7 +39,7 @@ impl Registry {
         create().map_err(self.error("keeping an invitation"))
     }
 
-    /// What a link is for, if it is still good.
+    /// Resolves a link, if valid.
     pub fn invite(
         &self,
         hash: &Digest,
@@ -60,7 +59,7 @@ impl Registry {
             None => Ok(None),
             Some(None) => {
                 let has_users = self.any_user()?;
-                // Whoever finds an old link must not become a second admin.
+                // An old link must not create a second admin.
                 Ok((!has_users).then_some(Invite::FirstAdmin))
             }
             Some(Some(id)) => {
@@ -71,8 +70,8 @@ impl Registry {
         }
     }
 
-    /// Uses a link up: keeps the password of its user, or makes `admin` the first admin with it. `None` if
-    /// the link is not good, or not any more.
+    /// Redeems a link: sets the password of its user, or creates `admin` as the first admin. `None` if the link is
+    /// invalid or expired.
     pub fn accept_invite(
         &self,
         hash: &Digest,

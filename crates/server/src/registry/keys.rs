@@ -1,4 +1,4 @@
-//! Keys of users and of projects. Only the SHA-256 of a key is kept.
+//! Keys of users and of projects. Stores only their SHA-256.
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use super::{
     users::{COLUMNS as USER_COLUMNS, user},
 };
 
-/// Whose key it is, by row.
+/// Owner of a key, by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyOwner {
     User(i64),
@@ -23,7 +23,7 @@ pub struct Key {
     pub uuid: Uuid,
     pub name: String,
     pub owner: KeyOwner,
-    /// Who made a key of a project, by UUID, if that is known and the user is still there.
+    /// UUID of the user who created a project key, if known and not deleted.
     pub creator: Option<Uuid>,
     pub created: OffsetDateTime,
     pub expires: OffsetDateTime,
@@ -31,27 +31,27 @@ pub struct Key {
 }
 
 impl Key {
-    /// When it ends; `None` where nobody asked for an end.
+    /// Expiry; `None` if it has none.
     pub fn end(&self) -> Option<OffsetDateTime> {
         (self.expires - self.created < NO_END / 2).then_some(self.expires)
     }
 }
 
-/// How long keys live that have no end: as long as `bencher` lets them.
+/// Lifetime of keys without expiry, the maximum in `bencher`.
 pub const NO_END: Duration = Duration::seconds(u32::MAX as i64);
 
-/// A key that is to be kept.
+/// A key to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewKey {
     pub owner: KeyOwner,
     pub name: String,
     pub hash: Digest,
-    /// Who makes a key of a project.
+    /// Creator of a project key.
     pub creator: Option<i64>,
     pub expires: OffsetDateTime,
 }
 
-/// For whom a key acts.
+/// The subject that a key authenticates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyHolder {
     User(Box<User>),
@@ -72,7 +72,7 @@ impl KeyOwner {
 }
 
 impl Registry {
-    /// Keeps a key.
+    /// Stores a key.
     pub fn create_key(&self, new: &NewKey, now: OffsetDateTime) -> Result<Key, RegistryError> {
         let create = || {
             let uuid = Uuid::now_v7();
@@ -98,7 +98,7 @@ impl Registry {
         create().map_err(self.error("making a key"))
     }
 
-    /// For whom a key acts, unless it is unknown, revoked, expired, or of a user who is locked out.
+    /// The subject of a key, unless it is unknown, revoked, expired, or of a locked user.
     pub fn key_holder(
         &self,
         hash: &Digest,
@@ -127,7 +127,7 @@ impl Registry {
         find().map_err(self.error("looking for a key"))
     }
 
-    /// All keys of a user or a project, by name.
+    /// All keys of a user or project, by name.
     pub fn keys(&self, owner: KeyOwner) -> Result<Vec<Key>, RegistryError> {
         let list = || {
             let (condition, id) = owner.condition();
@@ -137,7 +137,7 @@ impl Registry {
         list().map_err(self.error("listing keys"))
     }
 
-    /// A key of a user or a project.
+    /// A key of a user or project.
     pub fn key(&self, owner: KeyOwner, uuid: Uuid) -> Result<Option<Key>, RegistryError> {
         self.find_key(owner, uuid).map_err(self.error("looking for a key"))
     }
@@ -148,7 +148,7 @@ impl Registry {
         self.connection.prepare(&sql)?.query_row(params![id, uuid], key).optional()
     }
 
-    /// Renames a key. `None` if there is no such key.
+    /// Renames a key. `None` if absent.
     pub fn rename_key(
         &self,
         owner: KeyOwner,
@@ -164,7 +164,7 @@ impl Registry {
         rename().map_err(self.error("renaming a key"))
     }
 
-    /// Revokes a key for ever. `false` if there is no such key. One that is revoked stays so since then.
+    /// Revokes a key permanently. `false` if absent. An earlier revocation keeps its time.
     pub fn revoke_key(
         &self,
         owner: KeyOwner,
@@ -183,7 +183,7 @@ impl Registry {
     }
 }
 
-/// Why a name is not taken for a key, in words. `None` if it is.
+/// Why a key name is rejected, as text; `None` if accepted.
 pub fn key_name_fault(name: &str) -> Option<&'static str> {
     let is_plain = !name.trim().is_empty() && !name.chars().any(char::is_control);
     (!is_plain || name.chars().count() > 64)
@@ -240,7 +240,7 @@ mod tests {
             check(1, Duration::ZERO, true);
             assert!(registry.revoke_key(owner, first.uuid, now).expect("written"));
             check(1, Duration::ZERO, false);
-            // Neither a later revocation nor a clock that went back changes what was revoked.
+            // Neither a second revocation nor a clock step backwards changes a revoked key.
             assert!(
                 registry.revoke_key(owner, first.uuid, now + Duration::hours(1)).expect("written")
             );

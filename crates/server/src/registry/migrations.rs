@@ -1,4 +1,4 @@
-//! Versions of the registry: each is the SQL that makes it of the one before.
+//! Schema migrations of the registry.
 
 use wingbeat_sql::{
     Connection,
@@ -7,22 +7,22 @@ use wingbeat_sql::{
 
 use super::{OPENING, RegistryError};
 
-/// What makes each version of the one before it. What was released is never edited.
+/// One migration per version. Never edit released ones.
 const MIGRATIONS: &[Migration] = &[
     Migration::of(include_str!("schema.sql"), None),
-    // All tables of this version at once.
+    // On PostgreSQL, creates all tables of this version at once.
     Migration::of(include_str!("schema/2.sql"), Some(include_str!("schema/postgres.sql"))),
     Migration::of(include_str!("schema/3.sql"), Some(include_str!("schema/3.postgres.sql"))),
 ];
 
-/// What says that a database is a registry: "wngs" in a file.
+/// Identifies a database as a registry: "wngs" in a file.
 const APPLICATION: Application = Application { sqlite_id: 0x776e_6773, name: "wingbeat server" };
 
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-/// Brings a registry to the present version, or an empty database to a registry. Anything else is left alone.
+/// Migrates a registry or an empty database to the current version. Leaves any other database alone.
 pub(super) fn migrate(db: &Connection, place: &str) -> Result<(), RegistryError> {
-    // Connections that read are opened while others write.
+    // Read connections are opened while others write.
     if identify(db, place)? == Identity::Version(KNOWN) {
         return Ok(());
     }
@@ -38,7 +38,7 @@ pub(super) fn migrate(db: &Connection, place: &str) -> Result<(), RegistryError>
     }
 }
 
-/// Demands a registry of the present version.
+/// Requires a registry of the current version.
 pub(super) fn check(db: &Connection, place: &str) -> Result<(), RegistryError> {
     let found = identify(db, place)?;
     let (place, known) = (place.to_owned(), KNOWN);

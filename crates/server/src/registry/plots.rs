@@ -1,4 +1,4 @@
-//! Pinned plots: what a project's start page shows.
+//! Pinned plots on a project's start page.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use wingbeat_sql::{Connection, OptionalExtension as _, Result as SqlResult, Row,
 
 use super::{Registry, RegistryError, columns::Time, things::escaped};
 
-/// What a plot shows.
+/// Settings of a plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlotSettings {
     pub title: Option<String>,
@@ -16,24 +16,24 @@ pub struct PlotSettings {
     pub upper_boundary: bool,
     pub x_axis: String,
     pub y_axis: String,
-    /// Seconds before now that it shows.
+    /// Length of the time range before now, in seconds.
     pub window_s: u32,
 }
 
 /// A pinned plot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedPlot {
-    /// Its row.
+    /// Row.
     pub id: i64,
     pub uuid: Uuid,
     pub settings: PlotSettings,
-    /// Rows of things, in their order.
+    /// Rows of things, in order.
     pub things: Vec<i64>,
     pub created: OffsetDateTime,
     pub modified: OffsetDateTime,
 }
 
-/// Which plots, and in which order.
+/// Filter and order of plots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlotFilter<'a> {
     pub title: Option<&'a str>,
@@ -49,7 +49,7 @@ const COLUMNS: &str =
      y_axis, window_s, created_ns, modified_ns";
 
 impl Registry {
-    /// Plots of a project, and how many there are without the limit.
+    /// Plots of a project, and their number without the limit.
     pub fn plots(
         &self,
         project: i64,
@@ -64,7 +64,7 @@ impl Registry {
             let sql = format!("SELECT count(*) FROM plot WHERE {condition}");
             let count: i64 = self.connection.query_row(&sql, values, |row| row.get(0))?;
             let column = if filter.by_title { "title" } else { "position" };
-            // Both engines put what has no title first.
+            // Makes both engines sort missing titles first.
             let (order, nulls) =
                 if filter.descending { ("DESC", "LAST") } else { ("ASC", "FIRST") };
             let (limit, offset) = (filter.limit, filter.offset);
@@ -81,7 +81,7 @@ impl Registry {
         list().map_err(self.error("listing plots"))
     }
 
-    /// The plot of that UUID.
+    /// The plot with this UUID.
     pub fn plot(&self, project: i64, uuid: Uuid) -> Result<Option<PinnedPlot>, RegistryError> {
         let find = || {
             let sql = format!("SELECT {COLUMNS} FROM plot WHERE project = ?1 AND uuid = ?2");
@@ -92,7 +92,7 @@ impl Registry {
         find().map_err(self.error("looking for a plot"))
     }
 
-    /// Pins a plot at a place among the others, the last one unless told.
+    /// Pins a plot at an index, by default the last.
     pub fn create_plot(
         &self,
         project: i64,
@@ -137,7 +137,7 @@ impl Registry {
         create().map_err(self.error("pinning a plot"))
     }
 
-    /// Changes what a plot says of itself, and where it stands.
+    /// Changes a plot's settings and index.
     pub fn change_plot(
         &self,
         project: i64,
@@ -168,7 +168,7 @@ impl Registry {
     }
 }
 
-/// Puts a plot at a place among those of its project, and numbers all of them.
+/// Moves a plot to an index within its project, and renumbers all.
 fn place(db: &Connection, project: i64, plot: i64, index: usize) -> SqlResult<()> {
     let sql = "SELECT id FROM plot WHERE project = ?1 AND id <> ?2 ORDER BY position, id";
     let mut statement = db.prepare(sql)?;

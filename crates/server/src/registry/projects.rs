@@ -8,12 +8,11 @@ use wingbeat_track::model::{ProjectName, Slug};
 
 use super::{Registry, RegistryError, columns::Time};
 
-/// Who may read a project. What nobody said of a new one is that it is internal: it is easily made public later,
-/// and what was public cannot be taken back.
+/// Who may read a project. New ones are internal by default: publishing later is easy, and cannot be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {
-    /// Whoever reaches the server.
+    /// Anyone who can reach the server.
     Public,
     /// Users and keys of this server. The `bencher` client calls it private.
     #[default]
@@ -23,22 +22,22 @@ pub enum Visibility {
 /// A project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
-    /// Its row.
+    /// Row.
     pub id: i64,
     pub uuid: Uuid,
-    /// Its name in the results.
+    /// Name in the results.
     pub stored: ProjectName,
     pub name: String,
     pub slug: Slug,
     pub url: Option<String>,
     pub visibility: Visibility,
-    /// Whether `auto` judges measures for which no threshold is kept.
+    /// Whether `auto` judges measures without a threshold.
     pub judges_by_default: bool,
     pub created: OffsetDateTime,
     pub modified: OffsetDateTime,
 }
 
-/// A project that is to be made.
+/// A project to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewProject {
     pub name: ProjectName,
@@ -47,7 +46,7 @@ pub struct NewProject {
     pub visibility: Visibility,
 }
 
-/// What is to be changed about a project. `None` leaves it as it is.
+/// Changes of a project. `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProjectChange {
     pub name: Option<String>,
@@ -80,7 +79,7 @@ impl Registry {
         list().map_err(self.error("listing projects"))
     }
 
-    /// The project with that UUID, slug or name, in this order.
+    /// The project with this UUID, slug or name, in this order.
     pub fn project(&self, id: &str) -> Result<Option<Project>, RegistryError> {
         let find = || {
             if let Ok(uuid) = Uuid::try_parse(id)
@@ -96,7 +95,7 @@ impl Registry {
         find().map_err(self.error("looking for a project"))
     }
 
-    /// The project that results call so.
+    /// The project with this name in the results.
     pub fn project_stored(&self, stored: &ProjectName) -> Result<Option<Project>, RegistryError> {
         self.project_by("stored = ?1", stored.as_str()).map_err(self.error("looking for a project"))
     }
@@ -106,7 +105,7 @@ impl Registry {
         self.connection.prepare(&sql)?.query_row([value], project).optional()
     }
 
-    /// Makes a project. A slug that is taken gets a number.
+    /// Creates a project. Appends a number to a taken slug.
     pub fn create_project(
         &self,
         new: &NewProject,
@@ -142,7 +141,7 @@ impl Registry {
         create().map_err(self.error("making a project"))
     }
 
-    /// Changes a project. `None` if there is none of that row, or its new slug is taken.
+    /// Changes a project. `None` if the row does not exist, or the new slug is taken.
     pub fn change_project(
         &self,
         id: i64,
@@ -190,7 +189,7 @@ impl Registry {
 }
 
 impl Registry {
-    /// Deletes a project with everything that belongs to it here.
+    /// Deletes a project with all its data in the registry.
     pub fn delete_project(&self, id: i64) -> Result<(), RegistryError> {
         let delete = || {
             let transaction = self.connection.writing()?;
@@ -203,7 +202,7 @@ impl Registry {
     }
 }
 
-/// The text, or the text with the first number that makes it free.
+/// The text, with the first number that makes it unique if taken.
 pub(super) fn free(
     text: &str,
     joint: &str,
@@ -215,7 +214,7 @@ pub(super) fn free(
     let mut number = 2_u32;
     loop {
         let tail = format!("{joint}{number}");
-        // Slugs and names of projects have 64 bytes at most.
+        // Slugs and names of projects have at most 64 bytes.
         let mut end = text.len().min(64 - tail.len());
         while !text.is_char_boundary(end) {
             end -= 1;

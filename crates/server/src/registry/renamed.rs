@@ -1,11 +1,11 @@
-//! What is called differently now than in the results.
+//! Renamed things.
 
 use wingbeat_sql::{Error, Result as SqlResult};
 
 use super::{Kind, Registry, RegistryError};
 
 impl Registry {
-    /// Kind, name in the results and present name of each thing whose names differ.
+    /// Kind, name in the results and current name of each renamed thing.
     pub fn renamed(&self, project: i64) -> Result<Vec<(Kind, String, String)>, RegistryError> {
         let list = || {
             let mut statement = self.connection.prepare(

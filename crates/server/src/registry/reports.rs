@@ -1,7 +1,7 @@
-//! What the registry knows of reports, and the UUIDs of their metrics.
+//! Registry data of reports, and UUIDs of their metrics.
 //!
-//! A metric's UUID tells the row of its report, its place there, and a check by which a UUID that somebody
-//! made up is found out. So no table of metrics is needed.
+//! A metric's UUID encodes the row of its report, its index there, and a check value that detects made-up UUIDs. Hence
+//! no table of metrics is needed.
 
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
@@ -13,11 +13,11 @@ use super::{Registry, RegistryError, columns::Time};
 /// A report, without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReportRow {
-    /// A part of the UUIDs of its metrics.
+    /// Row, part of the UUIDs of its metrics.
     pub id: i64,
     pub uuid: Uuid,
     pub project: i64,
-    /// Who sent it, if that is known and still there.
+    /// The sender, if known and not deleted.
     pub user: Option<Sender>,
     pub created: OffsetDateTime,
 }
@@ -30,7 +30,7 @@ pub struct Sender {
     pub slug: String,
 }
 
-/// What the UUIDs of a report's metrics have in common.
+/// Common part of the UUIDs of a report's metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricUuids {
     bytes: [u8; 16],
@@ -41,17 +41,17 @@ const SELECT: &str = "SELECT r.id, r.uuid, r.project, r.created_ns,
      FROM report r LEFT JOIN \"user\" u ON u.id = r.\"user\"";
 
 impl MetricUuids {
-    /// Those of a report.
+    /// For a report.
     pub fn of(report: &ReportRow) -> Self {
         let mut bytes = [0; 16];
-        // 48 bits hold more reports than a disk does.
+        // 48 bits suffice for more reports than fit on a disk.
         bytes[..6].copy_from_slice(&report.id.to_be_bytes()[2..]);
         let check = Sha256::digest(report.uuid.as_bytes());
         bytes[6..12].copy_from_slice(&check[..6]);
         Self { bytes }
     }
 
-    /// That of the metric at this place among all of the report.
+    /// UUID of the metric at this index in the report.
     pub fn at(&self, position: u32) -> Uuid {
         let mut bytes = self.bytes;
         bytes[12..].copy_from_slice(&position.to_be_bytes());
@@ -60,7 +60,7 @@ impl MetricUuids {
 }
 
 impl Registry {
-    /// Enters a report. One that is known stays as it is.
+    /// Adds a report. A known one stays unchanged.
     pub fn add_report(
         &self,
         uuid: Uuid,
@@ -80,7 +80,7 @@ impl Registry {
         add().map_err(self.error("entering a report"))
     }
 
-    /// Keeps what was noticed about a report when it was judged: a list in JSON.
+    /// Stores the notices from judging a report: a JSON list.
     pub fn set_notices(&self, uuid: Uuid, notices: &str) -> Result<(), RegistryError> {
         let set = || {
             self.connection
@@ -90,7 +90,7 @@ impl Registry {
         set().map(drop).map_err(self.error("keeping the notices of a report"))
     }
 
-    /// What was noticed about a report, if anything was.
+    /// Notices of a report, if any.
     pub fn notices(&self, uuid: Uuid) -> Result<Option<String>, RegistryError> {
         let get = || {
             self.connection
@@ -101,12 +101,12 @@ impl Registry {
         get().map(Option::flatten).map_err(self.error("reading the notices of a report"))
     }
 
-    /// The report of that UUID.
+    /// The report with this UUID.
     pub fn report(&self, uuid: Uuid) -> Result<Option<ReportRow>, RegistryError> {
         self.report_by("r.uuid = ?1", uuid).map_err(self.error("looking for a report"))
     }
 
-    /// Whether any report came in.
+    /// Whether there are any reports.
     pub fn has_reports(&self) -> Result<bool, RegistryError> {
         let ask = || self.connection.prepare("SELECT 1 FROM report LIMIT 1")?.exists([]);
         ask().map_err(self.error("looking for reports"))
@@ -123,7 +123,7 @@ impl Registry {
         list().map_err(self.error("listing reports"))
     }
 
-    /// The report and the place in it that a metric's UUID tells. None if it is no such UUID.
+    /// Decodes a metric's UUID to its report and index. `None` if the UUID is invalid.
     pub fn metric(&self, metric: Uuid) -> Result<Option<(ReportRow, u32)>, RegistryError> {
         let bytes = metric.as_bytes();
         let mut id = [0; 8];

@@ -1,4 +1,4 @@
--- What a server knows besides results. Times are nanoseconds since 1970.
+-- All data besides results. Times are nanoseconds since 1970.
 
 CREATE TABLE setting (
     name TEXT PRIMARY KEY,
@@ -12,14 +12,14 @@ CREATE TABLE user (
     slug TEXT NOT NULL UNIQUE,
     email TEXT NOT NULL UNIQUE,
     role TEXT NOT NULL CHECK (role IN ('admin', 'member', 'reader')),
-    -- PHC string of argon2id; none until the user has chosen one.
+    -- PHC string of argon2id; null until the user has set a password.
     password TEXT,
     is_locked INTEGER NOT NULL DEFAULT 0,
     created_ns INTEGER NOT NULL,
     modified_ns INTEGER NOT NULL
 ) STRICT;
 
--- A link that lets somebody choose a password, once. `user` is empty for the first admin.
+-- A single-use link to set a password. `user` is null for the first admin.
 CREATE TABLE invite (
     hash BLOB PRIMARY KEY CHECK (length(hash) = 32),
     user INTEGER REFERENCES user ON DELETE CASCADE,
@@ -42,21 +42,21 @@ CREATE TABLE project (
     name TEXT NOT NULL,
     slug TEXT NOT NULL UNIQUE,
     url TEXT,
-    -- Public: whoever reaches the server reads it. Internal: only users and keys do.
+    -- Public: readable for anyone who can reach the server. Internal: only for users and keys.
     visibility TEXT NOT NULL CHECK (visibility IN ('public', 'internal')),
-    -- Whether `auto` judges measures for which no threshold is kept.
+    -- Whether `auto` judges measures without a threshold.
     judges_by_default INTEGER NOT NULL DEFAULT 1,
     created_ns INTEGER NOT NULL,
     modified_ns INTEGER NOT NULL
 ) STRICT;
 
--- Keys of users (`project` is empty) and of projects. Of a key only the SHA-256 is kept.
+-- Keys of users (`project` is null) and of projects. Stores only the SHA-256 of a key.
 CREATE TABLE key (
     id INTEGER PRIMARY KEY,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
     name TEXT NOT NULL,
-    -- The user that it acts for; of a key of a project who made it, if that is known.
+    -- The user that it authenticates; for a project key its creator, if known.
     user INTEGER REFERENCES user ON DELETE CASCADE,
     project INTEGER REFERENCES project ON DELETE CASCADE,
     created_ns INTEGER NOT NULL,
@@ -74,7 +74,7 @@ CREATE TABLE thing (
     stored TEXT NOT NULL,
     name TEXT NOT NULL,
     slug TEXT NOT NULL,
-    -- Of measures only.
+    -- Measures only.
     units TEXT,
     created_ns INTEGER NOT NULL,
     modified_ns INTEGER NOT NULL,
@@ -97,7 +97,7 @@ CREATE TABLE threshold (
     UNIQUE (branch, testbed, measure)
 ) STRICT;
 
--- Models of thresholds; the one in force has not been replaced.
+-- Models of thresholds; the active one has not been replaced.
 CREATE TABLE model (
     id INTEGER PRIMARY KEY,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
@@ -137,17 +137,17 @@ CREATE TABLE plot_thing (
     PRIMARY KEY (plot, position)
 ) STRICT, WITHOUT ROWID;
 
--- What the server knows of a report besides its content. `id` is a part of the UUIDs of its metrics.
+-- A report, without its content. `id` is part of the UUIDs of its metrics.
 CREATE TABLE report (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid BLOB NOT NULL UNIQUE CHECK (length(uuid) = 16),
     project INTEGER NOT NULL REFERENCES project,
-    -- Who sent it, if that is known.
+    -- The sender, if known.
     user INTEGER REFERENCES user ON DELETE SET NULL,
     created_ns INTEGER NOT NULL
 ) STRICT;
 
--- Who changed what, for people.
+-- Audit log.
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY,
     time_ns INTEGER NOT NULL,
@@ -155,7 +155,7 @@ CREATE TABLE audit (
     what TEXT NOT NULL
 ) STRICT;
 
--- Where the next report of a branch begins, if that was said before it came. `start` is a name in the results.
+-- Start point of a branch's next report, if set beforehand. `start` is a name in the results.
 CREATE TABLE branch_start (
     branch INTEGER PRIMARY KEY REFERENCES thing ON DELETE CASCADE,
     start TEXT,

@@ -1,4 +1,4 @@
-//! Series in one line each, as they were made of the results.
+//! One-line summaries of series, derived from the results.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use wingbeat_track::{
 
 use super::{Registry, RegistryError, columns::Time};
 
-/// A series in one line.
+/// One-line summary of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeriesRow {
     pub branch: BranchName,
@@ -18,9 +18,9 @@ pub struct SeriesRow {
     pub benchmark: BenchmarkName,
     pub measure: Measure,
     pub newest: Newest,
-    /// Against the median of the values that are 30 days older and more, as a share; `None` without any.
+    /// Relative to the median of values at least 30 days older; `None` without any.
     pub change_30d: Option<f64>,
-    /// Values, oldest first, thinned.
+    /// Thinned values, oldest first.
     pub spark: Vec<f32>,
     pub last_change_point: Option<LastChange>,
 }
@@ -35,17 +35,17 @@ pub struct Newest {
 /// The last lasting change of the level.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LastChange {
-    /// As a share of the level before; `None` if that was 0.
+    /// Relative to the level before; `None` if that was 0.
     pub relative: Option<f64>,
     pub report: Uuid,
     pub hash: Option<String>,
     pub time: OffsetDateTime,
-    /// Whether it is among the last 30 days of the series.
+    /// Whether it is within the last 30 days of the series.
     pub is_recent: bool,
 }
 
 impl Registry {
-    /// Of which reports the rows were made, by branch and testbed.
+    /// The reports from which the rows were derived, by branch and testbed.
     pub fn series_states(&self, project: i64) -> Result<Vec<Stretch>, RegistryError> {
         let list = || {
             let sql = "SELECT branch, testbed, state FROM series_state WHERE project = ?1";
@@ -63,7 +63,7 @@ impl Registry {
         list().map_err(self.error("listing series"))
     }
 
-    /// The rows of some branches of a project; of all of them, if none is named.
+    /// Rows of some branches of a project; of all branches if none is given.
     pub fn series(
         &self,
         project: i64,
@@ -89,7 +89,7 @@ impl Registry {
         list().map_err(self.error("listing series"))
     }
 
-    /// Measures of which the project has series.
+    /// Measures with series in the project.
     pub fn series_measures(&self, project: i64) -> Result<Vec<Slug>, RegistryError> {
         let list = || {
             let sql = "SELECT DISTINCT slug FROM series WHERE project = ?1";
@@ -100,7 +100,7 @@ impl Registry {
         list().map_err(self.error("listing measures"))
     }
 
-    /// Puts rows in the place of those that a branch and a testbed had. Without any, nothing is left of them.
+    /// Replaces the rows of a branch and testbed. An empty list deletes them.
     pub fn set_series(
         &self,
         project: i64,
@@ -200,7 +200,7 @@ fn series(row: &Row<'_>) -> SqlResult<SeriesRow> {
     })
 }
 
-/// A name of a column.
+/// Parses a name in a column.
 fn parsed<T>(row: &Row<'_>, column: &str) -> SqlResult<T>
 where
     T: TryFrom<String, Error: std::error::Error + Send + Sync + 'static>,

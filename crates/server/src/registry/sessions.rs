@@ -1,4 +1,4 @@
-//! Browsers that are signed in.
+//! Sessions of signed-in browsers.
 
 use time::OffsetDateTime;
 use wingbeat_sql::{OptionalExtension as _, params};
@@ -9,7 +9,7 @@ use super::{
     users::{COLUMNS, user},
 };
 
-/// A browser that is signed in.
+/// A session of a signed-in browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     pub user: User,
@@ -18,7 +18,7 @@ pub struct Session {
 }
 
 impl Registry {
-    /// Keeps a session, and forgets those that have expired.
+    /// Stores a session, and deletes expired ones.
     pub fn create_session(
         &self,
         hash: &Digest,
@@ -38,7 +38,7 @@ impl Registry {
         create().map_err(self.error("keeping a session"))
     }
 
-    /// The session of a cookie, unless it has expired or its user is locked out.
+    /// The session of a cookie, unless it has expired or its user is locked.
     pub fn session(
         &self,
         hash: &Digest,
@@ -64,7 +64,7 @@ impl Registry {
         find().map_err(self.error("looking for a session"))
     }
 
-    /// Lets a session last longer, never shorter.
+    /// Extends a session; never shortens it.
     pub fn extend_session(
         &self,
         hash: &Digest,
@@ -114,7 +114,7 @@ mod tests {
                 .expect("written");
             check(Duration::minutes(59), true);
             check(Duration::hours(1), false);
-            // A clock that went back neither ends a session nor shortens it.
+            // A clock step backwards neither ends nor shortens a session.
             check(-Duration::days(1), true);
             registry.extend_session(&hash, now).expect("written");
             check(Duration::minutes(59), true);

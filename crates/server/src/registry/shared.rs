@@ -1,18 +1,18 @@
-//! What several servers of one database need: turns to write, the place of the log, and where people reach them.
+//! Coordination of several servers on one database: write lock, log position, and public URL.
 
 use wingbeat_sql::{OptionalExtension as _, PostgresUrl, params};
 
 use super::{Registry, RegistryError};
 use crate::storage::view::Position;
 
-/// Which database a connection leads to, and whether that is a replica.
+/// Identity of a connection's database, and whether it is a replica.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) data: DataIdentity,
     pub(crate) is_replica: bool,
 }
 
-/// What a primary and its replicas have in common, and no other database has.
+/// Common to a primary and its replicas, and unique to them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DataIdentity {
     cluster: i64,
@@ -20,21 +20,21 @@ pub(crate) struct DataIdentity {
     schema: String,
 }
 
-/// The lock of whose turn it is. Transactions have others.
+/// Name of the write lock. Transactions use others.
 const TURN: &str = "wingbeat turn";
 
 impl Registry {
-    /// Waits until no other server of the database writes. A file has one server, whose writes stand in line.
+    /// Acquires the write lock among the database's servers. A file has one server, whose writes are serialized.
     pub(crate) fn begin_turn(&self) -> Result<(), RegistryError> {
         self.connection.lock(TURN).map_err(self.error("waiting for another server that writes"))
     }
 
-    /// Lets others write.
+    /// Releases the write lock.
     pub(crate) fn end_turn(&self) -> Result<(), RegistryError> {
         self.connection.unlock().map_err(self.error("letting other servers write"))
     }
 
-    /// Up to where the log goes, of a primary: also where it is written later than the answer is given.
+    /// Log position of a primary, including asynchronous commits.
     pub(crate) fn position(&self) -> Result<Position, RegistryError> {
         let sql = "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint";
         let ask = || self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
@@ -42,7 +42,7 @@ impl Registry {
         Ok(Position(place.unsigned_abs()))
     }
 
-    /// Whether a replica has come to a place of its primary's log. What is no replica never has.
+    /// Whether a replica has replayed its primary's log up to a position. Always false if it is not a replica.
     pub(crate) fn has_replayed(&self, position: Position) -> Result<bool, RegistryError> {
         let sql = "SELECT pg_is_in_recovery()
                        AND (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint >= ?1";
@@ -52,7 +52,7 @@ impl Registry {
         Ok(is_there.unwrap_or_default())
     }
 
-    /// Which database the URL leads to. Its tables need not be there.
+    /// Identity of the URL's database. Its tables need not exist.
     pub(crate) fn identity_at(url: &PostgresUrl) -> Result<Identity, RegistryError> {
         let registry = Self::connect(url)?;
         let sql = "SELECT system_identifier, current_database()::text, pg_is_in_recovery() FROM pg_control_system()";
@@ -66,14 +66,14 @@ impl Registry {
         ask().map_err(registry.error("asking for its identifier"))
     }
 
-    /// Size of the database, in bytes.
+    /// Size of the database in bytes.
     pub(crate) fn database_bytes(&self) -> Result<u64, RegistryError> {
         let sql = "SELECT pg_database_size(current_database())";
         let ask = || self.connection.query_row(sql, [], |row| row.get::<_, i64>(0));
         Ok(ask().map_err(self.error("asking for its size"))?.unsigned_abs())
     }
 
-    /// Keeps where people reach the server that started last.
+    /// Stores the public URL of the server that started last.
     pub(crate) fn set_public_url(&self, url: &str) -> Result<(), RegistryError> {
         let sql = "INSERT INTO setting (name, value) VALUES ('public_url', ?1)
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
@@ -81,7 +81,7 @@ impl Registry {
         keep().map(drop).map_err(self.error("storing its public URL"))
     }
 
-    /// Where people reach the server that started last.
+    /// Public URL of the server that started last.
     pub(crate) fn public_url(&self) -> Result<Option<String>, RegistryError> {
         let sql = "SELECT value FROM setting WHERE name = 'public_url'";
         let read = || self.connection.query_row(sql, [], |row| row.get(0)).optional();

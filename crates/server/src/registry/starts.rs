@@ -1,14 +1,13 @@
-//! Where branches are to begin of which that was said before their next report came. The report takes it
-//! over; from then on the results know.
+//! Start points of branches, set before their next report. The report takes it over; afterwards the results have it.
 
 use wingbeat_sql::{OptionalExtension as _, params};
 
 use super::{Registry, RegistryError};
 
-/// Where the next report of a branch begins.
+/// Start point of a branch's next report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Start {
-    /// The branch that it comes from, by its name in the results.
+    /// The origin branch, by its name in the results.
     pub branch: Option<String>,
     pub hash: Option<String>,
     pub max_versions: Option<u32>,
@@ -16,7 +15,7 @@ pub struct Start {
 }
 
 impl Registry {
-    /// Says where the next report of a branch, given by its row, begins.
+    /// Sets the start point of the next report of a branch, given by row.
     pub fn set_start(&self, branch: i64, start: &Start) -> Result<(), RegistryError> {
         let sql = "INSERT INTO branch_start (branch, start, hash, max_versions, is_reset)
                    VALUES (?1, ?2, ?3, ?4, ?5)
@@ -29,7 +28,7 @@ impl Registry {
             .map_err(self.error("keeping the start point of a branch"))
     }
 
-    /// What was said of the next report of a branch.
+    /// The start point set for a branch's next report.
     pub fn start(&self, branch: i64) -> Result<Option<Start>, RegistryError> {
         let sql = "SELECT start, hash, max_versions, is_reset FROM branch_start WHERE branch = ?1";
         let read = || {
@@ -48,7 +47,7 @@ impl Registry {
         read().map_err(self.error("reading the start point of a branch"))
     }
 
-    /// Forgets it: the report is there.
+    /// Removes it after the report has arrived.
     pub fn clear_start(&self, branch: i64) -> Result<(), RegistryError> {
         self.connection
             .execute("DELETE FROM branch_start WHERE branch = ?1", [branch])

@@ -15,7 +15,7 @@ use crate::{
     registry::{Kind, MetricUuids, Model, ReportRow, Thing, Threshold, ThresholdFilter},
 };
 
-/// The thresholds of a branch and testbed, by rows of measures.
+/// Thresholds of a branch and testbed, by row of the measure.
 pub(in crate::api) struct Judges(HashMap<i64, Threshold>);
 
 impl Judges {
@@ -30,7 +30,7 @@ impl Judges {
         Ok(Self(found.into_iter().map(|threshold| (threshold.measure, threshold)).collect()))
     }
 
-    /// The threshold of a measure with the model that was in force at a time, if the client knows its test.
+    /// The threshold of a measure with its model at a given time, if the client supports the test.
     pub(in crate::api) fn at(
         &self,
         project: Uuid,
@@ -49,7 +49,7 @@ impl Judges {
 }
 
 impl View<'_> {
-    /// A threshold with a model: that in force, unless told.
+    /// A threshold with a model, by default the active one.
     pub(in crate::api) fn threshold(
         &self,
         threshold: &Threshold,
@@ -74,7 +74,7 @@ impl View<'_> {
         })
     }
 
-    /// An alert. `branch` is that of its report.
+    /// An alert. `branch` is the branch of its report.
     pub(in crate::api) fn alert(
         &self,
         row: &ReportRow,
@@ -88,7 +88,7 @@ impl View<'_> {
         let judges = Judges::of(self, &branch_thing, &testbed)?;
         let threshold = judges.0.get(&measure.id);
         let model = threshold.and_then(|threshold| threshold.model_at(row.created));
-        // The client demands a threshold, also of what `auto` judged where none is kept.
+        // The client requires a threshold, even for measures judged by `auto` without a stored one.
         let unkept = || {
             Uuid::new_v5(
                 &branch_thing.uuid,
@@ -128,7 +128,7 @@ impl View<'_> {
     }
 }
 
-/// Whether the client knows the test: its list of them is closed.
+/// Whether the client supports the test: its list is closed.
 fn is_known(model: &Model) -> bool {
     !matches!(model.settings.test, Test::Auto | Test::ChangePoint)
 }

@@ -1,4 +1,4 @@
-//! What the forms have in common.
+//! Shared parts of forms.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -15,14 +15,14 @@ use crate::{
     storage::StorageError,
 };
 
-/// A page that no cache keeps: secrets stand in it, or what somebody typed.
+/// A page that is never cached, because it contains secrets or user input.
 pub(super) fn secret_page(status: StatusCode, title: &str, content: &Markup) -> Response {
     let mut response = (status, page(title, content)).into_response();
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// What is wrong with what was typed.
+/// An error in the form's input.
 pub(super) fn fault(message: Option<&str>) -> Markup {
     html! { @if let Some(message) = message { p role="alert" { (message) } } }
 }
@@ -42,7 +42,7 @@ pub(super) fn new_password() -> Markup {
     }
 }
 
-/// Why a new password is not taken.
+/// Why a new password is rejected.
 pub(super) fn new_password_fault(new: &str, again: &str) -> Option<String> {
     match new == again {
         true => password_fault(new),
@@ -50,7 +50,7 @@ pub(super) fn new_password_fault(new: &str, again: &str) -> Option<String> {
     }
 }
 
-/// A page of this server to go to, or the first one. An address of another server is none.
+/// Redirect target: a page of this server, or the home page. Rejects addresses of other servers.
 pub(super) fn next_page(next: &str) -> &str {
     let is_ours = next.starts_with('/')
         && !next[1..].starts_with(['/', '\\'])
@@ -58,7 +58,7 @@ pub(super) fn next_page(next: &str) -> &str {
     if is_ours { next } else { "/" }
 }
 
-/// Signs a browser in and sends it to a page. The session that it had is over.
+/// Starts a new session and redirects. Ends the browser's old session.
 pub(super) async fn begin_session(
     app: &App,
     user: i64,
@@ -81,7 +81,7 @@ pub(super) async fn begin_session(
     Ok(response)
 }
 
-/// The user who asks. Pages that need one have the right for it.
+/// The calling user. Pages that need one require the right for it.
 pub(super) async fn user_of(app: &App, caller: &Caller) -> Result<User, ApiError> {
     let id = caller.user();
     let read = app.storage.read(move |databases| {
@@ -92,7 +92,7 @@ pub(super) async fn user_of(app: &App, caller: &Caller) -> Result<User, ApiError
         .ok_or_else(|| ApiError::forbidden("this page is for users, and not for keys of projects"))
 }
 
-/// The name of a role, for people.
+/// Display name of a role.
 pub(super) fn role_word(role: Role) -> &'static str {
     match role {
         Role::Reader => "reader",
@@ -101,7 +101,7 @@ pub(super) fn role_word(role: Role) -> &'static str {
     }
 }
 
-/// A choice of a role.
+/// A role selector.
 pub(super) fn role_choice(id: &str, chosen: Role) -> Markup {
     html! {
         select id=(id) name="role" {

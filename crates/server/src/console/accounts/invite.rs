@@ -1,4 +1,4 @@
-//! Links by which somebody chooses a password: the first admin, who is invited, who lost the password.
+//! Links to set a password: for the first admin, invited users, and lost passwords.
 
 use axum::{
     Form,
@@ -115,7 +115,7 @@ fn form(
                         }
                     }
                     Invite::User(user) => {
-                        // Password managers look for it.
+                        // For password managers.
                         input type="hidden" name="email" value=(user.email) autocomplete="username";
                         p { "You sign in with " (user.email) "." }
                     }

@@ -1,4 +1,4 @@
-//! Keys of a user: a list, a form that makes one and shows it once, and a button that revokes.
+//! Keys of a user: a list, a form that creates one and shows it once, and a revoke button.
 
 use axum::{
     Extension, Form,
@@ -21,12 +21,12 @@ use crate::{
 #[derive(serde::Deserialize)]
 pub(super) struct NewKeyForm {
     name: String,
-    /// Days until it expires; none for never.
+    /// Days until it expires; empty for never.
     #[serde(default)]
     days: String,
 }
 
-/// Choices of a lifetime, in days.
+/// Lifetimes to choose from, in days.
 const LIFETIMES: [(&str, &str); 4] =
     [("30", "a month"), ("90", "three months"), ("365", "a year"), ("", "no end")];
 
@@ -46,7 +46,7 @@ pub(super) async fn create(
     Form(sent): Form<NewKeyForm>,
 ) -> Result<Response, ApiError> {
     let user = owner(&app, &caller, user).await?;
-    // Nor by another key: one that got out would never end.
+    // Keys cannot create keys: a leaked one could renew itself forever.
     if !matches!(caller, Caller::User { id, by: Means::Session, .. } if id == user.id) {
         return Err(ApiError::forbidden(
             "users make their keys themselves, signed in; admins only revoke them",
@@ -93,7 +93,7 @@ pub(super) async fn revoke(
     Ok(Redirect::to(&format!("/console/users/{}/keys", user.slug)).into_response())
 }
 
-/// The user of the path, for the user and for admins.
+/// The user of the path, for that user and for admins.
 async fn owner(app: &App, caller: &Caller, id: String) -> Result<User, ApiError> {
     let read =
         app.storage.read(move |databases| databases.registry.user(&id).map_err(StorageError::from));

@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sign-in and sign-out.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ pub(super) struct SignIn {
     next: String,
 }
 
-/// Which of both is wrong is not for strangers to learn.
+/// Strangers must not learn which of the two is wrong.
 const WRONG: &str = "the email address or the password is not right, or the user is locked out";
 
 pub(super) async fn show(
@@ -61,7 +61,7 @@ pub(super) async fn sign_in(
     }
     let wanted = email.clone();
     let read = app.storage.read(move |databases| {
-        // A slug is no address to sign in with.
+        // Slugs are not valid for sign-in.
         let user = match wanted.contains('@') {
             true => databases.registry.user(&wanted)?.filter(|user| !user.is_locked),
             false => None,

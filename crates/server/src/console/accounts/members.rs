@@ -38,7 +38,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Response, ApiError> {
     listed(&app, StatusCode::OK, None, None).await
 }
 
-/// Makes a user, and shows the link by which the user chooses a password.
+/// Creates a user, and shows the link to set a password.
 pub(super) async fn invite(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -96,7 +96,7 @@ pub(super) async fn set_locked(
     .await
 }
 
-/// Shows a link by which a user chooses another password. The old one works until then.
+/// Shows a link to reset a user's password. The old password stays valid until then.
 pub(super) async fn reset(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -115,7 +115,7 @@ pub(super) async fn reset(
     Ok(link_page(&app, &user, &secret))
 }
 
-/// Changes a user and goes back to the list. `what` is for the audit, with the user's address for `{}`.
+/// Changes a user and returns to the list. `what` is the audit entry, with `{}` for the user's email address.
 async fn change(
     app: &App,
     caller: &Caller,

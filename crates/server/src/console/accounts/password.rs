@@ -1,4 +1,4 @@
-//! Changing one's password.
+//! Password change.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ pub(super) async fn show() -> Response {
     form(StatusCode::OK, None)
 }
 
-/// Keeps another password. All browsers of the user are signed out, and this one in again.
+/// Stores a new password. Signs out all browsers of the user, and this one in again.
 pub(super) async fn change(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
@@ -35,7 +35,7 @@ pub(super) async fn change(
     if let Some(fault) = new_password_fault(&sent.new, &sent.again) {
         return Ok(form(StatusCode::BAD_REQUEST, Some(&fault)));
     }
-    // A browser that was left alone must not be a place to try passwords at.
+    // An unattended browser must not allow guessing the password.
     if let Err(TooMany(wait)) = app.access.limits.attempt(address, &user.email, Instant::now()) {
         let message =
             format!("too many passwords were wrong: try again in {} s", wait.as_secs() + 1);

@@ -1,5 +1,5 @@
-// Looks closer at a flame graph: a frame fills the width, and names are searched while they are typed. The address
-// shows the same again. Without this the picture is the same, and the server searches.
+// Zooms a flame graph to a frame and searches names while typing. Keeps the view in the address. Without a script the
+// picture is the same, and the server searches.
 const picture = document.querySelector("svg.flame");
 const LABEL_PIXELS = 28, FOUND = "found", DIM = "0.3";
 if (picture) {
@@ -14,7 +14,7 @@ if (picture) {
   const root = frames[0], among = (one, other) => Math.abs(one.middle - other.middle) <= other.width / 2;
   let shown = root;
 
-  // How a frame is called in the address: by its name, and which of that name it is.
+  // A frame is identified in the address by its name and its index among frames of that name.
   const sameName = (name) => frames.filter((frame) => frame.name === name);
   const addressOf = (frame) => {
     const same = sameName(frame.name);
@@ -79,13 +79,13 @@ if (picture) {
       else frame.one.removeAttribute("opacity");
       if (!is) continue;
       count++;
-      // What stands on a found frame was counted with it.
+      // Frames above a match are already counted with it.
       if (frame.middle >= end) [part, end] = [part + frame.width, frame.left + frame.width];
     }
     found.textContent = wanted && `${count} frame${count === 1 ? "" : "s"} found, ${part.toFixed(1)} % of the width`;
   }
 
-  // The next one in a direction: up is what a frame calls, down is what called it.
+  // The nearest frame in a direction: up for callees, down for callers.
   function next(frame, key) {
     const seen = frames.filter((other) => !other.one.hasAttribute("hidden"));
     const row = (y) => seen.filter((other) => other.y === y), height = root.y - (frames[1]?.y ?? 0);

@@ -1,8 +1,8 @@
-// The console's part of a plot: the reports of the range that is shown, a link that compares its ends, and
-// an address that shows the same again.
+// The console's part of a plot: the reports in the visible range, a link that compares its ends, and an address that
+// restores the range.
 const rangeText = document.getElementById("range-text"), links = document.getElementById("range-links");
 const compareLink = document.getElementById("range-compare"), rest = document.getElementById("range-rest");
-// Where there is no room for a whole chart, its newest values are in sight.
+// Scrolls charts that do not fit to their newest values.
 for (const figure of figures) figure.scrollLeft = figure.scrollWidth;
 if (rangeText) {
   const rows = [...document.querySelectorAll("#range tr[data-place]")];
@@ -18,7 +18,7 @@ if (rangeText) {
     });
     rangeText.textContent = range ? `${fixed(shown.length, 0)} of ${whole} in the range` : whole;
     if (rest) {
-      // Reports that were folded away are unfolded while they are looked for.
+      // Unfolds hidden reports while a search matches them.
       rest.hidden = ![...rest.querySelectorAll("tr[data-place]")].some((row) => !row.hidden);
       rest.open = range ? true : wasOpen;
     }

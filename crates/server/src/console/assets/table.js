@@ -1,4 +1,4 @@
-// Sorts a table without asking the server. Without this script the links of its headings do so.
+// Sorts a table on the client. Without this script, the links in its header do so.
 function valueOf(row, column) {
   const cell = row.cells[column], text = cell?.dataset.value ?? cell?.textContent.trim() ?? "";
   return { text, number: text === "" ? NaN : Number(text) };
@@ -11,7 +11,7 @@ function sort(table, heading, column) {
   const isNumber = heading.classList.contains("number"), sorted = heading.ariaSort;
   const isDescending = sorted === "ascending" || (!sorted && isNumber);
   const body = table.tBodies[0], rows = [...body.rows].map((row) => ({ row, value: valueOf(row, column) }));
-  // What has no value comes last either way.
+  // Rows without a value come last in either order.
   const isEmpty = ({ value }) => value.text === "" || value.text === "–";
   rows.sort((a, b) => isEmpty(a) - isEmpty(b) || (isDescending ? -1 : 1) * compare(a.value, b.value));
   body.append(...rows.map(({ row }) => row));
@@ -32,7 +32,7 @@ for (const table of document.querySelectorAll("table[data-sort]")) {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
       sort(table, heading, column);
-      // The address shows the same again.
+      // The address restores the order.
       if (link) history.replaceState(null, "", link.href);
     });
   });

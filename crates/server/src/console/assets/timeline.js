@@ -1,4 +1,4 @@
-// Chooses a time by drawing over a timeline. Without this each bar is a link that looks closer.
+// Selects a time range by dragging over a timeline. Without this script, each bar is a link that zooms in.
 const MOVED_PIXELS = 5;
 const timeOf = (ms) => new Date(Math.round(ms / 1000) * 1000).toISOString().replace(".000", "");
 for (const hint of document.querySelectorAll("[data-drag]")) hint.hidden = false;
@@ -38,14 +38,14 @@ for (const svg of document.querySelectorAll(".timeline svg")) {
     const [left, right] = [begin.place, place(event)].sort((a, b) => a - b);
     end();
     if (!isMoved || (until - from) * (right - left) < 1000) return;
-    // The address of a bar has the other parameters of the page as they are.
+    // A bar's address includes the page's other parameters.
     const next = new URL(svg.querySelector("a").getAttribute("href"), location.href);
     next.searchParams.delete(last);
     next.searchParams.set(fromName, timeOf(from + (until - from) * left));
     next.searchParams.set(untilName, timeOf(from + (until - from) * right));
     location.assign(next);
   });
-  // A click that ends a drag follows no link.
+  // A click that ends a drag must not follow a link.
   svg.addEventListener("click", (event) => {
     if (isMoved) event.preventDefault();
     isMoved = false;

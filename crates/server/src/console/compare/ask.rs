@@ -1,4 +1,4 @@
-//! Which two reports are to be compared.
+//! Selection of two reports to compare.
 
 use std::collections::HashSet;
 
@@ -21,10 +21,10 @@ use crate::{
     registry::Kind,
 };
 
-/// Reports that the form offers.
+/// Maximum reports offered by the form.
 const OFFERED: usize = 40;
 
-/// The form that asks what to compare; with both answers, the comparison itself.
+/// The form that selects both reports; redirects to the comparison once both are given.
 pub(in crate::console) async fn ask(visit: Visit, params: Params) -> Result<Response, ApiError> {
     if let (Some(before), Some(after)) = (params.get("before"), params.get("after")) {
         let path = visit.at(format_args!("compare/{}..{}", encoded(before), encoded(after)));
@@ -80,7 +80,7 @@ pub(super) fn form(
     }
 }
 
-/// The branches of the newest reports, each beside the main one.
+/// Branches of the newest reports, each against the main one.
 fn offers(visit: &Visit, main: Option<&BranchName>, reports: &[ReportSummary]) -> Markup {
     let mut seen = HashSet::new();
     let others = reports.iter().filter(|it| main != Some(&it.branch) && seen.insert(&it.branch));

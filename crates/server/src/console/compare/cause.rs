@@ -1,4 +1,4 @@
-//! Why a metric differs between two reports: the section that an alert has, on a page of its own.
+//! Why a metric differs between two reports: the explanation of an alert, as a separate page.
 
 use axum::{extract::Path, response::Response};
 use maud::html;
@@ -19,7 +19,7 @@ use crate::{
     registry::Kind,
 };
 
-/// Where a row is explained: by its reports, so that the page stays the same.
+/// Address of a row's explanation, by report UUID so that it is stable.
 pub(super) fn address(visit: &Visit, comparison: &Comparison, row: &CompareRow) -> String {
     let sides = format!("compare/{}..{}/cause", comparison.before.uuid, comparison.after.uuid);
     let query = Params::default()
@@ -55,7 +55,7 @@ pub(in crate::console) async fn show(
     Ok(Page::of(&visit, Tab::Compare, &title, &[Asset::Flame], &content))
 }
 
-/// A picture of it, alone.
+/// The image of the cause, for embedding.
 pub(in crate::console) async fn picture(
     visit: Visit,
     Path((_, sides, picture)): Path<(String, String, String)>,
@@ -71,7 +71,7 @@ async fn of(visit: &Visit, sides: &str, params: &Params) -> Result<Of, ApiError>
     Ok(Of::Reports { before: sides.before.uuid, after: sides.after.uuid, benchmark, measure })
 }
 
-/// What is to be explained.
+/// The metric to explain.
 fn metric(params: &Params) -> Result<(BenchmarkName, Slug), ApiError> {
     let benchmark = params.get("benchmark").and_then(|name| BenchmarkName::new(name).ok());
     let measure = params.get("measure").and_then(|slug| Slug::new(slug).ok());

@@ -1,4 +1,4 @@
-//! Which series a page is about: names and globs of a query, among those that the project has.
+//! Selects series: matches a query's names and globs against the project's.
 
 use uuid::Uuid;
 use wingbeat_track::{
@@ -14,10 +14,10 @@ use crate::{
     storage::{Databases, StorageError},
 };
 
-/// Branches that a project's history is mostly on.
+/// Common main branches, in order of preference.
 const MAIN_BRANCHES: [&str; 3] = ["main", "master", "trunk"];
 
-/// Names of the client's addresses, and those of ours.
+/// Parameter names in the client's addresses, and ours.
 const PLURALS: [(&str, Kind); 4] = [
     ("branches", Kind::Branch),
     ("testbeds", Kind::Testbed),
@@ -25,19 +25,19 @@ const PLURALS: [(&str, Kind); 4] = [
     ("measures", Kind::Measure),
 ];
 
-/// What a query chooses of what there is.
+/// The selection of a query.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub(crate) known: Known,
-    /// The branches that are asked for, or the main one.
+    /// The requested branches, or the main one.
     pub(crate) branches: Vec<BranchName>,
-    /// Empty for all, here and below.
+    /// Empty for all; also below.
     pub(crate) testbeds: Vec<TestbedName>,
     pub(crate) measures: Vec<Slug>,
-    /// Globs as they were written.
+    /// Globs as given.
     pub(crate) globs: Vec<String>,
     pub(crate) benchmarks: Vec<BenchmarkName>,
-    /// What was asked for that is not there, so that nothing is to be shown.
+    /// A requested name that does not exist, so that nothing is shown.
     pub(crate) missing: Option<(Kind, String)>,
 }
 
@@ -77,7 +77,7 @@ impl Choice {
             let asked = asked.first().filter(|_| is_absent)?;
             Some((kind, asked.clone()))
         });
-        // Other projects have other measures.
+        // Measures differ between projects.
         let measures = databases.registry.series_measures(project.id)?;
         choice.known.measures.retain(|slug| measures.is_empty() || measures.contains(slug));
         if branches.is_empty() {
@@ -86,12 +86,12 @@ impl Choice {
         Ok(choice)
     }
 
-    /// What a list of branches says where a branch is asked for that is not there.
+    /// Placeholder in a list of branches if the requested branch does not exist.
     pub(crate) fn no_branch(&self) -> Option<&'static str> {
         self.branches.is_empty().then_some("choose one")
     }
 
-    /// Why there is nothing to show.
+    /// Message for an empty result.
     pub(crate) fn nothing(&self) -> String {
         match &self.missing {
             Some((kind, asked)) => {
@@ -103,7 +103,7 @@ impl Choice {
     }
 }
 
-/// The branch that is shown where none is asked for.
+/// The default branch.
 pub(crate) fn main_branch(
     databases: &Databases,
     project: &Project,
@@ -119,13 +119,13 @@ pub(crate) fn main_branch(
     Ok(newest.map(|report| report.branch))
 }
 
-/// Whether a name is what was asked for: by the name, or by a glob.
+/// Whether a name matches a requested name or glob.
 fn fits(asked: &str, name: &str) -> bool {
     asked == name || (asked.contains(['*', '?']) && matches_glob(asked, name))
 }
 
-/// Those that one of these names or globs is about: by what results call them, which is what addresses have,
-/// or else by what they are called now.
+/// Names that match a requested name or glob: by their names in the results, which addresses use, or else by their
+/// current names.
 fn of<T: Clone>(
     all: &[T],
     asked: &[String],
@@ -146,7 +146,7 @@ fn of<T: Clone>(
     all.iter().filter(is_chosen).cloned().collect()
 }
 
-/// The query in readable names, if it is one of the client's, which has lists of UUIDs.
+/// The query with readable names, if it is a client's query with lists of UUIDs.
 pub(crate) fn readable(
     databases: &Databases,
     project: &Project,
@@ -179,7 +179,7 @@ pub(crate) fn readable(
     Ok(Some(readable))
 }
 
-/// The name in the results of the thing with that UUID.
+/// Name in the results of the thing with this UUID.
 fn stored_name(
     databases: &Databases,
     project: &Project,

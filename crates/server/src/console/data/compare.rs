@@ -1,4 +1,4 @@
-//! Two reports beside each other, judged as the second would be after the first.
+//! Compares two reports, judging the second as if it followed the first.
 
 use std::collections::HashMap;
 
@@ -15,45 +15,45 @@ use wingbeat_track::{
 
 use crate::ApiError;
 
-/// Reports of history that are judged by at most, and at least where there are so many.
+/// Maximum reports of history, and minimum if there are that many.
 const REPORTS_MAX: usize = 64;
 const REPORTS_MIN: usize = 32;
 
-/// Values of history that are judged by, unless those of the fewest reports are more: they take most of the time that a
-/// comparison takes, and what a further report tells of the noise becomes less and less.
+/// Maximum values of history, unless the minimum of reports has more: reading them dominates the time of a comparison,
+/// and each further report adds less information about the noise.
 const VALUES_MAX: usize = 160_000;
 
 /// Newest reports of history whose samples are read.
 const SAMPLED_REPORTS: usize = 2;
 
-/// Two reports beside each other.
+/// A comparison of two reports.
 #[derive(Debug, Clone)]
 pub(crate) struct Comparison {
     pub(crate) before: Report,
     pub(crate) after: Report,
     /// In the order of the second report.
     pub(crate) rows: Vec<CompareRow>,
-    /// Metrics that one of them has alone.
+    /// Metrics that only one of them has.
     pub(crate) only_before: Vec<(BenchmarkName, Slug)>,
     pub(crate) only_after: Vec<(BenchmarkName, Slug)>,
-    /// One for each measure, in the order of the second report.
+    /// One per measure, in the order of the second report.
     pub(crate) measures: Vec<MeasureSummary>,
-    /// What differs in the environment, in words.
+    /// Differences of the environment, as text.
     pub(crate) environment: Vec<String>,
-    /// Reports that the second one is judged by, the first among them.
+    /// Number of reports that the second one is judged by, including the first.
     pub(crate) judged_by: usize,
-    /// Whether the second is the older one, so that the first was judged and the verdicts turned.
+    /// Whether the second report is the older one, so that the first was judged and the verdicts were inverted.
     pub(crate) is_mirrored: bool,
 }
 
-/// A metric that both have.
+/// A metric of both reports.
 #[derive(Debug, Clone)]
 pub(crate) struct CompareRow {
     pub(crate) benchmark: BenchmarkName,
     pub(crate) measure: Measure,
     pub(crate) before: f64,
     pub(crate) after: f64,
-    /// As a share of the value before; `None` if that was 0.
+    /// Relative to the value before; `None` if that was 0.
     pub(crate) change: Option<f64>,
     pub(crate) verdict: Verdict,
 }
@@ -64,16 +64,16 @@ pub(crate) struct MeasureSummary {
     pub(crate) metrics: usize,
     pub(crate) worse: usize,
     pub(crate) better: usize,
-    /// Changed perhaps, in no direction that is better or worse, or as most others did.
+    /// Possible changes: with no better direction, or in line with most others.
     pub(crate) perhaps: usize,
-    /// With too few reports to tell.
+    /// With too few reports to judge.
     pub(crate) unknown: usize,
-    /// Geometric mean of the ratios, less one; `None` if a value is not above 0.
+    /// Geometric mean of the ratios, minus one; `None` if any value is not above 0.
     pub(crate) mean: Option<f64>,
 }
 
 impl CompareRow {
-    /// Whether there is something to see.
+    /// Whether to show the row.
     pub(crate) fn is_relevant(&self) -> bool {
         self.verdict.outcome.stands_out()
     }
@@ -97,12 +97,12 @@ impl CompareRow {
     }
 }
 
-/// As a share of the value before; `None` if that was 0.
+/// Relative to the value before; `None` if that was 0.
 fn change(before: f64, after: f64) -> Option<f64> {
     Some((after - before) / before.abs()).filter(|change| change.is_finite())
 }
 
-/// Compares two reports, by the history up to the first.
+/// Compares two reports, using the history up to the first.
 pub(crate) fn compare(past: &Past, before: Report, after: Report) -> Comparison {
     let verdicts = judged(past, &before, &after);
     let first = first_values(&before);
@@ -150,7 +150,7 @@ pub(crate) fn compare(past: &Past, before: Report, after: Report) -> Comparison 
 }
 
 impl Comparison {
-    /// The same with both sides exchanged: what is worse one way is better the other way.
+    /// Swaps both sides, which inverts the verdicts.
     pub(crate) fn mirrored(self) -> Self {
         let rows: Vec<CompareRow> = self.rows.into_iter().map(CompareRow::mirrored).collect();
         Self {
@@ -167,16 +167,16 @@ impl Comparison {
     }
 }
 
-/// The verdict is about the history that ends with the first report. Where that one lies beyond the same
-/// limit, the level changed before it, and what counts is how far the second lies from it: one value
-/// compared with another varies by √2 times what the limit allows from the mean of many.
+/// Reconciles the verdict with the first report. The verdict is about the history ending with the first report. If that
+/// report is beyond the same limit, the level changed before it, and only the distance between the two counts: one
+/// value differs from another by √2 times what the limit allows from a mean of many.
 fn agree(verdict: &mut Verdict, before: f64, after: f64) {
     if !verdict.outcome.stands_out() {
         return;
     }
     let boundary = verdict.boundary.unwrap_or_default();
     let is_above = boundary.baseline.is_none_or(|baseline| after >= baseline);
-    // What is perhaps a change has crossed no limit yet.
+    // A possible change has not crossed a limit yet.
     let limit = verdict.limit.unwrap_or(if is_above { Limit::Upper } else { Limit::Lower });
     let (bound, sign) = match limit {
         Limit::Upper => (boundary.upper_limit, 1.0),
@@ -196,7 +196,7 @@ fn agree(verdict: &mut Verdict, before: f64, after: f64) {
     }
 }
 
-/// The values of the first iteration.
+/// Values of the first iteration.
 fn first_values(report: &Report) -> HashMap<(&BenchmarkName, &Slug), (&Measure, f64)> {
     let metrics = report.metrics().filter(|(iteration, ..)| *iteration == 0);
     metrics
@@ -206,7 +206,7 @@ fn first_values(report: &Report) -> HashMap<(&BenchmarkName, &Slug), (&Measure, 
         .collect()
 }
 
-/// What the first report and those before it found: the second one's history as if it came next.
+/// The second report's history as if it came next: the results of the first report and those before it.
 pub(crate) fn history(
     results: &Store,
     before: &ReportSummary,
@@ -272,7 +272,7 @@ fn measures(rows: &[CompareRow]) -> Vec<MeasureSummary> {
             outcome if outcome.stands_out() => summary.perhaps += 1,
             _ => {}
         }
-        // Not a number, where one is not above 0, and so is the sum.
+        // NaN if one is not above 0, and then the sum is NaN too.
         *logs += (row.after / row.before).ln();
     }
     let mean = |(summary, logs): (MeasureSummary, f64)| {
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left of a verdict by a history around 100, whose limits are 5 away.
+    /// Reconciles a verdict of a history around 100, whose limits are 5 away.
     fn check(limit: Limit, before: f64, after: f64, expected: Outcome) {
         let benchmark = BenchmarkName::new("parse").expect("a name");
         let measure = Slug::new("latency").expect("a slug");
@@ -321,7 +321,7 @@ mod tests {
         check(Limit::Upper, 104.9, 120.0, Outcome::Worse);
         check(Limit::Upper, 120.0, 120.4, Outcome::NoChange);
         check(Limit::Upper, 120.0, 119.0, Outcome::NoChange);
-        // On top of the new level: 8.5 more are what two values may differ by.
+        // On the new level: two values may differ by 8.5.
         check(Limit::Upper, 120.0, 128.0, Outcome::NoChange);
         check(Limit::Upper, 120.0, 129.0, Outcome::Worse);
         check(Limit::Lower, 80.0, 79.0, Outcome::NoChange);

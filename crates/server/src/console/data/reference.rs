@@ -1,4 +1,4 @@
-//! What a person means by `main`, a commit or a report.
+//! Resolves a user's reference: a branch such as `main`, a commit or a report.
 
 use uuid::Uuid;
 use wingbeat_track::{
@@ -13,17 +13,17 @@ use crate::{
     storage::Databases,
 };
 
-/// Reports that are searched for a commit.
+/// Reports searched for a commit.
 const SEARCHED_MAX: usize = 20_000;
 
-/// Reports that confirm another, one after the other, at most.
+/// Maximum length of a chain of confirming reports.
 const CONFIRMING_MAX: usize = 100;
 
-/// Digits of a commit or a report that are enough.
+/// Minimum digits of a commit or report.
 const DIGITS_MIN: usize = 6;
 
-/// The report that a branch began from, where it began from the branch that `before` names: what that one found
-/// since is not the work of the other.
+/// The report at which a branch started, if it started from the branch of `before`: later results of that branch are
+/// unrelated to this one.
 pub(crate) fn start_of(
     databases: &Databases,
     names: &Names,
@@ -47,14 +47,13 @@ pub(crate) fn start_of(
     Ok(found.into_iter().find(|report| report.confirms.is_none()))
 }
 
-/// Branches that a text may mean: by the name that results have, or by the one that it was given here.
+/// Branches that a text may refer to: by name in the results, or by current name.
 fn branches(names: &Names, text: &str) -> impl Iterator<Item = BranchName> {
     let renamed = names.stored(Kind::Branch, text).and_then(|it| BranchName::new(it).ok());
     BranchName::new(text).ok().into_iter().chain(renamed)
 }
 
-/// The newest report of a branch, of a commit by the first digits of its hash, or the report with that
-/// UUID, by its last digits too.
+/// The newest report of a branch or of a commit hash prefix, or the report with that UUID or UUID suffix.
 pub(crate) fn find(
     databases: &Databases,
     project: &Project,
@@ -86,7 +85,7 @@ pub(crate) fn find(
     })
 }
 
-/// The reports that a UUID, the first digits of a commit or the last ones of a UUID mean, newest first.
+/// Reports that match a UUID, a commit hash prefix, or a UUID suffix, newest first.
 fn meant(
     results: &Store,
     project: &ProjectName,
@@ -95,7 +94,7 @@ fn meant(
     let all = ReportFilter { project: Some(project.clone()), ..ReportFilter::default() };
     if let Ok(uuid) = Uuid::try_parse(text) {
         let found = results.reports(&ReportFilter { uuid: Some(uuid), ..all.clone() }, 1)?;
-        // 32 digits may also be those of a commit.
+        // 32 digits may also be a commit's.
         if !found.is_empty() {
             return Ok(found);
         }

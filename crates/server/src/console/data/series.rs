@@ -1,4 +1,4 @@
-//! Series in one line each, of a choice.
+//! One-line summaries of the selected series.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,10 +17,10 @@ use crate::{
     storage::Databases,
 };
 
-/// Newest reports that count at most: a page is no archive.
+/// Maximum newest reports considered.
 const REPORTS_MAX: usize = 1000;
 
-/// All series of a choice.
+/// All series of a selection.
 pub(crate) fn rows(
     databases: &Databases,
     project: &Project,
@@ -38,7 +38,7 @@ pub(crate) fn rows(
         });
         return Ok(rows);
     }
-    // The first report of a branch has just come.
+    // The first report of a branch has just arrived.
     let query = PlotQuery {
         branches: choice.branches.clone(),
         testbeds: choice.testbeds.clone(),
@@ -51,11 +51,11 @@ pub(crate) fn rows(
     Ok(plot.series.iter().filter_map(|series| row(&plot, series)).collect())
 }
 
-/// The newest active alert of each series that has one.
+/// The newest active alert of each series with any.
 #[derive(Debug, Default)]
 pub(crate) struct Alerts(HashMap<(BranchName, TestbedName, BenchmarkName, Slug), Uuid>);
 
-/// Alerts that are read at most.
+/// Maximum alerts read.
 const ALERTS_MAX: usize = 1000;
 
 impl Alerts {
@@ -63,7 +63,7 @@ impl Alerts {
         let reports =
             ReportFilter { project: Some(project.stored.clone()), ..ReportFilter::default() };
         let active = AlertFilter { reports, status: Some(AlertStatus::Active), uuid: None };
-        // The newest come first, and the last one that is put in stays.
+        // Newest first, and the last insertion wins.
         let alerts = databases.results.alerts(&active, ALERTS_MAX)?.into_iter().rev();
         let by_series = alerts.map(|it| {
             ((it.branch, it.testbed, it.alert.benchmark, it.measure.slug), it.alert.uuid)

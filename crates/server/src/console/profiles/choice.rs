@@ -1,4 +1,4 @@
-//! What an address asks of a service: a sample type, and labels.
+//! Selection within a service: a sample type, and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,30 +13,30 @@ use crate::{
     profiles::Series,
 };
 
-/// Labels to choose by, and values of one.
+/// Maximum labels to select by, and values of each.
 const NAMES_MAX: usize = 8;
 const VALUES_MAX: usize = 200;
 
-/// The series that are looked at, and how their values are written.
+/// The selected series, and how to format their values.
 #[derive(Debug, Clone)]
 pub(super) struct Choice {
     pub(super) figures: Figures,
-    /// Which of the values of a sample.
+    /// Index of the value in a sample.
     pub(super) at: usize,
     pub(super) series: Vec<Series>,
 }
 
-/// What a service has to choose from.
+/// Available selections of a service.
 #[derive(Debug, Clone)]
 pub(super) struct Choices {
-    /// Of each kind of profile and sample type, a series.
+    /// One series for each profile kind and sample type.
     types: Vec<Figures>,
     /// Values of each label.
     labels: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Choice {
-    /// What `type` and `label` ask for, or what is usual: time on the CPU. `None` if nothing is like that.
+    /// The selection of `type` and `label`, by default CPU time. `None` without a match.
     pub(super) fn of(all: &[Series], params: &Params, label_field: &str) -> Option<Self> {
         let wanted = params.get("type");
         let types = |series: &Series| {
@@ -55,7 +55,7 @@ impl Choice {
         let figures = Figures::of(newest, at);
         let labels: Vec<(&str, &str)> =
             params.all(label_field).filter_map(|text| text.split_once('=')).collect();
-        // Profiles that count other things beside this one cannot be added to it.
+        // Profiles with other sample types cannot be added to this one.
         let is_like = |series: &&Series| series.name == newest.name && series.types == newest.types;
         let has_labels = |series: &&Series| {
             labels.iter().all(|(name, value)| {
@@ -90,7 +90,7 @@ impl Choices {
                 labels.entry(name.clone()).or_default().insert(value.clone());
             }
         }
-        // A label that some have and others lack tells them apart, too.
+        // A label that only some series have distinguishes them, too.
         for (name, values) in &mut labels {
             if all.iter().any(|series| !series.labels.contains_key(name)) {
                 values.insert(String::new());
@@ -99,7 +99,7 @@ impl Choices {
         Self { types, labels }
     }
 
-    /// A list of the sample types.
+    /// Dropdown of sample types.
     pub(super) fn select_type(&self, chosen: &Figures) -> Markup {
         let ids: Vec<(String, String)> =
             self.types.iter().map(|it| (it.id(), it.title())).collect();
@@ -107,7 +107,7 @@ impl Choices {
         html! { (select("Type", "type", None, all, Some(&chosen.id()))) }
     }
 
-    /// A list for each label that has several values.
+    /// Dropdown for each label with several values.
     pub(super) fn select_labels(&self, params: &Params, field: &str) -> Markup {
         let several = self.labels.iter().filter(|(_, values)| values.len() > 1);
         html! {
@@ -121,7 +121,7 @@ impl Choices {
         }
     }
 
-    /// The labels that all have.
+    /// Labels common to all series.
     pub(super) fn facts(&self) -> Markup {
         html! {
             @for (label, values) in &self.labels {

@@ -1,4 +1,4 @@
-//! Two times of a service, or two sets of its labels, beside each other: what takes more, and what less.
+//! Compares two time ranges or label sets of a service.
 
 use axum::extract::Path;
 use maud::{Markup, html};
@@ -30,20 +30,20 @@ use crate::{
 /// Fewer standard deviations may be chance.
 const DEVIATIONS_MIN: f64 = 2.0;
 
-/// The labels of the time that it is compared with.
+/// Labels of the baseline.
 const BASE_LABEL: &str = "base_label";
 
-/// One of the two.
+/// One side of the comparison.
 struct Half {
     choice: Choice,
     span: Span,
     timeline: Timeline,
     reading: Reading,
-    /// In a second; of a state, the mean.
+    /// Per second; for a gauge, the mean.
     rate: f64,
 }
 
-/// Both of them.
+/// Both sides.
 struct Pair {
     choices: Choices,
     before: Half,
@@ -56,7 +56,7 @@ struct Found {
     rows: Vec<FunctionRow>,
 }
 
-/// The times that are compared: what comes before is as long as the other.
+/// The time ranges to compare: the baseline precedes, with the same length.
 fn spans(asked: &Asked, newest_ns: i64) -> Result<(Span, Span), ApiError> {
     let now_ns = now_ns();
     let after = FIELDS.read(&asked.params, now_ns)?;
@@ -71,7 +71,7 @@ fn look(app: &App, asked: &Asked) -> Result<Pair, ApiError> {
     let after = asked.choice(&all, "label")?;
     let before = asked.choice(&all, BASE_LABEL)?;
     let spans = spans(asked, after.newest_ns())?;
-    // Both timelines show both times, with some room.
+    // Both timelines show both ranges, with a margin.
     let (first, last) =
         (spans.0.from_ns.min(spans.1.from_ns), spans.0.until_ns.max(spans.1.until_ns));
     let room = (last - first) / 20;
@@ -87,7 +87,7 @@ fn look(app: &App, asked: &Asked) -> Result<Pair, ApiError> {
     Ok(Pair { choices: Choices::of(&all), before, after, found })
 }
 
-/// Compares both, each in a second, so that times of different lengths can be.
+/// Compares both as rates, so that the lengths may differ.
 fn found(asked: &Asked, before: &Half, after: &Half) -> Result<Found, String> {
     let of = |half: &Half, which: &str| {
         let found = half.reading.profile.as_ref().and_then(|it| side(it, &half.choice));
@@ -176,7 +176,7 @@ fn half(
 ) -> Markup {
     let figures = &half.choice.figures;
     let total = half.reading.profile.as_ref().and_then(|it| side(it, &half.choice));
-    // What is not in the address is said in it, lest a new time move the other one.
+    // Writes defaults into the address, so that changing one range does not move the other.
     let fixed = BASE.write(&FIELDS.write(params, pair.after.span), pair.before.span);
     let pen = Pen { path, params: &fixed, fields, marked: Some(half.span), label: "" };
     html! {
@@ -265,7 +265,7 @@ fn table(figures: &Figures, rows: &[&FunctionRow]) -> Markup {
     }
 }
 
-/// The change of a function by itself, as a part of what it was.
+/// Relative change of a function's self time.
 fn step(row: &FunctionRow) -> String {
     match (row.own.before > 0.0, row.own.after > 0.0) {
         (true, true) => share::change(row.own.difference() / row.own.before),

@@ -1,4 +1,4 @@
-//! A time of a service as files: pprof, and the picture.
+//! Downloads of a service's time range: pprof, and the picture.
 
 use axum::{
     extract::Path,

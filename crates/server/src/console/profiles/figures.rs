@@ -1,13 +1,14 @@
-//! Values of a sample type in words: as totals, and as rates, which compare times of different lengths.
+//! Formats values of a sample type: as totals, and as rates, which are comparable between time ranges of different
+//! lengths.
 
 use wingbeat_text::{bytes, duration, fixed, grouped, significant_decimals};
 
 use crate::profiles::Series;
 
-/// Sample types that say how much there is, and not how much came. Their values are not added up over time.
+/// Prefixes of gauges, whose values are not summed over time.
 const STATES: [&str; 4] = ["inuse_", "goroutine", "threads", "heap_live"];
 
-/// How values of a sample type are written.
+/// Formatting of a sample type's values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Figures {
     /// `process_cpu`.
@@ -17,19 +18,19 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Of a sample type of a series.
+    /// For a sample type of a series.
     pub(super) fn of(series: &Series, at: usize) -> Self {
         let (name, unit) = series.types.get(at).cloned().unwrap_or_default();
         Self { profile: series.name.clone(), name, unit }
     }
 
-    /// Time on the CPU.
+    /// CPU time.
     pub(super) fn cpu() -> Self {
         let text = str::to_owned;
         Self { profile: text("process_cpu"), name: text("cpu"), unit: text("nanoseconds") }
     }
 
-    /// As in an address: `process_cpu:cpu`.
+    /// In addresses: `process_cpu:cpu`.
     pub(super) fn id(&self) -> String {
         format!("{}:{}", self.profile, self.name)
     }
@@ -39,12 +40,12 @@ impl Figures {
         &self.name
     }
 
-    /// For people: `process_cpu: cpu (nanoseconds)`.
+    /// For display: `process_cpu: cpu (nanoseconds)`.
     pub(super) fn title(&self) -> String {
         format!("{}: {} ({})", self.profile, self.name, self.unit)
     }
 
-    /// Whether it is how much there is, so that its mean counts.
+    /// Whether it is a gauge, whose mean counts.
     pub(super) fn is_state(&self) -> bool {
         STATES.iter().any(|state| self.name.starts_with(state))
     }
@@ -53,7 +54,7 @@ impl Figures {
         self.unit == "nanoseconds"
     }
 
-    /// What a timeline shows.
+    /// Label of a timeline's axis.
     pub(super) fn axis(&self) -> String {
         match (self.is_time(), self.is_state()) {
             (true, _) if self.name == "cpu" => "CPUs in use".to_owned(),
@@ -63,7 +64,7 @@ impl Figures {
         }
     }
 
-    /// A sum over a time.
+    /// A sum over a time range.
     pub(super) fn total(&self, value: f64) -> String {
         match self.unit.as_str() {
             "nanoseconds" => sign(value, duration(value.abs() as u64)),
@@ -72,7 +73,7 @@ impl Figures {
         }
     }
 
-    /// So much in a second; of a state, so much at a time.
+    /// A rate per second; for a gauge, the mean.
     pub(super) fn rate(&self, value: f64) -> String {
         match self.unit.as_str() {
             "nanoseconds" => {
@@ -90,12 +91,12 @@ fn sign(value: f64, size: String) -> String {
     if value < 0.0 { format!("−{size}") } else { size }
 }
 
-/// Three digits are enough.
+/// Rounds to three digits.
 fn three(value: f64) -> String {
     fixed(value, significant_decimals(value, 3).min(4))
 }
 
-/// A number of CPUs, in thousandths where there is not half of one.
+/// A number of CPUs, in thousandths below one half.
 fn parts(value: f64, word: &str) -> String {
     match value.abs() {
         0.0 => format!("0 {word}"),

@@ -1,4 +1,4 @@
-//! The time that an address asks for: `last=1h`, or `from` and `until`.
+//! The time range of an address: `last=1h`, or `from` and `until`.
 
 use time::{
     Date, OffsetDateTime, PrimitiveDateTime,
@@ -10,7 +10,7 @@ use crate::{ApiError, console::links::Params, profiles::Span};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Times to choose from.
+/// Predefined ranges.
 pub(super) const LASTS: [(&str, &str); 6] = [
     ("15m", "15 minutes"),
     ("1h", "hour"),
@@ -20,10 +20,10 @@ pub(super) const LASTS: [(&str, &str); 6] = [
     ("7d", "7 days"),
 ];
 
-/// The time where none is asked for.
+/// Default range.
 const USUAL_NS: i64 = 3600 * SECOND_NS;
 
-/// Nothing shorter is looked at, and nothing longer.
+/// Minimum and maximum range.
 const LEAST_NS: i64 = SECOND_NS;
 const MOST_NS: i64 = 400 * 86_400 * SECOND_NS;
 
@@ -33,7 +33,7 @@ const SHOWN: StaticFormatDescription =
 const WRITTEN: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
 
-/// The names of the parameters of a time.
+/// Parameter names of a time range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fields {
     pub(super) last: &'static str,
@@ -41,14 +41,14 @@ pub(super) struct Fields {
     pub(super) until: &'static str,
 }
 
-/// The time that is looked at.
+/// The selected range.
 pub(super) const FIELDS: Fields = Fields { last: "last", from: "from", until: "until" };
-/// The time that it is compared with.
+/// The baseline.
 pub(super) const BASE: Fields =
     Fields { last: "base_last", from: "base_from", until: "base_until" };
 
 impl Fields {
-    /// The time that an address asks for; `None` if it asks for none.
+    /// The range in an address; `None` if absent.
     pub(super) fn read(self, params: &Params, now_ns: i64) -> Result<Option<Span>, ApiError> {
         let time = |field: &str| params.get(field).map(|text| parsed(text.trim())).transpose();
         let span = match (time(self.from)?, time(self.until)?, params.get(self.last)) {
@@ -80,7 +80,7 @@ impl Fields {
         Ok(Some(span))
     }
 
-    /// The address of a time.
+    /// The address of a range.
     pub(super) fn write(self, params: &Params, span: Span) -> Params {
         params
             .with(self.last, "")
@@ -88,13 +88,13 @@ impl Fields {
             .with(self.until, written(span.until_ns))
     }
 
-    /// The address of a time that ends now.
+    /// The address of a range that ends now.
     pub(super) fn write_last(self, params: &Params, last: &str) -> Params {
         params.with(self.from, "").with(self.until, "").with(self.last, last)
     }
 }
 
-/// The last hour, or the last one of what there is.
+/// The last hour, or the last one with data.
 pub(super) fn usual(newest_ns: i64, now_ns: i64) -> Span {
     let until_ns = if newest_ns < now_ns - USUAL_NS { newest_ns } else { now_ns };
     Span { from_ns: until_ns - USUAL_NS, until_ns }
@@ -121,7 +121,7 @@ fn parsed(text: &str) -> Result<i64, ApiError> {
             .or_else(day)?;
         Some(found.assume_utc())
     };
-    // Lengths are added to it and taken from it.
+    // Keeps arithmetic with lengths in range.
     let is_near = |time: &OffsetDateTime| (1970..2200).contains(&time.year());
     let ns =
         parse().filter(is_near).and_then(|time| i64::try_from(time.unix_timestamp_nanos()).ok());
@@ -155,17 +155,17 @@ fn moment(ns: i64) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(ns.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// As addresses have it.
+/// Address format.
 pub(super) fn written(ns: i64) -> String {
     moment(ns).format(WRITTEN).unwrap_or_default()
 }
 
-/// For people, in UTC.
+/// Display format, in UTC.
 pub(super) fn shown(ns: i64) -> String {
     moment(ns).format(SHOWN).unwrap_or_default()
 }
 
-/// Both ends for people; the day once if it is the same.
+/// Both ends for display; a common day only once.
 pub(super) fn span_shown(span: Span) -> String {
     let (from, until) = (shown(span.from_ns), shown(span.until_ns));
     let until = match from.get(..11) == until.get(..11) {

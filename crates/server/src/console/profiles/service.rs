@@ -1,4 +1,4 @@
-//! A service in a time: when it took how much, its flame graph, and its functions.
+//! A service over a time range: timeline, flame graph, and functions.
 
 use axum::extract::Path;
 use maud::{Markup, html};
@@ -25,25 +25,25 @@ use crate::{
     profiles::{Point, ProfilesError, Reading, Series, Span, now_ns},
 };
 
-/// Functions of the table, and of one that is asked for with `rows=more`.
+/// Rows of the function table, by default and with `rows=more`.
 const FUNCTIONS: usize = 40;
 const FUNCTIONS_MAX: usize = 1000;
 
-/// How many functions are shown, and whether there are more to ask for.
+/// Number of functions shown, and whether there are more.
 pub(super) fn function_rows(params: &Params, count: usize) -> (usize, bool) {
     let is_more = params.get("rows") == Some("more");
     let most = if is_more { FUNCTIONS_MAX } else { FUNCTIONS };
     (count.min(most), !is_more && count > FUNCTIONS)
 }
 
-/// A service as an address asks for it.
+/// A service in a request.
 pub(super) struct Asked {
     pub(super) project: String,
     pub(super) service: String,
     pub(super) params: Params,
 }
 
-/// What was found of it in a time.
+/// Results of a service over a time range.
 pub(super) struct Looked {
     choices: Choices,
     choice: Choice,
@@ -54,11 +54,11 @@ pub(super) struct Looked {
     found: Option<Found>,
 }
 
-/// What is there to see.
+/// Data to display.
 struct Found {
     picture: Picture,
     rows: Vec<FunctionRow>,
-    /// In the unit of the type; of a state, the mean.
+    /// In the unit of the type; for a gauge, the mean.
     total: f64,
     per_second: f64,
 }
@@ -88,7 +88,7 @@ impl Asked {
         })
     }
 
-    /// The profile of a choice in the time that the address asks for.
+    /// Reads the profile of a selection over the requested range.
     pub(super) fn profile(&self, app: &App) -> Result<(Choice, Span, Reading), ApiError> {
         let now_ns = now_ns();
         let choice = self.choice(&self.series(app)?, "label")?;
@@ -99,23 +99,23 @@ impl Asked {
     }
 }
 
-/// Points of each series of a choice.
+/// Points of each selected series.
 pub(super) fn points(
     app: &App,
     choice: &Choice,
     span: Span,
 ) -> Result<Vec<Vec<Point>>, ProfilesError> {
-    // A window may begin before the time does.
+    // A window may start before the range.
     let wider = Span { from_ns: span.from_ns - 600 * 1_000_000_000, ..span };
     app.profiles.points(&choice.ids(), wider)
 }
 
-/// The profile as stacks of the chosen type. `None` if it has none of it.
+/// The profile as stacks of the selected type. `None` if it lacks the type.
 pub(super) fn side(profile: &Profile, choice: &Choice) -> Option<Side> {
     Side::of_message("later", profile, Some(choice.figures.name())).ok()
 }
 
-/// What turns sums of a reading into totals, and into rates: of what there is at a time, both are the mean.
+/// Factors from a reading's sums to totals and to rates; for a gauge, both give the mean.
 pub(super) fn factors(
     app: &App,
     asked: &Asked,

@@ -1,4 +1,4 @@
-//! The services of a project that somebody pushes profiles of.
+//! The services of a project with pushed profiles.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,24 +20,24 @@ use crate::{
     service::PUSH_PATH,
 };
 
-/// Services of a page.
+/// Services per page.
 const ROWS: usize = 100;
 
-/// Hours of the small pictures.
+/// Hours in the sparklines.
 const HOURS: i64 = 24;
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 
-/// Values of the label that says where a service runs.
+/// Labels that may name a service's host.
 const HOST: [&str; 3] = ["host_name", "hostname", "host"];
 
-/// A service as the list shows it.
+/// A service in the list.
 #[derive(Debug, Default)]
 struct Entry {
     newest_ns: i64,
     types: BTreeSet<String>,
     hosts: BTreeSet<String>,
-    /// CPU time of each hour, oldest first, in nanoseconds.
+    /// CPU time per hour, oldest first, in nanoseconds.
     cpu: Vec<f64>,
     has_cpu: bool,
 }
@@ -48,7 +48,7 @@ pub(in crate::console) async fn list(visit: Visit, params: Params) -> Result<Pag
         let since = now_ns().div_euclid(HOUR_NS) - HOURS + 1;
         let series = app.profiles.series(&project, None)?;
         let hours = app.profiles.hours(&project, since)?;
-        // As on the page of a service: the time before the first profile does not count as idle.
+        // As on the page of a service: time before the first profile does not count as idle.
         let begin_ns = app.profiles.extent(&project)?.map_or(i64::MIN, |it| it.from_ns);
         let profiled_ns = now_ns().saturating_sub(begin_ns).clamp(SECOND_NS, HOUR_NS);
         Ok::<_, ApiError>((entries(&series, &hours, since), profiled_ns as f64 / SECOND_NS as f64))
@@ -148,7 +148,7 @@ fn table(
     }
 }
 
-/// Sorts as the query says: those that use most come first.
+/// Sorts as the query asks; by default the highest usage first.
 fn sort(rows: &mut [(String, Entry)], params: &Params) -> (String, bool) {
     let key = params.get("sort").unwrap_or("cpu");
     let is_descending = params.get("direction").map_or(key != "service", |it| it == "desc");
@@ -165,7 +165,7 @@ fn sort(rows: &mut [(String, Entry)], params: &Params) -> (String, bool) {
 }
 
 impl Entry {
-    /// CPU time of an hour: of this one as far as it has gone, and of the one before it for the rest.
+    /// CPU time over one hour: the current hour so far, with the rest prorated from the previous one.
     fn recent_ns(&self) -> f64 {
         let [.., before, current] = self.cpu[..] else { return 0.0 };
         let gone = now_ns().rem_euclid(HOUR_NS) as f64 / HOUR_NS as f64;
@@ -177,7 +177,7 @@ fn row(visit: &Visit, (service, entry): (&str, &Entry), profiled_s: f64) -> Mark
     let address = format!("{}/{}", visit.at("profiles"), encoded(service));
     let newest = OffsetDateTime::from_unix_timestamp_nanos(entry.newest_ns.into());
     let newest = newest.unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    // The hour that has begun would look like a fall.
+    // The incomplete hour would look like a drop.
     let whole = entry.cpu.split_last().map_or(&[][..], |(_, whole)| whole);
     let values: Vec<f32> = whole.iter().map(|value| *value as f32).collect();
     html! {
@@ -192,7 +192,7 @@ fn row(visit: &Visit, (service, entry): (&str, &Entry), profiled_s: f64) -> Mark
     }
 }
 
-/// Some of the names, and how many more there are.
+/// Some of the names, and the number of others.
 fn few(names: &BTreeSet<String>) -> Markup {
     const FEW: usize = 3;
     html! {

@@ -1,4 +1,4 @@
-//! Time as bars: how much there was when. Each bar is a link that looks closer, and a script lets a time be drawn over.
+//! Timeline as bars. Each bar is a link that zooms in; a script adds selection by dragging.
 
 use maud::{Markup, html};
 
@@ -13,7 +13,7 @@ use crate::{
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Widths of a bar, in seconds. Nothing finer comes in.
+/// Widths of a bar in seconds. Data has no finer resolution.
 const STEPS: [i64; 14] =
     [15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 86_400, 604_800];
 
@@ -21,29 +21,29 @@ const BARS_MAX: i64 = 96;
 
 const HEIGHT: f64 = 90.0;
 
-/// Amounts by time.
+/// Amounts over time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Timeline {
     span: Span,
     step_ns: i64,
     start_ns: i64,
-    /// In a second of each step; of a state, the mean of a step.
+    /// Per second of each step; for a gauge, the mean of a step.
     values: Vec<f64>,
 }
 
-/// What a timeline is drawn with.
+/// Drawing parameters of a timeline.
 #[derive(Clone, Copy)]
 pub(super) struct Pen<'a> {
     pub(super) path: &'a str,
     pub(super) params: &'a Params,
     pub(super) fields: Fields,
-    /// The time that is marked, if it is not all.
+    /// The highlighted range, if not all.
     pub(super) marked: Option<Span>,
     pub(super) label: &'a str,
 }
 
 impl Timeline {
-    /// Of the points of each series of a choice.
+    /// From the points of each selected series.
     pub(super) fn of(choice: &Choice, points: &[Vec<Point>], span: Span) -> Self {
         let length_ns = span.until_ns - span.from_ns;
         let fits = |step: &&i64| length_ns / (**step * SECOND_NS) < BARS_MAX;
@@ -68,7 +68,7 @@ impl Timeline {
         Self { span, step_ns, start_ns, values }
     }
 
-    /// Whether there is nothing at all.
+    /// Whether all values are zero.
     pub(super) fn is_empty(&self) -> bool {
         self.values.iter().all(|value| *value == 0.0)
     }
@@ -108,7 +108,7 @@ impl Timeline {
             ((span.until_ns.min(self.span.until_ns) - self.span.from_ns) as f64 / length) * 100.0;
         let height = if most > 0.0 { value / most * (HEIGHT - 4.0) } else { 0.0 };
         html! {
-            // Keys have the fields of the form; so many stops would be in their way.
+            // Keyboard users have the form fields; so many tab stops would be in their way.
             a href=(pen.fields.write(pen.params, span).with("frame", "").at(pen.path)) tabindex="-1" {
                 title { (shown(span.from_ns)) " UTC: " (choice.figures.rate(value)) }
                 rect class="room" x=(percent(left)) width=(percent((right - left).max(0.0))) y="0" height=(HEIGHT) {}
@@ -118,7 +118,7 @@ impl Timeline {
         }
     }
 
-    /// Places in percent, with their times; of two, one can be left out.
+    /// Positions in percent, with their times; of two, one can be left out.
     fn ticks(&self) -> Vec<(f64, String, bool)> {
         let length_ns = self.span.until_ns - self.span.from_ns;
         let fits = |step: &&i64| length_ns / (**step * SECOND_NS) < 8;
@@ -128,7 +128,7 @@ impl Timeline {
         for number in first..first + 8 {
             let ns = number * step_ns;
             let place = (ns - self.span.from_ns) as f64 / length_ns.max(1) as f64 * 100.0;
-            // There has to be room for the time.
+            // Leaves room for the label.
             if place > 93.0 {
                 break;
             }
@@ -149,7 +149,7 @@ fn percent(value: f64) -> String {
     format!("{value:.3}%")
 }
 
-/// Gives each step its part of a point.
+/// Distributes a point over the steps.
 fn spread(
     point: &Point,
     at: usize,
@@ -173,7 +173,7 @@ fn spread(
     }
 }
 
-/// Links to what lies before and after, to more and to less.
+/// Links that move, widen and narrow the range.
 pub(super) fn moves(span: Span, now_ns: i64, (path, params): (&str, &Params)) -> Markup {
     let length_ns = span.until_ns - span.from_ns;
     let at = |from_ns: i64, until_ns: i64| {
@@ -194,7 +194,7 @@ pub(super) fn moves(span: Span, now_ns: i64, (path, params): (&str, &Params)) ->
     }
 }
 
-/// Both ends of a time as fields of a form.
+/// Both ends of a range as form fields.
 pub(super) fn fields(fields: Fields, span: Span) -> Markup {
     html! {
         label class="moment" { span { "From (UTC)" } input name=(fields.from) value=(written(span.from_ns)) size="21" autocomplete="off"; }

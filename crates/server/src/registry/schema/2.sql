@@ -1,4 +1,4 @@
--- Version 2. Series in one line each, made of the results, so that a table of thousands of them reads no
+-- Version 2. One-line summaries of series, derived from the results, so that a table of thousands of series reads no
 -- history. Names are those of the results.
 CREATE TABLE series (
     project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
@@ -13,9 +13,9 @@ CREATE TABLE series (
     report BLOB NOT NULL CHECK (length(report) = 16),
     time_ns INTEGER NOT NULL,
     change_30d REAL,
-    -- Values to draw: little-endian 32-bit floats.
+    -- Sparkline: little-endian 32-bit floats.
     spark BLOB NOT NULL,
-    -- The last lasting change of the level; empty if there is none.
+    -- The last lasting change of the level; null if there is none.
     changed_report BLOB CHECK (length(changed_report) = 16),
     changed_relative REAL,
     changed_hash TEXT,
@@ -24,7 +24,7 @@ CREATE TABLE series (
     PRIMARY KEY (project, branch, testbed, benchmark, slug, units)
 ) STRICT, WITHOUT ROWID;
 
--- Of which reports the rows of a branch and a testbed were made.
+-- The reports from which the rows of a branch and testbed were derived.
 CREATE TABLE series_state (
     project INTEGER NOT NULL REFERENCES project ON DELETE CASCADE,
     branch TEXT NOT NULL,

@@ -1,2 +1,2 @@
--- As 3.sql.
+-- See 3.sql.
 ALTER TABLE report ADD COLUMN notices TEXT COLLATE "C";

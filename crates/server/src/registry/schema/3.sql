@@ -1,2 +1,2 @@
--- Version 3. What was noticed about a report when this server judged it, in JSON: a list. Null if nothing was.
+-- Version 3. Notices from judging a report: a JSON list, or null.
 ALTER TABLE report ADD COLUMN notices TEXT;

@@ -1,5 +1,5 @@
--- What a server knows besides results, on PostgreSQL: schema.sql and schema/2.sql say what each is for. Whole
--- numbers are those of SQLite; texts sort by bytes.
+-- All data besides results, on PostgreSQL: schema.sql and schema/2.sql describe the tables. Integers have SQLite's
+-- range; texts sort by bytes.
 
 CREATE TABLE setting (
     name TEXT COLLATE "C" PRIMARY KEY,
