@@ -1,4 +1,4 @@
-//! The stack of a call that allocates, by whichever program sees it.
+//! Stacks of allocating calls, shared by the programs that see them.
 
 use aya_ebpf::{
     bindings::{BPF_F_NO_PREALLOC, BPF_NOEXIST, pt_regs},
@@ -13,12 +13,12 @@ use crate::{
     regs::UserRegs,
 };
 
-/// Parts of the scratch memory that are in use, by their CPU: a thread may be preempted while it has one. To put an
-/// element there that is not yet there is one step, also for the verifier of kernels that know no other.
+/// Parts of the scratch memory in use, by CPU: a thread may be preempted while it holds one. Inserting a missing
+/// element is atomic, also on kernels whose verifier knows no other atomic operation.
 #[map]
 static PARTS: HashMap<u32, u8> = HashMap::with_max_entries(4096, BPF_F_NO_PREALLOC);
 
-/// Walks the stack and sends it; false if that could not be done.
+/// Walks the stack and sends it. Returns false on failure.
 #[inline(always)]
 pub fn send_stack(whose: Whose, user: UserRegs, registers: &pt_regs) -> bool {
     let Some(part) = take_part() else { return false };
@@ -32,7 +32,7 @@ pub fn send_stack(whose: Whose, user: UserRegs, registers: &pt_regs) -> bool {
     is_sent
 }
 
-/// Takes a part of the scratch memory for this thread.
+/// Reserves a part of the scratch memory for this thread.
 #[inline(always)]
 fn take_part() -> Option<u32> {
     for part in 0..scratch::HEAP_PARTS {

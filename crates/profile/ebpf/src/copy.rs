@@ -1,7 +1,7 @@
-//! Copies of stacks whose walk met code without a table: user space walks on by them.
+//! Copies of stacks whose walk reached code without a table, so that user space can continue it.
 //!
-//! Each page is a record of its own. So a copy takes as much room in the ring buffer as the stack has
-//! pages, and no memory of this half holds more than one of them.
+//! Each page is a record of its own, so a copy takes only as much of the ring buffer as the stack has pages, and
+//! the kernel half holds one page at a time.
 
 use core::hint::black_box;
 
@@ -17,23 +17,23 @@ use crate::{
     regs,
 };
 
-/// A copy under way: the piece under construction, and what else is known.
+/// A copy in progress, with the current piece.
 #[repr(C)]
 struct Copying {
     header: CopyHeader,
     words: [u64; PAGE_WORDS],
-    /// Where the stack must end.
+    /// End of the stack.
     end: u64,
-    /// 1 if pieces were sent.
+    /// 1 if any piece was sent.
     is_sent: u64,
 }
 
-/// One for each kind of program, as the scratch memory.
+/// One per kind of program, like the scratch memory.
 #[map]
 static COPIES: PerCpuArray<Copying> = PerCpuArray::with_max_entries(scratch::COUNT, 0);
 
-/// Sends the stack of the current thread from the last frame of a walk on: as much as can be read, and as
-/// long as the ring buffer is not filling up. `part` is that of the scratch memory.
+/// Sends the current thread's stack from the last frame of a walk on, as far as it can be read and until the ring
+/// buffer fills up. `part` is the part of the scratch memory.
 #[inline(always)]
 pub fn send(part: u32, stack: &StackHeader) {
     let Some(copying) = COPIES.get_ptr_mut(part) else { return };
@@ -51,7 +51,7 @@ pub fn send(part: u32, stack: &StackHeader) {
     count(counter::COPIED, unsafe { (*copying).is_sent });
 }
 
-/// Sends page after page. The verifier checks this once, as the next, and not for each copy and each page.
+/// Sends the pages one by one. The verifier checks this function and the next once, and not for each copy and page.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn send_pages(part: u32) -> u32 {
@@ -62,13 +62,12 @@ extern "C" fn send_pages(part: u32) -> u32 {
     0
 }
 
-/// What [`send_page`] gives to go on, and at the end of the copy.
+/// Return values of [`send_page`]: continue, or end of the copy.
 const GO_ON: u32 = 0;
 const END: u32 = 1;
 
-/// Sends what of a page belongs to the stack. What lies behind the end of a stack cannot be read, and
-/// neither can its first pages, if the thread has not come there yet: what a frame has in them is not
-/// needed for its caller.
+/// Sends the part of a page that belongs to the stack. Memory behind the end of the stack cannot be read, nor can
+/// its first pages if the thread has not touched them; the unwinding does not need what frames have in them.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn send_page(part: u32, index: u32) -> u32 {
@@ -76,8 +75,8 @@ extern "C" fn send_page(part: u32, index: u32) -> u32 {
     if waiting_bytes() >= u64::from(setting!(COPIES_UNTIL_BYTES)) {
         return END;
     }
-    // SAFETY: a live element of a per-CPU array, which nobody else uses meanwhile; the helper reads user memory
-    // into room of that size.
+    // SAFETY: a live element of a per-CPU array, not used elsewhere meanwhile; the helper reads user memory into a
+    // buffer of that size.
     unsafe {
         let Copying { header, words: page, end, is_sent } = &mut *copying;
         if header.address >= *end {
@@ -85,7 +84,7 @@ extern "C" fn send_page(part: u32, index: u32) -> u32 {
         }
         let left = (*end - header.address).div_ceil(8);
         let skipped = header.address / 8 & (PAGE_WORDS as u64 - 1);
-        // The verifier sees that it is no more than a page.
+        // Shows the verifier that this is at most a page.
         let words = black_box(left.min(PAGE_WORDS as u64 - skipped)).min(PAGE_WORDS as u64);
         if bpf_probe_read_user(
             page.as_mut_ptr().cast(),

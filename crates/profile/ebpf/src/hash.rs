@@ -1,7 +1,7 @@
-//! A hash that tells stacks apart.
+//! A hash that identifies stacks.
 
-/// One step of a hash in the manner of FNV-1a, by words instead of bytes, with the high bits, where a
-/// multiplication gathers its result, folded down.
+/// One step of an FNV-1a-like hash over words instead of bytes. Folds down the high bits, where the multiplication
+/// collects its result.
 #[inline(always)]
 pub fn mix(hash: u64, word: u64) -> u64 {
     let product = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);

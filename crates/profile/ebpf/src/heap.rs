@@ -1,8 +1,8 @@
-//! Probes at the functions of allocators.
+//! Probes of allocator functions.
 //!
-//! A call that allocates is sampled by the bytes that it asks for: the distance to the next sample is exponentially
-//! distributed, so that each byte has the same chance, whatever the sizes are. Of a sampled call the stack is sent at
-//! its entry, and the block where it ends. Only blocks that were sampled are looked for when they are freed.
+//! Allocations are sampled by requested bytes: the distance to the next sample is exponentially distributed, so
+//! that each byte has the same chance regardless of sizes. A sampled call sends its stack at the entry and the
+//! block at the exit. Frees are looked up only among sampled blocks.
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -35,7 +35,7 @@ use crate::{
 #[map]
 static BLOCKS_LIVE: HashMap<BlockKey, LiveBlock> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
-/// Calls that have not ended, by thread and stack pointer; the size is set at load.
+/// Calls in progress, by thread and stack pointer; the size is set at load.
 #[map]
 static CALLS: HashMap<u64, PendingCall> = HashMap::with_max_entries(1, BPF_F_NO_PREALLOC);
 
@@ -47,14 +47,14 @@ static HEAP_STATE: Array<u32> = Array::with_max_entries(1, 0);
 #[map]
 static LEFT: PerCpuArray<i64> = PerCpuArray::with_max_entries(1, 0);
 
-/// The call that jumps to another function of the allocator.
+/// The last call that jumped to another allocator function.
 #[map]
 static HANDED_ON: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
-/// Bytes that a program can address: no allocation is larger.
+/// Bytes that a program can address: upper bound of allocation sizes.
 const ADDRESSES: u64 = 1 << 47;
 
-/// Entry of a function that allocates.
+/// Entry of an allocating function.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "uprobe.multi")]
 pub fn heap_entry(ctx: *mut core::ffi::c_void) -> u32 {
@@ -63,7 +63,8 @@ pub fn heap_entry(ctx: *mut core::ffi::c_void) -> u32 {
     0
 }
 
-/// A way out of it, where the block is known. The cookie is by how many bytes the stack is deeper than at the entry.
+/// Exit of an allocating function, where the block is known. The cookie has the stack depth in bytes relative to
+/// the entry.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "uprobe.multi")]
 pub fn heap_exit(ctx: *mut core::ffi::c_void) -> u32 {
@@ -75,13 +76,13 @@ pub fn heap_exit(ctx: *mut core::ffi::c_void) -> u32 {
     if cookie & EXIT_FILLS == 0 {
         leave(regs::numbered(registers, cookie >> EXIT_REGISTER_SHIFT), sp);
     } else if regs::argument(registers, 1) as u32 == 0 {
-        // A block is filled with zeros.
+        // The block is being zeroed.
         leave(regs::argument(registers, 0), sp);
     }
     0
 }
 
-/// A function that frees a block: where its first argument is still there.
+/// Function that frees a block, probed while its first argument is intact.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "uprobe.multi")]
 pub fn heap_free(ctx: *mut core::ffi::c_void) -> u32 {
@@ -117,7 +118,7 @@ fn now_ns() -> u64 {
     unsafe { bpf_ktime_get_ns() }
 }
 
-/// A call by its thread and its stack pointer at the entry.
+/// Identifies a call by thread and stack pointer at its entry.
 #[inline(always)]
 fn key(tid: u32, sp: u64) -> u64 {
     (u64::from(tid) << 32) | (sp & 0xffff_ffff)
@@ -130,7 +131,7 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) {
         unsafe { (bpf_get_attach_cookie(ctx.as_ptr()), bpf_get_func_ip(ctx.as_ptr())) };
     let argument = |index| regs::argument(registers, index);
     let kind = cookie & !call::NEW_IS_OTHERS;
-    // A product that is too large is refused.
+    // An overflowing product is rejected.
     let size = match kind {
         call::CALLOC => argument(0).wrapping_mul(argument(1)),
         call::ALIGNED | call::REALLOC => argument(1),
@@ -159,13 +160,13 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) {
         old_since_ns: 0,
     };
     if (kind == call::REALLOC || kind == call::REALLOCARRAY) && argument(0) != 0 {
-        // Before it is freed: afterwards another thread may have a block there.
+        // Before the free: afterwards another thread may get a block there.
         if let Some(since_ns) = take_block(pid, argument(0)) {
             (pending.old_address, pending.old_since_ns) = (argument(0), since_ns);
         }
     }
     let has_jumped = has_jumped(key, place, size);
-    // It counts already.
+    // Counted already.
     if is_sampled(size) && !has_jumped {
         let whose = Whose { pid, tid, time_ns: now_ns() };
         if allocation::send_stack(whose, regs::user(registers), registers) {
@@ -188,8 +189,8 @@ fn enter(ctx: &ProbeContext, registers: &pt_regs) {
     }
 }
 
-/// Notes that a call was looked at and not taken, which jumps to another function now: it must not have a second chance
-/// there. If the thread comes to another CPU just then, it has.
+/// Notes that an unsampled call now jumps to another function, which must not sample it again. It may, if the
+/// thread migrates to another CPU just then.
 #[inline(always)]
 fn hand_on(key: u64) {
     if let Some(place) = HANDED_ON.get_ptr_mut(0) {
@@ -198,7 +199,7 @@ fn hand_on(key: u64) {
     }
 }
 
-/// Is this such a call? It is then no more.
+/// Whether a call was handed on. Clears the note.
 #[inline(always)]
 fn is_handed_on(key: u64) -> bool {
     let Some(place) = HANDED_ON.get_ptr_mut(0) else { return false };
@@ -212,14 +213,14 @@ fn is_handed_on(key: u64) -> bool {
     }
 }
 
-/// How long a jump to another function may take.
+/// Maximum time from one allocator function to the next by a jump.
 const JUMP_MAX_NS: u64 = 100_000_000;
 
-/// Has this call begun in another function, which jumped here? Forgets one with the same frame that came to no exit,
-/// because an exception or the thread left it.
+/// Whether this call began in another function that jumped here. Removes a call with the same frame that reached
+/// no exit because of an exception or because the thread left it.
 #[inline(always)]
 fn has_jumped(key: u64, place: u64, size: u64) -> bool {
-    // SAFETY: a live element of the map; only this thread has it.
+    // SAFETY: a live element of the map, used only by this thread.
     let Some(call) = (unsafe { CALLS.get(&key) }) else { return false };
     let is_same = call.place != place && call.size == size;
     if is_same && now_ns() < call.stack_ns + JUMP_MAX_NS {
@@ -229,12 +230,12 @@ fn has_jumped(key: u64, place: u64, size: u64) -> bool {
     false
 }
 
-/// A call ends with a result, which had this stack pointer at its entry.
+/// Ends the call that had this stack pointer at its entry, with its result.
 #[inline(always)]
 fn leave(given: u64, sp: u64) {
     let (pid, tid) = namespace::current();
     let key = key(tid, sp);
-    // SAFETY: a live element of the map; nobody but this thread has it.
+    // SAFETY: a live element of the map, used only by this thread.
     let Some(&pending) = (unsafe { CALLS.get(&key) }) else { return };
     let _ = CALLS.remove(&key);
     let address = match pending.to {
@@ -281,17 +282,17 @@ fn leave(given: u64, sp: u64) {
     }
 }
 
-/// Is a call of so many bytes the next sample?
+/// Whether a call for `size` bytes is the next sample.
 #[inline(always)]
 fn is_sampled(size: u64) -> bool {
     if setting!(SAMPLE_BYTES) == 0 {
         return true;
     }
     let Some(left) = LEFT.get_ptr_mut(0) else { return false };
-    // SAFETY: a live element of a per-CPU array. If another thread comes in between, a few bytes are forgotten.
+    // SAFETY: a live element of a per-CPU array. If another thread preempts this one, a few bytes are lost.
     let left = unsafe { &mut *left };
     if *left == 0 {
-        // The first of this CPU, or one in half a million others, which it does not harm.
+        // The first call on this CPU, or one in half a million others, which does no harm.
         *left = distance();
     }
     *left -= size.min(ADDRESSES) as i64;
@@ -302,7 +303,7 @@ fn is_sampled(size: u64) -> bool {
     true
 }
 
-/// Bytes until the next sample.
+/// Draws the bytes until the next sample.
 #[inline(always)]
 fn distance() -> i64 {
     // SAFETY: a helper without arguments.
@@ -315,13 +316,13 @@ fn block_key(pid: u32, address: u64) -> BlockKey {
     BlockKey { address, pid, reserved: 0 }
 }
 
-/// Takes a block out of the table of live ones: since when it was there.
+/// Removes a block from the table of live ones. Returns its allocation time.
 #[inline(always)]
 fn take_block(pid: u32, address: u64) -> Option<u64> {
     let key = block_key(pid, address);
     // SAFETY: a live element of the map.
     let since_ns = unsafe { BLOCKS_LIVE.get(&key) }?.since_ns;
-    // Whoever removes it, if two threads free the same block.
+    // If two threads free the same block, only the one that removes it continues.
     BLOCKS_LIVE.remove(&key).is_ok().then_some(since_ns)
 }
 

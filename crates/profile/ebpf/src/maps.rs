@@ -9,7 +9,7 @@ use wingbeat_profile_common::{RECORD_BYTES_MAX, counter, off_cpu::Thread, target
 
 use crate::namespace;
 
-/// Room to assemble one record: too large for the 512 bytes of a BPF stack.
+/// Buffer to assemble one record: too large for the 512 bytes of a BPF stack.
 pub type Scratch = [u64; RECORD_BYTES_MAX / 8];
 
 /// Records for user space; the size is set at load.
@@ -22,25 +22,25 @@ pub static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(counter::C
 #[map]
 pub static TARGETS: HashMap<u32, u32> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
 
-/// CPU time of a thread when it began to end, until its task is freed.
+/// CPU time of a thread when it began to exit, until its task is freed.
 #[map]
 pub static EXITS: HashMap<u32, u64> = HashMap::with_max_entries(65536, BPF_F_NO_PREALLOC);
 
-/// Threads of targets, while time off the CPU is watched; the size is set at load. Its elements exist
-/// from the start: the scheduler holds locks that an allocator may want.
+/// Threads of targets, while time off the CPU is recorded; the size is set at load. Preallocated: the scheduler
+/// holds locks that an allocator may need.
 #[map]
 pub static THREADS: HashMap<u32, Thread> = HashMap::with_max_entries(1, 0);
 
-/// 1 while switches are watched: for all programs from the same moment to the same moment. They are
-/// attached and detached one after the other, and what one counts and the other does not would be wrong.
+/// 1 while switches are recorded. All programs start and stop with it at the same moment: they are attached and
+/// detached one by one, and an event counted by only some of them would give wrong results.
 #[map]
 pub static WATCHING: Array<u32> = Array::with_max_entries(1, 0);
 
-/// Blocks that are shorter than this, in nanoseconds, are sums of their threads. It may change while switches are watched.
+/// Blocks shorter than this, in nanoseconds, are only summed up per thread. May change while switches are recorded.
 #[map]
 pub static MIN_BLOCK: Array<u64> = Array::with_max_entries(1, 0);
 
-/// Who came in last on this CPU, by the switches that were told: its thread, plus one.
+/// The thread that came in last on this CPU, according to the reported switches, plus one.
 #[map]
 pub static LAST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
@@ -48,27 +48,25 @@ pub static LAST: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 pub mod scratch {
     /// Stacks of the programs that watch the scheduler.
     pub const RECORD: u32 = 0;
-    /// Words that are compared.
+    /// Words to compare.
     pub const WORDS: u32 = 1;
     /// A new thread.
     pub const THREAD: u32 = 2;
-    /// A thread or a record of a walk over all threads: a switch may come in between where the kernel
-    /// can be preempted.
+    /// A thread or record of an iteration over all threads, which a switch may preempt on a preemptible kernel.
     pub const WALK: u32 = 3;
-    /// Samples: a tick may come upon each of the others.
+    /// Samples: a tick may interrupt any of the others.
     pub const SAMPLE: u32 = 4;
-    /// Allocations: so many may be under way on a CPU, where one thread's may be interrupted by another's.
+    /// Allocations: a CPU may have [`HEAP_PARTS`] in progress, since one thread may preempt another.
     pub const HEAP: u32 = 5;
     pub const HEAP_PARTS: u32 = 4;
-    /// How many there are.
+    /// Number of elements.
     pub const COUNT: u32 = HEAP + HEAP_PARTS;
 }
 
 #[map]
 pub static SCRATCH: PerCpuArray<Scratch> = PerCpuArray::with_max_entries(scratch::COUNT, 0);
 
-/// Settings are written into `.rodata` before loading; the verifier then knows their values and
-/// drops the branches that cannot be taken.
+/// Settings are written into `.rodata` before loading. The verifier knows their values and removes dead branches.
 macro_rules! settings {
     ($($name:ident),*) => {
         $(#[unsafe(no_mangle)] pub static $name: u32 = 0;)*
@@ -90,7 +88,7 @@ macro_rules! setting {
 }
 pub(crate) use setting;
 
-/// Is a process to be looked at? One outside the PID namespace of user space has the number 0.
+/// Whether a process is a target. Processes outside user space's PID namespace have the number 0.
 #[inline(always)]
 pub fn is_target(pid: u32) -> bool {
     if setting!(ALL) != 0 {
@@ -100,21 +98,20 @@ pub fn is_target(pid: u32) -> bool {
     matches!(unsafe { TARGETS.get(&pid) }, Some(&target::ACTIVE))
 }
 
-/// Are switches watched now?
+/// Whether switches are recorded now.
 #[inline(always)]
 pub fn is_watching() -> bool {
     setting!(BLOCKS) != 0 && WATCHING.get(0) == Some(&1)
 }
 
-/// The shortest block that is reported.
+/// Shortest block to report.
 #[inline(always)]
 pub fn min_block_ns() -> u64 {
     MIN_BLOCK.get(0).copied().unwrap_or(0)
 }
 
-/// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and
-/// the tracepoint programs use other counters than the sampler, and run with interrupts off where they
-/// could meet one another.
+/// Adds to a counter of this CPU. Not atomic: a tick does not interrupt a tick on the same CPU, and the tracepoint
+/// programs use other counters than the sampler and run with interrupts off where they could collide.
 #[inline(always)]
 pub fn count(index: u32, amount: u64) {
     if let Some(slot) = COUNTERS.get_ptr_mut(index) {

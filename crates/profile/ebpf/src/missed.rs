@@ -1,9 +1,8 @@
-//! Switches that the kernel did not tell of.
+//! Switches that the kernel does not report.
 //!
-//! There are threads after which it tells of none: neither that they go, nor who comes in. What is
-//! missing is reckoned from the CPU time that the scheduler counts for each thread, which grows while
-//! the thread runs and at no other time. These programs run before those of `switch`, which are large
-//! enough for the verifier without them.
+//! Some threads are followed by unreported switches: neither their leaving nor their successor is reported. The
+//! gap is reconstructed from the scheduler's CPU time of each thread, which grows only while the thread runs.
+//! These programs run before those of `switch`, which are large enough for the verifier without them.
 
 use aya_ebpf::{
     helpers::bpf_ktime_get_ns,
@@ -30,7 +29,7 @@ pub fn on_missed(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// The same, before `on_switch_raw`.
+/// Raw tracepoint variant, before `on_switch_raw`.
 #[raw_tracepoint(tracepoint = "sched_switch")]
 pub fn on_missed_raw(ctx: RawTracePointContext) -> i32 {
     if is_watching() {
@@ -39,7 +38,7 @@ pub fn on_missed_raw(ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// Brings what is known of two threads up to the moment at which one goes and the other comes.
+/// Brings the state of the two threads of a switch up to date.
 #[inline(always)]
 fn correct(prev: impl Task, next: impl Task) {
     let (prev_tid, next_tid) = (prev.tid(), next.tid());
@@ -54,10 +53,10 @@ fn correct(prev: impl Task, next: impl Task) {
         if thread.whereabouts == ON_CPU && since_ns < now_ns {
             let ran_ns = ran_ns(thread, runtime_ns, now_ns);
             if !is_expected {
-                // It came in just now and was on the CPU before: between the two it was away.
+                // It came in just now but was on the CPU before, so it was away in between.
                 went_unseen(thread, since_ns, BlockState::Sleeping);
             } else if was_kept_away(ran_ns, now_ns - since_ns - ran_ns) {
-                // Nobody else was seen on this CPU, and yet it did not run all the time.
+                // No other thread was seen on this CPU, yet this one did not run all the time.
                 went_unseen(thread, since_ns, BlockState::Preempted);
             }
         }
@@ -77,17 +76,17 @@ fn correct(prev: impl Task, next: impl Task) {
             let left_ns = thread.since_ns + ran_ns;
             went_unseen(thread, left_ns, BlockState::Sleeping);
         } else if ran_ns > 0 {
-            // It was here and went again, unseen both times.
+            // It ran and left, both unseen.
             return_unseen(thread, next_tid, runtime_ns, now_ns);
         }
     }
 }
 
-/// Is the thread that goes the one that came in last on this CPU? If not, a switch was not told.
+/// Whether the previous thread is the one that came in last on this CPU. If not, a switch was not reported.
 #[inline(always)]
 fn is_expected(prev: u32, next: u32) -> bool {
     let Some(last) = LAST.get_ptr_mut(0) else { return true };
-    // SAFETY: a live element of a per-CPU array, which nobody else uses during a switch.
+    // SAFETY: a live element of a per-CPU array, not used elsewhere during a switch.
     unsafe {
         let is_expected = *last == 0 || *last == u64::from(prev) + 1;
         *last = u64::from(next) + 1;
@@ -95,7 +94,7 @@ fn is_expected(prev: u32, next: u32) -> bool {
     }
 }
 
-/// A thread must have come back before now, for it has run since it went.
+/// Marks that a thread came back before now, since it has run since it left.
 #[inline(always)]
 pub fn return_unseen(thread: &mut Thread, tid: u32, runtime_ns: u64, now_ns: u64) {
     count(counter::RECKONED, 1);
@@ -103,16 +102,15 @@ pub fn return_unseen(thread: &mut Thread, tid: u32, runtime_ns: u64, now_ns: u64
     come_back(thread, tid, now_ns - ran_ns, |_, _| {});
 }
 
-/// What a thread has run since it came in, or went: at least by the scheduler's account, which is
-/// exact for threads that do not run, and else up to a tick behind.
+/// Time that a thread ran since it came in or left. At least the scheduler's runtime, which is exact for threads
+/// that are not running and otherwise up to a tick behind.
 #[inline(always)]
 pub fn ran_ns(thread: &Thread, runtime_ns: u64, now_ns: u64) -> u64 {
     let elapsed_ns = now_ns.saturating_sub(thread.since_ns);
     runtime_ns.saturating_sub(thread.runtime_ns).min(elapsed_ns)
 }
 
-/// Notes that a thread went off the CPU at some time, and that nobody saw it. The state is a guess:
-/// sleeping is what threads do most.
+/// Records an unseen switch off the CPU. The state is a guess: most often, threads sleep.
 #[inline(always)]
 pub fn went_unseen(thread: &mut Thread, since_ns: u64, state: BlockState) {
     count(counter::SWITCHED_OUT, 1);
@@ -124,7 +122,7 @@ pub fn went_unseen(thread: &mut Thread, since_ns: u64, state: BlockState) {
     thread.waker.tid = 0;
 }
 
-/// Adds the time that a thread, which is running now, has run since it came in.
+/// Adds the time that a running thread ran since it came in.
 #[inline(always)]
 pub fn add_run(thread: &mut Thread, tid: u32, runtime_ns: u64, now_ns: u64) {
     if thread.whereabouts != ON_CPU {

@@ -1,11 +1,11 @@
-//! Numbers of processes and threads as user space knows them.
+//! PIDs and TIDs as user space sees them.
 //!
-//! Each PID namespace has numbers of its own, and the kernel gives the programs in it those of the first
-//! one. Where wingbeat runs in another, `/proc`, perf's records and `--pid` have the numbers of that one,
-//! so the kernel half translates: everything that it keeps and sends has the numbers of user space. A
-//! thread outside the namespace has the number 0, as the idle task has: it is nobody's target.
+//! Each PID namespace has its own numbers, and the kernel gives BPF programs those of the initial one. If wingbeat
+//! runs in another, `/proc`, perf's records and `--pid` use the numbers of that one. So the kernel half
+//! translates: everything that it stores and sends has the numbers of user space. A thread outside the namespace
+//! has the number 0, like the idle task, and is never a target.
 //!
-//! In the first namespace, the setting `NAMESPACED` is 0, and the verifier drops all of this.
+//! In the initial namespace the setting `NAMESPACED` is 0, and the verifier removes all of this.
 
 use aya_ebpf::{
     helpers::{bpf_get_current_pid_tgid, bpf_get_current_task},
@@ -24,16 +24,15 @@ use crate::{
 #[map]
 static NAMESPACE: Array<Namespace> = Array::with_max_entries(1, 0);
 
-/// Threads by their numbers in the first namespace: one that was reaped has no other any more, and yet
-/// goes off the CPU once more. The size is set at load; its elements exist from the start, since the
-/// scheduler holds locks that an allocator may want.
+/// Threads by their numbers in the initial namespace: a reaped thread has lost its other numbers, yet switches
+/// once more. The size is set at load. Preallocated, since the scheduler holds locks that an allocator may need.
 #[map]
 static NUMBERS: HashMap<u32, u32> = HashMap::with_max_entries(1, 0);
 
 /// Size of `struct upid`: a number and a pointer to its namespace.
 const UPID_BYTES: usize = 16;
 
-/// Run once, by user space: notes which namespace that is in.
+/// Run once by user space: stores its namespace.
 #[raw_tracepoint]
 pub fn on_namespace(_ctx: RawTracePointContext) -> i32 {
     // SAFETY: a helper without arguments.
@@ -48,14 +47,14 @@ pub fn on_namespace(_ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// The number of a `struct pid` in the namespace of this level.
+/// Returns the `struct upid` of a `struct pid` at the namespace level.
 #[inline(always)]
 fn upid(pid: u64, level: u32) -> Probed {
     let offset = setting!(PID_NUMBERS) as usize + level as usize * UPID_BYTES;
     Probed((pid as *const u8).wrapping_add(offset))
 }
 
-/// The number of a `struct pid` in the namespace of user space; 0 if it is not in that.
+/// Number of a `struct pid` in user space's namespace; 0 if it is outside.
 #[inline(never)]
 fn number(pid: u64) -> u32 {
     let Some(&Namespace { pointer, level, .. }) = NAMESPACE.get(0) else { return 0 };
@@ -68,16 +67,15 @@ fn number(pid: u64) -> u32 {
     if of == pointer { upid.field(0) } else { 0 }
 }
 
-/// The number of a `struct pid`, or if that was reaped, of the thread that had this number in the first
-/// namespace.
+/// Number of a `struct pid`; if that was reaped, the noted number for its number in the initial namespace.
 #[inline(always)]
 fn number_or_known(pid: u64, first: u32) -> u32 {
     // SAFETY: a live element of the map.
     if pid != 0 { number(pid) } else { unsafe { NUMBERS.get(&first) }.copied().unwrap_or(0) }
 }
 
-// What follows is out of line, with no question before that of the setting: a compiler that is free to asks
-// others first, and then the verifier follows the answers.
+// The functions below are out of line and test the setting first. If the compiler were free to reorder, it would
+// test other conditions first, and the verifier would follow their branches.
 
 #[inline(never)]
 fn tid_inside(task: *const u8, first: u32) -> u32 {
@@ -107,27 +105,27 @@ fn is_zero(number: u32) -> bool {
     number == 0
 }
 
-/// The same number, by way of memory. In registers it is a copy of `first`, and the verifier, which keeps
-/// copies together, would take states for different ones that are not: it followed twice as much.
+/// Passes the number through memory. In a register it is a copy of `first`, and the verifier, which tracks copies,
+/// would treat equal states as different: it explored twice as many.
 #[inline(always)]
 fn settled(number: u32) -> u32 {
-    // SAFETY: a variable of this function.
+    // SAFETY: a local variable.
     unsafe { core::ptr::read_volatile(&raw const number) }
 }
 
-/// The TID of a task that has the number `first` in the first namespace.
+/// TID of a task with the number `first` in the initial namespace.
 #[inline(always)]
 pub fn tid(task: Probed, first: u32) -> u32 {
     settled(if setting!(NAMESPACED) == 0 { first } else { tid_inside(task.0, first) })
 }
 
-/// The PID of a task whose process has the number `first` in the first namespace.
+/// PID of a task whose process has the number `first` in the initial namespace.
 #[inline(always)]
 pub fn pid(task: Probed, first: u32) -> u32 {
     settled(if setting!(NAMESPACED) == 0 { first } else { pid_inside(task.0, first) })
 }
 
-/// Is this the number of a task outside of the namespace, or of the idle task?
+/// Whether this is the number of a task outside the namespace, or of the idle task.
 #[inline(always)]
 pub fn is_nobody(number: u32) -> bool {
     setting!(NAMESPACED) != 0 && is_zero(number)
@@ -146,7 +144,7 @@ pub fn current() -> (u32, u32) {
     (pid(task, first_pid), tid(task, first_tid))
 }
 
-/// Keeps the number of a thread beyond its end. Without room, its last switch is not seen.
+/// Keeps a thread's number beyond its exit. If the map is full, its last switch is not seen.
 #[inline(always)]
 pub fn note(task: impl Task, tid: u32) {
     if setting!(NAMESPACED) != 0 {
@@ -154,8 +152,7 @@ pub fn note(task: impl Task, tid: u32) {
     }
 }
 
-/// The number of a thread that is known by that in the first namespace only; `otherwise` if it was never
-/// noted.
+/// Number of a thread known only by its number in the initial namespace; `otherwise` if it was not noted.
 #[inline(always)]
 pub fn noted(first: u32, otherwise: u32) -> u32 {
     if setting!(NAMESPACED) == 0 {
@@ -165,7 +162,7 @@ pub fn noted(first: u32, otherwise: u32) -> u32 {
     unsafe { NUMBERS.get(&first) }.copied().unwrap_or(otherwise)
 }
 
-/// A task was freed: its number may be used again.
+/// Removes a freed task, whose number may be reused.
 #[inline(always)]
 pub fn forget(task: impl Task) {
     if setting!(NAMESPACED) != 0 {

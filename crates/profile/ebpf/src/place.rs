@@ -1,11 +1,10 @@
-//! The stacks that a thread goes off the CPU with.
+//! Stacks of threads that go off the CPU.
 //!
-//! Most threads block in the same few places, again and again. A place is told by the registers that
-//! the thread entered the kernel with and by the pointers near its stack pointer, return addresses
-//! among them; the stack is walked when a place is new, and one time in 64 to see whether the rule
-//! holds. The kernel's part is told by its innermost return addresses, which lie where they lay when
-//! it was taken, counted from the stack pointer. That pointer itself is no help, since the kernel moves
-//! its stacks at random with each system call.
+//! Most threads block again and again in the same few places. A place is identified by the registers at kernel
+//! entry and by the pointers near the stack pointer, return addresses among them. The stack is walked when a place
+//! is new, and one time in 64 to verify the match. The kernel part is identified by its innermost return
+//! addresses, at the positions where they were, relative to the stack pointer. The kernel stack pointer itself
+//! does not identify anything, since each system call randomizes its offset.
 
 use core::ffi::c_void;
 
@@ -28,28 +27,28 @@ use crate::{
     task::{Task, Trusted},
 };
 
-/// Words near the stack pointer that tell a place from others.
+/// Number of words near the stack pointer that identify a place.
 const NEAR_WORDS: usize = 16;
-/// Smaller words are no pointers: counters on the stack change, and mean nothing here.
+/// Smaller words are not pointers: counters on the stack change and do not matter here.
 const POINTERS_START: u64 = 1 << 32;
-/// Words of the kernel's stack in which its innermost return addresses are looked for.
+/// Words of the kernel stack to search for its innermost return addresses.
 const KERNEL_WORDS: usize = 64;
-/// Return addresses of the kernel that tell a stack from others.
+/// Number of kernel return addresses that identify a stack.
 const RETURNS: u64 = 6;
 
-/// What the keys of places begin with.
+/// Initial value of the keys.
 const SEED: u64 = 1;
 
-/// Whether a stack is taken.
+/// Whether to walk a stack.
 struct Visit {
     index: usize,
-    /// It is new, or to be checked.
+    /// It is new, or is to be verified.
     is_taken: bool,
-    /// [`CHECK`], or none.
+    /// [`CHECK`] or 0.
     flags: u8,
 }
 
-/// Looks a key up among the places of a thread; a new one takes the place `next`.
+/// Looks up a key among the places of a thread. A new one takes the place `next`.
 #[inline(always)]
 fn visit(places: &mut [StackPlace; PLACES], key: u64, next: usize) -> Visit {
     let mut index = PLACES;
@@ -72,9 +71,8 @@ fn visit(places: &mut [StackPlace; PLACES], key: u64, next: usize) -> Visit {
     Visit { index, is_taken: is_check, flags: if is_check { CHECK } else { 0 } }
 }
 
-/// Notes that a stack was sent, or that it was not: one that is not known yet is forgotten then, and the
-/// next time tries again. (Whether it is known is read from the place: the flags of a visit would be
-/// told apart by the verifier, which then follows each walk many times.)
+/// Records whether a stack was sent. If not, a new place is cleared, and the next switch tries again. (Whether it
+/// is new is read from the place: the verifier would track the flags of a visit and follow each walk many times.)
 #[inline(always)]
 fn settle(place: &mut StackPlace, is_sent: bool, time_ns: u64) {
     if is_sent {
@@ -87,7 +85,7 @@ fn settle(place: &mut StackPlace, is_sent: bool, time_ns: u64) {
     }
 }
 
-/// Notes where the current thread is as it goes off the CPU.
+/// Records where the current thread is as it goes off the CPU.
 #[inline(always)]
 pub fn enter(thread: &mut Thread, whose: Whose) {
     thread.kernel_place = NO_PLACE;
@@ -96,8 +94,7 @@ pub fn enter(thread: &mut Thread, whose: Whose) {
         return;
     };
     let key = key_of(user);
-    // What is preempted is somewhere else each time, and shares the last place, so that it leaves
-    // alone those that a thread comes back to.
+    // A preempted thread is elsewhere each time. It uses the last place, so that it does not evict recurring ones.
     let is_preempted = thread.state == BlockState::Preempted as u8;
     let next = if is_preempted { PLACES - 1 } else { thread.next_place as usize };
     let visit = visit(&mut thread.users, key, next);
@@ -115,7 +112,7 @@ pub fn enter(thread: &mut Thread, whose: Whose) {
     let place = &mut thread.users[visit.index & (PLACES - 1)];
     settle(place, record.send(), whose.time_ns);
     if record.has_no_table() {
-        // It may be whole the next time.
+        // The next walk may be complete.
         place.key = 0;
     }
 }
@@ -126,22 +123,20 @@ fn key_of(user: UserRegs) -> u64 {
     let Some(scratch) = SCRATCH.get_ptr_mut(scratch::WORDS) else { return key };
     let words: *mut u64 = scratch.cast();
     let size = NEAR_WORDS as u32 * 8;
-    // SAFETY: the scratch memory is larger; the helper reads user memory, and leaves zeroes when it
-    // cannot.
+    // SAFETY: the scratch memory is larger; the helper reads user memory, and zeroes the buffer on failure.
     let _ = unsafe { bpf_probe_read_user(words.cast(), size, user.sp as *const _) };
     for index in 0..NEAR_WORDS {
-        // Volatile, or the compiler reads all words first, for which a BPF stack has no room.
-        // SAFETY: as above.
+        // Volatile, or the compiler reads all words first, for which a BPF stack is too small. SAFETY: as above.
         let word = unsafe { words.add(index).read_volatile() };
         if word >= POINTERS_START {
             key = mix(key, word);
         }
     }
-    // 0 is an empty place.
+    // 0 marks an empty place.
     key | 1 << 63
 }
 
-/// Takes the kernel stack of a thread that is off the CPU, unless it had the same before.
+/// Walks the kernel stack of a thread that is off the CPU, unless it is cached.
 #[inline(always)]
 pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
     if thread.place == NEW_THREAD {
@@ -173,8 +168,7 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
     count(counter::WALKED, 1);
     let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
     let taken = record.append_kernel(|buffer| {
-        // SAFETY: the task is one that the verifier knows, the buffer is in the scratch memory and has
-        // that size.
+        // SAFETY: the verifier knows the task, and the buffer is in the scratch memory and has that size.
         unsafe { bpf_get_task_stack(task.0 as *mut _, buffer, KERNEL_FRAMES_MAX as u32 * 8, 0) }
     });
     record.set_place(index as u8, flags);
@@ -187,7 +181,7 @@ pub fn take_kernel(thread: &mut Thread, task: Trusted, whose: Whose) {
     settle(place, is_sent, whose.time_ns);
 }
 
-/// The kernel's stack of a thread that is off the CPU, from its stack pointer on.
+/// The kernel stack of a thread that is off the CPU, from its stack pointer on.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 struct KernelWords(*mut u64);
@@ -199,16 +193,14 @@ impl KernelWords {
         if setting!(TASK_KERNEL_SP) != 0 {
             let sp: u64 = task.field(setting!(TASK_KERNEL_SP));
             let size = KERNEL_WORDS as u32 * 8;
-            // SAFETY: the scratch memory is larger; the helper reads kernel memory, and leaves zeroes
-            // when it cannot.
+            // SAFETY: the scratch memory is larger; the helper reads kernel memory, and zeroes the buffer on failure.
             let _ = unsafe { bpf_probe_read_kernel(words.cast(), size, sp as *const _) };
         }
         Some(Self(words))
     }
 
-    /// Where the first return addresses of a stack lie, a byte each, the last in the lowest; if they are
-    /// fewer, the first of them again in the others. `None` if there is none. The stack is in the record under
-    /// construction.
+    /// Finds the positions of a stack's first return addresses, a byte each, the last in the lowest. If there are
+    /// fewer, the first ones repeat. `None` if there are none. The stack is in the record under construction.
     #[inline(always)]
     fn find(self) -> Option<u64> {
         let found = find_returns(scratch::RECORD);
@@ -216,7 +208,7 @@ impl KernelWords {
         (found != 0).then(|| unsafe { self.0.add(KERNEL_WORDS).read_volatile() })
     }
 
-    /// A hash of the words at some places.
+    /// Hashes the words at the positions.
     #[inline(always)]
     fn key_at(self, offsets: u64) -> u64 {
         let mut key = 0;
@@ -229,9 +221,8 @@ impl KernelWords {
     }
 }
 
-/// Finds the return addresses of the record in a part of the scratch memory among the words of the kernel's stack, and
-/// gives how many there are. Where they lie is noted behind the words. A function that other objects can see: the
-/// verifier checks it once.
+/// Finds the return addresses of the record in a part of the scratch memory among the words of the kernel stack, and
+/// returns their number. Stores their positions behind the words. A global function, which the verifier checks once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn find_returns(part: u32) -> u64 {
@@ -244,7 +235,7 @@ extern "C" fn find_returns(part: u32) -> u64 {
     // SAFETY: the scratch memory is larger than a header and some frames, and than the words.
     unsafe {
         let frames: *const u64 = record.cast::<HalfHeader>().add(1).cast();
-        // In memory, where the verifier does not know their values: it would follow each way on which some are found.
+        // In memory, whose values the verifier does not track: it would follow each combination of hits.
         let (offsets, found) = (words.add(KERNEL_WORDS), words.add(KERNEL_WORDS + 1));
         offsets.write_volatile(0);
         found.write_volatile(0);
@@ -264,7 +255,7 @@ extern "C" fn find_returns(part: u32) -> u64 {
     }
 }
 
-/// Takes the kernel stack of the current thread as it goes off the CPU, unless it had the same before.
+/// Walks the kernel stack of the current thread as it goes off the CPU, unless it is cached.
 #[inline(always)]
 pub fn take_kernel_now(thread: &mut Thread, ctx: *mut c_void, whose: Whose) {
     let Some(record) = HalfRecord::half(RecordKind::KernelStack, whose) else { return };
@@ -278,7 +269,7 @@ pub fn take_kernel_now(thread: &mut Thread, ctx: *mut c_void, whose: Whose) {
     settle(place, record.send(), whose.time_ns);
 }
 
-/// Looks a kernel stack up; nothing if it need not be taken.
+/// Looks up a kernel stack. `None` if it need not be walked.
 #[inline(always)]
 fn visit_kernel(thread: &mut Thread, key: u64) -> Option<Visit> {
     let next = thread.next_kernel_place as usize & (PLACES - 1);

@@ -1,4 +1,4 @@
-//! Records of stacks: filled in scratch memory, sent by the ring buffer.
+//! Stack records: assembled in scratch memory, sent through the ring buffer.
 
 use core::ffi::c_void;
 
@@ -27,7 +27,7 @@ use crate::{
 pub struct StackRecord<Header> {
     header: *mut Header,
     frames: *mut u64,
-    /// Of the scratch memory.
+    /// Part of the scratch memory.
     part: u32,
 }
 
@@ -46,7 +46,7 @@ impl<Header> Clone for StackRecord<Header> {
 
 impl<Header> Copy for StackRecord<Header> {}
 
-/// Whose stack it is, and when.
+/// Thread and time of a stack.
 #[derive(Clone, Copy)]
 pub struct Whose {
     pub pid: u32,
@@ -55,13 +55,13 @@ pub struct Whose {
 }
 
 impl SampleRecord {
-    /// The stack of an allocation, without frames yet, in a part of the scratch memory.
+    /// Begins an allocation's stack, without frames, in a part of the scratch memory.
     #[inline(always)]
     pub fn allocation(part: u32, whose: Whose) -> Option<Self> {
         Self::begin(part, stack_header(RecordKind::AllocationStack, whose))
     }
 
-    /// An empty sample; nothing if the scratch memory is missing, which cannot be.
+    /// Begins a sample. `None` if the scratch memory is missing, which cannot happen.
     #[inline(always)]
     pub fn sample(kind: RecordKind, whose: Whose) -> Option<Self> {
         // SAFETY: a helper without arguments.
@@ -71,13 +71,13 @@ impl SampleRecord {
 }
 
 impl HalfRecord {
-    /// An empty record; nothing if the scratch memory is missing, which cannot be.
+    /// Begins half a stack. `None` if the scratch memory is missing, which cannot happen.
     #[inline(always)]
     pub fn half(kind: RecordKind, whose: Whose) -> Option<Self> {
         Self::half_in(scratch::RECORD, kind, whose)
     }
 
-    /// The same, in another part of the scratch memory.
+    /// Same as [`half`](Self::half), in another part of the scratch memory.
     #[inline(always)]
     pub fn half_in(part: u32, kind: RecordKind, whose: Whose) -> Option<Self> {
         let stack = stack_header(kind, whose);
@@ -85,7 +85,7 @@ impl HalfRecord {
         Self::begin(part, header)
     }
 
-    /// Notes which of the thread's stacks it is, and the flags.
+    /// Sets the place and the flags.
     #[inline(always)]
     pub fn set_place(self, place: u8, flags: u8) {
         // SAFETY: the header lies in the scratch memory.
@@ -95,7 +95,7 @@ impl HalfRecord {
         }
     }
 
-    /// Notes the registers of another thread, whose memory cannot be read here.
+    /// Sets the registers of another thread, whose memory cannot be read here.
     #[inline(always)]
     pub fn note_user(self, user: UserRegs) {
         // SAFETY: header and frames lie in the scratch memory.
@@ -126,21 +126,21 @@ impl<Header> StackRecord<Header> {
         self.header.cast()
     }
 
-    /// Walks the user stack of the current thread, of which all registers may be known.
+    /// Walks the user stack of the current thread, whose registers may all be known.
     #[inline(always)]
     pub fn walk_user(self, user: UserRegs, registers: Option<&pt_regs>) {
         stack::walk::<Header>(self.part, user, registers);
     }
 
-    /// Did the walk meet code without a table?
+    /// Whether the walk reached code without a table.
     #[inline(always)]
     pub fn has_no_table(self) -> bool {
         // SAFETY: the header lies in the scratch memory.
         unsafe { (*self.stack()).stop == Stop::NoTable as u8 }
     }
 
-    /// Sends a copy of the stack if the walk met code without a table, so that user space can walk on. Before
-    /// the record itself.
+    /// If the walk reached code without a table, sends a copy of the stack so that user space can continue it.
+    /// Called before the record itself is sent.
     #[inline(always)]
     pub fn send_copy(self) {
         if self.has_no_table() {
@@ -158,8 +158,8 @@ impl<Header> StackRecord<Header> {
         })
     }
 
-    /// Appends kernel frames that `take` writes into a buffer of `KERNEL_FRAMES_MAX` words; it gives
-    /// their size in bytes, or an error below zero.
+    /// Appends the kernel frames that `take` writes into a buffer of `KERNEL_FRAMES_MAX` words. `take` returns
+    /// their size in bytes, or a negative error.
     #[inline(always)]
     pub fn append_kernel(self, take: impl FnOnce(*mut c_void) -> i64) -> Result<(), u32> {
         // SAFETY: the user frames are at most USER_FRAMES_MAX, and room for the kernel's follows.
@@ -179,19 +179,19 @@ impl<Header> StackRecord<Header> {
         Ok(())
     }
 
-    /// A hash of the first kernel frames, if there are no user frames before them.
+    /// Hashes the first kernel frames. There must be no user frames before them.
     #[inline(always)]
     pub fn hash_of_first_frames(self, hash: u64) -> u64 {
         let mut hash = hash;
         for index in 0..HASHED_FRAMES {
-            // Volatile, or the compiler reads all words first, for which a BPF stack has no room.
-            // SAFETY: the scratch memory has room for that many frames.
+            // Volatile, or the compiler reads all words first, for which a BPF stack is too small. SAFETY: the
+            // scratch memory holds that many frames.
             hash = mix(hash, unsafe { self.frames.add(index).read_volatile() });
         }
         hash
     }
 
-    /// Sends the record; false if the ring buffer is full.
+    /// Sends the record. Returns false if the ring buffer is full.
     #[inline(always)]
     pub fn send(self) -> bool {
         // SAFETY: the header lies in the scratch memory.
@@ -208,7 +208,7 @@ impl<Header> StackRecord<Header> {
     }
 }
 
-/// What each header of a stack begins with.
+/// Common part of all stack headers.
 #[inline(always)]
 fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHeader {
     StackHeader {
@@ -230,10 +230,10 @@ fn stack_header(kind: RecordKind, Whose { pid, tid, time_ns }: Whose) -> StackHe
     }
 }
 
-/// Frames that a hash looks at.
+/// Number of frames to hash.
 const HASHED_FRAMES: usize = 16;
 
-/// Sends bytes, and wakes user space when the ring buffer is filling up. False if it is full.
+/// Sends bytes, and wakes user space when the ring buffer is filling up. Returns false if it is full.
 ///
 /// # Safety
 ///
@@ -250,7 +250,7 @@ pub fn waiting_bytes() -> u64 {
     RECORDS.query(u64::from(BPF_RB_AVAIL_DATA))
 }
 
-/// The same; what is urgent wakes user space at once.
+/// Same as [`send`]. Urgent records wake user space at once.
 ///
 /// # Safety
 ///

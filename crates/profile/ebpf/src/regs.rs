@@ -1,4 +1,4 @@
-//! The registers that unwinding starts from, of user code that was interrupted.
+//! User registers at the start of unwinding.
 
 use wingbeat_profile_common::unwind::{Beside, REGISTERS};
 
@@ -13,26 +13,26 @@ use crate::{
     task::{Probed, Task as _, Trusted},
 };
 
-/// Instruction, stack and frame pointer of user code, and what a machine has besides.
+/// Instruction, stack and frame pointer of user code, and one more register by architecture.
 #[derive(Clone, Copy)]
 pub struct UserRegs {
     pub ip: u64,
     pub sp: u64,
     pub bp: u64,
-    /// What walks of the user half begin with besides, see [`Beside`].
+    /// State that user space needs to continue a walk, see [`Beside`].
     pub beside: Beside,
 }
 
-/// Where a tick fell.
+/// Context that a tick interrupted.
 pub enum Interrupted<'a> {
     User(UserRegs, &'a pt_regs),
-    /// In the kernel, working for user code.
+    /// The kernel, on behalf of user code.
     Kernel(UserRegs),
-    /// In a kernel thread, which has no user code.
+    /// A kernel thread, which has no user code.
     KernelThread,
 }
 
-/// Finds out where a tick fell.
+/// Determines the context that a tick interrupted.
 #[inline(always)]
 pub fn interrupted(ctx: &PerfEventContext) -> Interrupted<'_> {
     // SAFETY: the context of a perf_event program begins with the interrupted registers.
@@ -40,69 +40,67 @@ pub fn interrupted(ctx: &PerfEventContext) -> Interrupted<'_> {
     if arch::is_user(regs) {
         return Interrupted::User(arch::user_regs(regs), regs);
     }
-    // In a kernel thread the place where user registers would be holds something else, which `is_user`
-    // refuses: its code segment is never that of user code.
+    // A kernel thread has other data where user registers would be. `is_user` rejects it: its code segment is
+    // never that of user code.
     match of_current() {
         Some(user) => Interrupted::Kernel(user),
         None => Interrupted::KernelThread,
     }
 }
 
-/// Where the current thread entered the kernel; `None` for a kernel thread.
+/// Registers at the current thread's kernel entry; `None` for a kernel thread.
 #[inline(always)]
 pub fn of_current() -> Option<UserRegs> {
-    // SAFETY: the helper gives the current task, which exists.
+    // SAFETY: the helper returns the current task, which exists.
     unsafe { of_task(bpf_get_current_task_btf()) }
 }
 
-/// All registers with which the current thread entered the kernel; of no meaning in a kernel thread.
+/// All registers at the current thread's kernel entry; meaningless in a kernel thread.
 #[inline(always)]
 pub fn saved<'a>() -> &'a pt_regs {
-    // SAFETY: the helpers give the current task, which exists, and only read; the verifier checks what is
-    // read.
+    // SAFETY: the helpers return the current task, which exists, and only read; the verifier checks the reads.
     unsafe { &*(bpf_task_pt_regs(bpf_get_current_task_btf()) as *const pt_regs) }
 }
 
-/// Where a thread entered the kernel; `None` for a kernel thread.
+/// Registers at a thread's kernel entry; `None` for a kernel thread.
 ///
 /// # Safety
 ///
-/// `task` is a pointer that the verifier knows as that of a task.
+/// The verifier knows `task` as a pointer to a task.
 #[inline(always)]
 pub unsafe fn of_task(task: *mut task_struct) -> Option<UserRegs> {
-    // The verifier knows what the helper gives, so that members are read like any memory; a copy of
-    // all of them would take a third of a BPF stack.
-    // SAFETY: the helper only reads; the verifier checks what is read.
+    // The verifier knows the type that the helper returns, so members are read like ordinary memory. A copy of all
+    // of them would take a third of a BPF stack. SAFETY: the helper only reads; the verifier checks the reads.
     let saved = unsafe { &*(bpf_task_pt_regs(task) as *const pt_regs) };
     arch::is_user(saved).then(|| arch::entry_regs(saved))
 }
 
-/// Has the current thread given up the memory in which it entered the kernel there? A process that ends
-/// is without memory for as long as the kernel takes to free it. One that calls `execve` has that of
-/// the new program, and the registers of the old one until it leaves the kernel.
+/// Whether the current thread has released the memory that it had at this kernel entry. An exiting process has no
+/// memory while the kernel frees it. During `execve`, a thread has the new program's memory and the old one's
+/// registers until it leaves the kernel.
 #[inline(always)]
 pub fn is_memory_gone(user: UserRegs) -> bool {
-    // SAFETY: the helper gives the current task, which exists.
+    // SAFETY: the helper returns the current task, which exists.
     let task = unsafe { bpf_get_current_task_btf() };
     let memory: u64 = Trusted(task.cast_const().cast()).field(setting!(TASK_MM));
     memory == 0 || (arch::is_exec(saved()) && !(is_readable(user.sp) && is_readable(user.ip)))
 }
 
-/// Where the stack of the current thread must end. That of the first thread of a process begins below
-/// what the kernel put there for the program: words and environment, which may be longer than the stack.
-/// The C library puts the local storage of other threads on top of their stacks.
+/// Upper end of the current thread's stack. The stack of a process's first thread begins below what the kernel put
+/// there for the program, arguments and environment, which may be longer than the stack. The C library puts the
+/// local storage of other threads on top of their stacks.
 ///
-/// Neither is near where a program makes stacks by itself, as coroutines have. These lie among other
-/// memory, and are small.
+/// Neither is near stacks that a program allocates itself, such as coroutines. Those are between other memory, and
+/// small.
 #[inline(always)]
 pub fn stack_end(sp: u64) -> u64 {
-    // SAFETY: the helper gives the current task, which exists.
+    // SAFETY: the helper returns the current task, which exists.
     let task = Trusted(unsafe { bpf_get_current_task_btf() }.cast_const().cast());
     let memory: u64 = task.field(setting!(TASK_MM));
     let start: u64 = Probed(memory as *const u8).field(setting!(MM_START_STACK));
     let is_near = |end: u64| end > sp && end - sp <= STACK_BYTES_MAX;
     if is_near(start) {
-        // The number of the words is there, which has the place of a return address.
+        // The argument count is there, in the position of a return address.
         return start + 8;
     }
     if setting!(TASK_TLS) != 0 {
@@ -114,9 +112,9 @@ pub fn stack_end(sp: u64) -> u64 {
     sp + OTHER_STACK_BYTES
 }
 
-/// Stacks that the kernel and the C library make are rarely larger.
+/// Stacks made by the kernel and the C library are rarely larger.
 const STACK_BYTES_MAX: u64 = 8 << 20;
-/// What is copied of a stack that a program made by itself.
+/// Bytes copied of a stack that the program allocated itself.
 const OTHER_STACK_BYTES: u64 = 32 << 10;
 
 #[inline(always)]
@@ -126,7 +124,7 @@ fn is_readable(address: u64) -> bool {
     unsafe { bpf_probe_read_user((&raw mut byte).cast(), 1, address as *const _) == 0 }
 }
 
-/// A system call that changes an address space.
+/// A system call that changes the address space.
 #[derive(Clone, Copy)]
 pub enum SystemCall {
     Mmap,
@@ -170,13 +168,13 @@ mod arch {
         }
     }
 
-    /// A register by the number that instructions have for it (Intel SDM, volume 2, table 2-4).
+    /// A register by its number in instruction encodings (Intel SDM, volume 2, table 2-4).
     #[inline(always)]
     pub fn numbered(regs: &pt_regs, number: u64) -> u64 {
-        // Volatile: otherwise the compiler chooses among addresses, and the verifier allows none of a context.
+        // Volatile: otherwise the compiler selects among addresses, which the verifier does not allow for a context.
         macro_rules! all {
             ($($register:ident)*) => {
-                // SAFETY: members of what the caller has.
+                // SAFETY: members of a reference that the caller has.
                 unsafe { [$((&raw const regs.$register).read_volatile()),*] }
             };
         }
@@ -184,14 +182,14 @@ mod arch {
         all[number as usize & 15]
     }
 
-    /// Is it in `execve` or `execveat` (arch/x86/entry/syscalls/syscall_64.tbl)?
+    /// Whether the registers are of an `execve` or `execveat` (arch/x86/entry/syscalls/syscall_64.tbl).
     #[inline(always)]
     pub fn is_exec(regs: &pt_regs) -> bool {
         regs.orig_rax == 59 || regs.orig_rax == 322
     }
 
-    /// Which call the registers are of that changes an address space (arch/x86/entry/syscalls/syscall_64.tbl). None of
-    /// 32-bit code, whose segment is another (arch/x86/include/asm/segment.h) and so are its numbers.
+    /// The address space call that the registers are of (arch/x86/entry/syscalls/syscall_64.tbl). `None` for
+    /// 32-bit code, which has another segment (arch/x86/include/asm/segment.h) and other numbers.
     #[inline(always)]
     pub fn system_call(regs: &pt_regs) -> Option<SystemCall> {
         const USER_CS: u64 = 0x33;
@@ -228,8 +226,8 @@ mod arch {
         by_number
     }
 
-    /// The same of code that entered the kernel: a system call (whose number is not negative) has its
-    /// line before the address that it returns to, as any call has.
+    /// Registers at kernel entry. For a system call (non-negative number), the line is before the return address,
+    /// as for any call.
     #[inline(always)]
     pub fn entry_regs(regs: &pt_regs) -> UserRegs {
         let is_call = u64::from((regs.orig_rax as i64) >= 0);
@@ -272,20 +270,20 @@ mod arch {
         }
     }
 
-    /// The register in which functions give their result: no other is asked for here.
+    /// The register in which functions return their result: the only one needed here.
     #[inline(always)]
     pub fn numbered(regs: &pt_regs, _number: u64) -> u64 {
         regs.regs[0]
     }
 
-    /// Is it in `execve` or `execveat` (include/uapi/asm-generic/unistd.h)?
+    /// Whether the registers are of an `execve` or `execveat` (include/uapi/asm-generic/unistd.h).
     #[inline(always)]
     pub fn is_exec(regs: &pt_regs) -> bool {
         regs.regs[8] == 221 || regs.regs[8] == 281
     }
 
-    /// Which call the registers are of that changes an address space (include/uapi/asm-generic/unistd.h). None of
-    /// 32-bit code (`PSR_MODE32_BIT`), whose numbers are others.
+    /// The address space call that the registers are of (include/uapi/asm-generic/unistd.h). `None` for 32-bit
+    /// code (`PSR_MODE32_BIT`), which has other numbers.
     #[inline(always)]
     pub fn system_call(regs: &pt_regs) -> Option<SystemCall> {
         let call = match regs.regs[8] {
@@ -298,13 +296,13 @@ mod arch {
         (regs.pstate & 0x10 == 0).then_some(call)
     }
 
-    /// One of the first four arguments of a system call, when it returns: the result has the place of the first
+    /// One of the first four arguments of a system call, at its return: the result has replaced the first
     /// (arch/arm64/include/asm/syscall.h).
     #[inline(always)]
     pub fn system_call_argument(regs: &pt_regs, index: u32) -> u64 {
         match index {
-            // SAFETY: `orig_x0` follows `pstate` in the kernel's `struct pt_regs`, of which the caller has a whole one
-            // (arch/arm64/include/asm/ptrace.h).
+            // SAFETY: `orig_x0` follows `pstate` in the kernel's `struct pt_regs`, and the caller has a complete
+            // one (arch/arm64/include/asm/ptrace.h).
             0 => unsafe { (&raw const regs.pstate).add(1).read_volatile() },
             1 => regs.regs[1],
             2 => regs.regs[2],
@@ -315,12 +313,12 @@ mod arch {
     /// All registers by their DWARF numbers (DWARF for the Arm 64-bit Architecture, 4.1).
     #[inline(always)]
     pub fn by_number(regs: &pt_regs) -> [u64; REGISTERS] {
-        // Volatile and by constant numbers: otherwise they are copied by the function that copies anything,
-        // and the verifier allows no instruction to read now a program's context and now other memory.
+        // Volatile and with constant indices: otherwise they are copied by a generic function, and the verifier
+        // does not allow one instruction to read both a program's context and other memory.
         macro_rules! each {
             ($($number:literal)*) => {
                 [$(
-                    // SAFETY: a member of what the caller has.
+                    // SAFETY: a member of a reference that the caller has.
                     unsafe { (&raw const regs.regs[$number]).read_volatile() },
                 )* regs.sp]
             };
@@ -328,7 +326,7 @@ mod arch {
         each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30)
     }
 
-    /// The same of code that entered the kernel.
+    /// Registers at kernel entry.
     #[inline(always)]
     pub fn entry_regs(regs: &pt_regs) -> UserRegs {
         user_regs(regs)

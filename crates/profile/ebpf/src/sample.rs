@@ -1,4 +1,4 @@
-//! One tick, or one page fault: decide, walk, send, count.
+//! Timer ticks and page faults.
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -15,7 +15,7 @@ use crate::{
     regs::{Interrupted, interrupted},
 };
 
-/// `ENOMEM`: the scratch memory is missing, which cannot be.
+/// `ENOMEM`: the scratch memory is missing, which cannot happen.
 const ENOMEM: u32 = 12;
 
 /// A tick of the cpu-clock.
@@ -24,7 +24,7 @@ pub fn sample(ctx: PerfEventContext) -> u32 {
     at(&ctx, RecordKind::Sample)
 }
 
-/// One of so many page faults.
+/// A sampled page fault.
 #[perf_event]
 pub fn fault(ctx: PerfEventContext) -> u32 {
     at(&ctx, RecordKind::Fault)

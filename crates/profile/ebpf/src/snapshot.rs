@@ -1,5 +1,5 @@
-//! The threads that are off the CPU when a recording begins, and when it ends: of those that do not
-//! move in between no switch tells.
+//! Threads that are off the CPU when a recording begins and ends. Those that stay off the CPU in between cause no
+//! switch.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, helpers::bpf_ktime_get_ns};
 use wingbeat_profile_common::{
@@ -22,7 +22,7 @@ pub struct TaskIter {
     task: *const u8,
 }
 
-/// Takes on the threads of targets that are there already.
+/// Adds the existing threads of targets.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task")]
 pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
@@ -40,13 +40,13 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     let now_ns = unsafe { bpf_ktime_get_ns() };
     let on_cpu = task.number(setting!(TASK_ON_CPU));
     let state = task.number(setting!(TASK_STATE));
-    // The ended are gone, and of the new `on_fork` tells, or their first switch.
+    // Dead threads are gone. New ones are added by `on_fork` or at their first switch.
     if on_cpu == 0 && state & (TASK_DEAD | TASK_NEW) != 0 {
         return 0;
     }
     let out = (on_cpu == 0).then(|| task.block_state(state));
     if !switch::insert_by(scratch::WALK, task, now_ns, out, BPF_NOEXIST) {
-        // A switch may have been faster.
+        // A switch may have added it first.
         if switch::known(tid).is_none() {
             count(counter::UNTRACKED, 1);
         }
@@ -61,7 +61,7 @@ pub extern "C" fn on_begin(ctx: *const TaskIter) -> i32 {
     0
 }
 
-/// Notes the registers of a thread that is off the CPU and whose stack was not walked.
+/// Stores the registers of a thread that is off the CPU and whose stack was not walked.
 #[inline(always)]
 fn note_registers(thread: &mut Thread, task: Trusted, whose: Whose) {
     // SAFETY: a task that the verifier knows.
@@ -84,8 +84,7 @@ fn note_registers(thread: &mut Thread, task: Trusted, whose: Whose) {
     }
 }
 
-/// Brings the accounts of all threads to their end: takes the kernel stacks of those that are off the
-/// CPU, and reckons what was not seen.
+/// Closes the accounts of all threads: walks the kernel stacks of those off the CPU, and reconstructs unseen switches.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/task")]
 pub extern "C" fn on_finish(ctx: *const TaskIter) -> i32 {
@@ -115,7 +114,7 @@ pub extern "C" fn on_finish(ctx: *const TaskIter) -> i32 {
     0
 }
 
-/// Corrects the whereabouts of a thread, which is on a CPU or not.
+/// Corrects whether a thread is on a CPU.
 #[inline(always)]
 fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns: u64) {
     let runtime_ns: u64 = task.field(setting!(TASK_RUNTIME));
@@ -131,7 +130,7 @@ fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns
     count(counter::RECKONED, 1);
     if is_running {
         if is_on {
-            // It was away meanwhile.
+            // It was away in between.
             let since_ns = thread.since_ns;
             missed::went_unseen(thread, since_ns, BlockState::Sleeping);
         }
@@ -139,7 +138,7 @@ fn reckon(thread: &mut Thread, task: Trusted, tid: u32, is_running: bool, now_ns
         return;
     }
     if !is_on {
-        // It was here meanwhile.
+        // It ran in between.
         let since_ns = thread.since_ns;
         switch::come_back(thread, tid, since_ns, |_, _| {});
     }

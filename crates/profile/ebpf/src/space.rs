@@ -1,4 +1,4 @@
-//! Calls that change an address space: `mmap`, `munmap`, `mremap` and `brk`, when they return.
+//! System calls that change the address space: `mmap`, `munmap`, `mremap` and `brk`, at their return.
 
 use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext};
 use wingbeat_profile_common::{
@@ -21,7 +21,7 @@ const MAP_ANONYMOUS: u64 = 0x20;
 /// Results from here on are errors (include/linux/err.h).
 const ERRORS_BEGIN: u64 = -4095_i64 as u64;
 
-/// `sys_exit(registers, result)`: of every call of every process, so most are to be left soon.
+/// `sys_exit(registers, result)`: runs for every call of every process, so it returns early for most.
 #[raw_tracepoint(tracepoint = "sys_exit")]
 pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
     let registers = regs::saved();
@@ -54,7 +54,7 @@ pub fn on_sys_exit(ctx: RawTracePointContext) -> i32 {
         }
         SystemCall::Brk => {
             record.call = call::BREAK;
-            // Another result than what was asked for is where it was before.
+            // A result other than the request is the old break.
             has_stack = argument(0) == result;
         }
         SystemCall::Mremap => {

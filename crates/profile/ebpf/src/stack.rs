@@ -1,7 +1,7 @@
-//! Walks user stacks: by unwind tables, and along frame pointers where code has none.
+//! Walks user stacks by unwind tables, with frame pointers for code without tables.
 //!
-//! The kernel's own walker (`bpf_get_stack`) knows frame pointers only, gives at most 127 addresses, and
-//! does not tell why it stopped. This one says where and why, so that user space can carry on from there.
+//! The kernel's own walker (`bpf_get_stack`) uses frame pointers only, returns at most 127 addresses and gives no
+//! reason for stopping. This one records where and why it stopped, so that user space can continue.
 
 use aya_ebpf::{bindings::pt_regs, macros::map, maps::PerCpuArray};
 use wingbeat_profile_common::{
@@ -18,26 +18,26 @@ use crate::{
     window::Window,
 };
 
-/// A walk under way. It lies in memory of a map, as [`step`] wants it.
+/// A walk in progress. In a map value, as [`step`] requires.
 #[repr(C)]
 pub struct Walk {
     frame: Frame,
-    /// The list of mappings of the process: the first, and how many.
+    /// The process's list of mappings: first index and count.
     pub first: u32,
     pub count: u32,
-    /// The mapping that was found last.
+    /// The mapping found last.
     pub mapping: CodeMapping,
     window: Window,
-    /// A [`Stop`]: why it ended.
+    /// A [`Stop`]: why it stopped.
     stop: u32,
 }
 
-/// One for each kind of program: a tick may come upon another.
+/// One per kind of program: a tick may interrupt another.
 #[map]
 static WALKS: PerCpuArray<Walk> = PerCpuArray::with_max_entries(scratch::COUNT, 0);
 
 /// Walks a stack of a process into the record in this part of the scratch memory, behind its header of type
-/// `Header`, and notes how many user frames there are, where and why it ended.
+/// `Header`. Records the number of user frames, and where and why the walk stopped.
 #[inline(always)]
 pub fn walk<Header>(part: u32, user: UserRegs, registers: Option<&pt_regs>) {
     let (Some(walk), Some(record)) = (WALKS.get_ptr_mut(part), SCRATCH.get_ptr_mut(part)) else {
@@ -45,16 +45,15 @@ pub fn walk<Header>(part: u32, user: UserRegs, registers: Option<&pt_regs>) {
     };
     let header: *mut StackHeader = record.cast();
     let by_tables = setting!(WALK) != walk::FRAME_POINTERS;
-    // SAFETY: live elements of per-CPU arrays, which nobody else uses meanwhile; the scratch memory holds the
-    // largest record.
+    // SAFETY: live elements of per-CPU arrays, not used elsewhere meanwhile; the scratch memory holds the largest
+    // record.
     unsafe {
         *record.cast::<Header>().add(1).cast() = user.ip;
         (*header).user_frames = 1;
         (*walk).stop = Stop::Depth as u32;
         (*walk).frame.begin(user.ip, user.sp, user.bp);
         (*walk).window.close();
-        // What entered the kernel by a system call has not changed the others before: `vfork` keeps its
-        // return address in one of them.
+        // At a system call the other registers are unchanged: `vfork` keeps its return address in one of them.
         let all = match registers {
             Some(registers) => regs::by_number(registers),
             None => regs::by_number(regs::saved()),
@@ -82,15 +81,15 @@ pub fn walk<Header>(part: u32, user: UserRegs, registers: Option<&pt_regs>) {
     }
 }
 
-/// Headers are not longer.
+/// Headers are not longer than this.
 const HEADER_WORDS_MASK: usize = 15;
 const _: () = assert!(HALF_HEADER_BYTES / 8 <= HEADER_WORDS_MASK);
 
-/// Goes from caller to caller, and adds each to the record in this part of the scratch memory, behind a header of so
-/// many words.
+/// Walks from caller to caller, and appends each to the record in this part of the scratch memory, behind a header
+/// of `header_words`.
 ///
-/// A function that other objects can see, as the next: the verifier checks them once, for any arguments, and not again
-/// for each walk and each frame. (From Linux 5.17 on `bpf_loop` would do that for frames.)
+/// A global function, like the next: the verifier checks them once, for any arguments, and not for each walk and
+/// frame. (`bpf_loop`, since Linux 5.17, would do the same for frames.)
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn climb(part: u32, header_words: u32) -> u32 {
@@ -98,12 +97,12 @@ extern "C" fn climb(part: u32, header_words: u32) -> u32 {
         return 0;
     };
     let header: *mut StackHeader = record.cast();
-    // The verifier sees that it is a few.
+    // Shows the verifier that this is small.
     let frames = header_words as usize & HEADER_WORDS_MASK;
     let mut depth = 1;
     while depth < USER_FRAMES_MAX && go_up(part) == FOUND {
-        // SAFETY: live elements of per-CPU arrays, which nobody else uses meanwhile; a record has room for
-        // USER_FRAMES_MAX words behind each header.
+        // SAFETY: live elements of per-CPU arrays, not used elsewhere meanwhile; a record holds USER_FRAMES_MAX
+        // words behind each header.
         unsafe {
             *record.cast::<u64>().add(frames + depth) = (*walk).frame.return_address();
             depth += 1;
@@ -113,16 +112,16 @@ extern "C" fn climb(part: u32, header_words: u32) -> u32 {
     0
 }
 
-/// What [`go_up`] gives for a caller that it found, and for the end of the walk.
+/// Return values of [`go_up`]: a caller was found, or the walk ended.
 const FOUND: u32 = 0;
 const NONE: u32 = 1;
 
-/// Goes from the frame of a walk to its caller.
+/// Steps from the frame of a walk to its caller.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn go_up(part: u32) -> u32 {
     let Some(walk) = WALKS.get_ptr_mut(part) else { return NONE };
-    // SAFETY: a live element of a per-CPU array, which nobody else uses meanwhile.
+    // SAFETY: a live element of a per-CPU array, not used elsewhere meanwhile.
     let walk = unsafe { &mut *walk };
     let stop = match go_to_caller(walk) {
         Ok(true) => return FOUND,

@@ -1,6 +1,6 @@
-//! One switch of the scheduler: a thread goes off a CPU, another comes in.
+//! Scheduler switches: one thread goes off a CPU, another comes in.
 //!
-//! `missed` has seen to it that who goes was here, and who comes was away.
+//! `missed` has already ensured that the leaving thread is marked on the CPU and the arriving one off it.
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -44,8 +44,8 @@ pub fn on_switch(ctx: BtfTracePointContext) -> i32 {
     0
 }
 
-/// The same, for kernels that refuse the other: fields are read by helpers, and the kernel stack is
-/// taken each time that a thread goes.
+/// Variant for kernels that refuse `on_switch`: fields are read by helpers, and the kernel stack is walked at each
+/// switch off the CPU.
 #[raw_tracepoint(tracepoint = "sched_switch")]
 pub fn on_switch_raw(ctx: RawTracePointContext) -> i32 {
     if !is_watching() {
@@ -76,7 +76,7 @@ fn leave(task: impl Task, state: u32, now_ns: u64, take_kernel: impl FnOnce(&mut
     }
     let Some(thread) = known(tid).or_else(|| meet(task, tid, now_ns)) else { return };
     if thread.whereabouts == OFF_CPU {
-        // The walk over all threads took it on just now, as it was when the walk came by.
+        // The iteration over all threads has just added it, with its state at that time.
         return;
     }
     thread.on_cpu_ns += now_ns.saturating_sub(thread.since_ns);
@@ -114,7 +114,7 @@ fn arrive(task: impl Task, now_ns: u64, take_kernel: impl FnOnce(&mut Thread, Wh
     }
 }
 
-/// A thread that was off the CPU is on it again.
+/// Marks that a thread is back on the CPU.
 #[inline(always)]
 pub fn come_back(
     thread: &mut Thread,
@@ -136,7 +136,7 @@ pub fn come_back(
     thread.since_ns = now_ns;
 }
 
-/// Sends a block that has ended.
+/// Sends a finished block.
 #[inline(always)]
 fn report(thread: &Thread, tid: u32, now_ns: u64) {
     let waker_tid = thread.waker.tid;
@@ -159,14 +159,14 @@ fn report(thread: &Thread, tid: u32, now_ns: u64) {
     count(if sent { counter::REPORTED } else { counter::BLOCKS_LOST }, 1);
 }
 
-/// When the stack of a place was taken; 0 without one.
+/// When a place's stack was walked; 0 without one.
 #[inline(always)]
 fn time_of(places: &[StackPlace; PLACES], place: u8) -> u64 {
     if place < NO_PLACE { places[place as usize & (PLACES - 1)].time_ns } else { 0 }
 }
 
-/// Sends the account of a thread, and forgets it; false if the ring buffer is full. `is_exec` if the
-/// thread goes on as another program.
+/// Sends the account of a thread and removes it. Returns false if the ring buffer is full. `is_exec` if the thread
+/// continues as another program.
 #[inline(always)]
 pub fn end(thread: &mut Thread, tid: u32, now_ns: u64, is_exec: bool) -> bool {
     let mut record = EndRecord {
@@ -186,29 +186,28 @@ pub fn end(thread: &mut Thread, tid: u32, now_ns: u64, is_exec: bool) -> bool {
     if is_sent {
         let _ = THREADS.remove(&tid);
     } else {
-        // User space finds the account in the table.
+        // User space reads the account from the table.
         thread.whereabouts = ENDED;
         thread.since_ns = now_ns;
     }
     is_sent
 }
 
-/// What is known of a thread.
+/// State of a thread, if known.
 #[inline(always)]
 pub fn known(tid: u32) -> Option<&'static mut Thread> {
-    // SAFETY: a live element of the map. A thread is on one CPU at a time, and who wakes it only
-    // writes its waker.
+    // SAFETY: a live element of the map. A thread is on one CPU at a time, and its waker writes only its own field.
     THREADS.get_ptr_mut(&tid).map(|thread| unsafe { &mut *thread })
 }
 
-/// Takes on a thread that is running, if it is a target's.
+/// Adds a running thread if it belongs to a target.
 #[inline(always)]
 fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
     let pid = task.pid();
     if !is_target(pid) {
         return None;
     }
-    // If it is there, the walk over all threads was faster.
+    // If it exists, the iteration over all threads has added it.
     insert(task, now_ns, None, BPF_NOEXIST);
     let thread = known(tid);
     if thread.is_none() {
@@ -217,14 +216,14 @@ fn meet(task: impl Task, tid: u32, now_ns: u64) -> Option<&'static mut Thread> {
     thread
 }
 
-/// Adds a thread to the table: off the CPU in some state, or running. False if there is no room, or
-/// with [`BPF_NOEXIST`] if it is there.
+/// Adds a thread to the table: off the CPU in some state, or running. Returns false if the table is full or, with
+/// [`BPF_NOEXIST`], if the thread exists.
 #[inline(always)]
 pub fn insert(task: impl Task, now_ns: u64, out: Option<BlockState>, flags: u32) -> bool {
     insert_by(scratch::THREAD, task, now_ns, out, flags)
 }
 
-/// The same, by way of some part of the scratch memory.
+/// Same as [`insert`], through another part of the scratch memory.
 #[inline(always)]
 pub fn insert_by(
     part: u32,

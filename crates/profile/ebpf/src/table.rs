@@ -1,4 +1,4 @@
-//! Looks up the rule at an address of a process: mapping, directory, rows, rule.
+//! Looks up the rule for an address of a process: mapping, directory, rows, rule.
 
 use aya_ebpf::{
     bindings::BPF_F_NO_PREALLOC,
@@ -20,7 +20,7 @@ use wingbeat_profile_common::{
 
 use crate::{maps::setting, stack::Walk};
 
-/// The pool of blocks, by chunks that come as they are needed.
+/// The pool of blocks, in chunks that are added on demand.
 #[btf_map]
 static CHUNKS: ArrayOfMaps<
     btf_maps::Array<Block, { CHUNK_BLOCKS as usize }>,
@@ -40,13 +40,13 @@ static MAPPINGS: Array<CodeMapping> = Array::with_max_entries(1, 0);
 #[map]
 static SPACES: HashMap<u32, Space> = HashMap::with_max_entries(PROCESSES_MAX, BPF_F_NO_PREALLOC);
 
-/// When a process began, or became another program. What user space knows may be older.
+/// When a process started or called `exec`. User space's data may be older.
 #[map]
 static BEGINNINGS: HashMap<u32, u64> = HashMap::with_max_entries(PROCESSES_MAX, BPF_F_NO_PREALLOC);
 
 const PROCESSES_MAX: u32 = 65_536;
 
-/// A child process has what its parent has.
+/// Gives a child process its parent's mappings.
 #[inline(always)]
 pub fn fork(parent_pid: u32, child_pid: u32) {
     if setting!(WALK) == walk::FRAME_POINTERS {
@@ -56,7 +56,7 @@ pub fn fork(parent_pid: u32, child_pid: u32) {
     // SAFETY: a live element of the map.
     match unsafe { SPACES.get(&parent_pid) } {
         Some(&Space { first, count, .. }) => {
-            // A failure means that user space learns of the child by its first sample.
+            // On failure, user space learns of the child from its first sample.
             let _ = SPACES.insert(&child_pid, &Space { first, count, as_of_ns: now_ns }, 0);
         }
         None => {
@@ -65,7 +65,7 @@ pub fn fork(parent_pid: u32, child_pid: u32) {
     }
 }
 
-/// A process becomes another program.
+/// Starts another program in a process.
 #[inline(always)]
 pub fn exec(pid: u32) {
     if setting!(WALK) != walk::FRAME_POINTERS {
@@ -74,7 +74,7 @@ pub fn exec(pid: u32) {
     }
 }
 
-/// A process is gone.
+/// Removes an exited process.
 #[inline(always)]
 pub fn forget(pid: u32) {
     if setting!(WALK) != walk::FRAME_POINTERS {
@@ -83,24 +83,24 @@ pub fn forget(pid: u32) {
     }
 }
 
-/// Notes that a program begins, and when.
+/// Records the start time of a program.
 #[inline(always)]
 fn begin(pid: u32) -> u64 {
     // SAFETY: a helper without arguments.
     let now_ns = unsafe { bpf_ktime_get_ns() };
-    // A failure means that what user space knows is believed.
+    // On failure, user space's data counts as current.
     let _ = BEGINNINGS.insert(&pid, &now_ns, 0);
     now_ns
 }
 
-/// Notes where the mappings of a process are.
+/// Stores the location of a process's mappings.
 ///
 /// # Safety
 ///
 /// `walk` points to a walk.
 #[inline(always)]
 pub unsafe fn enter(walk: *mut Walk, pid: u32) {
-    // SAFETY: live elements of maps, and the caller's.
+    // SAFETY: live elements of maps, and the caller's pointer.
     unsafe {
         let begun_ns = BEGINNINGS.get(&pid).copied().unwrap_or(0);
         (*walk).count = 0;
@@ -114,7 +114,7 @@ pub unsafe fn enter(walk: *mut Walk, pid: u32) {
     }
 }
 
-/// The rule at an address.
+/// Returns the rule for an address.
 #[inline(always)]
 pub fn rule_at(walk: &mut Walk, address: u64) -> Result<&'static Rule, Problem> {
     let number = rule_number_at(walk, address).ok_or(Problem::NoTable)?;
@@ -134,7 +134,7 @@ fn rule_number_at(walk: &mut Walk, address: u64) -> Option<u16> {
     let word = walk.mapping.word + word as u32;
     let place = place(word, distance);
     let seen = SEEN.get_ptr_mut(Seen::index(place))?;
-    // SAFETY: a live element of the map; all CPUs write it, but only as a whole.
+    // SAFETY: a live element of the map; all CPUs write it, but only as a whole word.
     if let Some(number) = unsafe { seen.read_volatile() }.rule_at(place) {
         return Some(number);
     }
@@ -144,19 +144,19 @@ fn rule_number_at(walk: &mut Walk, address: u64) -> Option<u16> {
     Some(number)
 }
 
-/// The number of the rule in force at a place, by the number of its word.
+/// Searches the rule number in force at a place, by the number of its word.
 #[inline(always)]
 fn search(word: u32, place: u64) -> Option<u16> {
     let index = word as usize % WORDS;
     let word = &block(word / WORDS as u32)?.as_chunks().0[index];
-    // SAFETY: a word of a live element of the map, which user space may write now.
+    // SAFETY: a word of a live element of the map, which user space may write concurrently.
     let read = || Word(u64::from_le_bytes(unsafe { core::ptr::read_volatile(word) }));
     let word = read();
     if word == Word::NONE {
         return None;
     }
     let number = rule_number(block(word.block())?, word.granule(place), place as u8);
-    // If this took so long that the rows have made room for others, the number must not be kept.
+    // If the rows were replaced meanwhile, the number must not be cached.
     (read() == word).then_some(number)
 }
 
@@ -168,11 +168,11 @@ fn block(number: u32) -> Option<&'static Block> {
     CHUNKS.get_value(number / CHUNK_BLOCKS, &(number % CHUNK_BLOCKS))
 }
 
-/// Finds the mapping of an address among those of the process.
+/// Finds the process's mapping that contains an address.
 #[inline(always)]
 fn find_mapping(walk: &mut Walk, address: u64) -> Option<()> {
     let first = u64::from(walk.first);
-    // The array goes on behind the last list, so that there is always one.
+    // The array continues behind the last list, so the element always exists.
     let found = mappings_before(walk.count.into(), address, |index| {
         Some(MAPPINGS.get((first + index) as u32)?.start)
     })?;
@@ -183,7 +183,7 @@ fn find_mapping(walk: &mut Walk, address: u64) -> Option<()> {
     if address >= mapping.end {
         return None;
     }
-    // A copy as a whole would be made byte by byte.
+    // A copy as a whole would be compiled to single bytes.
     let CodeMapping { start, end, bias, word, words } = *mapping;
     walk.mapping.start = start;
     walk.mapping.end = end;

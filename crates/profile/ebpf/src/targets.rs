@@ -1,4 +1,4 @@
-//! Keeps the table of targets.
+//! Maintains the table of targets.
 
 use aya_ebpf::{
     bindings::{BPF_ANY, BPF_NOEXIST},
@@ -18,10 +18,10 @@ use crate::{
     task::{Probed, Task as _},
 };
 
-/// Is a process a target, or about to become one?
+/// Whether a process is a target or about to become one.
 #[inline(always)]
 fn is_in_table(pid: u32) -> bool {
-    // With `--all`, the CPU time of those in the PID namespace is told from that of the machine.
+    // With `--all`, separates the CPU time of the PID namespace from that of the machine.
     if setting!(NAMESPACED) != 0 && setting!(ALL) != 0 {
         return !namespace::is_nobody(pid);
     }
@@ -40,12 +40,11 @@ pub fn on_fork(ctx: RawTracePointContext) -> i32 {
     if is_watching() && is_target(child.pid()) {
         let tid = child.tid();
         if let Some(earlier) = switch::known(tid) {
-            // One with the same number has ended, and there was no room to tell.
+            // A thread with the same number has exited, and the ring buffer was too full to report it.
             let ended_ns = earlier.since_ns;
             switch::end(earlier, tid, ended_ns, false);
         }
-        // It waits for its first CPU.
-        // SAFETY: a helper without arguments.
+        // It waits for its first CPU. SAFETY: a helper without arguments.
         let now_ns = unsafe { bpf_ktime_get_ns() };
         let state = Some(BlockState::Preempted);
         let is_in = switch::insert(child, now_ns, state, BPF_ANY);
@@ -54,7 +53,7 @@ pub fn on_fork(ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// A child joins its parent.
+/// Makes a child a target like its parent.
 #[inline(always)]
 fn follow(parent_pid: u32, child_pid: u32) {
     let launched = setting!(LAUNCHER) != 0 && parent_pid == setting!(LAUNCHER);
@@ -74,7 +73,7 @@ fn follow(parent_pid: u32, child_pid: u32) {
     }
 }
 
-/// `sched_process_exec(task, old_pid, bprm)`: a launched command becomes itself.
+/// `sched_process_exec(task, old_pid, bprm)`: a launched command starts its own program.
 #[raw_tracepoint]
 pub fn on_exec(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));
@@ -90,8 +89,8 @@ pub fn on_exec(ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// Another program, another account. A thread that is not the first of its process takes over the
-/// number of that one, which has ended: its own was `old_tid`.
+/// Starts a new account for a new program. A thread that is not the first of its process takes over the number of
+/// the first, which has ended. Its own was `old_tid`.
 #[inline(always)]
 fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
     // SAFETY: a helper without arguments.
@@ -100,7 +99,7 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
     if old_tid != tid
         && let Some(thread) = switch::known(old_tid)
     {
-        // If it has switched since it has its new number, it was met by that.
+        // If it switched under its new number, that switch began the account.
         let until_ns = switch::known(tid).map_or(now_ns, |thread| thread.begun_ns);
         missed::add_run(thread, old_tid, runtime_ns, until_ns);
         switch::end(thread, old_tid, until_ns, false);
@@ -108,7 +107,7 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
     if let Some(thread) = switch::known(tid) {
         missed::add_run(thread, tid, runtime_ns, now_ns);
         if !switch::end(thread, tid, now_ns, true) {
-            // There was no room to tell: one account for both programs is better than none.
+            // The ring buffer was full: one account for both programs is better than none.
             thread.whereabouts = ON_CPU;
             thread.users = [StackPlace::EMPTY; PLACES];
             thread.kernels = [StackPlace::EMPTY; PLACES];
@@ -120,7 +119,7 @@ fn begin_anew(task: Probed, tid: u32, old_tid: u32) {
     }
 }
 
-/// `sched_process_exit(task)`: a thread begins to end.
+/// `sched_process_exit(task)`: a thread begins to exit.
 #[raw_tracepoint]
 pub fn on_exit(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));
@@ -130,22 +129,21 @@ pub fn on_exit(ctx: RawTracePointContext) -> i32 {
         && let Some(thread) = switch::known(tid)
         && thread.whereabouts == OFF_CPU
     {
-        // It runs, and its return was not seen.
-        // SAFETY: a helper without arguments.
+        // It is running, and its return was not seen. SAFETY: a helper without arguments.
         let now_ns = unsafe { bpf_ktime_get_ns() };
         missed::add_run(thread, tid, task.field(setting!(TASK_RUNTIME)), now_ns);
     }
     if is_in_table(task.pid()) {
         let cpu_ns: u64 = task.field(setting!(TASK_RUNTIME));
         count(counter::EXITED_CPU_NS, cpu_ns);
-        // A failure means that the time of its end is not counted.
+        // On failure, the CPU time of its exit is not counted.
         let _ = EXITS.insert(&tid, &cpu_ns, 0);
     }
     0
 }
 
-/// `sched_process_free(task)`: a task was reaped, its number may be used again. What it used since
-/// it began to end, taking down its memory above all, is known by now.
+/// `sched_process_free(task)`: a task was reaped, and its number may be reused. By now, the CPU time since it
+/// began to exit is known, most of it for freeing its memory.
 #[raw_tracepoint]
 pub fn on_free(ctx: RawTracePointContext) -> i32 {
     let task = Probed(ctx.arg(0));

@@ -1,20 +1,20 @@
-//! Reads fields of a `task_struct`, at offsets that user space took from the kernel's types.
+//! Reads fields of a `task_struct`, at offsets that user space got from the kernel's type information.
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use wingbeat_profile_common::{off_cpu::BlockState, offset_and_size};
 
 use crate::{maps::setting, namespace};
 
-/// How a program may read a task.
+/// Ways to read a task.
 pub trait Task: Copy {
-    /// The field at an offset.
+    /// Reads the field at an offset.
     fn field<T: Default + Copy>(self, offset: u32) -> T;
 
-    /// The same task, to be read by a helper.
+    /// The same task, read by a helper.
     fn probed(self) -> Probed;
 
-    /// A number at a [`sized_field`](wingbeat_profile_common::sized_field): the verifier sees which of the reads
-    /// it is, and refuses one beyond the end of the field.
+    /// Reads a number at a [`sized_field`](wingbeat_profile_common::sized_field). The verifier sees which of the
+    /// reads applies, and rejects reads beyond the field's end.
     #[inline(always)]
     fn number(self, field: u32) -> u32 {
         match offset_and_size(field) {
@@ -24,20 +24,20 @@ pub trait Task: Copy {
         }
     }
 
-    /// Its number as user space knows it.
+    /// TID as user space sees it.
     #[inline(always)]
     fn tid(self) -> u32 {
         namespace::tid(self.probed(), self.field(setting!(TASK_PID)))
     }
 
-    /// The number of its process as user space knows it.
+    /// PID as user space sees it.
     #[inline(always)]
     fn pid(self) -> u32 {
         namespace::pid(self.probed(), self.field(setting!(TASK_TGID)))
     }
 
-    /// What the kernel says about a thread in `state` (`__state` of include/linux/sched.h, the same
-    /// bits from Linux 5.14 to 7.2).
+    /// Converts the kernel's `state` of a thread (`__state` of include/linux/sched.h, the same bits from Linux
+    /// 5.14 to 7.2).
     #[inline(always)]
     fn block_state(self, state: u32) -> BlockState {
         if state == 0 {
@@ -59,7 +59,7 @@ pub trait Task: Copy {
                 return BlockState::Lock;
             }
         }
-        // A kernel thread without work does not count as load: `TASK_IDLE`.
+        // An idle kernel thread does not count as load: `TASK_IDLE`.
         if state & TASK_UNINTERRUPTIBLE != 0 && state & TASK_NOLOAD == 0 {
             BlockState::Uninterruptible
         } else {
@@ -71,16 +71,15 @@ pub trait Task: Copy {
 const TASK_UNINTERRUPTIBLE: u32 = 0x2;
 const TASK_STOPPED: u32 = 0x4;
 const TASK_TRACED: u32 = 0x8;
-/// A thread that goes off the CPU like this never comes back.
+/// A thread that leaves the CPU in this state never comes back.
 pub const TASK_DEAD: u32 = 0x80;
 const TASK_NOLOAD: u32 = 0x400;
-/// A thread that has not been let run yet: in the list of threads already, and on its way to the
-/// tracepoint of births.
+/// A thread that may not run yet: already in the list of threads, but before its fork tracepoint.
 pub const TASK_NEW: u32 = 0x800;
 const TASK_RTLOCK_WAIT: u32 = 0x1000;
 const TASK_FROZEN: u32 = 0x8000;
 
-/// A task that the verifier knows: fields are read like any memory.
+/// A task that the verifier knows: fields are read like ordinary memory.
 #[derive(Clone, Copy)]
 pub struct Trusted(pub *const u8);
 
@@ -102,10 +101,10 @@ impl Task for Trusted {
 pub struct Probed(pub *const u8);
 
 impl Task for Probed {
-    /// The field; zero if it cannot be read, which no live task has in the fields read here.
+    /// Reads the field; zero on failure, a value that no field read here has in a live task.
     #[inline(always)]
     fn field<T: Default + Copy>(self, offset: u32) -> T {
-        // SAFETY: a read by helper: a bad address is an error, not a fault.
+        // SAFETY: a read by a helper: a bad address is an error, not a fault.
         unsafe { bpf_probe_read_kernel(self.0.add(offset as usize).cast()) }.unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! Who wakes whom.
+//! Wakers of threads.
 
 use aya_ebpf::{
     EbpfContext as _,
@@ -21,12 +21,11 @@ use crate::{
     task::{Probed, Task as _},
 };
 
-/// `sched_waking(task)`, in the context of whoever wakes it: a thread, or an interrupt that came
-/// upon one.
+/// `sched_waking(task)`, in the context of the waker: a thread, or an interrupt on top of one.
 #[raw_tracepoint(tracepoint = "sched_waking")]
 pub fn on_waking(ctx: RawTracePointContext) -> i32 {
     let Some(thread) = known(Probed(ctx.arg(0)).tid()) else { return 0 };
-    // Who is preempted may be woken, on its way to sleep. It waits for a CPU, and for nobody else.
+    // A thread preempted on its way to sleep may be woken. It waits for a CPU and for no other thread.
     if thread.whereabouts != OFF_CPU || thread.state == BlockState::Preempted as u8 {
         return 0;
     }
@@ -38,14 +37,14 @@ pub fn on_waking(ctx: RawTracePointContext) -> i32 {
     // SAFETY: a helper without arguments.
     let whose = Whose { pid, tid, time_ns: unsafe { bpf_ktime_get_ns() } };
     let Some(record) = HalfRecord::half(RecordKind::WakerKernel, whose) else { return 0 };
-    // What lies where in a process outside is not known.
+    // The memory layout of a process outside the namespace is unknown.
     let user = if is_outside { None } else { regs::of_current() };
     let mut key = mix(u64::from(tid) + 1, user.map_or(0, |user| user.ip));
     key = mix(key, user.map_or(0, |user| user.sp));
     if record.take_kernel(ctx.as_ptr()).is_ok() {
         key = record.hash_of_first_frames(key);
     }
-    // The idle task has the number 0, which stands for nobody.
+    // The idle task has the number 0, which means no waker.
     thread.waker.tid = if tid == 0 { u32::MAX } else { tid };
     if thread.waker.key == key && thread.waker.stack_ns != 0 {
         return 0;
@@ -61,7 +60,7 @@ pub fn on_waking(ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// Sends the user half of the current thread's stack; false if the ring buffer is full.
+/// Sends the user half of the current thread's stack. Returns false if the ring buffer is full.
 #[inline(always)]
 fn send_user(whose: Whose, user: Option<UserRegs>) -> bool {
     let Some(record) = HalfRecord::half(RecordKind::WakerUser, whose) else { return true };

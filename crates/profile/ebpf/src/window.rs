@@ -1,27 +1,27 @@
-//! Reads the stack of the current thread a piece at a time: a call of the kernel takes longer than what it
-//! copies, and the words that a walk needs are near one another.
+//! Reads the stack of the current thread in pieces: a helper call takes longer than the copy itself, and the words
+//! that a walk needs are close together.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use wingbeat_profile_common::unwind::Memory;
 
-/// Words of a piece.
+/// Words per piece.
 const WORDS: usize = 32;
 const BYTES: u64 = WORDS as u64 * 8;
 
-/// The piece that was read last. It lies in memory of a map.
+/// The last piece read. Stored in a map value.
 #[repr(C)]
 pub struct Window {
-    /// A multiple of [`BYTES`], so that a piece lies in one page: all of it can be read, or nothing. Else
-    /// there is none.
+    /// A multiple of [`BYTES`], so that a piece is within one page and is readable as a whole or not at all. Any
+    /// other value means no piece.
     start: u64,
     words: [u64; WORDS],
 }
 
 impl Window {
-    /// Forgets what another thread, or an earlier walk, has read.
+    /// Discards the piece of another thread or an earlier walk.
     #[inline(always)]
     pub fn close(&mut self) {
-        // No piece of any address begins there.
+        // No piece begins at this address.
         self.start = 8;
     }
 }
@@ -29,9 +29,9 @@ impl Window {
 impl Memory for Window {
     #[inline(always)]
     fn word(&mut self, address: u64) -> Option<u64> {
-        // The low bits stay, and are no piece's: what is not aligned is no word of a stack.
+        // The low bits stay, so that an unaligned address matches no piece: it is not a word of a stack.
         let start = address & !(BYTES - 8);
-        // SAFETY: this piece, which nobody else uses meanwhile.
+        // SAFETY: this piece, which is not used elsewhere meanwhile.
         if start != self.start && !unsafe { read(self, start) } {
             return None;
         }
@@ -51,10 +51,10 @@ impl Memory for Window {
 ///
 /// # Safety
 ///
-/// `window` points to a window that is in use here only.
+/// `window` points to a window that is not used elsewhere.
 #[inline(never)]
 unsafe fn read(window: *mut Window, start: u64) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let window = unsafe { &mut *window };
     window.close();
     if start & 7 != 0 {

@@ -33,8 +33,8 @@ const SAME_STACK_BYTES: u64 = 1 << 20;
 pub trait Memory {
     fn word(&mut self, address: u64) -> Option<u64>;
 
-    /// Same as `word`, for words that no ordinary function saves: in the kernel half, inlining it costs the
-    /// verifier too many paths.
+    /// Same as `word`, for words that no ordinary function saves: in the kernel half, reading them through the
+    /// window would cost the verifier more paths than they are worth.
     #[inline(always)]
     fn word_apart(&mut self, address: u64) -> Option<u64> {
         self.word(address)
