@@ -1,4 +1,4 @@
-//! What writing a profile costs, by format, as samples and distinct stacks grow together.
+//! Cost of writing a profile, by format, as samples and distinct stacks grow together.
 
 use std::hint::black_box;
 use std::io;
@@ -12,7 +12,7 @@ use wingbeat_profile::model::{
     Stack, Thread,
 };
 
-/// Samples and distinct stacks. Tests, which are not optimized, see whether it runs.
+/// Samples and distinct stacks. Tests, which are not optimized, only check that it runs.
 const SIZES: &[(u64, u32)] = match cfg!(debug_assertions) {
     true => &[(1_000, 100)],
     false => &[(1_000, 100), (10_000, 2_000), (100_000, 20_000)],
@@ -50,7 +50,7 @@ fn by_size(criterion: &mut Criterion, name: &str, runs: usize, work: impl Fn(&Pr
     group.finish();
 }
 
-/// A profile of a program that calls deeply: stacks share their outer half, and differ within.
+/// A profile with deep stacks that share their outer half.
 fn profile(samples: u64, stacks: u32) -> Profile {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     Profile {

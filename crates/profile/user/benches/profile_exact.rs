@@ -1,5 +1,5 @@
-//! The instructions of a sample's way from the ring buffer to the recording, and of reading a
-//! profile, counted by Valgrind. `cargo xtask track` fails when they grow.
+//! Instruction counts, by Valgrind, of a sample's path from the ring buffer to the recording and of reading a
+//! profile. `cargo xtask track` fails when they grow.
 
 #[path = "../../../base/stats/benches/support/mode.rs"]
 mod mode;
@@ -51,11 +51,11 @@ fn folded() -> String {
 
 fn decode_sample(bytes: &[u8]) {
     let Ok(Record::Sample(sample)) = decode(black_box(bytes)) else { panic!("it is a sample") };
-    // What the recorder does with them: each word once.
+    // Like the recorder: reads each word once.
     black_box(sample.user.iter().chain(sample.kernel.iter()).fold(0, u64::wrapping_add));
 }
 
-/// Ten times each.
+/// Each sample ten times.
 fn record_samples(samples: &[Vec<u8>]) {
     let mut recorder = BenchRecorder::default();
     for bytes in samples.iter().cycle().take(10 * samples.len()) {
@@ -68,7 +68,7 @@ fn read_folded(text: &str) {
     black_box(read_stacks("bench.folded", black_box(text.as_bytes())).expect("folded stacks"));
 }
 
-/// Each function as Gungraun wants it: what it counts takes its input by value.
+/// Functions in the form that Gungraun requires: inputs by value.
 mod counted {
     use gungraun::{library_benchmark, library_benchmark_group, main};
 
@@ -98,7 +98,7 @@ mod counted {
     );
     main!(library_benchmark_groups = profile);
 
-    /// Starts the runner, or what it wants to be run.
+    /// Starts the runner, or the benchmark that the runner asks for.
     pub(super) fn start() {
         main();
     }

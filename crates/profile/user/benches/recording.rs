@@ -1,5 +1,5 @@
-//! What a sample costs on its way from the ring buffer to the recording: decoding, interning, and
-//! the whole of it, as samples, distinct stacks, depth and processes grow.
+//! Cost of a sample from the ring buffer to the recording: decoding, interning and the total, as samples, distinct
+//! stacks, depth and processes grow.
 
 #[path = "support/sample.rs"]
 mod support;
@@ -36,7 +36,7 @@ fn decoding(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let record = decode(black_box(bytes));
                 let Ok(Record::Sample(sample)) = record else { return 0 };
-                // What the recorder does with them: each word once.
+                // Like the recorder: reads each word once.
                 sample.user.iter().chain(sample.kernel.iter()).fold(0, u64::wrapping_add)
             });
         });
@@ -69,7 +69,7 @@ fn interning(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Decoding, unwind rules, stacks and threads: all that is done per sample while recording.
+/// All work per sample while recording: decoding, unwind rules, stacks and threads.
 fn recording(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("record");
     group.sample_size(10);
@@ -97,7 +97,8 @@ fn recording(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Processes that come, map, are sampled once and go: events rather than samples are the work.
+/// Short-lived processes that start, map files, are sampled once and exit: the work is in the events, not in the
+/// samples.
 fn swarm(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("swarm");
     group.sample_size(10);
@@ -142,7 +143,7 @@ fn map(pid: u32, file: &MappedFile) -> Event {
     Event { time_ns: 0, kind: EventKind::Map { pid, file: file.clone() } }
 }
 
-/// This program's code, which has unwind tables, as if it lay at its addresses in another process.
+/// This program's code, which has unwind tables, mapped at its addresses in another process.
 fn program() -> MappedFile {
     let path = "/proc/self/exe";
     MappedFile {
@@ -155,7 +156,7 @@ fn program() -> MappedFile {
     }
 }
 
-/// Addresses of a stack, innermost first: the outer half is the same for all, the inner differs.
+/// Addresses of a stack, innermost first: all stacks share the outer half and differ in the inner.
 fn frames(stack: u64, depth: usize, base: u64) -> Vec<u64> {
     let shared = depth / 2;
     let inner = (0..depth - shared).map(|level| {
@@ -165,7 +166,7 @@ fn frames(stack: u64, depth: usize, base: u64) -> Vec<u64> {
     inner.chain((0..shared).map(|level| base + level as u64 * 64)).collect()
 }
 
-/// A sample of one of the threads.
+/// A sample of one of several threads.
 fn sample(stack: u64, user: &[u64]) -> Vec<u8> {
     sample_bytes(PID + (stack % THREADS) as u32, stack, user)
 }

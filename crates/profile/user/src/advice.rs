@@ -1,5 +1,4 @@
-//! What a user should know about a recording before believing it. Each warning says what happened,
-//! what it does to the figures, and what to do next.
+//! Warnings about a recording. Each says what happened, how it affects the results, and what to do next.
 
 mod downloads;
 mod text;
@@ -21,31 +20,31 @@ use crate::{
     symbolize::refused::{Refused, Unusable},
 };
 
-/// Something to know about a recording.
+/// A warning about a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProfileWarning {
     NoSamples(NoSamples),
-    /// Time off the CPU was to be measured, and there was none to speak of.
+    /// Off-CPU time was requested, but hardly any occurred.
     NothingBlocked {
-        /// Blocks that were shorter than the limit.
+        /// Blocks shorter than the limit.
         below_limit: u64,
         below_limit_ns: u64,
         min_block_ns: u64,
     },
-    /// The scheduler was watched by the poorer way.
+    /// Scheduler switches were recorded by the less precise method.
     FellBack {
         reason: String,
     },
-    /// What was blocked slept all the time, and was to be left out.
+    /// All blocked time was sleep, which was excluded.
     AllHidden {
         threads: u64,
     },
-    /// The targets hardly used the CPU, which is all that samples tell of.
+    /// The targets hardly used the CPU, so samples say little.
     HardlyRan {
         cpu_ns: u64,
-        /// Length of the recording, nanoseconds.
+        /// Length of the recording, in nanoseconds.
         duration_ns: u64,
-        /// The command line that tells what they waited for.
+        /// Command line that shows what they waited for.
         instead: String,
     },
     BlocksLost {
@@ -54,18 +53,18 @@ pub enum ProfileWarning {
         /// The most frequent reason.
         reason: &'static str,
     },
-    /// Blocks lack a part of their stack, because the ring buffer was full.
+    /// Blocks lack part of their stack because the ring buffer was full.
     StacksLost {
         missing: u64,
         blocks: u64,
     },
-    /// Stacks that were taken from an earlier block of the thread were not those of the block.
+    /// Stacks reused from an earlier block of the thread were wrong.
     ReusedWrong {
         wrong: u64,
-        /// Of how many that were looked at.
+        /// Number of reused stacks verified.
         checked: u64,
     },
-    /// The times of threads do not add up.
+    /// The threads' times do not add up.
     ThreadsOff {
         off: u64,
         threads: u64,
@@ -74,7 +73,7 @@ pub enum ProfileWarning {
     Lost {
         lost: u64,
         wanted: u64,
-        /// What helps, but a larger buffer.
+        /// Alternative to a larger buffer.
         or: &'static str,
     },
     /// Samples failed in the kernel.
@@ -83,114 +82,113 @@ pub enum ProfileWarning {
         /// The most frequent error.
         error: String,
     },
-    /// Stacks are short because code has no unwind information that could be used, and keeps no frame
-    /// pointers.
+    /// Stacks are short because code has no usable unwind information and no frame pointers.
     Broken {
         broken: u64,
         samples: u64,
-        /// Unwind information was not to be used.
+        /// Unwind information was disabled.
         by_frame_pointers: bool,
-        /// The files to blame, with their counts, most first.
+        /// Files that caused it with their counts, most first.
         modules: Vec<(String, u64)>,
     },
-    /// Stacks were cut at the limit of depth.
+    /// Stacks were truncated at the depth limit.
     Truncated {
         truncated: u64,
         samples: u64,
     },
-    /// Unwind tables found no room, so that stacks were copied instead.
+    /// Unwind tables did not fit into their memory, so stacks were copied instead.
     TablesTight {
         limit_bytes: u64,
-        /// Files that found no room.
+        /// Files whose tables did not fit.
         refused: u64,
-        /// How often one made room for others.
+        /// Number of evictions.
         evicted: u64,
         copied: u64,
         samples: u64,
-        /// Stacks that are deeper than their copy.
+        /// Stacks deeper than their copy.
         cut: u64,
     },
-    /// Stacks met code whose table was not there yet, and their copies found no room, or were too short.
+    /// Stacks reached code whose table was not loaded yet, and their copies were dropped or too short.
     CopiesCut {
         cut: u64,
         samples: u64,
     },
-    /// Files that name code of a JIT compiler were not believed.
+    /// Symbol files of a JIT compiler were rejected.
     NamesRefused {
         file: Refused,
-        /// How many more there are.
+        /// Number of further files.
         others: u64,
     },
-    /// A file's debug information was not used, or names nothing since another file took its place.
+    /// A file's debug information was not used, or was useless because the file has been replaced.
     DebugInfoUnusable {
         file: Unusable,
-        /// How many more there are that have no warning of their own.
+        /// Number of further files without a warning of their own.
         others: u64,
     },
-    /// Much of what a process ran is code of a JIT compiler that has no names.
+    /// Much of a process's time was in JIT-compiled code without names.
     NamesMissing {
         process: Nameless,
-        /// Stacks break there as well.
+        /// Stacks also break there.
         is_unframed: bool,
-        /// How many more processes of the same runtime there are.
+        /// Number of further processes of the same runtime.
         others: u64,
     },
-    /// Stacks break in code that a compiler made while its process ran.
+    /// Stacks break in JIT-compiled code.
     Unframed {
         broken: u64,
         samples: u64,
         runtime: Option<Runtime>,
     },
-    /// An interpreter runs what a process does, and shows only itself.
+    /// An interpreter runs the program, and samples show only the interpreter.
     Interpreted {
         process: Interpreted,
-        /// How many more processes of the same runtime there are.
+        /// Number of further processes of the same runtime.
         others: u64,
     },
-    /// Files with code found no descriptor.
+    /// Files with code could not be opened for lack of descriptors.
     FilesUnopened {
         times: u64,
         limit: u64,
     },
-    /// Debug information could not be had from the servers that were to be asked.
+    /// Debug information could not be fetched from the configured servers.
     DebugInfoMissing {
-        /// The file with most samples of those, and why.
+        /// The affected file with most samples, and the reason.
         file: String,
         error: DownloadError,
-        /// How many more there are.
+        /// Number of further files.
         others: u64,
     },
     /// Events about mappings were lost.
     EventsLost(u64),
-    /// Children were not followed.
+    /// Children were not recorded.
     ChildrenLost(u64),
 }
 
 /// Why there are no samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum NoSamples {
-    /// The recording was shorter than the time between two ticks or little more.
+    /// The recording was not much longer than the time between two ticks.
     TooShort {
-        /// Its length, seconds.
+        /// Length of the recording, in seconds.
         duration_s: f64,
-        /// A frequency that gives some samples.
+        /// A frequency that yields some samples.
         frequency_hz: u64,
     },
     /// The targets hardly ran.
     Slept {
-        /// Their CPU time, seconds.
+        /// CPU time of the targets, in seconds.
         cpu_s: f64,
-        /// Length of the recording, seconds.
+        /// Length of the recording, in seconds.
         duration_s: f64,
     },
-    /// There were some, all lost or failed.
+    /// All samples were lost or failed.
     NoneKept,
-    /// Only samples of the other half of the stacks.
+    /// All samples were in the excluded half of the stacks.
     OtherHalf,
 }
 
 impl ProfileWarning {
-    /// Is there nothing to show?
+    /// Whether there is nothing to show.
     pub fn is_failure(&self) -> bool {
         matches!(
             self,
@@ -201,32 +199,31 @@ impl ProfileWarning {
     }
 }
 
-/// Broken stacks below this share are ordinary: first instructions of programs, hand-written
-/// assembly.
+/// Broken stacks below this share are normal: first instructions of programs, hand-written assembly.
 const BROKEN_SHARE_MIN: f64 = 0.05;
 
-/// Targets that used less than this of the CPUs that they could have used are idle ones.
+/// Targets that used less than this share of the CPUs available to them count as idle.
 const BUSY_SHARE_MIN: f64 = 0.05;
 
-/// Reused stacks that may be wrong, as a share of those that were looked at.
+/// Maximum share of wrong stacks among the verified reused ones.
 const WRONG_SHARE_MAX: f64 = 0.01;
 
-/// Copies of stacks below this share are ordinary: those of code that was mapped just before.
+/// Copied stacks below this share are normal: code that was mapped just before.
 const COPIED_SHARE_MIN: f64 = 0.05;
 
-/// Code without names in more of the samples of a process hides what it does.
+/// Above this share of a process's samples, unnamed code hides what it does.
 const NAMELESS_SHARE_MAX: f64 = 0.2;
 
-/// Most of what a process does is what an interpreter runs.
+/// Above this share of a process's samples, the interpreter hides what it does.
 const INTERPRETED_SHARE_MAX: f64 = 0.5;
 
-/// A share of fewer samples is no share.
+/// Minimum number of samples for a share to mean anything.
 const NAMELESS_SAMPLES_MIN: u64 = 10;
 
-/// Files that have a warning of their own, where the debug information of many is not to be used.
+/// Maximum number of files with a warning of their own when debug information is unusable.
 const UNUSABLE_MAX: usize = 5;
 
-/// The warnings that a run deserves, the gravest first.
+/// Returns the warnings for a run, most severe first.
 pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     let ticks = &summary.ticks;
     let stacks = &summary.stacks;
@@ -291,7 +288,7 @@ pub fn warnings(summary: &Summary, samples_kept: u64) -> Vec<ProfileWarning> {
     warnings
 }
 
-/// Tables that found no room, if that made a difference to the `taken` stacks.
+/// Warns of tables that did not fit, if that affected the `taken` stacks.
 fn of_tables(summary: &Summary, taken: u64) -> Option<ProfileWarning> {
     let UnwindCounts { tables, copied, .. } = &summary.unwind;
     let cut = summary.stacks.broken_by_reason.get(BrokenReason::NoTable.name());
@@ -322,7 +319,7 @@ fn of_blocks(
 ) {
     let switches = &off_cpu.switches;
     if switches.reported + switches.still_blocked == 0 {
-        // Where samples were taken as well, running all the time is no failure.
+        // If samples were taken too, running all the time is not a failure.
         if summary.mode == Mode::OffCpu.name() {
             warnings.push(ProfileWarning::NothingBlocked {
                 below_limit: switches.below_limit,
@@ -359,8 +356,7 @@ fn of_blocks(
     }
 }
 
-/// Files with names that were not believed, and processes that nobody asked for names: one warning for
-/// each runtime.
+/// Warns of rejected symbol files and of processes without one: one warning per runtime.
 fn of_names(jit: &Jit, is_unframed: bool, warnings: &mut Vec<ProfileWarning>) {
     if let Some((file, others)) = jit.refused.split_first() {
         let (file, others) = (file.clone(), others.len() as u64);
@@ -378,7 +374,7 @@ fn of_names(jit: &Jit, is_unframed: bool, warnings: &mut Vec<ProfileWarning>) {
     }
     for (process, others) in by_runtime.values() {
         let process = (*process).clone();
-        // What gives names to code gives it frame pointers, or is told with what does.
+        // The same advice covers names and frame pointers, or both are in one warning.
         let is_unframed = is_unframed && process.runtime == jit.unframed;
         if is_unframed {
             warnings.retain(|it| !matches!(it, ProfileWarning::Unframed { .. }));
@@ -389,7 +385,7 @@ fn of_names(jit: &Jit, is_unframed: bool, warnings: &mut Vec<ProfileWarning>) {
     for process in &jit.interpreted {
         let Interpreted { runtime, samples, interpreted, .. } = process;
         let is_much = *interpreted as f64 > INTERPRETED_SHARE_MAX * *samples as f64;
-        // What its compiler makes has the same names, and is told already.
+        // Its JIT-compiled code lacks names too, and has a warning already.
         if is_much && *samples >= NAMELESS_SAMPLES_MIN && !by_runtime.contains_key(&Some(*runtime))
         {
             let first = by_loop.entry(*runtime);
@@ -401,7 +397,7 @@ fn of_names(jit: &Jit, is_unframed: bool, warnings: &mut Vec<ProfileWarning>) {
     }
 }
 
-/// Debug information that could not be had. What no server has is no failure.
+/// Warns of debug information that could not be fetched. Files that no server has are not failures.
 fn of_downloads(account: &Account) -> Option<ProfileWarning> {
     let mut failed =
         account.files.iter().filter_map(|asked| Some((&asked.path, asked.error.as_ref()?)));
@@ -411,12 +407,12 @@ fn of_downloads(account: &Account) -> Option<ProfileWarning> {
     Some(ProfileWarning::DebugInfoMissing { file, error: error.clone(), others })
 }
 
-/// What to ask for so that less goes through the buffer: blocks are what fills it where there are any.
+/// Option that reduces the data sent through the buffer. Blocks, if recorded, are most of it.
 fn less_to_send(summary: &Summary) -> &'static str {
     if summary.off_cpu.is_some() { "a longer --min-block" } else { "a lower --frequency" }
 }
 
-/// Samples of targets that sleep tell little: says so, and what to do instead.
+/// Warns that samples of sleeping targets say little, with an alternative.
 fn hardly_ran(summary: &Summary, warnings: &[ProfileWarning]) -> Option<ProfileWarning> {
     if summary.off_cpu.is_some() {
         return None;
@@ -425,7 +421,7 @@ fn hardly_ran(summary: &Summary, warnings: &[ProfileWarning]) -> Option<ProfileW
         Some(ProfileWarning::NoSamples(NoSamples::Slept { .. })) => true,
         Some(_) => false,
         None => {
-            // Many threads that live shortly, or more than there are CPUs, cannot all run.
+            // Many short-lived threads, or more threads than CPUs, cannot all run at once.
             let at_once = f64::from(summary.threads.min(summary.cpus).max(1));
             let could_ns = summary.duration_ns as f64 * at_once;
             (summary.target_cpu_time_ns as f64) < BUSY_SHARE_MIN * could_ns
@@ -438,7 +434,7 @@ fn hardly_ran(summary: &Summary, warnings: &[ProfileWarning]) -> Option<ProfileW
     })
 }
 
-/// The command line with another mode, fit for a shell.
+/// The command line with another mode, quoted for a shell.
 fn in_mode(command_line: &[String], mode: Mode) -> String {
     let mut words: Vec<String> =
         command_line.iter().map(|word| shell_word(word).into_owned()).collect();

@@ -1,4 +1,4 @@
-//! What the profiler itself costs, phase by phase.
+//! The profiler's own cost by phase.
 
 use std::{fs, mem};
 
@@ -7,20 +7,19 @@ use serde::Serialize;
 
 use crate::symbolize::helper;
 
-/// What the profiler itself used.
+/// The profiler's own resource use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Own {
     /// CPU time by phase.
     pub cpu_time_ns: OwnCpuTime,
-    /// Largest resident memory until the recording ended, bytes.
+    /// Largest resident memory until the end of the recording, in bytes.
     pub rss_max_record_bytes: u64,
-    /// Largest resident memory, bytes.
+    /// Largest resident memory, in bytes.
     pub rss_max_bytes: u64,
 }
 
-/// CPU time of the profiler's process, and of those that read debug information for it, user and kernel, by phase,
-/// nanoseconds. The programs that it
-/// runs in the kernel are not in it: they run on the time of whatever they interrupt.
+/// CPU time, user and kernel, by phase in nanoseconds: of the profiler's process and of the processes that read
+/// debug information for it. Excludes its BPF programs, which are charged to the interrupted context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OwnCpuTime {
     /// Starting, loading, recording, decoding.
@@ -29,7 +28,7 @@ pub struct OwnCpuTime {
     pub write: u64,
 }
 
-/// Measures the phases, one after the other.
+/// Measures consecutive phases.
 #[derive(Debug)]
 pub struct OwnCost {
     mark_ns: u64,
@@ -38,7 +37,7 @@ pub struct OwnCost {
 }
 
 impl OwnCost {
-    /// Begins with what the process used before, which counts as recording.
+    /// Starts measuring. Earlier use of the process counts as recording.
     pub fn start() -> Self {
         Self { mark_ns: 0, cpu: OwnCpuTime::default(), rss_max_record_bytes: 0 }
     }
@@ -71,7 +70,7 @@ impl OwnCost {
     }
 }
 
-/// `VmHWM` of `/proc/self/status`; 0 if it is not there.
+/// `VmHWM` of `/proc/self/status`; 0 if absent.
 fn rss_max_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,22 +1,21 @@
-//! What the kernel half counted: ticks of the clocks, and switches of the scheduler.
+//! Counters of the kernel half: timer ticks and scheduler switches.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Ticks of the clocks on all CPUs. Each is counted once.
+/// Timer ticks on all CPUs. Each is counted once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Ticks {
     pub sampled: u64,
     pub idle: u64,
-    /// Met a process that is not a target.
+    /// In a process that is not a target.
     pub other: u64,
-    /// Met a target, but the ring buffer was full.
+    /// In a target, but the ring buffer was full.
     pub lost: u64,
-    /// Met a target, but a helper of the kernel failed; by its error.
+    /// In a target, but a kernel helper failed, by error.
     pub failed: BTreeMap<String, u64>,
-    /// Did not come though the CPU was busy: a hypervisor held it back, or the kernel had interrupts
-    /// off.
+    /// Missing although the CPU was busy: a hypervisor delayed them, or the kernel had interrupts off.
     pub missed: u64,
 }
 
@@ -25,9 +24,8 @@ impl Ticks {
         self.sampled + self.idle + self.other + self.lost + self.failed_total() + self.missed
     }
 
-    /// Adds the ticks that the kernel half did not see, from what the clocks gave in all and how
-    /// long the CPUs idled by the kernel's accounts. Those are told in steps of 10 ms per CPU: a
-    /// difference within that is idleness.
+    /// Adds the ticks that the kernel half did not see, from the clocks' total and the kernel's idle time. Idle
+    /// time has a resolution of 10 ms per CPU, so a difference within that counts as idle.
     pub fn add_unseen(&mut self, clocks: &Clocks) {
         let period_ns = 1_000_000_000 / clocks.frequency_hz.max(1);
         let unseen = (clocks.ran_ns / period_ns).saturating_sub(self.total());
@@ -38,55 +36,53 @@ impl Ticks {
         self.idle += unseen - self.missed;
     }
 
-    /// Failed ones, whatever the error.
+    /// Failed ticks, all errors together.
     pub fn failed_total(&self) -> u64 {
         self.failed.values().sum()
     }
 }
 
-/// What the clocks gave in all.
+/// Totals of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
-    /// How long they ran, summed over the CPUs.
+    /// Running time, summed over the CPUs.
     pub ran_ns: u64,
-    /// How long the CPUs idled meanwhile, summed.
+    /// Idle time of the CPUs meanwhile, summed.
     pub idle_ns: u64,
-    /// Ticks per second of each.
+    /// Ticks per second of each clock.
     pub frequency_hz: u64,
     pub cpus: u32,
 }
 
-/// Switches of the targets' threads. Each beginning of a block comes to exactly one end:
-/// `out + born + begun_before` = `reported + below_limit + ended + still_blocked + lost`, where
-/// `still_blocked` are reported too.
+/// Switches of the targets' threads. Each start of a block has exactly one end: `out + born + begun_before` =
+/// `reported + below_limit + ended + still_blocked + lost`, where `still_blocked` are reported too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Switches {
     pub out: u64,
-    /// A thread was born, and waited for its first CPU.
+    /// Threads created, which waited for their first CPU.
     pub born: u64,
-    /// A thread was off the CPU when the recording began.
+    /// Threads off the CPU when the recording began.
     pub begun_before: u64,
-    /// Blocks that ended in the recording and were reported.
+    /// Blocks that ended during the recording and were reported.
     pub reported: u64,
     /// Blocks shorter than the limit: summed, not reported.
     pub below_limit: u64,
     pub below_limit_ns: u64,
-    /// Threads that went off a CPU to end.
+    /// Threads that went off a CPU to exit.
     pub ended: u64,
-    /// Blocks that had not ended with the recording, reported with their time so far.
+    /// Blocks still in progress at the end of the recording, reported with their time so far.
     pub still_blocked: u64,
-    /// Threads that came in without having gone out: they were running when the recording began, or
-    /// it did not know them.
+    /// Threads that came in without going out before: they were running when the recording began, or were unknown.
     pub unmatched: u64,
-    /// Blocks whose end was not seen, because the kernel did not tell of that switch: when the thread
-    /// came back is reckoned from its CPU time. They are among the others.
+    /// Blocks whose end the kernel did not report: reconstructed from the thread's CPU time. Included in the other
+    /// counts.
     pub reckoned: u64,
-    /// Blocks that were lost, by reason.
+    /// Lost blocks, by reason.
     pub lost: BTreeMap<&'static str, u64>,
 }
 
 impl Switches {
-    /// Lost blocks, whatever the reason.
+    /// Lost blocks, all reasons together.
     pub fn lost_total(&self) -> u64 {
         self.lost.values().sum()
     }

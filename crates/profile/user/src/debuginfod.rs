@@ -1,8 +1,8 @@
-//! Debug information from debuginfod servers, for files that have none here: asked for by build id, kept
-//! in the cache that gdb uses too, and bounded in time, since the output waits for it.
+//! Fetches debug information from debuginfod servers for files that have none locally: by build id, cached where
+//! gdb caches it, and limited in time, since the output waits for it.
 //!
-//! Only [`Debuginfod::fetch`] uses the network, and only for builds that it is given. Whatever goes wrong
-//! is noted in the [`Account`], and the rest goes on.
+//! Only [`Debuginfod::fetch`] uses the network, and only for the builds passed to it. Failures are recorded in the
+//! [`Account`] and do not stop the rest.
 
 mod account;
 mod cache;
@@ -34,15 +34,15 @@ use self::{
     shared::{link_shared, shared_by},
 };
 
-/// Build ids of more bytes are not asked for: no other client does it.
+/// Longest build id to ask for, as in other clients, in bytes.
 const BUILD_ID_BYTES_MAX: usize = 63;
 
-/// The GNU build id of a file, not empty.
+/// A GNU build id, not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BuildId(Vec<u8>);
 
 impl BuildId {
-    /// `None` if it is empty, or longer than any server takes.
+    /// `None` if it is empty, or longer than servers accept.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (1..=BUILD_ID_BYTES_MAX).contains(&bytes.len()).then(|| Self(bytes.to_vec()))
     }
@@ -58,45 +58,45 @@ impl fmt::Display for BuildId {
     }
 }
 
-/// A file whose debug information is wanted.
+/// A file whose debug information is requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// As the process sees it.
+    /// As seen by the process.
     pub path: String,
     pub build_id: BuildId,
 }
 
-/// How the downloads are going.
+/// Progress of the downloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Files that are settled, of those to be downloaded.
+    /// Finished downloads, of the `total` to make.
     pub done: usize,
     pub files: usize,
-    /// Received so far.
+    /// Bytes received so far.
     pub bytes: u64,
 }
 
-/// Debug files, open, by build id.
+/// Open debug files, by build id.
 #[derive(Debug, Default)]
 pub struct DebugFiles {
     files: FxHashMap<Vec<u8>, File>,
-    /// Links to what debug files share.
+    /// Links to debug files that others share.
     shared: Option<TempDir>,
     pub account: Account,
 }
 
 impl DebugFiles {
-    /// The debug file of a build.
+    /// Returns the debug file of a build.
     pub fn get(&self, build_id: &[u8]) -> Option<&File> {
         self.files.get(build_id)
     }
 
-    /// All of them.
+    /// All debug files.
     pub(crate) fn all(&self) -> impl Iterator<Item = &File> {
         self.files.values()
     }
 
-    /// A folder with what the debug files share, by build id.
+    /// A folder with the shared debug files, by build id.
     pub(crate) fn shared(&self) -> Option<&Path> {
         self.shared.as_ref().map(TempDir::path)
     }
@@ -115,8 +115,8 @@ impl Debuginfod {
         Self { settings, cache }
     }
 
-    /// Gets the debug information of builds, the first ones first, from the cache or from servers, until
-    /// the time is up or `stop` becomes readable.
+    /// Fetches the debug information of builds, in order, from the cache or from servers, until the time is up or
+    /// `stop` becomes readable.
     pub fn fetch(
         &self,
         wanted: Vec<Wanted>,

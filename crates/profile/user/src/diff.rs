@@ -1,8 +1,7 @@
-//! Differential flame graph: what grew and what shrank between two profiles.
+//! Differential flame graph: what grew and shrank between two profiles.
 //!
-//! The frames are those of the second profile, as wide as there; their colour says how the samples
-//! *in the function itself* changed, or the time where that was measured. Reads collapsed stacks and
-//! pprof, in any pairing: bytes in, SVG out.
+//! Frames and widths are those of the second profile. Colours show the change in samples of the *function itself*,
+//! or in time if that was measured. Reads collapsed stacks and pprof, in any combination: bytes in, SVG out.
 
 mod folded;
 mod pprof;
@@ -24,15 +23,15 @@ pub use wingbeat_difference::pprof::BYTES_MAX;
 pub use self::sides::functions;
 use crate::export::title;
 
-/// Largest sum of counts; up to here inferno's arithmetic is exact.
+/// Largest sum of counts for which inferno's arithmetic is exact.
 const TOTAL_MAX: u64 = 1 << 53;
 
-/// Counted stacks.
+/// Stacks with counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stacks {
-    /// Name of the file, for the title.
+    /// File name, for the title.
     pub name: String,
-    /// Samples of each stack, `outermost;…;innermost`. None is 0, and there is at least one.
+    /// Samples of each stack, `outermost;…;innermost`. Not empty, and no count is 0.
     pub counts: BTreeMap<String, u64>,
     pub total: u64,
     pub unit: Unit,
@@ -49,25 +48,25 @@ impl Stacks {
     }
 }
 
-/// What the counts of a profile are.
+/// Unit of a profile's counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
-    /// Samples, or whatever the tool counts.
+    /// Samples, or the tool's own unit.
     #[default]
     Samples,
-    /// Nanoseconds, as in profiles of time off the CPU.
+    /// Nanoseconds, as in off-CPU profiles.
     Nanoseconds,
-    /// Bytes, as in profiles of the heap.
+    /// Bytes, as in heap profiles.
     Bytes,
 }
 
-/// How counts of profiles of different size are compared.
+/// How to compare profiles of different sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scaling {
-    /// The first profile is scaled to the total of the second: shares are compared.
+    /// Scale the first profile to the total of the second: compares shares.
     #[default]
     ToAfter,
-    /// Counts are compared as they are.
+    /// Compare absolute counts.
     None,
 }
 
@@ -98,7 +97,7 @@ pub enum DiffError {
 
 /// Reads collapsed stacks or pprof, gzip'd or not.
 ///
-/// What the bytes are is found out from them; only a `name` that ends in `.folded` is believed.
+/// Detects the format from the bytes, unless `name` ends in `.folded`.
 pub fn read_stacks(name: &str, bytes: &[u8]) -> Result<Stacks, DiffError> {
     let bytes = unpacked(bytes, BYTES_MAX);
     let bytes = bytes.map_err(|source| DiffError::Unpack { name: name.to_owned(), source })?;
@@ -129,7 +128,7 @@ fn is_collapsed(name: &str, bytes: &[u8]) -> Result<bool, DiffError> {
     Ok(name.ends_with(".folded") || is_text(&bytes))
 }
 
-/// Protobuf's tags and lengths are control characters, which text does not have.
+/// Protobuf tags and lengths are control characters, which text does not have.
 fn is_text(bytes: &[u8]) -> bool {
     let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
     std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_plain))
@@ -161,7 +160,7 @@ pub fn differential_svg(
     Ok(())
 }
 
-/// One line for each stack of either profile: `stack before after`, sorted.
+/// One line for each stack in either profile: `stack before after`, sorted.
 fn paired(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
     let mut pairs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (stack, &count) in &before.counts {
@@ -178,7 +177,7 @@ fn paired(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
     lines
 }
 
-/// `count` of `total_before` as a count of `total_after`, to the nearest whole.
+/// Scales `count` of `total_before` to `total_after`, rounded to the nearest integer.
 fn scaled(count: u64, total_before: u64, total_after: u64, scaling: Scaling) -> u64 {
     match scaling {
         Scaling::None => count,
@@ -190,7 +189,7 @@ fn scaled(count: u64, total_before: u64, total_after: u64, scaling: Scaling) -> 
     }
 }
 
-/// What the colours mean, and what the picture cannot show: stacks that are gone have no width.
+/// Explains the colours and what the graph cannot show: removed stacks have no width.
 fn legend(before: &Stacks, after: &Stacks, scaling: Scaling) -> String {
     let gone: u64 = before
         .counts

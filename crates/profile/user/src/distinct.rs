@@ -1,10 +1,10 @@
-//! A table whose entries are told apart, each with its number.
+//! A table of distinct numbered entries.
 
 use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-/// Entries of a table, each once.
+/// A table that stores each entry once.
 #[derive(Debug)]
 pub(crate) struct Distinct<T> {
     pub entries: Vec<T>,
@@ -18,7 +18,7 @@ impl<T> Default for Distinct<T> {
 }
 
 impl<T: Clone + Eq + Hash> Distinct<T> {
-    /// The position of an entry.
+    /// Returns the index of an entry, adding it if missing.
     pub(crate) fn id(&mut self, entry: T) -> u32 {
         *self.ids.entry(entry).or_insert_with_key(|entry| {
             self.entries.push(entry.clone());

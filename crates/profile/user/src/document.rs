@@ -1,4 +1,4 @@
-//! The JSON of a recording: its summary, and the warnings that follow from it.
+//! The JSON of a recording: its summary and warnings.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::{
     summary::Summary,
 };
 
-/// Changes when a field is renamed or removed.
+/// Incremented when a field is renamed or removed.
 const SCHEMA_VERSION: u32 = 1;
 
 /// A summary with its warnings.
@@ -20,7 +20,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Of a recording with so many samples that are shown.
+    /// Creates the document of a recording with `samples_kept` shown samples.
     pub fn of(summary: &'a Summary, samples_kept: u64) -> Self {
         let warnings = warnings(summary, samples_kept).iter().map(ProfileWarning::text).collect();
         Self { schema_version: SCHEMA_VERSION, summary, warnings }

@@ -1,4 +1,4 @@
-//! What can go wrong before and during a recording.
+//! Errors before and during a recording.
 
 use std::io;
 
@@ -82,14 +82,14 @@ impl RecordError {
     }
 }
 
-/// What to do where too many files are open.
+/// Remedy for too many open files.
 const RAISE_LIMIT: &str = "; raise the limit of open files (`ulimit -n`) to 1024 or more";
 
 fn is_at_limit(reason: &str) -> bool {
     [libc::EMFILE, libc::ENFILE].iter().any(|it| reason.contains(&format!("(os error {it})")))
 }
 
-/// What to do about a refusal of the kernel.
+/// Remedy for a refusal by the kernel.
 fn after(reason: &str) -> &'static str {
     if is_at_limit(reason) {
         RAISE_LIMIT
@@ -102,7 +102,7 @@ fn after_call(error: &io::Error) -> &'static str {
     if is_at_limit(&error.to_string()) { RAISE_LIMIT } else { "" }
 }
 
-/// An error and its causes, in one line.
+/// Formats an error and its causes in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,10 +1,10 @@
-//! Folds frames that say nothing about a program: how a thread is started, how a runtime calls what it was
-//! given. Half of a stack of Rust code may be of that kind, and in a flame graph it hides the rest.
+//! Folds frames that say nothing about the program: how threads are started, how a runtime calls closures. In Rust
+//! code they may be half of a stack, and hide the rest in a flame graph.
 //!
-//! A pure transformation of the stacks of a [`Profile`]. Two or more such functions in a row become one,
-//! `[runtime]`, so that nobody takes who is called next for the caller's own code. One alone stays: a frame
-//! for a frame gains nothing, and loses a name. The innermost function is never folded, since that is whose
-//! time it is. Samples, blocks and their weights stay as they are.
+//! A pure transformation of the stacks of a [`Profile`]. Two or more adjacent such functions become one frame,
+//! `[runtime]`, so that the next callee does not appear to be called by user code. A single one stays: replacing a
+//! frame by a frame gains nothing and loses a name. The innermost function is never folded, since the time is its
+//! own. Samples, blocks and their weights are unchanged.
 
 mod name;
 mod rules;
@@ -21,37 +21,37 @@ use crate::model::{
     BinaryKind, Blocked, Frame, FrameId, Function, FunctionId, Line, Profile, Stack, StackId,
 };
 
-/// What stands for folded functions.
+/// Name of folded functions.
 pub const RUNTIME: &str = "[runtime]";
 
-/// What was folded.
+/// Statistics of the folding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Folded {
-    /// Samples and blocks in whose stacks something was folded.
+    /// Samples and blocks with folded stacks.
     pub samples: u64,
-    /// Functions that these stacks had, summed.
+    /// Total functions of these stacks before.
     pub functions_before: u64,
-    /// Functions that they have, `[runtime]` among them.
+    /// Total functions after, `[runtime]` included.
     pub functions_after: u64,
-    /// What was folded, most often first.
+    /// Folded functions, most frequent first.
     pub names: Vec<FoldedName>,
 }
 
-/// A function that was folded.
+/// A folded function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FoldedName {
     pub name: String,
-    /// Times that it was in the stack of a sample or block.
+    /// Occurrences in the stacks of samples and blocks.
     pub count: u64,
 }
 
-/// Length of a name without what varies, for the fuzz target.
+/// Length of a name without its variable parts, for the fuzz target.
 pub(crate) fn plain_len(name: &str) -> usize {
     let _ = rules::kind(name);
     name::plain(name).path.len()
 }
 
-/// A function in a stack, by its frame there and its line in that.
+/// Position of a function in a stack: the frame and the line within it.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     frame: usize,
@@ -60,7 +60,7 @@ struct Place {
     kind: Kind,
 }
 
-/// Folds the runtime's functions in all stacks. Stacks that become equal become one.
+/// Folds runtime functions in all stacks, and merges stacks that become equal.
 pub fn fold_runtime(profile: &mut Profile) -> Folded {
     let kinds: Vec<Kind> =
         profile.functions.iter().map(|function| rules::kind(&function.name)).collect();
@@ -109,7 +109,7 @@ pub fn fold_runtime(profile: &mut Profile) -> Folded {
     folded
 }
 
-/// Adds up blocks of one thread that have the same stack and state now.
+/// Merges blocks of a thread whose stack and state have become equal.
 fn merge_blocked(profile: &mut Profile) {
     let mut rows: Vec<Blocked> = Vec::with_capacity(profile.blocked.len());
     let mut ids = FxHashMap::default();
@@ -129,12 +129,12 @@ fn merge_blocked(profile: &mut Profile) {
     }
 }
 
-/// An id that is not in its table stays: exporters refuse such a profile.
+/// Leaves an invalid id as it is: exporters reject such a profile.
 fn move_to(moved: &[u32], id: &mut u32) {
     *id = moved.get(*id as usize).copied().unwrap_or(*id);
 }
 
-/// Samples and blocks of each stack.
+/// Counts the samples and blocks of each stack.
 fn count_stacks(profile: &Profile) -> Vec<u64> {
     let mut counts = vec![0_u64; profile.stacks.len()];
     let samples = profile.samples.iter().map(|sample| (sample.stack, 1));
@@ -157,10 +157,10 @@ fn names(profile: &Profile, by_function: BTreeMap<FunctionId, u64>) -> Vec<Folde
     names
 }
 
-/// All functions of a stack, innermost first.
+/// The functions of a stack, innermost first.
 fn places(profile: &Profile, stack: &Stack, kinds: &[Kind]) -> Vec<Place> {
     let mut places = Vec::new();
-    // Time off the CPU has its state where others have the innermost function.
+    // Off-CPU stacks have their state in the innermost position.
     let mut is_innermost = true;
     for (position, &id) in stack.frames.iter().enumerate() {
         let Some(frame) = profile.frames.get(id as usize) else { continue };
@@ -179,9 +179,9 @@ fn places(profile: &Profile, stack: &Stack, kinds: &[Kind]) -> Vec<Place> {
     places
 }
 
-/// Decides about functions whose neighbours matter.
+/// Classifies functions that depend on their neighbours.
 fn settle(profile: &Profile, places: &mut [Place]) {
-    // From the outermost on: what is outside decides first.
+    // From the outermost, since outer functions decide first.
     let mut is_outermost = true;
     for index in (0..places.len()).rev() {
         let inner = index.checked_sub(1).and_then(|index| places.get(index));
@@ -204,7 +204,7 @@ fn settle(profile: &Profile, places: &mut [Place]) {
     }
 }
 
-/// Two or more of the runtime's functions in a row, by their positions.
+/// Ranges of two or more adjacent runtime functions.
 fn runs(places: &[Place]) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     let mut start = 0;
@@ -217,7 +217,7 @@ fn runs(places: &[Place]) -> Vec<std::ops::Range<usize>> {
     runs
 }
 
-/// Frames, old and new.
+/// Old and new frames.
 struct FrameTable {
     frames: Vec<Frame>,
     ids: FxHashMap<(FrameId, Vec<Option<usize>>), FrameId>,
@@ -228,8 +228,8 @@ impl FrameTable {
         Self { frames: frames.to_vec(), ids: FxHashMap::default() }
     }
 
-    /// The frames of a stack with its runs folded. What stands for a run lies in the frame of its outermost
-    /// function; a frame without functions is left out.
+    /// Rebuilds the frames of a stack with its runs folded. The replacement of a run is in the frame of its
+    /// outermost function. Frames without functions are removed.
     fn rebuild(
         &mut self,
         stack: &[FrameId],
@@ -237,7 +237,7 @@ impl FrameTable {
         runs: &[std::ops::Range<usize>],
         runtime: FunctionId,
     ) -> Vec<FrameId> {
-        // The lines of each frame that stay, and none for `[runtime]`.
+        // The remaining lines of each frame, with `None` for `[runtime]`.
         let mut kept: Vec<Vec<Option<usize>>> = vec![Vec::new(); stack.len()];
         let mut runs = runs.iter().peekable();
         for (index, place) in places.iter().enumerate() {

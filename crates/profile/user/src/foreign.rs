@@ -1,5 +1,5 @@
-//! Opens and reads files whose names other processes chose. A profiler often runs with all rights, and what
-//! lies at such a path may be anything: a pipe that nobody writes to, a device, a link, a file whose headers lie.
+//! Opens and reads files whose names come from other processes. A profiler often runs as root, and such a path may
+//! lead to anything: a pipe without a writer, a device, a link, a file with invalid headers.
 
 use std::{
     cell::Cell,
@@ -20,22 +20,22 @@ use rustix::{
     io::Errno,
 };
 
-/// What is read of one file at most, whatever its headers claim: more than the symbol table and the unwinding
-/// information of any program that was met.
+/// Maximum bytes to read from one file, whatever its headers say: more than the symbol table and unwind
+/// information of any known program.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
-/// Opens a regular file for reading, and nothing else; never waits.
+/// Opens a regular file for reading, and nothing else. Never blocks.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     reopen(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The same for a path as processes with this root see it. Links are followed within that root.
+/// Same as [`open_regular`], for a path as seen by processes with this root. Links are resolved within that root.
 pub(crate) fn open_regular_in(root: &File, path: &Path) -> io::Result<File> {
     let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     reopen(openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), within)?)
 }
 
-/// Opens what a handle stands for once it is known to be a regular file: opening anything else may have effects.
+/// Opens a handle once it is known to be a regular file: opening anything else may have side effects.
 fn reopen(handle: OwnedFd) -> io::Result<File> {
     let handle = File::from(handle);
     if !handle.metadata()?.is_file() {
@@ -45,12 +45,12 @@ fn reopen(handle: OwnedFd) -> io::Result<File> {
     Ok(File::from(openat(CWD, path_of(&handle), flags, Mode::empty())?))
 }
 
-/// A path that leads to an open file.
+/// A path to an open file.
 pub(crate) fn path_of(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// A file of which no more is read than [`READ_BYTES_MAX`].
+/// A file that reads at most [`READ_BYTES_MAX`].
 #[derive(Debug)]
 pub(crate) struct Bounded<'a> {
     file: ReadCache<&'a File>,
@@ -78,14 +78,14 @@ impl<'a> ReadRef<'a> for &'a Bounded<'_> {
     }
 }
 
-/// Why a file with names is not believed: whoever writes it decides what a profile says.
+/// Why a symbol file is not trusted: its writer controls what a profile shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Distrust {
-    /// It is a symbolic link, which may lead anywhere.
+    /// A symbolic link, which may lead anywhere.
     Link,
     /// A pipe, a device or a folder.
     NotRegular,
-    /// It belongs neither to the user of the process, where that is known, nor to root.
+    /// Owned neither by the process's user, if known, nor by root.
     Owner { owner: u32, user: Option<u32> },
 }
 
@@ -105,16 +105,16 @@ impl fmt::Display for Distrust {
     }
 }
 
-/// A file with names that is not to be had.
+/// Why a symbol file is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Untold {
-    /// It is not there, or cannot be read.
+    /// Missing or unreadable.
     Missing,
     Refused(Distrust),
 }
 
-/// Reads a file that names code of a process of this user, up to a number of bytes. `name` is one in
-/// this folder, not a path.
+/// Reads a symbol file of a process of this user, up to a maximum size. `name` is a file name in this folder, not
+/// a path.
 pub(crate) fn read_trusted(
     folder: impl AsFd,
     name: &str,
@@ -134,7 +134,7 @@ pub(crate) fn read_trusted(
     Ok(bytes)
 }
 
-/// Is what an open file says of a process of this user to be believed?
+/// Checks whether an open file is trusted for a process of this user.
 pub(crate) fn trust(file: &File, user: Option<u32>) -> Result<(), Untold> {
     let data = file.metadata().map_err(|_| Untold::Missing)?;
     let owner = data.uid();
@@ -147,8 +147,8 @@ pub(crate) fn trust(file: &File, user: Option<u32>) -> Result<(), Untold> {
     }
 }
 
-/// Opens `/tmp` as a process sees it, to look up names in. Links on the way are followed within its own
-/// root: one to `/etc` must not become ours.
+/// Opens `/tmp` as seen by a process. Links on the way are resolved within its root: a link to `/etc` must not
+/// lead to ours.
 pub(crate) fn open_tmp(pid: u32) -> io::Result<File> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, format!("/proc/{pid}/root"), flags, Mode::empty())?;

@@ -1,7 +1,7 @@
-//! Doors for the fuzz targets (`fuzz/` at the root), which form a workspace of their own and see
-//! only what is public. Behind the feature `fuzzing`, and no part of the interface.
+//! Entry points for the fuzz targets (`fuzz/` at the root), which are a separate workspace and see only public
+//! items. Behind the feature `fuzzing`, and not part of the API.
 //!
-//! Each function takes any bytes, and panics if what comes of them contradicts itself.
+//! Each function accepts any bytes, and panics if the results are inconsistent.
 
 use wingbeat_unwind::Rules;
 
@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// Addresses asked for, spread over each range.
+/// Addresses to look up, spread over each range.
 const ADDRESSES: u64 = 32;
 
-/// A map of a JIT compiler, `/tmp/perf-PID.map`.
+/// A JIT compiler's symbol map, `/tmp/perf-PID.map`.
 pub fn perf_map(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let map = PerfMap::parse(&text);
@@ -42,7 +42,7 @@ pub fn perf_map(bytes: &[u8]) {
     }
 }
 
-/// A file of names, whole and as what its sum is right for: what comes of it is written the same way.
+/// A names file, as is and with a corrected checksum: the result must serialize to the same bytes.
 pub fn names_file(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), with_head(bytes)] {
         if let Some(functions) = decode(&bytes, b"id") {
@@ -52,7 +52,7 @@ pub fn names_file(bytes: &[u8]) {
     }
 }
 
-/// Functions of an allocator in an ELF file: each is probed within itself, and once.
+/// Allocator functions in an ELF file: each is probed within its range, and once.
 pub fn allocator(bytes: &[u8]) {
     let mut offsets = Vec::new();
     for function in Allocator::of(bytes).functions {
@@ -65,7 +65,7 @@ pub fn allocator(bytes: &[u8]) {
     assert!(offsets.len() as u64 <= bytes.len() as u64);
 }
 
-/// Code of a JIT compiler, `jit-PID.dump`.
+/// A JIT compiler's code, `jit-PID.dump`.
 pub fn jitdump(bytes: &[u8]) {
     let Ok(codes) = jitdump::parse(bytes) else { return };
     let asked: Vec<u64> = codes
@@ -83,8 +83,8 @@ pub fn jitdump(bytes: &[u8]) {
     }
 }
 
-/// Unwinding information of code of a JIT compiler, `jit-PID.dump`, as it is read while the file grows: in
-/// two parts, which must give what the whole gives.
+/// Unwind information of JIT-compiled code, `jit-PID.dump`, read in two parts like a growing file. The result must
+/// equal that of the whole.
 pub fn jitdump_unwinding(bytes: &[u8]) {
     let Ok(header) = Header::parse(bytes) else { return };
     let records = bytes.get(header.size..).unwrap_or_default();
@@ -114,7 +114,7 @@ pub fn jitdump_unwinding(bytes: &[u8]) {
     }
 }
 
-/// Lists of debuginfod servers, `DEBUGINFOD_URLS`, and numbers beside them.
+/// Lists of debuginfod servers, `DEBUGINFOD_URLS`, and the numeric variables.
 pub fn debuginfod_settings(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let (list, number) = text.split_once('\n').unwrap_or((&text, ""));
@@ -129,7 +129,7 @@ pub fn debuginfod_settings(bytes: &[u8]) {
     }
 }
 
-/// Names of functions, a line each, as the rules for the runtime's read them.
+/// Function names, one per line, as read by the folding rules.
 pub fn names(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for line in text.lines() {
@@ -151,7 +151,7 @@ pub fn proc_text(bytes: &[u8]) {
     }
 }
 
-/// An ELF file: build id, where its debug information is, segments, unwind rules.
+/// An ELF file: build id, location of its debug information, segments, unwind rules.
 pub fn elf(bytes: &[u8]) {
     if let Some(info) = DebugInfo::parse(bytes) {
         assert!(info.build_id.len() <= bytes.len());
@@ -177,7 +177,7 @@ pub fn elf(bytes: &[u8]) {
     }
 }
 
-/// Addresses from `start` up to `end`, which is none of them.
+/// Addresses spread over `start..end`.
 fn spread(start: u64, end: u64) -> impl Iterator<Item = u64> {
     let step = (end.saturating_sub(start) / ADDRESSES).max(1);
     (0..ADDRESSES).map(move |index| start.saturating_add(index * step)).filter(move |at| *at < end)

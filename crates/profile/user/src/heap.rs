@@ -1,7 +1,7 @@
-//! The heap of targets: which functions of a file allocate (`allocator`), where to probe them (`place`) and the ways
-//! out of them (`exits`, in the code that `text` has by address), and what becomes of the blocks (`blocks`), in sums by
-//! the place that allocated (`sums`). `mapped` is about the address space that they ask the kernel for. [`places`] says
-//! which function of the program a block is for.
+//! The heap of targets: which functions of a file allocate (`allocator`), where to probe their entries (`place`)
+//! and exits (`exits`, in the code that `text` provides by address), what becomes of the blocks (`blocks`), and
+//! sums by allocation site (`sums`). `mapped` tracks the address space requested from the kernel. [`places`]
+//! determines for which function of the program a block is.
 
 pub(crate) mod allocator;
 pub(crate) mod blocks;

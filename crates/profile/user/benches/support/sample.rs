@@ -1,12 +1,12 @@
-//! Samples as the kernel half writes them.
+//! Samples in the kernel half's format.
 
 use wingbeat_profile_common::{RecordKind, Stop};
 
 const KERNEL_FRAMES: u64 = 4;
-/// Above the largest PID that the kernel gives (2^22): `/proc` knows nothing of it.
+/// Above the kernel's largest PID (2^22), so it does not exist in `/proc`.
 pub(crate) const PID: u32 = 5_000_000;
 
-/// A sample of a thread of [`PID`], complete.
+/// A complete sample of a thread of [`PID`].
 pub(crate) fn sample_bytes(tid: u32, time_ns: u64, user: &[u64]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Sample as u8, Stop::End as u8, 0, 0];
     bytes.extend((user.len() as u16).to_le_bytes());

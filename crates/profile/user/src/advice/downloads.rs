@@ -1,14 +1,14 @@
-//! The words about debug information that could not be downloaded.
+//! Texts about debug information that could not be downloaded.
 
 use super::text::more;
 use crate::debuginfod::DownloadError;
 
-/// Which is missing, and why.
+/// States which file is missing, and why.
 pub(super) fn not_downloaded(file: &str, error: &DownloadError, others: u64) -> String {
     format!("debug information of {file}{} was not downloaded, because {error}", more(others))
 }
 
-/// What makes a download succeed.
+/// How to make the download succeed.
 pub(super) fn how_to_download(error: &DownloadError) -> &'static str {
     match error {
         DownloadError::Status { .. }

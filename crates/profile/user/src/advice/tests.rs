@@ -1,4 +1,4 @@
-//! Which recordings deserve which warnings.
+//! Warnings by recording.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::counts::{Switches, Ticks};
 use crate::debuginfod::{Asked, BuildId, Outcome};
 use crate::summary::{BrokenIn, off_cpu::Reused};
 
-/// One second on two CPUs with one busy thread, measured on the CPU.
+/// A CPU-time recording of one second on two CPUs with one busy thread.
 fn summary() -> Summary {
     Summary {
         command_line: ["wingbeat", "profile", "-o", "it's.svg", "--pid", "7"]
@@ -25,7 +25,7 @@ fn summary() -> Summary {
     }
 }
 
-/// The same in another mode, with a thousand blocks.
+/// Same as [`summary`] in another mode, with a thousand blocks.
 fn blocked(mode: Mode) -> (Summary, OffCpu) {
     let off_cpu = OffCpu {
         min_block_ns: 1_000,
@@ -79,7 +79,7 @@ fn the_other_mode_comes_with_its_command_line() {
     check(&["wingbeat", "profile", ""], "wingbeat profile --mode off-cpu ''");
 }
 
-/// `expected` is the one warning, empty for none.
+/// `expected` is the only warning, or empty for none.
 fn check_blocks(mode: Mode, change: fn(&mut OffCpu), is_failure: bool, expected: &str) {
     let (mut summary, mut off_cpu) = blocked(mode);
     change(&mut off_cpu);
@@ -366,12 +366,12 @@ fn advice_fits_what_broke_or_was_interpreted() {
     let with_names = "80.8 % of the stacks end too early, in code that was made while it ran";
     let rebuild = "for C and C++";
     check(broken(BrokenPlace::Build, None, 0), &[("80.8 % of the stacks end too early", rebuild)]);
-    // Nobody can build it, nobody knows what it is, or nothing is missing.
+    // The file cannot be built, its kind is unknown, or no information is missing.
     check(broken(BrokenPlace::Memory, java, 0), &[(with_names, "-XX:+PreserveFramePointer")]);
     check(broken(BrokenPlace::Memory, None, 0), &[(with_names, "a flag for frame pointers")]);
     check(broken(BrokenPlace::Unknown, None, 0), &[]);
     check(broken(BrokenPlace::NewStack, None, 0), &[]);
-    // One warning for both.
+    // One warning covers both.
     check(
         broken(BrokenPlace::Memory, java, 90),
         &[("90.9 % of the samples", "PreserveFramePointer")],

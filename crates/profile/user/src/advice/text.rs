@@ -1,4 +1,4 @@
-//! The words of warnings: what happened, what it does to the figures, and what to do next.
+//! Texts of the warnings: what happened, how it affects the results, and what to do next.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ use crate::{
     symbolize::refused::{Refused, Unusable},
 };
 
-/// The most that `--unwind-memory` takes.
+/// Maximum of `--unwind-memory`.
 const TABLES_BYTES_MAX: u64 = BLOCKS_MAX as u64 * BLOCK_BYTES as u64;
 
 impl ProfileWarning {
-    /// Name for machines, which stays the same from version to version.
+    /// Machine-readable code, stable between versions.
     fn code(&self) -> &'static str {
         match self {
             Self::NoSamples(_) => "no-samples",
@@ -51,7 +51,7 @@ impl ProfileWarning {
         }
     }
 
-    /// The warning as every report of wingbeat writes it.
+    /// The warning in the form of all wingbeat reports.
     pub fn text(&self) -> wingbeat_text::Warning {
         wingbeat_text::Warning::new(self.code(), self.cause(), self.effect(), self.next_step())
     }
@@ -239,7 +239,7 @@ impl ProfileWarning {
     }
 }
 
-/// What copying did, and whether all of the stacks were in their copies.
+/// Appends whether the copies had all of the stacks.
 fn and_cut(text: String, cut: u64) -> String {
     match cut {
         0 => text,
@@ -247,7 +247,7 @@ fn and_cut(text: String, cut: u64) -> String {
     }
 }
 
-/// How to make a runtime tell the names of its code.
+/// How to make a runtime write symbol files.
 fn how_to_name(runtime: Option<Runtime>) -> &'static str {
     match runtime {
         Some(Runtime::Node) => {
@@ -285,7 +285,7 @@ fn how_to_frame(runtime: Option<Runtime>) -> &'static str {
     }
 }
 
-/// How to see the functions that an interpreter runs.
+/// How to see the functions of interpreted code.
 fn how_to_see(process: &Interpreted) -> String {
     let Interpreted { pid, runtime, version, .. } = process;
     let is_from = |from: (u32, u32)| version.is_none_or(|version| version >= from);
@@ -339,7 +339,7 @@ fn unframed(broken: u64, samples: u64) -> String {
     )
 }
 
-/// The first of some files, each with its part of the whole.
+/// Lists the first files, each with its share.
 fn shares(files: &[(String, u64)], whole: u64) -> String {
     let named = files.iter().take(4);
     let named = named.map(|(file, of)| format!("{file} ({})", share::part(*of, whole)));
@@ -395,7 +395,7 @@ fn failed_with(failed: u64, error: &str) -> String {
     format!("{failed} samples failed in the kernel, most with \"{error}\"")
 }
 
-/// That there are others.
+/// "and N more".
 pub(super) fn more(others: impl Into<u64>) -> String {
     match others.into() {
         0 => String::new(),
@@ -403,7 +403,7 @@ pub(super) fn more(others: impl Into<u64>) -> String {
     }
 }
 
-/// Why blocks were lost, and what to do about it.
+/// Why blocks were lost, and the remedy.
 fn why_lost(reason: &'static str) -> (&'static str, &'static str) {
     match reason {
         "buffer_full" => {

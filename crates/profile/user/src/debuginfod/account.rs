@@ -1,4 +1,4 @@
-//! What became of each file whose debug information was wanted: nothing is lost silently.
+//! Outcomes by requested file, so that no failure is silent.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::BuildId;
 
-/// Why debug information could not be had.
+/// Why debug information could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DownloadError {
     #[error("{server} answered with status {status}")]
@@ -30,14 +30,14 @@ pub enum DownloadError {
     Interrupted,
 }
 
-/// What became of the debug information of a file.
+/// Outcome for one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was in the cache.
+    /// Found in the cache.
     Cached,
     Downloaded,
-    /// No server has it, or had it when it was last asked.
+    /// No server has it, now or when last asked.
     NotFound,
     Failed,
 }
@@ -53,10 +53,10 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A file whose debug information was wanted, and what became of it.
+/// A requested file and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Asked {
-    /// As the process sees it.
+    /// As seen by the process.
     pub path: String,
     #[serde(serialize_with = "as_text")]
     pub build_id: BuildId,
@@ -65,17 +65,17 @@ pub struct Asked {
     pub error: Option<DownloadError>,
 }
 
-/// What was asked for, and what came of it.
+/// All requests and their outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// Received from servers.
+    /// Bytes received from servers.
     pub bytes: u64,
-    /// In the order in which they were wanted.
+    /// In order of request.
     pub files: Vec<Asked>,
 }
 
 impl Account {
-    /// How many files had this outcome.
+    /// Number of files with this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.files.iter().filter(|file| file.outcome == outcome).count()
     }

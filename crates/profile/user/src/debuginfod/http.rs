@@ -1,4 +1,4 @@
-//! Downloads a file over HTTP: the only part of the profiler that uses the network.
+//! HTTP downloads: the only part of the profiler that uses the network.
 
 use std::{
     fs::File,
@@ -11,28 +11,28 @@ use ureq::{Agent, Error, Timeout, http::Uri};
 
 use super::{DownloadError, settings::Limits};
 
-/// What a server has to send in the time that [`Limits::stall`] gives it, in bytes.
+/// Minimum bytes that a server must send within [`Limits::stall`].
 pub(super) const BYTES_MIN: u64 = 100_000;
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// Redirections that are followed.
+/// Maximum number of redirects.
 const REDIRECTS_MAX: u32 = 5;
 
-/// What all downloads share.
+/// State shared by all downloads.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub limits: Limits,
-    /// When all of them have to be over.
+    /// Deadline for all of them.
     pub deadline: Option<Instant>,
-    /// Nobody waits for them any more.
+    /// Set when the results are no longer wanted.
     pub is_over: AtomicBool,
-    /// Received, all files together.
+    /// Bytes received, all files together.
     pub bytes: AtomicU64,
 }
 
 impl Watch {
     pub(super) fn new(limits: Limits) -> Self {
-        // A time that the clock cannot count to never comes.
+        // A duration too long for the clock means no deadline.
         let deadline = limits.all.and_then(|all| Instant::now().checked_add(all));
         Self { limits, deadline, is_over: AtomicBool::new(false), bytes: AtomicU64::new(0) }
     }
@@ -50,7 +50,7 @@ impl Watch {
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     agent: Agent,
-    /// Without the proxies of the environment, for this machine.
+    /// Without the environment's proxies, for this machine.
     direct: Agent,
 }
 
@@ -69,7 +69,7 @@ impl Client {
         Self { agent, direct }
     }
 
-    /// Writes what a server has at an address into a file; `false` if it has nothing.
+    /// Writes the response body to a file; `false` if the server does not have it.
     pub(super) fn get(
         &self,
         server: &str,
@@ -82,7 +82,7 @@ impl Client {
         })?;
         let agent = if wingbeat_http::is_loopback(&url) { &self.direct } else { &self.agent };
         let left = watch.deadline.map(|deadline| {
-            // Nothing would time out after no time at all.
+            // A timeout of zero would mean none.
             deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
         });
         let request = agent.get(url).config().timeout_global(left).build();

@@ -1,5 +1,4 @@
-//! One set of files: what is in the cache is taken from there, the rest is downloaded, and each has an
-//! outcome.
+//! One batch of files: served from the cache or downloaded, with an outcome for each.
 
 use std::{fs::File, io, os::fd::BorrowedFd, sync::Arc};
 
@@ -13,7 +12,7 @@ use super::{
     workers::{Job, Workers},
 };
 
-/// One set of files that is asked for.
+/// One batch of requested files.
 pub(super) struct Round<'a> {
     pub client: &'a Debuginfod,
     pub watch: &'a Arc<Watch>,
@@ -22,7 +21,7 @@ pub(super) struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Asks for files, and adds what is found.
+    /// Fetches files, and adds those found.
     pub(super) fn run(&mut self, wanted: Vec<Wanted>, found: &mut DebugFiles) {
         let cache = &self.client.cache;
         let mut outcomes: Vec<Result<Outcome, DownloadError>> = Vec::new();
@@ -34,7 +33,7 @@ impl Round<'_> {
                     Ok(Outcome::Cached)
                 }
                 Entry::Miss => Ok(Outcome::NotFound),
-                // Until it is settled.
+                // Until its download finishes.
                 Entry::Unknown => match cache.begin(build_id) {
                     Ok(file) => {
                         begun.push((index, file));
@@ -60,7 +59,7 @@ impl Round<'_> {
         }
     }
 
-    /// Downloads into files, keeps those that are what they should be, and notes what became of each.
+    /// Downloads into files, keeps valid ones, and records the outcomes.
     fn download(
         &mut self,
         wanted: &[Wanted],
@@ -72,7 +71,7 @@ impl Round<'_> {
         let mut jobs = Vec::new();
         let mut files: FxHashMap<usize, NamedTempFile> = FxHashMap::default();
         for (index, file) in begun {
-            // A second descriptor: a download that nobody waits for any more must not keep the file.
+            // A second descriptor, so that an abandoned download does not keep the file.
             match file.as_file().try_clone() {
                 Ok(into) => {
                     jobs.push(Job { index, id: wanted[index].build_id.clone(), into });
@@ -93,7 +92,7 @@ impl Round<'_> {
                     Err(error) => Err(cannot_keep(cache, &error)),
                 },
                 (Ok(_), _) => {
-                    // A miss that cannot be noted costs another question.
+                    // A miss that cannot be recorded costs another request.
                     let _ = cache.keep_miss(id);
                     Ok(Outcome::NotFound)
                 }
@@ -101,7 +100,7 @@ impl Round<'_> {
         };
         let workers = Workers::start(jobs, &self.client.settings.servers, self.watch);
         let why = workers.wait(self.stop, self.progress, &mut settle);
-        // What was not settled.
+        // Unfinished downloads.
         for (index, file) in files {
             drop(file);
             outcomes[index] = Err(why.clone());

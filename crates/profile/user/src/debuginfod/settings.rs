@@ -1,38 +1,38 @@
-//! Which servers to ask and what bounds the asking, by the variables that gdb and the other clients of
-//! debuginfod read: who has set them up once need not do it again.
+//! Servers and limits, from the same variables that gdb and other debuginfod clients read, so that one
+//! configuration serves all.
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use thiserror::Error;
 
-/// Time for all downloads together, seconds. The output waits for them.
+/// Time for all downloads together, in seconds. The output waits for them.
 const ALL_S: u64 = 30;
-/// Within this many seconds a server has to send [`BYTES_MIN`](super::http::BYTES_MIN).
+/// Time within which a server must send [`BYTES_MIN`](super::http::BYTES_MIN), in seconds.
 const STALL_S: u64 = 20;
-/// Bytes of one file. That of a browser is about as large.
+/// Maximum size of a file, in bytes: about that of a browser.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// Where debug information comes from, where it is kept, and how long it may take.
+/// Where to fetch debug information from, where to cache it, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Servers, in the order in which they are asked; without a slash at the end.
+    /// In order of use, without a trailing slash.
     pub(super) servers: Vec<String>,
     pub(super) cache: PathBuf,
     pub(super) limits: Limits,
 }
 
-/// Bounds of downloads.
+/// Download limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     /// For all files together.
     pub all: Option<Duration>,
-    /// In which a server has to send something worth waiting for.
+    /// Time within which a server must send [`BYTES_MIN`](super::http::BYTES_MIN).
     pub stall: Option<Duration>,
-    /// Size of one file.
+    /// Size of one file, in bytes.
     pub bytes_max: u64,
 }
 
-/// Why debuginfod cannot be asked.
+/// Why debuginfod cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SettingsError {
     #[error(
@@ -55,12 +55,11 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// By the servers that were given, or else those of `DEBUGINFOD_URLS`, and by the variables of the
-    /// environment.
+    /// Reads the settings: from the given servers, or else `DEBUGINFOD_URLS`, and from the environment variables.
     ///
     /// # Errors
     ///
-    /// No server, or one that is none; numbers that are none; no place for a cache.
+    /// No server, an invalid server or number, or no cache folder.
     pub fn new(
         given: &[String],
         variable: impl Fn(&str) -> Option<OsString>,
@@ -79,7 +78,7 @@ impl Settings {
             None => Ok(default),
         };
         let seconds = |name, default| {
-            // As the other clients have it: no time is no limit.
+            // As in other clients, zero means no limit.
             let seconds = number(name, "seconds", default)?;
             Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
         };
@@ -93,16 +92,16 @@ impl Settings {
         Ok(Self { servers, cache, limits })
     }
 
-    /// The servers, in the order in which they are asked.
+    /// The servers, in order of use.
     pub fn servers(&self) -> impl Iterator<Item = &str> {
         self.servers.iter().map(String::as_str)
     }
 }
 
-/// The servers of lists that are separated by white space.
+/// Parses whitespace-separated lists of servers.
 fn servers<'a>(lists: impl Iterator<Item = &'a str>) -> Result<Vec<String>, SettingsError> {
     let words = lists.flat_map(str::split_whitespace);
-    // Newer clients take policies of signatures between the servers.
+    // Newer clients allow signature policies between the servers.
     let urls = words.filter(|word| !word.starts_with("ima:"));
     urls.map(server).collect()
 }
@@ -125,7 +124,7 @@ fn number(variable: &'static str, value: &str, unit: &'static str) -> Result<u64
     value.trim().parse().map_err(|_| wrong())
 }
 
-/// The folder that other clients use, too.
+/// The cache folder of other clients.
 fn cache_folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let folder = |name: &str| variable(name).map(PathBuf::from);
     folder("DEBUGINFOD_CACHE_PATH").or_else(|| {

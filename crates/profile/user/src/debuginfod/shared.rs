@@ -1,5 +1,5 @@
-//! Debug files that refer to another: `dwz` moves what the debug files of a package have in common into a
-//! file of its own, which `.gnu_debugaltlink` names by its build id.
+//! Shared debug files: `dwz` moves what the debug files of a package have in common into a separate file, which
+//! `.gnu_debugaltlink` references by build id.
 
 use std::{
     fs, io,
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::{Asked, BuildId, DebugFiles, Wanted};
 use crate::symbolize::debug_info::{DebugInfo, FOLDERS, place_of_build};
 
-/// What debug files refer to and have not here: debuginfod has that by its build id, too.
+/// Shared files that are referenced but missing. debuginfod serves them by build id, too.
 pub(super) fn shared_by(found: &DebugFiles) -> Vec<Wanted> {
     let mut shared: Vec<Wanted> = Vec::new();
     for Asked { path, build_id, .. } in &found.account.files {
@@ -33,7 +33,7 @@ fn is_installed(id: &BuildId) -> bool {
         .any(|place| place.exists())
 }
 
-/// A folder that leads to these files by their build ids, as `/usr/lib/debug` does.
+/// Creates a folder with links to these files by build id, in the layout of `/usr/lib/debug`.
 pub(super) fn link_shared(shared: &[Wanted], found: &DebugFiles) -> io::Result<TempDir> {
     let folder = tempfile::tempdir()?;
     for Wanted { build_id, .. } in shared {

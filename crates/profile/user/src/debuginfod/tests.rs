@@ -1,4 +1,4 @@
-//! What comes of the answers of servers, and what the cache keeps of them.
+//! Handling of server responses, and the cache contents.
 
 mod server;
 
@@ -25,7 +25,7 @@ fn elf(build_id: &[u8]) -> Vec<u8> {
     elf_with(build_id, &[])
 }
 
-/// The same that shares debug information with a file, if that has a build id.
+/// Same as [`elf`], with a link to a shared debug file if `shared` is not empty.
 fn elf_with(build_id: &[u8], shared: &[u8]) -> Vec<u8> {
     const NAMES: &[u8] = b"\0note\0.gnu_debugaltlink\0";
     let padding = vec![0; build_id.len().next_multiple_of(4) - build_id.len()];
@@ -59,7 +59,7 @@ fn id(bytes: &[u8]) -> BuildId {
     BuildId::new(bytes).expect("a build id")
 }
 
-/// A cache of a test, and the limits in it.
+/// A test's cache, and its limits.
 struct Place {
     folder: TempDir,
     limits: Vec<(&'static str, &'static str)>,
@@ -79,7 +79,7 @@ impl Place {
         self.folder.path().join("cache").join(id(build_id).to_string()).join("debuginfo")
     }
 
-    /// Asks servers for builds.
+    /// Requests builds from servers.
     fn fetch(&self, servers: &[&str], builds: &[&[u8]]) -> DebugFiles {
         let (stop, _open) = UnixStream::pair().expect("sockets");
         self.fetch_until(servers, builds, &stop)
@@ -110,7 +110,7 @@ fn error(files: &DebugFiles) -> String {
     error.map(DownloadError::to_string).unwrap_or_default()
 }
 
-/// Nothing is left behind of a download that failed.
+/// Whether a failed download left nothing behind.
 fn is_empty(cache: &Path) -> bool {
     fs::read_dir(cache).is_ok_and(|mut entries| entries.next().is_none())
 }
@@ -127,7 +127,7 @@ fn a_file_is_asked_for_once() {
     std::io::Seek::rewind(&mut file).and_then(|()| file.read_to_end(&mut bytes)).expect("read");
     assert_eq!(bytes, elf(&FIRST));
     assert_eq!(found.account.bytes, bytes.len() as u64);
-    // As another client leaves it, and expects it.
+    // In the form that other clients write and expect.
     assert_eq!(fs::read(place.entry(&FIRST)).expect("in the cache"), bytes);
     let mode = |path: &Path| path.metadata().expect("metadata").permissions().mode() & 0o777;
     assert_eq!(mode(&place.entry(&FIRST)), 0o400);
@@ -185,7 +185,7 @@ fn what_is_not_the_file_is_not_kept() {
             assert_eq!(error(&found), expected, "{name}");
             assert!(found.get(&FIRST).is_none(), "{name}");
             assert!(is_empty(&place.folder.path().join("cache")), "{name}");
-            // No answer that may be another one next time is taken for the last word.
+            // A response that may differ next time is not final.
             assert!(server.asked().len() >= turn, "{name}");
         }
     };
@@ -253,7 +253,7 @@ fn servers_are_asked_one_after_the_other() {
     check(&[&empty, &full], Outcome::Downloaded);
     check(&[&broken, &full], Outcome::Downloaded);
     check(&[&empty, &empty], Outcome::NotFound);
-    // The broken one may have it.
+    // The broken server may have it.
     check(&[&broken, &empty], Outcome::Failed);
     check(&[&empty, &broken], Outcome::Failed);
 }
@@ -262,13 +262,13 @@ fn servers_are_asked_one_after_the_other() {
 fn a_server_that_is_down_is_left_alone() {
     let builds: Vec<[u8; 1]> = (0..50).map(|build| [build]).collect();
     let builds: Vec<&[u8]> = builds.iter().map(|build| &build[..]).collect();
-    // It hangs up.
+    // The server hangs up.
     let server = Server::start(|_| Reply::Silence(Duration::ZERO));
     let found = Place::new().fetch(&[&server.url], &builds);
     assert_eq!(found.account.count(Outcome::Failed), 50);
-    // Once by each thread.
+    // Once per thread.
     assert!(server.asked().len() <= 4, "{:?}", server.asked());
-    // Nobody listens there any more.
+    // No server listens there any more.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     drop(listener);

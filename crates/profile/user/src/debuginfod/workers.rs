@@ -1,5 +1,5 @@
-//! Downloads several files at once, in threads that are left alone when nobody waits for them any more:
-//! looking up the name of a host cannot be interrupted, and the output must not wait for it.
+//! Downloads several files at once. The threads are abandoned when the results are no longer wanted: a host name
+//! look-up cannot be interrupted, and the output must not wait for it.
 
 use std::{
     fs::File,
@@ -25,9 +25,9 @@ use super::{
     http::{Client, Watch},
 };
 
-/// Downloads at the same time.
+/// Number of parallel downloads.
 const AT_ONCE: usize = 4;
-/// How often it is looked whether somebody wants them to end.
+/// Interval of checks for cancellation.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A file to download.
@@ -35,21 +35,21 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Job {
     pub index: usize,
     pub id: BuildId,
-    /// Empty, to be written to.
+    /// Empty, to be written.
     pub into: File,
 }
 
-/// A server, and why it is not asked any more.
+/// A server, and the error since which it is not asked.
 #[derive(Debug)]
 struct Server {
     url: String,
     is_down: OnceLock<DownloadError>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 #[derive(Debug)]
 struct Shared {
-    /// The last one is next.
+    /// The last is taken first.
     jobs: Mutex<Vec<Job>>,
     servers: Vec<Server>,
     client: Client,
@@ -58,7 +58,7 @@ struct Shared {
 
 type Settled = (usize, Result<bool, DownloadError>);
 
-/// Threads at work.
+/// Running threads.
 #[derive(Debug)]
 pub(super) struct Workers {
     files: usize,
@@ -67,7 +67,7 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts to download, the first ones first.
+    /// Starts the downloads, in order.
     pub(super) fn start(mut jobs: Vec<Job>, servers: &[String], watch: &Arc<Watch>) -> Self {
         let files = jobs.len();
         jobs.reverse();
@@ -82,15 +82,15 @@ impl Workers {
             });
             for _ in 0..files.min(AT_ONCE) {
                 let (shared, sender) = (Arc::clone(&shared), sender.clone());
-                // Without threads nothing comes, and that is said of each file.
+                // Without threads there are no results, and each file is reported as such.
                 let _ = thread::Builder::new().spawn(move || shared.work(&sender));
             }
         }
         Self { files, settled, watch: Arc::clone(watch) }
     }
 
-    /// Tells of each file that is settled, until all are, the time is up, or `stop` becomes readable. The
-    /// reason is that of files that are not settled.
+    /// Calls `settle` for each finished file until all are, the time is up, or `stop` becomes readable. Returns
+    /// the reason why the others are unfinished.
     pub(super) fn wait(
         self,
         stop: BorrowedFd<'_>,
@@ -138,7 +138,7 @@ impl Shared {
         }
     }
 
-    /// Asks the servers one after the other; `false` if none of them has it.
+    /// Asks the servers in order; `false` if none has it.
     fn download(&self, id: &BuildId, into: &mut File) -> Result<bool, DownloadError> {
         let mut failure = None;
         for server in &self.servers {
@@ -159,14 +159,14 @@ impl Shared {
         }
         let cannot_keep =
             |error: std::io::Error| DownloadError::Cache { reason: error.to_string() };
-        // What another server began to send.
+        // Discards a partial download from another server.
         into.set_len(0).and_then(|()| into.seek(SeekFrom::Start(0))).map_err(cannot_keep)?;
         let url = &server.url;
         let result = self.client.get(url, &format!("/buildid/{id}/debuginfo"), &self.watch, into);
         if let Err(error @ (DownloadError::Connection { .. } | DownloadError::Slow { .. })) =
             &result
         {
-            // Each further question would take as long.
+            // Further requests would take as long.
             let _ = server.is_down.set(error.clone());
         }
         match result? {

@@ -1,4 +1,4 @@
-//! Reading collapsed stacks, as forgiving as the tools that usually do.
+//! Reads collapsed stacks, as tolerant as other tools.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,10 @@ use super::{DiffError, Unit};
 use crate::export::printable;
 use crate::model::State;
 
-/// Characters of a wrong line that an error shows.
+/// Characters of an invalid line to show in an error.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// The counts of all stacks. Empty lines and comments are skipped; fractions of counts are cut off,
-/// as inferno does.
+/// Sums up all stacks. Skips empty lines and comments, and truncates fractional counts, as inferno does.
 pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, DiffError> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let text = String::from_utf8_lossy(bytes);
@@ -32,7 +31,7 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, u64>, Di
     Ok(counts)
 }
 
-/// Nanoseconds, if a stack ends in the state of a thread off the CPU; the format itself does not tell.
+/// Nanoseconds if a stack ends in an off-CPU state; the format itself has no unit.
 pub(super) fn unit(counts: &BTreeMap<String, u64>) -> Unit {
     let has_state = |stack: &String| {
         stack.split(';').any(|frame| State::ALL.iter().any(|state| state.frame() == frame))
@@ -40,7 +39,7 @@ pub(super) fn unit(counts: &BTreeMap<String, u64>) -> Unit {
     if counts.keys().any(has_state) { Unit::Nanoseconds } else { Unit::Samples }
 }
 
-/// `# text`. A frame may begin with the character, but then goes on.
+/// `# text`. A frame may begin with `#`, but without the space.
 fn is_comment(line: &str) -> bool {
     let rest = line.strip_prefix('#');
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))

@@ -1,4 +1,4 @@
-//! Reading pprof profiles, ours and others', into the stacks that their collapsed form would have.
+//! Reads pprof profiles, ours and others', into the stacks of their collapsed form.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use wingbeat_difference::{
 use crate::export::pprof::{PROCESS_LABEL, Value};
 use crate::export::{KERNEL_SUFFIX, sanitized};
 
-/// The sample type that counts samples; without it, the first type is taken.
+/// The sample type that counts samples. Without it, the first type is used.
 const COUNTING_TYPE: &str = "samples";
-/// Where one of these is the type that tools show first, it is what collapsed stacks hold.
+/// If one of these is the default sample type, collapsed stacks hold it.
 const OTHER_TYPES: [(Value, Unit); 4] = [
     (Value::OffCpu, Unit::Nanoseconds),
     (Value::Wall, Unit::Nanoseconds),
@@ -24,7 +24,7 @@ const OTHER_TYPES: [(Value, Unit); 4] = [
     (Value::Grown, Unit::Bytes),
 ];
 
-/// The counts of all stacks, and what they are.
+/// Sums up all stacks, and returns the unit.
 pub(super) fn read(name: &str, bytes: &[u8]) -> Result<(BTreeMap<String, u64>, Unit), DiffError> {
     let message = proto::Profile::decode(bytes)
         .map_err(|source| DiffError::Pprof { name: name.to_owned(), source })?;
@@ -37,7 +37,7 @@ fn read_message(message: &proto::Profile) -> Result<(BTreeMap<String, u64>, Unit
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for sample in &message.sample {
         let count = sample.value.get(value).and_then(|&value| u64::try_from(value).ok());
-        // Differences between profiles hold values below 0, which have no width.
+        // Differences between profiles have negative values, which have no width.
         let Some(count @ 1..) = count else { continue };
         let sum = counts.entry(reader.stack(sample)?).or_default();
         *sum = sum.saturating_add(count);
@@ -47,7 +47,7 @@ fn read_message(message: &proto::Profile) -> Result<(BTreeMap<String, u64>, Unit
 
 struct Reader<'a> {
     tables: Tables<'a>,
-    /// The names of each location, outermost function first, joined.
+    /// The joined names of each location, outermost function first.
     locations: FxHashMap<u64, String>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Which of a sample's values counts samples, or the time or memory that the profile is about.
+    /// Index of the sample value that counts samples, or the profile's time or memory.
     fn counting_value(&self) -> Result<(usize, Unit), Dangling> {
         let types = &self.tables.message.sample_type;
         let shown_first = self.tables.message.default_sample_type;
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// The stack, under the name of its process if the profile tells.
+    /// The stack below its process name, if the profile has it.
     fn stack(&self, sample: &proto::Sample) -> Result<String, Dangling> {
         let mut stack = String::new();
         for label in &sample.label {

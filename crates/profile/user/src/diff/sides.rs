@@ -1,10 +1,10 @@
-//! Two profiles as sides whose functions are compared: with source lines where both are pprof.
+//! Compares the functions of two profiles, with source lines if both are pprof.
 
 use wingbeat_difference::{Explanation, Metric, Side, compare};
 
 use super::{DiffError, Stacks, Unit, is_collapsed, read_stacks};
 
-/// Which functions differ between two profiles, in units of their own totals; and that unit.
+/// Compares the functions of two profiles, in units of their totals, and returns that unit.
 pub fn functions(files: [(&str, &[u8]); 2]) -> Result<(Explanation, String), DiffError> {
     let [before, after] = read_sides(files)?;
     let metric = Metric::of_totals(&before, &after);
@@ -16,7 +16,7 @@ pub fn functions(files: [(&str, &[u8]); 2]) -> Result<(Explanation, String), Dif
     Ok((explanation, after.unit().to_owned()))
 }
 
-/// Reads two profiles, each with its name. Where one is collapsed, both are taken as counted stacks.
+/// Reads two profiles with their names. If either is collapsed, both are read as counted stacks.
 fn read_sides(files: [(&str, &[u8]); 2]) -> Result<[Side; 2], DiffError> {
     let [before, after] = files;
     if is_collapsed(before.0, before.1)? || is_collapsed(after.0, after.1)? {

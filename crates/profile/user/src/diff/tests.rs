@@ -1,4 +1,4 @@
-//! Reading tolerant and hostile files; scaling.
+//! Tolerant and hostile input; scaling.
 
 use super::*;
 

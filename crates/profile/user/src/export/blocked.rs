@@ -1,28 +1,28 @@
-//! The stacks with the most blocked time: what a table after a run shows.
+//! The stacks with most blocked time: the table shown after a run.
 
 use super::places::{innermost_call, innermost_user, program_functions, woken_by};
 use crate::model::{BlockTimes, Blocked, Profile};
 use crate::summary::off_cpu::merged;
 
-/// Functions of the program that a place names.
+/// Maximum number of program functions in a place.
 const FUNCTIONS_MAX: usize = 2;
 
-/// A stack and the time that threads were blocked with it.
+/// A stack and its blocked time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedRow {
     pub process: String,
-    /// As the frame of the state, without brackets: `sleeping`.
+    /// Name of the state frame without brackets: `sleeping`.
     pub state: &'static str,
-    /// What waits, innermost first: the function that the program called last (which may be one of a
-    /// library), then functions of the program.
+    /// The waiting functions, innermost first: the last function called by the program (possibly a library's),
+    /// then functions of the program.
     pub place: Vec<String>,
-    /// Who woke it, if that was asked for.
+    /// The waker, if recorded.
     pub woken_by: Option<String>,
     pub times: BlockTimes,
 }
 
-/// The `rows_max` stacks with most blocked time. What differs in frames that a row does not show has
-/// rows of its own all the same.
+/// Returns the `rows_max` stacks with most blocked time. Stacks that differ only in frames not shown keep separate
+/// rows.
 pub fn most_blocked(profile: &Profile, rows_max: usize) -> Vec<BlockedRow> {
     let row = |(process, blocked): (&str, Blocked)| BlockedRow {
         process: process.to_owned(),
@@ -45,10 +45,10 @@ fn place(profile: &Profile, stack: u32) -> Vec<String> {
     functions.into_iter().map(short).collect()
 }
 
-/// Names of paths longer than this lose their beginning.
+/// Longer path names are shortened at the front.
 const PATH_CHARS_MAX: usize = 32;
 
-/// A name for a narrow column: of a long path the last two parts stay.
+/// Shortens a name for a narrow column: a long path keeps its last two parts.
 fn short(name: &str) -> String {
     if name.chars().count() <= PATH_CHARS_MAX || name.contains('<') {
         return name.to_owned();

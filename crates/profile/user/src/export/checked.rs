@@ -1,11 +1,11 @@
-//! The precondition of every exporter, as a type: all ids of the profile point into its tables.
+//! Type-level precondition of every exporter: all ids of the profile are valid indices.
 
 use std::ops::Deref;
 
 use super::ExportError;
 use crate::model::Profile;
 
-/// A profile whose ids were checked, so that exporters may index with them.
+/// A profile with checked ids, which exporters may index with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Checked<'a>(&'a Profile);
 
@@ -42,7 +42,7 @@ impl<'a> Checked<'a> {
         Ok(Self(profile))
     }
 
-    /// The profile, for as long as it lives.
+    /// The profile, with its own lifetime.
     pub(super) fn profile(self) -> &'a Profile {
         self.0
     }

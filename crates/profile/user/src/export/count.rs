@@ -1,4 +1,4 @@
-//! Adding up samples and times.
+//! Sums of samples and times.
 
 use std::hash::Hash;
 
@@ -6,8 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::model::{Profile, Weight};
 
-/// Adds up the weights of equal keys; the result is in order of first appearance, and so
-/// deterministic.
+/// Sums the weights of equal keys. The result is in order of first appearance, so it is deterministic.
 pub(super) fn add_up<K: Eq + Hash + Copy>(
     weights: impl IntoIterator<Item = (K, Weight)>,
 ) -> Vec<(K, Weight)> {
@@ -23,7 +22,7 @@ pub(super) fn add_up<K: Eq + Hash + Copy>(
     sums
 }
 
-/// Everything that was weighed.
+/// Sum of all weights.
 pub(super) fn total(profile: &Profile) -> Weight {
     let mut total = Weight::default();
     for (_, weight) in profile.weights() {

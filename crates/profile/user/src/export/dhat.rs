@@ -1,4 +1,4 @@
-//! The format of DHAT's viewer, version 2: what valgrind's `dh_view.html` and the Firefox Profiler open
+//! The format of DHAT's viewer, version 2, which valgrind's `dh_view.html` and the Firefox Profiler read
 //! (valgrind's dhat/dh_main.c and dhat/dh_view.js, 3.19).
 
 use std::{collections::HashMap, io::Write};
@@ -8,21 +8,21 @@ use serde::Serialize;
 use super::{ExportError, checked::Checked};
 use crate::model::{Frame, FrameId, Profile, Site};
 
-/// What the file says beside the places.
+/// File contents other than the program points.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeapFacts {
     /// The process, or the first of several.
     pub pid: u32,
-    /// How the places were found.
+    /// How the program points were found.
     pub mode: String,
-    /// When most was live, nanoseconds since the start; without it nothing is known of the lives of blocks.
+    /// Time of the peak, in nanoseconds since the start; `None` if block lifetimes are unknown.
     pub peak_ns: Option<u64>,
 }
 
-/// Blocks that live shorter than this are called short-lived, microseconds: as dhat-rs has it.
+/// Blocks with a shorter lifetime count as short-lived, in microseconds: the value of dhat-rs.
 const SHORT_LIVED_US: u64 = 10;
 
-/// The file. Names are those of the format.
+/// The file, with the format's names.
 #[derive(Debug, Serialize)]
 struct Document {
     #[serde(rename = "dhatFileVersion")]
@@ -38,7 +38,7 @@ struct Document {
     tuth: Option<u64>,
     cmd: String,
     pid: u32,
-    /// Time at the end, and when most was live.
+    /// Time at the end and at the peak.
     te: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tg: Option<u64>,
@@ -46,10 +46,10 @@ struct Document {
     ftbl: Vec<String>,
 }
 
-/// A place.
+/// A program point.
 #[derive(Debug, Serialize)]
 struct Point {
-    /// All bytes and blocks.
+    /// Total bytes and blocks.
     tb: u64,
     tbk: u64,
     #[serde(flatten)]
@@ -58,15 +58,15 @@ struct Point {
     fs: Vec<usize>,
 }
 
-/// What is known of blocks by when they were freed.
+/// Values that depend on when blocks were freed.
 #[derive(Debug, Serialize)]
 struct Lives {
-    /// The sum of their lives.
+    /// Sum of lifetimes.
     tl: u64,
-    /// The most of this place alone.
+    /// Own peak of this point.
     mb: u64,
     mbk: u64,
-    /// When most was live of all.
+    /// At the global peak.
     gb: u64,
     gbk: u64,
     /// At the end.
@@ -88,7 +88,7 @@ impl Lives {
     }
 }
 
-/// Writes the places of a profile.
+/// Writes the program points of a profile.
 pub fn write_dhat(
     profile: &Profile,
     facts: &HeapFacts,
@@ -124,7 +124,7 @@ pub fn write_dhat(
     Ok(())
 }
 
-/// Texts of frames, each once.
+/// Distinct frame texts.
 struct Frames<'a> {
     profile: &'a Profile,
     texts: Vec<String>,
@@ -136,7 +136,7 @@ impl<'a> Frames<'a> {
         Self { profile, texts: vec!["[root]".to_owned()], known: HashMap::new() }
     }
 
-    /// The lines of a frame, innermost first: what was inlined has a line of its own.
+    /// The lines of a frame, innermost first. Inlined functions have lines of their own.
     fn of(&mut self, id: FrameId) -> Vec<usize> {
         if let Some(known) = self.known.get(&id) {
             return known.clone();
@@ -151,7 +151,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// `0xADDRESS: function (file:line)`; where there is no line, the binary stands in its place.
+/// `0xADDRESS: function (file:line)`, with the binary instead of a missing line.
 fn texts(profile: &Profile, frame: &Frame) -> Vec<String> {
     let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
     let binary = binary.map_or("?", |binary| binary.path.as_str());

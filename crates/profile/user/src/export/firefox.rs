@@ -1,7 +1,6 @@
-//! The Firefox Profiler's processed profile: a timeline per thread, of samples and of blocks.
+//! The Firefox Profiler's processed profile: a timeline per thread of samples and blocks.
 //!
-//! [`mod@format`] has the document as it is written, one table per file field; the rest fills it, thread by
-//! thread.
+//! [`mod@format`] has the document as written, one table per file field. The rest fills it thread by thread.
 
 mod format;
 mod markers;
@@ -27,7 +26,7 @@ pub(super) fn write(
     writer: &mut dyn Write,
 ) -> Result<(), ExportError> {
     let document = document(profile.profile());
-    // serde_json writes a few bytes at a time: both the file and the compressor need a buffer.
+    // serde_json writes a few bytes at a time, so both the file and the compressor need a buffer.
     if gzip {
         let mut gzip = BufWriter::new(GzEncoder::new(writer, Compression::fast()));
         serde_json::to_writer(&mut gzip, &document).map_err(io::Error::from)?;
@@ -40,7 +39,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// What a thread's timeline shows.
+/// Contents of a thread's timeline.
 #[derive(Default)]
 struct Timeline<'a> {
     samples: Vec<&'a Sample>,
@@ -83,7 +82,7 @@ fn document(profile: &Profile) -> Document<'_> {
     }
 }
 
-/// The numbers as text. One that comes again gets a suffix: the Profiler takes it for a key.
+/// Formats the numbers. Duplicates get a suffix, since the Profiler uses the number as a key.
 fn unique(ids: impl Iterator<Item = u32>) -> Vec<String> {
     let mut seen: HashMap<u32, u32> = HashMap::new();
     let text = |id| {
@@ -94,7 +93,7 @@ fn unique(ids: impl Iterator<Item = u32>) -> Vec<String> {
     ids.map(text).collect()
 }
 
-/// The threads in the order of the document: process by process, main thread first.
+/// Threads in document order: by process, main thread first.
 fn order(profile: &Profile, pids: &[String], tids: &[String]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..profile.threads.len()).collect();
     order.sort_by_key(|&id| {
@@ -136,7 +135,7 @@ fn meta(profile: &Profile, order: &[usize]) -> serde_json::Value {
         "sourceCodeIsNotOnSearchfox": true,
         "markerSchema": [],
     });
-    // An empty list of threads would show none.
+    // An empty list would show no threads.
     if meta.mode.blocks() && !order.is_empty() {
         value["markerSchema"] = json!([markers::schema()]);
         value["initialVisibleThreads"] = markers::visible_threads(profile, order).into();
@@ -144,12 +143,12 @@ fn meta(profile: &Profile, order: &[usize]) -> serde_json::Value {
     value
 }
 
-/// Milliseconds, the document's unit of time.
+/// Converts to milliseconds, the document's unit of time.
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// Kinds of code, as categories: the colours of the activity graph. The states follow.
+/// Categories by kind of code: the colours of the activity graph. The states follow.
 const CODE: [(&str, &str); 5] = [
     ("Other", "grey"),
     ("User", "yellow"),
@@ -157,7 +156,7 @@ const CODE: [(&str, &str); 5] = [
     ("BPF", "green"),
     ("JIT", "purple"),
 ];
-/// Index of the category of what has no other.
+/// Index of the default category.
 const OTHER: usize = 0;
 
 fn categories(profile: &Profile) -> Vec<serde_json::Value> {
@@ -180,7 +179,7 @@ fn category(profile: &Profile, frame: &Frame) -> usize {
         BinaryKind::Kernel => 2,
         BinaryKind::Bpf => 3,
         BinaryKind::Anonymous => 4,
-        // `[woken by …]` belongs to no state.
+        // `[woken by …]` has no state.
         BinaryKind::State => match frame.lines.first() {
             Some(line) if profile.meta.mode.blocks() => {
                 let name = &profile.functions[line.function as usize].name;
@@ -242,17 +241,17 @@ fn thread<'a>(
     }
 }
 
-/// A line of the table of samples.
+/// A row of the sample table.
 struct Row {
     time_ns: u64,
-    /// None: the thread was idle until here.
+    /// `None`: the thread was idle until here.
     node: Option<usize>,
     cpu_us: u64,
-    /// As [`crate::model::Weight::value`] has it.
+    /// See [`crate::model::Weight::value`].
     weight: u64,
 }
 
-/// The samples of a thread, `node` of the tree of stacks each.
+/// The samples of a thread, by their nodes in the tree of stacks.
 fn sample_rows(
     period_ns: u64,
     start_ns: u64,
@@ -262,9 +261,8 @@ fn sample_rows(
     let mut rows = Vec::with_capacity(samples.len());
     let mut busy_until = start_ns;
     for sample in samples {
-        // A sample stands for the period before it. Where that does not reach back to the last one
-        // the thread was idle, and without this mark the graph would spread the sample's CPU time
-        // over the gap.
+        // A sample stands for the preceding period. If that does not reach back to the previous sample, the thread
+        // was idle in between. Without this row the graph would spread the sample's CPU time over the gap.
         let busy_from = sample.time_ns.saturating_sub(period_ns);
         if busy_from.saturating_sub(busy_until) > period_ns / 2 {
             rows.push(Row { time_ns: busy_from, node: None, cpu_us: 0, weight: 0 });
@@ -279,7 +277,7 @@ fn sample_rows(
 fn samples(mode: Mode, mut rows: Vec<Row>) -> Samples {
     rows.sort_by_key(|row| row.time_ns);
     let weight_type = match mode {
-        // Blocks of a recording are markers, and its samples are counted.
+        // Blocks are markers, and samples are counted.
         Mode::OnCpu | Mode::Wall => "samples",
         Mode::OffCpu if rows.is_empty() => "samples",
         Mode::OffCpu => "tracing-ms",

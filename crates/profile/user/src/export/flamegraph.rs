@@ -1,4 +1,4 @@
-//! Interactive flame graph: an SVG with search and zoom, drawn by inferno.
+//! Interactive flame graph: an SVG with search and zoom, rendered by inferno.
 
 use std::cmp::Reverse;
 use std::io::{BufWriter, Write};
@@ -16,19 +16,19 @@ use super::palette::{NameKind, WAKER_MARK, legend, palette};
 use super::times;
 use crate::model::{Meta, Mode, Profile, State, Weight};
 
-/// What the hues of [`palette`] mean.
+/// Legend of the hues of [`palette`].
 const LEGEND: &str = "red program, yellow Rust library, blue kernel, green BPF, grey unnamed";
 
-/// How the frame begins that stands before a waker's stack.
+/// Start of the frame before a waker's stack.
 const WOKEN_BY: &str = ";[woken by ";
 
-/// The same of wakers.
+/// Legend of the waker colours.
 const LEGEND_OF_WAKERS: &str = "white woken by, pale its waker";
 
-/// Longest title that fits between "Reset Zoom" and "Search" at inferno's smallest usual width.
+/// Longest title that fits between "Reset Zoom" and "Search" at inferno's minimum usual width.
 const TITLE_CHARS_MAX: usize = 90;
 
-/// Longest subtitle that fits into inferno's usual width.
+/// Longest subtitle that fits inferno's usual width.
 const SUBTITLE_CHARS_MAX: usize = 160;
 
 pub(super) fn write(
@@ -54,7 +54,7 @@ pub(super) fn write(
     options.subtitle = Some(match mode {
         Mode::OnCpu => subtitle(&profile.meta, total.samples),
         Mode::OffCpu | Mode::Wall => subtitle_of_times(&profile, total),
-        // The title says of which memory.
+        // The title names the kind of memory.
         Mode::Pages => format!(
             "{}, recorded for {} · {LEGEND}",
             bytes(total.live.1),
@@ -91,8 +91,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The lines with a mark at each function of a waker's stack: colours go by names, and these are not to
-/// look like what ran in the thread that waited.
+/// Marks each function of wakers' stacks: colours depend on names, and these must look different from functions of
+/// the waiting thread.
 fn with_marked_wakers(lines: &str) -> String {
     let mut marked = String::with_capacity(lines.len());
     for line in lines.lines() {
@@ -117,7 +117,7 @@ fn with_marked_wakers(lines: &str) -> String {
     marked
 }
 
-/// A text fit for the title line: cut where it would run into the buttons.
+/// Truncates a title that would overlap the buttons.
 pub(crate) fn title(text: &str) -> String {
     cut(&printable(text), TITLE_CHARS_MAX)
 }
@@ -132,7 +132,7 @@ fn subtitle(meta: &Meta, samples: u64) -> String {
     )
 }
 
-/// What was measured, how much of it, and what the colours mean; of states those that occur.
+/// What was measured, the total, and the legend of the states that occur.
 fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
     let meta = &profile.meta;
     let blocked =
@@ -146,7 +146,7 @@ fn subtitle_of_times(profile: &Profile, total: Weight) -> String {
         meta.mode.name(),
         duration(meta.duration_ns)
     );
-    // The states with most time come first: they are the ones that have to fit.
+    // States with most time first, so that they fit.
     let mut times = State::ALL.map(|state| (0_u64, state));
     for blocked in &profile.blocked {
         if let Some((time_ns, _)) = times.iter_mut().find(|(_, state)| *state == blocked.state) {

@@ -1,8 +1,7 @@
-//! Collapsed stacks: one line per distinct stack, `process;outer;…;inner count`. The count is that of
-//! samples or, where time off the CPU was measured, nanoseconds.
+//! Collapsed stacks: one line per distinct stack, `process;outer;…;inner count`. The count is in samples, or in
+//! nanoseconds if off-CPU time was measured.
 //!
-//! The format of Brendan Gregg's `stackcollapse-*.pl`: what flame graph tools read, and what `grep`
-//! and `sort` can work on.
+//! The format of Brendan Gregg's `stackcollapse-*.pl`, for flame graph tools, `grep` and `sort`.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -25,10 +24,10 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The lines, sorted by stack, no stack twice.
+/// The lines, sorted by stack and without duplicates.
 ///
-/// Text is the costly part, so stacks are merged three times: by process and stack, by process
-/// name and names of frames (different addresses may bear the same), and at last by text.
+/// Text is expensive, so stacks are merged in three steps: by process and stack, by process name and frame names
+/// (different addresses may have the same), and finally by text.
 pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
     let processes = process_names(profile);
     let by_process = profile.weights().map(|((stack, thread), weight)| {
@@ -83,7 +82,7 @@ pub(super) fn fold(profile: Checked<'_>, names: &Names) -> String {
     lines
 }
 
-/// Names of processes, fit to be the first frame.
+/// Process names, sanitized for use as the first frame.
 pub(super) fn process_names(profile: Checked<'_>) -> Vec<String> {
     profile.processes.iter().map(|process| sanitized(&process.name).into_owned()).collect()
 }

@@ -1,4 +1,4 @@
-//! Exporters: a [`Profile`] in, bytes out. They never touch the kernel, the clock or the network.
+//! Exporters: from a [`Profile`] to bytes. They never access the kernel, the clock or the network.
 //!
 //! Every format is a pure function of the profile: the same profile gives the same bytes.
 //!
@@ -37,24 +37,23 @@ use crate::model::{Mode, Profile};
 use checked::Checked;
 use names::Names;
 
-/// A file format that a profile can be written in.
+/// An output file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Interactive flame graph, SVG.
+    /// Interactive flame graph, as SVG.
     FlameGraph,
     /// Collapsed stacks, one `process;outer;inner count` per line.
     Folded,
     /// pprof's `profile.proto`, gzip'd.
     Pprof,
-    /// JSON of the Firefox Profiler.
+    /// Firefox Profiler's JSON.
     Firefox {
         /// Whether the JSON is compressed.
         gzip: bool,
     },
 }
 
-/// The suffixes that name a format. None is the end of another, so their order is only that of
-/// messages.
+/// Suffixes by format. None is a suffix of another, so their order matters only for messages.
 const SUFFIXES: [(&str, Format); 5] = [
     (".svg", Format::FlameGraph),
     (".folded", Format::Folded),
@@ -64,7 +63,7 @@ const SUFFIXES: [(&str, Format); 5] = [
 ];
 
 impl Format {
-    /// The format that the suffix of a file name asks for.
+    /// Selects the format by the suffix of a file name.
     pub fn from_path(path: &Path) -> Result<Self, UnknownFormat> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         SUFFIXES
@@ -86,7 +85,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A file name whose suffix names no format.
+/// A file name without a known suffix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownFormat {
     pub path: PathBuf,
@@ -147,7 +146,7 @@ fn nothing_to_draw(mode: Mode) -> &'static str {
 
 /// Writes a profile in a format.
 ///
-/// The writer need not be buffered. What was written before an error is of no use.
+/// The writer need not be buffered. Output written before an error is unusable.
 pub fn write(profile: &Profile, format: Format, writer: &mut dyn Write) -> Result<(), ExportError> {
     let profile = Checked::new(profile)?;
     match format {
@@ -158,8 +157,7 @@ pub fn write(profile: &Profile, format: Format, writer: &mut dyn Write) -> Resul
     }
 }
 
-/// Writes a pprof file in which processes and threads are not told apart: what
-/// engines take that add up many machines.
+/// Writes a pprof file without processes and threads, for backends that aggregate many machines.
 pub fn write_sums(profile: &Profile, writer: &mut dyn Write) -> Result<(), ExportError> {
     pprof::write(Checked::new(profile)?, false, writer)
 }

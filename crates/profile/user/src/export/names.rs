@@ -1,8 +1,8 @@
-//! Names of frames as the text formats need them: free of the characters that carry meaning there.
+//! Frame names for the text formats, without characters that are special there.
 //!
-//! A line of collapsed stacks is `frame;frame;frame count`, and readers find the count by the last
-//! space; a name that broke this rule would move samples to another stack without a word. The same
-//! names go into the SVG, where XML has no notation at all for most control characters.
+//! A line of collapsed stacks is `frame;frame;frame count`, and readers find the count by the last space. A name
+//! that broke this rule would silently move samples to another stack. The same names are used in the SVG, and XML
+//! cannot represent most control characters.
 
 use std::borrow::Cow;
 
@@ -12,30 +12,30 @@ use super::checked::Checked;
 use super::palette::NameKind;
 use crate::model::{BinaryKind, Frame, FrameId, FunctionId, Profile};
 
-/// What marks a kernel frame in collapsed stacks, as `stackcollapse-perf.pl --kernel` has it.
+/// Suffix of kernel frames in collapsed stacks, as in `stackcollapse-perf.pl --kernel`.
 pub(crate) const KERNEL_SUFFIX: &str = "_[k]";
 
-/// What stands for a name that is empty.
+/// Replaces an empty name.
 const UNNAMED: &str = "[unknown]";
 
 /// The names of a profile's frames.
 pub(super) struct Names {
     names: Vec<Name>,
-    /// Indices into `names` for all frames, one after the other; each outermost function first.
+    /// Indices into `names` of all frames, consecutively, outermost function first.
     expanded: Vec<u32>,
-    /// Where the frame with this id begins in `expanded`; one more entry than frames.
+    /// Start of each frame in `expanded`; one more entry than frames.
     starts: Vec<usize>,
 }
 
-/// The text of a frame.
+/// The name of a function in a frame.
 pub(super) struct Name {
-    /// Fit for collapsed stacks and XML.
+    /// Sanitized for collapsed stacks and XML.
     pub(super) text: String,
     pub(super) kind: NameKind,
 }
 
 impl Names {
-    /// Names every frame of the profile; each function is made fit once, not once per frame.
+    /// Names every frame of the profile. Each function is sanitized only once.
     pub(super) fn new(profile: Checked<'_>) -> Self {
         let mut names = Vec::new();
         let mut known: FxHashMap<(FunctionId, NameKind), u32> = FxHashMap::default();
@@ -60,7 +60,7 @@ impl Names {
         Self { names, expanded, starts }
     }
 
-    /// The names that a frame expands to, outermost function first, by their ids.
+    /// Ids of a frame's names, outermost function first.
     pub(super) fn ids_of_frame(&self, frame: FrameId) -> &[u32] {
         let frame = frame as usize;
         &self.expanded[self.starts[frame]..self.starts[frame + 1]]
@@ -86,7 +86,7 @@ fn kind_of(profile: &Profile, frame: &Frame, function: FunctionId) -> NameKind {
     }
 }
 
-/// A name fit to be a frame of collapsed stacks, and fit for XML.
+/// Sanitizes a name for a frame of collapsed stacks and for XML.
 pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
     let name = printable(name);
     let needs_care = |c: char| matches!(c, ';' | '#') || c.is_whitespace();
@@ -97,11 +97,11 @@ pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
     if text.is_empty() {
         return UNNAMED.into();
     }
-    // Readers of collapsed stacks skip lines that begin with `# `.
+    // Readers of collapsed stacks skip lines starting with `# `.
     if text == "#" || text.starts_with("# ") {
         text.insert(0, '_');
     }
-    // `worker 12` at the end of a line would be read as a count.
+    // `worker 12` at the end of a line would be parsed as a count.
     if let Some(space) = text.rfind(' ')
         && text[space + 1..].bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
     {
@@ -110,7 +110,7 @@ pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// A text without what XML, or one line, cannot hold.
+/// Removes characters that are invalid in XML or in a single line.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let is_fit = |c: char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
     if text.chars().all(is_fit) {

@@ -1,17 +1,15 @@
-//! Colours of flame graphs: the hue says what kind of code a frame is, the shade tells neighbours
-//! apart.
+//! Flame graph colours: the hue shows the kind of code, the shade distinguishes neighbours.
 //!
-//! The states of threads that are off the CPU have one colour each, apart from those of all code, so
-//! that blocked and running are told at a look.
+//! Off-CPU states have one colour each, distinct from all code, so that blocked and running are easy to tell apart.
 //!
-//! inferno's own palettes know Rust's library or the kernel, but not both, nor BPF.
+//! inferno's palettes distinguish Rust's library or the kernel, but not both, nor BPF.
 
 use inferno::flamegraph::color::{Color, PaletteMap};
 
 use super::places::is_rust_library;
 use crate::{fold::RUNTIME, model::State};
 
-/// What kind of code a name stands for.
+/// Kind of code behind a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum NameKind {
     /// A process: the first frame of a stack.
@@ -22,19 +20,18 @@ pub(super) enum NameKind {
     Unknown,
     Kernel,
     Bpf,
-    /// No code: a state, or who woke the thread.
+    /// Not code: a state or a waker.
     State,
 }
 
-/// What ends the names of a waker's functions, which did not run in the thread below them. Not to be
-/// seen, and gone from the finished picture.
+/// Marks the end of waker function names, which did not run in the thread below them. Invisible, and removed from
+/// the finished image.
 pub(super) const WAKER_MARK: char = '\u{2063}';
 
-/// The colours of some names; the same name has the same colour in every flame graph. With
-/// [`WAKER_MARK`] it is paler.
+/// Colours by name; a name has the same colour in every flame graph. With [`WAKER_MARK`] it is paler.
 pub(super) fn palette<'a>(names: impl IntoIterator<Item = (&'a str, NameKind)>) -> PaletteMap {
     let mut palette = PaletteMap::default();
-    // The root, which inferno calls "all".
+    // The root frame, "all" in inferno.
     palette.insert("", GREY.shade(0));
     for (name, kind) in names {
         let color = hue(name, kind).shade(hash(name));
@@ -44,13 +41,13 @@ pub(super) fn palette<'a>(names: impl IntoIterator<Item = (&'a str, NameKind)>) 
     palette
 }
 
-/// A colour half way to white.
+/// Mixes a colour half with white.
 fn paler(color: Color) -> Color {
     let half = |channel: u8| channel / 2 + 127;
     Color { r: half(color.r), g: half(color.g), b: half(color.b) }
 }
 
-/// The corners of a range of colours.
+/// A range of colours.
 struct Hue {
     from: [u8; 3],
     to: [u8; 3],
@@ -77,7 +74,7 @@ fn hue(name: &str, kind: NameKind) -> Hue {
     }
 }
 
-/// The colour of a state, and its words in a legend.
+/// Colour of a state, and its legend.
 fn look(state: State) -> (Hue, &'static str) {
     match state {
         State::Sleeping => (Hue::single([178, 150, 236]), "violet sleeping"),
@@ -88,17 +85,17 @@ fn look(state: State) -> (Hue, &'static str) {
         State::Stopped => (Hue::single([176, 134, 100]), "brown stopped"),
         State::Idle => (Hue::single([222, 196, 255]), "pale violet idle"),
         State::Short => (Hue::single([250, 188, 222]), "pink short"),
-        // Code that nobody saw.
+        // Code that was not sampled.
         State::Running => (GREY, ""),
     }
 }
 
-/// What the colour of a state means; `None` for that of code.
+/// Legend of a state's colour; `None` for the colour of code.
 pub(super) fn legend(state: State) -> Option<&'static str> {
     Some(look(state).1).filter(|words| !words.is_empty())
 }
 
-/// FNV-1a, folded to eight bits: small, and the same in every version and on every machine.
+/// FNV-1a, folded to eight bits: small, and stable across versions and machines.
 fn hash(name: &str) -> u8 {
     let hash = name
         .bytes()
@@ -111,7 +108,7 @@ impl Hue {
         Self { from: color, to: color }
     }
 
-    /// The colour at `position` of 255 between the corners.
+    /// The colour at `position` of 255 in the range.
     fn shade(&self, position: u8) -> Color {
         let mix = |channel: usize| {
             let (from, to) = (i32::from(self.from[channel]), i32::from(self.to[channel]));

@@ -1,8 +1,8 @@
-//! Where a thread waits, in a few words: the innermost functions of the program itself.
+//! Short descriptions of where a thread waits: the innermost functions of the program.
 
 use crate::model::{BinaryKind, Frame, Profile, StackId, State};
 
-/// The frames of a blocked thread's own stack, innermost first: without its state and its waker.
+/// Frames of a blocked thread's own stack, innermost first, without state and waker.
 fn own_frames(profile: &Profile, stack: StackId) -> impl Iterator<Item = &Frame> {
     let is_state = |frame: &Frame| {
         let name = state_name(profile, frame);
@@ -17,7 +17,7 @@ fn kind(profile: &Profile, frame: &Frame) -> BinaryKind {
     binary.map_or(BinaryKind::User, |binary| binary.kind)
 }
 
-/// The name of a frame that stands for a state, or for a waker.
+/// Name of a frame that represents a state or a waker.
 fn state_name<'a>(profile: &'a Profile, frame: &'a Frame) -> Option<&'a str> {
     if kind(profile, frame) != BinaryKind::State {
         return None;
@@ -25,13 +25,13 @@ fn state_name<'a>(profile: &'a Profile, frame: &'a Frame) -> Option<&'a str> {
     profile.functions_at(frame).next().map(|function| function.name.as_str())
 }
 
-/// The innermost user function that is none of the C library's or Rust's own, if there is one: it says
-/// more than `nanosleep` or `futex_wait`. Otherwise the innermost of all.
+/// The innermost user function outside the C library and Rust's libraries, which says more than `nanosleep` or
+/// `futex_wait`. Otherwise the innermost user function.
 pub(crate) fn innermost_user(profile: &Profile, stack: StackId) -> Option<&str> {
     program_functions(profile, stack).next().or_else(|| innermost_call(profile, stack))
 }
 
-/// The innermost user function, or that of the kernel if there is none: it tells reading from sleeping.
+/// The innermost user function, or else the kernel's, which distinguishes reading from sleeping.
 pub(crate) fn innermost_call(profile: &Profile, stack: StackId) -> Option<&str> {
     let innermost = |is_kernel: bool| {
         own_frames(profile, stack)
@@ -41,13 +41,13 @@ pub(crate) fn innermost_call(profile: &Profile, stack: StackId) -> Option<&str> 
     innermost(false).or_else(|| innermost(true)).map(|function| function.name.as_str())
 }
 
-/// Who woke the thread, if the stack tells.
+/// The waker, if the stack has one.
 pub(crate) fn woken_by(profile: &Profile, stack: StackId) -> Option<&str> {
     let mut names = profile.frames_of(stack).filter_map(|frame| state_name(profile, frame));
     names.find_map(|name| name.strip_prefix("[woken by ")?.strip_suffix(']'))
 }
 
-/// The functions of a stack that belong to the program, innermost first.
+/// A stack's functions of the program itself, innermost first.
 pub(crate) fn program_functions(profile: &Profile, stack: StackId) -> impl Iterator<Item = &str> {
     own_frames(profile, stack)
         .filter(|frame| is_program(profile, frame))
@@ -66,12 +66,12 @@ fn is_program(profile: &Profile, frame: &Frame) -> bool {
     }
 }
 
-/// Whether a file is a part of the C library, or links programs with it.
+/// Whether a file is part of the C library or its dynamic linker.
 pub(crate) fn is_c_library(file: &str) -> bool {
     ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"].iter().any(|it| file.starts_with(it))
 }
 
-/// What every thread begins with.
+/// Whether a function is the entry point of a thread.
 fn is_entry(name: &str) -> bool {
     matches!(
         name,
@@ -79,7 +79,7 @@ fn is_entry(name: &str) -> bool {
     )
 }
 
-/// Whether a function belongs to Rust's own libraries, which the reader cannot change.
+/// Whether a function belongs to Rust's own libraries, which users cannot change.
 pub(crate) fn is_rust_library(name: &str) -> bool {
     let path = name.trim_start_matches(['<', '&']);
     ["core::", "alloc::", "std::"].iter().any(|library| path.starts_with(library))

@@ -1,8 +1,7 @@
-//! pprof's `profile.proto`, gzip'd: what `go tool pprof`, Pyroscope, Parca and speedscope read.
+//! pprof's `profile.proto`, gzip'd: the format of `go tool pprof`, Pyroscope, Parca and speedscope.
 //!
-//! Samples are merged by stack and thread. Processes, threads and states are labels, so that
-//! `-tagfocus thread=worker` and `-tagroot process` work. What the values of a sample are depends on
-//! what was measured: see [`Value`].
+//! Samples are merged by stack and thread. Processes, threads and states are labels, so that `-tagfocus
+//! thread=worker` and `-tagroot process` work. The values of a sample depend on the mode: see [`Value`].
 
 use std::io::Write;
 use std::time::UNIX_EPOCH;
@@ -19,37 +18,37 @@ use crate::model::{
     Weight,
 };
 
-/// The label that holds the name of the process; `wingbeat diff` reads it back.
+/// Label with the process name; `wingbeat diff` reads it back.
 pub(crate) const PROCESS_LABEL: &str = "process";
 
-/// A value of each sample.
+/// A value type of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
     Samples,
     Cpu,
-    /// Times that a thread left the CPU.
+    /// Number of times that a thread left the CPU.
     Blocks,
     OffCpu,
-    /// Time on the CPU and off it.
+    /// Time on and off the CPU.
     Wall,
-    /// Blocks that were allocated, and their bytes.
+    /// Allocated blocks and bytes.
     AllocatedObjects,
     AllocatedSpace,
-    /// Those that were not freed.
+    /// Blocks and bytes not freed.
     LiveObjects,
     LiveSpace,
-    /// Page faults, and the memory that became resident by them.
+    /// Page faults, and the memory that they made resident.
     Faults,
     Grown,
-    /// Calls that asked for address space, its bytes, and those of them that were not given back.
+    /// Calls that requested address space, their bytes, and the bytes not released.
     Mappings,
     MappedSpace,
     KeptSpace,
 }
 
 impl Value {
-    /// The values of a mode, and whether address space was watched, in the mode about pages. The last is the one that
-    /// tools show first.
+    /// The values of a mode. `has_space` says whether the page mode recorded address space. The last value is the
+    /// default of tools.
     pub(crate) fn of(mode: Mode, has_space: bool) -> &'static [Self] {
         match mode {
             Mode::OnCpu => &[Self::Samples, Self::Cpu],
@@ -59,14 +58,14 @@ impl Value {
             Mode::Pages => {
                 &[Self::Mappings, Self::MappedSpace, Self::KeptSpace, Self::Faults, Self::Grown]
             }
-            // As Go has them (runtime/pprof/protomem.go).
+            // As in Go (runtime/pprof/protomem.go).
             Mode::Heap => {
                 &[Self::AllocatedObjects, Self::AllocatedSpace, Self::LiveObjects, Self::LiveSpace]
             }
         }
     }
 
-    /// Its name; `wingbeat diff` reads it back.
+    /// Name; `wingbeat diff` reads it back.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Samples => "samples",
@@ -86,7 +85,7 @@ impl Value {
         }
     }
 
-    /// Its unit; `wingbeat diff` reads it back.
+    /// Unit; `wingbeat diff` reads it back.
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Samples
@@ -104,14 +103,14 @@ impl Value {
         }
     }
 
-    /// Puts a value that was read into a weight.
+    /// Stores a value that was read in a weight.
     pub(crate) fn put(self, weight: &mut Weight, value: u64) {
         *match self {
             Self::Samples => &mut weight.samples,
             Self::Cpu => &mut weight.on_cpu_ns,
             Self::Blocks => &mut weight.blocks,
             Self::OffCpu => &mut weight.off_cpu_ns,
-            // The sum of others.
+            // The sum of other values.
             Self::Wall => return,
             Self::AllocatedObjects => &mut weight.allocated.0,
             Self::AllocatedSpace => &mut weight.allocated.1,
@@ -144,7 +143,7 @@ impl Value {
 /// The unit of times.
 const NANOSECONDS: &str = "nanoseconds";
 
-/// What is one sample of the file. The state is that of its stack, and told apart for the label only.
+/// Identity of a sample in the file. The state follows from the stack, and is separate only for the label.
 type Key = (StackId, ThreadId, Option<State>);
 
 pub(super) fn write(
@@ -155,10 +154,10 @@ pub(super) fn write(
     Ok(pack(&Builder { has_labels, ..Builder::new(profile.profile()) }.build(), writer)?)
 }
 
-/// The message under construction, and what has an id already.
+/// The message being built, and the ids assigned so far.
 struct Builder<'a> {
     profile: &'a Profile,
-    /// Processes and threads are told apart.
+    /// Distinguish processes and threads.
     has_labels: bool,
     message: proto::Profile,
     strings: Strings<'a>,
@@ -197,7 +196,7 @@ impl<'a> Builder<'a> {
             let thread = if self.has_labels { thread } else { 0 };
             ((stack, thread, state), weight)
         }));
-        // Tools take the first mapping for the program.
+        // Tools take the first mapping to be the program.
         if let Some(binary) = main_binary(profile, &sums) {
             self.mapping(binary);
         }
@@ -209,7 +208,7 @@ impl<'a> Builder<'a> {
         self.message
     }
 
-    /// What the values mean, and when and how they were measured.
+    /// Writes the types of the values, and when and how they were measured.
     fn circumstances(&mut self) {
         let meta = &self.profile.meta;
         let values = self.values();
@@ -219,9 +218,9 @@ impl<'a> Builder<'a> {
             values.last().map_or(0, |last| self.strings.number(last.name()));
         let (period_of, period) = match meta.mode {
             Mode::OnCpu | Mode::Wall => (Value::Cpu, clamped(meta.period.into())),
-            // Every block is there, to the nanosecond.
+            // Every block is recorded, to the nanosecond.
             Mode::OffCpu => (Value::OffCpu, 1),
-            // Bytes between samples; of exact recordings, every one.
+            // Bytes between samples; 1 for exact recordings.
             Mode::Heap => (Value::LiveSpace, clamped(meta.period.max(1).into())),
             Mode::Pages => (Value::Grown, clamped(meta.period.into())),
         };
@@ -255,7 +254,7 @@ impl<'a> Builder<'a> {
         let thread = &self.profile.threads[thread as usize];
         let process = &self.profile.processes[thread.process as usize];
         let mut label = vec![self.text_label(PROCESS_LABEL, &process.name)];
-        // Of many processes together there is no number.
+        // Several processes together have no PID.
         if process.pid != 0 {
             label.extend([
                 self.number_label("pid", process.pid),
@@ -279,7 +278,7 @@ impl<'a> Builder<'a> {
 
     fn number_label(&mut self, key: &'static str, number: u32) -> proto::Label {
         let key = self.strings.number(key);
-        // Without a unit, pprof takes numbers for bytes; with the key as its unit it prints them plain.
+        // Without a unit, pprof formats numbers as bytes. With the key as the unit, it prints them unchanged.
         proto::Label { key, num: number.into(), num_unit: key, ..Default::default() }
     }
 
@@ -288,7 +287,7 @@ impl<'a> Builder<'a> {
             return location;
         }
         let frame = &self.profile.frames[id as usize];
-        // A state is in no file: tools would look for one.
+        // A state is in no file, and tools would look for one.
         let file = frame.binary.filter(|&binary| !is_state(self.profile, binary));
         let mapping_id = file.map_or(0, |binary| self.mapping(binary));
         self.note_symbols(mapping_id, frame);
@@ -316,8 +315,8 @@ impl<'a> Builder<'a> {
         let id_given = self.message.mapping.len() as u64 + 1;
         let mapping = proto::Mapping {
             id: id_given,
-            // ELF addresses, like those of the locations: as if each file were mapped where it asks
-            // to be. Tools that disassemble then need no knowledge of where it really was.
+            // ELF addresses, like those of the locations, as if each file were mapped at its preferred address.
+            // Disassemblers then need not know the actual address.
             memory_start: binary.text.0,
             memory_limit: binary.text.1,
             file_offset: binary.text_offset,
@@ -330,7 +329,7 @@ impl<'a> Builder<'a> {
         id_given
     }
 
-    /// Tells, for its mapping, what a frame knows: tools look up the rest.
+    /// Sets a mapping's flags by the symbols of its frames. Tools look up the rest.
     fn note_symbols(&mut self, mapping_id: u64, frame: &Frame) {
         let Some(position) = mapping_id.checked_sub(1) else { return };
         let mapping = &mut self.message.mapping[position as usize];
@@ -348,8 +347,8 @@ impl<'a> Builder<'a> {
         let name = self.strings.number(&self.profile.functions[id as usize].name);
         let filename = self.strings.number(file.unwrap_or(""));
         let id_given = self.message.function.len() as u64 + 1;
-        // Were the name its own system name, pprof would take it for mangled and simplify
-        // `<T as Trait>::next` to `::next`.
+        // If the system name were the same, pprof would take it to be mangled and simplify `<T as Trait>::next` to
+        // `::next`.
         let function = proto::Function { id: id_given, name, system_name: 0, filename };
         self.message.function.push(function);
         self.functions.insert((id, file), id_given);
@@ -357,7 +356,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The program: the executable with most samples, or time, that is no shared library.
+/// The program: the executable with most samples or time, excluding shared libraries.
 fn main_binary(profile: &Profile, sums: &[(Key, Weight)]) -> Option<BinaryId> {
     let mut value_of: FxHashMap<BinaryId, u64> = FxHashMap::default();
     for &((stack, _, _), weight) in sums {
@@ -383,7 +382,7 @@ fn is_state(profile: &Profile, id: BinaryId) -> bool {
     profile.binaries[id as usize].kind == BinaryKind::State
 }
 
-/// The schema's integers are signed.
+/// Converts to the schema's signed integers.
 fn clamped(value: u128) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

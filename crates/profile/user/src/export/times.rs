@@ -1,13 +1,13 @@
 //! Times in the tooltips of a flame graph.
 //!
-//! inferno writes numbers whole: `(20,123,456 ns, 4.20%)`. A reader wants `(20.1 ms, 4.20%)`.
+//! inferno writes integers: `(20,123,456 ns, 4.20%)`. This makes it `(20.1 ms, 4.20%)`.
 
 use wingbeat_text::duration;
 
-/// The unit that inferno is told.
+/// The unit passed to inferno.
 pub(super) const UNIT: &str = "ns";
 
-/// Puts a fitting unit into each tooltip of a flame graph in nanoseconds.
+/// Converts each tooltip of a flame graph in nanoseconds to a suitable unit.
 pub(super) fn in_fitting_units(svg: &str) -> String {
     let mut text = String::with_capacity(svg.len());
     let mut tooltips = svg.split("</title>").peekable();
@@ -28,9 +28,9 @@ pub(super) fn in_fitting_units(svg: &str) -> String {
     text
 }
 
-/// What ends in `(1,234 ns, 5.67%)`: up to the number, the time, and the rest.
+/// Parses text ending in `(1,234 ns, 5.67%)`: returns the text before the number, the formatted time, and the rest.
 fn fitting(part: &str) -> Option<(&str, String, &str)> {
-    // Names may hold parentheses too, but stand before.
+    // Names may contain parentheses too, but come before.
     let open = part.rfind('(')? + 1;
     let (before, values) = part.split_at(open);
     let end = values.find(' ')?;

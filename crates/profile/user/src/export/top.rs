@@ -1,29 +1,29 @@
-//! The functions with the most samples, or the most time: what a table after a run shows.
+//! The functions with most samples or time: the table shown after a run.
 
 use super::count::{add_up, total};
 use crate::model::{FunctionId, Profile};
 
-/// The functions with most samples; with most nanoseconds where time off the CPU was measured. There
-/// the innermost "function" of a stack is its state.
+/// The functions with most samples, or most nanoseconds if off-CPU time was measured. In the latter case the
+/// innermost "function" of a stack is its state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Top {
-    /// Samples or nanoseconds that these are parts of.
+    /// Total samples or nanoseconds.
     pub total: u64,
-    /// Most in the function itself first. Functions without any are left out.
+    /// By own count, most first. Functions with none are left out.
     pub by_self: Vec<Row>,
-    /// Most in the function or what it called first.
+    /// By count including callees, most first.
     pub by_total: Vec<Row>,
 }
 
-/// A function and its samples, or nanoseconds.
+/// A function and its samples or nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
-    /// The function, an inlined one too.
+    /// The function, possibly inlined.
     pub function: FunctionId,
     pub name: String,
-    /// Where it was the innermost function.
+    /// Count as the innermost function.
     pub own: u64,
-    /// Where it was in the stack, however often.
+    /// Count anywhere in the stack, once per stack.
     pub total: u64,
 }
 
@@ -31,16 +31,15 @@ pub struct Row {
 struct Counts {
     own: u64,
     total: u64,
-    /// One more than the position of the stack that was counted last: recursion counts once.
+    /// Index plus one of the last stack counted, so that recursion counts once.
     seen: usize,
-    /// Fewest calls between it and the innermost function.
+    /// Minimum distance to the innermost function.
     distance: usize,
 }
 
 impl Top {
-    /// The `rows_max` functions with most samples, each way. What is equal to a tenth of a percent
-    /// is ordered by nearness to the innermost function, then by name: the dozen functions that
-    /// every stack begins with tell nobody anything.
+    /// Returns the `rows_max` top functions of each ranking. Ties to a tenth of a percent are ordered by distance
+    /// to the innermost function, then by name: the dozen entry functions common to all stacks say nothing.
     pub fn of(profile: &Profile, rows_max: usize) -> Self {
         let mut counts = vec![Counts::default(); profile.functions.len()];
         let by_stack = profile.weights().map(|((stack, _), weight)| (stack, weight));
@@ -79,7 +78,7 @@ fn rows(
     key: impl Fn(&Counts) -> u64,
 ) -> Vec<Row> {
     let total = u128::from(total.max(1));
-    // Rounded as it is printed.
+    // Rounded as printed.
     let tenths = |counts: &Counts| (2_000 * u128::from(key(counts)) + total) / (2 * total);
     let mut ranking: Vec<(usize, &Counts)> =
         counts.iter().enumerate().filter(|(_, counts)| key(counts) > 0).collect();

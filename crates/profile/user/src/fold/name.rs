@@ -1,22 +1,21 @@
-//! Names of functions without what varies: type arguments, hashes, numbers of closures.
+//! Normalizes function names: removes type arguments, hashes and closure numbers.
 //!
-//! Rust code comes with names of two manglings and of DWARF, which write the same function in several ways:
-//! `<std::thread::Builder>::spawn::<F>`, `std::thread::Builder::spawn`. Any text is taken; what is no such
-//! name stays as it is, more or less, and matches no rule.
+//! Rust function names come from two manglings and from DWARF, which write the same function in several ways:
+//! `<std::thread::Builder>::spawn::<F>`, `std::thread::Builder::spawn`. Any text is accepted; other names stay
+//! nearly unchanged and match no rule.
 
 use std::borrow::Cow;
 
-/// A name as rules see it.
+/// A normalized name, as matched by the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plain {
-    /// Without type arguments: `core::ops::function::FnOnce::call_once`, of an implementation of a trait
-    /// too.
+    /// Path without type arguments: `core::ops::function::FnOnce::call_once`, also for a trait implementation.
     pub path: String,
-    /// The type that a trait is implemented for, without its arguments.
+    /// The implementing type of a trait method, without its arguments.
     pub of: Option<String>,
 }
 
-/// The name without what varies.
+/// Normalizes a name.
 pub(super) fn plain(name: &str) -> Plain {
     let name = without_hash(without_version(name));
     let Some((inner, rest)) = qualified(name) else {
@@ -42,14 +41,14 @@ fn without_hash(name: &str) -> &str {
     if is_hash { path } else { name }
 }
 
-/// The first part of `<…>rest`, and the rest.
+/// Splits `<…>rest`.
 fn qualified(name: &str) -> Option<(&str, &str)> {
     let inner = name.strip_prefix('<')?;
     let end = depths(inner).find_map(|(index, depth)| (depth < 0).then_some(index))?;
     Some((inner.get(..end)?, inner.get(end + 1..)?))
 }
 
-/// The parts of `TYPE as TRAIT`.
+/// Splits `TYPE as TRAIT`.
 fn split_as(inner: &str) -> Option<(&str, &str)> {
     let at = depths(inner).find_map(|(index, depth)| {
         (depth == 0 && inner.get(index..)?.starts_with(" as ")).then_some(index)
@@ -57,7 +56,7 @@ fn split_as(inner: &str) -> Option<(&str, &str)> {
     Some((inner.get(..at)?, inner.get(at + 4..)?))
 }
 
-/// Each byte's position, and how many brackets are open after it. The `>` of an arrow closes none.
+/// Bracket depth after each byte, with its position. The `>` of an arrow does not count.
 fn depths(text: &str) -> impl Iterator<Item = (usize, i32)> {
     let mut depth = 0_i32;
     let mut before = b' ';
@@ -72,7 +71,7 @@ fn depths(text: &str) -> impl Iterator<Item = (usize, i32)> {
     })
 }
 
-/// A path without type arguments, and with all closures called alike.
+/// Removes type arguments from a path, and normalizes closures.
 fn path(text: &str) -> String {
     let mut kept = Vec::with_capacity(text.len());
     for (byte, (_, depth)) in text.bytes().zip(depths(text)) {

@@ -1,4 +1,4 @@
-//! Stacks before and after, and the names that rules see.
+//! Stacks before and after folding, and normalized names.
 
 use std::time::SystemTime;
 
@@ -16,8 +16,8 @@ use crate::model::{
 
 const KINDS: [BinaryKind; 3] = [BinaryKind::User, BinaryKind::Kernel, BinaryKind::State];
 
-/// A profile with a sample of each stack. Functions come outermost first; `+` before one says that it was
-/// inlined into the one before, `_[k]` after it that it is the kernel's, brackets that it is a state.
+/// A profile with a sample of each stack. Functions are listed outermost first. The prefix `+` means inlined into
+/// the previous one, the suffix `_[k]` a kernel function, brackets a state.
 fn profile(stacks: &[&[&str]]) -> Profile {
     let system = "Linux".to_owned();
     let (start, target) = (SystemTime::UNIX_EPOCH, "a".to_owned());
@@ -103,7 +103,7 @@ fn frames(profile: &mut Profile, names: &[&str]) -> Vec<u32> {
     ids
 }
 
-/// The names of the stack of a sample, outermost first.
+/// Names of a sample's stack, outermost first.
 fn names(profile: &Profile, sample: usize) -> Vec<String> {
     let frames = profile.frames_of(profile.samples[sample].stack);
     let mut names: Vec<String> = frames
@@ -141,7 +141,7 @@ const THREAD: &[&str] = &[
 #[test]
 fn how_threads_and_programs_begin() {
     check(&[THREAD, &["a::worker", "a::work"]].concat(), &["[runtime]", "a::worker", "a::work"]);
-    // What a closure was inlined into is the runtime's, and the closure is not.
+    // The function that a closure was inlined into is the runtime's; the closure is not.
     check(&[THREAD, &["+a::main::{{closure}}"]].concat(), &["[runtime]", "a::main::{{closure}}"]);
     check(
         &[
@@ -158,7 +158,7 @@ fn how_threads_and_programs_begin() {
         ],
         &["[runtime]", "a::main", "a::work"],
     );
-    // The `main` of C is its author's.
+    // The `main` of C is user code.
     check(&["_start", "__libc_start_call_main", "main", "work"], &["[runtime]", "main", "work"]);
     check(&["main", "work"], &["main", "work"]);
 }
@@ -191,7 +191,7 @@ fn from_a_thread_of_tokio_to_a_task() {
         &[THREAD, &worker[..], &task[..], &own[..]].concat(),
         &["[runtime]", "a::serve::{{closure}}", "a::parse"],
     );
-    // What a runtime does for itself is no way to somebody else.
+    // A runtime's own work is not folded.
     let park = ["tokio::runtime::scheduler::multi_thread::worker::Context::park", "epoll_wait"];
     check(&[THREAD, &worker[..], &park[..]].concat(), &["[runtime]", park[0], park[1]]);
     // A future of the program that awaits another of its own.
@@ -242,7 +242,7 @@ fn only_what_is_unmistakable_is_the_runtimes() {
     for name in own {
         assert_eq!(rules::kind(name), Kind::Own, "{name}");
     }
-    // A program that has functions of such names within it.
+    // A program with inner functions of these names.
     check(
         &["_start", "main", "clone", "start_thread", "work"],
         &["_start", "main", "clone", "start_thread", "work"],
@@ -272,7 +272,7 @@ fn stacks_that_become_equal_become_one_and_nothing_else_changes() {
     let one = ["a::f", "std::panicking::try", "std::panic::catch_unwind", "a::g"];
     let other = ["a::f", "std::panicking::try", "std::panic::catch_unwind", "a::h"];
     let mut profile = profile(&[&one, &other, &one]);
-    // The same addresses again.
+    // Equal addresses again.
     profile.stacks[2] = profile.stacks[0].clone();
     let blocked = |stack| Blocked {
         thread: 0,
@@ -290,7 +290,7 @@ fn stacks_that_become_equal_become_one_and_nothing_else_changes() {
     assert_eq!((profile.samples.len(), profile.stacks.len()), (samples, 2));
     assert_eq!(names(&profile, 2), ["a::f", "[runtime]", "a::g"]);
     let counts: Vec<_> = folded.names.iter().map(|name| (name.name.as_str(), name.count)).collect();
-    // A sample and two blocks of each.
+    // A sample and two blocks of each stack.
     assert_eq!(counts, [("std::panicking::try", 9), ("std::panic::catch_unwind", 9)]);
     let rows: Vec<_> = profile.blocked.iter().map(|row| (row.count, row.total_ns)).collect();
     assert_eq!(rows, [(4, 14), (2, 7)]);

@@ -1,7 +1,7 @@
-//! Functions of an allocator in a file, by their names.
+//! Finds the allocator functions of a file by name.
 //!
-//! Every definition counts, whoever calls it: that of the C library, of another one that a program brings along, with
-//! the prefix that it gave to its functions, or was linked with.
+//! Every definition counts: the C library's, and those of another allocator that a program bundles, possibly with
+//! a prefix, or links.
 
 use std::collections::BTreeMap;
 
@@ -14,39 +14,39 @@ use super::{
     text::Text,
 };
 
-/// A function to be probed.
+/// A function to probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Function {
     pub name: String,
-    /// One of [`call`], perhaps with [`call::NEW_IS_OTHERS`].
+    /// One of [`call`], possibly with [`call::NEW_IS_OTHERS`].
     pub call: u64,
-    /// Its ELF addresses: the first, and one past the last.
+    /// ELF addresses: the first, and one past the last.
     pub range: (u64, u64),
     pub entry: Probe,
-    /// Where the block is there, each with its cookie; none of a function that frees.
+    /// Exits where the block is known, each with its cookie; empty for a function that frees.
     pub exits: Vec<(Probe, u64)>,
 }
 
-/// A place to probe.
+/// A probe position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probe {
-    /// Bytes from the beginning of the file.
+    /// Byte offset in the file.
     pub offset: u64,
-    /// Whether the kernel carries out the instruction there by itself, instead of stepping over it.
+    /// Whether the kernel emulates the instruction there instead of single-stepping it.
     pub is_emulated: bool,
 }
 
-/// The functions of an allocator that a file defines.
+/// The allocator functions that a file defines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Allocator {
     pub functions: Vec<Function>,
-    /// Names of those that cannot be watched, since it is not known where they return.
+    /// Names of functions that cannot be probed because their exits are unknown.
     pub left_out: Vec<String>,
 }
 
-/// Names without a prefix, and what they do.
+/// Names without a prefix, and their kinds.
 const NAMES: &[(&str, u64)] = &[
-    // C, POSIX, and what the C libraries add.
+    // C, POSIX and C library extensions.
     ("malloc", call::MALLOC),
     ("calloc", call::CALLOC),
     ("realloc", call::REALLOC),
@@ -92,13 +92,13 @@ const NAMES: &[(&str, u64)] = &[
     ("deletearray_sized", call::FREE),
 ];
 
-/// Names that stand without a prefix: mimalloc's and tcmalloc's others are words that any program may use.
+/// Number of names that may have no prefix: the others, of mimalloc and tcmalloc, are common words.
 const PLAIN: usize = 13;
 
-/// What libraries, and programs that link them, put before the names.
+/// Prefixes used by libraries and by programs that link them.
 const PREFIXES: [&str; 5] = ["", "je_", "_rjem_", "mi_", "tc_"];
 
-/// Operators of C++ (Itanium C++ ABI, 5.1.5). Those of the standard library end in `malloc`, which is another file's.
+/// C++ operators (Itanium C++ ABI, 5.1.5). Those of the standard library end in `malloc`, which is in another file.
 const OPERATORS: &[(&str, u64)] = &[
     ("_Znwm", call::MALLOC),
     ("_Znam", call::MALLOC),
@@ -120,7 +120,7 @@ const OPERATORS: &[(&str, u64)] = &[
     ("_ZdaPvRKSt9nothrow_t", call::FREE),
 ];
 
-/// What a function of this name does, if it is one of an allocator.
+/// Kind of the allocator function with this name, if it is one.
 fn call_of(name: &str) -> Option<u64> {
     PREFIXES.iter().find_map(|prefix| {
         let rest = name.strip_prefix(prefix)?;
@@ -130,7 +130,7 @@ fn call_of(name: &str) -> Option<u64> {
 }
 
 impl Allocator {
-    /// By their addresses; none where a file defines none, or cannot be read.
+    /// Returns a file's functions, by address; none if it defines none or cannot be read.
     pub(crate) fn of<'data>(data: impl ReadRef<'data>) -> Self {
         let Ok(file) = object::File::parse(data) else { return Self::default() };
         if !file.is_64() {
@@ -138,7 +138,7 @@ impl Allocator {
         }
         let mut found: BTreeMap<u64, Symbol> = BTreeMap::new();
         let mut operators: BTreeMap<u64, Symbol> = BTreeMap::new();
-        // Of several names for the same function the first stays: those with a table of their own come first.
+        // Of several names for one function the first is used: dynamic symbols come first.
         for symbol in file.dynamic_symbols().chain(file.symbols()) {
             if !symbol.is_definition() || symbol.kind() != SymbolKind::Text || symbol.size() == 0 {
                 continue;
@@ -187,10 +187,10 @@ struct Symbol {
     is_operator: bool,
 }
 
-/// A function computes where it goes on.
+/// A function with a computed jump.
 struct UnknownEnd;
 
-/// What is to be probed of a function; `None` if another one does its work.
+/// The probes of a function; `None` if another function does its work.
 fn function(
     text: &Text<'_>,
     (address, symbol): (u64, &Symbol),
@@ -209,10 +209,11 @@ fn function(
             Some(symbol) => (symbol.call != call::FREE).then_some(Other::Probed),
             None => (Some(target) == filler).then_some(Other::Fills),
         };
-        // `posix_memalign` notes the block in memory, perhaps at the very end.
+        // `posix_memalign` stores the block in memory, possibly at the very end.
         let by_returns = call == call::POSIX_MEMALIGN;
         let ends = ends(text, address, by_returns, other).ok_or(UnknownEnd)?;
-        // What an operator calls takes the block. And `reallocarray` that does not do the work jumps to `realloc`.
+        // The function called by an operator returns the block. And a `reallocarray` that does not do the work
+        // jumps to `realloc`.
         let is_others = symbol.is_operator && ends.calls_other
             || symbol.call == call::REALLOCARRAY
                 && (ends.is_handed_on || ends.exits.iter().any(|exit| exit.leaves));
@@ -222,7 +223,7 @@ fn function(
         if ends.is_handed_on && call == call::REALLOC {
             call |= call::NEW_IS_OTHERS;
         }
-        // Only what clears a block may jump to a function that has it as its argument.
+        // Only a function that clears a block may be a jump target with it as argument.
         let is_exit = |exit: &&Exit| !exit.leaves || call == call::CALLOC;
         exits = ends
             .exits

@@ -1,7 +1,6 @@
-//! What became of the blocks: sums by the place that allocated them, how much was live at the worst moment, and at the
-//! end.
+//! Lifecycle of blocks: sums by allocation site, with the live amounts at the peak and at the end.
 //!
-//! A sampled block stands for others: with the mean distance R between samples, one of s bytes is sampled with the
+//! A sampled block stands for others: with the mean distance R between samples, a block of s bytes is sampled with
 //! probability p = 1 − e^(−s/R), and counts 1/p times (Horvitz & Thompson, "A Generalization of Sampling Without
 //! Replacement From a Finite Universe", Journal of the American Statistical Association 47, 1952). The sums are
 //! unbiased, and their variance is the sum of s²(1 − p)/p².
@@ -19,28 +18,28 @@ struct Live {
     amount: Amount,
 }
 
-/// A block by its process, its address, and when it was allocated.
+/// Identifies a block by process, address and allocation time.
 type Key = (u32, u64, u64);
 
-/// Which place a call is of.
+/// The site that a call belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caller {
     Place(Place),
-    /// A function of the allocator, which called another one: the block is that of the outer call.
+    /// An allocator function that called another one: the block belongs to the outer call.
     Allocator,
 }
 
 /// All blocks of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    /// Mean bytes between two samples; 0: every allocation was taken.
+    /// Mean bytes between two samples; 0 if every allocation was recorded.
     pub sample_bytes: u32,
     pub sums: Sums,
     live: FxHashMap<Key, Live>,
-    /// Allocations that were taken.
+    /// Recorded allocations.
     pub taken: u64,
     pub nested: u64,
-    /// Allocations whose stack did not come.
+    /// Allocations without their stack.
     pub without_stack: u64,
 }
 
@@ -49,7 +48,7 @@ impl Blocks {
         Self { sample_bytes, ..Self::default() }
     }
 
-    /// Takes a block, by who called, if that is known.
+    /// Adds a block, with its caller if known.
     pub(crate) fn allocated(&mut self, record: &AllocationRecord, caller: Option<Caller>) {
         let place = match caller {
             Some(Caller::Place(place)) => place,
@@ -73,7 +72,7 @@ impl Blocks {
         self.live.insert((record.pid, record.address, record.time_ns), Live { site, amount });
     }
 
-    /// Takes the end of a block.
+    /// Handles the free of a block.
     pub(crate) fn freed(&mut self, record: &FreeRecord) {
         let key = (record.pid, record.address, record.since_ns);
         if let Some(Live { site, amount }) = self.live.remove(&key) {
@@ -81,7 +80,8 @@ impl Blocks {
         }
     }
 
-    /// A process ended, or became another program: its memory is gone. What it had when it ended was never freed.
+    /// Handles a process that exited or called `exec`, which released its memory. What it had at its exit counts
+    /// as never freed.
     pub(crate) fn gone(&mut self, pid: u32, time_ns: u64, is_exec: bool) {
         for ((.., since_ns), Live { site, amount }) in self.live.extract_if(|key, _| key.0 == pid) {
             let lifetime_ns = time_ns.saturating_sub(since_ns);
@@ -109,7 +109,7 @@ mod tests {
         Some(Caller::Place(Place { process: 0, stack }))
     }
 
-    /// Takes blocks (time, address, size, stack) and ends (time, address, since), in order.
+    /// Plays allocations (time, address, size, stack) and frees (time, address, since), in order.
     struct Case(Blocks);
 
     impl Case {
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!((first.own_peak.bytes, second.own_peak.bytes), (100.0, 80.0));
         assert_eq!((first.total.bytes, first.total.blocks), (110.0, 2.0));
         assert_eq!((first.at_end.bytes, second.at_end.bytes), (0.0, 80.0));
-        // 2 and 1 of the first; 8 and 6 of the second, which are there at the end.
+        // 2 and 1 of the first; 8 and 6 of the second, which are live at the end.
         assert_eq!((first.lifetime_ns, second.lifetime_ns), (3.0, 14.0));
     }
 
@@ -165,7 +165,7 @@ mod tests {
         let mut case = Case::new(0);
         case.allocate(1, 0x10, 100, 1);
         case.allocate(2, 0x10, 7, 2);
-        // The end of the first comes late.
+        // The free of the first arrives late.
         case.free(3, 0x10, 1);
         case.0.finish(4);
         assert_eq!((case.site(1).at_end.bytes, case.site(2).at_end.bytes), (0.0, 7.0));

@@ -1,12 +1,13 @@
-//! Where a function that allocates returns, and has the block in its hand.
+//! Finds where an allocating function returns, with the block in a register.
 //!
-//! A return probe of the kernel puts another return address on the target's stack. Whatever walks that stack meanwhile
-//! finds an address that nobody knows: an exception that leaves `operator new` ends the process. So the ways out of a
-//! function are probed like its entry, and its stack stays as it is.
+//! A kernel return probe replaces the return address on the target's stack. Any code that unwinds the stack
+//! meanwhile finds an unknown address: an exception that leaves `operator new` terminates the process. So the
+//! exits of a function are probed like its entry, and its stack stays unchanged.
 //!
-//! A `ret` is stepped over, which is dear where the kernel emulates other instructions ([`super::place`]). On many ways
-//! out there is a jump from which on a register has the result, whatever comes: then the probe is there. All code is
-//! followed that the function reaches by jumps, parts that the compiler moved elsewhere among it.
+//! A probe on `ret` is single-stepped, which is slow where the kernel emulates other instructions
+//! ([`super::place`]). Many paths to an exit have a jump from which on a register holds the result in any case:
+//! then the probe is there. All code that the function reaches by jumps is followed, including parts that the
+//! compiler moved elsewhere.
 
 #[cfg(any(target_arch = "aarch64", test))]
 mod aarch64;
@@ -21,26 +22,26 @@ use self::aarch64 as arch;
 use self::x86 as arch;
 use super::text::Text;
 
-/// A place on a way out.
+/// A probe position on the path to an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Exit {
     /// ELF address.
     pub address: u64,
-    /// By how many bytes the stack is deeper there than at the entry.
+    /// Bytes by which the stack is deeper there than at the entry.
     pub depth: u64,
     pub is_emulated: bool,
-    /// Which register has the result there, by the number that instructions have for it.
+    /// Register with the result, by its number in instruction encodings.
     pub register: u8,
-    /// Whether it is a jump to another function, which may be the one that fills the block.
+    /// Whether it is a jump to another function, possibly the one that fills the block.
     pub leaves: bool,
 }
 
-/// How a function ends.
+/// All ends of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Ends {
-    /// Without a way out that does not leave it hands all work on.
+    /// If all of them leave the function, it delegates all work.
     pub exits: Vec<Exit>,
-    /// Whether it jumps to another function that is probed, on some way.
+    /// Whether some path jumps to another probed function.
     pub is_handed_on: bool,
     /// Whether it calls one.
     pub calls_other: bool,
@@ -54,10 +55,9 @@ pub(crate) enum Other {
     Fills,
 }
 
-/// Follows a function from its entry, and on through the linkage table where it can; `None` if that cannot be done, since
-/// it jumps to an address that it computes, or its file has too much code.
-/// `other` knows the entries of other functions. With `by_returns` its result is not all that has to be there, so that
-/// only returns will do.
+/// Follows a function from its entry, through the linkage table where possible. `None` if it has a computed jump
+/// or its file has too much code. `other` recognizes entries of other functions. With `by_returns`, the result
+/// register alone is not sufficient, so that only returns are exits.
 pub(crate) fn ends(
     text: &Text<'_>,
     entry: u64,
@@ -81,7 +81,7 @@ fn follow(
     let mut waiting = vec![(entry, Some(0), None)];
     while let Some((address, depth, frame_depth)) = waiting.pop() {
         if let Some(known) = steps.get_mut(&address) {
-            // Where ways meet with stacks of different depth, it is unknown.
+            // Where paths meet with different stack depths, the depth is unknown.
             if known.depth == depth || known.depth.is_none() {
                 continue;
             }
@@ -117,7 +117,7 @@ fn follow(
     Some(found)
 }
 
-/// The jump through a slot of memory that an entry of the linkage table is, if there is one.
+/// The jump through a memory slot of a linkage table entry, if this is one.
 fn leaving(text: &Text<'_>, mut address: u64) -> Option<u64> {
     const INSTRUCTIONS: usize = 4;
     let stack = Stack { depth: None, frame_depth: None };
@@ -132,7 +132,7 @@ fn leaving(text: &Text<'_>, mut address: u64) -> Option<u64> {
     None
 }
 
-/// The depth of the stack before an instruction, and what it was when the frame pointer was set.
+/// The stack depth before an instruction, and the depth when the frame pointer was set.
 #[derive(Debug, Clone, Copy)]
 struct Stack {
     depth: Option<u64>,
@@ -143,32 +143,32 @@ struct Stack {
 #[derive(Debug, Default)]
 struct Step {
     depth: Option<u64>,
-    /// Where it goes on; nowhere after a return, or where the program ends.
+    /// Successors; empty after a return, or where the program terminates.
     next: Vec<u64>,
     returns: bool,
     is_jump: bool,
-    /// A jump to a function that is probed.
+    /// Jumps to a probed function.
     is_handed_on: bool,
-    /// A jump to one that the file does not have, or that fills the block.
+    /// Jumps to a function outside the file, or to one that fills the block.
     leaves: bool,
     call: Option<u64>,
-    /// Registers that it writes, as bits.
+    /// Bit mask of the registers that it writes.
     writes: u32,
-    /// A register that gets what another one has.
+    /// A register copied to another.
     copies: Option<(u8, u8)>,
     is_emulated: bool,
 }
 
-/// The register in which functions give their result.
+/// The register in which functions return their result.
 const RESULT: u8 = 0;
 
-/// Where the result is before an instruction, on all ways from there that come to a return.
+/// Location of the result before an instruction, on all paths from there to a return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// No way is known that comes to one.
+    /// No path to a return is known.
     Unknown,
     Register(u8),
-    /// It is not there yet, or in different registers on different ways.
+    /// Not computed yet, or in different registers on different paths.
     Nowhere,
 }
 
@@ -181,7 +181,7 @@ impl Held {
         }
     }
 
-    /// The place before an instruction whose result is in this place after it.
+    /// The location before an instruction for this location after it.
     fn before(self, step: &Step) -> Self {
         match (self, step.copies) {
             (Self::Register(register), Some((to, from))) if register == to => Self::Register(from),
@@ -191,7 +191,7 @@ impl Held {
     }
 }
 
-/// The places to probe: on each way from where the result is written to a return there is one.
+/// The probe positions: one on each path from where the result is written to a return.
 fn exits(text: &Text<'_>, steps: &HashMap<u64, Step>, by_returns: bool) -> Option<Vec<Exit>> {
     let mut before: HashMap<u64, Vec<u64>> = HashMap::new();
     for (&address, step) in steps {
@@ -222,7 +222,7 @@ fn exits(text: &Text<'_>, steps: &HashMap<u64, Step>, by_returns: bool) -> Optio
             let sources = before.get(&address).map_or(&[][..], Vec::as_slice);
             for &source in sources {
                 if held[&source] == Held::Nowhere {
-                    // The result is written there, and nothing emulated comes after it.
+                    // The result is written there, and no emulated instruction follows.
                     is_open = true;
                 } else if seen.insert(source) {
                     waiting.push(source);
@@ -243,7 +243,7 @@ fn exits(text: &Text<'_>, steps: &HashMap<u64, Step>, by_returns: bool) -> Optio
     Some(exits)
 }
 
-/// Where the result is before each instruction.
+/// Location of the result before each instruction.
 fn held(steps: &HashMap<u64, Step>, before: &HashMap<u64, Vec<u64>>) -> HashMap<u64, Held> {
     let mut all: HashMap<u64, Held> =
         steps.keys().map(|&address| (address, Held::Unknown)).collect();
@@ -275,7 +275,7 @@ mod tests {
         Text::at(0x1000, bytes)
     }
 
-    /// Ways out as offset, depth, and whether the kernel emulates the instruction.
+    /// Exits as offset, depth, and whether the kernel emulates the instruction.
     #[cfg(target_arch = "x86_64")]
     #[track_caller]
     fn check(
@@ -305,7 +305,7 @@ mod tests {
             0x53, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x02, 0x5b, 0xc3, 0x31, 0xc0, 0x5b,
             0xc3,
         ];
-        // The jump is before the second way writes its result.
+        // The jump comes before the second path writes its result.
         check(&both, &[(10, 0, false), (14, 0, false)], [false; 3]);
         // push rbx; mov rax, rdi; test rax, rax; je +1; nop; pop rbx; ret
         let one = [0x53, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x01, 0x90, 0x5b, 0xc3];
@@ -314,8 +314,8 @@ mod tests {
         let kept = [0x48, 0x89, 0xfb, 0x48, 0x85, 0xff, 0x74, 0x01, 0x90, 0x48, 0x89, 0xd8, 0xc3];
         let found = ends(&text(&kept), 0x1000, false, |_| None).expect("it is followed");
         assert_eq!(found.exits.iter().map(|it| it.register).collect::<Vec<_>>(), [3, 3]);
-        // A call that does not return, for it is followed by padding: sub rsp, 8; mov rax, rdi; test rax, rax; je +5;
-        // add rsp, 8; ret; call; nopw
+        // A call that does not return, since padding follows: sub rsp, 8; mov rax, rdi; test rax, rax; je +5; add
+        // rsp, 8; ret; call; nopw
         let aborts = [
             0x48, 0x83, 0xec, 0x08, 0x48, 0x89, 0xf8, 0x48, 0x85, 0xc0, 0x74, 0x05, 0x48, 0x83,
             0xc4, 0x08, 0xc3, 0xe8, 0, 1, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0,
@@ -326,7 +326,7 @@ mod tests {
         // push rax; jmp [rip + 16]: a function of another file
         let leaves: &[(u64, u64, bool)] = &[(1, 8, false)];
         check(&[0x50, 0xff, 0x25, 0x10, 0, 0, 0], leaves, [false, true, false]);
-        // The same by an entry of the linkage table: jmp +2; nop; nop; endbr64; jmp [rip + 16]
+        // The same by a linkage table entry: jmp +2; nop; nop; endbr64; jmp [rip + 16]
         let linked = [0xeb, 2, 0x90, 0x90, 0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x10, 0, 0, 0];
         check(&linked, &[(0, 0, true)], [false, true, false]);
         // call 0x2000; ret
@@ -334,14 +334,14 @@ mod tests {
         // jmp rax
         let is_unknown = |bytes: &[u8]| ends(&text(bytes), 0x1000, false, |_| None).is_none();
         assert!(is_unknown(&[0xff, 0xe0]));
-        // Out of the code, and no instruction.
+        // Beyond the code, and an invalid instruction.
         assert!(is_unknown(&[0x90]) && is_unknown(&[0x06]) && is_unknown(&[]));
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_file_without_end_comes_to_one() {
-        // jne +0, again and again: each is met by two ways.
+        // jne +0, repeated: each is reached by two paths.
         let bytes = [0x75, 0x00].repeat(LOOKS_MAX);
         assert_eq!(ends(&text(&bytes), 0x1000, false, |_| None), None);
     }

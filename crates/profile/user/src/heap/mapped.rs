@@ -1,6 +1,6 @@
-//! What becomes of the address space that processes ask for: by `mmap`, `mremap` and `brk`, without files.
+//! Address space that processes map by `mmap`, `mremap` and `brk` without files.
 //!
-//! Pure bookkeeping, as of blocks of the heap; but a mapping may be given back in parts, or be replaced.
+//! Pure bookkeeping, as for heap blocks, except that a mapping may be released in parts or replaced.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use wingbeat_profile_common::space::{SpaceRecord, call};
 use super::sums::{Place, SiteId, Sums};
 use crate::model::Amount;
 
-/// What was mapped by one call and is still there, or a part of it. It begins at its key.
+/// The memory of one mapping call, or a remaining part of it. Its key is the start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Piece {
     end: u64,
-    /// Of the call, of which this may be a part.
+    /// Size of the whole call.
     whole_bytes: u64,
     site: SiteId,
     since_ns: u64,
 }
 
 impl Piece {
-    /// What a part of it amounts to.
+    /// The amount for a part of it.
     fn amount(&self, bytes: u64) -> Amount {
         Amount {
             blocks: bytes as f64 / self.whole_bytes.max(1) as f64,
@@ -32,11 +32,11 @@ impl Piece {
     }
 }
 
-/// What is known of a process.
+/// State of a process.
 #[derive(Debug, Default)]
 struct Space {
     pieces: BTreeMap<u64, Piece>,
-    /// Where the heap that `brk` moves ends, once it is known.
+    /// End of the heap that `brk` moves, once known.
     break_at: Option<u64>,
 }
 
@@ -46,9 +46,9 @@ pub(crate) struct MappedMemory {
     pub sums: Sums,
     by_process: FxHashMap<u32, Space>,
     page_bytes: u64,
-    /// Calls that gave memory back, and how much, also of what was mapped before.
+    /// Calls that released memory and their bytes, including memory mapped before the recording.
     pub unmapped: (u64, u64),
-    /// Calls whose stack did not come.
+    /// Calls without their stack.
     pub without_stack: u64,
 }
 
@@ -63,18 +63,18 @@ impl MappedMemory {
         }
     }
 
-    /// The heap of a process ends there.
+    /// Sets the end of a process's heap.
     pub(crate) fn set_break(&mut self, pid: u32, address: u64) {
         self.by_process.entry(pid).or_default().break_at = Some(address);
     }
 
-    /// A child has what its parent has; who asked for it is the parent.
+    /// Copies the parent's mappings to a child, attributed to the parent.
     pub(crate) fn fork(&mut self, parent: u32, child: u32) {
         let break_at = self.by_process.get(&parent).and_then(|space| space.break_at);
         self.by_process.insert(child, Space { break_at, ..Space::default() });
     }
 
-    /// Takes a call, by whose it is, if that is known.
+    /// Handles a call, with its site if known.
     pub(crate) fn called(&mut self, record: &SpaceRecord, place: Option<Place>) {
         let time_ns = record.time_ns;
         let start = record.address;
@@ -101,7 +101,7 @@ impl MappedMemory {
                 }
                 let known = self.remove(record.pid, (old, old_end), time_ns);
                 self.remove(record.pid, (start, end), time_ns);
-                // Of what was mapped before the recording, only the growth is new.
+                // For memory mapped before the recording, only the growth is new.
                 let new_from = if known > 0 { start } else { start.saturating_add(old_end - old) };
                 self.insert(record, (new_from, end), place);
             }
@@ -109,7 +109,7 @@ impl MappedMemory {
         }
     }
 
-    /// A mapping becomes smaller, and may move: it stays that of who asked for it.
+    /// Shrinks and possibly moves a mapping, which keeps its site.
     fn shrink(&mut self, record: &SpaceRecord, old: (u64, u64), new: (u64, u64)) {
         let kept_end = old.0.saturating_add(new.1 - new.0);
         self.remove(record.pid, (kept_end, old.1), record.time_ns);
@@ -121,7 +121,7 @@ impl MappedMemory {
         }
         self.remove(record.pid, new, record.time_ns);
         let Some(space) = self.by_process.get_mut(&record.pid) else { return };
-        // One that begins before the range, or ends behind it, was not mapped by one call and is left where it is.
+        // A mapping that extends beyond the range on either side was not mapped by one call, and is not moved.
         let moved: Vec<(u64, Piece)> =
             space.pieces.range(old.0..kept_end).map(|it| (*it.0, *it.1)).collect();
         for (at, piece) in moved.into_iter().filter(|(_, piece)| piece.end <= kept_end) {
@@ -159,7 +159,7 @@ impl MappedMemory {
         self.by_process.entry(record.pid).or_default().pieces.insert(start, piece);
     }
 
-    /// Ends what lies in a range: how many bytes of it were known.
+    /// Releases a range. Returns how many bytes of it were known.
     fn remove(&mut self, pid: u32, (start, end): (u64, u64), time_ns: u64) -> u64 {
         let Self { by_process, sums, .. } = self;
         let Some(space) = by_process.get_mut(&pid) else { return 0 };
@@ -188,7 +188,7 @@ impl MappedMemory {
         self.unmapped.1 = self.unmapped.1.saturating_add(bytes);
     }
 
-    /// A process ended, or became another program. What it had when it ended was never given back.
+    /// Handles a process that exited or called `exec`. What it had at its exit counts as never released.
     pub(crate) fn gone(&mut self, pid: u32, time_ns: u64, is_exec: bool) {
         let Some(space) = self.by_process.remove(&pid) else { return };
         for (start, piece) in space.pieces {
@@ -221,7 +221,7 @@ mod tests {
 
     const PAGE: u64 = 0x1000;
 
-    /// Calls of one process, a nanosecond apart.
+    /// Calls of one process, one per nanosecond.
     struct Case {
         mapped: MappedMemory,
         now_ns: u64,
@@ -264,7 +264,7 @@ mod tests {
             self.call(record, stack);
         }
 
-        /// All bytes and those at the end of a stack.
+        /// Checks a stack's total bytes and those at the end.
         fn check(&self, stack: RawStackId, expected: (u64, u64)) {
             let site = self.mapped.sums.of(stack);
             assert_eq!((site.total.bytes(), site.at_end.bytes()), expected, "{site:?}");
@@ -315,7 +315,7 @@ mod tests {
         let mut case = Case::new();
         case.map(0x10000, 2 * PAGE, 1);
         case.remap((0x10000, 2 * PAGE), (0x80000, 5 * PAGE), 2);
-        // Nothing is known of this one but that it grew.
+        // Only the growth of this one is known.
         case.remap((0x200000, 2 * PAGE), (0x300000, 3 * PAGE), 3);
         case.remap((0x400000, 2 * PAGE), (0x400000, PAGE), 4);
         case.mapped.finish(9);
@@ -333,7 +333,7 @@ mod tests {
         case.remap((0x10000, 4 * PAGE), (0x10000, 3 * PAGE), 2);
         case.remap((0x10000, 3 * PAGE), (0x80000, 2 * PAGE), 3);
         assert_eq!(case.mapped.unmapped, (2, 2 * PAGE));
-        // It lies where it was moved to, and nowhere else.
+        // It is at the destination, and nowhere else.
         case.unmap(0x10000, 8 * PAGE);
         case.unmap(0x81000, PAGE);
         case.mapped.finish(9);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a table of pages.
+        /// Compares with a table of pages.
         #[test]
         fn each_page_is_of_who_mapped_it_last(
             steps in proptest::collection::vec((0..12_u64, 1..6_u64, any::<bool>()), 1..40),

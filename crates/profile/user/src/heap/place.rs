@@ -1,18 +1,18 @@
-//! Where in a function a probe costs least.
+//! Finds the cheapest probe position in a function.
 //!
-//! A probe is a breakpoint. Some of the instructions that it replaces are carried out by the kernel itself; any other
-//! is stepped over in a place of its own, which takes twenty times as long on a virtual machine. So the first
-//! instruction is looked for that is emulated (arch/x86/kernel/uprobes.c, Linux 6.18), as long as the arguments and
-//! the return address are still where they were at the entry.
+//! A probe is a breakpoint. The kernel emulates some of the instructions that it replaces; any other is
+//! single-stepped out of line, which takes twenty times as long on a virtual machine. So this looks for the first
+//! emulated instruction (arch/x86/kernel/uprobes.c, Linux 6.18) before which the arguments and the return address
+//! are still where they were at the entry.
 
-/// A function's bytes, and the address of the first.
+/// A function's bytes, and their address.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code<'a> {
     pub bytes: &'a [u8],
     pub address: u64,
 }
 
-/// A place for a probe.
+/// A probe position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Bytes from the entry.
@@ -23,13 +23,13 @@ pub(crate) struct Place {
 /// The entry itself.
 const ENTRY: Place = Place { offset: 0, is_emulated: false };
 
-/// Bytes from the entry that are looked at.
+/// Bytes from the entry to consider.
 const REACH: u64 = 128;
 
-/// Bytes of a function that are searched for jumps.
+/// Bytes of a function to search for jumps.
 const SEARCHED_BYTES: usize = 4096;
 
-/// The place to probe. Of a function that frees, the first argument alone has to be there still.
+/// The position to probe. For a function that frees, only the first argument must be intact.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn place(code: &Code<'_>, is_free: bool) -> Place {
     x86::place(code, is_free)
@@ -93,8 +93,8 @@ mod x86 {
         Decoder::with_ip(64, bytes, code.address, DecoderOptions::NONE)
     }
 
-    /// `push` of a register, a jump or call to a place in the code, or nothing. A call in the midst of a function is
-    /// not taken: what it calls may probe, too.
+    /// `push` of a register, a direct jump or call, or a no-op. Calls within a function are not used: the callee
+    /// may have probes, too.
     pub(crate) fn is_emulated(instruction: &Instruction) -> bool {
         match instruction.mnemonic() {
             Mnemonic::Push => {
@@ -109,7 +109,7 @@ mod x86 {
         }
     }
 
-    /// Targets of jumps.
+    /// Jump targets.
     fn jumps(code: &Code<'_>) -> impl Iterator<Item = u64> {
         let is_jump = |instruction: &Instruction| {
             instruction.is_jcc_short_or_near() || instruction.is_jmp_short_or_near()
@@ -143,7 +143,7 @@ mod tests {
         check(&[0x48, 0x89, 0xf8, 0x48, 0x83, 0xec, 0x08, 0x53], true, (7, true));
         // mov rdi, rax; push rbx: the argument is gone
         check(&[0x48, 0x89, 0xc7, 0x53], true, (0, false));
-        // mov edi, eax, which is as bad
+        // mov edi, eax: overwrites the argument too
         check(&[0x89, 0xc7, 0x53], false, (0, false));
         // call rax
         check(&[0xff, 0xd0, 0x53], false, (0, false));

@@ -1,8 +1,8 @@
-//! Which function of the program a block is for, and which places may leak.
+//! Determines the function of the program that wanted a block, and the sites that may leak.
 //!
 //! A stack leads from the allocator through libraries, and through functions of the program that allocate for others,
-//! to the one that wanted the memory. Libraries are known by the file or the language of a frame. Who allocates for
-//! others has no name to know it by: it is told by its shape in the recording (`wrappers`).
+//! to the one that wanted the memory. Libraries are recognized by the file or the language of a frame. Functions that
+//! allocate for others have no common name, so they are recognized by their role in the recording (`wrappers`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,26 +11,26 @@ use crate::{
     model::{Amount, Frame, FrameId, FunctionId, Line, Mode, Profile, Site},
 };
 
-/// Where a program asked for memory.
+/// Where a program requested memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct SitePlace {
     pub function: String,
     pub file: Option<String>,
     pub line: Option<u32>,
-    /// The function that called it.
+    /// Its caller.
     pub caller: Option<String>,
-    /// What it called that allocates for others, unless that is the allocator or a collection.
+    /// The wrapper that it called, unless that is the allocator or a collection.
     pub by: Option<String>,
 }
 
-/// Names of a C library that no program gives to functions of its own, for programs that have it in their own file: what
-/// gives memory, asks the kernel for it, or fills it, and the operators of C++.
+/// Names of C library functions that programs do not reuse, for programs that link it statically: functions that
+/// return memory, request it from the kernel or fill it, and the C++ operators.
 const C_LIBRARY: [&str; 5] = [
     "malloc calloc realloc reallocarray memalign aligned_alloc posix_memalign valloc strdup strndup",
     "mmap mmap64 mremap brk sbrk memset memcpy memmove glibc_morecore minimal_malloc tcache_init",
     "sysmalloc sysmalloc_mmap _int_malloc _int_realloc _int_memalign mremap_chunk",
     "operator_new operator_new[] operator_delete operator_delete[]",
-    // What is called by no other name.
+    // Functions without other names.
     "_start __libc_start_main __libc_start_main_impl __libc_start_call_main __libc_csu_init",
 ];
 
@@ -41,31 +41,31 @@ fn is_of_c_library(name: &str) -> bool {
     C_LIBRARY.iter().flat_map(|it| it.split(' ')).any(|it| it == name || it == bare)
 }
 
-/// Files with allocators that take the place of the C library's.
+/// Files of allocators that replace the C library's.
 const ALLOCATORS: [&str; 3] = ["libjemalloc", "libtcmalloc", "libmimalloc"];
 
-/// What functions of a `#[global_allocator]` have in their names.
+/// Part of the names of `#[global_allocator]` functions.
 const ALLOCATOR_OF_RUST: &str = "core::alloc::global::GlobalAlloc";
 
-/// What a function of a stack is.
+/// Kind of a function in a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// One of the program.
+    /// The program's.
     Own,
-    /// Between a program and its allocator, or the allocator.
+    /// The allocator, or between it and the program.
     Library,
-    /// The same, but it does other things as well: one of the C library.
+    /// As `Library`, but it also does other work: the C library's.
     Helper,
 }
 
-/// What a function is, by its name and the files that its source and its code are in.
+/// Classifies a function by its name and by the files of its source and code.
 fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
     if ALLOCATORS.iter().any(|it| file.starts_with(it)) || is_of_c_library(name) {
         return Kind::Library;
     }
     let is_from = |part| source.is_some_and(|source| source.contains(part));
     let is_library = match arguments_at(name) {
-        // C++ writes them.
+        // A C++ name.
         Some(at) => {
             let name = without_result(&name[..at]);
             is_of_c_library(name) || ["std::", "__gnu_cxx::"].iter().any(|it| name.starts_with(it))
@@ -74,7 +74,7 @@ fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
             is_of_rust(name)
                 || name.contains(ALLOCATOR_OF_RUST)
                 || ["__rust", "__rdl_", "__rg_", "_rjem_"].iter().any(|it| name.starts_with(it))
-                // As its variants for kinds of processors are called.
+                // Names of CPU-specific variants.
                 || ["__memset_", "__memcpy_", "__memmove_"].iter().any(|it| name.starts_with(it))
         }
     };
@@ -86,11 +86,11 @@ fn kind(name: &str, source: Option<&str>, file: &str) -> Kind {
     }
 }
 
-/// Where the arguments of a C++ function begin, if it has some: parentheses that are in no other brackets, and neither
+/// Position of a C++ function's arguments, if any: parentheses that are not within other brackets, and neither
 /// `operator()` nor `(anonymous namespace)`.
 fn arguments_at(name: &str) -> Option<usize> {
     let mut depth = 0_i32;
-    // By bytes: names may have letters of any alphabet.
+    // By bytes: names may be non-ASCII.
     let bytes = name.as_bytes();
     for (at, byte) in name.bytes().enumerate() {
         let is_operator = bytes[..at].ends_with(b"operator");
@@ -106,7 +106,7 @@ fn arguments_at(name: &str) -> Option<usize> {
     None
 }
 
-/// The name of a C++ function without the type of its result, which instances of templates have before it.
+/// The name of a C++ function without its return type, which template instances have before it.
 fn without_result(name: &str) -> &str {
     let mut depth = 0_i32;
     let mut start = 0;
@@ -121,8 +121,8 @@ fn without_result(name: &str) -> &str {
     &name[start..]
 }
 
-/// Is it a function of Rust's own libraries? `<A as B>::f` is if `A` is one of their types, and if `A` is a parameter or
-/// built in, that is `B`'s.
+/// Whether a function is from Rust's own libraries. `<A as B>::f` is if `A` is one of their types; if `A` is a
+/// parameter or built in, if `B` is theirs.
 fn is_of_rust(name: &str) -> bool {
     let is_path = |path: &str| {
         let path = path.trim_start_matches(['<', '&', '*']).trim_start_matches("mut ");
@@ -143,7 +143,7 @@ struct Calls<'a> {
     lines: Vec<(&'a Line, Kind)>,
 }
 
-/// The kinds of a frame's functions; `None` in the kernel. `allocators` are functions that gave blocks.
+/// Kinds of a frame's functions; `None` in the kernel. `allocators` are functions that returned blocks.
 fn kinds(profile: &Profile, frame: &Frame, allocators: &HashSet<FunctionId>) -> Option<Vec<Kind>> {
     let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
     if binary.is_some_and(|binary| binary.kind.is_kernel()) {
@@ -161,7 +161,7 @@ fn kinds(profile: &Profile, frame: &Frame, allocators: &HashSet<FunctionId>) -> 
 }
 
 impl<'a> Calls<'a> {
-    /// Those of a site, by the kinds of all frames.
+    /// The functions of a site, with the kinds of all frames.
     fn of(profile: &'a Profile, site: &Site, kinds: &[Option<Vec<Kind>>]) -> Self {
         let stack = profile.stacks.get(site.stack as usize).map_or(&[][..], |it| &it.frames);
         let of_frame = |id: &FrameId| {
@@ -182,7 +182,7 @@ impl<'a> Calls<'a> {
         (at + 1..self.lines.len()).find(is_other)
     }
 
-    /// The first function of the program that is no wrapper.
+    /// The first function of the program that is not a wrapper.
     fn place(&self, wrappers: &HashSet<FunctionId>) -> Option<usize> {
         let own = |it: &usize| self.lines[*it].1 == Kind::Own;
         let mut all = (0..self.lines.len()).filter(own);
@@ -192,8 +192,8 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Is a function one place to its callers, by what each got in total and has left? If not, they want other sizes, or
-/// their blocks live for other times.
+/// Whether a function's callers differ in what they allocated in total and still have. If so, they want different
+/// sizes, or their blocks have different lifetimes.
 fn differ<'a>(callers: impl Iterator<Item = &'a (Amount, Amount)>) -> bool {
     let all: Vec<_> = callers.filter(|(total, _)| total.bytes > 0.0).collect();
     let sizes = all.iter().map(|(total, _)| total.bytes / total.blocks);
@@ -206,9 +206,9 @@ fn differ<'a>(callers: impl Iterator<Item = &'a (Amount, Amount)>) -> bool {
     most > least * 1.01 || last - first >= 0.5
 }
 
-/// Functions that allocate for others, as every program has them (`xmalloc`, `g_malloc`): between the allocator and
-/// such a function is nothing else, several functions call it, and what they get differs. Most of what is allocated
-/// below it comes that way, and it does not call itself. What only such a function calls is a part of it.
+/// Functions that allocate for others (`xmalloc`, `g_malloc`). Nothing else is between the allocator and such a
+/// function, several functions call it, and their allocations differ. Most of what is allocated below it comes
+/// through it directly, and it is not recursive. Functions called only by it are part of it.
 fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
     let mut below: HashMap<FunctionId, f64> = HashMap::new();
     let mut recursive = HashSet::new();
@@ -264,27 +264,27 @@ fn wrappers(calls: &[(Calls<'_>, &Site)]) -> HashSet<FunctionId> {
     }
 }
 
-/// What all stacks allocated that are the same from the allocator to the place, and its caller.
+/// Sum over all stacks that are the same from the allocator to the place and its caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaceSum {
     pub place: SitePlace,
-    /// The functions between the allocator and the place.
+    /// Functions between the allocator and the place.
     between: Vec<FunctionId>,
     pub total: Amount,
     pub at_peak: Amount,
     pub at_end: Amount,
 }
 
-/// A row of a table: a place, with the caller that most of it came by.
+/// A table row: a place, with the caller through which most came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     pub place: SitePlace,
-    /// How many more callers there are.
+    /// Number of further callers.
     pub others: usize,
     pub amount: Amount,
 }
 
-/// Sites of a profile by their places.
+/// Groups the sites of a profile by place.
 pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
     let is_heap = profile.meta.mode == Mode::Heap;
     // The first frame of an allocation is the probed function.
@@ -300,7 +300,7 @@ pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
     let mut known: HashMap<(SitePlace, Vec<FunctionId>), usize> = HashMap::new();
     let mut sums: Vec<PlaceSum> = Vec::new();
     for (calls, site) in &calls {
-        // Without any function of the program, it is what called the allocator.
+        // Without a function of the program, use the allocator's caller.
         let allocator = usize::from(is_heap && calls.lines.len() > 1);
         let at = calls.place(&wrappers).unwrap_or(allocator);
         let (place, between) = match calls.lines.get(at) {
@@ -338,7 +338,7 @@ pub fn by_place(profile: &Profile, sites: &[Site]) -> Vec<PlaceSum> {
     sums
 }
 
-/// Places and what they have of something, most first; those that have nothing are left out.
+/// Places by an amount, most first. Places with none are left out.
 pub fn rows(sums: &[PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Vec<Row> {
     let mut rows: Vec<Row> = merged(sums.iter()).iter().map(|same| row(same, &of)).collect();
     rows.retain(|row| row.amount.bytes() > 0);
@@ -346,7 +346,7 @@ pub fn rows(sums: &[PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Vec<Row> {
     rows
 }
 
-/// Those with the same place, whoever called it.
+/// Groups sums with the same place and any caller.
 fn merged<'a>(sums: impl Iterator<Item = &'a PlaceSum>) -> Vec<Vec<&'a PlaceSum>> {
     let mut known: HashMap<SitePlace, usize> = HashMap::new();
     let mut all: Vec<Vec<&PlaceSum>> = Vec::new();
@@ -361,7 +361,7 @@ fn merged<'a>(sums: impl Iterator<Item = &'a PlaceSum>) -> Vec<Vec<&'a PlaceSum>
     all
 }
 
-/// The row of those with the same place.
+/// The row of sums with the same place.
 fn row(same: &[&PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Row {
     let mut callers: HashMap<Option<&str>, f64> = HashMap::new();
     for sum in same.iter().filter(|sum| of(sum).bytes > 0.0) {
@@ -379,8 +379,8 @@ fn row(same: &[&PlaceSum], of: impl Fn(&PlaceSum) -> Amount) -> Row {
     }
 }
 
-/// Places that allocate again and again, and of whose blocks hardly any is freed, or none but those that a growing
-/// container replaced: by the bytes that are left, most first.
+/// Places that allocate repeatedly and hardly free anything, or only what a growing container replaced: by
+/// remaining bytes, most first.
 pub fn suspects(sums: &[PlaceSum]) -> Vec<Row> {
     let is_kept = |total: Amount, at_end: Amount| {
         at_end.samples >= SAMPLES_MIN && at_end.bytes >= KEPT_SHARE * total.bytes
@@ -404,15 +404,15 @@ pub fn suspects(sums: &[PlaceSum]) -> Vec<Row> {
     found
 }
 
-/// A block that is allocated once and kept is what programs have, and one sample may be chance.
+/// A block allocated once and kept is normal, and one sample may be chance.
 const SAMPLES_MIN: u64 = 3;
 
-/// Share of the bytes of a place that are left.
+/// Minimum share of remaining bytes of a suspect.
 const KEPT_SHARE: f64 = 0.9;
 
-/// Is what was freed what containers leave behind that grow? Each time that one doubles, it frees half of what it has
-/// then: what is left of it at the end is as much as all that before, in one block, which is far larger than most of
-/// them. Growing by half leaves a third.
+/// Whether the freed blocks are those that growing containers leave behind. Doubling frees half of the new size
+/// each time: in the end, as much remains as was freed in total, in one block much larger than most others.
+/// Growing by half leaves a third.
 fn is_grown(total: Amount, at_end: Amount) -> bool {
     let (blocks, bytes) = (total.blocks - at_end.blocks, total.bytes - at_end.bytes);
     at_end.samples >= SAMPLES_MIN
@@ -484,9 +484,9 @@ mod tests {
         };
         // 50 times 4, 8, … 32,768 bytes.
         check((700.0, 3_276_600.0), (50.0, 1_638_400.0), true);
-        // By half each time.
+        // Growing by half.
         check((700.0, 3_000_000.0), (50.0, 1_000_000.0), true);
-        // Half of the same size.
+        // Half of the blocks, all of one size.
         check((100.0, 100_000.0), (50.0, 50_000.0), false);
         // A single one.
         check((14.0, 65_532.0), (1.0, 32_768.0), false);

@@ -1,4 +1,4 @@
-//! A debuginfod server on loopback, for tests: it answers by a script and keeps what it was asked.
+//! A scripted debuginfod server on loopback for tests. It logs the requests.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -8,31 +8,31 @@ use std::{
     time::Duration,
 };
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Body(Vec<u8>),
     Status(u16),
     /// To another address.
     Redirect(String),
-    /// Only so many bytes of a body, though its whole length is announced.
+    /// A body truncated after so many bytes, although its full length is announced.
     Cut(Vec<u8>, usize),
-    /// As many, and no length: the end of the connection is that of the body.
+    /// The same without a length: the connection's end ends the body.
     CutUnannounced(Vec<u8>, usize),
-    /// Nothing for this long, then the end.
+    /// Nothing for this long, then closes.
     Silence(Duration),
-    /// A body without an end: a few bytes, then a pause, and so on.
+    /// An endless body: a few bytes, then a pause, and so on.
     Trickle(Duration),
 }
 
-/// It runs until the test program ends.
+/// Runs until the test program ends.
 pub(crate) struct Server {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Answers by `script`, which is given the path of each request.
+    /// Starts a server that answers by `script`, which gets the path of each request.
     pub(crate) fn start(script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -41,11 +41,11 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (log, script) = (Arc::clone(&log), Arc::clone(&script));
-                // One that is silent must not hold up the others.
+                // A silent connection must not block the others.
                 thread::spawn(move || {
                     let Some(path) = path(&stream) else { return };
                     log.lock().expect("the log").push(path.clone());
-                    // A client that has gone away has seen enough.
+                    // The client may have closed the connection.
                     let _ = answer(&stream, script(&path));
                 });
             }
@@ -53,13 +53,13 @@ impl Server {
         Self { url, asked }
     }
 
-    /// The paths that were asked for.
+    /// The requested paths.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("the log").clone()
     }
 }
 
-/// The path of a request for a file.
+/// Reads the path of a request.
 fn path(stream: &TcpStream) -> Option<String> {
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next()?.ok()?;

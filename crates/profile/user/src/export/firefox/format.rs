@@ -1,7 +1,7 @@
-//! The document as it is written: version 55 of
+//! The document as written: version 55 of
 //! <https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.ts>.
 //!
-//! A table is an object of columns, all of the same length.
+//! A table is an object of columns of equal length.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub(super) struct Library<'a> {
     pub arch: Option<()>,
 }
 
-/// Times are milliseconds since the start.
+/// Times are in milliseconds since the start.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Thread<'a> {
@@ -65,10 +65,10 @@ pub(super) struct Samples {
     pub weight_type: &'static str,
     /// Index into the table of stacks.
     pub stack: Vec<Option<usize>>,
-    /// Milliseconds since the sample before.
+    /// Milliseconds since the previous sample.
     pub time_deltas: Vec<f64>,
     pub weight: Vec<Amount>,
-    /// Microseconds.
+    /// In microseconds.
     #[serde(rename = "threadCPUDelta")]
     pub thread_cpu_delta: Vec<u64>,
 }
@@ -77,13 +77,13 @@ pub(super) struct Samples {
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Amount {
-    /// Samples, or bytes.
+    /// Samples or bytes.
     Count(u64),
     /// Milliseconds.
     Ms(f64),
 }
 
-/// The nodes of a tree; a stack is a node.
+/// The nodes of the tree of stacks. A stack is a node.
 #[derive(Default, Serialize)]
 pub(super) struct Stacks {
     pub length: usize,
@@ -97,7 +97,7 @@ pub(super) struct Stacks {
 pub(super) struct Frames {
     pub length: usize,
     pub address: Vec<i64>,
-    /// 0 is the function that the others were inlined into.
+    /// 0 for the outermost function, which the others were inlined into.
     pub inline_depth: Vec<usize>,
     pub category: Vec<usize>,
     pub subcategory: Vec<u32>,
@@ -136,7 +136,7 @@ pub(super) struct Resources {
     pub kind: Vec<u32>,
 }
 
-/// None: frames have their functions.
+/// Empty: frames have their functions.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NativeSymbols {
@@ -166,7 +166,7 @@ pub(super) struct Marker {
     pub schema: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// Text of the function that waits.
+    /// Text of the waiting function.
     #[serde(rename = "where")]
     pub place: usize,
 }
@@ -176,7 +176,7 @@ pub(super) struct Cause {
     pub stack: usize,
 }
 
-/// Texts, each once.
+/// Distinct texts.
 #[derive(Default, Serialize)]
 #[serde(transparent)]
 pub(super) struct Strings<'a> {

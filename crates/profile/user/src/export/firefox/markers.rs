@@ -1,6 +1,6 @@
-//! Blocks as markers: what a thread waited for, on its timeline.
+//! Blocks as markers on a thread's timeline.
 //!
-//! Each long block is an interval with its stack. The summed ones have no place in time.
+//! Each long block is an interval with its stack. Summed blocks have no position in time and are left out.
 
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use super::{category_of_state, ms};
 use crate::export::places;
 use crate::model::{Interval, Profile, State};
 
-/// Threads that are shown without being asked for: as many as the Profiler shows by itself.
+/// Threads visible by default: as many as the Profiler itself selects.
 const VISIBLE_THREADS_MAX: usize = 15;
-/// The name of the one schema.
+/// Name of the only schema.
 const TYPE: &str = "OffCpu";
 /// `phase` of a marker with start and end.
 const INTERVAL: u32 = 1;
 
-/// The markers of a thread for all its intervals; `node` gives the stack of each.
+/// The markers of a thread for its intervals; `node` returns the stack of each.
 pub(super) fn markers<'a>(
     profile: &'a Profile,
     intervals: &[&Interval],
@@ -42,7 +42,7 @@ pub(super) fn markers<'a>(
     markers
 }
 
-/// How markers are shown.
+/// Display schema of the markers.
 pub(super) fn schema() -> Value {
     json!({
         "name": TYPE,
@@ -71,8 +71,8 @@ pub(super) fn color(state: State) -> &'static str {
     }
 }
 
-/// Positions in the document of the threads with most time, on the CPU or off it: left alone, the
-/// Profiler hides those that use little CPU, which are what such a profile is about.
+/// Document positions of the threads with most time, on or off the CPU. By default the Profiler hides threads with
+/// little CPU time, which are the subject of such a profile.
 pub(super) fn visible_threads(profile: &Profile, order: &[usize]) -> Vec<usize> {
     let mut times: Vec<(u64, usize)> = (0..order.len()).map(|id| (0, id)).collect();
     for ((_, thread), weight) in profile.weights() {

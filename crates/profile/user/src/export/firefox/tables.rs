@@ -1,4 +1,4 @@
-//! The tables of one thread: stacks, their frames and functions, and all that hangs on these.
+//! The tables of one thread: stacks, frames, functions and their dependents.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,19 @@ use super::category;
 use super::format::{Frames, Functions, Library, Resources, Stacks, Strings};
 use crate::model::{Binary, BinaryId, BinaryKind, Frame, FrameId, FunctionId, Profile, StackId};
 
-/// The document's number for "none" in columns that are never null.
+/// The document's "none" in columns that are never null.
 const NONE: i64 = -1;
 /// `resourceTable.type` of a library.
 const RESOURCE_LIBRARY: u32 = 1;
 
-/// The document's list of libraries, which all threads share.
+/// The document's list of libraries, shared by all threads.
 #[derive(Default)]
 pub(super) struct Libraries<'a> {
     indices: FxHashMap<BinaryId, usize>,
     pub list: Vec<Library<'a>>,
 }
 
-/// What makes two functions different: name, file and library.
+/// Identity of a function: name, file and library.
 type FunctionKey<'a> = (FunctionId, Option<&'a str>, Option<BinaryId>);
 
 pub(super) struct Tables<'a, 'l> {
@@ -33,7 +33,7 @@ pub(super) struct Tables<'a, 'l> {
     pub stacks: Stacks,
     resource_ids: FxHashMap<BinaryId, i64>,
     function_ids: FxHashMap<FunctionKey<'a>, usize>,
-    /// The first row of each frame that the thread has.
+    /// First row of each frame of the thread.
     frame_ids: FxHashMap<FrameId, usize>,
 }
 
@@ -53,10 +53,10 @@ impl<'a, 'l> Tables<'a, 'l> {
         }
     }
 
-    /// Adds stacks to the tree; returns the node of each, none for an empty one.
+    /// Adds stacks to the tree. Returns the node of each, `None` for an empty one.
     ///
-    /// In the order of a walk through the tree, stacks with the same outer frames follow one another:
-    /// a node is new if it lies beyond what a stack shares with the one before.
+    /// In depth-first order, stacks with the same outer frames are adjacent: a node is new if it is beyond the
+    /// prefix shared with the previous stack.
     pub(super) fn add_stacks(
         &mut self,
         stacks: BTreeSet<StackId>,
@@ -66,7 +66,7 @@ impl<'a, 'l> Tables<'a, 'l> {
         let mut stacks: Vec<StackId> = stacks.into_iter().collect();
         stacks.sort_by(|&a, &b| outermost_first(a).cmp(outermost_first(b)));
         let mut nodes = FxHashMap::default();
-        // The frames of the branch that was added last, and the node that each ends at.
+        // The frames of the last branch added, with the node of each.
         let mut branch: Vec<(FrameId, Option<usize>)> = Vec::new();
         for stack in stacks {
             let frames = outermost_first(stack);
@@ -88,7 +88,7 @@ impl<'a, 'l> Tables<'a, 'l> {
         nodes
     }
 
-    /// The rows of a frame, one for each of its functions, outermost first.
+    /// Rows of a frame, one per function, outermost first.
     fn frame(&mut self, id: FrameId) -> std::ops::Range<usize> {
         let frame = &self.profile.frames[id as usize];
         let first = self.frames.length;
@@ -159,7 +159,7 @@ impl<'a, 'l> Tables<'a, 'l> {
     }
 }
 
-/// The address relative to the file, where there is a file.
+/// Address relative to the file, if there is one.
 fn address(profile: &Profile, frame: &Frame) -> i64 {
     let kind = frame.binary.map(|binary| profile.binaries[binary as usize].kind);
     match kind {
@@ -169,8 +169,8 @@ fn address(profile: &Profile, frame: &Frame) -> i64 {
 }
 
 fn library(binary: &Binary) -> Library<'_> {
-    // The first 16 bytes of a build id, padded, read as a GUID of age 0: Breakpad's rule for ELF. The
-    // first three parts of a GUID are numbers, whose bytes the build id has in the other order.
+    // The first 16 bytes of a build id, padded, as a GUID with age 0: Breakpad's rule for ELF. The first three
+    // parts of a GUID are integers, with bytes in the reverse order of the build id's.
     let id = |position: usize| binary.build_id.get(position).copied().unwrap_or(0);
     let guid = [3, 2, 1, 0, 5, 4, 7, 6].into_iter().chain(8..16);
     let breakpad_id =

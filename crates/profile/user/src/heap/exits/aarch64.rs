@@ -1,5 +1,5 @@
-//! Instructions of aarch64, as the Arm ARM has them in C4.1. Only returns are taken for ways out, which the kernel emulates
-//! here (arch/arm64/kernel/probes/simulate-insn.c, Linux 6.18).
+//! Instructions of aarch64 (Arm ARM, C4.1). Only returns count as exits: the kernel emulates them here
+//! (arch/arm64/kernel/probes/simulate-insn.c, Linux 6.18).
 
 use super::{Stack, Step};
 use crate::heap::text::Text;
@@ -8,7 +8,7 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
     let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     let code = word(0)?;
     let next = address.wrapping_add(4);
-    // An offset in words of so many bits, from this bit on.
+    // An offset in words, of `bits` bits from bit `from` on.
     let target = |bits: u32, from: u32| {
         let offset = (code >> from << (32 - bits)).cast_signed() >> (32 - bits);
         address.wrapping_add_signed(i64::from(offset) * 4)
@@ -53,7 +53,7 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
     Some((step, stack))
 }
 
-/// The slot that the linkage table takes the target of `br x17` from: adrp x16, ldr x17, add x16, br x17.
+/// The slot from which the linkage table loads the target of `br x17`: adrp x16, ldr x17, add x16, br x17.
 pub(super) fn slot(text: &Text<'_>, address: u64) -> Option<u64> {
     let page_at = address.checked_sub(12)?;
     let words: Vec<u32> = text

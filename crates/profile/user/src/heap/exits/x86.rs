@@ -37,7 +37,7 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
             step.is_jump = true;
             step.next.push(target());
         }
-        // Through a slot of memory.
+        // Through a memory slot.
         FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
             step.leaves = true;
         }
@@ -51,7 +51,7 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
                 step.next.push(next);
             }
         }
-        // A trap: the program ends.
+        // A trap: the program terminates.
         FlowControl::Interrupt | FlowControl::Exception => {}
         FlowControl::XbeginXabortXend => return None,
     }
@@ -59,14 +59,14 @@ pub(super) fn step(bytes: &[u8], address: u64, stack: Stack) -> Option<(Step, St
     Some((step, after))
 }
 
-/// The slot that a jump through memory takes its target from.
+/// The memory slot of an indirect jump.
 pub(super) fn slot(text: &Text<'_>, address: u64) -> Option<u64> {
     let mut decoder = Decoder::with_ip(64, text.from(address)?, address, DecoderOptions::NONE);
     let instruction = decoder.decode();
     instruction.is_ip_rel_memory_operand().then(|| instruction.ip_rel_memory_address())
 }
 
-/// Is what follows a call never reached, since the call does not return?
+/// Whether the code after a call is padding, since the call does not return.
 fn is_padding(decoder: &mut Decoder<'_>) -> bool {
     if !decoder.can_decode() {
         return true;
@@ -76,7 +76,7 @@ fn is_padding(decoder: &mut Decoder<'_>) -> bool {
     is_long_nop || matches!(next.mnemonic(), Mnemonic::Int3 | Mnemonic::Ud2 | Mnemonic::Hlt)
 }
 
-/// What a called function may change: rax, rcx, rdx, rsi, rdi, r8 to r11 (psABI of x86-64, 3.2.1).
+/// Registers that a called function may change: rax, rcx, rdx, rsi, rdi, r8 to r11 (psABI of x86-64, 3.2.1).
 const CALLER_SAVED: u32 = 0b1111_1100_0111;
 
 fn written(instruction: &Instruction) -> u32 {
@@ -92,7 +92,7 @@ fn writes(instruction: &Instruction, register: Register) -> bool {
     written(instruction) & (1 << register.number()) != 0
 }
 
-/// A whole register that is copied to another: to and from.
+/// A full register copy: to and from.
 fn copied(instruction: &Instruction) -> Option<(u8, u8)> {
     let is_copy = matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64)
         && instruction.op0_kind() == OpKind::Register
