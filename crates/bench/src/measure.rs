@@ -1,10 +1,10 @@
 //! Measures: the only part of this crate that runs programs.
 //!
-//! A `Runner` loads programs and runs them until its alarm goes off: the `kernel`, and in
-//! tests a `fake` one with a clock of its own. A `Subject` is one program with its maps: plain, with counters,
-//! and with a clock. `cases` brings each program on each input to where samples can be taken, as far as the
-//! `budget` allows; a `Turn` takes them, in batches or as an `Alternation` with the ruler. `order` puts all of
-//! it in order, [`against()`] two objects side by side. What comes out is data for
+//! A `Runner` loads programs and runs them until its alarm goes off: the `kernel`, or in tests a
+//! `fake` one with its own clock. A `Subject` is one program with its maps: plain, with counters,
+//! and with a clock. `cases` prepares each program on each input for sampling, as far as the
+//! `budget` allows; a `Turn` takes samples, in batches or as an `Alternation` with the ruler.
+//! `order` schedules all of it, [`against()`] compares two objects. The result is data for
 //! [`analyse`](crate::analyse).
 
 mod against;

@@ -1,4 +1,4 @@
-//! What is to be measured, and how: the flags of `wingbeat bench` as data.
+//! What to measure, and how: the flags of `wingbeat bench` as data.
 
 use std::time::Duration;
 
@@ -13,32 +13,32 @@ use crate::{
 /// How programs are measured.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Programs by name, or a part of the name that only one has; empty for all that can be run.
+    /// Programs by name, or a unique part of the name; empty for all that can be run.
     pub programs: Vec<String>,
-    /// What they are run on; at least one.
+    /// Program inputs; at least one.
     pub inputs: Vec<Input>,
     /// Context structure for each run; empty for the kernel's own.
     pub context: Vec<u8>,
     pub maps: Vec<MapSource>,
-    /// The program whose functions the others replace; `None` for one of the same object.
+    /// Target program whose functions the others replace; `None` for one of the same object.
     pub target: Option<TargetSource>,
-    /// Bound of the whole measurement; `None` for one that fits the number of cases.
+    /// Time limit of the whole measurement; `None` to choose it by the number of cases.
     pub time: Option<Duration>,
-    /// Batches of each case, at most.
+    /// Maximum number of batches per case.
     pub samples: Option<usize>,
-    /// CPU to run on; `None` for the last of those allowed.
+    /// CPU to run on; `None` for the last of the allowed ones.
     pub cpu: Option<usize>,
-    /// Return value that every program must give.
+    /// Expected return value of every program.
     pub expect: Option<Expectation>,
-    /// Measure although run-time statistics are on, which makes short programs look several times as
-    /// slow.
+    /// Whether to measure although run-time statistics are enabled, which makes short programs
+    /// appear several times slower.
     pub allow_statistics: bool,
     pub seed: u64,
-    /// Whether the counts of each case are kept by line, as a [profile](crate::result::Case::profile).
+    /// Whether to keep the counts of each case by line, as a [profile](crate::result::Case::profile).
     pub profiles: bool,
 }
 
-/// Time that each case gets unless told otherwise, and the bounds for all of them.
+/// Default time per case, and the bounds for all of them.
 const TIME_PER_CASE: Duration = Duration::from_secs(3);
 const TIME_MIN: Duration = Duration::from_secs(5);
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// The bound of a measurement of `cases`, each `weight` times as long as usual.
+    /// Time limit of a measurement of `cases`, each `weight` times as long as usual.
     pub fn time_for(&self, cases: usize, weight: u32) -> Duration {
         let cases = u32::try_from(cases).unwrap_or(u32::MAX);
         self.time.unwrap_or_else(|| {
@@ -72,7 +72,7 @@ impl Plan {
         })
     }
 
-    /// Name of a case: the program alone where there is just one input.
+    /// Name of a case: the program alone if there is only one input.
     pub(crate) fn case_name(&self, program: &ProgramSpec, input: &Input) -> String {
         match self.inputs.len() {
             1 => program.name.clone(),
@@ -80,7 +80,7 @@ impl Plan {
         }
     }
 
-    /// The programs of `spec` that are meant. Fails when a name is that of none, or a part of several.
+    /// Selected programs of `spec`. Fails if a name matches none, or only parts of several names.
     pub fn choose<'a>(&self, spec: &'a Spec) -> Result<Vec<&'a ProgramSpec>, SpecError> {
         if self.programs.is_empty() {
             return Ok(spec.programs().iter().collect());

@@ -1,8 +1,6 @@
-//! Results as text: tables for people, JSON with everything, Bencher Metric Format, CSV with
-//! veristat's columns.
+//! Results as text: human-readable tables, complete JSON, Bencher Metric Format, CSV with veristat's columns.
 //!
-//! A result in, text out: no kernel, no clock, no files. The same result gives the same text.
-//! `docs/bench.md` tells what the figures mean.
+//! Pure: no kernel, no clock, no files. The same result gives the same text. `docs/bench.md` explains the figures.
 
 mod bmf;
 mod columns;
@@ -30,10 +28,10 @@ pub use wingbeat_text::Style;
 
 use crate::result::{BenchReport, Comparison};
 
-/// Narrower terminals get lines of this width: fewer characters hold no table.
+/// Minimum line width for narrower terminals: fewer characters cannot hold a table.
 const WIDTH_MIN: usize = 60;
 
-/// Values by key, both in the order in which they come first.
+/// Groups values by key, both in order of first appearance.
 fn by_key<K: Hash + Eq + Clone, V>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut places: HashMap<K, usize> = HashMap::new();
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
@@ -51,7 +49,7 @@ fn width_of(style: Style) -> usize {
     style.width.max(WIDTH_MIN)
 }
 
-/// A form of a result.
+/// Output format of a result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
     #[default]
@@ -63,7 +61,7 @@ pub enum Format {
     Csv,
 }
 
-/// Writes a result in a form, with a line break at its end. `style` is for people only.
+/// Writes a result in a format, with a trailing line break. `style` applies only to human-readable text.
 pub fn write(format: Format, report: &BenchReport, style: Style) -> io::Result<String> {
     match format {
         Format::Human => Ok(human(report, style)),
@@ -73,8 +71,8 @@ pub fn write(format: Format, report: &BenchReport, style: Style) -> io::Result<S
     }
 }
 
-/// Writes a comparison in a form. Bencher Metric Format and CSV have no place for two objects: they hold
-/// the one under test. Fails as [`write()`].
+/// Writes a comparison in a format. Bencher Metric Format and CSV cannot represent two objects:
+/// they contain the one under test. Fails like [`write()`].
 pub fn write_comparison(format: Format, found: &Comparison, style: Style) -> io::Result<String> {
     match format {
         Format::Human => Ok(comparison(found, style)),
@@ -84,7 +82,7 @@ pub fn write_comparison(format: Format, found: &Comparison, style: Style) -> io:
     }
 }
 
-/// Everything, as JSON: a [`BenchReport`] or a [`Comparison`]. Numbers that are none (NaN) are `null`.
+/// Complete JSON of a [`BenchReport`] or a [`Comparison`]. NaN becomes `null`.
 pub fn json<T: Serialize>(result: &T) -> serde_json::Result<String> {
     serde_json::to_string_pretty(result).map(|json| json + "\n")
 }

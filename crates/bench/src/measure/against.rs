@@ -1,9 +1,10 @@
-//! Two objects, program by program: batches of both take turns, over many loads of each.
+//! Compares two objects, program by program: alternating batches, over many loads of each.
 //!
-//! The unit is a *pair of loads*: where the kernel's JIT compiler puts a program differs from load to
-//! load and shifts its time by as much as a small change does, for as long as it is loaded. So each
-//! pair loads both anew, in random order, runs their batches as ABBA or BAAB, and gives one number, the
-//! difference of the logarithms of their times. docs/judging-appendix.md has the rule.
+//! The unit is a *pair of loads*: the address that the kernel's JIT compiler chooses differs from
+//! load to load and shifts a program's time as much as a small change does, for as long as it is
+//! loaded. So each pair loads both again, in random order, runs their batches as ABBA or BAAB, and
+//! gives one number, the difference of the logarithms of their times. docs/judging-appendix.md
+//! documents the rule.
 
 use std::time::{Duration, Instant};
 
@@ -36,28 +37,28 @@ use crate::{
     result::{BenchReport, Comparison, Failure, Method, RunCounts},
 };
 
-/// Sequences of four batches in a pair of loads.
+/// Sequences of four batches per pair of loads.
 const FOURS_PER_PAIR: usize = 3;
 
-/// More pairs say nothing new.
+/// More pairs add no information.
 const PAIRS_MAX: usize = 4_000;
 
-/// How much longer a comparison may take than a measurement.
+/// Duration of a comparison relative to a measurement.
 const WEIGHT: u32 = 4;
 
-/// Share of the whole time that goes to measuring the object under test by itself, and what that takes
-/// at least, of which a short time has no more than the greater share.
+/// Share of the total time for measuring the object under test alone, and the minimum time for
+/// that, which is capped at the larger share.
 const REPORT_SHARE: f64 = 0.25;
 const REPORT_TIME_MIN: Duration = Duration::from_secs(1);
 const REPORT_SHARE_MAX: f64 = 0.4;
 
-/// Share of the whole time in which the other one has to be loaded and counted.
+/// Share of the total time by which the other object must be loaded and counted.
 const OTHER_UNTIL: f64 = 0.6;
 
-/// Share of the middle values of a load's batches that counts: a quarter is cut off at each end.
+/// Share trimmed at each end of a load's sorted batches.
 const TRIMMED: f64 = 0.25;
 
-/// Measures `new` and compares it with `old`. Fails when one of them cannot be measured at all.
+/// Measures `new` and compares it with `old`. Fails if one of them cannot be measured at all.
 pub fn against(
     new: &Spec,
     old: &Spec,
@@ -73,7 +74,7 @@ pub fn against(
     let time = share(REPORT_SHARE).max(REPORT_TIME_MIN).min(share(REPORT_SHARE_MAX));
     let alone = Plan { time: Some(time), ..plan.clone() };
     let report = bench(new, &alone, watcher)?;
-    // No batches: its outcome, counts and verifier figures.
+    // No batches: only its outcome, counts and verifier figures.
     let mut programs = in_both(&report, old);
     let verified = report.verified.iter().map(|program| program.name.clone());
     programs.extend(verified.filter(|name| old.program(name).is_ok()));
@@ -100,7 +101,7 @@ pub fn against(
     Ok(found)
 }
 
-/// The programs of a report, each once.
+/// Programs of a report, without duplicates.
 fn programs(report: &BenchReport) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for case in &report.cases {
@@ -111,7 +112,7 @@ fn programs(report: &BenchReport) -> Vec<&str> {
     names
 }
 
-/// Cases of which one side at least may execute something else on every run.
+/// Cases whose instruction count may vary between runs on at least one side.
 fn may_vary(report: &BenchReport, before: Option<&BenchReport>) -> Vec<String> {
     let cases = report.cases.iter().chain(before.iter().flat_map(|before| &before.cases));
     let varying = cases.filter(|case| case.counts.measured().is_some_and(RunCounts::may_vary));
@@ -137,7 +138,7 @@ fn unmatched(report: &BenchReport, new: &Spec, old: &Spec, plan: &Plan) -> Vec<F
     names
 }
 
-/// Lets the programs of these names take turns, those of the first object with those of the second.
+/// Alternates the named programs of the first object with those of the second.
 fn on_kernel(
     session: Session<'_, Kernel<'_>>,
     specs: [&Spec; 2],
@@ -170,18 +171,18 @@ fn on_kernel(
     )
 }
 
-/// Programs that take turns, each in two forms.
+/// Alternating programs, each in two versions.
 pub(super) struct Contestants<'a, S> {
     pub(super) rulers: &'a [Linked],
     pub(super) programs: &'a [[&'a Linked; 2]],
     /// Names of cases whose counts may vary.
     pub(super) varying: &'a [String],
     pub(super) sources: [S; 2],
-    /// Where rulers are loaded from, which belong to no object.
+    /// Source of rulers, which belong to no object.
     pub(super) no_source: S,
 }
 
-/// Lets both forms of all programs take turns until the time is over.
+/// Alternates both versions of all programs until the time is over.
 pub(super) fn contest<'a, R: Runner<'a>>(
     mut session: Session<'a, R>,
     contestants: &Contestants<'a, R::Source>,
@@ -226,7 +227,7 @@ pub(super) fn contest<'a, R: Runner<'a>>(
     Ok(contested.collect())
 }
 
-/// What a call costs besides the runs, for the type of this empty program; 0 where it cannot be run.
+/// Fixed cost of a call, for the type of this empty program; 0 if it cannot be run.
 fn fixed_part<'a, R: Runner<'a>>(
     runner: R,
     ruler: &'a Linked,
@@ -268,19 +269,19 @@ fn take_turns<'a, R: Runner<'a>>(
 struct Match<'a, R: Runner<'a>> {
     name: String,
     input: &'a Input,
-    /// Both in one image, or why that cannot be.
+    /// Both in one image, or why that is impossible.
     alternation: Result<R::Alternation, String>,
     sides: [R::Subject; 2],
     lengths: [Length; 2],
     leaves: Leaves,
     run_ns: [f64; 2],
     pairs: Vec<Pair>,
-    /// Executed instructions of both, where they may vary.
+    /// Executed instructions of both, if they may vary.
     counts: [Vec<u64>; 2],
 }
 
 impl<'a, R: Runner<'a>> Match<'a, R> {
-    /// Loads both sides, and finds out how they can take turns.
+    /// Loads both sides, and determines how to alternate them.
     fn new(
         session: &mut Session<'a, R>,
         sides: [&'a Linked; 2],
@@ -297,9 +298,9 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
             let first = subject.run_first(given)?;
             let run_again = || subject.run(given, 1);
             *run_ns = estimate_ns(subject.r#type(), &first, subject.pace(), run_again)?;
-            // What one leaves the other gets.
+            // One program gets the other's output.
             let found = Feeding::find(subject, given, &first, *run_ns)?.leaves();
-            // The second is the one whose return value is looked at.
+            // The return value of the second one is checked.
             if found.is_changed() || leaves.is_changed() {
                 let returns = if let Leaves::Changed { returns } = found { returns } else { None };
                 leaves = Leaves::Changed { returns };
@@ -315,7 +316,7 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
         Ok(Self { name, input, alternation, sides, lengths, leaves, run_ns, pairs, counts })
     }
 
-    /// Counts both in turns; `cases` share the time.
+    /// Counts both alternately; `cases` share the time.
     fn count(&mut self, session: &mut Session<'a, R>, cases: usize) -> Result<(), BenchError> {
         session.show(&format!("{}: counting", self.name));
         let given = (self.input, self.sides[0].context(&session.plan.context));
@@ -327,7 +328,7 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
         Ok(())
     }
 
-    /// Loads both anew and lets their batches take turns.
+    /// Loads both again and alternates their batches.
     fn pair(&mut self, session: &mut Session<'a, R>) -> Result<Option<Pair>, BenchError> {
         if let Ok(alternation) = &self.alternation {
             return Ok(alternation.take_turns(&mut session.random)?.pair());
@@ -342,7 +343,7 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
                 Ok(four) => {
                     times.iter_mut().zip(four).for_each(|(times, more)| times.extend(more));
                 }
-                // What was measured is a pair all the same.
+                // The measured part is still a valid pair.
                 Err(_) if number > 0 && session.runner.is_over() => break,
                 Err(error) => return Err(error),
             }
@@ -352,7 +353,7 @@ impl<'a, R: Runner<'a>> Match<'a, R> {
         Ok(before.zip(after).map(|(before_ns, after_ns)| Pair { before_ns, after_ns }))
     }
 
-    /// Four batches in turns, as ABBA or BAAB: times per run of each side.
+    /// Four batches as ABBA or BAAB: times per run of each side.
     fn four(&mut self, session: &mut Session<'a, R>) -> Result<[[f64; 2]; 2], BenchError> {
         let first = usize::from(session.random.coin());
         let mut times = [[0.0; 2]; 2];

@@ -1,8 +1,8 @@
-//! Two programs in one image that take turns within one run: see
+//! Two programs in one image that alternate within one run: see
 //! [`alternate`](mod@crate::instrument::wrapper::alternate).
 //!
-//! A run of this kind needs no repetition by the kernel, so XDP programs are spared the dispatcher's
-//! swap of 16 to 40 ms, and two neighbouring bursts are a few microseconds apart.
+//! Such a run needs no repetition by the kernel, so XDP programs avoid the dispatcher's swap of 16
+//! to 40 ms, and neighbouring bursts are a few microseconds apart.
 
 use std::{
     os::fd::AsFd as _,
@@ -35,26 +35,26 @@ use crate::{
     },
 };
 
-/// Length of a burst: a thousand steps of a coarse clock, and short beside what disturbs.
+/// Length of a burst: a thousand steps of a coarse clock, and short compared to disturbances.
 const BURST_NS: f64 = 10_000.0;
 
 const CALLS_MAX: f64 = 100_000.0;
 
-/// Time of one run. The kernel ends a loop after 250 ms.
+/// Time of one run. The kernel terminates a loop after 250 ms.
 const RUN_NS: f64 = 10e6;
 
-/// Positions in the cache line at which the programs may begin, in instructions of 5 to 7 bytes.
+/// Number of alignments within a cache line at which the programs may begin, with instructions of 5 to 7 bytes.
 const PLACES: usize = 24;
 
-/// Longest run of a program that takes turns, in nanoseconds: a burst of it is one run, and what
-/// disturbs one burst disturbs its neighbour too.
+/// Maximum run time of an alternating program, in nanoseconds: its burst is one run, and a
+/// disturbance of one burst covers its neighbour too.
 const CALL_NS_MAX: f64 = 2e6;
 
-/// Why packets are not put back.
+/// Why packets cannot be restored.
 const CANNOT_UNDO: &str = "what a program does to its packet cannot be undone between calls";
 
-/// Why the kernel does not take two programs as one. An old one may have got `may_goto` from its
-/// distributor, so it is asked first, and its answer stands behind.
+/// Why the kernel rejects two programs in one image. A distributor may have backported `may_goto`
+/// to an old kernel, so it is tried first, and its error is appended.
 fn why_refused(reason: &str) -> String {
     let refused = format!("the kernel refuses them together: {reason}");
     match probe::Kernel::running().is_at_least(6, 9) {
@@ -65,18 +65,18 @@ fn why_refused(reason: &str) -> String {
     }
 }
 
-/// What is needed to load a program beside another one, in one image.
+/// Everything needed to load a program together with another one, in one image.
 #[derive(Debug, Clone)]
 pub(super) struct Side<'a> {
     pub(super) linked: &'a Linked,
     pub(super) loader: &'a Loader,
     pub(super) contents: &'a Contents,
-    /// Maps that take long to create: all its loads have the same ones.
+    /// Maps that take long to create: shared by all loads.
     pub(super) maps: Option<LoadedMaps>,
 }
 
 impl Side<'_> {
-    /// Maps as they are before the first run.
+    /// Maps in the state before the first run.
     pub(super) fn fresh_maps(&self, alarm: &Alarm<'_>) -> Result<LoadedMaps, BenchError> {
         if let Some(maps) = &self.maps {
             match maps.reset(alarm) {
@@ -91,25 +91,25 @@ impl Side<'_> {
     }
 }
 
-/// Two programs that can take turns.
+/// Two programs that can alternate.
 #[derive(Debug)]
 pub(super) struct Image<'a> {
     sides: [Side<'a>; 2],
     given: Given<'a>,
-    /// What is put back behind each call.
+    /// State restored after each call.
     restored: Option<Restored>,
     kernel: Kernel<'a>,
-    /// Of each side that there are bursts of.
+    /// Calls per burst of each side.
     calls: [u32; SIDES],
     bursts: usize,
-    /// How long it took to load both and to let them take turns.
+    /// Time to load both and run one sample.
     sample_time: Duration,
 }
 
 impl<'a> Image<'a> {
-    /// Loads both once and finds out how many calls make a burst; or says why they cannot take turns.
-    /// A run takes `run_ns` at most, roughly. The packet is put back behind each call if they do not
-    /// leave it alone.
+    /// Loads both once and determines the number of calls per burst; or returns why they cannot
+    /// alternate. A run takes about `run_ns` at most. Restores the packet after each call if they
+    /// change it.
     pub(super) fn new(
         sides: [Side<'a>; 2],
         given: Given<'a>,
@@ -139,7 +139,7 @@ impl<'a> Image<'a> {
         let mut found = Self { sides, given, restored, kernel, calls, bursts: 16, sample_time };
         let live = found.load(random)?;
         let load_time = begun.elapsed();
-        // Twice: the first bursts of single calls tell the order of magnitude, longer ones the rest.
+        // Twice: bursts of single calls give the order of magnitude, longer ones the exact value.
         for _ in 0..2 {
             let (times, returned) = found.run(&live, random).map_err(|error| error.to_string())?;
             if let Leaves::Changed { returns: Some(expected) } = leaves
@@ -155,7 +155,7 @@ impl<'a> Image<'a> {
                     .map_or(BURST_NS, |it| it.median().max(1.0))
             };
             let per_call = [0, 1, 2, 3].map(per_call);
-            // Within 1 and CALLS_MAX.
+            // Between 1 and CALLS_MAX.
             found.calls = per_call.map(|ns| (BURST_NS / ns).clamp(1.0, CALLS_MAX) as u32);
             let sides = found.sides_of_bursts();
             let bursts_ns =
@@ -178,7 +178,7 @@ impl<'a> Image<'a> {
             true => (&self.sides[1], &self.sides[0]),
             false => (&self.sides[0], &self.sides[1]),
         };
-        // The one under test: the other may be a ruler, which has another licence and no object.
+        // The program under test: the other may be a ruler, which has another licence and no object.
         let wanted = &self.sides[1];
         let fresh = |side: &Side<'_>| side.fresh_maps(self.kernel.alarm);
         let first_maps = fresh(first).map_err(|error| error.to_string())?;
@@ -211,8 +211,8 @@ impl<'a> Image<'a> {
         Ok(Live { program, notebook, value_size, _maps, is_swapped })
     }
 
-    /// Time per call of each burst, in nanoseconds, with the side; and what the last call of the second
-    /// one returned, which is noted where the packet is put back.
+    /// Time per call of each burst, in nanoseconds, with its side; and the last return value of the
+    /// second program, which is only recorded if the packet is restored.
     fn run(&self, live: &Live, random: &mut Random) -> Result<(Vec<(u8, f64)>, u32), BenchError> {
         let sides = self.sides_of_bursts();
         let mut order = Vec::with_capacity(self.bursts);
@@ -243,11 +243,11 @@ impl<'a> Image<'a> {
     }
 }
 
-/// What has to be put back where these programs take turns; `None` where that cannot be.
+/// State to restore if these programs alternate; `None` if that is impossible.
 fn restored(sides: &[Side<'_>; 2], (input, context): Given<'_>) -> Option<Restored> {
     let [first, second] = sides.each_ref().map(|side| side.linked);
     let r#type = second.program.r#type;
-    // Metadata in front of a packet are put back as none.
+    // Metadata in front of a packet cannot be restored.
     let has_metadata = r#type == ProgramType::XDP && context.iter().take(4).any(|byte| *byte != 0);
     let found = || Restored::of(r#type, input.data.len(), [&first.code, &second.code]);
     (!has_metadata).then(found).flatten()
@@ -272,14 +272,14 @@ impl Alternation for Image<'_> {
     }
 }
 
-/// Why the program cannot be loaded in one image with another. The image belongs to the object of the
-/// second side; `is_foreign` is for the first.
+/// Why the program cannot be loaded in one image with another. The image belongs to the object of
+/// the second side; `is_foreign` is for the first.
 fn needs_own_object(linked: &Linked, is_foreign: bool) -> Option<&'static str> {
     let is_variable = |insn: &Insn| insn.is_ldimm64() && insn.src() == op::PSEUDO_BTF_ID;
     if linked.throwing_calls().next().is_some() {
         return Some("a program that throws exceptions would end the loop around it");
     }
-    // Both are numbers that only the program's own object explains.
+    // Both are numbers that only the program's own object defines.
     if is_foreign && !linked.kfuncs.is_empty() {
         return Some("a program that calls functions of the kernel needs its own object");
     }
@@ -292,7 +292,7 @@ fn needs_own_object(linked: &Linked, is_foreign: bool) -> Option<&'static str> {
 struct Live {
     program: Loaded,
     notebook: LoadedMap,
-    /// Of the notebook.
+    /// Value size of the notebook.
     value_size: usize,
     _maps: [LoadedMaps; 2],
     /// Whether the second side comes first in the image.

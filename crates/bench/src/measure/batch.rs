@@ -1,9 +1,9 @@
 //! One batch of runs, and how long it should be.
 //!
-//! The kernel tells the mean time of a batch in whole nanoseconds, cut off. The CPU time that the
-//! calling thread spent tells it with fractions, but contains the system call: 1 µs for most types,
-//! some 200 µs for XDP, whose program is put into the dispatcher and taken out again. So a sample is
-//! the CPU time less that fixed part, per run, held within the nanosecond that the kernel reports.
+//! The kernel reports the mean time of a batch in whole nanoseconds, truncated. The CPU time of the
+//! calling thread has fractions, but includes the system call: 1 µs for most types, some 200 µs for
+//! XDP, whose program is swapped into the dispatcher and out again. So a sample is the CPU time
+//! minus that fixed part, per run, clamped to the nanosecond that the kernel reports.
 
 use std::time::Duration;
 
@@ -12,48 +12,48 @@ use wingbeat_stats::sample::Sample;
 
 use super::{BenchError, runner::Pace};
 
-/// Time in the program that a batch aims at. For XDP each batch costs two grace periods of RCU
-/// besides, 16 to 40 ms, and a batch that is much shorter than these would waste the time.
+/// Target time of a batch in the program. For XDP each batch also costs two RCU grace periods, 16
+/// to 40 ms, so that much shorter batches would waste time.
 const BATCH: Duration = Duration::from_millis(2);
 const BATCH_WITH_SWAP: Duration = Duration::from_millis(15);
 
 const RUNS_MAX: u32 = 50_000_000;
 
-/// Single runs that tell how long the first batch may be, and the time that they may take.
+/// Single runs that determine the length of the first batch, and their maximum time.
 const SINGLE_RUNS: usize = 20;
 const SINGLE_RUNS_MAX: Duration = Duration::from_millis(20);
 
-/// How many times as long as it should be a batch may take, besides what the system call costs.
+/// Maximum duration of a batch relative to its target, not counting the cost of the system call.
 const BATCH_PATIENCE: f64 = 30.0;
 
-/// Calls that tell the fixed part.
+/// Calls that measure the fixed part.
 const FIXED_CALLS: usize = 5;
 
-/// Runs by a call each, and runs of one call, that tell how much longer the former seem to take.
+/// Single-run calls, and runs of one call, that measure the apparent overhead of the former.
 const SINGLE_CALLS: usize = 1_000;
 const REPEATED_RUNS: u32 = 50_000;
 
-/// Share of calls at each end, by time, that does not count: those that an interrupt met.
+/// Share trimmed at each end of the sorted call times: calls hit by an interrupt.
 const INTERRUPTED: f64 = 0.05;
 
-/// What the system call costs besides the runs, for one type of program.
+/// Fixed cost of the system call for one type of program.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct FixedPart {
-    /// The calling thread.
+    /// CPU time of the calling thread.
     cpu_time_ns: f64,
-    /// How much longer a run seems to take that has a call of its own: the clock, mostly.
+    /// Apparent overhead of a run in its own call: the clock, mostly.
     call_ns: f64,
 }
 
 impl FixedPart {
-    /// Measures it by calls with hardly any runs. `run` runs an empty program of this type.
+    /// Measures the fixed part by calls with few runs. `run` runs an empty program of this type.
     pub(super) fn measure(
         r#type: ProgramType,
         mut run: impl FnMut(u32) -> Result<ProgramRun, BenchError>,
     ) -> Result<Self, BenchError> {
         let mut calls = Vec::with_capacity(FIXED_CALLS);
         for _ in 0..FIXED_CALLS {
-            // Two, because XDP takes another way for one.
+            // Two, because the kernel handles a single XDP run differently.
             let run = run(2)?;
             calls.push(run.cpu_time_ns as f64 - 2.0 * f64::from(run.mean_ns.min(50)));
         }
@@ -68,8 +68,8 @@ impl FixedPart {
         Ok(found)
     }
 
-    /// Time per run of so many calls with one run each, in nanoseconds, as if the kernel had repeated
-    /// them; and what the last one returned. `run` makes one.
+    /// Time per run of single-run calls, in nanoseconds, as if the kernel had repeated them; and
+    /// the last return value. `run` makes one call.
     pub(super) fn time_calls(
         self,
         calls: u32,
@@ -99,8 +99,8 @@ pub(super) fn time_per_run_ns(r#type: ProgramType, run: &ProgramRun, fixed: Fixe
     by_cpu_time.clamp(reported, reported + 0.999)
 }
 
-/// Time of a run, roughly, of a program of which only `first` is known, its first run: that of the
-/// fastest of some single ones. `run` makes one. A long run is not repeated for it.
+/// Approximate run time of a program of which only the `first` run is known: the minimum over some
+/// single runs. `run` makes one. A long run is not repeated.
 pub(super) fn estimate_ns(
     r#type: ProgramType,
     first: &ProgramRun,
@@ -120,7 +120,7 @@ pub(super) fn estimate_ns(
     Ok(run_ns)
 }
 
-/// How long batches of one program are.
+/// Length of a program's batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Length {
     pub(super) runs: u32,
@@ -128,39 +128,39 @@ pub(super) struct Length {
 }
 
 impl Length {
-    /// That of a program whose runs take so long, roughly.
+    /// Length for a program with this approximate run time.
     pub(super) fn of(r#type: ProgramType, run_ns: f64) -> Self {
         let swaps = r#type.test_run().is_some_and(|rules| rules.swaps_dispatcher);
         let target_ns = if swaps { BATCH_WITH_SWAP } else { BATCH }.as_nanos() as f64;
-        // Within 1 and RUNS_MAX.
+        // Between 1 and RUNS_MAX.
         let runs = (target_ns / run_ns.max(1.0)).clamp(1.0, f64::from(RUNS_MAX)) as u32;
         Self { runs, target_ns }
     }
 
-    /// Changes it to what a batch has shown. Whether that was long enough for a sample: half as long as
-    /// it should be.
+    /// Adjusts the length to an observed batch. Returns whether that was long enough for a sample:
+    /// at least half the target.
     pub(super) fn learn(&mut self, r#type: ProgramType, batch: &ProgramRun) -> bool {
         let better = Self::of(r#type, per_run_ns(r#type, batch));
         let is_enough = better.runs <= 2 * batch.runs;
-        // A little more or less is no reason to change it.
+        // Small deviations are no reason to change it.
         if !is_enough || better.runs < self.runs / 2 {
             *self = better;
         }
         is_enough
     }
 
-    /// A batch was not over in time.
+    /// Reacts to a batch that timed out.
     pub(super) fn shorten(&mut self) {
         self.runs = (self.runs / 8).max(1);
     }
 
-    /// How long to wait for a batch: longer is not what it was meant to be.
+    /// Timeout of a batch.
     pub(super) fn limit(self) -> Duration {
         Duration::from_nanos((BATCH_PATIENCE * self.target_ns) as u64)
     }
 }
 
-/// Time of a run, roughly and 1 ns at least.
+/// Approximate run time, at least 1 ns.
 fn per_run_ns(r#type: ProgramType, run: &ProgramRun) -> f64 {
     match r#type.test_run() {
         Some(rules) if rules.repeats => f64::from(run.mean_ns).max(1.0),

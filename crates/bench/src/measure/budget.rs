@@ -1,20 +1,20 @@
-//! The time that a measurement may take, and what is worth beginning in what is left of it.
+//! The time budget of a measurement, and what fits into the rest of it.
 
 use std::time::{Duration, Instant};
 
-/// Until which share of the time something is begun that is not the time of a run itself: counting,
-/// the form with a clock, the image in which a program takes turns with the ruler.
+/// Shares of the time after which tasks other than timing plain runs are not begun: counting, the
+/// form with a clock, the image for alternating with the ruler.
 pub(super) const COUNTING_UNTIL: f64 = 0.5;
 pub(super) const CLOCKING_UNTIL: f64 = 0.6;
 pub(super) const PAIRING_UNTIL: f64 = 0.75;
 
-/// How much longer than what has to be loaded a measurement should be, unless its time was asked for.
+/// Minimum duration of a measurement relative to its loading time, unless the user set its time.
 const TIMES_LOADING: u32 = 6;
 
-/// Most that it becomes longer for that.
+/// Maximum extension for that.
 pub(super) const EXTENDED_MAX: Duration = Duration::from_secs(120);
 
-/// The time of a measurement.
+/// Time budget of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     begun: Instant,
@@ -38,27 +38,27 @@ impl Budget {
         self.total.saturating_sub(self.elapsed(now))
     }
 
-    /// When it is over; `None` if that is beyond what a clock can tell.
+    /// The deadline; `None` if it is out of range of the clock.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.begun.checked_add(self.total)
     }
 
-    /// Makes it long enough for programs that take so long to load.
+    /// Extends the budget for programs with this loading time.
     pub(super) fn extend_for(&mut self, loading: Duration) {
         self.total = extended(self.total, loading);
     }
 
-    /// Makes it longer by what took place beside it.
+    /// Extends the budget by time spent on other work.
     pub(super) fn prolong(&mut self, beside: Duration) {
         self.total = self.total.saturating_add(beside);
     }
 
-    /// Whether something that takes so long, about, is over before that share of the time has passed.
+    /// Whether a task with this estimated duration ends before `share` of the time has passed.
     pub(super) fn allows(&self, now: Instant, estimate: Duration, share: f64) -> bool {
         self.elapsed(now).saturating_add(estimate) <= self.total.mul_f64(share)
     }
 
-    /// Time until that share has passed.
+    /// Time until `share` of the budget has passed.
     pub(super) fn left_until(&self, now: Instant, share: f64) -> Duration {
         self.total.mul_f64(share).saturating_sub(self.elapsed(now))
     }

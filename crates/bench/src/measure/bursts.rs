@@ -1,4 +1,4 @@
-//! Times of bursts that took turns within one run.
+//! Times of bursts that alternated within one run.
 
 use wingbeat_stats::sample::Sample;
 
@@ -7,19 +7,19 @@ use crate::{
     instrument::wrapper::alternate::{SIDES, neighbours},
 };
 
-/// Share of the pairs of bursts that is cut off at each end.
+/// Share of burst pairs trimmed at each end.
 const TRIMMED: f64 = 0.25;
 
-/// Which of the bursts of a run, from the fastest, is taken for undisturbed.
+/// Quantile of the bursts of a run that counts as undisturbed.
 const FASTEST: f64 = 0.05;
 
 /// Times per call of neighbouring bursts of the first and the second side, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Bursts {
     pairs: Vec<[f64; 2]>,
-    /// How much less was to be taken off while nothing disturbed.
+    /// Difference to the subtracted overhead in the undisturbed case.
     less_off_ns: f64,
-    /// What the last call of the second side returned, where packets are put back.
+    /// Last return value of the second side, if packets are restored.
     pub(super) returned: Option<u32>,
 }
 
@@ -28,8 +28,8 @@ impl Bursts {
         Self { pairs: sound(neighbours::<2>(times)), less_off_ns: 0.0, returned: None }
     }
 
-    /// The same of programs behind which the packet is put back, without what that takes: two more sides are
-    /// an empty function with that, and one without.
+    /// For programs whose packet is restored after each call, without the time of restoring: two
+    /// more sides are an empty function with and without it.
     pub(super) fn restored(times: &[(u8, f64)], returned: u32) -> Self {
         let groups: Vec<_> = neighbours::<SIDES>(times).collect();
         let usual = middle(groups.iter().map(|[_, _, restoring, nothing]| restoring - nothing));
@@ -46,13 +46,13 @@ impl Bursts {
         middle(self.pairs.iter().map(|pair| pair[side]))
     }
 
-    /// Time per call of one side while nothing disturbs: its fastest twentieth.
+    /// Undisturbed time per call of one side: the 5th percentile of its bursts.
     pub(super) fn floor_ns(&self, side: usize) -> Option<f64> {
         let least_ns = fastest(self.pairs.iter().map(|pair| pair[side]))?;
         Some(least_ns + self.less_off_ns)
     }
 
-    /// How much longer a call of the second side takes, by neighbours, which what disturbs meets alike.
+    /// Time difference per call between the second and the first side, by neighbours, which are disturbed equally.
     pub(super) fn difference_ns(&self) -> Option<f64> {
         middle(self.pairs.iter().map(|[first, second]| second - first))
     }
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_compared() {
-        // The machine became twice as slow in the middle.
+        // The machine slows down by half in the middle.
         let times = [
             (0, 10.0),
             (1, 11.0),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_puts_packets_back_is_taken_off() {
-        // It takes 20 ns, the loop 1.
+        // Restoring takes 20 ns, the loop 1.
         let group = [(2, 21.0), (1, 90.0), (3, 1.0), (0, 30.0)];
         let bursts = Bursts::restored(&group.repeat(8), 2);
         assert_eq!((bursts.side_ns(0), bursts.side_ns(1)), (Some(10.0), Some(70.0)));

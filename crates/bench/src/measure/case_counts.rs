@@ -1,4 +1,4 @@
-//! What a case executes in its first run, and whether that is the same from each fresh start.
+//! Counts the first run of a case, and checks whether other fresh starts give the same count.
 
 use std::time::Duration;
 
@@ -12,18 +12,17 @@ use super::{
 };
 use crate::{analyse::RawCase, counts::Variation};
 
-/// Inputs of one program up to which more than the first run is counted.
+/// Maximum inputs of a program for which more than the first run is counted.
 pub(super) const INPUTS_MAX: usize = 100;
 
-/// Runs from a fresh start that are counted: of any program, and of one that calls what may give something
-/// else on every run.
+/// Counted runs from a fresh start: of any program, and of one with calls whose results may differ on every run.
 pub(super) const RUNS: usize = 6;
 pub(super) const RUNS_UNPREDICTABLE: usize = 64;
 
-/// Time that these may take, for each case.
+/// Maximum time for these, per case.
 pub(super) const TIME_MAX: Duration = Duration::from_millis(100);
 
-/// Counts the first run of a case, and others like it. The inner error is a reason why there are no counts.
+/// Counts the first run of a case, and more fresh starts. The inner error is the reason why there are no counts.
 pub(super) fn count<'a, R: Runner<'a>>(
     session: &Session<'a, R>,
     subject: &mut R::Subject,

@@ -1,4 +1,4 @@
-//! The cases of a measurement: each program on each input, brought to where its samples can be taken.
+//! Prepares the cases of a measurement, each program on each input, for sampling.
 //!
 //! Every step does what fits into the time and keeps a reason for what does not.
 
@@ -29,21 +29,20 @@ use crate::{
     result::{Failure, Verified},
 };
 
-/// How much longer than the plain program others may take to load: one with counters, one with a clock
-/// around it, one beside the ruler.
+/// Load time of other forms relative to the plain program: with counters, with a clock, with the ruler.
 const COUNTED_LOAD: f64 = 1.6;
 const OTHER_LOAD: f64 = 1.3;
 
-/// How much longer a run with counters may take.
+/// Relative run time with counters.
 const COUNTED_RUN: f64 = 1.5;
 
-/// Time that each program gets for its first runs, however many are still to come.
+/// Minimum time of each program for its first runs, regardless of how many are left.
 const SHARE_MIN: Duration = Duration::from_millis(500);
 
-/// How reasons begin that something took too long.
+/// Prefix of timeout reasons.
 const TIME_OVER: &str = "the time ran out";
 
-/// What there is to measure: rulers first, then programs, and a turn for each case.
+/// Everything to measure: rulers first, then programs, and a turn for each case.
 pub(super) struct Cases<'a, R: Runner<'a>> {
     pub(super) subjects: Vec<R::Subject>,
     pub(super) turns: Vec<Turn<R::Alternation>>,
@@ -51,17 +50,17 @@ pub(super) struct Cases<'a, R: Runner<'a>> {
     pub(super) failures: Vec<Failure>,
     /// Programs that were loaded and could not be run.
     pub(super) verified: Vec<Verified>,
-    /// How many of the subjects are rulers, and their turns.
+    /// Number of rulers among the subjects, and their turns.
     rulers: usize,
     pub(super) ruler_turns: Vec<Turn<R::Alternation>>,
-    /// How long loading has taken, all programs together.
+    /// Total loading time of all programs.
     loading: Duration,
-    /// The longest time that it has taken to create maps for one.
+    /// Maximum time to create the maps of one program.
     maps_time: Duration,
 }
 
 impl<'a, R: Runner<'a>> Cases<'a, R> {
-    /// None yet, beside these rulers. What failed before is in `failures`.
+    /// Starts with rulers only. Earlier failures are in `failures`.
     pub(super) fn new(rulers: Vec<R::Subject>, failures: Vec<Failure>) -> Self {
         Self {
             rulers: rulers.len(),
@@ -76,7 +75,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         }
     }
 
-    /// Finds out what a call costs of each type of program.
+    /// Measures the fixed cost of a call for each type of program.
     pub(super) fn add_rulers(&mut self, session: &mut Session<'a, R>) {
         if session.plan.samples == Some(0) {
             return;
@@ -87,7 +86,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             if session.runner.is_over() {
                 break;
             }
-            // A context that the type cannot do without may be missing: then there is no ruler.
+            // A required context may be missing: then there is no ruler.
             let Ok(first) = subject.run_first(given) else { continue };
             let r#type = subject.r#type();
             let fixed = FixedPart::measure(r#type, |runs| subject.run(given, runs));
@@ -133,7 +132,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         self.maps_time = self.maps_time.max(maps_time);
         session.extend_for(self.loading);
         let (cases_before, failures_before) = (self.raw.len(), self.failures.len());
-        // What is left is for all that are still to come.
+        // The remaining time is shared by all programs that are left.
         let share = session.budget.left(session.now()).div_f64((count - index).max(1) as f64);
         let share = share.max(SHARE_MIN);
         let runner = session.runner;
@@ -179,7 +178,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         }
     }
 
-    /// The first run of a case, and a batch if it is on the first input.
+    /// First run of a case, and a batch if it is on the first input.
     fn begin(
         &self,
         session: &mut Session<'a, R>,
@@ -200,12 +199,12 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         Ok((case, turn))
     }
 
-    /// Counts what each case executes, by a form with counters.
+    /// Counts the instructions of each case, with a form that has counters.
     pub(super) fn count(&mut self, session: &mut Session<'a, R>) {
         let plan = session.plan;
         let mut is_loaded = vec![false; self.subjects.len()];
         let mut cases: Vec<_> = self.raw.iter_mut().zip(&mut self.turns).collect();
-        // Those that take long come last: they must not take the time of the others.
+        // Long-running programs come last, so that they do not take the others' time.
         cases.sort_by_key(|(_, turn)| self.subjects[turn.subject].pace() == Pace::Long);
         let mut had_short = false;
         for (case, turn) in cases {
@@ -238,14 +237,14 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
             turn.leaves = feeding.leaves();
             (case.settled, case.own_output) = (feeding.settled, feeding.own_output);
             if plan.samples != Some(0) {
-                // The first batch was of its own output; better one of the packet, should time run out.
+                // The first batch ran on its own output; take one with the packet in case time runs out.
                 let fixed = session.fixed_part(subject.r#type());
                 _ = turn.take_calls(subject, given, fixed);
             }
         }
     }
 
-    /// Puts a clock around each program.
+    /// Adds a clock to each program.
     pub(super) fn put_clocks(&mut self, session: &mut Session<'a, R>) {
         for subject in &mut self.subjects[self.rulers..] {
             session.show(&format!("{}: loading with a clock", subject.name()));
@@ -256,7 +255,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
         }
     }
 
-    /// Lets each case take turns with the ruler of its type, where that can be and pays.
+    /// Alternates each case with the ruler of its type, where possible and worthwhile.
     pub(super) fn pair_with_rulers(&mut self, session: &mut Session<'a, R>) {
         let (rulers, programs) = self.subjects.split_at_mut(self.rulers);
         let cases = self.raw.len();
@@ -287,7 +286,7 @@ impl<'a, R: Runner<'a>> Cases<'a, R> {
     }
 }
 
-/// Whether there is time to count a run of a program that takes long, beside others that `are_others`.
+/// Whether there is time to count a run of a long-running program, given that `are_others`.
 fn fits_counted<'a, R: Runner<'a>>(
     session: &Session<'a, R>,
     run_ns: f64,
@@ -304,7 +303,7 @@ fn fits_counted<'a, R: Runner<'a>>(
     }
 }
 
-/// The first run of a case, and how long a run takes, roughly.
+/// First run of a case, and its approximate run time.
 fn begin<'a>(
     subject: &mut impl Subject<'a>,
     (input, given): Given<'_>,
@@ -344,13 +343,13 @@ fn begin<'a>(
     Ok((case, run_ns))
 }
 
-/// What a program sees of a packet at most, in bytes, about; `None` if all of it. The kernel shows an
-/// XDP program without frags what fits into a page beside its own bookkeeping (`max_linear_sz` in
-/// `bpf_prog_test_run_xdp` of net/bpf/test_run.c, Linux 6.12), and drops no word about the rest.
+/// Approximate maximum packet bytes visible to a program; `None` if all. To an XDP program without
+/// frags, the kernel shows only what fits into a page with its bookkeeping (`max_linear_sz` in
+/// `bpf_prog_test_run_xdp` of net/bpf/test_run.c, Linux 6.12), and silently drops the rest.
 fn seen_bytes_max(program: &ProgramSpec) -> Option<usize> {
     /// `XDP_PACKET_HEADROOM`.
     const HEADROOM_BYTES: usize = 256;
-    /// `skb_shared_info`, aligned; its length depends on how the kernel was built.
+    /// `skb_shared_info`, aligned; its size depends on the kernel configuration.
     const TAILROOM_BYTES: usize = 320;
     let is_whole = program.r#type != ProgramType::XDP || program.has_frags();
     (!is_whole).then(|| rustix::param::page_size() - HEADROOM_BYTES - TAILROOM_BYTES)

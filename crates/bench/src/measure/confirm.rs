@@ -1,7 +1,7 @@
-//! Exact counts, confirmed: what the counters tell beside what an interpreter in user space counts.
+//! Confirms exact counts: compares the counters with an interpreter in user space.
 //!
-//! Compared are the executions of every single instruction, the return values, and the packets that the
-//! run left behind. The kernel's own run, without counters, is the third witness of the latter two.
+//! Compares the executions of every instruction, the return values, and the resulting packets. The
+//! latter two are also compared with the kernel's run without counters.
 
 use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
@@ -23,42 +23,43 @@ use crate::{
     plan::{Plan, find},
 };
 
-/// What became of one program on one input.
+/// Result for one program on one input.
 #[derive(Debug)]
 pub struct Confirmation {
     pub input: String,
-    /// Executed instructions by the counters.
+    /// Executed instructions according to the counters.
     pub counted: u64,
-    /// Executed instructions by the interpreter.
+    /// Executed instructions according to the interpreter.
     pub interpreted: u64,
-    /// Executions of the first instruction that they do not agree about.
+    /// First instruction with different execution counts.
     pub difference: Option<Difference>,
-    /// Return values: of the program as it is, with counters, in the interpreter.
+    /// Return values: plain program, with counters, in the interpreter.
     pub return_values: [u32; 3],
-    /// Whether the packet is the same behind the program as it is and behind the interpreter.
+    /// Whether the packet after the plain program equals that after the interpreter.
     pub is_packet_same: bool,
 }
 
-/// An instruction that was counted differently.
+/// An instruction with different counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
     pub index: usize,
-    /// Its executions by the counters.
+    /// Executions according to the counters.
     pub counted: u64,
-    /// Its executions by the interpreter.
+    /// Executions according to the interpreter.
     pub interpreted: u64,
 }
 
 impl Confirmation {
-    /// Whether all witnesses agree.
+    /// Whether all results agree.
     pub fn agrees(&self) -> bool {
         let [plain, counted, interpreted] = self.return_values;
         self.difference.is_none() && plain == counted && plain == interpreted && self.is_packet_same
     }
 }
 
-/// Counts a program in both ways, on each input of a plan, on fresh maps each time.
-/// Fails when it cannot be counted at all; for each input, when the interpreter does not know what it does.
+/// Counts a program in both ways, on each input of a plan, on fresh maps each time. Fails if it
+/// cannot be counted at all; a single input fails if the interpreter does not support what the
+/// program does.
 pub fn confirm(
     spec: &Spec,
     program: &str,
@@ -66,7 +67,7 @@ pub fn confirm(
 ) -> Result<Vec<Result<Confirmation, BenchError>>, BenchError> {
     let cpu = plan.cpu.or_else(|| kernel::allowed_cpus().last().copied());
     let program = find(spec, program)?.name.clone();
-    // What is wrong with all inputs is said once.
+    // Report errors that concern all inputs once.
     contents(spec, plan, &mut Loader::new(spec, LoaderOptions::default())?)?;
     let one = |input: &Input| {
         let plan = Plan { inputs: vec![input.clone()], cpu, ..plan.clone() };
@@ -88,14 +89,14 @@ pub fn confirm(
             interpreted: interpreted.counts.iter().sum(),
             difference,
             return_values: [run.return_value, counted, interpreted.return_value],
-            // The kernel gives a packet back with its Ethernet header, also where the program saw none.
+            // The kernel returns a packet with its Ethernet header, even if the program saw none.
             is_packet_same: run.data.ends_with(&interpreted.packet),
         })
     };
     Ok(plan.inputs.iter().map(one).collect())
 }
 
-/// The run in the interpreter, and that of the kernel.
+/// The interpreter's run and the kernel's.
 struct Other {
     run: ProgramRun,
     interpreted: WorldOutcome,
@@ -131,7 +132,7 @@ fn now_ns() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
-/// Maps in the kernel, as programs on one CPU find them.
+/// Maps in the kernel, as seen by programs on one CPU.
 struct Live<'a> {
     maps: &'a LoadedMaps,
     contents: &'a Contents,
@@ -153,7 +154,7 @@ impl world::Contents for Live<'_> {
         Ok(Some(value.to_vec()))
     }
 
-    /// Nobody can look into a queue without taking something out.
+    /// Queues cannot be read without removing elements.
     fn queue(&mut self, map: usize) -> Result<Vec<Vec<u8>>, String> {
         let map = self.maps.all().get(map).ok_or("a map that the object does not have")?;
         let own = self.contents.entries.iter().filter(|(name, ..)| *name == map.spec().name);

@@ -1,4 +1,4 @@
-//! What stands in the maps of an object before a program runs: entries from files, and programs in tables.
+//! Initial contents of an object's maps: entries from files, and programs in tables.
 
 use wingbeat_bpf::{
     loader::{Alarm, LoadedMaps, Loader},
@@ -11,14 +11,15 @@ use crate::{
     plan::Plan,
 };
 
-/// The contents of an object's maps.
+/// Initial contents of an object's maps.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) entries: Vec<(String, MapKind, Vec<Entry>)>,
     pub(super) targets: Targets,
 }
 
-/// Reads what the plan says, for the maps of `spec`. Maps that are to be in others go to the `loader`.
+/// Reads the contents specified by the plan, for the maps of `spec`. Passes maps that belong in
+/// other maps to the `loader`.
 pub(super) fn contents(
     spec: &Spec,
     plan: &Plan,
@@ -58,7 +59,7 @@ pub(super) fn contents(
     Ok(Contents { entries, targets })
 }
 
-/// Fails when an entry is beyond the end of an array whose size the object tells.
+/// Fails if an entry is out of bounds of an array whose size the object defines.
 fn check_indices(map: &MapSpec, kind: MapKind, entries: &[Entry]) -> Result<(), String> {
     let &MapSpec { ref name, entries_max, .. } = map;
     let beyond = |(number, entry): (usize, &Entry)| {
@@ -73,8 +74,8 @@ fn check_indices(map: &MapSpec, kind: MapKind, entries: &[Entry]) -> Result<(), 
     }
 }
 
-/// Puts the entries into the maps. Tables of programs are filled when these are loaded, those of maps when
-/// they are created.
+/// Writes the entries to the maps. Program tables are filled when the programs are loaded, map
+/// tables when they are created.
 pub(super) fn fill(
     maps: &mut LoadedMaps,
     contents: &Contents,

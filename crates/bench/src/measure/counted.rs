@@ -1,8 +1,8 @@
-//! A program with counters, and what it can jump to with counters too.
+//! A program with counters, and its tail call targets with counters.
 //!
-//! It has tables of its own, of programs with counters, each with a notebook: so executed instructions are
-//! counted across tail calls. Whether a jump left what is counted shows in the counts themselves: every
-//! tail call that did not come back has to have entered a program with counters.
+//! It has its own tables, of programs with counters, each with a notebook: so executed instructions
+//! are counted across tail calls. The counts themselves show whether a jump went to uncounted code:
+//! every tail call that did not return must have entered a program with counters.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,12 +35,12 @@ pub(super) struct Counted {
     notebook: LoadedMap,
     instrumented: Instrumented,
     jumps: Vec<Jump>,
-    /// What they lead to, with counters too.
+    /// Its tail call targets, also with counters.
     targets: CountedTargets,
 }
 
 impl Counted {
-    /// Gives counters to a program whose plain form is loaded, and to what it can jump to.
+    /// Adds counters to a program whose plain form is loaded, and to its tail call targets.
     pub(super) fn load(
         (linked, loader): (&Linked, &Loader),
         targets: &Targets,
@@ -56,7 +56,7 @@ impl Counted {
         Ok(counted)
     }
 
-    /// The program with counters, without what it jumps to. `maps` are the descriptors of the object's.
+    /// The program with counters, without its targets. `maps` are the descriptors of the object's maps.
     fn alone(
         linked: &Linked,
         loader: &Loader,
@@ -85,10 +85,10 @@ impl Counted {
 /// Tables of programs with counters.
 #[derive(Debug, Default)]
 struct CountedTargets {
-    /// Each with the position of the map that it stands for.
+    /// Each with the index of the map that it replaces.
     twins: Vec<(usize, LoadedMap)>,
     programs: Vec<(Linked, Counted)>,
-    /// Programs without counters in the tables, and why they have none.
+    /// Programs without counters in the tables, with reasons.
     without: Vec<String>,
 }
 
@@ -113,8 +113,8 @@ impl CountedTargets {
         descriptors
     }
 
-    /// Gives counters to what the plain tables hold, and fills these. What cannot have any goes in
-    /// without: whether a run came to it will show.
+    /// Adds counters to the programs of the plain tables, and fills these tables. Programs that
+    /// cannot have counters are added without: the counts show whether a run reached them.
     fn fill(
         &mut self,
         (plain, targets): (&PlainTargets, &Targets),
@@ -154,7 +154,7 @@ impl CountedTargets {
 }
 
 impl Counted {
-    /// Sets all counters to zero.
+    /// Clears all counters.
     pub(super) fn clear(&self) -> Result<(), BenchError> {
         self.notebook.clear_notebook()?;
         for (_, counted) in &self.targets.programs {
@@ -163,7 +163,7 @@ impl Counted {
         Ok(())
     }
 
-    /// What `runs` runs executed since then.
+    /// Instructions executed by `runs` runs since then.
     pub(super) fn read(
         &self,
         name: &str,
@@ -248,13 +248,13 @@ impl Counted {
     }
 }
 
-/// What the counters of one program say.
+/// Decoded counters of one program.
 struct Reading<'a> {
     jumps: &'a [Jump],
     entries: u64,
-    /// Tail calls that did not come back.
+    /// Tail calls that did not return.
     jumped: u64,
-    /// For each tail call, how often it came back.
+    /// By tail call: how often it returned.
     came_back: Vec<u64>,
     executed: Vec<u64>,
 }

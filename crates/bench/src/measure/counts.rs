@@ -1,4 +1,4 @@
-//! Exact counts: one run of the program with counters, and what they say.
+//! Exact counts: one run of the program with counters, and its result.
 
 use std::sync::atomic::AtomicBool;
 
@@ -25,24 +25,24 @@ use crate::{
     result::Failure,
 };
 
-/// What one program executed, over all inputs of a plan.
+/// Instructions executed by one program, over all inputs of a plan.
 #[derive(Debug)]
 pub struct CountedProgram {
     pub linked: Linked,
-    /// The object's types: names of files, texts of lines.
+    /// The object's types, with file names and source lines.
     pub types: ObjectTypes,
     /// Executions of each instruction over one run on each input.
     pub counts: Counts,
     /// Name of each input and the return value.
     pub outcomes: Vec<(String, u32)>,
-    /// Inputs that it could not be run on, and why.
+    /// Inputs on which it could not be run, with reasons.
     pub left_out: Vec<Failure>,
-    /// What is to be said about how it was loaded.
+    /// Warnings about how it was loaded.
     pub warnings: Vec<Warning>,
 }
 
-/// Counts what `program` executes: one run on each input of `plan`, each on fresh maps.
-/// Fails when it cannot be linked, loaded, given counters, or run on any of them.
+/// Counts the instructions of `program`: one run on each input of `plan`, each on fresh maps. Fails
+/// if it cannot be linked, loaded, instrumented, or run on any input.
 pub fn count_program(
     spec: &Spec,
     program: &str,
@@ -100,7 +100,7 @@ pub fn count_program(
     })
 }
 
-/// How the instructions of further runs from a fresh start differ from the `first`, in words.
+/// Describes how the instructions of further fresh starts differ from the `first`.
 fn again<'a, R: Runner<'a>>(
     runner: R,
     subject: &mut R::Subject,

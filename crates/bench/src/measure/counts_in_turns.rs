@@ -1,5 +1,5 @@
-//! Two programs whose counts may vary: both are counted in turns, so that what a clock or the machine makes
-//! of them is the same for both.
+//! Counts two programs alternately if their counts may vary, so that effects of clock and machine
+//! are the same for both.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::{
     session::Session,
 };
 
-/// Runs of each from fresh starts: runs are short, and few say little of rare ways.
+/// Runs of each from fresh starts: runs are short, and few runs say little about rare paths.
 const PAIRS: usize = 200;
 
-/// Time that these may take for one case, loading included, as a share of the whole and at most.
+/// Maximum time for these per case, including loading, as a share of the total and absolute.
 const SHARE: f64 = 0.1;
 const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Instructions of runs of each side, the first side's first; few or none where the time is too short, or
-/// a side cannot be counted. `cases` share the time.
+/// Instruction counts of each side's runs, first side first; few or none if the time is too short,
+/// or a side cannot be counted. `cases` share the time.
 pub(super) fn count<'a, R: Runner<'a>>(
     session: &mut Session<'a, R>,
     sides: &mut [R::Subject; 2],

@@ -1,4 +1,4 @@
-//! Why nothing can be measured.
+//! Errors that prevent a measurement.
 
 use std::{io, path::PathBuf};
 
@@ -13,7 +13,7 @@ use crate::{
     result::{Failure, Verifier},
 };
 
-/// Nothing can be measured. What concerns one program only is told with its results instead.
+/// Nothing can be measured. Problems of single programs are reported with their results instead.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     #[error(transparent)]
@@ -61,7 +61,7 @@ impl BenchError {
         Self::NoPrograms { file: spec.file().to_owned(), other_code: spec.other_code().to_vec() }
     }
 
-    /// What it means for the case of that name alone.
+    /// The failure of a single case with this name.
     pub(super) fn failure(&self, name: &str) -> Failure {
         let failure = Failure::new(name, self.to_string());
         let Self::Load(LoadError::Rejected { rejection, .. }) = self else { return failure };
@@ -71,7 +71,8 @@ impl BenchError {
     }
 }
 
-/// Says of a run that the kernel refused because of its context what the program wants, if its code tells.
+/// Adds what the program expects, if its code shows it, to the error of a run that the kernel
+/// rejected because of its context.
 pub(super) fn explained(error: BenchError, linked: &Linked, given: &[u8]) -> BenchError {
     let BenchError::Run(RunError::Input { bytes, context_bytes, source, hint }) = error else {
         return error;
@@ -88,15 +89,15 @@ pub(super) fn explained(error: BenchError, linked: &Linked, given: &[u8]) -> Ben
     BenchError::Run(RunError::Input { bytes, context_bytes, source, hint })
 }
 
-/// The first line of an error, which says it, without the verifier's log.
+/// First line of an error, without the verifier log.
 pub(super) fn short(error: &dyn std::error::Error) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
-/// Sections and functions that are named before the rest is summed up.
+/// Maximum number of sections and functions named before the rest is summarized.
 const NAMED_MAX: usize = 8;
 
-/// Why an object has no programs: no code at all, or code of which nothing tells what it is.
+/// Why an object has no programs: no code at all, or code of unknown purpose.
 fn no_programs(file: &str, other_code: &[OtherCode]) -> String {
     let untyped = other_code.iter().find_map(|code| match code {
         OtherCode::UnknownType { section, .. } => Some(section),

@@ -1,4 +1,4 @@
-//! A stand-in for the kernel: programs whose runs take what a test says, by a clock that only they move.
+//! A fake kernel: runs take the time that a test defines, on a clock that only they advance.
 
 use std::{
     cell::{Cell, RefCell},
@@ -27,22 +27,22 @@ use crate::{
     result::{Size, Verifier},
 };
 
-/// Pairs of bursts of a sample, and the time that one takes besides loading.
+/// Burst pairs per sample, and its time without loading.
 const BURSTS: usize = 20;
 const SAMPLE: Duration = Duration::from_millis(10);
 
-/// How a program behaves.
+/// Behaviour of a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Behaviour {
     pub(super) run_ns: u64,
     pub(super) load: Duration,
-    /// Whether it can take turns with another one.
+    /// Whether it can alternate with another one.
     pub(super) alternates: bool,
     pub(super) refused: bool,
-    /// The number of the run that fails, counted from 1.
+    /// Number of the run that fails, from 1.
     pub(super) fails_at: Option<u32>,
-    /// How long runs take after the first one of a call, if it changes its packet so that they return at
-    /// once.
+    /// Duration of all runs of a call after the first, if the program changes its packet so that
+    /// later runs return at once.
     pub(super) own_output_ns: Option<u64>,
     pub(super) can_be_put_back: bool,
 }
@@ -61,16 +61,16 @@ impl Default for Behaviour {
     }
 }
 
-/// What a call costs besides its runs.
+/// Fixed cost of a call.
 pub(super) const CALL_NS: u64 = 1_000;
 
-/// Programs, the time, and what has been done.
+/// Programs, the time, and a log of actions.
 pub(super) struct World {
     behaviours: HashMap<String, Behaviour>,
     base: Instant,
     passed: Cell<Duration>,
     deadline: Cell<Option<Instant>>,
-    /// When somebody presses Ctrl-C.
+    /// Time of a simulated Ctrl-C.
     pub(super) stop_at: Option<Duration>,
     pub(super) are_runs_counted: bool,
     runs: Cell<u64>,
@@ -98,7 +98,7 @@ impl World {
         self.base
     }
 
-    /// Programs of these names.
+    /// Programs with these names.
     pub(super) fn linked(names: &[&str]) -> Vec<Linked> {
         let linked =
             |name: &&str| wingbeat_programs::linked(name, ProgramType::SCHED_CLS, Code::default());
@@ -109,7 +109,7 @@ impl World {
         self.log.borrow_mut().push(format!("{what} {name}"));
     }
 
-    /// Lets time pass, up to the deadline. Whether that was enough.
+    /// Advances the time, up to the deadline. Returns whether that was enough.
     fn pass(&self, time: Duration) -> bool {
         let after = self.passed.get().saturating_add(time);
         let deadline = self.deadline.get().map(|at| at.saturating_duration_since(self.base));
@@ -121,7 +121,7 @@ impl World {
 }
 
 impl<'a> Runner<'a> for &'a World {
-    /// What stands before the names of an object's programs in [`World::new`].
+    /// Prefix of the names of an object's programs in [`World::new`].
     type Source = &'static str;
     type Subject = FakeSubject<'a>;
     type Alternation = FakeAlternation<'a>;
@@ -209,13 +209,13 @@ pub(super) struct FakeSubject<'a> {
     linked: &'a Linked,
     behaviour: Behaviour,
     pace: Pace,
-    /// Whether each [`Form`] is there, or why not.
+    /// Whether each [`Form`] exists, or why not.
     forms: [Result<(), String>; 2],
     runs: Cell<u32>,
 }
 
 impl FakeSubject<'_> {
-    /// What the last of so many runs of one call returns.
+    /// Return value of the last of `runs` runs of one call.
     fn returned(&self, runs: u32) -> u32 {
         if runs > 1 && self.behaviour.own_output_ns.is_some() { 1 } else { 2 }
     }
@@ -376,7 +376,7 @@ impl<'a> Subject<'a> for FakeSubject<'a> {
     }
 }
 
-/// Two programs in turns.
+/// Two alternating programs.
 pub(super) struct FakeAlternation<'a> {
     world: &'a World,
     sides: [Behaviour; 2],

@@ -1,8 +1,8 @@
-//! What runs leave for those after them: whether a run among thousands is the run that was asked for.
+//! Detects side effects between runs: whether a run among thousands behaves like the requested run.
 //!
-//! The kernel builds the packet once for all runs of a call, and maps once for all calls. So the same
-//! runs are made in one call and in calls of their own, and compared. What differs between the two is
-//! due to the packet and its metadata; what differs from the first run in both is due to maps.
+//! The kernel builds the packet once for all runs of a call, and maps persist across calls. So the
+//! same runs are made in one call and in separate calls, and compared. Differences between the two
+//! are due to the packet and its metadata; differences from the first run in both are due to maps.
 
 use std::time::Instant;
 
@@ -14,38 +14,37 @@ use super::{
 };
 use crate::analyse::{Later, has_changed_packet};
 
-/// Runs after which the maps are taken to be in the state that the batches see; fewer where they would
-/// take longer than this, and none where not even so many fit.
+/// Runs after which the maps are assumed to be in the state that batches see; fewer if they would
+/// take longer than this, and none if not even the minimum fits.
 const RUNS: u32 = 4_096;
 const RUNS_MIN: u32 = 64;
 const RUNS_NS: f64 = 100e6;
 
-/// Runs behind them whose instructions are counted in the mean.
+/// Runs after these that are counted for the mean.
 const RUNS_IN_MEAN: u32 = 64;
 
-/// Changes of the return value in a row of runs up to which it has settled: a limit is reached once. A
-/// value that changes more often does so by chance.
+/// Maximum number of return value changes in a row of settled runs: a limit is reached once. More changes are random.
 const SETTLED_CHANGES: u32 = 1;
 
-/// What came of runs in a row.
+/// Result of consecutive runs.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
-    /// What all of them executed, and the last of them; `None` without counters.
+    /// Instructions executed by all of them, and by the last; `None` without counters.
     pub(super) instructions: Option<u64>,
     pub(super) last_instructions: Option<u64>,
     pub(super) last: ProgramRun,
-    /// How often a run returned something else than the one before.
+    /// Number of changes of the return value from one run to the next.
     pub(super) changes: u32,
 }
 
-/// What a case's runs leave.
+/// Side effects of a case's runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Feeding {
-    /// A run after thousands, each of which got the packet that was asked for, on the maps that these
-    /// left; `None` if that was not found out.
+    /// Result after thousands of runs, each with the requested packet, on the maps that these left;
+    /// `None` if not determined.
     pub(super) settled: Option<Later>,
-    /// A run after thousands that each got what the one before left of its packet; `None` if the packet
-    /// makes no difference.
+    /// Result after thousands of runs that each got the output packet of the previous one; `None`
+    /// if the packet makes no difference.
     pub(super) own_output: Option<Later>,
 }
 
@@ -58,7 +57,7 @@ impl Feeding {
         }
     }
 
-    /// What the first run alone tells.
+    /// What the first run alone shows.
     pub(super) fn of_first<'a>(
         subject: &impl Subject<'a>,
         (input, _): Given<'_>,
@@ -68,7 +67,7 @@ impl Feeding {
         Self { settled: None, own_output: changes.then(Later::default) }
     }
 
-    /// Finds it out. A run takes `run_ns`, roughly, and the `first` one left this.
+    /// Detects the side effects. A run takes about `run_ns`; `first` is the result of the first run.
     pub(super) fn find<'a>(
         subject: &mut impl Subject<'a>,
         given: Given<'_>,
@@ -76,12 +75,12 @@ impl Feeding {
         run_ns: f64,
     ) -> Result<Self, BenchError> {
         let mut found = Self::of_first(subject, given, first);
-        // Within 0 and RUNS.
+        // Between 0 and RUNS.
         let runs_of = |each_ns: f64| (RUNS_NS / each_ns).clamp(0.0, f64::from(RUNS)) as u32;
         if runs_of(run_ns) < RUNS_MIN {
             return Ok(found);
         }
-        // A call may take much longer than a run: in an emulated guest a hundred microseconds.
+        // A call may take much longer than a run: a hundred microseconds in an emulated guest.
         let begun = Instant::now();
         subject.run_calls(given, RUNS_MIN)?;
         let call_ns = begun.elapsed().as_nanos() as f64 / f64::from(RUNS_MIN);
@@ -109,13 +108,13 @@ impl Feeding {
         subject.reset()?;
         let (_, before) = subject.run_counted(given, runs - 1)?;
         let own = instructions.zip(before).and_then(|(all, before)| all.checked_sub(before));
-        // Calls take longer than runs, so that a program that looks at the clock does something now and then
-        // in these only. In the end the runs are alike.
+        // Calls take longer than runs, so that a program that reads the clock does periodic work in
+        // calls only. The final runs are alike.
         if found.own_output.is_none() && is_same_end && is_same(own, calls.last_instructions) {
             return found.in_the_mean(subject, given);
         }
         let varies = varies(subject, given, runs, &calls)?;
-        // Another packet comes of none that was left alone; the rest may be by chance.
+        // An unchanged packet cannot be the cause; other differences may be random.
         if found.own_output.is_some() || !varies {
             found.own_output = Some(Later {
                 instructions: own.filter(|_| !varies),
@@ -126,8 +125,7 @@ impl Feeding {
         Ok(found)
     }
 
-    /// Counts what the batches see, once thousands of runs have been made: work that is done now and then is
-    /// in their times.
+    /// Counts what batches see after thousands of runs: their times include periodic work.
     fn in_the_mean<'a>(
         mut self,
         subject: &impl Subject<'a>,
@@ -148,7 +146,7 @@ impl Feeding {
     }
 }
 
-/// Whether the same runs once more come to something else: by chance, or as time passes.
+/// Whether repeating the same runs gives different results: by chance, or as time passes.
 fn varies<'a>(
     subject: &mut impl Subject<'a>,
     given: Given<'_>,

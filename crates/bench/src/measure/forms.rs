@@ -1,4 +1,4 @@
-//! More forms of a program, each loaded if that fits into the time.
+//! Additional forms of a program, each loaded if that fits into the time.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::{
     session::Session,
 };
 
-/// A load that takes so many times as long as the plain program's is given up.
+/// Maximum load time relative to that of the plain program.
 const LOAD_PATIENCE: f64 = 4.0;
 
-/// What every load may take, and what comes with it: maps, the first runs.
+/// Time granted to every load and its preparation: maps, the first runs.
 const LOAD_MIN: Duration = Duration::from_millis(40);
 
-/// Samples that bursts have to be good for, or batches are better.
+/// Minimum number of samples from bursts; with fewer, batches are better.
 const BURST_SAMPLES_MIN: f64 = 6.0;
 
-/// Brings in another form of a program, as [`within`] has it, or keeps the reason why that cannot be.
+/// Adds another form of a program under the rules of [`within`], or keeps the reason why that is impossible.
 pub(super) fn add<'a, R: Runner<'a>>(
     session: &Session<'a, R>,
     subject: &mut R::Subject,
@@ -31,8 +31,8 @@ pub(super) fn add<'a, R: Runner<'a>>(
     }
 }
 
-/// Does something that loads the program once more, `factor` times as large, if that is over before
-/// `share` of the time has passed; else says why not.
+/// Runs a task that loads the program again, at `factor` times the size, if it ends before `share`
+/// of the time has passed; else returns why not.
 pub(super) fn within<'a, R: Runner<'a>, T>(
     session: &Session<'a, R>,
     subject: &mut R::Subject,
@@ -44,7 +44,7 @@ pub(super) fn within<'a, R: Runner<'a>, T>(
     if session.runner.is_stopped() {
         return Err("interrupted before".to_owned());
     }
-    // What takes no time is done while there is any.
+    // Quick tasks are allowed while there is any time.
     let share = if estimate < LOAD_MIN { 1.0 } else { share };
     let begun = session.now();
     if !session.budget.allows(begun, estimate, share) {

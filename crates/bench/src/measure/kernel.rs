@@ -1,5 +1,5 @@
-//! The kernel as what a measurement is made with: a thread of its own, on one CPU, which gets no signal
-//! but the alarm's, and on which no run keeps anybody waiting for longer than it was given.
+//! The kernel as a runner: a dedicated thread, pinned to one CPU, which receives no signal but the
+//! alarm's, and on which no run blocks anyone for longer than its limit.
 
 use std::{
     cell::RefCell, io, os::fd::BorrowedFd, sync::atomic::AtomicBool, thread, time::Duration,
@@ -16,20 +16,21 @@ use super::{
     runner::{Given, Pace},
 };
 
-/// How often the alarm is looked at.
+/// Interval of checking the alarm.
 const RING_EVERY: Duration = Duration::from_millis(20);
 
-/// Time of creating maps, which cannot be interrupted, that may pass when the time is over.
+/// Time beyond the deadline for creating maps, which cannot be interrupted.
 pub(super) const MAPS_TIME_OVER: Duration = Duration::from_millis(500);
 
-/// The CPUs that this thread may run on, in ascending order.
+/// The CPUs that this thread may run on, ascending.
 pub fn allowed_cpus() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect()
 }
 
-/// Does `job` on a thread of its own, pinned to `cpu` (the last of those allowed if `None`: interrupts
-/// tend to go to the first), while this one watches the alarm, which goes off when `stop` is set.
+/// Runs `job` on a dedicated thread, pinned to `cpu` (if `None`, to the last of the allowed ones:
+/// interrupts tend to go to the first). Meanwhile this thread watches the alarm, which goes off
+/// when `stop` is set.
 pub(super) fn on_thread_of_its_own<T: Send>(
     cpu: Option<usize>,
     stop: &AtomicBool,
@@ -55,7 +56,7 @@ pub(super) fn on_thread_of_its_own<T: Send>(
     })
 }
 
-/// Pins the calling thread, and leaves it no signal but the alarm's. Gives the CPU.
+/// Pins the calling thread, and blocks all signals but the alarm's. Returns the CPU.
 fn settle(cpu: Option<usize>, all: &[usize], alarm: &Alarm<'_>) -> Result<usize, BenchError> {
     let cpu = cpu.or_else(|| all.last().copied()).unwrap_or(0);
     let refused = |source: io::Error| {
@@ -80,19 +81,19 @@ pub(super) struct Kernel<'a> {
     cpus: &'a RefCell<Cpus>,
 }
 
-/// Where runs are made.
+/// CPUs for runs.
 #[derive(Debug)]
 struct Cpus {
-    /// Those that the process may use.
+    /// CPUs that the process may use.
     allowed: Vec<usize>,
-    /// Those that runs which were left behind keep for themselves.
+    /// CPUs occupied by abandoned runs.
     kept: Vec<usize>,
-    /// The one that runs are made on now.
+    /// The current CPU for runs.
     current: usize,
 }
 
 impl Cpus {
-    /// Leaves the CPU to a run that was left behind on it, if there is another one.
+    /// Leaves the CPU to an abandoned run, if there is another one.
     fn move_on(&mut self) {
         self.kept.push(self.current);
         let free = self.allowed.iter().rfind(|cpu| !self.kept.contains(cpu));
@@ -106,17 +107,17 @@ impl Cpus {
 }
 
 impl<'a> Kernel<'a> {
-    /// How a program of the user's is loaded.
+    /// Effort for loading a program of the user.
     pub(super) fn effort(self) -> Effort<'a> {
         Effort { alarm: self.alarm, explained: Explained::Quickly }
     }
 
-    /// How code is loaded that the user did not write, whose log would not help.
+    /// Effort for loading generated code, whose log would not help.
     pub(super) fn little_effort(self) -> Effort<'a> {
         Effort { alarm: self.alarm, explained: Explained::Reason }
     }
 
-    /// Fails if there is no time to create maps once more, which takes so long and cannot be interrupted.
+    /// Fails if there is no time to create maps again, which takes this long and cannot be interrupted.
     pub(super) fn has_time_for_maps(self, takes: Duration) -> Result<(), BenchError> {
         let left = self.alarm.left().unwrap_or(Duration::MAX);
         match takes > MAPS_TIME_OVER && takes > left {
@@ -128,8 +129,8 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Whether a batch of this type would wait for runs that were left behind: to bring a program into
-    /// the XDP dispatcher, the kernel waits until all that run have ended.
+    /// Whether a batch of this type would wait for abandoned runs: before swapping a program into
+    /// the XDP dispatcher, the kernel waits until all active runs have ended.
     fn must_not_swap(self, r#type: ProgramType) -> bool {
         let swaps = r#type.test_run().is_some_and(|rules| rules.swaps_dispatcher);
         swaps && !self.cpus.borrow().kept.is_empty()
@@ -164,10 +165,10 @@ impl<'a> Kernel<'a> {
     }
 }
 
-/// Runs that are made one by one in place of a batch.
+/// Maximum number of runs made one by one in place of a batch.
 const ONE_BY_ONE_MAX: u32 = 1_000;
 
-/// The same as a batch that the kernel repeats, in calls of their own.
+/// Replaces a batch that the kernel repeats by single-run calls.
 fn run_one_by_one(
     program: BorrowedFd<'_>,
     r#type: ProgramType,
@@ -189,7 +190,7 @@ fn run_one_by_one(
     Ok(ProgramRun { runs, mean_ns, cpu_time_ns, elapsed_ns, ..last })
 }
 
-/// Keeps this thread off the CPUs that children may keep, where there are others.
+/// Keeps this thread off the CPUs that children may occupy, if there are others.
 struct Roaming(Option<CpuSet>);
 
 impl Roaming {
@@ -198,7 +199,7 @@ impl Roaming {
         let mut others = CpuSet::new();
         let is_other = |cpu: &&usize| **cpu != cpus.current && !cpus.kept.contains(cpu);
         cpus.allowed.iter().filter(is_other).for_each(|&cpu| others.set(cpu));
-        // The kernel refuses an empty set.
+        // The kernel rejects an empty set.
         _ = sched_setaffinity(None, &others);
         Self(before)
     }

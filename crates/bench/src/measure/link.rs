@@ -1,4 +1,4 @@
-//! Programs linked for the running kernel; one that cannot be linked is in nobody's way.
+//! Links programs for the running kernel; one that cannot be linked does not affect the others.
 
 use wingbeat_bpf::{
     KernelTypes,
@@ -8,18 +8,18 @@ use wingbeat_bpf::{
 use super::BenchError;
 use crate::result::Failure;
 
-/// The programs of an object that can be linked.
-/// Fails when the kernel does not tell its types, and the object has to know them.
+/// Links the programs of an object that can be linked. Fails if the object needs the kernel's types
+/// and they are unavailable.
 pub(super) fn link(spec: &Spec) -> Result<Vec<Linked>, BenchError> {
     Ok(spec.link_each(types(spec)?.as_ref()).into_iter().filter_map(Result::ok).collect())
 }
 
-/// One program. Fails when there is none of that name, or it cannot be linked.
+/// Links one program. Fails if there is none of that name, or it cannot be linked.
 pub(super) fn link_one(spec: &Spec, name: &str) -> Result<Linked, BenchError> {
     Ok(spec.link_program(name, types(spec)?.as_ref())?)
 }
 
-/// Those of `chosen` that are not among the `linked`, and why.
+/// Programs of `chosen` that are not among the `linked`, with reasons.
 pub(super) fn unlinked(spec: &Spec, chosen: &[&ProgramSpec], linked: &[Linked]) -> Vec<Failure> {
     let missing =
         |program: &&&ProgramSpec| !linked.iter().any(|linked| linked.program.name == program.name);
@@ -35,7 +35,7 @@ pub(super) fn unlinked(spec: &Spec, chosen: &[&ProgramSpec], linked: &[Linked]) 
     failures.collect()
 }
 
-/// The types of the running kernel, if the object has to know them.
+/// Types of the running kernel, if the object needs them.
 fn types(spec: &Spec) -> Result<Option<KernelTypes>, BenchError> {
     if !spec.needs_target_types() {
         return Ok(None);

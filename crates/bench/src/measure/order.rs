@@ -1,10 +1,10 @@
-//! A measurement from beginning to end: what is loaded when, what runs after what.
+//! The order of a measurement from beginning to end.
 //!
-//! The time that was asked for is kept, however large the programs are. So what matters most comes
-//! first: each program is loaded, run once, and timed by one batch; then instructions are counted, then
-//! clocks are put around programs, then images are made in which they take turns with a ruler, each as
-//! far as it fits. What is left goes to samples: those of all cases and of the rulers take turns, in a
-//! new random order each round, so that what changes slowly on the machine meets all of them alike.
+//! The requested time is kept, however large the programs are. So the most important steps come
+//! first: each program is loaded, run once, and timed by one batch; then instructions are counted,
+//! then clocks are added to programs, then images are built for alternating with a ruler, each as
+//! far as it fits. The rest of the time is for samples: all cases and rulers take turns, in a new
+//! random order each round, so that slow changes of the machine affect all of them equally.
 
 use std::{path::Path, time::Duration};
 
@@ -35,17 +35,17 @@ use crate::{
     result::{BenchReport, Failure},
 };
 
-/// Rounds of batches after which single runs are clocked once.
+/// Rounds of batches per round of clocked single runs.
 const ROUNDS_PER_CLOCKING: usize = 3;
 
-/// The same where samples are bursts, which take much less time than batches.
+/// The same if samples are bursts, which take much less time than batches.
 const ROUNDS_PER_CLOCKING_OF_BURSTS: usize = 12;
 
-/// Time for the run that tells whether runs are counted in the end.
+/// Time limit of the final run, which checks whether the kernel counts runs.
 const LAST_RUN_MAX: Duration = Duration::from_millis(100);
 
-/// Measures the programs of `spec` that `plan` names, on all its inputs.
-/// Fails when nothing can be measured at all. What concerns single programs is in the report.
+/// Measures the programs of `spec` that `plan` selects, on all its inputs. Fails if nothing can be
+/// measured at all. Problems of single programs are in the report.
 pub fn bench(spec: &Spec, plan: &Plan, watcher: &Watcher<'_>) -> Result<BenchReport, BenchError> {
     kernel::on_thread_of_its_own(plan.cpu, watcher.stop, |kernel| {
         on_kernel(spec, plan, watcher, kernel)
@@ -107,28 +107,28 @@ fn on_kernel(
     }))
 }
 
-/// The extensions among these that are measured as programs by themselves, and as which.
+/// Describes the selected extensions that are measured as standalone programs.
 fn extensions_alone(programs: &[&ProgramSpec]) -> Vec<String> {
     let alone = programs.iter().filter(|program| program.is_extension_alone());
     alone.map(|program| format!("{} as {}", program.name, program.r#type)).collect()
 }
 
-/// The programs of a measurement.
+/// Programs of a measurement.
 pub(super) struct Programs<'a, S> {
     /// An empty program for each type.
     pub(super) rulers: &'a [Linked],
     pub(super) wanted: &'a [&'a Linked],
-    /// Those that only an event can run.
+    /// Programs that only an event can run.
     pub(super) others: &'a [&'a Linked],
     pub(super) source: S,
-    /// Where rulers are loaded from, which belong to no object.
+    /// Source of rulers, which belong to no object.
     pub(super) no_source: S,
-    /// Programs that cannot be linked, and why.
+    /// Programs that cannot be linked, with reasons.
     pub(super) unlinked: &'a [Failure],
 }
 
 impl<'a, R: Runner<'a>> Session<'a, R> {
-    /// Does all that needs programs to be run.
+    /// Runs all steps that execute programs.
     pub(super) fn measure(
         mut self,
         programs: &Programs<'a, R::Source>,
@@ -154,11 +154,11 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         self.has_bursts = turns.iter().all(Turn::has_bursts);
         let mut turns: Vec<_> = ruler_turns.into_iter().chain(turns).collect();
         failures.append(&mut others.failures);
-        // Rulers alone say nothing.
+        // Rulers alone are useless.
         if !raw.is_empty() {
             self.take_turns(&mut subjects, &mut turns);
         }
-        // A run that was left behind may still have the CPU.
+        // An abandoned run may still occupy the CPU.
         self.runner.set_deadline(self.now().checked_add(LAST_RUN_MAX));
         let were_runs_counted = counted_at_start || self.are_runs_counted(&subjects);
         let is_timed = self.plan.samples != Some(0);
@@ -202,7 +202,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         let mut spent = vec![Duration::ZERO; turns.len()];
         for round in 0..rounds_max {
             self.random.shuffle(&mut order);
-            // Who has nothing yet comes first.
+            // Cases without samples come first.
             order.sort_by_key(|&index| turns[index].samples() > 0);
             let mut is_anybody_left = false;
             for &index in &order {
@@ -229,8 +229,8 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         }
     }
 
-    /// Whether a turn is worth its time. A program that runs for long has to leave the others as much as
-    /// it takes, and does not begin what cannot end.
+    /// Whether a turn is worth its time. A long-running program must leave the others as much time
+    /// as it takes, and does not begin a run that cannot end.
     fn is_due(
         &self,
         index: usize,
@@ -249,7 +249,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         fits && (is_alone || spent[index] <= others_spent)
     }
 
-    /// One sample, and single runs if it is time for them.
+    /// Takes one sample, and single runs if they are due.
     fn take_turn(
         &mut self,
         subject: &mut R::Subject,
@@ -267,7 +267,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         }
         let has_bursts = turn.take_bursts(&mut self.random)?;
         self.calls += u64::from(has_bursts);
-        // Bursts come with their own ruler, and batches tell little besides them.
+        // Bursts include their own ruler, so batches add little.
         let in_bursts = has_bursts || (is_ruler && self.has_bursts);
         let rounds = if in_bursts { ROUNDS_PER_CLOCKING_OF_BURSTS } else { ROUNDS_PER_CLOCKING };
         let is_clocking = round.is_multiple_of(rounds);
@@ -275,8 +275,8 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
             return Ok(());
         }
         turn.take_calls(subject, given, self.fixed_part(subject.r#type()))?;
-        // Some have had their first batch at once. Where samples are none, a batch tells what runs make of
-        // what they have left.
+        // Some took their first batch at once. If batches are not samples, they measure runs on the
+        // program's own output.
         let is_due = match turn.leaves {
             Leaves::Changed { .. } => is_clocking,
             Leaves::AsItWas => turn.batches() <= round,
@@ -294,7 +294,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         Ok(())
     }
 
-    /// Whether the kernel counts runs, which it does only while statistics are on.
+    /// Whether the kernel counts runs, which it does only while statistics are enabled.
     fn are_runs_counted(&self, subjects: &[R::Subject]) -> bool {
         let Some(ruler) = subjects.first() else { return false };
         let before = ruler.run_count();

@@ -1,4 +1,4 @@
-//! What brings a program into the kernel, once and again: its maps, itself, and its forms.
+//! Loads a program into the kernel, repeatedly: its maps, itself, and its forms.
 
 use std::{
     os::fd::AsFd as _,
@@ -20,10 +20,10 @@ use super::{
 };
 use crate::instrument::wrapper::{self, histogram::VALUE_SIZE_BYTES};
 
-/// Time that it may take to find out of each large map by itself whether the program writes to it.
+/// Maximum time to test for each large map whether the program writes to it.
 const TRIALS_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What brings a program into the kernel.
+/// Everything needed to load a program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) linked: &'a Linked,
@@ -32,11 +32,11 @@ pub(super) struct Origin<'a> {
     pub(super) kernel: Kernel<'a>,
 }
 
-/// Everything of it that is in the kernel.
+/// Everything of a program that is in the kernel.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) maps: LoadedMaps,
-    /// Numbers of the maps that the kernel lets no program write to.
+    /// Numbers of the maps that the kernel protects from writes by programs.
     pub(super) unwritten: Vec<usize>,
     pub(super) plain: Loaded,
     pub(super) targets: PlainTargets,
@@ -44,12 +44,12 @@ pub(super) struct State {
     pub(super) counted: Result<Counted, String>,
     /// With a clock, or why not.
     pub(super) clocked: Result<Clocked, String>,
-    /// How long it took to create and fill the maps, and to load the plain program.
+    /// Time to create and fill the maps, and to load the plain program.
     pub(super) maps_time: Duration,
     pub(super) load_time: Duration,
 }
 
-/// A program with a clock around it.
+/// A program with a clock.
 #[derive(Debug)]
 pub(super) struct Clocked {
     pub(super) program: Loaded,
@@ -62,8 +62,8 @@ impl Origin<'_> {
         self.load_with(&self.unwritten(), self.kernel.effort())
     }
 
-    /// Numbers of large maps that the program cannot write to, which need not be put back. What it jumps to
-    /// may write to more.
+    /// Numbers of large maps that the program cannot write to, and that need no reset. Its tail
+    /// call targets may write to more.
     fn unwritten(self) -> Vec<usize> {
         let Self { linked, loader, contents, kernel } = self;
         let large = match contents.targets.has_any(linked) {
@@ -86,7 +86,7 @@ impl Origin<'_> {
         large.into_iter().filter(|&number| is_tried && is_taken(&[number])).collect()
     }
 
-    /// Loads it with maps of which the kernel lets nobody write to those number `unwritten`.
+    /// Loads it with the maps numbered `unwritten` protected from writes by programs.
     pub(super) fn load_with(
         self,
         unwritten: &[usize],
@@ -115,7 +115,7 @@ impl Origin<'_> {
         Counted::load((self.linked, self.loader), &self.contents.targets, loaded, effort)
     }
 
-    /// Loads it with a clock around it.
+    /// Loads it with a clock.
     pub(super) fn clocked(self, state: &State) -> Result<Clocked, String> {
         let Self { linked, loader, kernel, .. } = self;
         let number = state.maps.all().len();

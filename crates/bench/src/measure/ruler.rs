@@ -1,5 +1,4 @@
-//! The ruler: a program that does nothing, of each type that is measured. What is found for it is what
-//! measuring costs.
+//! The ruler: an empty program for each measured type. Its figures are the overhead of measuring.
 
 use wingbeat_bpf::{
     ProgramType,
@@ -34,12 +33,12 @@ pub(super) fn rulers<'a>(wanted: impl Iterator<Item = &'a Linked>) -> Vec<Linked
     rulers
 }
 
-/// A value that lets the packet pass, where the verifier does not take just any.
+/// A return value that passes the packet, for types where the verifier restricts it.
 pub(super) fn harmless_value(r#type: ProgramType) -> i32 {
     match r#type {
         // XDP_PASS
         ProgramType::XDP => 2,
-        // SK_PASS, NF_ACCEPT, and "let it through"
+        // SK_PASS, NF_ACCEPT, and "allow".
         ProgramType::SK_LOOKUP | ProgramType::NETFILTER | ProgramType::CGROUP_SKB => 1,
         _ => 0,
     }

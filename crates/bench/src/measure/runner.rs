@@ -1,5 +1,5 @@
-//! What a measurement needs of whatever runs programs: the kernel, or in tests a stand-in with a clock of
-//! its own. The order of a measurement, its budget and its turns are the same for both.
+//! Interface of a measurement to what runs programs: the kernel, or in tests a fake with its own
+//! clock. Order, budget and turns are the same for both.
 
 use std::time::{Duration, Instant};
 
@@ -18,36 +18,36 @@ use crate::{
     result::{Size, Verified, Verifier},
 };
 
-/// Time of a run from which on it is made in a process of its own: nothing ends a run that is under
-/// way, and somebody who presses Ctrl-C does not want to wait for it.
+/// Run time from which on a separate process is used: nothing interrupts an active run, and Ctrl-C
+/// should not have to wait for it.
 const LONG: Duration = Duration::from_millis(100);
 
-/// What a program is run with: its input, and its context, which may be empty.
+/// Arguments of a run: its input, and its context, which may be empty.
 pub(super) type Given<'a> = (&'a Input, &'a [u8]);
 
-/// Whether a run of a program can keep its CPU for long.
+/// Whether a run of a program can occupy its CPU for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It ends soon, as far as is known.
+    /// Ends soon, as far as is known.
     Short,
-    /// It does not, or nobody knows yet: it is run in a process of its own.
+    /// Takes long, or is unknown: run in a separate process.
     Long,
 }
 
 impl Pace {
-    /// That of a program of which a run took so long.
+    /// Pace of a program with this run time.
     pub(super) fn of(run: &ProgramRun) -> Self {
         if Duration::from_nanos(run.elapsed_ns) < LONG { Self::Short } else { Self::Long }
     }
 }
 
-/// How a run leaves the packet and its metadata to the next one of the same call.
+/// How a run leaves the packet and its metadata to the next run of the same call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
     AsItWas,
-    /// So that they have to be put back, or each run made by a call of its own.
+    /// Changed: they have to be restored, or each run needs its own call.
     Changed {
-        /// What runs return that get the packet that was asked for, if that is always the same.
+        /// Return value of runs with the requested packet, if it is constant.
         returns: Option<u32>,
     },
 }
@@ -60,7 +60,7 @@ impl Leaves {
 
 /// Loads programs and runs them until its alarm goes off.
 pub(super) trait Runner<'a>: Copy {
-    /// What programs are loaded from: an object's loader, and the contents of its maps.
+    /// Source of programs: an object's loader, and the contents of its maps.
     type Source: Copy;
     type Subject: Subject<'a>;
     type Alternation: Alternation;
@@ -70,23 +70,23 @@ pub(super) trait Runner<'a>: Copy {
     /// Sets when the alarm goes off; `None` for never.
     fn set_deadline(self, deadline: Option<Instant>);
 
-    /// Whether the time is over, or somebody wants to stop.
+    /// Whether the time is over, or the user wants to stop.
     fn is_over(self) -> bool;
 
-    /// Whether somebody wants to stop.
+    /// Whether the user wants to stop.
     fn is_stopped(self) -> bool;
 
-    /// Does something that may take so long at most, and no longer than the deadline that is set.
+    /// Runs a job with a time limit, in addition to the deadline.
     fn within<T>(self, limit: Duration, job: impl FnOnce() -> T) -> T;
 
-    /// Brings the plain program in.
+    /// Loads the plain program.
     fn load(self, linked: &'a Linked, from: Self::Source) -> Result<Self::Subject, BenchError>;
 
-    /// Loads a program that cannot be run, for what the verifier says of it.
+    /// Loads a program that cannot be run, for its verifier figures.
     fn verify(self, linked: &'a Linked, from: Self::Source) -> Result<Facts, BenchError>;
 
-    /// Loads two programs as one image in which they take turns; or says why that cannot be. A run
-    /// takes `run_ns` at most, roughly.
+    /// Loads two programs as one image in which they alternate; or returns why that is impossible.
+    /// A run takes about `run_ns` at most.
     fn alternate(
         self,
         sides: [&Self::Subject; 2],
@@ -96,85 +96,85 @@ pub(super) trait Runner<'a>: Copy {
     ) -> Result<Self::Alternation, String>;
 }
 
-/// A form of a program besides the plain one.
+/// A form of a program other than the plain one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// With counters.
     Counted,
-    /// With a clock around it.
+    /// With a clock.
     Clocked,
 }
 
-/// One program in three forms: as it is, with counters, with a clock around it.
+/// One program in three forms: plain, with counters, with a clock.
 pub(super) trait Subject<'a> {
     fn linked(&self) -> &'a Linked;
 
-    /// What it is run with: the context that is `given`, else one made up for it.
+    /// The context of its runs: the `given` one, else a synthesized one.
     fn context<'c>(&self, given: &'c [u8]) -> &'c [u8]
     where
         'a: 'c;
 
-    /// How long it took to load the plain program.
+    /// Time to load the plain program.
     fn load_time(&self) -> Duration;
 
-    /// How long it takes to bring in maps and plain program once more, roughly.
+    /// Approximate time to create maps and load the plain program again.
     fn whole_load_time(&self) -> Duration;
 
     fn pace(&self) -> Pace;
 
     fn facts(&self) -> Facts;
 
-    /// Runs of the plain program that were counted by the kernel's statistics.
+    /// Runs of the plain program that the kernel's statistics counted.
     fn run_count(&self) -> u64;
 
-    /// What is known of tail calls, with the counts of a run if there are any.
+    /// Tail calls of the program, with the counts of a run if available.
     fn tail_calls(&self, counts: Option<&Counts>) -> TailCalls;
 
-    /// Counts by line, as gzip'd pprof; `None` where no lines can be told.
+    /// Counts by line, as gzip'd pprof; `None` without line information.
     fn profile(&self, counts: &Counts) -> Option<Vec<u8>>;
 
-    /// Puts the maps back to what they were before the first run.
+    /// Resets the maps to the state before the first run.
     fn reset(&mut self) -> Result<(), BenchError>;
 
-    /// Loads everything once more: other addresses, fresh maps.
+    /// Loads everything again: other addresses, fresh maps.
     fn reload(&mut self) -> Result<(), BenchError>;
 
-    /// Runs the plain program once, in a process of its own, and learns how long a run is.
+    /// Runs the plain program once, in a separate process, and learns its run time.
     fn run_first(&mut self, given: Given<'_>) -> Result<ProgramRun, BenchError>;
 
     /// Runs the plain program.
     fn run(&self, given: Given<'_>, repeat: u32) -> Result<ProgramRun, BenchError>;
 
-    /// Brings in another form, or keeps the reason why that cannot be.
+    /// Adds another form, or keeps the reason why that is impossible.
     fn add(&mut self, form: Form);
 
-    /// Keeps a reason why there is no such form.
+    /// Keeps a reason for a missing form.
     fn leave_out(&mut self, form: Form, reason: String);
 
-    /// Why there is no such form.
+    /// Why a form is missing.
     fn missing(&self, form: Form) -> Option<&str>;
 
     /// Counts one run on maps that were just reset.
     fn first_counts(&self, given: Given<'_>) -> Result<(ProgramRun, Counts), BenchError>;
 
-    /// Helpers and kfuncs that it calls and that may give something else on every run.
+    /// Helpers and kfuncs it calls whose results may differ on every run.
     fn unpredictable_calls(&self) -> Vec<String>;
 
-    /// Runs it so many times in one call, and tells what all runs executed, if it has counters.
+    /// Runs it `runs` times in one call, and returns the instructions of all runs, if it has counters.
     fn run_counted(
         &self,
         given: Given<'_>,
         runs: u32,
     ) -> Result<(ProgramRun, Option<u64>), BenchError>;
 
-    /// The same in as many calls, each with the packet that was asked for.
+    /// Runs it in separate calls, each with the requested packet.
     fn run_calls(&self, given: Given<'_>, runs: u32) -> Result<Row, BenchError>;
 
-    /// Loads the form with a clock once more, to another place in memory, unless that takes long.
+    /// Reloads the form with a clock to change its address, unless that takes long.
     fn move_clocked(&mut self);
 
-    /// Runs the form with a clock, and tells what that saw; `None` without a clock. Where packets are
-    /// changed, each run is a call of its own.
+    /// Runs the form with a clock and returns its records; `None` without a clock. If packets are
+    /// changed, each run is a separate call.
     fn run_clocked(
         &self,
         given: Given<'_>,
@@ -191,29 +191,29 @@ pub(super) trait Subject<'a> {
     }
 }
 
-/// Two programs that take turns within one run.
+/// Two programs that alternate within one run.
 pub(super) trait Alternation {
-    /// Loads both anew, at another place, and lets them take turns.
+    /// Loads both again, at another address, and alternates them.
     fn take_turns(&self, random: &mut Random) -> Result<Bursts, BenchError>;
 
     /// Calls in a burst of one side.
     fn calls(&self, side: usize) -> u32;
 
-    /// How long it takes to load both and to let them take turns.
+    /// Time to load both and run one sample.
     fn sample_time(&self) -> Duration;
 }
 
-/// What is known of a program once it is loaded.
+/// Properties of a loaded program.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
     pub(super) verifier: Verifier,
     pub(super) size: Size,
-    /// What was made up for the program to be run with where nothing is given, in words.
+    /// Description of the context synthesized if none is given.
     pub(super) made_up_context: Option<String>,
 }
 
 impl Facts {
-    /// Of a program that is loaded with these maps.
+    /// Properties of a program loaded with these maps.
     pub(super) fn of(linked: &Linked, loaded: &Loaded, maps: &LoadedMaps) -> Self {
         let size = Size {
             object_instructions: linked.code.insns.len(),
@@ -224,7 +224,7 @@ impl Facts {
         Self { verifier: Verifier::from(&loaded.verifier), size, made_up_context: None }
     }
 
-    /// The figures of a program that was loaded only, for this reason.
+    /// Figures of a program that was only loaded, for this reason.
     pub(super) fn loaded_only(self, linked: &Linked, reason: &str) -> Verified {
         Verified {
             name: linked.program.name.clone(),

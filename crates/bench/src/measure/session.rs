@@ -1,4 +1,4 @@
-//! What all steps of a measurement share: its plan, its time, its random numbers, and what it has called.
+//! Shared state of all steps of a measurement: plan, time, random numbers, call counts.
 
 use std::{
     fmt,
@@ -19,20 +19,20 @@ use super::{
 };
 use crate::plan::Plan;
 
-/// How far it is.
+/// Progress of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
-    /// What is going on, such as `fun_xdp_v3: latency`.
+    /// Current step, such as `fun_xdp_v3: latency`.
     pub doing: String,
     pub elapsed: Duration,
-    /// Time that all of it is meant to take.
+    /// Planned total time.
     pub total: Duration,
 }
 
-/// Who watches a measurement and may stop it. The measuring thread calls it between batches.
+/// Observes a measurement and may stop it. Called by the measuring thread between batches.
 pub struct Watcher<'a> {
     pub show: &'a (dyn Fn(&Progress) + Sync),
-    /// Set to end early; what was measured is reported.
+    /// Set to end early; results so far are reported.
     pub stop: &'a AtomicBool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Session<'a, R> {
     pub(super) budget: Budget,
     pub(super) fixed: Vec<(ProgramType, FixedPart)>,
     pub(super) random: Random,
-    /// Whether all cases are measured in bursts, which bring the ruler along.
+    /// Whether all cases are measured in bursts, which include the ruler.
     pub(super) has_bursts: bool,
     pub(super) calls: u64,
     pub(super) retries: u64,
@@ -82,8 +82,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         self.runner.now()
     }
 
-    /// Makes room for a program that takes so long to load, all of them together, unless the time was
-    /// asked for.
+    /// Extends the budget for a program with this total load time, unless the user set the time.
     pub(super) fn extend_for(&mut self, loading: Duration) {
         if self.plan.time.is_none() {
             self.budget.extend_for(loading);
@@ -91,7 +90,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         }
     }
 
-    /// Does something that takes no time from the runs, unless the time was asked for.
+    /// Runs a task without reducing the time for runs, unless the user set the time.
     pub(super) fn beside<T>(&mut self, act: impl FnOnce(&Self) -> T) -> T {
         if self.plan.time.is_some() {
             return act(self);
@@ -104,7 +103,7 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         found
     }
 
-    /// Why something was not done, if that is because the time is over or somebody wants to stop.
+    /// Why a step was skipped, if the time is over or the user wants to stop.
     pub(super) fn why_over(&self, what: &str) -> Option<String> {
         match self.runner.is_over() {
             false => None,
@@ -113,13 +112,13 @@ impl<'a, R: Runner<'a>> Session<'a, R> {
         }
     }
 
-    /// What a call costs besides the runs, of a program of this type; 0 where that is not known.
+    /// Fixed cost of a call for programs of this type; 0 if unknown.
     pub(super) fn fixed_part(&self, r#type: ProgramType) -> FixedPart {
         let known = self.fixed.iter().find(|(known, _)| *known == r#type);
         known.map_or_else(FixedPart::default, |(_, fixed)| *fixed)
     }
 
-    /// A batch that the kernel repeats.
+    /// Takes a batch that the kernel repeats.
     pub(super) fn take_batch(
         &mut self,
         subject: &mut R::Subject,

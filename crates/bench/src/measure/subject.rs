@@ -1,5 +1,5 @@
-//! One program in the kernel, in three forms: as it is, with counters, with a clock around it. All
-//! three share the same maps. The kernel as a runner loads them.
+//! One program in the kernel, in three forms: plain, with counters, with a clock. All share the
+//! same maps. Implements the runner's interface for the kernel.
 
 use std::{
     collections::BTreeSet,
@@ -32,10 +32,10 @@ use crate::{
     instrument::wrapper::{Recorded, read_histogram},
 };
 
-/// Time from which on maps are created once for all loads of an image.
+/// Time to create maps from which on they are shared by all loads of an image.
 const MAPS_TIME_MAX: Duration = Duration::from_millis(5);
 
-/// Time of a load up to which a program with a clock is loaded for each batch.
+/// Maximum load time for reloading a program with a clock before each batch.
 const MOVING_TIME_MAX: Duration = Duration::from_millis(20);
 
 impl<'a> Runner<'a> for Kernel<'a> {
@@ -86,12 +86,12 @@ impl<'a> Runner<'a> for Kernel<'a> {
     }
 }
 
-/// A program in the kernel, and what is needed to bring it there again.
+/// A program in the kernel, and what is needed to reload it.
 #[derive(Debug)]
 pub(super) struct KernelSubject<'a> {
     origin: Origin<'a>,
     state: State,
-    /// How long it took to create its maps, and to load the plain program.
+    /// Time to create its maps, and to load the plain program.
     maps_time: Duration,
     load_time: Duration,
     /// Whether a run may be long; known after the first.
@@ -99,7 +99,7 @@ pub(super) struct KernelSubject<'a> {
 }
 
 impl<'a> KernelSubject<'a> {
-    /// Brings the plain program into the kernel.
+    /// Loads the plain program.
     pub(super) fn new(
         linked: &'a Linked,
         (loader, contents): (&'a Loader, &'a Contents),
@@ -111,7 +111,7 @@ impl<'a> KernelSubject<'a> {
         Ok(Self { origin, state, maps_time, load_time, pace: Pace::Long })
     }
 
-    /// What brings it into the kernel once more.
+    /// What is needed to load it again.
     pub(super) fn side(&self) -> Side<'a> {
         let Origin { linked, loader, contents, .. } = self.origin;
         Side {
@@ -198,7 +198,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         profile::of_counts(&linked.code, loader.types(), counts).ok()
     }
 
-    /// In place where that is possible, else by creating the maps anew and loading the program again.
+    /// In place if possible, else by creating the maps again and reloading the program.
     fn reset(&mut self) -> Result<(), BenchError> {
         match self.state.maps.reset(self.origin.kernel.alarm) {
             Ok(()) => Ok(()),
@@ -211,7 +211,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         self.origin.kernel.has_time_for_maps(self.maps_time)?;
         let mut state =
             self.origin.load_with(&self.state.unwritten, self.origin.kernel.effort())?;
-        // A form that could not be had once is not tried again.
+        // A form that failed once is not tried again.
         let reason = |form| self.missing(form).map(str::to_owned);
         state.counted = reason(Form::Counted).map_or_else(|| self.origin.counted(&state), Err);
         state.clocked = reason(Form::Clocked).map_or_else(|| self.origin.clocked(&state), Err);
@@ -280,7 +280,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
         counted.clear()?;
         let run = self.run_form(counted.program.as_fd(), given, runs)?;
         let counts = counted.read(self.name(), &self.state.maps, runs.into())?;
-        // What a signal interrupted was counted as well.
+        // The counts include runs interrupted by a signal.
         let is_whole = (run.runs, run.retries) == (runs, 0);
         Ok((run, is_whole.then(|| counts.instructions())))
     }
@@ -309,7 +309,7 @@ impl<'a> Subject<'a> for KernelSubject<'a> {
             instructions: all.zip(last_instructions).map(|(all, last)| all.saturating_add(last)),
             last_instructions,
             last,
-            // The first had none before it.
+            // The first had no predecessor.
             changes: changes.saturating_sub(1),
         })
     }

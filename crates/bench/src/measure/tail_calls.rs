@@ -1,4 +1,4 @@
-//! Tables of programs, filled as the object or `--map` says, so that tail calls lead somewhere.
+//! Program tables, filled according to the object or `--map`, so that tail calls have targets.
 //!
 //! The plain program and the one with a clock share these tables; the one with counters has its own.
 
@@ -21,28 +21,27 @@ use crate::{
     instrument::jumps::jumps,
 };
 
-/// What is to stand in the tables of an object, and the code of it.
+/// Intended contents of an object's program tables, and the code of these programs.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     pub(super) slots: Vec<TableSlot>,
-    /// The programs in the slots, each once.
+    /// Programs in the slots, without duplicates.
     pub(super) programs: Vec<Result<Linked, String>>,
 }
 
 #[derive(Debug)]
 pub(super) struct TableSlot {
-    /// Position of the table among the object's maps, and its name.
+    /// Index of the table among the object's maps, and its name.
     pub(super) table: usize,
     table_name: String,
     pub(super) slot: u32,
-    /// The program's name, and its position in [`Targets::programs`].
+    /// The program's name, and its index in [`Targets::programs`].
     name: String,
     pub(super) program: usize,
 }
 
 impl Targets {
-    /// What the object says, save where `entries` from files say something else.
-    /// Fails when an entry names a program that is not there.
+    /// Contents defined by the object, overridden by `entries` from files. Fails if an entry names an unknown program.
     pub(super) fn find<'a>(
         spec: &Spec,
         entries: impl Iterator<Item = (&'a str, &'a Vec<Entry>)>,
@@ -87,12 +86,12 @@ impl Targets {
         Ok(found)
     }
 
-    /// Can the program get to another one?
+    /// Whether the program can reach another one.
     pub(super) fn has_any(&self, from: &Linked) -> bool {
         !self.reached(from).is_empty()
     }
 
-    /// The code of a program and of all that it can get to.
+    /// Code of a program and of all programs that it can reach.
     pub(super) fn codes<'a>(&'a self, from: &'a Linked) -> Vec<&'a Code> {
         let slots = self.reached(from).into_iter().map(|number| self.slots[number].program);
         let programs: BTreeSet<usize> = slots.collect();
@@ -101,7 +100,7 @@ impl Targets {
         std::iter::once(&from.code).chain(targets).collect()
     }
 
-    /// Numbers of the slots that a program can get to, by way of others too.
+    /// Numbers of the slots that a program can reach, directly or indirectly.
     fn reached(&self, from: &Linked) -> BTreeSet<usize> {
         let mut reached = BTreeSet::new();
         if self.slots.is_empty() {
@@ -109,7 +108,7 @@ impl Targets {
         }
         let mut waiting = vec![from];
         while let Some(linked) = waiting.pop() {
-            // What cannot be understood cannot be loaded either.
+            // Code that cannot be analysed cannot be loaded either.
             for jump in jumps(&linked.code).unwrap_or_default() {
                 for (number, slot) in self.slots.iter().enumerate() {
                     let is_meant = jump.table.is_none_or(|table| table == slot.table)
@@ -127,17 +126,16 @@ impl Targets {
 /// Programs in the tables of a plain program.
 #[derive(Debug, Default)]
 pub(super) struct PlainTargets {
-    /// Slots that are filled, by their numbers in [`Targets`].
+    /// Filled slots, by their numbers in [`Targets`].
     pub(super) filled: Vec<usize>,
-    /// The programs in them, by their positions in [`Targets::programs`]. The program itself is not
-    /// among them.
+    /// Programs in them, by their indices in [`Targets::programs`]. Excludes the program itself.
     pub(super) loaded: BTreeMap<usize, Loaded>,
-    /// Slots that are not, and why.
+    /// Empty slots, with reasons.
     pub(super) missing: Vec<MissingTarget>,
 }
 
 impl PlainTargets {
-    /// Loads what `linked` can jump to, and fills the tables of `maps`. What is refused is left out.
+    /// Loads the programs that `linked` can jump to, and fills the tables of `maps`. Rejected programs are left out.
     pub(super) fn load(
         targets: &Targets,
         linked: &Linked,

@@ -1,7 +1,6 @@
-//! Programs that others are for: those whose functions an extension (freplace) replaces.
+//! Target programs, whose functions an extension (freplace) replaces.
 //!
-//! They have to be in the kernel before what extends them. Where nothing else is said, they are looked
-//! for in the object itself.
+//! They must be loaded before their extensions. By default they are searched in the object itself.
 
 use std::{
     borrow::Cow,
@@ -26,11 +25,11 @@ use crate::plan::Plan;
 /// `BPF_FS_MAGIC` (include/uapi/linux/magic.h, Linux 6.18).
 const BPF_FS: FsWord = 0xcafe_4a11;
 
-/// Which program is to be extended.
+/// The program to be extended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSource {
     Id(u32),
-    /// An object file, or the pin of one that is loaded.
+    /// An object file, or the pin of a loaded program.
     Path(PathBuf),
 }
 
@@ -51,16 +50,16 @@ impl fmt::Display for TargetSource {
     }
 }
 
-/// The object as it is measured: where no target is named, an extension whose target is not in the object
-/// is a program by itself.
+/// The object as measured: without a specified target, an extension whose target is not in the
+/// object becomes a standalone program.
 pub(super) fn measured<'a>(spec: &'a Spec, plan: &Plan) -> Cow<'a, Spec> {
     let alone = if plan.target.is_none() { spec.with_extensions_alone() } else { None };
     alone.map_or(Cow::Borrowed(spec), Cow::Owned)
 }
 
-/// Gives `loader` what the `programs` of an object are for, where that is another program.
-/// Fails when what the plan names cannot be loaded or has none of the functions. That the object itself has
-/// none is told later, by the program that misses it.
+/// Passes the targets of an object's `programs` to `loader`, if they are other programs. Fails if
+/// the targets specified by the plan cannot be loaded or have none of the functions. If the object
+/// itself has none, the program that needs it reports that later.
 pub(super) fn provide(
     loader: &mut Loader,
     programs: &[&ProgramSpec],
@@ -72,7 +71,7 @@ pub(super) fn provide(
         return Ok(());
     }
     let Some(target) = &plan.target else {
-        // What is wrong with the other program is told with that one.
+        // Errors of the other program are reported with that one.
         for extended in in_object(own.0, own.1, &functions).unwrap_or_default() {
             loader.extend(extended);
         }
@@ -99,8 +98,8 @@ pub(super) fn provide(
     Ok(())
 }
 
-/// The functions of other programs that `programs` are for. Only where a program is named for it, those
-/// that trace a function may be for one of its functions.
+/// Functions of other programs that `programs` refer to. Programs that trace a function may refer
+/// to another program only if a target is specified.
 fn wanted(programs: &[&ProgramSpec], is_named: bool) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for program in programs {
@@ -117,7 +116,7 @@ fn wanted(programs: &[&ProgramSpec], is_named: bool) -> Vec<String> {
     names
 }
 
-/// Loads the programs of an object that consist of one of the `functions`, the first for each.
+/// Loads the programs of an object that contain one of the `functions`, the first for each.
 fn in_object(
     spec: &Spec,
     linked: &[Linked],

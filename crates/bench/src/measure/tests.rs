@@ -1,5 +1,4 @@
-//! Measurements under a stand-in for the kernel: what is done in which order, what is left out, and what is
-//! said of it.
+//! Measurements with a fake kernel: the order of actions, what is left out, and what is reported about it.
 
 use std::{ops::Range, sync::atomic::AtomicBool, time::Duration};
 
@@ -50,19 +49,19 @@ fn measure(world: &World, plan: &Plan, names: &[&str]) -> Measured {
     try_measure(world, plan, names).expect("it is measured")
 }
 
-/// Whether it took that time, besides a run of the ruler in the end.
+/// Checks the total time, not counting a run of the ruler at the end.
 #[track_caller]
 fn assert_took(measured: &Measured, expected: Duration) {
     let more = measured.duration.checked_sub(expected);
     assert!(more.is_some_and(|more| more < Duration::from_micros(10)), "{:?}", measured.duration);
 }
 
-/// What was done, without the rulers.
+/// The log of actions, without rulers.
 fn log(world: &World) -> Vec<String> {
     let log = world.log.borrow();
     let mut log: Vec<String> =
         log.iter().filter(|line| !line.ends_with("ruler")).cloned().collect();
-    // Several times, to see whether that is the same.
+    // Counted several times, to see whether the count is constant.
     log.dedup_by(|line, before| line == before && line.starts_with("count"));
     log
 }
@@ -145,7 +144,7 @@ fn a_program_that_changes_its_packet_is_timed_on_what_was_asked_for() {
         assert_eq!(found.run.no_bursts.is_none(), can_be_put_back);
         let is_fresh = |ns: &f64| samples.contains(ns);
         assert!(found.run.samples_ns.len() > 10 && found.run.samples_ns.iter().all(is_fresh));
-        // The clocks of calls are not in it.
+        // Excludes the clock overhead of calls.
         let is_own = |ns: &f64| (20.0..25.0).contains(ns);
         let own_ns = &found.run.own_output_ns;
         assert!(!own_ns.is_empty() && own_ns.iter().all(is_own), "{own_ns:?}");
@@ -195,7 +194,7 @@ fn a_short_time_leaves_out_what_does_not_fit() {
         assert!(case.run.samples_ns.len() > 100);
     }
     assert_eq!(failures(&measured), []);
-    // Less still: the third is not even begun.
+    // Even less: the third is not even begun.
     let world = World::new(&[("p", large), ("q", large), ("r", large)]);
     let measured = measure(&world, &plan(Some(3 * SECOND / 2), None), &["p", "q", "r"]);
     assert_took(&measured, 3 * SECOND / 2);
@@ -250,7 +249,7 @@ fn a_run_that_hangs_takes_no_more_than_its_share() {
     let world = World::new(&[("p", Behaviour::default()), ("hangs", hangs)]);
     let measured = measure(&world, &plan(Some(4 * SECOND), None), &["p", "hangs", "late"]);
     assert_took(&measured, 4 * SECOND);
-    // What comes after it is measured as what came before.
+    // Later programs are measured like earlier ones.
     for name in ["p", "late"] {
         assert!(case(&measured, name).run.samples_ns.len() > 10, "{name}");
         assert_eq!(case(&measured, name).instructions, Ok(7));
@@ -261,7 +260,7 @@ fn a_run_that_hangs_takes_no_more_than_its_share() {
     assert!(reason.contains("; that was its share of the time, 2"), "{reason}");
     let verified: Vec<_> = measured.verified.iter().map(|it| (&*it.name, &*it.reason)).collect();
     assert!(verified.contains(&("hangs", "it could not be run")), "{verified:?}");
-    // The last one has all that is left.
+    // The last one has all the remaining time.
     let world = World::new(&[("hangs", hangs)]);
     let measured = measure(&world, &plan(Some(2 * SECOND), None), &["p", "hangs"]);
     assert_took(&measured, 2 * SECOND);
@@ -300,7 +299,7 @@ fn programs_for_events_take_no_time_from_the_others() {
     assert_took(&measured, default + 30 * SECOND);
     assert_eq!((measured.verified.len(), failures(&measured)), (1, vec![]));
     assert!(case(&measured, "p").run.samples_ns.len() > 10);
-    // Unless the time was asked for.
+    // Unless the user set the time.
     let world = World::new(&[("on_event", large)]);
     let measured = measure(&world, &plan(Some(5 * SECOND), None), &["p"]);
     assert_took(&measured, 5 * SECOND);
@@ -338,7 +337,7 @@ fn statistics_that_are_on_are_noticed() {
     assert!(matches!(refused, Err(BenchError::StatisticsOn)), "{refused:?}");
 }
 
-/// Lets `p` of an old and a new object take turns.
+/// Alternates `p` of an old and a new object.
 fn compare(old: Behaviour, new: Behaviour) -> (World, Vec<Contested>) {
     let world = World::new(&[("old p", old), ("new p", new)]);
     let (programs, plan) = (World::linked(&["p"]), plan(Some(2 * SECOND), None));

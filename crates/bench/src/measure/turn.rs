@@ -1,5 +1,4 @@
-//! One thing that takes turns with others in a session: a program on an input, or a ruler; and what
-//! its turns have given.
+//! A participant of a session's rounds, a program on an input or a ruler, with its samples.
 
 use std::time::Duration;
 
@@ -19,50 +18,48 @@ use crate::{
     result::{Failure, PacketSource},
 };
 
-/// Why there are no bursts, unless something else is said. A ruler gets its bursts from a program.
+/// Default reason for missing bursts. A ruler gets its bursts from a program.
 const NO_RULER: &str = "no program of its type could alternate with an empty one";
 
-/// Why there are no bursts although there could be.
+/// Reason for missing bursts although they are possible.
 const NO_BURSTS_YET: &str = "the time ran out before it had alternated with an empty one";
 
-/// Batches until the number of runs is right, at most.
+/// Maximum number of batches to find the right number of runs.
 const TRIES: usize = 4;
 
-/// Time in the program of calls that make a sample, and how many they are at most: each takes a
-/// microsecond besides.
+/// Time in the program for a sample from calls, and the maximum number of calls: each takes another microsecond.
 const CALLS_NS: f64 = 1e6;
 const CALLS_MAX: f64 = 1_000.0;
 
-/// Batches with a clock that are kept one by one: more would only make the interval of their median
-/// narrower.
+/// Maximum number of clocked batches kept individually: more would only narrow the interval of their median.
 const CLOCKINGS_MAX: usize = 200;
 
-/// One thing that takes turns: a program on an input, or a ruler.
+/// A participant: a program on an input, or a ruler.
 #[derive(Debug)]
 pub(super) struct Turn<A> {
     pub(super) subject: usize,
     pub(super) input: usize,
-    /// That of a batch which the kernel repeats.
+    /// Length of a kernel-repeated batch.
     length: Length,
     pub(super) run_ns: f64,
-    /// In one image with the ruler, or why that cannot be.
+    /// Image shared with the ruler, or why that is impossible.
     alternation: Result<A, String>,
-    /// What its runs leave of the packet.
+    /// How its runs leave the packet.
     pub(super) leaves: Leaves,
-    /// Time per run of calls that each got the packet that was asked for.
+    /// Time per run of calls that each got the requested packet.
     calls_ns: Vec<f64>,
     pub(super) broken: Option<String>,
     raw: RawRun,
-    /// Batches that the kernel repeated, without the packets.
+    /// Kernel-repeated batches, without the packets.
     batches: Vec<ProgramRun>,
-    /// Times of the ruler in the common image.
+    /// Times of the ruler in the shared image.
     ruler_ns: Vec<f64>,
-    /// The fastest of these in each run.
+    /// Fastest burst of these in each run.
     ruler_floor_ns: Vec<f64>,
 }
 
 impl<A: Alternation> Turn<A> {
-    /// A turn of a program whose runs take so long, roughly.
+    /// A turn of a program with this approximate run time.
     pub(super) fn new(subject: usize, input: usize, r#type: ProgramType, run_ns: f64) -> Self {
         Self {
             subject,
@@ -80,12 +77,12 @@ impl<A: Alternation> Turn<A> {
         }
     }
 
-    /// Takes a run for a batch: of a program that is so slow, a batch has one.
+    /// Uses a run as a batch: batches of such a slow program have one run.
     pub(super) fn keep(&mut self, run: &ProgramRun) {
         self.batches.push(ProgramRun { data: Vec::new(), ..run.clone() });
     }
 
-    /// Lets the program take turns with the ruler from now on, or keeps the reason why it cannot.
+    /// Alternates the program with the ruler from now on, or keeps the reason why it cannot.
     pub(super) fn alternate(&mut self, alternation: Result<A, String>) {
         self.alternation = alternation;
     }
@@ -95,7 +92,7 @@ impl<A: Alternation> Turn<A> {
         self.alternation.is_ok()
     }
 
-    /// A sample from bursts of the program and the ruler in one run; false if there are none.
+    /// Takes a sample from bursts of the program and the ruler in one run; returns false if there are none.
     pub(super) fn take_bursts(&mut self, random: &mut Random) -> Result<bool, BenchError> {
         let Ok(alternation) = &self.alternation else { return Ok(false) };
         let bursts = alternation.take_turns(random)?;
@@ -112,11 +109,11 @@ impl<A: Alternation> Turn<A> {
         Ok(true)
     }
 
-    /// A batch that the kernel repeats, on maps that are put back if it `is_fresh`. It is a sample where
-    /// there are no bursts in the end; else it tells what the kernel makes of the program. Returns how
-    /// often calls were interrupted.
+    /// Takes a kernel-repeated batch, on reset maps if it `is_fresh`. It is a sample if there are
+    /// no bursts in the end; else it provides the kernel's figures. Returns how often calls were
+    /// interrupted.
     ///
-    /// One that turns out too short or too long is made again, with another number of runs.
+    /// A batch that turns out too short or too long is repeated with another number of runs.
     pub(super) fn take_batch<'a, R: Runner<'a>>(
         &mut self,
         runner: R,
@@ -151,8 +148,8 @@ impl<A: Alternation> Turn<A> {
         Ok(retries)
     }
 
-    /// Runs by a call each, with the packet that was asked for, where the runs of a batch would not get it:
-    /// a sample if there are no bursts.
+    /// Takes single-run calls with the requested packet, which the runs of a batch would not get: a
+    /// sample if there are no bursts.
     pub(super) fn take_calls<'a>(
         &mut self,
         subject: &mut impl Subject<'a>,
@@ -170,7 +167,7 @@ impl<A: Alternation> Turn<A> {
         Ok(())
     }
 
-    /// A batch with the clock around each run.
+    /// Takes a batch with the clock around each run.
     pub(super) fn take_clocking<'a>(
         &mut self,
         subject: &impl Subject<'a>,
@@ -204,7 +201,7 @@ impl<A: Alternation> Turn<A> {
         }
     }
 
-    /// What came of it. `fixed` is what a call costs besides the runs.
+    /// Converts the samples. `fixed` is the fixed cost of a call.
     fn into_raw(mut self, r#type: ProgramType, fixed: FixedPart) -> RawRun {
         self.raw.kernel_ns = self.batches.iter().map(|batch| batch.mean_ns).collect();
         let times = self.batches.iter().map(|run| time_per_run_ns(r#type, run, fixed));
@@ -212,7 +209,7 @@ impl<A: Alternation> Turn<A> {
         let returned = self.batches.iter().map(|run| run.return_value);
         let is_changed = self.leaves.is_changed();
         let alternation = match self.alternation {
-            // Anything else is better than nothing.
+            // Any other samples are better than none.
             Ok(_) if self.raw.samples_ns.is_empty() => Err(NO_BURSTS_YET.to_owned()),
             other => other,
         };
@@ -241,15 +238,15 @@ impl<A: Alternation> Turn<A> {
     }
 }
 
-/// Calls that make a sample, of runs that take so long.
+/// Calls per sample for runs of this duration.
 pub(super) fn calls_of(run_ns: f64) -> u32 {
-    // Within 1 and CALLS_MAX.
+    // Between 1 and CALLS_MAX.
     (CALLS_NS / run_ns.max(1.0)).clamp(1.0, CALLS_MAX) as u32
 }
 
-/// Brings what was measured to where it belongs: the first `rulers` subjects are rulers, of the others
-/// there is a turn for each case. `types` are those of the subjects; `fixed` tells what a call costs
-/// besides the runs. A case without a sample is a failure if it `is_timed`.
+/// Assigns the results: the first `rulers` subjects are rulers, the others have a turn for each
+/// case. `types` are those of the subjects; `fixed` returns the fixed cost of a call. A case
+/// without a sample is a failure if it `is_timed`.
 pub(super) fn collect<A: Alternation>(
     types: &[ProgramType],
     (rulers, fixed): (usize, &dyn Fn(ProgramType) -> FixedPart),
@@ -269,7 +266,7 @@ pub(super) fn collect<A: Alternation>(
         }
         let ruler = ruler_runs.iter_mut().find(|(known, _)| *known == r#type);
         if let (Some((_, ruler)), false) = (ruler, turn.ruler_ns.is_empty()) {
-            // Beside cases in bursts the ruler is shown in bursts; its batches stay for the other cases.
+            // With cases in bursts the ruler is shown in bursts; its batches remain for the other cases.
             if ruler.no_bursts.take().is_some() {
                 ruler.repeated_ns = std::mem::take(&mut ruler.samples_ns);
                 ruler.runs_per_batch =

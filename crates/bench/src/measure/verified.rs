@@ -1,15 +1,15 @@
-//! Programs that only an event can run: loaded for what the verifier says of them, and not run.
+//! Programs that only an event can run: loaded for their verifier figures, and not run.
 
 use wingbeat_bpf::spec::Linked;
 
 use super::{runner::Runner, session::Session};
 use crate::result::{Failure, Verified};
 
-/// Why a program has the verifier's figures alone. The same for all types, so that it is told once.
+/// Why a program has only verifier figures. The same for all types, so that it is reported once.
 pub(super) const NOT_RUN: &str = "only its event runs such a program; attach it and use `wingbeat live` for \
                        its times";
 
-/// What became of them.
+/// Results of these programs.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) verified: Vec<Verified>,
@@ -17,8 +17,8 @@ pub(super) struct Found {
     pub(super) failures: Vec<Failure>,
 }
 
-/// Loads `programs`. One that was asked for by name is no mere omission, and neither is one that the
-/// verifier rejects or that the time was too short for.
+/// Loads `programs`. Programs requested by name count as failures rather than skipped, and so do
+/// those that the verifier rejects or that ran out of time.
 pub(super) fn load<'a, R: Runner<'a>>(
     programs: &[&'a Linked],
     source: R::Source,

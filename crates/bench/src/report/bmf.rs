@@ -9,10 +9,10 @@ use crate::{
     result::{BenchReport, Case, Latency, RunCounts, Size, Verifier},
 };
 
-/// Bytes that Bencher takes for the name of a benchmark (`bencher_valid`, `benchmark_name.rs`, 0.6).
+/// Maximum length of a benchmark name in Bencher, in bytes (`bencher_valid`, `benchmark_name.rs`, 0.6).
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Writes the cases, each with what was measured of it, and what was only loaded. `docs/bench.md` lists the measures.
+/// Writes the cases with their measures, and programs that were only loaded. `docs/bench.md` lists the measures.
 pub fn bmf(report: &BenchReport) -> serde_json::Result<String> {
     let mut benchmarks: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     let cases = report.cases.iter().map(|case| (&case.name, measures(case)));
@@ -22,7 +22,7 @@ pub fn bmf(report: &BenchReport) -> serde_json::Result<String> {
     for (full_name, measures) in cases.chain(verified) {
         let mut name = cut(full_name, NAME_BYTES_MAX).to_owned();
         let mut number = 2_usize;
-        // Nothing is to vanish because two have the same name.
+        // Do not drop results with duplicate names.
         while benchmarks.contains_key(&name) {
             let suffix = format!("#{number}");
             name = format!("{}{suffix}", cut(full_name, NAME_BYTES_MAX - suffix.len()));
@@ -54,7 +54,7 @@ fn measures(case: &Case) -> Map<String, Value> {
     latency.into_iter().chain(with_values(figures)).chain(verifier).collect()
 }
 
-/// What is known of a program without running it.
+/// Measures of a program known without running it.
 fn verifier_measures(verifier: &Verifier, size: &Size) -> impl Iterator<Item = (String, Value)> {
     let [processed, states, stack, jited] = [PROCESSED, STATES, STACK, JITED]
         .map(|(measure, _, figure)| (measure, figure(verifier, size).map(Value::from)));
@@ -79,12 +79,12 @@ fn latency(latency: &Latency) -> Option<Value> {
     Some(measure)
 }
 
-/// A value has to be a number, which NaN is not in JSON.
+/// JSON has no NaN.
 fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// As many whole characters as fit into so many bytes.
+/// Truncates to whole characters within `bytes_max`.
 fn cut(name: &str, bytes_max: usize) -> &str {
     name.get(..name.floor_char_boundary(bytes_max)).unwrap_or(name)
 }

@@ -1,10 +1,10 @@
-//! The columns of the table of results: which figure stands in which, and how many digits it shows.
+//! Columns of the result table: their figures and number of digits.
 
 use wingbeat_text::{Column, decimal, grouped, or_dash, printable};
 
 use crate::result::{Case, Distribution, Latency, Ruler, RunCounts, Size, Verified, Verifier};
 
-/// Where a figure should be and is not; a line below the table says why.
+/// Placeholder for a missing figure; a line below the table explains it.
 pub(super) const UNAVAILABLE: &str = "–";
 
 /// Times from here on are shown without decimals.
@@ -17,7 +17,7 @@ const RUN: &str = "run";
 const VERIFIER: &str = "verifier";
 const BYTES: &str = "bytes";
 
-/// A row: an empty program, a case, or a program that was loaded and not run.
+/// A row: an empty program, a case, or a program that was loaded but not run.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'a> {
     Ruler(&'a Ruler),
@@ -50,12 +50,12 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Time without that of the empty program of the same type, if one was measured.
+    /// Time minus that of the empty program of the same type, if measured.
     pub(super) fn net(self) -> Option<f64> {
         self.latency()?.net_ns
     }
 
-    /// What the verifier told; it is not asked for empty programs.
+    /// Verifier figures; not collected for empty programs.
     pub(super) fn verifier(self) -> Option<&'a Verifier> {
         match self {
             Self::Ruler(_) => None,
@@ -72,7 +72,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether it was to be timed, so that a time that is not there has to be explained.
+    /// Whether it should be timed, so that a missing time must be explained.
     fn is_timed(self) -> bool {
         !matches!(self, Self::Verified(_))
     }
@@ -85,7 +85,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// All columns, those first that are looked at first.
+/// All columns, most important first.
 pub(super) fn columns(rows: &[Row]) -> Vec<Column> {
     let mut columns = times(rows);
     columns.extend(single_runs(rows));
@@ -152,7 +152,7 @@ fn instructions(rows: &[Row]) -> Vec<Column> {
         Some(counts) => grouped(counts.instructions),
     };
     let mut executed = of_cases(rows, executed);
-    // Marks stand beside the column, lest the digits below each other be of different weight.
+    // Marks have their own space, so that digits stay aligned.
     if executed.iter().any(|cell| cell.ends_with('*')) {
         for cell in executed.iter_mut().filter(|cell| !cell.is_empty() && !cell.ends_with('*')) {
             cell.push_str("  ");
@@ -183,7 +183,7 @@ fn run(rows: &[Row]) -> Vec<Column> {
     ]
 }
 
-/// `XDP_PASS`, or the number where it has no name.
+/// `XDP_PASS`, or the number if it has no name.
 pub(super) fn returned(case: &Case) -> String {
     let number = case.outcome.return_value;
     case.outcome.return_name.as_deref().map_or_else(|| number.to_string(), printable)
@@ -212,8 +212,7 @@ fn sizes(rows: &[Row]) -> Vec<Column> {
     ]
 }
 
-/// Cells of what the kernel tells of a program that it took. Those of rulers are empty, and so are those
-/// of a program's further inputs, for which it would tell the same.
+/// Cells of figures known after loading. Empty for rulers, and for a program's further inputs, which would repeat them.
 fn of_loaded(rows: &[Row], figure: impl Fn(&Row) -> Option<u64>) -> Vec<String> {
     let programs: Vec<_> =
         rows.iter().map(|row| row.case().map(|case| case.program.as_str())).collect();
@@ -228,7 +227,7 @@ fn of_loaded(rows: &[Row], figure: impl Fn(&Row) -> Option<u64>) -> Vec<String> 
     rows.iter().enumerate().map(cell).collect()
 }
 
-/// Empties the cells of programs that were not to be timed.
+/// Clears the cells of programs that were not to be timed.
 fn timed(rows: &[Row], mut cells: Vec<String>) -> Vec<String> {
     for (row, cell) in rows.iter().zip(&mut cells) {
         if !row.is_timed() {
@@ -238,7 +237,7 @@ fn timed(rows: &[Row], mut cells: Vec<String>) -> Vec<String> {
     cells
 }
 
-/// Cells of what only cases have. Those of other rows are empty.
+/// Cells of figures that only cases have; empty in other rows.
 fn of_cases(rows: &[Row], cell: impl Fn(&Case) -> String) -> Vec<String> {
     rows.iter().map(|row| row.case().map_or_else(String::new, &cell)).collect()
 }
@@ -247,13 +246,13 @@ fn reals(numbers: &[Option<f64>], decimals: usize) -> Vec<String> {
     numbers.iter().map(|number| or_dash(*number, |number| decimal(number, decimals))).collect()
 }
 
-/// A column of times has as many decimals everywhere.
+/// Number of decimals of a column of times.
 fn decimals_for(columns: [&[Option<f64>]; 2]) -> usize {
     let largest = columns.into_iter().flatten().flatten().copied().fold(0.0, f64::max);
     if largest < LONG_NS { 1 } else { 0 }
 }
 
-/// `62.9 … 64.0`, both ends below each other.
+/// `62.9 … 64.0`, with both bounds aligned.
 fn intervals(lower: &[String], upper: &[String]) -> Vec<String> {
     let width = |cells: &[String]| cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     let (lower_width, upper_width) = (width(lower), width(upper));

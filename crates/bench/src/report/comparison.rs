@@ -1,4 +1,4 @@
-//! A comparison for people: the figures of the object under test, then what changed, then a verdict.
+//! A human-readable comparison: figures of the object under test, then changes, then a verdict.
 
 use std::cmp::Reverse;
 
@@ -15,14 +15,14 @@ use super::{
 };
 use crate::result::{CaseComparison, Comparison, MeasureComparison, PairedVerdict};
 
-/// With more cases, those in which nothing changed are only counted.
+/// With more cases, unchanged ones are only counted.
 const CASES_MAX: usize = 20;
 
-/// Blanks before a measure, and between columns.
+/// Indentation of a measure, and blanks between columns.
 const INDENT: usize = 2;
 const GAP: usize = 2;
 
-/// Narrower verdicts would be towers of words.
+/// Minimum width of verdicts, to avoid one word per line.
 const VERDICT_MIN: usize = 20;
 
 const HEADINGS: [&str; 4] = ["measure", "before", "after", "change"];
@@ -91,7 +91,7 @@ fn has_changed(case: &CaseComparison) -> bool {
     case.measures.iter().any(is_change)
 }
 
-/// Measures that are the same in both stand in one line of their own, unless all are asked for.
+/// Unchanged measures share one line, unless all are requested.
 fn rows<'a>(
     found: &Comparison,
     case: &'a CaseComparison,
@@ -130,7 +130,7 @@ fn value(measure: &MeasureComparison, number: f64) -> String {
     decimal(number, if is_time(measure) { 1 } else { 0 })
 }
 
-/// Measures in which nothing changed: `same: jited-size 312 bytes, …`.
+/// Unchanged measures: `same: jited-size 312 bytes, …`.
 fn same(case: &CaseComparison, width: usize) -> Option<String> {
     let same = case.measures.iter().filter(|measure| measure.verdict == PairedVerdict::Same);
     let item = |measure: &MeasureComparison| {
@@ -158,7 +158,7 @@ fn figures(cells: &[String; 4], widths: &[usize; 4]) -> String {
     line
 }
 
-/// The figures with the verdict beside them, or below where the line is full.
+/// The figures with the verdict on the same line, or below if it does not fit.
 fn written(row: &ComparisonRow, widths: &[usize; 4], paint: Paint, width: usize) -> String {
     let figures = figures(&row.cells, widths);
     let above = figures.trim_end();
@@ -188,7 +188,7 @@ fn unmatched(found: &Comparison, width: usize) -> Option<String> {
     (!lines.is_empty()).then(|| format!("not compared\n{}\n", lines.join("\n")))
 }
 
-/// What it all comes to.
+/// The overall result.
 fn conclusion(found: &Comparison, paint: Paint, width: usize) -> String {
     let limits = format!(
         "(by more than {} % of time, {} % of instructions or calls)",
@@ -220,7 +220,7 @@ fn conclusion(found: &Comparison, paint: Paint, width: usize) -> String {
     if beyond > 0 { paint.bad(&text) + "\n" } else { text + "\n" }
 }
 
-/// As many decimals as a threshold needs, at most two.
+/// Decimals that a threshold needs, at most two.
 fn places(threshold: f64) -> usize {
     let hundredths = threshold * 10_000.0;
     let is_whole = |step: f64| (hundredths / step - (hundredths / step).round()).abs() < 1e-6;

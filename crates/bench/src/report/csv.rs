@@ -1,8 +1,8 @@
-//! CSV: a row per case. veristat's columns first, by its names and in its order, then our own.
+//! CSV: a row per case. veristat's columns first, with its names and order, then our own.
 //!
 //! Names and order are those of `stat_defs` and `default_csv_output_spec` in
-//! tools/testing/selftests/bpf/veristat.c, version 0.5.1 (Linux 6.15). Two of its columns are not
-//! there, `attach_type` and `mem_peak`, which a result does not hold.
+//! tools/testing/selftests/bpf/veristat.c, version 0.5.1 (Linux 6.15). Two of its columns are
+//! missing, `attach_type` and `mem_peak`, which are not part of a result.
 
 use std::{io, path::Path};
 
@@ -14,9 +14,9 @@ const COLUMNS: &str = "file_name,prog_name,verdict,duration,total_insns,total_st
     latency_ns,latency_lower_ns,latency_upper_ns,latency_p50_ns,latency_p99_ns,instructions,input,\
     return_value,not_measured,latency_own_output_ns,instructions_own_output";
 
-/// Writes cases and, below them, what was not measured, with the reason: programs that were only
-/// loaded, with the verifier's figures; those that it rejected, with the verdict `failure`; and without a
-/// verdict where something else stands in the way. What is not known is empty.
+/// Writes cases, then unmeasured programs with the reason: programs that were only loaded, with
+/// verifier figures; rejected programs, with the verdict `failure`; and others without a verdict.
+/// Unknown values are empty.
 pub fn csv(report: &BenchReport) -> io::Result<String> {
     let file = file_name(&report.object);
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -37,7 +37,7 @@ pub fn csv(report: &BenchReport) -> io::Result<String> {
     let is_written = |name: &str| report.verified.iter().any(|program| program.name == name);
     for failure in report.failures.iter().chain(&report.skipped) {
         if !is_written(&failure.name) {
-            // The name of a failure is that of its program, with its input where there are several.
+            // A failure has the name of its program, with its input if there are several.
             let (program, input) = failure.name.split_once('/').unwrap_or((&failure.name, ""));
             let known = match failure.is_rejected {
                 true => {
@@ -52,13 +52,13 @@ pub fn csv(report: &BenchReport) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// As veristat writes it: without folders.
+/// File name without folders, as in veristat.
 pub(super) fn file_name(path: &str) -> String {
     let name = Path::new(path).file_name();
     name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// What veristat would know of a program. Sizes and type are not known of what is not in the kernel.
+/// veristat's data of a program. Size and type are unknown for programs that are not loaded.
 #[derive(Clone, Copy, Default)]
 struct Known<'a> {
     verdict: &'static str,
@@ -109,7 +109,7 @@ fn own_cells(case: &Case) -> [String; 11] {
     ]
 }
 
-/// A number, or a range where it varies.
+/// A number, or a range if it varies.
 fn executed(counts: &RunCounts) -> String {
     match &counts.variation {
         Some(found) => format!("{}-{}", found.lowest, found.highest),
@@ -117,7 +117,7 @@ fn executed(counts: &RunCounts) -> String {
     }
 }
 
-/// Our own columns of what has none but the reason.
+/// Our own columns for programs that only have a reason.
 fn own_cells_of_unmeasured(input: &str, reason: &str) -> [String; 11] {
     let mut cells = [const { String::new() }; 11];
     let [.., of_input, _, of_reason, _, _] = &mut cells;

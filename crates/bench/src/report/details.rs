@@ -1,4 +1,4 @@
-//! What `-v` adds about each row: how much was measured, how far it spreads, what the run did.
+//! Details of each row for `-v`: number of samples, spread, outcome of the run.
 
 use wingbeat_text::{Paint, broken, decimal, grouped, or_dash, paragraph, plural, printable};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Columns that the lines of a row begin at: `  outliers  `.
+/// Column at which the text of detail lines begins: `  outliers  `.
 const INDENT: usize = 12;
 
 /// Writes the details of all rows.
@@ -146,7 +146,7 @@ fn calls(counts: &RunCounts) -> String {
     }
 }
 
-/// Where tail calls led, or did not.
+/// Tail calls, successful and failed.
 fn jumped(found: &TailCalls) -> String {
     let programs = found.programs.iter().map(|target| {
         let times = if target.entries == 1 { "once" } else { &format!("{} times", target.entries) };

@@ -1,4 +1,4 @@
-//! A result for people: the table first, then how to read it, then what to know before believing it.
+//! A human-readable result: the table, then how to read it, then warnings.
 
 use wingbeat_text::{Paint, Style, Table, duration, paragraph, plural, printable};
 
@@ -49,7 +49,7 @@ pub(super) fn head(report: &BenchReport, paint: Paint, width: usize) -> String {
     }
 }
 
-/// Tables, what to say about them, and rankings. Nothing if there are no cases.
+/// Tables, notes about them, and rankings. Empty without cases.
 pub(super) fn figures(report: &BenchReport, style: Style) -> Vec<String> {
     if report.cases.is_empty() && report.verified.is_empty() {
         return Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn figures(report: &BenchReport, style: Style) -> Vec<String> {
 }
 
 fn rows<'a>(report: &'a BenchReport, cases: &[&'a Case]) -> Vec<Row<'a>> {
-    // Without a case there is nothing to hold against a ruler.
+    // Rulers are useless without cases.
     let rulers = report.rulers.iter().filter(|_| !cases.is_empty()).map(Row::Ruler);
     let cases = cases.iter().map(|&case| Row::Case(case));
     rulers.chain(cases).chain(report.verified.iter().map(Row::Verified)).collect()
@@ -94,8 +94,8 @@ fn table(report: &BenchReport, cases: &[&Case], paint: Paint, width: usize) -> S
     })
 }
 
-/// What failed, for stderr: programs that were not measured, or that returned something else than was
-/// expected. `None` if nothing did.
+/// Failures for stderr: programs that were not measured, or that returned an unexpected value.
+/// `None` if there are none.
 pub fn errors(report: &BenchReport, style: Style) -> Option<String> {
     let (paint, width) = (style.paint(), width_of(style));
     let mut lines = notes::unmet(&report.cases, paint, width);
@@ -103,7 +103,7 @@ pub fn errors(report: &BenchReport, style: Style) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// What was left out, and warnings.
+/// Skipped programs, and warnings.
 pub(super) fn troubles(report: &BenchReport, style: Style) -> Option<String> {
     let (paint, width) = (style.paint(), width_of(style));
     let mut lines = notes::skipped(report, width);

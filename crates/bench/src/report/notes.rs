@@ -1,5 +1,4 @@
-//! What stands below the table: how to read it, which figures are missing and why, what failed, and
-//! what to know before believing the rest.
+//! Notes below the table: how to read it, missing figures, failures, and warnings.
 
 use wingbeat_text::{Paint, decimal, grouped, listed, paragraph, plural, printable};
 
@@ -12,10 +11,10 @@ use crate::{
     result::{BenchReport, Case, Failure},
 };
 
-/// Blanks before the second line of a note.
+/// Indentation of continuation lines in a note.
 const INDENT: usize = 2;
 
-/// Characters that names may take in a note.
+/// Maximum width of names in a note.
 const NAMES_WIDTH: usize = 50;
 
 /// One line on how to read the table.
@@ -29,7 +28,7 @@ pub(super) fn legend(report: &BenchReport, paint: Paint, width: usize) -> Option
     (!parts.is_empty()).then(|| paint.dim(&paragraph(&parts.join("; "), INDENT, width)))
 }
 
-/// Which runs feed each other, so that the counted run is not one of the timed ones.
+/// Cases whose runs influence each other, so that the counted run differs from the timed ones.
 pub(super) fn steady(cases: &[&Case], width: usize) -> Option<String> {
     let later = |case: &&Case| {
         let instructions = case.counts.measured()?.steady_instructions?;
@@ -43,8 +42,7 @@ pub(super) fn steady(cases: &[&Case], width: usize) -> Option<String> {
     (!later.is_empty()).then(|| paragraph(&text, INDENT, width))
 }
 
-/// What programs that change their packet come to when they get it back, beside what they do with the
-/// packet that was asked for; where the two differ.
+/// Results of programs on their own output packet, if they differ from those on the requested packet.
 pub(super) fn own_outputs(cases: &[&Case], width: usize) -> Vec<String> {
     cases.iter().filter_map(|case| Some(paragraph(&own_output(case)?, INDENT, width))).collect()
 }
@@ -78,7 +76,7 @@ fn own_output(case: &Case) -> Option<String> {
     ))
 }
 
-/// Why figures are missing, once for each reason.
+/// Reasons for missing figures, once per reason.
 pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
     let found = by_key(rows.iter().flat_map(|row| {
         missing(*row).into_iter().map(|(reason, parts)| ((parts.join(", "), reason), row.name()))
@@ -93,7 +91,7 @@ pub(super) fn unavailable(rows: &[Row], width: usize) -> Vec<String> {
     found.into_iter().map(note).collect()
 }
 
-/// Parts that a row has no figures for, by reason, in the order of the columns.
+/// Missing figures of a row, by reason, in column order.
 fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
     let untold = "the kernel did not report it";
     let no_ruler = "no empty program of its type could be measured";
@@ -116,13 +114,13 @@ fn missing(row: Row<'_>) -> Vec<(&str, Vec<&'static str>)> {
                 (case.size.map_memory_bytes.is_none().then_some(untold), "map memory"),
             ]
         }
-        // Dashes of its own are those of the cases, too; what it has no cells for, `skipped` tells.
+        // Its dashes are explained by the cases; `skipped` covers missing cells.
         Row::Verified(_) => Vec::new(),
     };
     by_key(parts.into_iter().filter_map(|(reason, part)| Some((reason?, part))))
 }
 
-/// Programs that did not answer what `--expect` asks for.
+/// Programs that did not meet `--expect`.
 pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
     let note = |case: &Case| {
         let expected = case.outcome.unmet_expectation?;
@@ -142,18 +140,18 @@ pub(super) fn unmet(cases: &[Case], paint: Paint, width: usize) -> Vec<String> {
     cases.iter().filter_map(note).collect()
 }
 
-/// What could not be measured. Reasons keep their lines: logs of the verifier are among them.
+/// Failures. Reasons keep their line breaks: some contain verifier logs.
 pub(super) fn failures(report: &BenchReport, paint: Paint, width: usize) -> Vec<String> {
     let note = |failure: &Failure| {
         let mut lines = failure.reason.lines();
         let first = lines.next().unwrap_or("the reason is unknown");
-        // What breaks in the middle has figures from before.
+        // A case that failed in the middle has earlier figures.
         let what = match report.cases.iter().any(|case| case.name == failure.name) {
             true => "was not measured to the end",
             false => "was not measured",
         };
         let first = match failure.is_rejected {
-            // Its reason begins with the name.
+            // The reason already begins with the name.
             true => printable(first),
             false => format!("{} {what}: {}", printable(&failure.name), printable(first)),
         };
@@ -166,7 +164,7 @@ pub(super) fn failures(report: &BenchReport, paint: Paint, width: usize) -> Vec<
     report.failures.iter().map(note).collect()
 }
 
-/// Programs that were not run, together where the reason is the same.
+/// Programs that were not run, grouped by reason.
 pub(super) fn skipped(report: &BenchReport, width: usize) -> Vec<String> {
     let reasons = by_key(report.skipped.iter().map(|it| (&it.reason, printable(&it.name))));
     let note = |(reason, names): &(&String, Vec<String>)| {
@@ -184,7 +182,7 @@ pub(super) fn warnings(warnings: &[Warning], paint: Paint, width: usize) -> Vec<
     warnings.iter().map(note).collect()
 }
 
-/// How many programs failed to be measured, and how many were.
+/// Number of programs that could not be measured, and of those that were.
 pub(super) fn tally(report: &BenchReport) -> Option<String> {
     match (report.cases.len(), report.failures.len()) {
         (0, 0) if !report.verified.is_empty() => {
@@ -198,12 +196,12 @@ pub(super) fn tally(report: &BenchReport) -> Option<String> {
 
 /// A paragraph after a head such as `error: `.
 fn headed(plain: &str, head: &str, text: &str, width: usize) -> String {
-    // The head may hold escape sequences, so the plain one is laid out in its place.
+    // The head may contain escape sequences, so the layout uses the plain one.
     let paragraph = paragraph(&format!("{plain}: {text}"), INDENT, width);
     paragraph.strip_prefix(plain).map_or_else(|| text.to_owned(), |rest| format!("{head}{rest}"))
 }
 
-/// Text of others as a part of a sentence.
+/// Foreign text as part of a sentence.
 pub(super) fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     printable(&words.join(" "))

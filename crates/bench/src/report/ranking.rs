@@ -1,4 +1,4 @@
-//! Which inputs a program takes longest for: by executed instructions, which is exact, and by time.
+//! Ranks the inputs of a program: by executed instructions, which are exact, and by time.
 
 use std::{
     cmp::Reverse,
@@ -13,16 +13,16 @@ use wingbeat_text::{
 use super::by_key;
 use crate::result::{Case, Latency, RunCounts};
 
-/// Ranks shown unless all are asked for.
+/// Default number of ranks shown.
 const RANKS_MAX: usize = 10;
 
-/// A program with more inputs has only its slowest in the table of results.
+/// Maximum number of inputs in the result table; with more, only the slowest is shown.
 const INPUTS_MAX: usize = 20;
 
-/// Characters of a program's name in a note.
+/// Maximum width of a program's name in a note.
 const NAME_WIDTH: usize = 50;
 
-/// The cases for the table of results, in their order, and a note on those left out.
+/// Cases for the result table, in order, and a note on those left out.
 pub(super) fn shown(cases: &[Case], is_verbose: bool) -> (Vec<&Case>, Vec<String>) {
     let mut kept: HashMap<&str, Vec<&Case>> = HashMap::new();
     let mut notes = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn shown(cases: &[Case], is_verbose: bool) -> (Vec<&Case>, Vec<String
     (cases.iter().filter(is_shown).collect(), notes)
 }
 
-/// The rankings of all programs with several inputs.
+/// Rankings of all programs with several inputs.
 pub(super) fn rankings(
     cases: &[Case],
     is_verbose: bool,
@@ -64,7 +64,7 @@ pub(super) fn rankings(
     both.flatten().collect()
 }
 
-/// The slowest first, those without a time last; among equals the one with the higher count.
+/// Slowest first, missing times last; ties by higher count.
 fn slowest(mut cases: Vec<&Case>) -> Vec<&Case> {
     let time = |case: &Case| case.latency.measured().map_or(-1.0, |latency| latency.median_ns);
     let count = |case: &Case| case.counts.measured().map(|counts| counts.instructions);
@@ -72,7 +72,7 @@ fn slowest(mut cases: Vec<&Case>) -> Vec<&Case> {
     cases
 }
 
-/// How rankings are written.
+/// Style of rankings.
 #[derive(Clone, Copy)]
 struct Sheet {
     ranks_max: usize,
@@ -81,7 +81,7 @@ struct Sheet {
 }
 
 impl Sheet {
-    /// Inputs with the same count stand together: mostly they take the same way through the program.
+    /// Groups inputs with the same count: mostly they take the same path through the program.
     fn by_count(self, program: &str, cases: &[&Case]) -> Option<String> {
         let mut counts: BTreeMap<Reverse<u64>, Vec<&str>> = BTreeMap::new();
         for case in cases {
@@ -154,7 +154,7 @@ impl Sheet {
         Some(self.ranking(&heading, lines, &below))
     }
 
-    /// A heading, lines, and what to say of those that they leave out.
+    /// A heading, lines, and notes on omitted lines.
     fn ranking(self, heading: &str, lines: Vec<String>, below: &[String]) -> String {
         let heading = self.paint.bold(&paragraph(heading, 2, self.width));
         let below = below

@@ -1,4 +1,4 @@
-//! A judgement in words: `slower by 41 % (39 … 43)`.
+//! Describes a verdict: `slower by 41 % (39 … 43)`.
 
 use wingbeat_text::{decimal, grouped};
 
@@ -7,8 +7,7 @@ use crate::result::{ChangeInterval, MeasureComparison, PairedVerdict};
 /// A measure with this unit is a time.
 const TIME_UNIT: &str = "ns";
 
-/// What a comparison of a measure came to. `threshold` is the share that counts for measures of its
-/// kind.
+/// Result of comparing a measure. `threshold` is the relevant share for measures of its kind.
 pub(super) fn verdict(measure: &MeasureComparison, threshold: f64) -> String {
     let text = of_verdict(measure, threshold);
     match measure.runs {
@@ -48,7 +47,7 @@ fn changed(measure: &MeasureComparison) -> String {
     let Some(change) = measure.change else {
         return format!("{} where there was nothing", grouped(measure.after as u64));
     };
-    // What takes 12 % less is faster by 12 %; its interval is turned round too.
+    // "12 % less" becomes "faster by 12 %", and swaps the interval bounds.
     let sign = if is_worse { 1.0 } else { -1.0 };
     let interval = measure.interval.map(|interval| {
         let ends = (sign * interval.lower, sign * interval.upper);
@@ -93,8 +92,8 @@ fn no_change_seen(interval: Option<ChangeInterval>) -> String {
     }
 }
 
-/// A change in percent with its sign: `+41 %`. It has as many decimals as its interval leaves a meaning
-/// to; an exact one has three digits or so.
+/// A change in percent with its sign: `+41 %`. Shows only the decimals that are significant given
+/// the interval; an exact change has about three digits.
 pub(super) fn percent(change: f64, interval: Option<ChangeInterval>) -> String {
     if change == 0.0 {
         return "0 %".to_owned();
@@ -104,7 +103,7 @@ pub(super) fn percent(change: f64, interval: Option<ChangeInterval>) -> String {
     if change > 0.0 { format!("+{text} %") } else { format!("{text} %") }
 }
 
-/// A share as percent. What is not zero does not look like zero: `<0.1`, and `−0.0` below it.
+/// A share in percent. Avoids showing zero for other values: `<0.1`, and `−0.0` for negative ones.
 fn signed(share: f64, decimals: usize) -> String {
     let percent = share * 100.0;
     let text = decimal(percent.abs(), decimals);
@@ -115,8 +114,7 @@ fn signed(share: f64, decimals: usize) -> String {
     }
 }
 
-/// Decimals of percentages that an interval of this width leaves a meaning to: a width of 4 % none, of
-/// 0.4 % one.
+/// Significant decimals of percentages for an interval of this width: none for 4 %, one for 0.4 %.
 fn decimals_of(width: f64) -> usize {
     match width.abs() * 100.0 {
         percent if percent >= 2.0 => 0,

@@ -1,7 +1,7 @@
-//! CSV files of veristat as what to compare with: what the verifier said of the same programs before.
+//! Compares with CSV files of veristat: earlier verifier figures of the same programs.
 //!
-//! Names of columns are those of `stat_defs` in tools/testing/selftests/bpf/veristat.c, version 0.5.1
-//! (Linux 6.15), with the other names that it takes for them. Older versions have fewer columns.
+//! Column names are those of `stat_defs` in tools/testing/selftests/bpf/veristat.c, version 0.5.1
+//! (Linux 6.15), including the aliases that it accepts. Older versions have fewer columns.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,18 +13,18 @@ use crate::{
     result::{BenchReport, CaseComparison, Failure, MeasureComparison, Size, Verifier},
 };
 
-/// Names that stand in a message.
+/// Maximum number of names in a message.
 const NAMES_MAX: usize = 5;
 
-/// What veristat wrote of one program. `None` for what it did not write.
+/// veristat's record of one program. `None` for missing values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VeristatRow {
-    /// The object's file, without folders as veristat writes it.
+    /// The object's file name; veristat omits folders.
     pub file_name: String,
     pub program: String,
     /// Whether the verifier accepted it. If not, the numbers are those until it gave up.
     pub is_accepted: Option<bool>,
-    /// Type of the program, as libbpf calls it.
+    /// Program type, with libbpf's name.
     pub r#type: Option<String>,
     /// By the position of their column in [`NUMBERS`].
     pub numbers: [Option<u64>; NUMBERS.len()],
@@ -55,10 +55,10 @@ pub enum VeristatError {
     NotAVerdict { line: u64, found: String },
 }
 
-/// Longer texts are cut in messages.
+/// Longer texts are truncated in messages.
 const FOUND_MAX: usize = 100;
 
-/// The names of a column, the one that veristat writes first.
+/// Aliases of a column, veristat's output name first.
 type Names = &'static [&'static str];
 
 const FILE_NAME: Names = &["file_name", "filename", "file"];
@@ -66,8 +66,7 @@ const PROGRAM: Names = &["prog_name", "progname", "prog"];
 const VERDICT: Names = &["verdict"];
 const TYPE: Names = &["prog_type"];
 
-/// The columns of numbers, each with what it is compared with. Those that are compared with nothing are no
-/// measures of the program.
+/// Number columns, each with the measure to compare with. Columns without one are not measures of the program.
 pub const NUMBERS: [(Names, Option<LoadedMeasure>); 9] = [
     (&["total_insns", "insns"], Some(PROCESSED)),
     (&["total_states", "states"], Some(STATES)),
@@ -90,12 +89,11 @@ pub const NUMBERS: [(Names, Option<LoadedMeasure>); 9] = [
     (&["max_mark_read_len", "mark_read"], None),
 ];
 
-/// Position of the time that the verifier took, which differs from run to run.
+/// Index of the verification time, which differs from run to run.
 const DURATION: usize = 7;
 
-/// Reads a CSV file that veristat wrote: columns in any order, those that are not known left out.
-/// Fails when it is not CSV, does not say which programs it is about or nothing of them, or has something
-/// else where a number should be.
+/// Reads a CSV file of veristat: columns in any order, unknown ones ignored. Fails if it is not
+/// CSV, does not identify programs or has no figures about them, or has an invalid number.
 pub fn read(bytes: &[u8]) -> Result<Vec<VeristatRow>, VeristatError> {
     let mut reader =
         csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(bytes);
@@ -107,7 +105,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<VeristatRow>, VeristatError> {
     Ok(rows)
 }
 
-/// Where the columns stand.
+/// Positions of the columns.
 struct Columns {
     file_name: usize,
     program: usize,
@@ -189,18 +187,18 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// A result compared with a file of veristat.
+/// A result compared with a veristat file.
 #[derive(Debug, Clone, Default)]
 pub struct AgainstVeristat {
     /// One per program that both have; inputs make no difference to the verifier.
     pub cases: Vec<CaseComparison>,
-    /// Programs that could not be compared, and why.
+    /// Programs that could not be compared, with reasons.
     pub unmatched: Vec<Failure>,
 }
 
-/// Compares what the verifier says now with what veristat wrote down, exactly. Programs belong together
-/// by their names and the last component of their files' names. `threshold` is the share by which the
-/// processed instructions may grow; the others are told and judged, but fail no run.
+/// Compares current verifier figures with those of veristat, exactly. Matches programs by name and
+/// by the last component of the file name. `threshold` is the maximum relative growth of processed
+/// instructions; other measures are reported and judged, but never fail a run.
 pub fn against_veristat(
     report: &BenchReport,
     rows: &[VeristatRow],
@@ -292,7 +290,7 @@ fn measures(
 ) -> Result<Vec<MeasureComparison>, String> {
     let compared = |((_, compared), before): ((Names, Option<LoadedMeasure>), Option<u64>)| {
         let (measure, unit, now) = compared?;
-        // Without the JIT compiler its size is not there, rather than 0.
+        // Without the JIT compiler its size is missing, rather than 0.
         let is_there = |bytes: &u64| measure != JITED.0 || *bytes > 0;
         let (before, after) = (before.filter(is_there)?, now(verifier, size).filter(is_there)?);
         let threshold = (measure == PROCESSED.0).then_some(threshold);
