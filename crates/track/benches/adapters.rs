@@ -1,8 +1,8 @@
-//! How fast adapters read: 10 MB are to go through at 100 MB/s and more.
+//! Throughput of adapters. The goal is at least 100 MB/s on 10 MB.
 //!
-//! The 10 MB are a golden output over and over. Once as it is, so that each benchmark was repeated thousands of
-//! times; once with a number in each name, so that there are tens of thousands of benchmarks. The results are
-//! dropped outside of the measurement.
+//! The 10 MB are a golden output repeated: once unchanged, so that each benchmark has thousands of repetitions, and
+//! once with a number in each name, so that there are tens of thousands of benchmarks. Results are dropped outside the
+//! measurement.
 
 use std::{
     fs,
@@ -17,14 +17,14 @@ use criterion::{
 };
 use wingbeat_track::adapter::Adapter;
 
-/// Bytes of an output. Under `cargo test`, which only looks whether this still works, a small one will do.
+/// Size of an output in bytes. Small under `cargo test`, which only checks that the benchmark works.
 fn output_bytes() -> usize {
     let is_measured = std::env::args().any(|argument| argument == "--bench");
     if is_measured { 10_000_000 } else { 100_000 }
 }
 
-/// An adapter, a golden output of its tool, and words of which each name has one, with bars between them. None
-/// where the tool has no names.
+/// An adapter, a golden output of its tool, and words separated by bars, one of which is in each name. No words if the
+/// tool has no names.
 type Output = (Adapter, &'static str, &'static str);
 
 const OUTPUTS: &[Output] = &[
@@ -57,8 +57,7 @@ const OUTPUTS: &[Output] = &[
     (Adapter::DartBenchmarkHarness, "schema-2.3.1.txt", "Template|Größe|Tiny|Broken|Wings"),
 ];
 
-/// The output, with the number behind each of the words. Space behind a word makes room for it, so that
-/// columns stay where they are.
+/// Adds the number after each of the words. Uses up the padding after a word, so that columns stay aligned.
 fn numbered(output: &str, words: &str, number: usize) -> String {
     words.split('|').fold(output.to_owned(), |output, word| {
         let new = format!("{}{number}", word.trim_end());
@@ -66,7 +65,7 @@ fn numbered(output: &str, words: &str, number: usize) -> String {
     })
 }
 
-/// Bencher Metric Format is one document, so that copies behind one another are none.
+/// Bencher Metric Format is a single document, so repeating one is not valid.
 fn metric_format(bytes: usize) -> String {
     let figures = r#"{"value": 24.43, "lower_value": 24.1, "upper_value": 25.07}"#;
     let mut output = "{".to_owned();
@@ -120,7 +119,7 @@ fn adapters(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Measures one adapter on one output, and tells how many benchmarks are in it.
+/// Measures one adapter on one output, and reports the number of benchmarks in it.
 fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -148,7 +147,7 @@ fn measure(
 
 criterion_group! {
     name = benches;
-    // Beside those of other benches, from whatever folder this one is run.
+    // With the results of the other benches, independent of the working directory.
     config = Criterion::default()
         .output_directory(&Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("criterion"));
     targets = adapters

@@ -1,4 +1,4 @@
-//! What a decision costs: 1,000 series of 255 points are to take 200 ms at most.
+//! Cost of a decision: at most 200 ms for 1,000 series of 255 points.
 
 use std::{hint::black_box, path::Path};
 
@@ -12,7 +12,7 @@ use wingbeat_track::{
 
 const POINTS: usize = 255;
 
-/// Under `cargo test`, which only looks whether this still works, a few will do.
+/// A few under `cargo test`, which only checks that the benchmark works.
 fn series_count() -> usize {
     let is_measured = std::env::args().any(|argument| argument == "--bench");
     if is_measured { 1_000 } else { 20 }
@@ -57,7 +57,7 @@ fn decisions(criterion: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    // Beside those of other benches, from whatever folder this one is run.
+    // With the results of the other benches, independent of the working directory.
     config = Criterion::default()
         .output_directory(&Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("criterion"));
     targets = decisions

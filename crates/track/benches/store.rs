@@ -1,9 +1,8 @@
-//! What a store costs on the way of a report: storing it, its history, a plot, an export, in a store of a
-//! million metrics.
+//! Cost of the store: storing a report, reading its history, a plot and an export, with a million stored metrics.
 //!
-//! The aims: a report of 1,000 metrics in 50 ms, its history and a plot in 100 ms.
+//! Goals: 50 ms for a report of 1,000 metrics, 100 ms for its history and a plot.
 //!
-//! With the URL of an empty PostgreSQL database in `WINGBEAT_BENCH_DATABASE` the same runs there.
+//! Set `WINGBEAT_BENCH_DATABASE` to the URL of an empty PostgreSQL database to run there as well.
 
 use std::{
     hint::black_box,
@@ -22,7 +21,7 @@ fn benchmark(index: usize) -> BenchmarkName {
     BenchmarkName::new(format!("module::benchmark_{index:04}")).expect("a name")
 }
 
-/// A report of that many metrics, each with a verdict.
+/// A report with that many metrics, each with a verdict.
 fn report(number: u64, metrics: usize) -> Report {
     let mut results = Results::default();
     let mut verdicts = Vec::new();
@@ -56,7 +55,7 @@ fn report(number: u64, metrics: usize) -> Report {
     }
 }
 
-/// Where a store is: a file in the folder, or a schema of the database that was named.
+/// Location of a store: a file in the folder, or a schema of the given database.
 fn place(folder: &Path, name: &str) -> PathBuf {
     match std::env::var("WINGBEAT_BENCH_DATABASE") {
         Ok(url) => format!("{url}?schema={name}").into(),
@@ -64,7 +63,7 @@ fn place(folder: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Under `cargo test`, which only looks whether this still works, a small store will do.
+/// A small store under `cargo test`, which only checks that the benchmark works.
 fn filled(path: &Path, reports: u64, metrics: usize) -> Store {
     let is_measured = std::env::args().any(|argument| argument == "--bench");
     let reports = if is_measured { reports } else { reports.min(20) };
@@ -88,7 +87,7 @@ fn a_million_metrics(criterion: &mut Criterion) {
     group.sample_size(20);
 
     let new = report(1_000_000, 1000);
-    // `wingbeat run` reads 512 at most.
+    // `wingbeat run` reads at most 512.
     for reports in [64, 255, 512] {
         let limits = HistoryLimits { reports, ..HistoryLimits::NONE };
         group.bench_function(format!("history of 1,000 series, {reports} points"), |bencher| {
@@ -132,7 +131,7 @@ fn a_million_metrics(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// 10,000 reports of 10 metrics, of which one has no file yet.
+/// 10,000 reports of 10 metrics. One report has no file yet.
 fn ten_thousand_reports(criterion: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = filled(&place(folder.path(), "many"), 10_000, 10);
@@ -156,7 +155,7 @@ fn ten_thousand_reports(criterion: &mut Criterion) {
 
 criterion_group! {
     name = benches;
-    // Beside those of other benches, from whatever folder this one is run.
+    // With the results of the other benches, independent of the working directory.
     config = Criterion::default()
         .output_directory(&Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("criterion"));
     targets = a_million_metrics, ten_thousand_reports

@@ -1,5 +1,4 @@
-//! The instructions of adapters and of the decision, counted by Valgrind. `cargo xtask track` fails
-//! when they grow.
+//! Instruction counts of adapters and of the decision under Valgrind. `cargo xtask track` fails when they grow.
 
 #[path = "../../base/stats/benches/support/mode.rs"]
 mod mode;
@@ -30,7 +29,7 @@ fn criterion() -> String {
     include_str!("../tests/adapters/rust/golden/rust_criterion/criterion-0.8.2.txt").repeat(10)
 }
 
-/// Ten benchmark programs, since no program has a name twice.
+/// Ten benchmark programs, since names are unique within a program.
 fn gungraun() -> String {
     let golden = include_str!("../tests/adapters/rust/golden/rust_gungraun/gungraun-0.20.0.txt");
     (0..10).map(|program| golden.replace("b::", &format!("b{program}::"))).collect()
@@ -74,7 +73,7 @@ fn decision(test: Test, values: &[f64]) {
     black_box(decide(black_box(&report), &Settings::default()));
 }
 
-/// Each function as Gungraun wants it: what it counts takes its input by value.
+/// Each function in the form Gungraun expects: benchmarked functions take their input by value.
 mod counted {
     use gungraun::{library_benchmark, library_benchmark_group, main};
 
@@ -98,7 +97,7 @@ mod counted {
     library_benchmark_group!(name = track, benchmarks = [adapter, decision]);
     main!(library_benchmark_groups = track);
 
-    /// Starts the runner, or what it wants to be run.
+    /// Starts the runner, or the function that the runner requests.
     pub(super) fn start() {
         main();
     }

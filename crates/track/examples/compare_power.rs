@@ -1,9 +1,7 @@
-//! How often `wingbeat compare` is wrong, and how often it finds what is there, by simulation: tables of
-//! docs/judging-appendix.md.
+//! Simulated error rate and power of `wingbeat compare`: tables of docs/judging-appendix.md.
 //!
-//! `cargo run --release -p wingbeat-track --example compare_power [PERCENT]` makes runs with known noise,
-//! stops as `compare` stops, and judges. The same numbers come out every time; with a share of the
-//! comparisons, rougher ones.
+//! `cargo run --release -p wingbeat-track --example compare_power [PERCENT]` makes runs with known noise, stops as
+//! `compare` stops, and judges. The output is reproducible. With a percentage of the comparisons it is less precise.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +20,12 @@ use wingbeat_track::compare::{
 /// Scatter of the runs' logarithms. The precision that ends a comparison is 1 %.
 const SIGMAS: [f64; 4] = [0.002, 0.005, 0.01, 0.03];
 const BENCHMARKS: [usize; 3] = [1, 10, 100];
-/// Comparisons for each figure, by number of benchmarks.
+/// Comparisons per figure, by number of benchmarks.
 const COMPARISONS: [usize; 3] = [40_000, 8_000, 1_500];
 /// Runs of half a second fill two minutes with 120 pairs.
 const PAIRS_MAX: usize = 120;
 
-/// How runs scatter, with standard deviation about 1.
+/// Distribution of the runs, with standard deviation about 1.
 #[derive(Clone, Copy)]
 enum Noise {
     Gaussian,
@@ -97,7 +95,7 @@ impl Simulator {
         Self { settings, benchmarks, yardstick, critical: BTreeMap::new() }
     }
 
-    /// One comparison; the first benchmark of the head is slower by that share.
+    /// One comparison. The head's first benchmark is slower by that share.
     fn compare(
         &mut self,
         noise: Noise,
@@ -150,7 +148,7 @@ impl Simulator {
         let critical = self.critical.entry(n);
         let critical = critical.or_insert_with(|| -student::quantile(tail, n as f64 - 1.0));
         let error = sample.standard_error().expect("two values");
-        // The interval is never narrower than Student's, which is quicker to find.
+        // The interval is never narrower than Student's, which is faster to compute.
         if sample.mean().abs() <= *critical * error {
             return (false, false);
         }

@@ -1,8 +1,8 @@
-//! Judges a history that somebody published, report by report, and prints what would have been an alert.
+//! Judges a published history report by report, and prints the alerts that would have been raised.
 //!
-//! `cargo run --release -p wingbeat-track --example replay -- data.js…` reads the files that
-//! github-action-benchmark keeps on the branch `gh-pages` of a project, as `dev/bench/data.js`. At the end
-//! it counts alerts that came again, and those about values that are better than those before.
+//! `cargo run --release -p wingbeat-track --example replay -- data.js…` reads the files that github-action-benchmark
+//! keeps on a project's branch `gh-pages`, as `dev/bench/data.js`. At the end it counts repeated alerts, and alerts
+//! about values that are better than those before.
 
 use std::{collections::BTreeMap, error::Error, fs};
 
@@ -16,13 +16,13 @@ use wingbeat_track::{
     },
 };
 
-/// Earlier reports that count, as for `wingbeat run`.
+/// Earlier reports considered, as in `wingbeat run`.
 const REPORTS_MAX: usize = 512;
 
 /// Values before an alert that its own is compared with.
 const BEFORE: usize = 5;
 
-/// A report as far off as this share of the distance had the alert already.
+/// A report that deviates by this share of the distance already had the alert.
 const AS_FAR: f64 = 0.8;
 
 #[derive(Deserialize)]
@@ -144,7 +144,7 @@ fn tell(at: usize, report: &Report, verdict: &Verdict, series: &Series<'_>, coun
         counts.innocent += 1;
         marks += " [better]";
     }
-    // The reports of a new level are as many as the reason says.
+    // The reason states the number of reports at the new level.
     let mut since = BEFORE;
     if let Some(points) = verdict.reason.strip_prefix("a new level") {
         counts.levels += 1;

@@ -1,9 +1,9 @@
-//! Adapters: the output of one benchmark tool in, [`Results`] out. Pure: bytes in, metrics out.
+//! Adapters: parse the output of one benchmark tool into [`Results`]. Pure: bytes in, metrics out.
 //!
-//! Each file below reads one tool. All of them follow the same rules: unknown text is skipped if it
-//! may come from something else, and refused if it is a malformed result of the tool; a benchmark
-//! that failed inside a successful run is a failure, never a fast result; times are converted to
-//! nanoseconds and throughput to operations per second; other values keep their units.
+//! Each file below reads one tool. All of them follow the same rules: unknown text is skipped if it may come from
+//! something else, and rejected if it is a malformed result of the tool; a benchmark that failed inside a successful
+//! run is a failure, never a fast result; times are converted to nanoseconds and throughput to operations per second;
+//! other values keep their units.
 
 mod bpftool;
 mod by_unit;
@@ -44,7 +44,7 @@ mod unit;
 mod veristat;
 mod wingbeat_bench;
 
-/// What the adapters have in common: where they are in an output, units, names, and the model.
+/// Common imports of adapters: positions in an output, units, names, and the model.
 mod prelude {
     pub(super) use super::{
         Adapter, Parsed,
@@ -74,12 +74,12 @@ pub(crate) use self::{
 pub use crate::model::Adapter;
 use crate::model::{AddError, Average, Results, Slugs, results::Lost};
 
-/// What came of reading an output, or a part of it.
+/// The result of parsing an output or a part of it.
 pub type Parsed<T = Results> = Result<T, AdapterError>;
 
 type Parse = fn(&str, Option<Average>) -> Parsed;
 
-/// Name, function, and the averages that it offers (none: no choice).
+/// Adapter, name, parse function, and the averages to choose from (empty: no choice).
 struct Entry(Adapter, &'static str, Parse, &'static [Average]);
 
 use Average::{Mean, Median};
@@ -134,7 +134,7 @@ pub enum AdapterError {
          results as {EXAMPLE}"
     )]
     NothingInFile(Adapter),
-    /// What a tool shows, which is not what an adapter reads.
+    /// A tool's console output, which the adapter does not read.
     #[error("the adapter {adapter} found no result in this output: it is {what}; {next_step}")]
     Console { adapter: Adapter, what: &'static str, next_step: &'static str },
     #[error("the adapter {adapter} cannot give the {asked}: {tool_has}")]
@@ -145,7 +145,7 @@ pub enum AdapterError {
     Metric(#[from] AddError),
 }
 
-/// The shortest document of the adapter `json`.
+/// A minimal document for the adapter `json`.
 const EXAMPLE: &str =
     r#"JSON: {"NAME": {"latency": {"value": 12.5}}}, with nanoseconds as latency"#;
 
@@ -154,7 +154,7 @@ impl Adapter {
         ADAPTERS.iter().map(|entry| entry.0)
     }
 
-    /// As it is written on the command line.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         self.entry().1
     }
@@ -190,7 +190,7 @@ impl Adapter {
         }
     }
 
-    /// Reads a file of a tool, and what the tool printed: some name failed benchmarks only there.
+    /// Parses a file written by a tool, and the tool's console output: some tools name failed benchmarks only there.
     pub fn parse_file(self, file: &[u8], printed: &[u8], average: Option<Average>) -> Parsed {
         self.parse_both(file, printed, average).map_err(|error| match error {
             AdapterError::Nothing(adapter) => AdapterError::NothingInFile(adapter),
@@ -207,11 +207,11 @@ impl Adapter {
             named => (named, None),
         };
         let results = match (tool, found) {
-            // Behind the file, whose lines keep their numbers.
+            // Appended to the file, so that the file's line numbers stay the same.
             (Self::JavaJmh | Self::PythonPytest, _) if !printed.is_empty() => {
                 tool.parse(&[file, b"\n", printed].concat(), average)
             }
-            // They were found without the average that is asked for.
+            // They were found without the requested average.
             (_, Some(mut results)) if average.is_none() => {
                 results.tell_apart(&mut Slugs::default());
                 Ok(results)
@@ -226,18 +226,17 @@ impl Adapter {
     }
 
     fn entry(self) -> &'static Entry {
-        // Every adapter has an entry; a test checks it.
+        // Every adapter has an entry, as a test checks.
         ADAPTERS.iter().find(|entry| entry.0 == self).unwrap_or(&ADAPTERS[0])
     }
 }
 
-/// Takes what failed out of the results. Where nothing but that is in them, and one could not be read, that is
-/// the error.
+/// Removes failed benchmarks from the results. If nothing remains and a result could not be read, returns that error.
 fn settled(adapter: Adapter, mut results: Results) -> Parsed {
     results.settle_failures();
     match results.all_lost() {
         Some(Lost { line, name, reason }) => {
-            // Below the name of a failure, the reason need not repeat it.
+            // Reasons omit the name, because failures are listed by name.
             let of = if reason.starts_with("it") {
                 format!(" (benchmark {name:?})")
             } else {
@@ -249,7 +248,7 @@ fn settled(adapter: Adapter, mut results: Results) -> Parsed {
     }
 }
 
-/// The text of an output. The check alone is much faster than the search for what to replace.
+/// Decodes an output. The check alone is much faster than a lossy conversion.
 fn decoded(output: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(output) {
         Ok(text) => Cow::Borrowed(text),
@@ -278,7 +277,7 @@ fn names() -> String {
     ADAPTERS.iter().map(|entry| entry.1).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that an output could not be read, and what was said.
+/// Checks that parsing failed, and the error message.
 #[cfg(test)]
 #[track_caller]
 fn check_error(read: Parsed, expected: &str) {
@@ -332,7 +331,7 @@ mod tests {
             let results = adapter.parse_file(file, printed, None).expect("results");
             assert_eq!((results.benchmarks.len(), &*results.failures[0].reason), (0, "no bees"));
         }
-        // The words of another tool are no part of the file.
+        // Output that looks like another tool's is not part of the file.
         let file = br#"{"a": {"latency": {"value": 1}}}"#;
         let results = Adapter::Magic.parse_file(file, b"b: 5ms\n", None).expect("results");
         assert_eq!(results.benchmarks.len(), 1);

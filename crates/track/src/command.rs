@@ -1,5 +1,4 @@
-//! A benchmark's command, and a run of it to its end: what it prints on stdout is shown as it comes and
-//! kept.
+//! A benchmark command. Runs it to completion, and captures its stdout while echoing it.
 
 use std::{
     ffi::OsString,
@@ -12,11 +11,11 @@ use std::{
 
 use crate::interrupt::Interrupt;
 
-/// Takes each line of output, its end included, as it comes.
+/// Called with each line of output as it arrives, line break included.
 pub type Echo<'a> = dyn FnMut(&[u8]) + 'a;
 
-/// A command that measures. `wingbeat run` runs it to its end and shows what it prints; `wingbeat compare`
-/// [keeps it off the terminal](crate::compare), in the worktree of a side.
+/// A command that measures. `wingbeat run` runs it to completion and shows its output. `wingbeat compare` [hides its
+/// output](crate::compare), and runs it in the worktree of a side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Benchmark {
     Exec(Vec<OsString>),
@@ -34,7 +33,7 @@ pub enum CommandError {
         command: String,
         /// `failed with status 3`, `was killed by signal 9`.
         how: String,
-        /// What it printed on stdout before.
+        /// Its stdout until then.
         stdout: Vec<u8>,
     },
     #[error("`{command}` was interrupted; nothing was stored")]
@@ -58,7 +57,7 @@ impl Benchmark {
         }
     }
 
-    /// What is executed: a program with its arguments.
+    /// The program and its arguments.
     pub(crate) fn words(&self) -> Vec<OsString> {
         match self {
             Self::Exec(words) => words.clone(),
@@ -66,7 +65,7 @@ impl Benchmark {
         }
     }
 
-    /// Runs it to its end, with this variable if there is one. Its stderr is the user's.
+    /// Runs it to completion, optionally with an environment variable. Its stderr is inherited.
     pub(crate) fn run(
         &self,
         variable: Option<(&str, &Path)>,
@@ -93,14 +92,14 @@ impl Benchmark {
                 }
                 echo(&stdout[at..]);
             }
-            // What is said next begins a line of its own.
+            // Ends the last line, so that later messages begin on a new one.
             if stdout.last().is_some_and(|byte| *byte != b'\n') {
                 echo(b"\n");
             }
         }
         let status = running.child.wait().map_err(read)?;
         drop(running);
-        // Its output ends anywhere, however well it says that it ended.
+        // The output may be incomplete, even if the command exited successfully.
         if interrupt.is_raised() {
             return Err(interrupted());
         }
@@ -112,14 +111,14 @@ impl Benchmark {
 
     pub(crate) fn command(&self) -> Command {
         let mut words = self.words().into_iter();
-        // An empty command cannot be found, which is what the user then reads.
+        // An empty command is not found, which the error then says.
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words);
         command
     }
 }
 
-/// How a command ended, if it ended badly. One that was killed has not measured anything.
+/// How a command failed, if it did. A killed command has not measured anything.
 fn failure(status: ExitStatus) -> Option<String> {
     match (status.code(), status.signal()) {
         (Some(0), _) => None,
@@ -143,7 +142,7 @@ mod tests {
         let printed = shell("printf 'a\\nb'")
             .run(None, &Interrupt::default(), &mut |line| shown.push(line.to_vec()));
         assert_eq!(printed.expect("it runs").stdout, b"a\nb");
-        // The last line is shown as a whole one, so that what is said next begins its own.
+        // The last line is completed, so that later messages begin on a new one.
         assert_eq!(shown, [b"a\n".to_vec(), b"b".to_vec(), b"\n".to_vec()]);
     }
 

@@ -1,5 +1,5 @@
-//! Two revisions of a repository, compared by running the same benchmarks in both by turns, here and
-//! now: no history, no other host, no other hour.
+//! Compares two revisions of a repository by running the same benchmarks in both alternately: no history, no other
+//! host, no other time.
 //!
 //! ```text
 //! revisions → worktrees → builds → runs in random ABBA order → pairs → verdicts → text
@@ -7,9 +7,9 @@
 //!
 //! - `git` and `worktree` check both sides out, below a temporary folder.
 //! - `measure` runs the command until the intervals are narrow enough or time is up.
-//! - [`judge`] makes verdicts of pairs of runs. Pure; the part "Comparing two revisions" of
-//!   `docs/judging-appendix.md` is its rule.
-//! - [`output`] makes text of a [`Comparison`]. Pure.
+//! - [`judge`] computes verdicts from pairs of runs. Pure. It implements the part "Comparing two revisions" of
+//!   `docs/judging-appendix.md`.
+//! - [`output`] formats a [`Comparison`]. Pure.
 
 mod command;
 mod error;
@@ -49,22 +49,22 @@ use crate::{adapter::Adapter, model::Average};
 
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where the command is run, in each side's own copy of it; anywhere in a working tree of git.
+    /// Working directory of the command, mapped to each side's checkout. Any folder of a git working tree.
     pub directory: PathBuf,
     pub base: String,
-    /// The revision under test; `None` is the working tree as it is.
+    /// The revision under test. `None` for the working tree.
     pub head: Option<String>,
-    /// The command and its arguments. A single one is a line for the shell.
+    /// The command and its arguments. A single one is a shell command line.
     pub command: Vec<OsString>,
-    /// A line for the shell that builds what the command runs.
+    /// A shell command line that builds the command.
     pub build: Option<String>,
     pub adapter: Adapter,
-    /// The average to take where a tool tells two.
+    /// The average to use where a tool offers two.
     pub average: Option<Average>,
-    /// How long the runs of both sides may take together. Building does not count.
+    /// Time limit for the runs of both sides together. Building does not count.
     pub time: Duration,
-    /// When it has to end. If the pairs that a verdict takes will not be complete by then, that is an error
-    /// after the first ones. To stop a build or a run by then is for the caller, by `stop`.
+    /// Deadline. If the pairs needed for a verdict cannot complete by then, it is an error after the first ones. To
+    /// stop a build or a run at the deadline is up to the caller, with `stop`.
     pub until: Option<Instant>,
     pub settings: Settings,
     pub seed: u64,
@@ -74,15 +74,15 @@ pub struct Plan {
 pub enum Event<'a> {
     /// A side is checked out and built, or run for the first time.
     Building(SideName, &'a str),
-    /// The command has ended well, with this output on stdout and stderr.
+    /// The command succeeded with this stdout and stderr.
     Output(SideName, &'a [u8], &'a [u8]),
-    /// So many pairs of runs have taken so long.
+    /// The number of pairs of runs so far, and their total duration.
     Pairs(usize, Duration),
-    /// Something that the user should know at once.
+    /// Something to tell the user at once.
     Notice(&'a str),
 }
 
-/// Compares. A raised `stop` ends it within a moment, with the pairs that there are by then.
+/// Compares. Raising `stop` ends it quickly, with the pairs that exist by then.
 pub fn compare(
     plan: &Plan,
     stop: &AtomicBool,
@@ -103,7 +103,7 @@ pub fn compare(
     let names = place::slots(&base, &head);
     let sides = [(SideName::Base, &base), (SideName::Head, &head)];
     let mut runners = Vec::with_capacity(2);
-    // Dropped, and so removed, on every way out of here.
+    // Dropped, and thereby removed, on every exit path.
     let mut worktrees = Vec::with_capacity(2);
     for ((side, snapshot), slot) in sides.into_iter().zip(names) {
         if stop.load(Ordering::Relaxed) {

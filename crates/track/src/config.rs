@@ -1,4 +1,4 @@
-//! `wingbeat.toml`: what would else stand on every command line.
+//! `wingbeat.toml`: settings that would otherwise be repeated on every command line.
 //!
 //! ```toml
 //! project = "parser"
@@ -9,20 +9,20 @@
 //! false-alarms = 0.005     # share of reports that may hold a false verdict
 //! min-change = 0.01        # 1 %
 //!
-//! [[measure]]              # what a tool does not say of a measure
+//! [[measure]]              # for what the tool does not report
 //! name = "p99_latency"
 //! direction = "lower-is-better"
 //! units = "ms"
 //!
 //! [[threshold]]
 //! measure = "latency"
-//! benchmark = "parse/*"    # optional; the most special glob decides
+//! benchmark = "parse/*"    # optional; the most specific glob applies
 //! test = "t_test"          # optional; auto
 //! max-sample-size = 64
 //! upper-boundary = 0.99
 //! ```
 //!
-//! Thresholds are the whole state: one that is deleted here does not act any more.
+//! Thresholds have no other state: deleting one here disables it.
 
 use std::{
     collections::HashSet,
@@ -49,7 +49,7 @@ pub struct Config {
     pub project: Option<ProjectName>,
     pub testbed: Option<TestbedName>,
     pub adapter: Option<Adapter>,
-    /// What is said of measures, by name.
+    /// Descriptions of measures, by name.
     pub measures: Vec<(MeasureName, Description)>,
     pub thresholds: Vec<Threshold>,
     pub settings: Settings,
@@ -110,8 +110,8 @@ struct Rule {
 }
 
 impl Config {
-    /// Reads the file in the folder or in one above it, as far as the root of the git repository.
-    /// Without one, nothing is configured.
+    /// Reads the file from the folder or the nearest parent, up to the root of the git repository. Defaults if there is
+    /// none.
     pub fn find(directory: &Path) -> Result<Self, ConfigError> {
         for folder in directory.ancestors() {
             let path = folder.join(FILE);
@@ -185,7 +185,7 @@ impl Config {
     }
 }
 
-/// What is said of measures, or why that cannot be.
+/// Descriptions of measures, or why they are invalid.
 fn described(all: Vec<Described>) -> Result<Vec<(MeasureName, Description)>, String> {
     let mut measures: Vec<(MeasureName, Description)> = Vec::new();
     for Described { name, units, direction, kind } in all {

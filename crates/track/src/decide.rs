@@ -1,14 +1,13 @@
-//! Turns a report and its history into a verdict per metric. Pure: no clock, no store.
+//! Computes a verdict per metric from a report and its history. Pure: no clock, no store.
 //!
-//! The rule is the part "A history of results" of `docs/judging-appendix.md`. The steps:
+//! Implements the part "A history of results" of `docs/judging-appendix.md`. The steps:
 //!
-//! 1. `history` picks the points that count for each [`Series`].
-//! 2. `formula` gives the boundaries of the seven tests of Bencher, `exact` compares exact measures with
-//!    their last value, `level` looks for a new level.
-//! 3. `auto` judges the noisy measures of the whole report together, since they share one
-//!    false-positive rate and inform each other about extreme values. `samples` contributes where
-//!    raw samples exist. `short` handles those with fewer than five reports of history, for which
-//!    nothing is decided.
+//! 1. `history` selects the relevant points for each [`Series`].
+//! 2. `formula` computes the boundaries of the seven tests of Bencher, `exact` compares exact measures with their last
+//!    value, `level` detects a new level.
+//! 3. `auto` judges the noisy measures of the whole report together, since they share one false-positive rate and
+//!    inform each other about extreme values. `samples` contributes where raw samples exist. `short` handles those with
+//!    fewer than five reports of history, for which nothing is decided.
 //! 4. `together` replaces alerts by one notice if most benchmarks moved alike.
 
 mod auto;

@@ -1,9 +1,8 @@
-//! How often `decide` is wrong, and how often it finds what is there, by simulation: the tables of
-//! docs/judging-appendix.md.
+//! Simulated error rate and power of `decide`: the tables of docs/judging-appendix.md.
 //!
-//! `cargo run --release -p wingbeat-track --example how_often [PERCENT [TABLE]]` makes reports with known
-//! noise and judges them. Tables are `alarms`, `power`, `confirmed`, `pushes`, `sizes` and `t-test`. The same numbers
-//! come out every time; with a share of the runs, rougher ones.
+//! `cargo run --release -p wingbeat-track --example how_often [PERCENT [TABLE]]` makes reports with known noise and
+//! judges them. Tables are `alarms`, `power`, `confirmed`, `pushes`, `sizes` and `t-test`. The output is reproducible.
+//! With a percentage of the runs it is less precise.
 
 mod noise;
 mod trial;
@@ -15,13 +14,13 @@ use self::{
     trial::Trial,
 };
 
-/// Points of history for false alarms, and for power.
+/// Points of history for the tables of false alarms and of power.
 const ALARM_HISTORIES: [usize; 6] = [5, 10, 12, 20, 50, 100];
 const POWER_HISTORIES: [usize; 6] = [5, 8, 10, 20, 50, 100];
 
 const BENCHMARKS: [usize; 3] = [1, 10, 100];
 
-/// The change that has to be found, in standard deviations of the noise without its spikes.
+/// The change to find, in standard deviations of the noise without its spikes.
 const CHANGE: f64 = 8.0;
 
 /// A benchmark that takes twice as long, in standard deviations.
@@ -89,10 +88,10 @@ fn alarms(method: &Trial, histories: &[usize], trials: &dyn Fn(usize) -> usize) 
     };
     let columns: Vec<_> = cells().map(|(many, few)| format!("{many}: {few}")).collect();
     heading("noise", &columns);
-    // What drifts does change.
+    // A drifting series does change.
     for (kind, name) in KINDS.into_iter().filter(|(kind, _)| !matches!(kind, Kind::Drift(_))) {
         let cells = cells().map(|(benchmarks, history)| {
-            // As many kinds have to be there.
+            // Needs that many benchmarks for all kinds.
             if kind == Kind::Mixed && benchmarks < 10 {
                 return "–".to_owned();
             }
@@ -146,7 +145,7 @@ fn power(method: &Trial, trials: &dyn Fn(usize) -> usize) {
     }
 }
 
-/// One of several benchmarks becomes slower by more or less.
+/// Slows down one of several benchmarks by various amounts.
 fn sizes(method: &Trial, trials: &dyn Fn(usize) -> usize) {
     const SIZES: [f64; 4] = [3.0, 5.0, 8.0, 12.0];
     let columns = SIZES.map(|size| format!("{size} σ: shown, by 1st, 3rd"));

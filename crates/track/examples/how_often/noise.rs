@@ -1,4 +1,4 @@
-//! Noise that is known.
+//! Known noise.
 
 use wingbeat_stats::{normal, random::Random};
 
@@ -13,22 +13,22 @@ const SECOND_LEVEL: f64 = 8.0;
 pub(crate) enum Kind {
     Gaussian,
     Uniform,
-    /// The standard deviation of the logarithm: how lopsided it is.
+    /// The standard deviation of the logarithm, which sets the skewness.
     LogNormal(f64),
     HeavyTails,
-    /// Share of values that are off by 5 to 20 σ, four of five of them upwards.
+    /// Share of values that deviate by 5 to 20 σ, four out of five of them upwards.
     Spikes(f64),
-    /// The same, of 5 to 100 σ: how large they are says little.
+    /// The same with 5 to 100 σ: the sizes vary widely.
     LargeSpikes(f64),
     /// Share of values at the second level.
     TwoLevels(f64),
-    /// The level rises by as much over the history, in all.
+    /// The level rises by this much in total over the history.
     Drift(f64),
     Autoregressive,
     Bimodal,
     Quantised,
     Constant,
-    /// [`KINDS`] before it, by turns.
+    /// Alternates between the [`KINDS`] before it.
     Mixed,
 }
 
@@ -70,8 +70,8 @@ impl Kind {
         matches!(self, Self::Spikes(_) | Self::LargeSpikes(_) | Self::TwoLevels(_))
     }
 
-    /// So many values in standard deviations, of which `history` are the history. From `calm` on none is a
-    /// spike or at the second level.
+    /// This many values in standard deviations, of which `history` are the history. From `calm` on none is a spike or
+    /// at the second level.
     pub(crate) fn noise(
         self,
         count: usize,
@@ -122,7 +122,7 @@ impl Kind {
         (0..count).map(&mut one).collect()
     }
 
-    /// A value as it is written down.
+    /// A value as reported.
     pub(crate) fn value(self, sigmas: f64) -> f64 {
         match self {
             Self::Quantised => 100.0 * (1.0 + SIGMA * sigmas.round()),

@@ -1,4 +1,4 @@
-//! Reports that are made up, judged one after the other.
+//! Simulated reports, judged one after another.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,25 +14,25 @@ use wingbeat_track::{
 
 use crate::noise::Kind;
 
-/// Reports that are judged after a change, at most.
+/// Maximum number of reports judged after a change.
 pub(crate) const REPORTS: usize = 3;
 
-/// What reports are made of, and how they are judged.
+/// Composition of the reports, and how to judge them.
 #[derive(Clone, Copy)]
 pub(crate) struct Trial {
     pub(crate) kind: Kind,
     pub(crate) benchmarks: usize,
     /// Points before the first report.
     pub(crate) history: usize,
-    /// By how many standard deviations the first benchmark became slower with the first report.
+    /// Slowdown of the first benchmark from the first report on, in standard deviations.
     pub(crate) slowdown: Option<f64>,
-    /// Reports after each other, 1 to [`REPORTS`].
+    /// Consecutive reports, 1 to [`REPORTS`].
     pub(crate) reports: usize,
     /// Whether none of them is a spike itself.
     pub(crate) calm: bool,
-    /// Whether what looks bad is measured again, once (`--err`).
+    /// Whether bad values are measured again once (`--err`).
     pub(crate) confirm: bool,
-    /// Whether the reports are pushes of a branch that begins at the history's end.
+    /// Whether the reports are pushes of a branch that starts at the history's end.
     pub(crate) are_pushes: bool,
     pub(crate) test: Test,
 }
@@ -53,14 +53,14 @@ impl Default for Trial {
     }
 }
 
-/// How often something was seen, as shares of the trials.
+/// Rates of detections, as shares of the trials.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
-    /// In a report a benchmark that did not change is worse or better.
+    /// An unchanged benchmark is worse or better in some report.
     pub(crate) wrong: f64,
-    /// The slow one raised an alert by the first, second, third report.
+    /// The slow benchmark raised an alert by the first, second, third report.
     pub(crate) by: [f64; REPORTS],
-    /// The slow one was shown by the first, second, third report, if only as a spike perhaps.
+    /// The slow benchmark was shown by the first, second, third report, possibly as a spike.
     pub(crate) shown: [f64; REPORTS],
 }
 
@@ -72,7 +72,7 @@ struct Counts {
 }
 
 impl Trial {
-    /// The values of one benchmark: history, those of the reports, and what measuring each again gives.
+    /// The values of one benchmark: history and reports, and a repeated measurement of each report.
     fn values(&self, benchmark: usize, random: &mut Random) -> (Vec<f64>, Vec<f64>) {
         let kind = self.kind.of(benchmark);
         let count = self.history + self.reports;
@@ -88,7 +88,7 @@ impl Trial {
     }
 
     fn judge(&self, random: &mut Random, counts: &Counts) {
-        // A report a day.
+        // One report per day.
         let time = |place: usize| OffsetDateTime::UNIX_EPOCH + Duration::days(place as i64);
         let point = |(place, &value): (usize, &f64)| PastPoint::new(place, value);
         let past: Vec<PastReport> = (0..self.history + self.reports)

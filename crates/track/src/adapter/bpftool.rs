@@ -1,8 +1,8 @@
 //! `bpftool prog run`: `Return value: 2, duration (average): 45ns`, or the same as JSON (`-j`, `-p`).
 //!
-//! bpftool does not name the program, so the benchmark is called `bpftool prog run`, and several
-//! results in one output are repetitions. The kernel reports whole nanoseconds, and 0 for program
-//! types that it does not time: that is a failure, not a fast run.
+//! bpftool does not name the program, so the benchmark is called `bpftool prog run`, and several results in one output
+//! are repetitions. The kernel reports whole nanoseconds, and 0 for program types that it does not time: that is a
+//! failure, not a fast run.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Measures of values of which only the unit is told, as in lists and tables of one's own.
+//! Measures of values for which only the unit is known, as in custom lists and tables.
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{Direction, Measure};
 
-/// The half of a spread in `± 3`, `+/- 3`, `1.5%` or `3`.
+/// Half the spread from `± 3`, `+/- 3`, `1.5%` or `3`.
 pub(crate) fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
     let text = match range {
         Shape::Number(range) => return Some(range.abs()),
@@ -21,13 +21,13 @@ pub(crate) fn spread<T>(value: f64, range: &Shape<T>) -> Option<f64> {
     }
 }
 
-/// The measures of units that a user writes, each with the factor of its values.
+/// Measures for user-defined units, each with the factor of its values.
 #[derive(Default)]
 pub(crate) struct Measures(FxHashMap<String, (Measure, f64)>);
 
 impl Measures {
-    /// A time is a latency, operations per second are a throughput; any other unit has a measure of its
-    /// own, as in `go_bench`.
+    /// The measure of a unit. A time is a latency, operations per second are a throughput. Any other unit has its own
+    /// measure, as in `go_bench`.
     pub(crate) fn of(&mut self, unit: &str) -> (&Measure, f64) {
         let make = |unit: &String| {
             let plain =
@@ -37,7 +37,7 @@ impl Measures {
                 "microsecond" | "microseconds" => Some(1e3),
                 "millisecond" | "milliseconds" => Some(1e6),
                 "second" | "seconds" => Some(1e9),
-                // Of a letter alone nobody knows.
+                // A single letter is ambiguous.
                 "m" | "h" => None,
                 _ => nanoseconds(plain),
             };

@@ -122,7 +122,7 @@ fn name(benchmark: &Benchmark) -> String {
     }
 }
 
-/// Without class and parameters, so that Bencher merges several benchmarks.
+/// Without class and parameters, so Bencher merges several benchmarks.
 fn bencher_name(benchmark: &Benchmark) -> String {
     match &benchmark.namespace {
         Some(namespace) => format!("{namespace}.{}", benchmark.method),
@@ -130,7 +130,7 @@ fn bencher_name(benchmark: &Benchmark) -> String {
     }
 }
 
-/// The job out of `Class.Method: Job(Runtime=.NET 9.0) [Size=8]`.
+/// Extracts the job from `Class.Method: Job(Runtime=.NET 9.0) [Size=8]`.
 fn job(display_info: &str) -> &str {
     let job = display_info.split_once(": ").map_or(display_info, |(_, job)| job);
     job.rsplit_once(" [").map_or(job, |(job, _)| job)
@@ -155,7 +155,7 @@ fn add(
     };
     results.add(name.clone(), Measure::latency(), latency)?;
     if let Some(memory) = &benchmark.memory {
-        // How many collections and operations there are depends on how many the tool chose to run.
+        // The numbers of collections and operations depend on the tool's choice of iterations.
         let count =
             |title, units| Measure::custom(title, units, Direction::Unknown, MeasureKind::Noisy);
         let figures = [
@@ -181,7 +181,7 @@ fn add(
     Ok(())
 }
 
-/// The times of one operation, of the iterations that count.
+/// Times per operation of the measured iterations.
 fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<Figure> {
     let all = &statistics.original_values;
     if !all.is_empty() && all.iter().all(|value| value.0.is_some()) {
@@ -195,7 +195,7 @@ fn samples(statistics: &Statistics, measurements: &[Measurement]) -> Vec<Figure>
         .collect()
 }
 
-/// Whether a diagnoser's metric repeats the field `Memory`.
+/// Whether a diagnoser's metric duplicates the field `Memory`.
 fn is_of_memory(id: &str) -> bool {
     id == "Allocated Memory" || (id.starts_with("Gen") && id.ends_with("Collects"))
 }

@@ -1,10 +1,10 @@
-//! What tools show on their consoles where an adapter reads another output of theirs, and how to get that.
+//! Recognizes console output of tools whose adapters read a different output, and suggests how to get that.
 
 use memchr::memmem;
 
 use super::{Adapter, AdapterError};
 
-/// Words that are all in it, what it is, and what helps.
+/// Words that all occur in the output, a description of it, and the suggestion.
 type Console = (&'static [&'static str], &'static str, &'static str);
 
 const CONSOLES: &[Console] = &[
@@ -63,7 +63,7 @@ const CONSOLES: &[Console] = &[
     ),
 ];
 
-/// The error for the output of a tool that is known, but not read.
+/// The error for the recognized output of a tool whose adapter does not read it.
 pub(super) fn recognized(adapter: Adapter, text: &str) -> Option<AdapterError> {
     let has = |word: &&str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     let (_, what, next_step) = *CONSOLES.iter().find(|console| console.0.iter().all(has))?;

@@ -1,5 +1,4 @@
-//! Catch2's console reporter, versions 2 and 3. Long names are broken into lines, and the values
-//! are below one another:
+//! Catch2's console reporter, versions 2 and 3. Long names are wrapped, and the values are listed vertically:
 //!
 //! ```text
 //! a name that is very long indeed,
@@ -15,9 +14,9 @@ use crate::model::FailedBenchmark;
 enum Place {
     #[default]
     Outside,
-    /// Between two rules: the name of the test case and of its sections.
+    /// Between two rules: the names of the test case and its sections.
     TestCase,
-    /// Below the head of a table, which ends with a rule.
+    /// Below the header of a table, which ends with a rule.
     Head,
     Table,
 }
@@ -25,7 +24,7 @@ enum Place {
 #[derive(Default)]
 struct Row {
     name: String,
-    /// The same without the lines above that of the samples: Bencher does not see them.
+    /// The name from the line with the samples alone, as Bencher's client ignores the lines above.
     bencher_name: String,
     /// Whether the line with the samples has been read, so that the mean is next.
     has_samples: bool,
@@ -51,7 +50,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             let said = lines.peek().map_or("", |(_, next)| next.trim());
             let reason = format!("{} {said}", text.trim());
             let name = at.name(&naming::in_one_line(&reader.test_case))?;
-            // A benchmark that threw has been told by its own name.
+            // A benchmark that threw is already reported under its own name.
             let is_known = |failed: &FailedBenchmark| {
                 let rest = failed.name.as_str().strip_prefix(name.as_str());
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
@@ -84,7 +83,7 @@ impl Reader {
             };
         } else if line.starts_with("benchmark name ") {
             self.place = Place::Head;
-            // A test case runs once for each of its sections, and repeats what is outside of them.
+            // A test case runs once for each of its sections, and repeats everything outside of them.
             self.once.begin(at);
             self.has_deviation = false;
         } else {
@@ -119,7 +118,7 @@ impl Reader {
                 None => append(&mut self.row.name, line),
             }
         } else if let Some((name, time_ns)) = three_times(line) {
-            // Old versions go on with the name beside the values.
+            // Old versions continue the name in the lines of the values.
             append(&mut self.row.name, name);
             append(&mut self.row.bencher_name, name);
             match self.row.mean_ns {
@@ -176,7 +175,7 @@ fn last_word(text: &str) -> Option<(&str, &str)> {
     (at < text.len()).then(|| (&text[..at], &text[at..]))
 }
 
-/// A time at the end of a text in nanoseconds, and the text before it.
+/// Splits off a time at the end of a text, in nanoseconds.
 fn last_time(text: &str) -> Option<(&str, f64)> {
     let (text, unit) = last_word(text)?;
     let (text, value) = last_word(text)?;

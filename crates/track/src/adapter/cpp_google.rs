@@ -1,7 +1,7 @@
-//! Google Benchmark: `--benchmark_format=json`, or else its console. C++, and its Python bindings.
+//! Google Benchmark: `--benchmark_format=json`, or its console output. C++, and its Python bindings.
 //!
-//! Repetitions are samples. Aggregates beside their repetitions are ignored; if there are only
-//! aggregates, the mean is used, with one standard deviation on either side.
+//! Repetitions are samples. Aggregates are ignored if their repetitions are present. If there are only aggregates, the
+//! mean is used, with one standard deviation on either side.
 
 mod console;
 
@@ -24,18 +24,18 @@ struct Report {
     benchmarks: Vec<Run>,
 }
 
-/// One entry: a repetition, or an aggregate of several.
+/// An entry: a repetition, or an aggregate of several.
 #[derive(Default)]
 struct Run {
     name: String,
-    /// Name without the ending of an aggregate. Old versions do not have it.
+    /// Name without the suffix of an aggregate. Missing in old versions.
     run_name: Option<String>,
-    /// The registration of the benchmark, and its set of arguments.
+    /// Indices of the benchmark's family and of its set of arguments.
     instance: [Option<u64>; 2],
     /// `mean`, `median`, `stddev`, `cv`, `BigO`, `RMS`.
     aggregate: Option<String>,
     is_failed: bool,
-    /// Whether its figures are what failed: they cannot be read.
+    /// Whether it failed because its figures cannot be read.
     is_unreadable: bool,
     message: Option<String>,
     real_time: Figure,
@@ -68,7 +68,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
 
 /// Adds the results of one document or table.
 fn read(at: At, runs: &[Run], measures: &mut HashMap<String, Measure>, results: &mut Results) {
-    // Repetitions have one name, and so have two benchmarks that were registered under it.
+    // Repetitions share a name, and so do two benchmarks registered under the same one.
     let mut instances = HashMap::new();
     for (entry, run) in (1..).zip(runs).filter(|(_, run)| run.aggregate.is_none()) {
         let (first, instance) = *instances.entry(run.run_name()).or_insert((entry, run.instance));
@@ -95,7 +95,7 @@ fn read(at: At, runs: &[Run], measures: &mut HashMap<String, Measure>, results: 
             repeated.insert(run.run_name());
         }
     }
-    // Where repetitions are not told one by one, the deviation of each goes with its mean.
+    // Where single repetitions are not listed, each mean gets its deviation.
     let deviations: HashMap<&str, &Run> = runs
         .iter()
         .filter(|run| run.aggregate.as_deref() == Some("stddev"))
@@ -116,7 +116,7 @@ fn read(at: At, runs: &[Run], measures: &mut HashMap<String, Measure>, results: 
                 results.fail(name, "its time is not a number");
                 return Ok(());
             };
-            // Bencher takes aggregates for benchmarks.
+            // Bencher treats aggregates as benchmarks.
             results.set_bencher_name(&name, &run.name);
             for (measure, metric) in metrics {
                 results.add(name.clone(), measure, metric)?;
@@ -126,7 +126,7 @@ fn read(at: At, runs: &[Run], measures: &mut HashMap<String, Measure>, results: 
     }
 }
 
-/// What a repetition measured, or a mean with its deviation; `None` if there is no time.
+/// The metrics of a repetition, or of a mean with its deviation. `None` if there is no time.
 fn metrics(
     at: At,
     run: &Run,
@@ -161,7 +161,7 @@ fn metrics(
     Ok(Some(metrics))
 }
 
-/// Labels of the times. Counters, which are in the same object, cannot have them.
+/// Labels of the times. Counters are in the same object, so they cannot use these.
 const LATENCY: &str = "real_time";
 const CPU_TIME: &str = "cpu_time";
 
@@ -234,7 +234,7 @@ impl<'de> Deserialize<'de> for Run {
     }
 }
 
-/// A field that this version of the adapter does not know.
+/// A field unknown to this version of the adapter.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Counter {

@@ -1,9 +1,8 @@
-//! The raw samples of Criterion: from `target/criterion/**/new`, added to its printed results.
+//! Criterion's raw samples, from `target/criterion/**/new`, added to its printed results.
 //!
-//! Only the caller touches files. It takes the time before it starts the benchmarks, lists
-//! `target/criterion` after they have ended, asks [`written_since`] for the folders of this run,
-//! reads three files of each, and hands them to [`read`] and [`merge`]. The folders of older runs
-//! are beside them, and a filtered run writes only some.
+//! All file access is up to the caller. It takes the time before it starts the benchmarks, lists `target/criterion`
+//! after they have ended, asks [`written_since`] for the folders of this run, reads three files of each, and passes
+//! them to [`read`] and [`merge`]. Folders of older runs are there as well, and a filtered run writes only some.
 
 use std::{
     collections::HashMap,
@@ -15,19 +14,19 @@ use serde::Deserialize;
 
 use crate::model::Results;
 
-/// The files of a folder `new`, each of which must be from this run.
+/// The files of a folder `new`. All of them must be from this run.
 pub const FILES: [&str; 3] = ["benchmark.json", "estimates.json", "sample.json"];
 
-/// Relative difference of a printed time from its estimate at most: five digits are printed.
+/// Maximum relative difference between a printed time and its estimate: five digits are printed.
 const ROUNDING: f64 = 1e-4;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CriterionSamples {
-    /// Name, as it is printed: Criterion cuts it after 100 bytes.
+    /// The name as printed: Criterion truncates it after 100 bytes.
     pub title: String,
-    /// Time of an iteration, by sample, in units of the measurement: nanoseconds, if it is of time.
+    /// Time per iteration by sample, in units of the measurement: nanoseconds for times.
     pub samples: Vec<f64>,
-    /// The estimate that is printed: the slope, or the mean if the samples are all of one length.
+    /// The printed estimate: the slope, or the mean if all samples have the same length.
     pub estimate: f64,
     pub lower: f64,
     pub upper: f64,
@@ -72,8 +71,8 @@ struct Interval {
     upper_bound: f64,
 }
 
-/// The folders `…/new` all of whose [`FILES`] were written at `since` or later, in the order of their
-/// paths. `listing` has files below `target/criterion` with the times of their last change.
+/// The folders `…/new` whose [`FILES`] were all written at `since` or later, sorted by path. `listing` has the files
+/// below `target/criterion` with their modification times.
 pub fn written_since<'a>(
     listing: impl IntoIterator<Item = (&'a Path, SystemTime)>,
     since: SystemTime,
@@ -124,10 +123,9 @@ fn json<'a, T: Deserialize<'a>>(
         .map_err(|error| CriterionDirError::Json { file, reason: error.to_string() })
 }
 
-/// Adds the samples to the latencies read from the output, and replaces the rounded figures by the
-/// exact ones. Returns how many benchmarks got samples. A benchmark with another printed time does
-/// not, as when two programs have a benchmark of the same name and the second overwrote the first's
-/// files.
+/// Adds the samples to the latencies read from the output, and replaces the rounded figures by exact ones. Returns the
+/// number of benchmarks that got samples. Skips benchmarks whose printed time differs, as when two programs have a
+/// benchmark of the same name and the second overwrote the first's files.
 pub fn merge(results: &mut Results, all: &[CriterionSamples]) -> usize {
     let by_title: HashMap<_, _> = all.iter().map(|one| (one.title.as_str(), one)).collect();
     let mut merged = 0;
@@ -138,7 +136,7 @@ pub fn merge(results: &mut Results, all: &[CriterionSamples]) -> usize {
         let Some((_, metric)) = latency else { continue };
         let is_same = (metric.value - found.estimate).abs() <= found.estimate.abs() * ROUNDING;
         let is_finite = found.samples.iter().all(|sample| sample.is_finite());
-        // Samples are there already where the benchmark ran twice: neither of both runs is this one.
+        // A benchmark that ran twice already has samples, and these belong to neither run.
         if is_same && is_finite && metric.samples.is_empty() {
             metric.value = found.estimate;
             metric.lower_value = Some(found.lower);

@@ -1,11 +1,11 @@
-//! A table of one's own: `name,value`, and `unit` if there is one, with commas, semicolons or tabs between
-//! them. Where the first line does not name the columns, they are in this order.
+//! A custom table: `name,value`, and optionally `unit`, separated by commas, semicolons or tabs. Without a header line
+//! the columns are in this order.
 
 use std::borrow::Cow;
 
 use crate::adapter::{by_unit::Measures, prelude::*};
 
-/// How the first lines begin that `magic` knows it by.
+/// Header lines that `magic` recognizes.
 pub(super) const HEADS: &[&[&str]] = &[
     &["name,value"],
     &["Name,Value"],
@@ -17,7 +17,7 @@ pub(super) const HEADS: &[&[&str]] = &[
 
 const DELIMITERS: [char; 3] = ['\t', ';', ','];
 
-/// Where the columns are; the last one may be missing.
+/// Positions of the columns. The last one may be missing.
 struct Columns {
     count: usize,
     name: usize,
@@ -47,7 +47,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             continue;
         };
         let unit = columns.unit.and_then(|unit| cells.get(unit)).map_or("", AsRef::as_ref);
-        // A decimal comma is a column more.
+        // A decimal comma adds a column.
         let is_cut = cells.len() > columns.count || number(unit).is_some();
         match number(text) {
             Some(value) if !is_cut => {
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
                               semicolons between columns";
                 at.lose(&mut results, name, at.malformed(reason));
             }
-            // Without a head, anything with a comma in it would be a row.
+            // Without a header, any line with a comma would be a row.
             None if has_head || is_no_number(text) => {
                 at.lose(&mut results, name, at.malformed(no_number(text)));
             }

@@ -1,4 +1,4 @@
-//! Dart's `benchmark_harness`: `NAME(RunTime): 123.4 us.`, and what its emitter for `perf` adds.
+//! Dart's `benchmark_harness`: `NAME(RunTime): 123.4 us.`, and the additional lines of its `perf` emitter.
 
 use crate::adapter::prelude::*;
 

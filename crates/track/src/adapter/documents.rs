@@ -1,7 +1,7 @@
-//! JSON documents of one tool among other text: what a command prints before, between and after them.
+//! JSON documents of one tool within other output of the command.
 //!
-//! A document begins at the start of a line or right after another. Documents of other tools are
-//! ignored. A document with the tool's marks that cannot be read is an error.
+//! A document begins at the start of a line or right after another. Documents of other tools are ignored. A document
+//! with the tool's marks that cannot be read is an error.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ use serde_json::error::Category;
 use super::{Adapter, AdapterError, Parsed, line::At};
 
 pub(super) struct Documents<T> {
-    /// Each document with the place at which it begins.
+    /// Each document with its position.
     pub(super) found: Vec<(At, T)>,
-    /// Why documents with the tool's marks cannot be read.
+    /// Errors of documents with the tool's marks that cannot be read.
     pub(super) broken: Vec<AdapterError>,
     pub(super) rest: String,
 }
 
-/// Finds all documents of the shape `T`. A document of that shape has all of the `marks` in it; one
-/// that has them but another shape is malformed.
+/// Finds all documents of the shape `T`. Such a document contains all of the `marks`. One with the marks but another
+/// shape is malformed.
 pub(super) fn documents<T: DeserializeOwned>(
     adapter: Adapter,
     text: &str,
@@ -30,7 +30,7 @@ pub(super) fn documents<T: DeserializeOwned>(
     if documents.broken.is_empty() { Ok(documents) } else { Err(documents.broken.swap_remove(0)) }
 }
 
-/// As [`documents`], but goes on behind a document that is malformed.
+/// Like [`documents`], but continues after a malformed document.
 pub(super) fn with_broken<T: DeserializeOwned>(
     adapter: Adapter,
     text: &str,
@@ -45,7 +45,7 @@ pub(super) fn with_broken<T: DeserializeOwned>(
     }
     let mut text = Cow::Borrowed(text);
     let mut rest = String::new();
-    // The line of the byte `at`.
+    // The line number of byte `at`.
     let (mut at, mut line) = (0, 1);
     while let Some(start) = next_start(&text, at) {
         rest.push_str(&text[at..start]);
@@ -61,7 +61,7 @@ pub(super) fn with_broken<T: DeserializeOwned>(
         let end = match result {
             Ok((document, length)) => {
                 let end = start + length;
-                // Shapes are lenient: another tool's document may have this one.
+                // Shapes are lenient: another tool's document may match, too.
                 match has_marks(&text[start..end]) {
                     true => found.push((At { adapter, line }, document)),
                     false => rest.push_str(&text[start..end]),
@@ -86,14 +86,14 @@ pub(super) fn with_broken<T: DeserializeOwned>(
     Documents { found, broken, rest }
 }
 
-/// Where a text ends that looked like a document of the tool, or the error if it is one.
+/// The end of text that looked like a document of the tool, or the error if it is one.
 fn end_of_foreign(
     text: &str,
     start: usize,
     error: &serde_json::Error,
     has_marks: impl Fn(&str) -> bool,
 ) -> Result<usize, String> {
-    // Somebody else's document, or no JSON at all.
+    // Another tool's document, or not JSON at all.
     let foreign = first::<IgnoredAny>(&text[start..]).map(|(_, length)| start + length);
     let end = match (&foreign, error.classify()) {
         (Ok(end), _) => *end,
@@ -106,7 +106,7 @@ fn end_of_foreign(
     Ok(foreign.unwrap_or_else(|_| end_of_line(text, start)))
 }
 
-/// The error without its place, which is relative to the document's start.
+/// The error without its position, which is relative to the document's start.
 fn reason(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     text.truncate(text.rfind(" at line ").unwrap_or(text.len()));
@@ -121,7 +121,7 @@ fn first<T: DeserializeOwned>(text: &str) -> Result<(T, usize), serde_json::Erro
     }
 }
 
-/// Where a document may begin at or after `at`: a bracket behind nothing but space.
+/// The next possible start of a document from `at` on: a bracket preceded only by blanks on its line.
 fn next_start(text: &str, mut at: usize) -> Option<usize> {
     loop {
         // .NET writes a byte order mark.
@@ -141,7 +141,7 @@ fn count_lines(text: &str) -> usize {
     memchr_iter(b'\n', text.as_bytes()).count()
 }
 
-/// The byte behind the line of the byte `at`.
+/// The end of the line that contains byte `at`.
 fn end_of_line(text: &str, at: usize) -> usize {
     memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |length| at + length + 1)
 }
@@ -158,11 +158,11 @@ fn place_of(text: &str, error: &serde_json::Error) -> usize {
     at
 }
 
-/// Words that Python and C++ write for non-numbers, and that JSON does not have. The parser stops
-/// within them: `nan` begins as `null` does, and `-inf` as a number.
+/// Literals for non-numbers written by Python and C++, which are invalid JSON. The parser stops within them: `nan`
+/// begins like `null`, and `-inf` like a number.
 const NO_NUMBERS: [&str; 4] = ["NaN", "nan", "Infinity", "inf"];
 
-/// Whether the parser stopped at one of them.
+/// Whether the parser stopped at one of [`NO_NUMBERS`].
 fn is_at_no_number(text: &str, error: &serde_json::Error) -> bool {
     if error.classify() != Category::Syntax {
         return false;
@@ -174,7 +174,7 @@ fn is_at_no_number(text: &str, error: &serde_json::Error) -> bool {
     NO_NUMBERS.contains(&word)
 }
 
-/// The text with `null` for each of them outside of strings.
+/// Replaces [`NO_NUMBERS`] outside of strings by `null`.
 fn without_no_numbers(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = String::with_capacity(text.len());
@@ -200,7 +200,7 @@ fn without_no_numbers(text: &str) -> String {
     plain
 }
 
-/// Behind the quote that ends the string whose text begins at `at`.
+/// The position after the closing quote of the string whose text begins at `at`.
 pub(crate) fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
     while let Some(next) = memchr2(b'"', b'\\', &bytes[at..]) {
         at += next + 1;

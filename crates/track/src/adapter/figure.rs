@@ -1,5 +1,5 @@
-//! An optional number in a tool's JSON: tools write `null`, `"NaN"` or `""` for figures that they
-//! could not compute. A text that is no number costs its benchmark, and no other.
+//! An optional number in a tool's JSON: tools write `null`, `"NaN"` or `""` for figures that they could not compute.
+//! Text that is not a number fails only its own benchmark.
 
 use std::fmt;
 
@@ -15,19 +15,19 @@ use crate::model::Metric;
 pub(super) struct Figure(pub Option<f64>);
 
 impl Figure {
-    /// The number in another unit, of which one of this unit holds `factor`.
+    /// Converts the number to another unit. `factor` is the size of this unit in the other.
     pub(super) fn scaled(self, factor: f64) -> Option<f64> {
         self.0.map(|value| value * factor)
     }
 }
 
-/// A figure that has to be there.
+/// Deserializes a required figure.
 pub(super) fn required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Figure, D::Error> {
     Figure::deserialize(deserializer)
 }
 
-/// A metric of a value and a spread on both sides of it, if there is a value. `factor` converts the
-/// figures and the samples to units of the measure.
+/// A metric of a value and a symmetric spread, if there is a value. `factor` converts the figures and the samples to
+/// units of the measure.
 pub(super) fn around(
     value: Figure,
     spread: Figure,

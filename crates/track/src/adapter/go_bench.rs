@@ -1,4 +1,4 @@
-//! `go test -bench`, with everything that it prints per operation, and the same within `-json`.
+//! `go test -bench`, with all of its metrics per operation, also within `-json`.
 //!
 //! ```text
 //! BenchmarkJoin-8     97244     113.4 ns/op     32 B/op     2 allocs/op
@@ -25,16 +25,16 @@ struct Line<'t> {
     line: usize,
     package: &'t str,
     name: &'t str,
-    /// The values; or what go test says of a failure, or why the line cannot be read.
+    /// The values; or go test's failure message, or why the line cannot be read.
     outcome: Result<Values<'t>, Cow<'t, str>>,
 }
 
-/// A benchmark whose name was printed before it ran, and whose result has not come yet.
+/// A benchmark whose name was printed before it ran, and whose result is still missing.
 #[derive(Clone, Copy)]
 struct Pending<'t> {
     line: usize,
     name: &'t str,
-    /// Whether the name is alone on its line, as with -v: the result then has a line of its own, too.
+    /// Whether the name has its own line, as with -v: then the result does, too.
     is_alone: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         .filter(|line| line.outcome.is_err())
         .map(|line| (line.package, line.name))
         .collect();
-    // A failure is told without the number of CPUs.
+    // Failures are reported without the number of CPUs.
     let has_failed = |line: &Line<'_>| {
         [line.name, without_cpus(line.name)]
             .iter()
@@ -72,7 +72,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         match &line.outcome {
             Err(Cow::Borrowed(said)) => results.fail(at.name(&name)?, *said),
             Err(Cow::Owned(reason)) => at.lose(&mut results, &name, at.malformed(reason.as_str())),
-            // One repetition of several may have failed.
+            // One of several repetitions may have failed.
             Ok(_) if has_failed(line) => {}
             Ok(values) => {
                 if let Some((_, unit)) = values.iter().find(|(value, _)| !value.is_finite()) {
@@ -96,7 +96,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// The text that events of `-json` carry, package by package; a text without events as it is.
+/// Extracts the output from `-json` events, package by package. Text without events is unchanged.
 fn out_of_events(text: &str) -> Cow<'_, str> {
     let is_event = |line: &str| line.starts_with("{\"") && line.contains("\"Action\":");
     if !text.lines().any(is_event) {
@@ -108,7 +108,7 @@ fn out_of_events(text: &str) -> Cow<'_, str> {
             continue;
         };
         let package = package.unwrap_or_default();
-        // Events of several packages take turns; there are few packages, and mostly the last goes on.
+        // Events of several packages interleave. There are few packages, and mostly the last one continues.
         match packages.iter_mut().rfind(|known| known.0 == package) {
             Some(known) => known.1.push_str(&output),
             None => packages.push((package, output.into_owned())),
@@ -120,7 +120,7 @@ fn out_of_events(text: &str) -> Cow<'_, str> {
 fn read<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) -> Vec<Line<'t>> {
     let mut lines: Vec<Line<'t>> = Vec::new();
     let mut package = "";
-    // What a benchmark says stands below its failure, and above it within `-json`.
+    // A benchmark's messages are below its failure, but above it within `-json`.
     let mut previous = "";
     let mut pending: Option<Pending<'t>> = None;
     let mut numbered = numbered(text).peekable();
@@ -134,7 +134,7 @@ fn read<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) -> Vec<Lin
             let next = numbered.peek().map_or("", |(_, next)| *next);
             let said = [next, previous].into_iter().find(|said| said.starts_with("    "));
             let outcome = Err(Cow::Borrowed(said.map_or("go test says FAIL", str::trim)));
-            // The name with the number of CPUs stands before, if it was printed at all.
+            // The name with the number of CPUs comes before, if it was printed at all.
             let known = pending.take().map(|known| known.name);
             let name = known.filter(|known| known.starts_with(name)).unwrap_or(name);
             lines.push(Line { line: number, package, name, outcome });
@@ -153,7 +153,7 @@ fn read<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) -> Vec<Lin
                 }
             }
         } else if let Some(Pending { line: started, name, is_alone }) = pending {
-            // What the benchmark prints stands between its name and its result.
+            // The benchmark's own output is between its name and its result.
             let found = values(line).filter(|_| !is_alone).map(|it| it.map_err(Cow::Owned));
             if let Some(outcome) =
                 found.or_else(|| ended(line).map(|said| Err(Cow::Borrowed(said))))
@@ -176,7 +176,7 @@ fn read<'t>(text: &'t str, units: &mut FxHashMap<&'t str, UnitFacts>) -> Vec<Lin
     lines
 }
 
-/// Whether the benchmark is over without a result, and without a failure.
+/// Whether the benchmark ended without a result or a failure.
 fn has_no_result(line: &str) -> bool {
     let line = line.trim();
     line == "PASS" || ["ok  \t", "--- SKIP: ", "--- BENCH: "].iter().any(|it| line.starts_with(it))
@@ -205,7 +205,7 @@ fn benchmark_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("Benchmark")?;
     let length = memchr2(b' ', b'\t', rest.as_bytes()).unwrap_or(rest.len());
     let name = &line[..line.len() - rest.len() + length];
-    // As for go test: `Benchmarking` is no benchmark.
+    // As in go test: `Benchmarking` is not a benchmark.
     (!rest.starts_with(|c: char| c.is_lowercase())).then_some(name)
 }
 
@@ -246,7 +246,7 @@ fn measure(unit: &str, facts: UnitFacts) -> (Measure, f64) {
     let (mut measure, factor) = match unit {
         "ns/op" => (Measure::latency(), 1.0),
         "MB/s" => (Measure::named("bytes-per-second"), 1e6),
-        // What grows by steps is divided by an iteration count that differs from run to run.
+        // Grows in steps, and is divided by an iteration count that varies between runs.
         "B/op" => (Measure { kind: MeasureKind::Noisy, ..Measure::named("allocated") }, 1.0),
         "allocs/op" => (Measure::named("allocations"), 1.0),
         _ => {

@@ -1,5 +1,5 @@
-//! JMH's `-rf json`. A benchmark with parameters is a benchmark per set of them. Failed benchmarks
-//! are not in the file, but in JMH's printed output.
+//! JMH's `-rf json`. Each set of parameters is a benchmark of its own. Failed benchmarks are missing in the file and
+//! only in JMH's printed output.
 
 use std::collections::HashSet;
 
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
 }
 
 fn add(results: &mut Results, at: At, name: BenchmarkName, benchmark: Benchmark) -> Parsed<()> {
-    // Bencher makes one benchmark of all parameters and modes.
+    // Bencher merges all parameters and modes into one benchmark.
     results.set_bencher_name(&name, &benchmark.benchmark);
     let unit = &benchmark.primary_metric.score_unit;
     let Some((measure, factor)) = known_measure(unit) else {
@@ -154,14 +154,14 @@ fn metric(score: &Score, factor: f64) -> Option<Metric> {
     Some(metric_of(score, factor)?.with_samples(samples.unwrap_or_default()))
 }
 
-/// The same without samples.
+/// The metric without samples.
 fn metric_of(score: &Score, factor: f64) -> Option<Metric> {
     let metric = Metric::new(score.score.scaled(factor)?);
     let [lower, upper] = score.score_confidence.map(|end| end.scaled(factor));
     Some(metric.with_ends(lower.zip(upper)))
 }
 
-/// Finds the benchmarks that failed in JMH's own output:
+/// Finds failed benchmarks in JMH's console output:
 ///
 /// ```text
 /// # Benchmark: com.example.Hive.fails

@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             failures.push(at.name(name)?);
         }
     }
-    // Such lines are no failures of benchmarks where there are none.
+    // Without any benchmarks, such lines are not failures of benchmarks.
     if !results.is_empty() {
         for name in failures {
             results.fail(name, "it threw an error");
@@ -30,7 +30,7 @@ fn result(line: &str) -> Option<(&str, Metric)> {
     let (rest, error) = rsplit_once(rest.strip_suffix('%')?, " ops/sec \u{b1}")?;
     let (name, rate) = rsplit_once(rest, " x ")?;
     let rate = number(rate)?;
-    // With a single run there is no error.
+    // A single run has no error.
     let error = number(error).map(|percent| rate * percent / 100.0);
     Some((name, Metric::new(rate).with_error(error)))
 }

@@ -1,5 +1,4 @@
-//! `console.time`: `NAME: 12.3ms`, with or without ` - timer ended`, as Node, Deno, Firefox and Chrome
-//! print it.
+//! `console.time`: `NAME: 12.3ms`, with or without ` - timer ended`, as printed by Node, Deno, Firefox and Chrome.
 
 use crate::adapter::prelude::*;
 
@@ -19,7 +18,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// Name and nanoseconds; no number of them if the time has a decimal comma.
+/// Name and nanoseconds. NaN if the time has a decimal comma.
 fn timer(line: &str) -> Option<(&str, f64)> {
     let line = line.trim_end();
     let line =

@@ -1,5 +1,5 @@
-//! Vitest: `vitest bench --outputJson` up to version 4, and `--reporter=json` from version 5 on, where
-//! benchmarks are part of tests.
+//! Vitest: `vitest bench --outputJson` up to version 4, and `--reporter=json` from version 5 on, where benchmarks are
+//! part of tests.
 
 use serde::Deserialize;
 
@@ -26,7 +26,7 @@ struct Group {
     benchmarks: Vec<Benchmark>,
 }
 
-/// One that failed has a name and no figures. Times are in milliseconds.
+/// Failed benchmarks have a name but no figures. Times are in milliseconds.
 #[derive(Deserialize)]
 struct Benchmark {
     name: String,
@@ -56,7 +56,7 @@ struct Test {
     status: String,
     #[serde(default)]
     failure_messages: Vec<String>,
-    /// Missing in reports of other runs than benchmarks.
+    /// Missing in reports of runs without benchmarks.
     benchmarks: Option<Vec<Comparison>>,
 }
 
@@ -72,7 +72,7 @@ struct Task {
     name: String,
     latency: Statistics,
     throughput: Statistics,
-    /// Whether it was read from a file instead of measured.
+    /// Whether it was read from a file and not measured.
     #[serde(default)]
     from_store: bool,
 }
@@ -126,7 +126,7 @@ fn add(
 ) -> Parsed<()> {
     let (value, spread) = match average {
         Average::Mean => (benchmark.mean, benchmark.sd),
-        // No quartiles are told.
+        // Quartiles are not reported.
         Average::Median => (benchmark.median, Figure(None)),
     };
     let Some(latency) = around(value, spread, &benchmark.samples, NS_PER_MS) else {
@@ -141,7 +141,7 @@ fn add(
     Ok(())
 }
 
-/// Adds the benchmarks of version 5. The file is in their names only where two files share one.
+/// Adds the benchmarks of version 5. Their names include the file only if two files share one.
 fn add_tests(results: &mut Results, at: At, files: Vec<TestFile>, average: Average) -> Parsed<()> {
     let test_name =
         |test: &Test| joined(test.ancestor_titles.iter().chain([&test.title]).map(String::as_str));

@@ -1,7 +1,8 @@
 //! Bencher Metric Format: `{"benchmark": {"measure": {"value", "lower_value", "upper_value"}}}`, or a [`list`].
 //!
-//! Results of `wingbeat` may add `samples`, and anybody's `unit`, `direction` and `kind`, which Bencher ignores. An
-//! entry that cannot be read costs its benchmark, so types are loose, and what is there in place of a number is told.
+//! Results of `wingbeat` may add `samples`, and any results `unit`, `direction` and `kind`, which Bencher ignores. An
+//! invalid entry fails only its benchmark, so types are lenient, and the error describes the value found in place of a
+//! number.
 
 mod list;
 
@@ -36,14 +37,14 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         }
         match results.is_empty() && results.remarks.is_empty() {
             true => results = part.results,
-            // The same name in another document was measured again.
+            // The same name in another document is a repetition.
             false => results.take(part.results, BenchmarkName::clone)?,
         }
     }
     Ok(results)
 }
 
-/// What a document may be. Any JSON is one or the other; most of it has nothing in it that counts.
+/// The possible documents. Any JSON matches one of them, mostly without any usable content.
 enum Document {
     Benchmarks(Ordered<Measured>),
     List(Vec<Shape<Entry>>),
@@ -52,7 +53,7 @@ enum Document {
 /// The measures of a benchmark.
 type Measured = Shape<Ordered<Shape<Figures>>>;
 
-/// Measures of which nothing is said, by their labels.
+/// Measures without a description, by label.
 type Plain = FxHashMap<String, Measure>;
 
 #[derive(Deserialize, Default)]
@@ -69,7 +70,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// The metric, in the units of the measure of that label.
+    /// The metric, in the units of the measure with that label.
     fn read(self, label: &str, plain: &mut Plain) -> Result<(Measure, Metric), String> {
         let description = self.description()?;
         let is_plain = description == Description::default();
@@ -88,7 +89,7 @@ impl Figures {
         Ok((measure, Metric { lower_value, upper_value, ..metric }))
     }
 
-    /// What is said of the measure beside its value.
+    /// The description of the measure next to its value.
     fn description(&self) -> Result<Description, String> {
         Ok(Description {
             units: match self.units.text() {
@@ -101,7 +102,7 @@ impl Figures {
     }
 }
 
-/// A word of an enumeration, if there is one.
+/// Parses an optional enumeration value.
 fn word<'t, T: Deserialize<'t>>(key: &str, text: &'t str) -> Result<Option<T>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -110,14 +111,14 @@ fn word<'t, T: Deserialize<'t>>(key: &str, text: &'t str) -> Result<Option<T>, S
     T::deserialize(word).map(Some).map_err(|error| format!("its {key} is not understood: {error}"))
 }
 
-/// Whether something looks like the value of a measure.
+/// Whether an entry looks like a value of a measure.
 fn has_value((_, measures): &(String, Measured)) -> bool {
     let Shape::Object(measures) = measures else { return false };
     let mut figures = measures.0.iter().map(|(_, figures)| figures);
     figures.any(|it| matches!(it, Shape::Object(figures) if figures.value.is_there()))
 }
 
-/// What a document says, so far.
+/// Accumulates the contents of documents.
 struct Reader {
     at: At,
     results: Results,
@@ -125,7 +126,7 @@ struct Reader {
 
 impl Reader {
     fn benchmarks(&mut self, benchmarks: Vec<(String, Measured)>) {
-        // A document of something else, such as a line of a log.
+        // A different kind of document, such as a log line.
         if !benchmarks.iter().any(has_value) {
             return;
         }

@@ -18,7 +18,7 @@ impl At {
         AdapterError::Malformed { adapter: self.adapter, line: self.line, reason: reason.into() }
     }
 
-    /// Passes over a result that cannot be read: it costs the benchmark of that name, and no other.
+    /// Skips a result that cannot be read. Only the benchmark of that name fails.
     pub(super) fn lose(self, results: &mut Results, name: &str, error: AdapterError) {
         let (line, reason) = match error {
             AdapterError::Malformed { line, reason, .. } => (line, reason),
@@ -27,7 +27,7 @@ impl At {
         results.lose(line, name, reason);
     }
 
-    /// Adds a result of that name. One that cannot be read costs its benchmark, and no other.
+    /// Adds a result of that name. If it cannot be read, only its benchmark fails.
     pub(super) fn read(
         self,
         results: &mut Results,
@@ -44,7 +44,7 @@ impl At {
         BenchmarkName::new(text.trim()).map_err(|error| self.malformed(error.to_string()))
     }
 
-    /// Notes that Bencher keeps the space in front of a name, as `console.group` indents it.
+    /// Notes that Bencher keeps leading blanks of a name, as indented by `console.group`.
     pub(super) fn set_indented(self, results: &mut Results, name: &str) -> Parsed<()> {
         if name.starts_with([' ', '\t']) {
             results.set_bencher_name(&self.name(name)?, name.trim_end());
@@ -52,7 +52,7 @@ impl At {
         Ok(())
     }
 
-    /// The benchmark of that name, to add metrics to.
+    /// The benchmark of that name, for adding metrics.
     pub(super) fn benchmark<'r>(
         self,
         results: &'r mut Results,
@@ -62,8 +62,8 @@ impl At {
     }
 }
 
-/// The lines with their numbers from 1. Of a line that a terminal overwrites, the last version.
-/// Messages of Cargo are left out everywhere.
+/// The lines with their numbers from 1. For a line overwritten on the terminal, the last version. Cargo's messages are
+/// skipped.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let has_returns = memchr(b'\r', bytes).is_some();
@@ -90,8 +90,8 @@ fn is_of_cargo(line: &str) -> bool {
 
 const CARGO: &str = "{\"reason\":\"";
 
-/// The text with nothing but the end of the line in place of each message of Cargo, so that lines keep
-/// their numbers. For documents that are read whole.
+/// Blanks each Cargo message but keeps its line break, so that line numbers stay the same. For documents that are read
+/// as a whole.
 pub(super) fn without_cargo(text: &str) -> Cow<'_, str> {
     let has_any = memchr::memmem::find(text.as_bytes(), CARGO.as_bytes()).is_some();
     if !has_any || !text.split('\n').any(is_of_cargo) {
@@ -101,7 +101,7 @@ pub(super) fn without_cargo(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// As [`numbered`], each with its place for errors.
+/// Like [`numbered`], each with its position for errors.
 pub(super) fn lines(adapter: Adapter, text: &str) -> impl Iterator<Item = (At, &str)> {
     numbered(text).map(move |(line, content)| (At { adapter, line }, content))
 }

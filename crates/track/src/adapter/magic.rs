@@ -1,16 +1,16 @@
 //! Detects the tool that wrote an output: the first adapter that finds a result in it.
 //!
-//! The order is from unmistakable formats to ambiguous ones. An adapter is tried only if the output
-//! contains words that the tool always writes, which is cheap to check.
+//! Unmistakable formats come before ambiguous ones. An adapter is tried only if the output contains words that the tool
+//! always writes, which is cheap to check.
 
 use super::{Adapter, AdapterError, Parsed, consoles, csv};
 use crate::model::{Average, Results};
 
-/// An adapter, and words that its tool always writes: all of one of the groups.
+/// An adapter, and groups of words. All words of at least one group always occur in its tool's output.
 type Candidate = (Adapter, &'static [&'static [&'static str]]);
 
 const CANDIDATES: &[Candidate] = &[
-    // JSON documents with fields of their own.
+    // JSON documents with distinctive fields.
     (Adapter::WingbeatBench, &[&["\"schema_version\"", "\"rulers\""]]),
     (
         Adapter::CppGoogle,
@@ -33,7 +33,7 @@ const CANDIDATES: &[Candidate] = &[
     ),
     (Adapter::Json, &[&["{", "\"value\""]]),
     (Adapter::Csv, csv::HEADS),
-    // Tables and lines with words of their own.
+    // Tables and lines with distinctive words.
     (Adapter::Veristat, &[&["file_name", "prog_name"]]),
     (Adapter::RustIai, &[&["L1 Accesses:"]]),
     (Adapter::RustDivan, &[&["fastest", "slowest", "│"]]),
@@ -52,7 +52,7 @@ const CANDIDATES: &[Candidate] = &[
 pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     let (adapter, found) = find(text)?;
     let mut results = match average {
-        // Which tool it is does not depend on the average that is asked for.
+        // Detection does not depend on the requested average.
         Some(_) => adapter.parse(text.as_bytes(), average)?,
         None => found,
     };
@@ -69,7 +69,7 @@ pub(super) fn find(text: &str) -> Parsed<(Adapter, Results)> {
             continue;
         }
         let found = match adapter {
-            // What is known to be of another tool is none of its lines.
+            // Output recognized as another tool's contains no timers.
             Adapter::JsTime if console.is_some() => continue,
             Adapter::JsTime => js_time(text),
             _ => adapter.parse(text.as_bytes(), None),
@@ -77,14 +77,14 @@ pub(super) fn find(text: &str) -> Parsed<(Adapter, Results)> {
         match found {
             Ok(results) => return Ok((*adapter, results)),
             Err(AdapterError::Nothing(_) | AdapterError::Console { .. }) => {}
-            // It may be a whole result of a tool that comes later.
+            // It may be a complete result of a later tool.
             Err(error) => broken = broken.or(Some(error)),
         }
     }
     Err(broken.or(console).unwrap_or(AdapterError::Nothing(Adapter::Magic)))
 }
 
-/// The timers in a text, except for what Divan prints before it measures.
+/// The timers in a text, except for those that Divan prints before it measures.
 fn js_time(text: &str) -> Parsed {
     let mut results = Adapter::JsTime.parse(text.as_bytes(), None)?;
     results.benchmarks.retain(|benchmark| benchmark.name.as_str() != "Timer precision");

@@ -1,4 +1,4 @@
-//! Turns tools' names of benchmarks into valid names.
+//! Converts tools' benchmark names to valid names.
 
 use std::{borrow::Cow, collections::hash_map::Entry, hash::Hash};
 
@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::model::{Direction, Measure, MeasureKind};
 
-/// The name of a benchmark in one line: commands may have several.
+/// A benchmark name on one line: commands may have several.
 pub(crate) fn in_one_line(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     if !text.contains(char::is_control) {
@@ -16,7 +16,7 @@ pub(crate) fn in_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(parts.join(" "))
 }
 
-/// A measure of one benchmark or one tool. Its slug never collides with a known one.
+/// A measure specific to a benchmark or tool. Its slug never collides with a known one.
 pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure {
     let label = in_one_line(label);
     let units = match units.trim() {
@@ -25,14 +25,14 @@ pub(super) fn counter(label: &str, units: &str, direction: Direction) -> Measure
     };
     let measure = Measure::custom(label.to_string(), units.clone(), direction, MeasureKind::Noisy);
     let by_slug = Measure::from_slug(measure.slug.clone());
-    // A slug that is not known is its own name.
+    // An unknown slug is its own name.
     if by_slug.name == by_slug.slug.as_str() {
         return measure;
     }
     Measure::custom(format!("{label} counter"), units, direction, MeasureKind::Noisy)
 }
 
-/// The measure of a harness that counts something else than time. Cycles are cost; the rest may be anything.
+/// The measure of a harness that counts something other than time. Lower is better for cycles. The rest is unknown.
 pub(super) fn measurement(units: &str) -> Measure {
     let direction = match units {
         "cycles" | "instructions" => Direction::LowerIsBetter,
@@ -41,7 +41,7 @@ pub(super) fn measurement(units: &str) -> Measure {
     Measure::custom(units.to_owned(), units.to_owned(), direction, MeasureKind::Noisy)
 }
 
-/// Keys with more than one qualifier: several benchmarks, which the qualifier must distinguish.
+/// Keys with several qualifiers, which are several benchmarks and need the qualifier in their names.
 pub(super) fn ambiguous<K: Hash + Eq + Clone, Q: PartialEq>(
     pairs: impl Iterator<Item = (K, Q)>,
 ) -> FxHashSet<K> {

@@ -1,21 +1,21 @@
-//! JSON documents in an output with other lines around them, on one line or several.
+//! JSON documents within other lines of an output, on one line or several.
 
 use serde::de::DeserializeOwned;
 
 use super::{Adapter, line::At};
 
-/// Bytes from its beginning that identify a document.
+/// Number of leading bytes that identify a document.
 const HEAD_BYTES: usize = 4096;
 
-/// What follows an opening brace at the beginning of a line.
+/// An object that starts at the beginning of a line.
 pub(super) struct Object<'a, T> {
     pub(super) at: At,
     pub(super) head: &'a str,
-    /// The document, or why it does not have that form.
+    /// The document, or why it does not have that shape.
     pub(super) content: Result<T, String>,
 }
 
-/// All documents of the text. After one of another form, reading continues on the next line.
+/// All documents of the text. After one of another shape, reading continues on the next line.
 pub(super) fn objects<T: DeserializeOwned>(adapter: Adapter, text: &str) -> Vec<Object<'_, T>> {
     let mut found = Vec::new();
     let mut line = 1;

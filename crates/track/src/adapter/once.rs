@@ -7,22 +7,22 @@ use rustc_hash::FxHashMap;
 use super::{AdapterError, Parsed, line::At};
 use crate::model::{BenchmarkResults, Results};
 
-/// The lines at which benchmarks were read.
+/// Line numbers of the benchmarks read.
 #[derive(Default)]
 pub(super) struct Once {
-    /// By the place of the benchmark in the results; 0 for one that has no line yet.
+    /// By index of the benchmark in the results. 0 if it has no line yet.
     lines: Vec<usize>,
     /// Line at which the tool began its run.
     begin: usize,
 }
 
 impl Once {
-    /// Another run of the tool begins here: recurring names are repetitions.
+    /// Starts another run of the tool, in which recurring names are repetitions.
     pub(super) fn begin(&mut self, at: At) {
         self.begin = at.line;
     }
 
-    /// The benchmark of that name, to add metrics to, as [`At::benchmark`].
+    /// The benchmark of that name, for adding metrics, like [`At::benchmark`].
     pub(super) fn benchmark<'r>(
         &mut self,
         at: At,
@@ -42,7 +42,7 @@ impl Once {
     }
 }
 
-/// The entries of a document, of which each has an identity of its own.
+/// The entries of a document, each with a unique identity.
 pub(super) struct Entries<K> {
     /// The first entry of each identity.
     first: FxHashMap<K, usize>,
@@ -56,7 +56,7 @@ impl<K> Default for Entries<K> {
 }
 
 impl<K: Hash + Eq> Entries<K> {
-    /// Counts the next entry. Refuses it if it has the identity of an earlier one.
+    /// Counts the next entry. Fails if an earlier one has the same identity.
     pub(super) fn add(&mut self, at: At, key: K, name: &str) -> Parsed<()> {
         self.count += 1;
         match self.first.entry(key) {
@@ -69,17 +69,17 @@ impl<K: Hash + Eq> Entries<K> {
     }
 }
 
-/// The error that a name of line `first` recurs.
+/// The error for a name that recurs after line `first`.
 fn again(at: At, first: usize, name: &str) -> AdapterError {
     at.malformed(recurs(first, name))
 }
 
-/// Why a name that has a result in line `first` is refused.
+/// Why a name with a result in line `first` is rejected.
 pub(super) fn recurs(first: usize, name: &str) -> String {
     twice(&format!("{name:?} has a result in line {first} already"))
 }
 
-/// The error that two entries of a document share a name.
+/// The error for two entries of a document that share a name.
 pub(super) fn both(at: At, first: usize, second: usize, name: &str) -> AdapterError {
     at.malformed(twice(&format!("entries {first} and {second} are both called {name:?}")))
 }

@@ -1,10 +1,10 @@
 //! `perf stat -j`: a JSON object for each event. The events are the measures.
 //!
-//! perf does not name what it ran, so the benchmark is called `perf stat`; with `-A`,
-//! `--per-socket` and the like, the place follows. Times are converted to nanoseconds. Events that
-//! the machine cannot count are ignored; repetitions (`-r`) are a mean and its standard error.
+//! perf does not name the command it ran, so the benchmark is called `perf stat`, followed by the CPU or socket with
+//! `-A`, `--per-socket` and the like. Times are converted to nanoseconds. Events that the machine cannot count are
+//! ignored; repetitions (`-r`) are a mean and its standard error.
 //!
-//! perf writes the decimal commas of the user's locale into its JSON. It never groups thousands there.
+//! perf writes the locale's decimal comma into its JSON, but never a thousands separator.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,9 @@ struct Counter {
     value: Option<String>,
     #[serde(default)]
     unit: String,
-    /// Standard error of the mean of repetitions, in percent of it.
+    /// Standard error of the mean of repetitions, in percent of the mean.
     variance: Option<f64>,
-    /// Where it was counted, and what else perf tells.
+    /// The CPU or socket, and perf's other fields.
     #[serde(flatten)]
     more: HashMap<String, Value>,
 }
@@ -54,13 +54,13 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             }
             Err(_) => Ok(()),
         };
-        // The benchmark has other events.
+        // The benchmark's other events remain.
         added.unwrap_or_else(|error| at.lose(&mut results, "", error));
     }
     Ok(results)
 }
 
-/// A line of JSON with decimal points for commas. Behind a comma that separates comes no digit.
+/// Replaces decimal commas in a line of JSON by points. A separating comma is never followed by a digit.
 fn with_points(line: &str) -> String {
     let bytes = line.as_bytes();
     let mut mended = bytes.to_vec();
@@ -78,7 +78,7 @@ fn with_points(line: &str) -> String {
     String::from_utf8(mended).unwrap_or_default()
 }
 
-/// Decimals of a value: it is written by `%f`.
+/// Decimals of a value: perf prints it with `%f`.
 const DECIMALS: usize = 6;
 
 /// A value, with a decimal point or comma.
@@ -107,7 +107,7 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Parsed<()> {
         (None, "") => "events".to_owned(),
         (None, own) => own.to_owned(),
     };
-    // Cycles, misses, faults, time, energy: each is cost. What comes as a ratio may be anything.
+    // Lower is better for cycles, misses, faults, time and energy. Ratios are unknown.
     let direction = match counter.unit.as_str() {
         unit if unit.contains('%') || unit.contains('/') => Direction::Unknown,
         _ => Direction::LowerIsBetter,
@@ -116,7 +116,7 @@ fn add(results: &mut Results, at: At, counter: &Counter) -> Parsed<()> {
     let percent = counter.variance.filter(|percent| *percent > 0.0);
     let metric = Metric::new(value).with_error(percent.map(|percent| value * percent / 100.0));
     let name = at.name(&counter.name())?;
-    // Also instructions: an interrupt is counted, too.
+    // Also instructions, because interrupts are counted, too.
     let measure = Measure::custom(event.to_owned(), units, direction, MeasureKind::Noisy);
     Ok(results.add(name, measure, metric)?)
 }

@@ -1,5 +1,5 @@
-//! airspeed velocity's console: `[ 50.00%] ··· NAME   1.2±0.3ms`, and the tables of benchmarks with
-//! parameters. The layout of such a table depends on the width of the terminal; the names do not.
+//! airspeed velocity's console: `[ 50.00%] ··· NAME   1.2±0.3ms`, and the tables of parameterized benchmarks. The
+//! layout of such a table depends on the width of the terminal; the names do not.
 
 mod table;
 
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let lines: Vec<(usize, &str)> = numbered(text).collect();
     let mut results = Results::default();
     let mut commit = None;
-    // Where each name was told, and for which environment.
+    // Line and environment in which each name was reported.
     let mut places: HashMap<String, (usize, &str)> = HashMap::new();
     let mut environment = "";
     let mut add = |results: &mut Results, at: At, environment, name: &str, measure, metric| {
@@ -43,7 +43,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
         if value == "failed" {
             results.fail(at.name(name)?, reason(&lines[index + 1..]));
         } else if value == "ok" || value.ends_with(" failed") {
-            // The table follows, behind a marker of its own.
+            // The table follows, after a marker of its own.
             let rows = table::rows(&lines[(index + 1).min(lines.len())..], behind_marker);
             for (parameters, value) in rows {
                 let name_of_row = format!("{name} ({parameters})");
@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// What stands behind `[ 50.00%] ··· `. Where a terminal has no such dots, hyphens stand for them.
+/// The text after `[ 50.00%] ··· `. Terminals without such dots use hyphens.
 fn behind_marker(line: &str) -> Option<&str> {
     let (share, rest) = line.strip_prefix('[')?.split_once("%] ")?;
     number(share.trim())?;
@@ -74,7 +74,7 @@ fn commit_of(told: &str) -> Option<&str> {
     rest.split([' ', ':']).next()
 }
 
-/// The text of a traceback's last line; the traceback ends at an empty line.
+/// The text of a traceback's last line. The traceback ends at an empty line.
 fn reason<'t>(lines: &[(usize, &'t str)]) -> &'t str {
     let Some(((_, first), rest)) = lines.split_first() else { return FAILED };
     if behind_marker(first).is_none() || !first.contains("Traceback") {
@@ -86,12 +86,12 @@ fn reason<'t>(lines: &[(usize, &'t str)]) -> &'t str {
     said.last().unwrap_or(FAILED)
 }
 
-/// The measure and metric of a value. asv's prefixes of names identify measures other than times.
+/// The measure and metric of a value. asv's name prefixes identify measures other than times.
 fn metric(name: &str, value: &str) -> Option<(Measure, Metric)> {
     let value = value.strip_suffix(";...").unwrap_or(value);
     let end = value.rfind(|c: char| c.is_ascii_digit() || c == '.')? + 1;
     let (figures, unit) = value.split_at(end);
-    // `~` stands for `±` where a terminal does not have it.
+    // `~` replaces `±` on terminals without it.
     let (figure, spread) = match figures.split_once(['\u{b1}', '~']) {
         Some((figure, spread)) => (number(figure)?, Some(number(spread)?)),
         None => (number(figures)?, None),
@@ -112,7 +112,7 @@ fn bytes(name: &'static str) -> Measure {
     Measure::custom(name, "bytes (B)", Direction::LowerIsBetter, MeasureKind::Noisy)
 }
 
-/// Prefixes of sizes, which are powers of 1,000.
+/// Factor of a size prefix, a power of 1,000.
 fn size(suffix: &str) -> Option<f64> {
     let mut letters = suffix.chars();
     match (letters.next(), letters.next()) {

@@ -1,5 +1,5 @@
-//! pytest-benchmark's `--benchmark-json`. pytest's own output, if given too, names failed tests:
-//! the file has their times as if they had passed.
+//! pytest-benchmark's `--benchmark-json`. pytest's console output, if given too, names failed tests: the file contains
+//! their times as if they had passed.
 
 mod failures;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use self::failures::failures;
 use crate::adapter::prelude::*;
 
-/// The reason of a failure for which pytest gives none.
+/// The reason of a failure without a message from pytest.
 const UNTOLD: &str = "pytest says that it failed";
 
 const NS_PER_SECOND: f64 = 1e9;
@@ -34,7 +34,7 @@ struct Stats {
     stddev: Figure,
     median: Figure,
     iqr: Figure,
-    /// Seconds per iteration, by round. Only `--benchmark-save-data` and newer versions write it.
+    /// Seconds per iteration, by round. Written only with `--benchmark-save-data` and by newer versions.
     #[serde(default)]
     data: Vec<Figure>,
 }
@@ -68,7 +68,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
             });
         }
     }
-    // Without results the text is not known to be that of benchmarks.
+    // Without results the text may not be about benchmarks.
     if !results.is_empty() {
         let mut known = HashSet::new();
         let unknown = failures.iter().zip(is_known).filter(|(_, is_known)| !is_known);
@@ -84,7 +84,7 @@ pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// Adds a benchmark, which failed if there is a reason.
+/// Adds a benchmark, as failed if there is a reason.
 fn add(
     results: &mut Results,
     name: BenchmarkName,

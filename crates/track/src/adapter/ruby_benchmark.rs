@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
             table = Table::Rates;
         } else if table == Table::Times {
             match times(text) {
-                // `x.report` without a label has no name to go by.
+                // `x.report` without a label has no name.
                 Some(("", _, _)) => {}
                 Some((name, cpu_ns, real_ns)) => {
                     let benchmark = at.benchmark(&mut results, name)?;
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
                     at.benchmark(&mut results, name)?.add(&throughput, metric)?;
                 }
                 None if text.trim().is_empty() => table = Table::None,
-                // What a benchmark prints.
+                // The benchmark's own output.
                 None => {}
             }
         }
@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// Name, CPU time and real time of `name  0.004187   0.000000   0.004187 (  0.008197)`.
+/// Name, CPU time and real time from `name  0.004187   0.000000   0.004187 (  0.008197)`.
 fn times(line: &str) -> Option<(&str, f64, f64)> {
     let (rest, real) = line.trim_end().strip_suffix(')')?.rsplit_once('(')?;
     let real = number(real.trim())?;
@@ -63,8 +63,8 @@ fn times(line: &str) -> Option<(&str, f64, f64)> {
     Some((rest.trim_start(), columns[2] * NS_PER_SECOND, real * NS_PER_SECOND))
 }
 
-/// Name and rate of `name  13.190M (±13.0%) i/s -  1.376M in  0.106252s`. Newer versions write the time of
-/// an iteration, `(75.81 ns/i)`, behind `i/s`.
+/// Name and rate from `name  13.190M (±13.0%) i/s -  1.376M in  0.106252s`. Newer versions write the time per
+/// iteration, `(75.81 ns/i)`, after `i/s`.
 fn rate(line: &str) -> Option<(&str, Metric)> {
     let (rest, _) = split_once(line, "%) i/s")?;
     let (rest, percent) = rsplit_once(rest, "(\u{b1}")?;

@@ -1,9 +1,8 @@
-//! libtest: `test NAME ... bench: 1,234.56 ns/iter (+/- 78.90) = 451 MB/s`, or its JSON lines (`events`).
-//! Criterion's `--output-format bencher` writes the first.
+//! libtest: `test NAME ... bench: 1,234.56 ns/iter (+/- 78.90) = 451 MB/s`, or its JSON lines (`events`). Criterion's
+//! `--output-format bencher` writes the first.
 //!
-//! The figure is a median, and what follows `+/-` is the distance of the slowest from the fastest
-//! sample. A benchmark that panics prints `FAILED`; the reason is further down, below
-//! `---- NAME stdout ----`.
+//! The figure is a median, and the number after `+/-` is the range between the fastest and the slowest sample. A
+//! benchmark that panics prints `FAILED`; the reason is further down, below `---- NAME stdout ----`.
 
 mod events;
 
@@ -15,7 +14,7 @@ use crate::adapter::prelude::*;
 const RESULT: &str = " ... bench:";
 const FAILED: &str = " ... FAILED";
 
-/// What measurements of Criterion other than its own print in place of a time.
+/// Units that custom Criterion measurements print in place of a time.
 const COUNTS: [&str; 2] = ["cycles", "instructions"];
 
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
@@ -23,7 +22,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let measures = [Measure::latency(), Measure::named("bytes-per-second")];
     let mut failed = Vec::new();
     let mut once = Once::default();
-    // Whether libtest runs a program, which then has each name once. Criterion does not tell where another
+    // Whether the output is from a libtest program, in which names are unique. Criterion does not mark where another
     // program begins.
     let mut is_in_program = false;
     for (at, content) in lines(Adapter::RustBench, text) {
@@ -73,13 +72,13 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
 }
 
 struct Figures {
-    /// The time of an iteration, in nanoseconds, or what else is counted.
+    /// Time per iteration in nanoseconds, or another count.
     time: Metric,
     /// The measure, if it is not a time.
     counts: Option<Measure>,
-    /// Whether the time is more exact than to a nanosecond.
+    /// Whether the time has more than nanosecond precision.
     has_decimals: bool,
-    /// In units of 1,000,000 bytes, if it is known.
+    /// In units of 1,000,000 bytes, if known.
     megabytes_per_second: Option<f64>,
 }
 
@@ -116,14 +115,14 @@ fn add(
     figures: Figures,
 ) -> Parsed<()> {
     let Figures { time, counts, has_decimals, megabytes_per_second } = figures;
-    // libtest has printed two decimals since 1.77, and no loop takes none of them.
+    // libtest has printed two decimals since 1.77, and every loop takes longer than 0.00 ns.
     if has_decimals && (time.value, time.upper_value) == (0.0, Some(0.0)) {
         results.fail(at.name(name)?, "it took no time at all: it never called Bencher::iter");
         return Ok(());
     }
     let benchmark = once.benchmark(at, results, name)?;
     benchmark.add(counts.as_ref().unwrap_or(latency), time)?;
-    // In whole megabytes: 0 is a rounded figure, and says nothing.
+    // In whole megabytes, so 0 is a rounded figure without information.
     if let Some(rate) = megabytes_per_second.filter(|rate| *rate > 0.0) {
         benchmark.add(bytes_per_second, Metric::new(rate * 1e6))?;
     }

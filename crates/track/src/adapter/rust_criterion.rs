@@ -1,7 +1,7 @@
 //! Criterion: `NAME time: [LOW UNIT MID UNIT HIGH UNIT]`, and throughput in lines `thrpt: […]` below.
 //!
-//! A name of more than 23 bytes is on a separate line. Lines about changes begin with the same
-//! words, but their numbers are percentages. Measurements other than times keep their units.
+//! A name of more than 23 bytes is on a separate line. Lines about changes begin with the same words, but their numbers
+//! are percentages. Measurements other than times keep their units.
 
 use crate::adapter::prelude::*;
 
@@ -26,9 +26,9 @@ const RATES: &[(&str, f64, &str)] = &[
 pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let mut running = Running::default();
-    // The line before, if it may be a name.
+    // The previous line, if it may be a name.
     let mut above = "";
-    // The benchmark that lines of throughput belong to.
+    // The benchmark that throughput lines belong to.
     let mut current: Option<BenchmarkName> = None;
     for (at, content) in lines(Adapter::RustCriterion, text) {
         running.see(&mut results, at, content);
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     Ok(results)
 }
 
-/// Whether Criterion tells how far it is: `Benchmarking NAME: Analyzing`. A name may begin like that, too.
+/// Whether it is a progress line of Criterion: `Benchmarking NAME: Analyzing`. Names may begin like that, too.
 fn is_progress(line: &str) -> bool {
     line.starts_with("Benchmarking ")
         && [": Warming up for ", ": Collecting ", ": Analyzing", ": Profiling", ": Complete "]
@@ -75,11 +75,11 @@ fn labelled<'a>(line: &'a str, label: &str) -> Option<(&'a str, &'a str)> {
     let values = line.trim_end().strip_suffix(']')?;
     let (before, values) = values.rsplit_once('[')?;
     let name = before.trim_end().strip_suffix(label)?;
-    // A label follows space: the name, filled up, or an indentation.
+    // A label is preceded by a blank: padding of the name, or an indentation.
     (name.is_empty() || name.ends_with(' ')).then(|| (name.trim(), values))
 }
 
-/// Three numbers with their units; `None` for changes, which are percentages.
+/// Three numbers with their units. `None` for changes, which are percentages.
 fn triple(at: At, values: &str) -> Parsed<Option<[(f64, &str); 3]>> {
     let tokens: Vec<_> = values.split_ascii_whitespace().collect();
     let broken = || at.malformed(format!("[{values}] is not three numbers, each with its unit"));
@@ -116,7 +116,7 @@ fn rate(at: At, values: &str) -> Found {
     let Some(triple) = triple(at, values)? else { return Ok(None) };
     let known = |(value, name)| RATES.iter().find(|it| it.0 == name).map(|it| (value * it.1, it.2));
     let [Some((low, _)), Some((middle, measure)), Some((high, _))] = triple.map(known) else {
-        // Of a measurement that is none of time.
+        // From a measurement other than time.
         return Ok(None);
     };
     let measure = match measure {
@@ -129,7 +129,7 @@ fn rate(at: At, values: &str) -> Found {
     Ok(Some((measure, Metric::new(middle).within(low, high))))
 }
 
-/// The running benchmark, according to Criterion's stderr: one that panics never ends.
+/// The running benchmark, from Criterion's stderr: one that panics never ends.
 #[derive(Default)]
 struct Running(Option<String>);
 
@@ -165,7 +165,7 @@ mod tests {
         let results = Adapter::RustCriterion.parse(text.as_bytes(), None).expect(text);
         let row = |name: &BenchmarkName, (measure, metric): &(Measure, Metric)| {
             let ends = metric.lower_value.zip(metric.upper_value).expect("ends");
-            // To ten digits: units are multiplied.
+            // Rounded to ten digits, because units are multiplied.
             let values = [ends.0, metric.value, ends.1].map(|value| (value * 1e10).round() / 1e10);
             (name.to_string(), measure.slug.to_string(), values)
         };

@@ -1,18 +1,18 @@
 //! Divan: a tree of names, with the columns fastest, slowest, median, mean, samples and iters.
 //!
-//! Rows without a name below a benchmark are its throughput and its allocations. A full name joins
-//! those above it, the program's first: `bench::group::sum::1000`. Divan prints a name before it
-//! runs the benchmark, so a benchmark whose row ends with its name panicked.
+//! Rows without a name below a benchmark are its throughput and its allocations. A full name joins the names above it,
+//! beginning with the program's: `bench::group::sum::1000`. Divan prints a name before it runs the benchmark, so a
+//! benchmark whose row ends with its name panicked.
 
 use crate::adapter::prelude::*;
 
-/// The columns that are read, in their order.
+/// The columns that are read, in order.
 const FASTEST: usize = 0;
 const SLOWEST: usize = 1;
 const MEDIAN: usize = 2;
 const MEAN: usize = 3;
 
-/// Titles of the rows about allocations, and the measures of their counts and of their bytes.
+/// Titles of the allocation rows, and the measures of their counts and of their bytes.
 const ALLOCATIONS: &[(&str, &str, &str)] = &[
     ("max alloc:", "Max Allocations", "Max Allocated"),
     ("alloc:", "allocations", "allocated"),
@@ -21,7 +21,7 @@ const ALLOCATIONS: &[(&str, &str, &str)] = &[
     ("shrink:", "Shrinks", "Shrunk"),
 ];
 
-/// Letters of the powers of 1,000, or of 1,024 with an `i` behind them.
+/// Prefixes of the powers of 1,000, or of 1,024 if followed by `i`.
 const SCALES: &str = "KMGTP";
 
 pub(super) fn parse(text: &str, average: Option<Average>) -> Parsed {
@@ -60,14 +60,14 @@ struct Tree {
     names_width: usize,
     /// Names from the root to the row.
     path: Vec<String>,
-    /// Whether the last row with a name has figures, so that rows below it may have more.
+    /// Whether the last row with a name has figures, so that more may follow below it.
     is_measured: bool,
     allocations: Option<(&'static str, &'static str)>,
 }
 
 impl Reader {
-    /// Reads a line, together with those above it that a name begins on. Divan fills a name up to the
-    /// columns by its characters, and a line feed is one: joined with a space, the row is as it should be.
+    /// Reads a line, joined with the preceding lines of a name that spans several. Divan pads names by characters and
+    /// counts the line feed as one, so joining with a space restores the columns.
     fn read(&mut self, at: At, line: &str) -> Parsed<()> {
         let Some((first, begun)) = &mut self.begun else { return self.line(at, line) };
         let is_other = branch(line).is_some() || heading(line).is_some();
@@ -90,7 +90,7 @@ impl Reader {
         self.line(at, line)
     }
 
-    /// The row of a name panicked.
+    /// Ends the open row: its benchmark panicked.
     fn end_begun(&mut self) -> Parsed<()> {
         let Some((at, line)) = self.begun.take() else { return Ok(()) };
         match branch(&line) {
@@ -101,7 +101,7 @@ impl Reader {
 
     fn line(&mut self, at: At, line: &str) -> Parsed<()> {
         if let Some((before, columns)) = heading(line) {
-            // The row of a benchmark that panicked has no end, and this program's tree follows it.
+            // The row of a benchmark that panicked has no end, and this program's tree follows on the same line.
             let root = match branch(before) {
                 Some((depth, rest)) => {
                     let rest = rest.trim_end();
@@ -194,7 +194,7 @@ impl Reader {
     }
 }
 
-/// The text before the columns of a heading, and the characters of space after it.
+/// The text before the columns of a heading, and the number of blanks after it.
 fn heading(line: &str) -> Option<(&str, usize)> {
     let is_heading = line.trim_end().ends_with("│ iters") && line.contains("│ slowest ");
     let at = is_heading.then(|| line.rfind("fastest "))??;
@@ -202,7 +202,7 @@ fn heading(line: &str) -> Option<(&str, usize)> {
     Some((before, at - before.len()))
 }
 
-/// Depth of a row with a name, and what follows the branch.
+/// Depth of a row with a name, and the text after the branch.
 fn branch(names: &str) -> Option<(usize, &str)> {
     let (at, mark) = names.char_indices().find(|(_, c)| !matches!(c, '│' | ' '))?;
     let rest = names[at..].strip_prefix("├─ ").or_else(|| names[at..].strip_prefix("╰─ "))?;
@@ -214,7 +214,7 @@ fn cells(columns: &str) -> [&str; 4] {
     std::array::from_fn(|_| cells.next().unwrap_or_default())
 }
 
-/// A number, multiplied by the letter before its units.
+/// A number, multiplied by the prefix of its units.
 fn scaled(cell: &str) -> Option<(f64, &str)> {
     let (value, units) = cell.split_once(' ').unwrap_or((cell, ""));
     let value = number(value)?;

@@ -2,7 +2,7 @@
 
 use crate::adapter::prelude::*;
 
-/// The counts; their names are those of the measures.
+/// The counts. Their names are those of the measures.
 const COUNTS: [&str; 5] =
     ["Instructions", "L1 Accesses", "L2 Accesses", "RAM Accesses", "Estimated Cycles"];
 
@@ -10,13 +10,13 @@ pub(super) fn parse(text: &str, _: Option<Average>) -> Parsed {
     let mut results = Results::default();
     let measures = COUNTS.map(Measure::named);
     let mut above = "";
-    // The benchmark, and how many of its counts were read.
+    // The benchmark, and the number of its counts read so far.
     let mut current: Option<(&str, usize)> = None;
     let mut first: Option<Metric> = None;
     for (at, content) in lines(Adapter::RustIai, text) {
         let count = content.strip_prefix("  ").and_then(|content| content.split_once(':'));
         match count.and_then(|(name, value)| Some((name, metric(value)?))) {
-            // Gungraun's results begin alike: only what comes second tells.
+            // Gungraun's results begin the same: the second line distinguishes them.
             Some(("Instructions", metric)) if !above.is_empty() => {
                 current = Some((above, 1));
                 first = Some(metric);

@@ -1,4 +1,4 @@
-//! JSON of any form: what is there in place of a number or an object can be told, and is no error.
+//! JSON of any shape: a value that is not the expected number or object can be described, and is not an error.
 
 use std::{fmt, marker::PhantomData};
 
@@ -7,7 +7,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 
-/// A JSON object in the order of its text.
+/// A JSON object in document order.
 pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
@@ -34,7 +34,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     }
 }
 
-/// A value that should be an object or a number, and may be anything.
+/// A value that should be an object or a number, but may be anything.
 #[derive(Default, PartialEq)]
 pub(crate) enum Shape<T> {
     #[default]
@@ -54,7 +54,7 @@ impl<T> Shape<T> {
         if let Self::Text(text) = self { text } else { "" }
     }
 
-    /// The number, or what is there in its place.
+    /// The number, or a description of the value found.
     pub(super) fn number(&self) -> Result<f64, String> {
         Err(match self {
             Self::Number(value) => return Ok(*value),

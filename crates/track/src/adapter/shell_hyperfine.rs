@@ -1,5 +1,4 @@
-//! Hyperfine's `--export-json`: of version 1 with its lists of times, and of version 2 with metrics that
-//! carry their units.
+//! Hyperfine's `--export-json`: version 1 with lists of times, and version 2 with metrics and their units.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ struct Export {
     results: Vec<Command>,
 }
 
-/// One command. The first fields are those of both versions, then version 1, then version 2.
+/// One command: fields of both versions first, then those of version 1, then of version 2.
 #[derive(Deserialize)]
 struct Command {
     command: String,
@@ -171,15 +170,14 @@ fn second_version(command: &Command, average: Average) -> Option<Vec<(Measure, M
     metrics.first().is_some_and(|(measure, _)| *measure == Measure::latency()).then_some(metrics)
 }
 
-/// The measure of a metric of version 2, and what its values are multiplied by. User and system time
-/// are parts of the CPU time.
+/// The measure of a metric of version 2, and the factor of its values. User and system time are parts of the CPU time.
 fn measure(name: &str, unit: &str) -> Option<(Measure, f64)> {
     Some(match (name, unit) {
         ("time_wall_clock", "second") => (Measure::latency(), NS_PER_SECOND),
         ("time_cpu", "second") => (Measure::named("cpu-time"), NS_PER_SECOND),
         ("time_user" | "time_system", _) => return None,
         ("memory_peak_resident", "byte") => (peak_memory(), 1.0),
-        // The whole process is counted, with what its loader and the kernel make of it.
+        // The whole process is counted, including the loader and the kernel.
         ("instructions", _) => (Measure { kind: MeasureKind::Noisy, ..Measure::named(name) }, 1.0),
         _ => (naming::counter(name, unit, Direction::LowerIsBetter), 1.0),
     })

@@ -1,12 +1,12 @@
-//! Targets of Cargo: each bench of each crate is a program of its own, and two of them may give a benchmark
-//! the same name. Cargo tells on stderr which one runs:
+//! Cargo targets: each bench of each crate is a separate program, and two of them may use the same benchmark name.
+//! Cargo prints the running target on stderr:
 //!
 //! ```text
 //!      Running benches/parse.rs (target/release/deps/parse-0123456789abcdef)
 //! ```
 //!
-//! A name that several targets have gets the target in front, as `go_bench` does it with packages; all
-//! others stay as they are. A prefix for all would begin every series anew where a crate gets a second bench.
+//! A name that several targets have is prefixed with the target, as in `go_bench` with packages. All others stay as
+//! they are. Prefixing all of them would restart every series when a crate gets a second bench.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wingbeat_text::{first_few, share};
@@ -14,17 +14,17 @@ use wingbeat_text::{first_few, share};
 use super::{Parsed, naming};
 use crate::model::{BenchmarkName, Results};
 
-/// Most lines that are read for all targets together; each target has all lines of the output, empty but for
-/// its own.
+/// Maximum number of lines read for all targets together. Each target is given all lines of the output, with those of
+/// others emptied.
 const LINES_MAX: usize = 1 << 26;
 
-/// How far repetitions may lie apart before they look like two benchmarks, as a factor.
+/// Maximum ratio between repetitions, beyond which they look like two benchmarks.
 const APART: f64 = 1.5;
 
-/// Bytes of the longest name.
+/// Maximum length of a name in bytes.
 const NAME_MAX: usize = 1024;
 
-/// Reads each target of the output with `parse`, and adds up.
+/// Parses the output of each target with `parse`, and combines the results.
 pub(super) fn parse(text: &str, parse: impl Fn(&str) -> Parsed) -> Parsed {
     let programs = programs(text);
     let lines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str, parse: impl Fn(&str) -> Parsed) -> Parsed {
     sum(parts)
 }
 
-/// The program that a line says is running: `target/release/deps/parse-0123456789abcdef`.
+/// The program announced by a line: `target/release/deps/parse-0123456789abcdef`.
 fn running(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("Running ")?;
     let program = match rest.trim_end().strip_suffix(')') {
@@ -53,7 +53,7 @@ fn running(line: &str) -> Option<&str> {
     (is_hash(hash) && program.contains("/deps/")).then_some(program)
 }
 
-/// The programs in the order in which they run first.
+/// The programs in order of their first run.
 fn programs(text: &str) -> Vec<&str> {
     if memchr::memmem::find(text.as_bytes(), b"Running ").is_none() {
         return Vec::new();
@@ -62,8 +62,7 @@ fn programs(text: &str) -> Vec<&str> {
     text.lines().filter_map(running).filter(|program| known.insert(*program)).collect()
 }
 
-/// The name of each program without its hash. Of crates with targets of the same name, the second is
-/// `NAME#2`.
+/// The name of each program without its hash. For targets of the same name in several crates, the second is `NAME#2`.
 fn labels(programs: &[&str]) -> Vec<String> {
     let mut times: FxHashMap<&str, usize> = FxHashMap::default();
     let mut labels = Vec::with_capacity(programs.len());
@@ -77,8 +76,8 @@ fn labels(programs: &[&str]) -> Vec<String> {
     labels
 }
 
-/// The lines of one program, and empty ones for those of the others: lines keep their numbers. What stands
-/// above all of them is the first program's.
+/// The lines of one program, with those of others emptied to keep line numbers. Lines before the first target belong to
+/// the first program.
 fn of_program(text: &str, programs: &[&str], at: usize) -> String {
     let mut own = String::with_capacity(text.len() / programs.len());
     let mut is_own = at == 0;
@@ -91,7 +90,7 @@ fn of_program(text: &str, programs: &[&str], at: usize) -> String {
     own
 }
 
-/// The results of all targets.
+/// Combines the results of all targets.
 fn sum(parts: Vec<(String, Results)>) -> Parsed {
     let names = |part: &Results| -> FxHashSet<BenchmarkName> {
         let failed = part.failures.iter().map(|failure| failure.name.clone());
@@ -187,7 +186,7 @@ mod tests {
         let both = program("a.rs", "a-01", &libtest("x", 10))
             + &program("b.rs", "b-02", &libtest("x", 30));
         check(Adapter::RustBench, &both, &[("a::x", 10.0), ("b::x", 30.0)], true);
-        // Nothing tells which target it is.
+        // The target is unknown.
         check(Adapter::RustCriterion, &(a + &b), &[("parse", 455.0), ("own", 5.0)], true);
     }
 

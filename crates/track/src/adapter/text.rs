@@ -1,4 +1,4 @@
-//! What adapters of text share: escape sequences of terminals are no part of it.
+//! Helpers of text adapters: removal of terminal escape sequences, and fast splitting.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub(super) fn without_colors(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find('\u{1b}') {
         plain.push_str(&rest[..at]);
         rest = &rest[at + 1..];
-        // CSI: parameters, then one letter. Anything else: the escape alone goes.
+        // CSI: parameters, then one letter. Otherwise only the escape is removed.
         if let Some(sequence) = rest.strip_prefix('[') {
             let end = sequence.find(|c: char| ('\u{40}'..='\u{7e}').contains(&c));
             rest = end.map_or("", |end| &sequence[end + 1..]);
@@ -21,8 +21,8 @@ pub(super) fn without_colors(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// As [`str::split_once`], for a short separator in a short text. The search of the standard library
-/// builds tables first, which costs more than most lines are worth.
+/// Like [`str::split_once`], for a short separator in a short text. The standard library's search first builds tables,
+/// which is too expensive for most lines.
 pub(super) fn split_once<'t>(text: &'t str, separator: &str) -> Option<(&'t str, &'t str)> {
     let first = *separator.as_bytes().first()?;
     let is_here = |at: &usize| text.as_bytes()[*at..].starts_with(separator.as_bytes());
@@ -30,7 +30,7 @@ pub(super) fn split_once<'t>(text: &'t str, separator: &str) -> Option<(&'t str,
     Some((&text[..at], &text[at + separator.len()..]))
 }
 
-/// As [`str::rsplit_once`], for a short separator in a short text.
+/// Like [`str::rsplit_once`], for a short separator in a short text.
 pub(super) fn rsplit_once<'t>(text: &'t str, separator: &str) -> Option<(&'t str, &'t str)> {
     let first = *separator.as_bytes().first()?;
     let is_here = |at: &usize| text.as_bytes()[*at..].starts_with(separator.as_bytes());

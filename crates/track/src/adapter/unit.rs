@@ -1,11 +1,11 @@
-//! Units of time and of rates, as tools write them.
+//! Units of time and of rates as written by tools.
 
-/// Nanoseconds in one of the unit; `None` if it is none.
+/// Size of a time unit in nanoseconds. `None` for any other unit.
 pub(super) fn nanoseconds(unit: &str) -> Option<f64> {
     Some(match unit {
         "ps" => 1e-3,
         "ns" => 1.0,
-        // The sign for micro exists twice.
+        // There are two micro signs.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
         "ms" => 1e6,
         "s" | "sec" => 1e9,
@@ -15,19 +15,19 @@ pub(super) fn nanoseconds(unit: &str) -> Option<f64> {
     })
 }
 
-/// The power that a prefix stands for: 1 for the first of these letters.
+/// The power of a prefix: 1 for the first of these letters.
 pub(super) fn power(letters: &str, prefix: char) -> Option<i32> {
     letters.find(prefix).and_then(|at| i32::try_from(at + 1).ok())
 }
 
-/// A number as tools print it: digits with at most one point, commas between thousands, an exponent. A comma
-/// anywhere else may be a decimal one, and is refused.
+/// A number as printed by tools: digits with at most one point, thousands separated by commas, an exponent. A comma
+/// anywhere else may be a decimal comma, and is rejected.
 pub(super) fn number(text: &str) -> Option<f64> {
     let starts_right = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
     if !starts_right {
         return None;
     }
-    // Most are counts. A float holds each of so few digits.
+    // Most are counts. A float represents that few digits exactly.
     if text.len() <= 15 && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let whole = text.bytes().fold(0, |whole, digit| whole * 10 + u64::from(digit - b'0'));
         return Some(whole as f64);
@@ -40,7 +40,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
     value.ok().filter(|value: &f64| value.is_finite())
 }
 
-/// The number of a tool that never groups thousands; NaN if there is a comma, which is a decimal one.
+/// The number of a tool that never groups thousands. NaN if there is a comma, which must be a decimal comma.
 pub(super) fn ungrouped(text: &str) -> Option<f64> {
     match text.contains(',') {
         true => number(&text.replace(',', "")).map(|_| f64::NAN),
@@ -48,7 +48,7 @@ pub(super) fn ungrouped(text: &str) -> Option<f64> {
     }
 }
 
-/// Whether each comma stands before a group of exactly three digits of the whole part: `12,345.5`.
+/// Whether each comma precedes a group of exactly three digits of the integer part: `12,345.5`.
 fn has_thousands(text: &str) -> bool {
     let text = text.strip_prefix('-').unwrap_or(text);
     let whole = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
@@ -61,7 +61,7 @@ fn has_thousands(text: &str) -> bool {
         && !rest.contains(',')
 }
 
-/// Whether a text is a number but for its commas.
+/// Whether a text is a number apart from its commas.
 pub(super) fn has_odd_comma(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_part = |byte| matches!(byte, b'0'..=b'9' | b',' | b'.');
@@ -71,11 +71,11 @@ pub(super) fn has_odd_comma(text: &str) -> bool {
         && number(text).is_none()
 }
 
-/// What helps against decimal commas.
+/// Error message about decimal commas.
 pub(super) const ODD_COMMA: &str = "has a comma that does not stand between thousands; \
                                     make the program write decimal points (LC_ALL=C)";
 
-/// Why a text is no number, and what helps.
+/// Why a text is not a number, and how to fix it.
 pub(super) fn no_number(text: &str) -> String {
     match text.contains(',') {
         true => format!("{text:?} {ODD_COMMA}"),

@@ -1,11 +1,11 @@
-//! `veristat -o csv`: what the verifier said of each program, named `FILE/PROGRAM`.
+//! `veristat -o csv`: the verifier's statistics of each program, named `FILE/PROGRAM`.
 //!
-//! The first line names the columns, in any order and number. A program that the verifier rejected is a
-//! failure: its figures are those until it gave up.
+//! The header names the columns, in any order and number. A program that the verifier rejected is a failure: its
+//! figures end where it gave up.
 
 use crate::adapter::prelude::*;
 
-/// Title of a column, measure, and the factor to its units.
+/// Column title, measure, and the factor to its units.
 const COLUMNS: &[(&str, &str, f64)] = &[
     ("total_insns", "verified-instructions", 1.0),
     ("total_states", "verifier-states", 1.0),
@@ -87,7 +87,7 @@ fn read(results: &mut Results, csv: &str, first_line: usize) -> Parsed<()> {
         if is_progress {
             continue;
         }
-        // Another file of veristat's behind this one.
+        // Another veristat file follows this one.
         let is_header = |title| record.iter().any(|cell| cell == title);
         if is_header("file_name") && is_header("prog_name") {
             // Mostly the same columns.
@@ -130,7 +130,7 @@ fn column(title: &str) -> Column {
     }
 }
 
-/// Adds a row. `name` is room for its name, of which every row makes use.
+/// Adds a row. `name` is a buffer reused by all rows.
 fn row(
     results: &mut Results,
     once: &mut Once,
@@ -169,7 +169,7 @@ fn row(
     if count == 0 {
         return Ok(());
     }
-    // Another run stands below a first line of its own.
+    // Another run follows its own header.
     let benchmark = once.benchmark(at, results, name)?;
     benchmark.expect_metrics(count);
     for (measure, factor, cell) in figures() {
@@ -220,7 +220,7 @@ mod tests {
         check(&format!("x\n{head}a.o,p,success,x"), "line 3: Verified Instructions is \"x\"");
         check(&format!("{head}a.o,p,success"), "line 2: it has 3 columns, and the first line 4");
         check(&format!("{head},p,success,1"), "it names no file");
-        // veristat tells no folders: this is a file of the same name in another one.
+        // veristat prints no folders: this is a file of the same name in another one.
         let twice = format!("{head}a.o,p,success,1\na.o,p,success,2");
         check(&twice, "line 3: \"a.o/p\" has a result in line 2");
         check("file_name,prog_name,total_insns_base,total_insns_comp\n", "this is a comparison");

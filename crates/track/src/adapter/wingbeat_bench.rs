@@ -1,7 +1,7 @@
 //! `wingbeat bench --format json`: a metric for each figure of each case, and the batches as samples.
 //!
-//! A case that did not return what it had to is a failure. With `--against`, the results are those of
-//! the object under test.
+//! A case with an unexpected return value is a failure. With `--against`, the results are those of the object under
+//! test.
 
 use std::collections::HashSet;
 
@@ -150,7 +150,7 @@ fn add(results: &mut Results, at: At, report: Report, average: Option<Average>) 
              wingbeat wrote it"
         )));
     }
-    // Two programs of the same name are no repetition of one: the second gets a number.
+    // Two programs of the same name are not repetitions: the second gets a number.
     let mut names = HashSet::new();
     let mut unique = |name: &str| {
         let numbered = |number: usize| match number {
@@ -214,7 +214,7 @@ fn figures(
     named(results, name, &verification(&case.verifier, &case.size))
 }
 
-/// What is known of a program without running it.
+/// Figures of a program that need no run.
 fn verification(verifier: &Verifier, size: &Size) -> [(&'static str, Option<f64>); 8] {
     [
         ("verified-instructions", verifier.processed_instructions),

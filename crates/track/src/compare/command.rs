@@ -1,7 +1,7 @@
 //! Runs a command line in the worktree of a side, with its output kept off the terminal.
 //!
-//! The output goes into files rather than pipes: nobody has to read along and take time from the
-//! benchmark, and what the command leaves running in the background keeps nothing open.
+//! The output is written to files rather than pipes: no reader takes time from the benchmark, and background processes
+//! of the command keep nothing open.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -29,20 +29,20 @@ use crate::{command::Benchmark, git};
 
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// How long a command that was asked to end (SIGTERM) may take.
+/// How long a terminated command (SIGTERM) may take to exit.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Lines of each output that an error repeats.
+/// Number of lines of each output repeated in an error.
 const LAST_LINES: usize = 10;
 
-/// Besides letters and digits, what no shell gives a meaning of its own.
+/// Besides letters and digits, the characters without a meaning in any shell.
 const PLAIN: &str = " _-./=+:,@%";
 
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) side: SideName,
     command: Benchmark,
-    /// Builds what the command runs, if there is a way to do that alone.
+    /// Builds the command, if that is possible without running it.
     build: Option<Benchmark>,
     directory: PathBuf,
     target: PathBuf,
@@ -75,7 +75,7 @@ impl Runner {
         self.execute(&self.command, stop)
     }
 
-    /// The line that [`build`](Self::build) runs, or [`run`](Self::run) if there is none.
+    /// The line that [`build`](Self::build) runs, or [`run`](Self::run) without a build.
     pub(super) fn first_line(&self) -> String {
         self.build.as_ref().unwrap_or(&self.command).display()
     }
@@ -91,7 +91,7 @@ impl Runner {
             .stdin(Stdio::null())
             .stdout(stdout.try_clone().map_err(failed)?)
             .stderr(stderr.try_clone().map_err(failed)?)
-            // Ctrl-C is for us, who then end all of it.
+            // Ctrl-C is handled by us: we then end the whole group.
             .process_group(0)
             .spawn()
             .map_err(failed)?;
@@ -130,7 +130,7 @@ fn shell(line: &OsStr) -> Benchmark {
     Benchmark::Shell { shell: "/bin/sh".into(), flag: "-c".into(), line: line.to_owned() }
 }
 
-/// `cargo bench` can build without running; what else can is for the user to say.
+/// `cargo bench` can build without running. For other commands the user has to name the build.
 fn build_of(command: &[OsString]) -> Option<Vec<OsString>> {
     let mut words: Vec<OsString> = match command {
         [line] => {
@@ -146,7 +146,7 @@ fn build_of(command: &[OsString]) -> Option<Vec<OsString>> {
     }
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let verb = words[..end].iter().position(|word| word == "bench")?;
-    // What follows `--` is for the benchmarks.
+    // Arguments after `--` are for the benchmarks.
     words.truncate(end);
     if !words.iter().any(|word| word == "--no-run") {
         words.insert(verb + 1, "--no-run".into());
@@ -161,13 +161,13 @@ fn read(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Waits for the end of a process and ends all that it has left in its group. `None` if it was stopped.
+/// Waits for a process to exit and kills the rest of its group. `None` if it was stopped.
 fn wait(mut child: Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
     let pid = Pid::from_child(&child);
     let was_stopped = thread::scope(|scope| {
         let (sender, ended) = mpsc::channel::<()>();
         scope.spawn(move || {
-            // It is left a zombie, so that its number stays its own until its group is dealt with.
+            // Leaves it a zombie, so that its PID is not reused before its group is killed.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             while waitid(WaitId::Pid(pid), options).is_err_and(|error| error == Errno::INTR) {}
             drop(sender);
@@ -185,13 +185,13 @@ fn wait(mut child: Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
         }
         asked.is_some()
     });
-    // What it left in the background would disturb the next run.
+    // Processes left in the background would disturb the next run.
     signal(pid, Signal::KILL);
     let status = child.wait()?;
     Ok((!was_stopped).then_some(status))
 }
 
-/// To a whole group. That nobody is left in it is no error.
+/// Signals a whole group. An empty group is not an error.
 fn signal(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(output.stdout, b"done\n");
         assert!(start.elapsed() < Duration::from_secs(30));
         let pid = std::fs::read_to_string(folder.path().join("pid")).expect("a file");
-        // Gone, or a zombie that nobody has collected.
+        // Gone, or a zombie that has not been reaped.
         assert!(is_gone(pid.trim()), "{pid}");
     }
 

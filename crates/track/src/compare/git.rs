@@ -1,4 +1,4 @@
-//! Both sides as git has them: the working tree, and commits.
+//! Both sides in git: the working tree, and commits.
 
 use std::{
     ffi::OsStr,
@@ -14,14 +14,14 @@ use crate::git;
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     pub(super) root: PathBuf,
-    /// The folder that the user is in, from the root on; ends with `/` unless it is empty.
+    /// The user's folder relative to the root. Ends with `/` unless empty.
     pub(super) prefix: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) revision: Revision,
-    /// Hash of the tree; differs from that of the commit if there are uncommitted changes.
+    /// Hash of the tree. Differs from the commit's if there are uncommitted changes.
     pub(super) tree: String,
 }
 
@@ -51,7 +51,7 @@ impl Git {
         Ok(Snapshot { revision: Revision { asked, commit, has_uncommitted_changes: false }, tree })
     }
 
-    /// The working tree with files that git does not know yet, without ignored ones. The index stays.
+    /// The working tree including untracked files, without ignored ones. The index is not changed.
     pub(super) fn working_tree(&self) -> Result<Snapshot, CompareError> {
         let head = self.revision("HEAD")?;
         let what = "take the working tree as it is";
@@ -59,7 +59,7 @@ impl Git {
             .map_err(|source| file("make a folder in", &std::env::temp_dir(), source))?;
         let index = scratch.path().join("index");
         let own = PathBuf::from(self.run(what, &["rev-parse", "--git-path", "index"])?);
-        // The user's own index knows which files have not changed. There may be none yet.
+        // The user's own index knows which files are unchanged. It may not exist yet.
         let own = self.root.join(own);
         if own.exists() {
             copy_with_time(&own, &index).map_err(|source| file("copy", &own, source))?;
@@ -78,7 +78,7 @@ impl Git {
         })
     }
 
-    /// Runs git at the root; gives what it printed, without the line break at its end.
+    /// Runs git at the root. Returns its output without the trailing line break.
     pub(super) fn run<T: AsRef<OsStr>>(
         &self,
         what: &str,
@@ -101,21 +101,21 @@ pub(super) fn file(what: &'static str, path: &Path, source: io::Error) -> Compar
     CompareError::File { what, path: path.to_owned(), source }
 }
 
-/// Git in a folder, whatever repository a hook runs for.
+/// Git in a folder, ignoring the repository of a running hook.
 fn git(directory: &Path) -> Command {
     let mut command = git::command(directory);
     git::forget_hook(&mut command)
-        // Hooks of the user expect her working tree. Nobody is there to answer questions.
+        // The user's hooks expect the original working tree. Prompts could not be answered.
         .args(["-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"])
         .env("GIT_TERMINAL_PROMPT", "0")
         .stdin(Stdio::null())
-        // Ctrl-C is for us, who then have git clean up.
+        // Ctrl-C is handled by us: we then have git clean up.
         .process_group(0);
     command
 }
 
-/// Copies an index. It stays as old as it is: files that are no older than the index may have changed
-/// since without a trace in their times, so git reads those again (git's Documentation/technical/racy-git).
+/// Copies an index and keeps its time: git rereads files that are no older than the index, because they may have
+/// changed since without a trace in their times (git's Documentation/technical/racy-git).
 fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let modified = fs::metadata(from)?.modified()?;

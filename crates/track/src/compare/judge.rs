@@ -1,5 +1,5 @@
-//! Pairs of runs in, verdicts out. Pure. The rule is the part "Comparing two revisions" of
-//! `docs/judging-appendix.md`; this follows it.
+//! Computes verdicts from pairs of runs. Pure. Implements the part "Comparing two revisions" of
+//! `docs/judging-appendix.md`.
 
 mod row;
 
@@ -15,30 +15,30 @@ use super::{
 };
 use crate::model::MeasureKind;
 
-/// So many that ten lie beyond each side of the least likely interval that is resampled.
+/// Enough for ten resamples beyond each side of the widest interval that is resampled.
 const RESAMPLES: usize = 40_000;
 
 /// What counts as a change, and as narrow enough.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// A change of this share is to be seen in nine of ten comparisons.
+    /// The size of a change that should be detected in nine of ten comparisons.
     pub precision: f64,
     /// Noisy measures that are worse by more than this share count against the head.
     pub threshold: f64,
     pub threshold_exact: f64,
-    /// Chance of any false verdict in a comparison of two revisions that do not differ.
+    /// Probability of any false verdict in a comparison of two equal revisions.
     pub false_verdicts: f64,
 }
 
 impl Default for Settings {
-    /// 1 %, 1 %, nothing, and 3 in 1,000. The last is less than the 5 in 1,000 that are promised,
-    /// because to stop when an interval is narrow is to stop a little too often when it is so by luck.
+    /// 1 %, 1 %, nothing, and 3 in 1,000. The last is less than the guaranteed 5 in 1,000, because stopping when an
+    /// interval is narrow stops a little too often when it is narrow by chance.
     fn default() -> Self {
         Self { precision: 0.01, threshold: 0.01, threshold_exact: 0.0, false_verdicts: 0.003 }
     }
 }
 
-/// How sure each of so many verdicts has to be.
+/// The required confidence of each of that many verdicts.
 pub fn yardstick(settings: &Settings, verdicts: usize) -> Yardstick {
     let bootstrap = Bootstrap { resamples: RESAMPLES, ..Bootstrap::default() };
     Yardstick::shared(settings.false_verdicts, verdicts, bootstrap)
@@ -53,7 +53,7 @@ enum Way {
 fn way(series: &Series) -> Way {
     match (series.measure.kind, series.exact_values()) {
         (MeasureKind::Exact, Some(values)) => Way::Exact(values),
-        // What never differs from 0 has no ratio, and needs none.
+        // A series that is constantly 0 has no ratio, and needs none.
         (MeasureKind::Noisy, Some([base, head])) if base == head && base <= 0.0 => {
             Way::Exact([base, head])
         }
@@ -61,7 +61,7 @@ fn way(series: &Series) -> Way {
     }
 }
 
-/// Judges all series. The rows stand in the order in which they matter.
+/// Judges all series. Rows are sorted by importance.
 pub fn judge(series: &[Series], settings: &Settings) -> (Vec<ComparedRow>, Vec<Unmatched>) {
     let matched = || series.iter().filter(|series| series.only_side().is_none());
     let ways: Vec<(&Series, Way)> =
@@ -77,8 +77,8 @@ pub fn judge(series: &[Series], settings: &Settings) -> (Vec<ComparedRow>, Vec<U
     (rows, unmatched(series))
 }
 
-/// Whether a change of the wanted size would be seen in every noisy series. Knows the scatter of the
-/// values, and not which way they lie, so that to stop by it favours no verdict.
+/// Whether a change of the requested size would be detected in every noisy series. Uses only the scatter of the values
+/// and not their direction, so that stopping on it does not bias the verdict.
 pub fn is_narrow(series: &[Series], settings: &Settings) -> bool {
     let awaited = |one: &&Series| one.only_side().is_none() && !one.is_ignored;
     let ways: Vec<(&Series, Way)> = series.iter().filter(awaited).map(|it| (it, way(it))).collect();
@@ -92,12 +92,12 @@ pub fn is_narrow(series: &[Series], settings: &Settings) -> bool {
     })
 }
 
-/// Whether only exact measures are there, of which two pairs tell all.
+/// Whether there are only exact measures, for which two pairs suffice.
 pub fn is_exact(series: &[Series]) -> bool {
     series.iter().all(|one| one.only_side().is_some() || matches!(way(one), Way::Exact(_)))
 }
 
-/// Verdicts in which chance has a say.
+/// The number of verdicts subject to chance.
 fn verdicts(ways: &[(&Series, Way)]) -> usize {
     ways.iter().filter(|(one, way)| matches!(way, Way::Noisy(_)) && !one.is_ignored).count()
 }
@@ -120,8 +120,8 @@ fn unmatched(series: &[Series]) -> Vec<Unmatched> {
     found
 }
 
-/// After how many pairs the width of the intervals is looked at: 6, 8, 12, 16, 24, 32, 48 and so on.
-/// The fewer looks, the less often luck alone makes an interval narrow.
+/// Whether to check the width of the intervals after that many pairs: 6, 8, 12, 16, 24, 32, 48 and so on. Fewer checks
+/// mean fewer intervals that are narrow by chance alone.
 pub fn is_look(pairs: usize) -> bool {
     pairs >= PAIRS_MIN && matches!(pairs >> pairs.trailing_zeros(), 1 | 3)
 }

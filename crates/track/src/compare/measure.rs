@@ -1,4 +1,4 @@
-//! Builds both sides, then runs them by turns until the intervals are narrow enough or time is up.
+//! Builds both sides, then runs them alternately until the intervals are narrow enough or time is up.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -60,12 +60,12 @@ pub(super) fn measure(
 }
 
 impl Session<'_> {
-    /// Builds. Where that cannot be done alone, a first run does it, which does not count.
+    /// Builds. Without a separate build, does a first run, which does not count.
     fn build(&mut self, runner: &Runner) -> Result<(), CompareError> {
         (self.observe)(Event::Building(runner.side, &runner.first_line()));
         match runner.build(self.stop) {
             Some(built) => self.show(runner.side, built).map(drop),
-            // Read all the same: if there is no result in it, the runs after it need not be made.
+            // Still parsed: without results in it, further runs are useless.
             None => self.run(runner).map(drop),
         }
     }
@@ -91,7 +91,7 @@ impl Session<'_> {
         }
     }
 
-    /// Fails if the pairs that a verdict takes will not be complete in time.
+    /// Fails if the pairs needed for a verdict cannot complete in time.
     fn check_time(&self, elapsed: Duration) -> Result<(), CompareError> {
         let Some(until) = self.plan.until else { return Ok(()) };
         let pair = elapsed / u32::try_from(self.pairs.max(1)).unwrap_or(u32::MAX);
@@ -105,7 +105,7 @@ impl Session<'_> {
         }
     }
 
-    /// Whether one block more would take longer than there is time, and there are enough.
+    /// Whether another block would exceed the time limit, and there are enough pairs.
     fn is_late(&mut self, elapsed: Duration) -> bool {
         let pair = elapsed / u32::try_from(self.pairs.max(1)).unwrap_or(u32::MAX);
         let (block, least) = (pair * PAIRS_PER_BLOCK as u32, pair * PAIRS_MIN as u32);

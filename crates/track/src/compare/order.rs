@@ -1,5 +1,5 @@
-//! The order of the runs: blocks of four, ABBA or BAAB by the toss of a coin. What drifts evenly on the
-//! machine meets both sides of a block alike, and nothing periodic can keep step with it. Pure.
+//! The order of the runs: blocks of four, ABBA or BAAB at random. Linear drift of the machine affects both sides of a
+//! block equally, and no periodic disturbance can align with it. Pure.
 
 use wingbeat_stats::random::Random;
 

@@ -1,5 +1,5 @@
-//! A comparison as text: a table for people, Markdown for comments, JSON with everything. Pure. Tables and
-//! numbers are those of [`crate::output`].
+//! Formats a comparison: a table for people, Markdown for comments, complete JSON. Pure. Tables and numbers are those
+//! of [`crate::output`].
 
 use wingbeat_text::{
     Column, GivesWay, Scale, Style, Table, glued, grouped, paragraph, plural, share, unbroken,
@@ -11,10 +11,10 @@ use crate::output::{
     write_markdown,
 };
 
-/// Characters of a hash that tell it from others.
+/// Length of a shortened hash.
 const HASH: usize = 10;
 
-/// Everything, as JSON with a line break at its end.
+/// The complete comparison as JSON with a trailing line break.
 pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
     #[derive(serde::Serialize)]
     struct Document<'a> {
@@ -28,7 +28,7 @@ pub fn json(comparison: &Comparison) -> Result<String, serde_json::Error> {
     Ok(text)
 }
 
-/// A table for people, with what else there is to say around it. There is one level of detail.
+/// A table for people, with the remarks around it. There is one level of detail.
 pub fn human(comparison: &Comparison, style: Style) -> String {
     let paint = style.paint();
     let wrapped = |text: &str| paragraph(text, 2, style.width);
@@ -63,7 +63,7 @@ pub fn human(comparison: &Comparison, style: Style) -> String {
     blocks.join("\n") + "\n"
 }
 
-/// The same in Markdown, the verdict first.
+/// The comparison in Markdown, the verdict first.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut blocks = vec![Block::Paragraph(vec![Span::Strong(conclusion(comparison))])];
     if !comparison.rows.is_empty() {
@@ -157,11 +157,11 @@ fn interval_text(row: &ComparedRow) -> String {
     row.interval.map_or_else(String::new, |found| share::interval(found.lower, found.upper))
 }
 
-/// A confidence, so that what is not certain does not become 100 %.
+/// A confidence rounded down, so that it never becomes 100 %.
 fn rounded_down(confidence: f64) -> String {
     let nines = (1.0 - confidence).log10().floor();
     let step = 10_f64.powf(nines.clamp(-9.0, -1.0));
-    // A hair below a whole number is rounding.
+    // Slightly below a whole number is rounding.
     let share = ((confidence / step + 1e-6).floor() * step).min(confidence);
     let text = format!("{:.7}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
@@ -183,7 +183,7 @@ fn verdict(row: &ComparedRow) -> String {
     }
 }
 
-/// What is said, whose name it is said of, and the rest.
+/// The text before a name, the name, and the text after it.
 type Remark = (String, String, String);
 
 fn remarks(comparison: &Comparison) -> Vec<Remark> {

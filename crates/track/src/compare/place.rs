@@ -1,9 +1,8 @@
-//! Where things lie: worktrees below the temporary folder, what was built below `.wingbeat/compare`.
+//! Paths: worktrees below the temporary folder, build output below `.wingbeat/compare`.
 //!
-//! The worktrees lie outside of the user's own working tree, or tools that look into the folders above
-//! (Cargo's settings and workspaces, `node_modules`) would mix the two. Both sides have paths of the
-//! same length, and the same ones each time, so that neither the environment's size nor the names in
-//! debug information set them apart, and what was built stays of use.
+//! The worktrees are outside of the user's working tree, because tools that search parent folders (Cargo's settings and
+//! workspaces, `node_modules`) would mix the two. Both sides have paths of the same length, identical in each run, so
+//! that neither the environment's size nor the names in debug information differ, and build output can be reused.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -19,10 +18,10 @@ use super::{
 
 const CACHES_MAX: usize = 4;
 
-/// Begins the name of the folder that holds the worktrees.
+/// Prefix of the folder that holds the worktrees.
 pub(super) const PREFIX: &str = "wingbeat-compare-";
 
-/// Name of the slot of a working tree with changes; as long as a shortened hash.
+/// Slot name of a working tree with changes. As long as a shortened hash.
 const WORKING_TREE: &str = "working-tree";
 
 #[derive(Debug)]
@@ -53,13 +52,13 @@ impl Places {
         let cache = self.caches.join(slot);
         let target = cache.join("target");
         fs::create_dir_all(&target).map_err(|source| file("make the folder", &target, source))?;
-        // Its time tells when it was of use last.
+        // Its modification time is the time of last use.
         let used = cache.join("used");
         fs::write(&used, "").map_err(|source| file("write", &used, source))?;
         Ok(target)
     }
 
-    /// Removes the caches that were not used for longest. What cannot be removed stays.
+    /// Removes the least recently used caches. Ignores those that cannot be removed.
     pub(super) fn forget_old_caches(&self) {
         let Ok(entries) = fs::read_dir(&self.caches) else { return };
         let used = |cache: &Path| {
@@ -79,12 +78,12 @@ impl Places {
 
 impl Drop for Places {
     fn drop(&mut self) {
-        // Only if it is empty, which it is unless a worktree could not be removed.
+        // Fails unless empty, that is, if a worktree could not be removed.
         let _ = fs::remove_dir(&self.trees);
     }
 }
 
-/// Names for the worktrees and caches of both sides: of the same length, and never the same.
+/// Names for the worktrees and caches of both sides: of equal length, and never the same.
 pub(super) fn slots(base: &Snapshot, head: &Snapshot) -> [String; 2] {
     let name = |side: &Snapshot| {
         let commit = side.revision.commit.get(..WORKING_TREE.len());
@@ -98,8 +97,7 @@ pub(super) fn slots(base: &Snapshot, head: &Snapshot) -> [String; 2] {
     [format!("{base}-0"), format!("{head}-{number}")]
 }
 
-/// One comparison at a time in a repository, until it is dropped. The kernel takes the lock away with the
-/// process.
+/// Allows one comparison at a time in a repository, until dropped. The kernel releases the lock when the process exits.
 #[derive(Debug)]
 pub(super) struct Lock(#[expect(dead_code, reason = "closing it unlocks")] File);
 
@@ -116,7 +114,7 @@ impl Lock {
     }
 }
 
-/// A folder that nobody else can write into, also below `/tmp`.
+/// Creates a folder that nobody else can write to, even below `/tmp`.
 fn create_private(path: &Path) -> Result<(), CompareError> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -133,7 +131,7 @@ fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// FNV-1a: the same for the same path in every version.
+/// FNV-1a: stable for the same path across versions.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

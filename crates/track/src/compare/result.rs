@@ -1,4 +1,4 @@
-//! What a comparison has found: data.
+//! The result of a comparison.
 
 use serde::{Deserialize, Serialize};
 pub use wingbeat_stats::paired::PairedVerdict;
@@ -23,10 +23,10 @@ impl SideName {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {
-    /// As the user named it; `working tree` if nobody did.
+    /// As the user named it. `working tree` by default.
     pub asked: String,
     pub commit: String,
-    /// Whether there was more in it than in the commit: changed, added or removed files.
+    /// Whether it differs from the commit by changed, added or removed files.
     pub has_uncommitted_changes: bool,
 }
 
@@ -35,16 +35,16 @@ pub struct Comparison {
     pub base: Revision,
     pub head: Revision,
     pub command: Vec<String>,
-    /// Each measure of each benchmark that both sides have, what matters most first.
+    /// Each measure of each benchmark that both sides have, sorted by importance.
     pub rows: Vec<ComparedRow>,
     pub unmatched: Vec<Unmatched>,
-    /// Benchmarks that failed in runs that went on, each once.
+    /// Benchmarks that failed in runs that continued, each once.
     pub failures: Vec<Failed>,
     pub pairs: usize,
-    /// How long the runs of these pairs took, in seconds.
+    /// Total duration of the runs of these pairs, in seconds.
     pub elapsed_s: f64,
     pub end: End,
-    /// The change that was to be seen, as a share.
+    /// The size of a change that should be detected, as a share.
     pub precision: f64,
     /// Noisy measures that are worse by more than this share count against the head.
     pub threshold: f64,
@@ -58,7 +58,7 @@ impl Comparison {
             || self.failures.iter().any(|failed| failed.side == SideName::Head)
     }
 
-    /// Whether so little was run that no noisy measure got a verdict, though there are some.
+    /// Whether too few pairs were run for a verdict on any noisy measure, although there are some.
     pub fn is_undecided(&self) -> bool {
         self.rows.iter().any(|row| row.verdict == PairedVerdict::TooFewPairs)
     }
@@ -67,7 +67,7 @@ impl Comparison {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
-    /// The wanted change would have been seen everywhere.
+    /// The requested change would have been detected everywhere.
     Precise,
     TimeSpent,
     Interrupted,
@@ -80,17 +80,17 @@ pub struct ComparedRow {
     /// Geometric mean of the runs, or their median if one is not above 0, in units of the measure.
     pub base: f64,
     pub head: f64,
-    /// `head / base − 1`; `None` from 0.
+    /// `head / base − 1`; `None` if the base is 0.
     pub change: Option<f64>,
-    /// Where the change lies; `None` if it is exact or not known.
+    /// The interval of the change. `None` if it is exact or unknown.
     pub interval: Option<ChangeInterval>,
-    /// The smallest change that would have been seen in nine of ten such comparisons.
+    /// The smallest change that nine of ten such comparisons would have detected.
     pub smallest_visible: Option<f64>,
     pub pairs: usize,
     #[serde(with = "VerdictName")]
     pub verdict: PairedVerdict,
     pub is_beyond_threshold: bool,
-    /// What else there is to know about it.
+    /// A remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -100,7 +100,7 @@ pub struct ComparedRow {
 pub struct ChangeInterval {
     pub lower: f64,
     pub upper: f64,
-    /// The share of such intervals that hold the truth.
+    /// The share of such intervals that contain the true value.
     pub confidence: f64,
 }
 
@@ -120,15 +120,15 @@ enum VerdictName {
 pub struct Unmatched {
     pub side: SideName,
     pub benchmark: BenchmarkName,
-    /// Its measures that the other side lacks, by their names.
+    /// Its measures that the other side lacks, by name.
     pub measures: Vec<String>,
 }
 
-/// A benchmark that failed in a run that went on.
+/// A benchmark that failed in a run that continued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     pub side: SideName,
     pub benchmark: BenchmarkName,
-    /// What the tool said, the first time.
+    /// The tool's first message about it.
     pub reason: String,
 }

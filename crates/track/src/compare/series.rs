@@ -8,20 +8,20 @@ use crate::model::{BenchmarkName, Measure, Results, Slug, Slugs};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     pub benchmark: BenchmarkName,
-    /// Whether it asked not to be judged.
+    /// Whether it opted out of being judged.
     pub is_ignored: bool,
     pub measure: Measure,
-    /// Values of a pair of neighbouring runs, base and head, where both had one.
+    /// Values of pairs of adjacent runs, base and head, where both have one.
     pub pairs: Vec<[f64; 2]>,
     pub seen: [usize; 2],
 }
 
-/// The series of all runs, in the order of the first output that had them.
+/// The series of all runs, in order of first appearance.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Collector {
     series: Vec<Series>,
     index: HashMap<(BenchmarkName, Slug, Cow<'static, str>), usize>,
-    /// An output may have its measures in any order.
+    /// An output may list its measures in any order.
     slugs: Slugs,
 }
 
@@ -54,7 +54,7 @@ impl Collector {
 
     fn place(&mut self, benchmark: &BenchmarkName, is_ignored: bool, measure: &Measure) -> usize {
         let next = self.series.len();
-        // Values in other units are another series, so that they never make a pair.
+        // Values in other units are another series, so that they never form a pair.
         let key = (benchmark.clone(), self.slugs.of(measure), measure.units.clone());
         let at = *self.index.entry(key).or_insert(next);
         if at == next {
@@ -72,7 +72,7 @@ impl Series {
         Self { benchmark, is_ignored: false, measure, pairs, seen }
     }
 
-    /// The only side that has it, if one never had.
+    /// The only side that has it, if the other never had.
     pub(super) fn only_side(&self) -> Option<SideName> {
         match self.seen {
             [_, 0] => Some(SideName::Base),
@@ -81,7 +81,7 @@ impl Series {
         }
     }
 
-    /// The values of each side if each gave the same every time, and there are any.
+    /// The values of each side if each is constant, and there are any.
     pub(super) fn exact_values(&self) -> Option<[f64; 2]> {
         let &first = self.pairs.first()?;
         self.pairs.iter().all(|pair| *pair == first).then_some(first)

@@ -1,4 +1,4 @@
-//! Copies of both sides as worktrees of git, which are gone when they are dropped.
+//! Git worktrees of both sides, removed on drop.
 
 use std::{
     ffi::OsStr,
@@ -28,7 +28,7 @@ impl Worktree {
     ) -> Result<Self, CompareError> {
         let revision = &snapshot.revision;
         let what = format!("check out {}", revision.asked);
-        // Before there is anything, so that half a worktree is removed as well.
+        // Created first, so that a partial worktree is removed as well.
         let worktree = Self { git: git.clone(), path: places.trees.join(slot) };
         let path = worktree.path.as_os_str();
         let words = ["worktree", "add", "--quiet", "--force", "--detach", "--no-checkout"];
@@ -49,8 +49,8 @@ impl Worktree {
         self.path.join(prefix)
     }
 
-    /// Checks out the submodules that the user's own working tree has, from what it has of them; only
-    /// commits that are not there are fetched.
+    /// Checks out the submodules of the user's working tree from their local repositories. Fetches only missing
+    /// commits.
     fn update_submodules(&self, git: &Git) -> Result<(), CompareError> {
         if !self.path.join(".gitmodules").exists() {
             return Ok(());
@@ -59,7 +59,7 @@ impl Worktree {
         let common = run_in(&git.root, what, &["rev-parse", "--git-common-dir"])?;
         let modules = git.root.join(common).join("modules");
         let urls = ["config", "--get-regexp", "--name-only", r"^submodule\..*\.url$"];
-        // It fails if there is none.
+        // Fails if there are none.
         let initialised = git.run(what, &urls).unwrap_or_default();
         let mut local: Vec<String> = vec!["-c".to_owned(), "protocol.file.allow=always".to_owned()];
         for key in initialised.lines() {
@@ -77,8 +77,8 @@ impl Worktree {
         run_in(&self.path, what, &update).map(drop)
     }
 
-    /// Gives all files the time of the commit. What was built of it before then counts as up to date,
-    /// which it is: the same commit has the same files.
+    /// Sets the times of all files to that of the commit. Earlier builds of it then count as up to date, which is
+    /// correct: the same commit has the same files.
     fn set_times(&self, commit: &str) -> Result<(), CompareError> {
         let what = "find the time and the files of a commit";
         let seconds = self.git.run(what, &["show", "--no-patch", "--format=%ct", commit])?;
@@ -87,7 +87,7 @@ impl Worktree {
         let files = run_in(&self.path, what, &["ls-files", "-z", "--recurse-submodules"])?;
         for name in files.split('\0').filter(|name| !name.is_empty()) {
             let path = self.path.join(name);
-            // Links have no time of their own that matters; names that are no UTF-8 stay as new.
+            // Symbolic links have no relevant time. Names that are not UTF-8 are skipped and look new.
             if fs::symlink_metadata(&path).is_ok_and(|found| found.is_file()) {
                 let opened = fs::File::open(&path);
                 opened
@@ -95,7 +95,7 @@ impl Worktree {
                     .map_err(|source| file("set the time of", &path, source))?;
             }
         }
-        // Or git would take every file for changed until it has looked into it.
+        // Otherwise git considers every file changed until it has read it.
         run_in(&self.path, what, &["update-index", "-q", "--refresh"]).map(drop)
     }
 }
@@ -106,8 +106,8 @@ impl Drop for Worktree {
     }
 }
 
-/// Removes what a killed comparison of this repository has left behind. Only worktrees of our own are
-/// touched. The lock is held, so nobody is using them.
+/// Removes what a killed comparison of this repository left behind. Only our own worktrees are touched. The lock is
+/// held, so they are unused.
 pub(super) fn remove_stale(git: &Git, places: &Places) {
     let list = ["worktree", "list", "--porcelain"];
     let listed = git.run("list the worktrees", &list).unwrap_or_default();
@@ -121,7 +121,7 @@ pub(super) fn remove_stale(git: &Git, places: &Places) {
     }
 }
 
-/// Whether it is a worktree that compare has made for this working tree, in whatever temporary folder.
+/// Whether compare created this worktree for this working tree, in any temporary folder.
 fn is_ours(path: &Path, trees: &Path) -> bool {
     let mut names = path.components().rev().skip(1).filter_map(|component| match component {
         Component::Normal(name) => Some(name),
@@ -132,14 +132,14 @@ fn is_ours(path: &Path, trees: &Path) -> bool {
     has_hash && names.next().is_some_and(is_named)
 }
 
-/// Whatever stays is removed by the next comparison.
+/// The next comparison removes the rest.
 fn remove(git: &Git, path: &Path) {
     let arguments = ["worktree", "remove", "--force", "--force"].map(OsStr::new);
     let arguments: Vec<&OsStr> = arguments.into_iter().chain([path.as_os_str()]).collect();
     let _ = git.run("remove a worktree", &arguments);
     if path.exists() {
         let _ = fs::remove_dir_all(path);
-        // Git would not remove it, so it has to learn that it is gone.
+        // Git would not remove it, so git has to prune it.
         let _ = git.run("forget a worktree", &arguments);
     }
 }

@@ -1,9 +1,9 @@
-//! Judges the noisy measures of a report together: they share one false-positive rate, and inform
-//! each other about their noise.
+//! Judges the noisy measures of a report together: they share one false-positive rate, and inform each other about
+//! their noise.
 //!
-//! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for
-//! several of them together and `others` for their correlation. `write` makes the verdict, and `told` finds
-//! the commit that raised the alert before.
+//! `case` divides a history into levels. `evidence` weighs the newest values, with `run` for several of them together
+//! and `others` for their correlation. `write` creates the verdict, and `told` finds the commit that already raised the
+//! alert.
 
 mod case;
 mod evidence;
@@ -40,7 +40,7 @@ struct Case<'a> {
     is_first: bool,
 }
 
-/// Judges all metrics, each of which has enough history, and says how far they moved.
+/// Judges all metrics, each of which has enough history, and returns how far they moved.
 pub(super) fn judge<'a>(
     histories: Vec<History<'a>>,
     settings: &Settings,
@@ -69,7 +69,7 @@ pub(super) fn judge<'a>(
         if !case.history.series.is_ignored {
             moves.push(Moved {
                 history: case.history,
-                // Without a ratio it is in no crowd.
+                // Without a ratio it cannot be part of a common move.
                 log_ratio: if ratio > 0.0 && ratio.is_finite() { ratio.ln() } else { 0.0 },
                 log_spread: usual.scale() / usual.level.abs(),
                 error: evidence.error * usual.level.signum(),
@@ -80,7 +80,7 @@ pub(super) fn judge<'a>(
     moves
 }
 
-/// Computes something for all cases; for large reports in several threads.
+/// Applies a function to all cases, in several threads for large reports.
 fn in_threads<T: Sync, R: Send>(all: &[T], work: &(impl Fn(&[T]) -> Vec<R> + Sync)) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let part = all.len().div_ceil(threads).max(THREAD_CASES_MIN);
@@ -92,16 +92,16 @@ fn in_threads<T: Sync, R: Send>(all: &[T], work: &(impl Fn(&[T]) -> Vec<R> + Syn
         let started: Vec<_> =
             all.chunks(part).map(|part| (part, scope.spawn(move || work(part)))).collect();
         for (part, thread) in started {
-            // What panicked there panics again here, where it is seen.
+            // A panic in a thread is repeated here, where it is visible.
             results.extend(thread.join().unwrap_or_else(|_| work(part)));
         }
     });
     results
 }
 
-/// The probability that any of so many metrics shows this.
+/// The probability that any of that many metrics shows this.
 fn corrected(p: f64, count: usize) -> f64 {
     let p = p.min(1.0);
-    // 1 − (1 − p)^B, also where that is tiny.
+    // 1 − (1 − p)^B, accurate for tiny values.
     -(count as f64 * (-p).ln_1p()).exp_m1()
 }

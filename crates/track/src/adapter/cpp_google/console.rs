@@ -1,4 +1,4 @@
-//! Google Benchmark's console, as it is without `--benchmark_format`:
+//! Google Benchmark's console output, without `--benchmark_format`:
 //!
 //! ```text
 //! Benchmark               Time             CPU   Iterations UserCounters...
@@ -7,30 +7,29 @@
 //! Broken               ERROR OCCURRED: 'no bees'
 //! ```
 //!
-//! With `--benchmark_counters_tabular` each counter has a column. Figures are rounded to three or
-//! more digits. Only names identify aggregates: if `_mean`, `_median` and `_stddev` of a name are
-//! in one table, they are its aggregates.
+//! With `--benchmark_counters_tabular` each counter has a column. Figures are rounded to three or more digits. Only
+//! names identify aggregates: if `_mean`, `_median` and `_stddev` of a name are in one table, they are its aggregates.
 
 use std::collections::{HashMap, HashSet};
 
 use super::Run;
 use crate::adapter::prelude::*;
 
-/// Endings of aggregates. The first three come together.
+/// Suffixes of aggregates. The first three occur together.
 const AGGREGATES: [&str; 4] = ["mean", "median", "stddev", "cv"];
 
-/// Letters of the powers of 1,000, or of 1,024 with an `i` behind them, and of those of 1/1,000.
+/// Prefixes of the powers of 1,000, or of 1,024 if followed by `i`, and of those of 1/1,000.
 const LARGE: &str = "kMGTPEZY";
 const BINARY: &str = "KMGTPEZY";
 const SMALL: &str = "munpfazy";
 
 struct Head {
     names_width: usize,
-    /// Counters that have columns, with the byte at which each column ends.
+    /// Counters in columns, with the byte offset of each column's end.
     columns: Vec<(usize, String)>,
 }
 
-/// The tables in a text, each with the place at which it begins.
+/// The tables in a text, each with its position.
 pub(super) fn tables(at: At, text: &str) -> Vec<(At, Vec<Run>)> {
     let mut tables: Vec<(usize, Vec<(usize, Run)>)> = Vec::new();
     let mut head: Option<Head> = None;
@@ -64,7 +63,7 @@ fn heading(line: &str) -> Option<Head> {
     })
 }
 
-/// The words of a line, each with the byte at which it ends.
+/// The words of a line, each with the byte offset of its end.
 fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
     let start = line.as_ptr() as usize;
     line.split_ascii_whitespace()
@@ -91,7 +90,7 @@ fn row(head: &Head, line: &str) -> Option<Run> {
     let (printed, unit) = (next()?, next()?);
     let time = ungrouped(printed)?;
     let (cpu_time, _) = (ungrouped(next()?)?, next()?);
-    // What grows with what (`BigO`, `RMS`) has no iterations.
+    // Complexity rows (`BigO`, `RMS`) have no iterations.
     next()?.parse::<u64>().ok()?;
     nanoseconds(unit).or_else(|| (unit == "%").then_some(1.0))?;
     run.time_unit = Some(unit.to_owned());
@@ -123,7 +122,7 @@ fn row(head: &Head, line: &str) -> Option<Run> {
                 run.counters.push((label.join(" "), Figure(value)));
                 label.clear();
             }
-            // The name of a counter may be of several words, and so may the label, which comes last.
+            // A counter's name may have several words, and so may the label, which comes last.
             None => label.push(word),
         }
     }
@@ -149,8 +148,8 @@ fn scaled(text: &str) -> Option<f64> {
     })
 }
 
-/// Separates aggregates from benchmarks. A name that recurs although nothing was repeated cannot be read.
-/// Names that failed may recur: where fewer than two repetitions succeed, there are no aggregates.
+/// Separates aggregates from benchmarks. A name that recurs without repetitions cannot be read. Failed names may recur:
+/// with fewer than two successful repetitions there are no aggregates.
 fn with_aggregates(rows: Vec<(usize, Run)>) -> Vec<Run> {
     let names: HashSet<String> = rows.iter().map(|(_, run)| run.name.clone()).collect();
     let has_aggregates = |name: &str| {

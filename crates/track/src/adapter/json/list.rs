@@ -1,4 +1,4 @@
-//! The list that github-action-benchmark reads: `[{"name", "unit", "value", "range"}]`.
+//! The list format of github-action-benchmark: `[{"name", "unit", "value", "range"}]`.
 
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -20,7 +20,7 @@ pub(super) struct Entry {
     range: Shape<IgnoredAny>,
 }
 
-/// Whether an entry is one of a list of values, and not of texts with names, such as variables.
+/// Whether an entry has a value, unlike other named entries such as variables.
 fn is_entry(entry: &Shape<Entry>) -> bool {
     let Shape::Object(Entry { unit, value, .. }) = entry else { return false };
     value.is_there() && (unit.is_there() || !matches!(value, Shape::Text(_)))
@@ -38,7 +38,7 @@ impl Reader {
             };
             let (measure, factor) = measures.of(unit.text());
             match value.number() {
-                // A list of something else.
+                // A different kind of list.
                 Err(_) if !value.is_there() => {}
                 Err(found) => self.lose(&name, &format!("its value is {found}")),
                 Ok(value) => {

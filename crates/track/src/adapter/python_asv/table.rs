@@ -1,4 +1,4 @@
-//! The table that asv prints for a benchmark with parameters: the last of them may be columns.
+//! The table that asv prints for a parameterized benchmark. The last parameters may be columns.
 //!
 //! ```text
 //! ====== ===== =======
@@ -40,7 +40,7 @@ fn read(lines: &[&str]) -> Option<Vec<(String, String)>> {
         |line: &str| -> Vec<String> { columns.iter().map(|span| cell(line, span)).collect() };
     let mut table = Vec::new();
     match thick[..] {
-        // Every parameter has a column, and the values have the last.
+        // Every parameter has a column, and the values are in the last.
         [end] => {
             let names = cells(lines[thin.checked_sub(1)?]);
             for line in lines.get(thin + 1..end)? {
@@ -49,7 +49,7 @@ fn read(lines: &[&str]) -> Option<Vec<(String, String)>> {
                 table.push((parameters(names.iter().zip(&values)), value));
             }
         }
-        // Some parameters are columns: their names stand above all of their values.
+        // Some parameters are columns: their names are above all of their values.
         [header_end, end, ..] => {
             let groups = spans(lines[thin]);
             let in_rows = groups.len().checked_sub(1)?;

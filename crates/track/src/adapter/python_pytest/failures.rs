@@ -1,16 +1,16 @@
-//! Failed tests in pytest's output: in its short summary, in the lines of `-v`, or, if both are
-//! off, in the headings of its section `FAILURES`.
+//! Failed tests in pytest's output: in its short summary, in the lines of `-v`, or, if both are off, in the headings of
+//! its section `FAILURES`.
 
-/// A test that failed, as pytest names it there.
+/// A failed test, as pytest names it there.
 pub(super) enum Failure<'t> {
-    /// `folder/file.py::Class::test[parameters]`, seen from the folder where pytest was called. In the short
-    /// summary the reason follows behind ` - `, which parameters may have in them, too.
+    /// `folder/file.py::Class::test[parameters]`, relative to pytest's working directory. In the short summary, the
+    /// reason follows after ` - `, which parameters may contain, too.
     Id(&'t str),
-    /// `Class.test[parameters]`, and what stands below this heading.
+    /// `Class.test[parameters]`, and the text below this heading.
     Title(&'t str, &'t str),
 }
 
-/// All failures in a text; a test may occur several times.
+/// All failures in a text. A test may occur several times.
 pub(super) fn failures(text: &str) -> Vec<Failure<'_>> {
     let mut found: Vec<_> = text.lines().filter_map(id).map(Failure::Id).collect();
     let by_id = found.len();
@@ -27,8 +27,8 @@ pub(super) fn failures(text: &str) -> Vec<Failure<'_>> {
 }
 
 impl<'t> Failure<'t> {
-    /// The reason, if it is a failure of the test with this full name, which is seen from pytest's
-    /// root folder. It is empty if pytest gives none.
+    /// The reason, if this is a failure of the test with this full name, which is relative to pytest's root folder.
+    /// Empty if pytest gives none.
     pub(super) fn of(&self, full_name: &str) -> Option<&'t str> {
         let (file, test) = full_name.split_once("::")?;
         match self {
@@ -39,15 +39,15 @@ impl<'t> Failure<'t> {
             }
             Self::Title(title, body) => {
                 let base = file.rsplit('/').next().unwrap_or(file);
-                // Two files may have a test of the same name; the traceback tells the file.
+                // Two files may have a test of the same name. The traceback contains the file.
                 let is_in_file = body.contains(base) || !body.contains(".py:");
                 (is_title_of(title, test) && is_in_file).then(|| self.parts().1)
             }
         }
     }
 
-    /// Whether it is one even if no benchmark has its name. With blanks before the name of a file,
-    /// the line may be from a program's log about that file.
+    /// Whether it is a failure even if no benchmark has its name. With blanks before the file name, the line may be
+    /// from a log about that file.
     pub(super) fn is_certain(&self) -> bool {
         match self {
             Self::Id(id) => file_of(id).is_some_and(|file| !file.contains(char::is_whitespace)),
@@ -55,7 +55,7 @@ impl<'t> Failure<'t> {
         }
     }
 
-    /// The test's name if no benchmark has it, and the reason, if pytest gives one.
+    /// The test's name for a failure without a benchmark, and the reason, if pytest gives one.
     pub(super) fn parts(&self) -> (&'t str, &'t str) {
         match self {
             Self::Id(id) => {
@@ -70,14 +70,14 @@ impl<'t> Failure<'t> {
     }
 }
 
-/// What follows in `FAILED file.py::test - reason` of the short summary, the test in
+/// Extracts the text after `FAILED` in `FAILED file.py::test - reason` of the short summary, or the test in
 /// `file.py::test FAILED [ 50%]` of `-v` and in `[gw0] [ 50%] FAILED file.py::test` of several processes.
 fn id(line: &str) -> Option<&str> {
     let line = line.trim_end();
     let of_process = line.strip_prefix("[gw").and_then(|rest| rest.split_once("%] "));
     let begin = of_process.map_or(line, |(_, rest)| rest);
     let told = ["FAILED ", "ERROR "].iter().find_map(|word| begin.strip_prefix(word));
-    // A log fills up its levels: `ERROR    root:file.py:3 message`.
+    // Logs pad their levels: `ERROR    root:file.py:3 message`.
     let told = told.filter(|id| !id.starts_with(' '));
     let shown = match line.rsplit_once('[') {
         Some((shown, progress)) if progress.ends_with("%]") => shown.trim_end(),
@@ -87,7 +87,7 @@ fn id(line: &str) -> Option<&str> {
     told.or_else(verbose).map(str::trim).filter(|id| file_of(id).is_some())
 }
 
-/// The file that an id names. Lines of a log begin and end alike, and may have `::` in them.
+/// The file named by an id. Log lines begin and end alike, and may contain `::`.
 fn file_of(id: &str) -> Option<&str> {
     id.split_once("::").map(|(file, _)| file).filter(|file| file.ends_with(".py"))
 }
@@ -112,7 +112,7 @@ fn sections(text: &str) -> Vec<(&str, &str)> {
             is_inside = title;
         }
         at += line.len();
-        // What could not be collected is no test.
+        // A file that could not be collected is not a test.
         open = match heading {
             Some(heading) if !heading.starts_with("ERROR collecting") => {
                 let of = heading.strip_prefix("ERROR at ").and_then(|rest| rest.split_once(" of "));
@@ -127,7 +127,7 @@ fn sections(text: &str) -> Vec<(&str, &str)> {
     found
 }
 
-/// The words in the middle of a line that is filled up with `fill` on both sides.
+/// The words in the middle of a line padded with `fill` on both sides.
 fn between(line: &str, fill: char) -> Option<&str> {
     let words = line.trim_start_matches(fill).strip_prefix(' ')?;
     let words = words.trim_end_matches(fill).strip_suffix(' ')?;
@@ -135,13 +135,13 @@ fn between(line: &str, fill: char) -> Option<&str> {
     (line.starts_with(fill) && line.ends_with(fill) && !is_rule).then_some(words)
 }
 
-/// Whether `Class.test` is the title of `Class::test`. Parameters may have either sign in them.
+/// Whether `Class.test` is the title of `Class::test`. Parameters may contain either separator.
 fn is_title_of(title: &str, test: &str) -> bool {
     let (path, parameters) = test.find('[').map_or((test, ""), |at| test.split_at(at));
     title.strip_suffix(parameters).is_some_and(|title| title == path.replace("::", "."))
 }
 
-/// Whether two paths are those of one file, seen from different folders.
+/// Whether two paths refer to the same file, relative to different folders.
 fn is_same_file(a: &str, b: &str) -> bool {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !matches!(*part, "" | "." | ".."));
@@ -171,7 +171,7 @@ mod tests {
         check("ERROR    root:b.py:3 no", "b.py::t", None);
         check("ERROR root: lost b.py::t", "b.py::t", None);
         check("FAILED my tests/b.py::t - no", "my tests/b.py::t", Some("no"));
-        // Names in the file are seen from the root folder, those in the summary from where pytest was called.
+        // Names in the file are relative to the root folder, those in the summary to pytest's working directory.
         check("FAILED b.py::t - no", "tests/b.py::t", Some("no"));
         check("FAILED ../tests/b.py::t - no", "tests/b.py::t", Some("no"));
         check("FAILED x/b.py::t - no", "y/b.py::t", None);
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(all[0].of("x/b.py::_t_[a::b]"), None);
         let of_setup = format!("{rule} ERRORS {rule}\n_ ERROR at setup of t _\n{rule} x {rule}\n");
         assert_eq!(failures(&of_setup)[0].of("b.py::t"), Some(""));
-        // The summary says the same once more.
+        // The summary repeats it.
         let summary = format!("{text}FAILED x/b.py::C::_t_[a::b] - ValueError: no bees\n");
         assert_eq!(failures(&summary).len(), 1);
     }

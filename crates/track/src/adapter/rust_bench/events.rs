@@ -1,4 +1,4 @@
-//! libtest's JSON lines (`cargo bench -- -Z unstable-options --format json`): an event in each.
+//! libtest's JSON lines (`cargo bench -- -Z unstable-options --format json`), one event each.
 //!
 //! ```text
 //! { "type": "suite", "event": "started", "test_count": 2 }
@@ -49,7 +49,7 @@ fn around(median: f64, deviation: f64) -> Metric {
     Metric::new(median).within(median - deviation, median + deviation)
 }
 
-/// The event in a line. A malformed line of figures is an error.
+/// The event in a line. A malformed result line is an error.
 pub(super) fn event(line: &str) -> Result<Option<Event<'_>>, String> {
     if !line.starts_with('{') {
         return Ok(None);
@@ -68,9 +68,9 @@ pub(super) fn event(line: &str) -> Result<Option<Event<'_>>, String> {
             figures: Figures {
                 time: around(line.median.ok_or("it has no median")?, line.deviation),
                 counts: None,
-                // As far as one can see: a whole number has none in JSON.
+                // Assumed: integers in JSON show no decimals.
                 has_decimals: true,
-                // libtest works it out in units of 1,000,000 bytes, whatever it calls them.
+                // In units of 1,000,000 bytes, despite the name.
                 megabytes_per_second: line.mib_per_second,
             },
         }),

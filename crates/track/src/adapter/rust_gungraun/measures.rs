@@ -6,7 +6,7 @@ use crate::model::Slug;
 /// Key in the summary, title in the text, slug, units.
 type Known = (&'static str, &'static str, &'static str, &'static str);
 
-/// Of Callgrind and Cachegrind; those with a slug alone are known to [`Measure`].
+/// Events of Callgrind and Cachegrind. Those with only a slug are known to [`Measure`].
 const EVENTS: &[Known] = &[
     ("Ir", "Instructions", "instructions", ""),
     ("L1hits", "L1 Hits", "l1-hits", ""),
@@ -64,7 +64,7 @@ const DHAT: &[Known] = &[
     ("MaximumBlocks", "Maximum blocks", "maximum-blocks", "blocks"),
 ];
 
-/// Of Memcheck, Helgrind and DRD; the tool's name goes before each.
+/// Errors of Memcheck, Helgrind and DRD. Each is prefixed with the tool's name.
 const ERRORS: &[Known] = &[
     ("Errors", "Errors", "errors", "errors"),
     ("Contexts", "Contexts", "contexts", "contexts"),
@@ -74,8 +74,8 @@ const ERRORS: &[Known] = &[
 
 /// The measure of a tool's metric, by its key in the summary or its title in the text.
 ///
-/// Cachegrind counts the whole process and Callgrind the function alone: if both ran, Cachegrind's
-/// measures carry its name, so that the two are never merged.
+/// Cachegrind counts the whole process and Callgrind only the function: if both ran, Cachegrind's measures carry its
+/// name, so that the two are never merged.
 pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure {
     let of = |table: &[Known]| {
         table.iter().find(|known| known.0 == metric || known.1 == metric).copied()
@@ -102,11 +102,11 @@ pub(super) fn measure(tool: &str, metric: &str, has_callgrind: bool) -> Measure 
         _ => {
             let direction = match slug {
                 "l1-hit-rate" => Direction::HigherIsBetter,
-                // It rises when the first level misses more, and when the last misses less.
+                // Rises when the first level misses more, and when the last misses less.
                 "ll-hit-rate" => Direction::Unknown,
                 _ => Direction::LowerIsBetter,
             };
-            // The kernel's time is none of Valgrind's counts.
+            // The kernel's time is not a count by Valgrind.
             let kind =
                 if slug.ends_with("-time") { MeasureKind::Noisy } else { MeasureKind::Exact };
             Measure { slug: Slug::of(slug), ..Measure::custom(title, units, direction, kind) }

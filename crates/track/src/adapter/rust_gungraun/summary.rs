@@ -1,8 +1,8 @@
-//! Summaries as JSON: a document for each benchmark, in a line or over many (`--output-format`).
+//! Summaries as JSON: a document per benchmark, on one line or several (`--output-format`).
 //!
-//! Version 6 has `Left` and `Both` around the values, version 7 `new` and `old`. The name is that of the
-//! text, `file::group::benchmark id:arguments`; Bencher has `file::group::benchmark::id`. Unlike in the text,
-//! all counts are present.
+//! Version 6 has `Left` and `Both` around the values, version 7 `new` and `old`. The name is that of the text,
+//! `file::group::benchmark id:arguments`; Bencher has `file::group::benchmark::id`. Unlike in the text, all counts are
+//! present.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const MARKS: [&str; 2] = ["\"benchmark_exe\"", "\"baselines\""];
 struct Summary {
     module_path: String,
     id: Option<String>,
-    /// The arguments, cut off as in the text.
+    /// The arguments, truncated as in the text.
     #[serde(alias = "details")]
     description: Option<String>,
     version: String,
@@ -84,7 +84,7 @@ struct Values {
     new: Option<f64>,
 }
 
-/// The summaries in a text; none, if there is no JSON of Gungraun in it.
+/// The summaries in a text. Empty if it contains no JSON of Gungraun.
 pub(super) fn parse(text: &str) -> Parsed {
     let mut results = Results::default();
     let mut once = Once::default();
@@ -95,7 +95,7 @@ pub(super) fn parse(text: &str) -> Parsed {
             Err(error) if MARKS.iter().all(|mark| document.head.contains(mark)) => {
                 return Err(at.malformed(format!("the summary is broken: {error}")));
             }
-            // Of another tool, such as Cargo.
+            // From another tool, such as Cargo.
             Err(_) => {}
         }
     }

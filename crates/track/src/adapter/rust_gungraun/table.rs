@@ -1,9 +1,8 @@
-//! The text: the benchmark's name, and below it `METRIC: NEW|OLD (change)`, by tool.
+//! The text output: the benchmark's name, and below it `METRIC: NEW|OLD (change)`, by tool.
 //!
-//! A name ends with the benchmark's arguments as in the source, so it may have several lines: all
-//! up to the first figures. A run of several processes or threads has a section for each and one
-//! for their total, which counts. Gungraun ends at the first benchmark that fails, after it has
-//! printed its name.
+//! A name ends with the benchmark's arguments as in the source, so it may have several lines: all up to the first
+//! figures. A run of several processes or threads has a section for each, and one for their total, which is used.
+//! Gungraun stops at the first benchmark that fails, after it has printed its name.
 
 use super::measures::measure;
 use crate::adapter::prelude::*;
@@ -20,7 +19,7 @@ struct Open<'t> {
     is_measured: bool,
     tool: String,
     has_callgrind: bool,
-    /// Whether the lines are of a part, or of a comparison with another benchmark.
+    /// Whether to skip the lines: they are of a part, or of a comparison with another benchmark.
     is_passed_over: bool,
 }
 
@@ -55,8 +54,8 @@ pub(super) fn parse(text: &str) -> Parsed {
                     at.lose(&mut results, name, error);
                 }
             }
-            // Below a name, either what Gungraun says before the figures, or an indented line of the name:
-            // then another line of it follows.
+            // The lines below a name are either Gungraun's messages before the figures, or an indented line of the
+            // name, which another line follows.
             Some(_) => open.lines.push(content),
             None if open.name.is_some() => open.is_passed_over = true,
             None if content.starts_with("- end of std") => {
@@ -75,7 +74,7 @@ pub(super) fn parse(text: &str) -> Parsed {
 }
 
 impl Open<'_> {
-    /// The name on one line, and as Bencher has it: its lines up to the first indented one.
+    /// The name on one line, and Bencher's name: the lines up to the first indented one.
     fn named(&self, results: &mut Results) -> Parsed<BenchmarkName> {
         let lines = &self.lines[..self.name_lines];
         let name = self.at.name(&naming::in_one_line(&lines.join("\n")))?;
@@ -86,7 +85,7 @@ impl Open<'_> {
     }
 }
 
-/// A benchmark without figures below its name failed. The text there is not part of its name.
+/// Ends a benchmark. Without figures it failed, and the text below is not part of its name.
 fn end(results: &mut Results, open: Option<Open<'_>>) -> Parsed<()> {
     if let Some(open) = open.filter(|open| open.name.is_none()) {
         let name = open.at.name(open.lines[0])?;
@@ -106,7 +105,7 @@ fn figure(line: &str) -> Option<(&str, &str, &str)> {
     has_two_values(new, old).then_some((title, new.trim(), old))
 }
 
-/// `file::group::benchmark`, and maybe ` id:arguments`.
+/// `file::group::benchmark`, optionally followed by ` id:arguments`.
 fn is_heading(line: &str) -> bool {
     let path = line.split_once(' ').map_or(line, |(path, _)| path);
     let is_name = |part: &str| {
@@ -155,7 +154,7 @@ fn read(
     Ok(())
 }
 
-/// Whether these are the values of two runs. Titles of sections have bars and colons, too.
+/// Whether these are the values of two runs. Section titles contain bars and colons, too.
 fn has_two_values(new: &str, old: &str) -> bool {
     let is_value = |text: &str| {
         text.is_empty()
@@ -239,7 +238,7 @@ mod tests {
         check("a::b::c id:two\n\nlines", "a::b::c id:two lines", "a::b::c id:two\n\nlines");
         let cargo = "a::b::c id:two\n{\"reason\":\"build-finished\",\"success\":true}";
         check(cargo, "a::b::c id:two", "a::b::c id:two");
-        // What the benchmark prints is no part of its name.
+        // The benchmark's own output is not part of its name.
         let printed = "a::b::c id:two\nhello\n- end of stdout\nwhy\n- end of stderr";
         check(printed, "a::b::c id:two", "a::b::c id:two");
     }

@@ -101,7 +101,7 @@ fn median(series: &Series, side: usize) -> f64 {
     Sample::new(values).map_or(0.0, |values| values.median())
 }
 
-/// So that `head / base − 1` is the change.
+/// Chosen so that `head / base − 1` is the change.
 fn geometric_mean(series: &Series, side: usize) -> f64 {
     let logs = series.pairs.iter().map(|pair| pair[side].ln()).collect();
     Sample::new(logs).map_or(0.0, |logs| logs.mean().exp())

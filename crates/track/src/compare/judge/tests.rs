@@ -1,4 +1,4 @@
-//! Verdicts on made-up pairs.
+//! Verdicts on simulated pairs.
 
 use wingbeat_stats::{normal, paired::PairedVerdict, random::Random};
 
@@ -115,19 +115,19 @@ fn what_matters_stands_first() {
     assert_eq!(names, ["worst", "bad", "good", "same"]);
 }
 
-/// The example `compare_power` measures it; this notices when the share is off by far.
+/// Measured by the example `compare_power`. This only detects large errors.
 #[test]
 fn equal_revisions_are_hardly_ever_called_different() {
     let mut random = Random::new(1);
     let mut run = || 1e6 * (0.01 * normal::quantile(random.unit().max(f64::EPSILON))).exp();
-    // `judge` would also find out what could have been seen, which takes long.
+    // `judge` also computes the smallest visible change, which is slow.
     let yardstick = yardstick(&Settings::default(), 3);
     let mut is_moved = || {
         let ratios = (0..8).map(|_| (run() / run()).ln()).collect();
         let ratios = Sample::new(ratios).expect("finite");
         !yardstick.interval(&ratios).expect("an interval").contains(0.0)
     };
-    // Twenty comparisons of three benchmarks: 0.06 are due, and two come about twice in 1,000 seeds.
+    // Twenty comparisons of three benchmarks: 0.06 are expected, and two occur for about 2 in 1,000 seeds.
     let false_ones = (0..60).filter(|_| is_moved()).count();
     assert!(false_ones < 2, "{false_ones}");
 }
@@ -158,7 +158,7 @@ fn narrow_is_what_shows_the_wanted_change() {
     let calm = series(Measure::latency(), &pairs(0.0));
     check(0.01, std::slice::from_ref(&calm), true);
     check(0.000_1, std::slice::from_ref(&calm), false);
-    // It does not look at which way the values lie.
+    // The direction of the values does not matter.
     check(0.01, &[series(Measure::latency(), &pairs(0.5))], true);
     check(0.000_1, &[series(Measure::latency(), &pairs(0.5))], false);
     check(0.01, &[series(Measure::latency(), &pairs(0.0)[..5])], false);

@@ -1,4 +1,4 @@
-//! What is printed of a comparison.
+//! Output of a comparison.
 
 use super::*;
 use crate::{
@@ -83,7 +83,7 @@ fn for_comments() {
     let text = markdown(&comparison());
     let start = "<strong>1 worse of 2 results</strong>\n\n| benchmark |";
     assert!(text.starts_with(start), "{text}");
-    // `·` stands for a blank at which no line breaks.
+    // `·` represents a non-breaking space.
     let row = "| <code>parse</code> | latency | 1.000·ms | 1.030·ms | +3.0·% | +2.0·to·+4.0 \
                | <strong>worse</strong> |\n";
     assert!(text.contains(&row.replace('·', "\u{a0}")), "{text}");
