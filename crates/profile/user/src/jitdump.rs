@@ -1,18 +1,17 @@
-//! How jitdump files are laid out (tools/perf/Documentation/jitdump-specification.txt): the header, and
-//! records one behind the other. Names and unwinding information are read from them at different times,
-//! by `symbolize` and by `unwind`.
+//! Layout of jitdump files (tools/perf/Documentation/jitdump-specification.txt): a header followed by records.
+//! `symbolize` reads names from them and `unwind` reads unwind information, at different times.
 
 use thiserror::Error;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"DTiJ");
 const VERSION: u32 = 1;
-/// The header, and the beginning of each record, in bytes.
+/// Size of the header and of each record's prefix, in bytes.
 pub(crate) const HEADER: usize = 40;
 pub(crate) const PREFIX: usize = 16;
-/// Timestamps are those of the processor, which no sample has.
+/// Timestamps are processor timestamps, which samples do not have.
 const ARCH_TIMESTAMP: u64 = 1;
 
-/// Why a file is no jitdump file.
+/// Why a file is not a valid jitdump file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum JitDumpError {
     #[error("the header is cut off")]
@@ -23,14 +22,14 @@ pub(crate) enum JitDumpError {
     Version(u32),
 }
 
-/// What the header says.
+/// The header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Where the first record is.
+    /// Offset of the first record.
     pub size: usize,
-    /// The machine's number in ELF.
+    /// ELF machine number.
     pub machine: u32,
-    /// Records have times of `CLOCK_MONOTONIC`.
+    /// Record times are of `CLOCK_MONOTONIC`.
     pub has_times: bool,
 }
 
@@ -50,18 +49,18 @@ impl Header {
     }
 }
 
-/// The beginning of a record.
+/// Prefix of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prefix {
-    /// What kind of record it is.
+    /// Record type.
     pub id: u32,
-    /// Bytes of the record, of which this is the first part.
+    /// Size of the record including the prefix, in bytes.
     pub size: usize,
     pub time_ns: u64,
 }
 
 impl Prefix {
-    /// `None` if it is cut off, or is none: a record is as long as its prefix at least.
+    /// `None` if it is truncated or invalid: a record is at least as long as its prefix.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let prefix = Fields(bytes.get(..PREFIX)?);
         let (id, size, time_ns) = (prefix.u32(0)?, prefix.u32(4)? as usize, prefix.u64(8)?);
@@ -69,13 +68,13 @@ impl Prefix {
     }
 }
 
-/// The first record, its body, and what comes after it.
+/// Splits off the first record: its prefix, its body, and the remaining bytes.
 pub(crate) fn split(bytes: &[u8]) -> Option<(Prefix, &[u8], &[u8])> {
     let prefix = Prefix::parse(bytes)?;
     Some((prefix, bytes.get(PREFIX..prefix.size)?, bytes.get(prefix.size..)?))
 }
 
-/// Numbers in bytes, the lowest byte first.
+/// Little-endian integers in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(pub &'a [u8]);
 
@@ -88,14 +87,14 @@ impl<'a> Fields<'a> {
         Some(u64::from_le_bytes(*self.0.get(at..)?.first_chunk()?))
     }
 
-    /// The text up to its zero byte, without it.
+    /// The text up to its terminating zero byte.
     pub(crate) fn text(self, at: usize) -> Option<&'a [u8]> {
         let bytes = self.0.get(at..)?;
         bytes.get(..bytes.iter().position(|&byte| byte == 0)?)
     }
 }
 
-/// `jit-PID.dump`, in whatever folder.
+/// Whether the file name is `jit-PID.dump`, in any folder.
 pub(crate) fn is_dump(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let pid = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));

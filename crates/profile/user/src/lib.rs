@@ -1,17 +1,15 @@
 //! The profiler: from a running process to a profile.
 //!
-//! One natural way: [`targets`] → [`session`] → samples ([`wire`], [`recorder`]) → symbols
-//! ([`symbolize`]) → [`model`] → [`export`].
+//! Data flow: [`targets`] → [`session`] → samples ([`wire`], [`recorder`]) → symbols ([`symbolize`]) → [`model`] →
+//! [`export`].
 //!
-//! * The *kernel half* (`profile-ebpf`) takes a sample at each tick of a clock on each CPU and counts
-//!   every tick that it does not take.
-//! * The *session* loads it, launches or finds the targets, and drains it together with the kernel's
-//!   record of mappings and processes.
-//! * The *recorder* keeps addresses and open files: cheap, and complete even when the targets are
-//!   gone.
-//! * *Symbols* are looked up at the end, once for each distinct address. Debug information that is not
-//!   on this machine can be had from servers ([`debuginfod`]) before that.
-//! * *Exporters* turn the finished [`model::Profile`] into bytes, and know nothing of the rest.
+//! * The *kernel half* (`profile-ebpf`) samples at each timer tick on each CPU, and counts every tick without a sample.
+//! * The *session* loads it, launches or finds the targets, and reads its records and the kernel's mapping and
+//!   process events.
+//! * The *recorder* stores addresses and open files: cheap, and complete even after the targets exit.
+//! * *Symbols* are resolved at the end, once for each distinct address. Debug information that is not on this
+//!   machine can be downloaded before that ([`debuginfod`]).
+//! * *Exporters* convert the finished [`model::Profile`] to bytes, independently of the rest.
 
 pub mod advice;
 pub mod cost;

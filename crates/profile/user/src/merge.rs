@@ -1,7 +1,7 @@
-//! Puts pprof files of many windows together to one profile: bytes in, a [`Profile`] out.
+//! Merges pprof files of many windows into one profile: bytes in, a [`Profile`] out.
 //!
-//! What a file does not have is not made up: no processes by number, no threads, no single samples. A file adds
-//! everything that it has, or nothing.
+//! Missing information is not made up: there are no PIDs, threads or individual samples. A file is added as a
+//! whole or not at all.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Why a file is not part of the profile.
+/// Why a file was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     #[error(transparent)]
@@ -34,42 +34,42 @@ pub enum MergeError {
     OtherMode(Mode),
 }
 
-/// The window that a file is of, and whose it is.
+/// Window and process of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// What stands for a process: the outermost frame.
+    /// Name of the process: the outermost frame.
     pub process: &'a str,
     pub start: SystemTime,
     pub duration: Duration,
 }
 
-/// A profile that grows.
+/// A merge in progress.
 #[derive(Debug)]
 pub struct Merge {
     mode: Mode,
-    /// Windows are kept apart.
+    /// Keep windows separate.
     has_timeline: bool,
     functions: Distinct<Function>,
     binaries: Distinct<Binary>,
     frames: Distinct<Frame>,
     stacks: Distinct<Stack>,
-    /// A process, and its only thread.
+    /// A process, which is also its only thread.
     processes: Distinct<String>,
     sums: FxHashMap<Key, Weight>,
-    /// Lengths of the windows, by their starts.
+    /// Durations of the windows by start time.
     windows: FxHashMap<SystemTime, Duration>,
-    /// Of the files: the least, and the greatest.
+    /// Minimum and maximum of all files.
     periods: Option<(u64, u64)>,
     system: String,
-    /// Some of the files are about address space as well as page faults.
+    /// Some files have address space as well as page faults.
     has_space: bool,
 }
 
-/// The window is that of the earliest start, if they are not kept apart.
+/// If windows are not kept separate, the time is the earliest start.
 type Key = (SystemTime, ThreadId, StackId);
 
 impl Merge {
-    /// For files of a mode. With a timeline, windows are kept apart, which takes more memory.
+    /// Creates a merge of files of one mode. With a timeline, windows are kept separate, which takes more memory.
     pub fn new(mode: Mode, has_timeline: bool) -> Self {
         Self {
             mode,
@@ -91,7 +91,7 @@ impl Merge {
     ///
     /// # Errors
     ///
-    /// It is damaged, or of another mode. Nothing of it is added then.
+    /// The file is damaged or of another mode. Nothing is added in that case.
     pub fn add(&mut self, bytes: &[u8], part: &Part<'_>) -> Result<(), MergeError> {
         let message = proto::Profile::decode(&*unpacked(bytes, BYTES_MAX)?)?;
         let tables = Tables::new(&message);
@@ -124,12 +124,12 @@ impl Merge {
         Ok(())
     }
 
-    /// Windows, and the time that they cover.
+    /// Number of windows and total time covered.
     pub fn windows(&self) -> (usize, Duration) {
         (self.windows.len(), self.windows.values().sum())
     }
 
-    /// All of it. Samples that were taken at different rates count as those of the highest.
+    /// Returns the merged profile. Samples with different rates are scaled to the highest.
     pub fn finish(self, target: String) -> Profile {
         let meta = self.meta(target);
         let mut sums: Vec<(Key, Weight)> = self.sums.into_iter().collect();
@@ -186,7 +186,7 @@ impl Merge {
         }
     }
 
-    /// The frames of all locations.
+    /// Adds the frames of all locations.
     fn frames(&mut self, tables: &Tables<'_>) -> Result<FxHashMap<u64, FrameId>, Dangling> {
         let mappings: FxHashMap<u64, &proto::Mapping> =
             tables.message.mapping.iter().map(|it| (it.id, it)).collect();
@@ -223,14 +223,14 @@ impl Merge {
     }
 
     fn function(&mut self, name: &str, placeholder: &str) -> u32 {
-        // Of what nothing is mapped at, the address alone is the name; of memory without names, what is mapped.
+        // At an unmapped address the name is the address alone; in unnamed memory, the mapping's name.
         let of_nothing =
             name.starts_with(placeholder) || placeholder.strip_suffix("+0x") == Some(name);
         let is_symbol = !of_nothing && !name.starts_with("0x");
         self.functions.id(Function { name: name.to_owned(), is_symbol })
     }
 
-    /// Is it no code, but why a thread does not run, or who woke it?
+    /// Whether the lines are a state or a waker instead of code.
     fn is_state(&self, lines: &[Line]) -> bool {
         let name = |line: &Line| Some(&self.functions.entries.get(line.function as usize)?.name);
         self.mode.blocks()
@@ -241,7 +241,7 @@ impl Merge {
     }
 }
 
-/// Where the values of a mode are in each sample, and whether some are about address space.
+/// Positions of a mode's values in each sample, and whether some are about address space.
 fn positions(tables: &Tables<'_>, mode: Mode) -> Result<(Vec<(usize, Value)>, bool), MergeError> {
     let mut positions = Vec::new();
     for value in Value::of(mode, true) {
@@ -263,14 +263,14 @@ fn positions(tables: &Tables<'_>, mode: Mode) -> Result<(Vec<(usize, Value)>, bo
 fn weight(positions: &[(usize, Value)], sample: &proto::Sample) -> Weight {
     let mut weight = Weight::default();
     for (position, value) in positions {
-        // What is below 0 is a difference of two profiles, and has no width.
+        // Negative values are a difference of two profiles, and have no width.
         let found = sample.value.get(*position).and_then(|it| u64::try_from(*it).ok());
         value.put(&mut weight, found.unwrap_or(0));
     }
     weight
 }
 
-/// The sums, those of a window and thread one after the other in its time.
+/// Spreads the sums of each window and thread over the window's time.
 fn spread(
     sums: &[(Key, Weight)],
     windows: &FxHashMap<SystemTime, Duration>,
@@ -310,7 +310,7 @@ fn binary(tables: &Tables<'_>, path: &str, mapping: &proto::Mapping) -> Result<B
     })
 }
 
-/// The bytes that pairs of digits stand for.
+/// Decodes hexadecimal digits.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks(2);
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()

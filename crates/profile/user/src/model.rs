@@ -1,7 +1,7 @@
-//! The profile: what a session measured, with names, ready for any exporter.
+//! The profile: a session's measurements with symbols, ready for exporters.
 //!
-//! Plain data without behaviour that touches the machine. Ids are indices into the tables of
-//! [`Profile`]; they are given out densely, in order of first appearance.
+//! Plain data, independent of the machine. Ids are indices into the tables of [`Profile`], assigned densely in
+//! order of first appearance.
 
 mod benchmark;
 mod durations;
@@ -17,10 +17,10 @@ pub use off_cpu::{BlockTimes, Blocked, Interval, Mode, State, Sum, Weight};
 /// A finished, symbolized profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// What was run, when and for how long.
+    /// Target, time and duration.
     pub meta: Meta,
     pub functions: Vec<Function>,
-    /// Files (or what stands for one) that code came from.
+    /// Code files, or their equivalents.
     pub binaries: Vec<Binary>,
     pub frames: Vec<Frame>,
     pub stacks: Vec<Stack>,
@@ -31,19 +31,19 @@ pub struct Profile {
     /// Samples, ordered by time.
     pub samples: Vec<Sample>,
     pub blocked: Vec<Blocked>,
-    /// The single blocks that are long enough for a timeline, ordered by their start.
+    /// Individual blocks long enough for a timeline, by start time.
     pub intervals: Vec<Interval>,
-    /// Places that allocated memory, or touched it first.
+    /// Sites that allocated memory or touched it first.
     pub sites: Vec<Site>,
-    /// Places that asked the kernel for address space, where this was watched.
+    /// Sites that requested address space from the kernel, if recorded.
     pub mapped: Option<Vec<Site>>,
-    /// What was added up before it came here, without single samples and blocks: profiles that were read.
+    /// Sums without individual samples and blocks: from profiles that were read.
     pub sums: Vec<Sum>,
 }
 
 impl Profile {
-    /// The same with a process for each thread, `process/thread-TID`: with these begin the stacks of exporters that tell
-    /// processes apart.
+    /// Copy with each thread as a process, `process/thread-TID`, which is the first frame in exporters that
+    /// separate processes.
     pub fn by_thread(&self) -> Self {
         let mut shown = self.clone();
         shown.processes.clear();
@@ -56,14 +56,14 @@ impl Profile {
         shown
     }
 
-    /// The frames of a stack, innermost first. Ids outside of their tables are left out here and below:
-    /// exporters refuse such a profile, summaries need not.
+    /// Frames of a stack, innermost first. Invalid ids are skipped here and below: exporters reject such a
+    /// profile, but summaries need not.
     pub(crate) fn frames_of(&self, stack: StackId) -> impl Iterator<Item = &Frame> {
         let frames = self.stacks.get(stack as usize).map_or(&[][..], |stack| &stack.frames);
         frames.iter().filter_map(|&id| self.frames.get(id as usize))
     }
 
-    /// The functions at a frame, innermost first, inlined ones too.
+    /// Functions of a frame including inlined ones, innermost first.
     pub(crate) fn functions_at<'a>(
         &'a self,
         frame: &'a Frame,
@@ -71,13 +71,13 @@ impl Profile {
         frame.lines.iter().filter_map(|line| self.functions.get(line.function as usize))
     }
 
-    /// The places of [`Self::mapped`]; none where this was not watched.
+    /// Sites of [`Self::mapped`]; empty if not recorded.
     pub fn mapped_sites(&self) -> &[Site] {
         self.mapped.as_deref().unwrap_or_default()
     }
 
-    /// What one mode shows of a recording that has more: samples, blocks, or places that touched memory first.
-    /// Threads that slept all the time are left out.
+    /// The part of a recording that belongs to one mode: samples, blocks, or first-touch sites. Excludes threads
+    /// that slept all the time.
     #[must_use]
     pub fn of_mode(&self, mode: Mode) -> Self {
         let mut part = self.clone();
@@ -98,7 +98,7 @@ impl Profile {
         part
     }
 
-    /// What some threads did. Tables are those of the whole profile.
+    /// The part of a recording that belongs to some threads, with unchanged tables.
     #[must_use]
     pub fn of_threads(&self, keep: impl Fn(ThreadId) -> bool) -> Self {
         let mut part = self.clone();
@@ -109,9 +109,9 @@ impl Profile {
         part
     }
 
-    /// Keeps the frames of some kinds of binaries only. Frames without a binary count as user code;
-    /// samples that have no frame left are dropped, unless time off the CPU was measured as well. The
-    /// frames of states stay, and so does every block. Without user frames every stack is complete.
+    /// Keeps only frames of some kinds of binaries. Frames without a binary count as user code. Samples without
+    /// remaining frames are dropped, unless off-CPU time was measured too. State frames and all blocks are kept.
+    /// Without user frames every stack is complete.
     pub fn retain_frames(&mut self, keep: impl Fn(BinaryKind) -> bool) {
         let Self { meta, binaries, frames, stacks, samples, sums, .. } = self;
         let kind = |frame: &FrameId| {
@@ -128,7 +128,7 @@ impl Profile {
                 kind == BinaryKind::State || keep(kind)
             });
         }
-        // Elsewhere a sample is a share of time that has to add up.
+        // In other modes a sample is a share of time that must add up.
         if meta.mode == Mode::OnCpu {
             let has_frames = |stack: StackId| {
                 stacks.get(stack as usize).is_some_and(|stack| !stack.frames.is_empty())
@@ -139,22 +139,22 @@ impl Profile {
     }
 }
 
-/// Circumstances of the recording.
+/// Conditions of the recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta {
     pub mode: Mode,
-    /// What was profiled, for titles: the command line, or `PID 4711 (nginx)`, or `all processes`.
+    /// Profiled target, for titles: the command line, `PID 4711 (nginx)`, or `all processes`.
     pub target: String,
     pub start: SystemTime,
-    /// `CLOCK_MONOTONIC` at the start, nanoseconds: sample times count from here.
+    /// `CLOCK_MONOTONIC` at the start, in nanoseconds: origin of the sample times.
     pub start_ns: u64,
-    /// From start to end of recording.
+    /// Duration of the recording.
     pub duration_ns: u64,
-    /// Sampling frequency per CPU that was asked for.
+    /// Requested sampling frequency per CPU.
     pub frequency_hz: u64,
-    /// What one sample stands for: nanoseconds of CPU time, or bytes in the modes about memory.
+    /// Weight of a sample: nanoseconds of CPU time, or bytes in the memory modes.
     pub period: u64,
-    /// Memory that a sample of a page fault stands for, bytes.
+    /// Memory represented by a page fault sample, in bytes.
     pub fault_bytes: u64,
     /// `Linux 6.18.0 x86_64`.
     pub system: String,
@@ -180,7 +180,7 @@ pub struct Function {
     pub is_symbol: bool,
 }
 
-/// Where code came from.
+/// Kind of a code source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BinaryKind {
     /// An ELF file mapped by a process.
@@ -191,27 +191,26 @@ pub enum BinaryKind {
     /// The kernel and its modules.
     Kernel,
     Bpf,
-    /// No code: the state of a thread that is off the CPU.
+    /// Not code: the state of a thread off the CPU.
     State,
 }
 
 impl BinaryKind {
-    /// Does code of this kind run in the kernel?
+    /// Whether code of this kind runs in the kernel.
     pub fn is_kernel(self) -> bool {
         matches!(self, Self::Kernel | Self::Bpf)
     }
 }
 
-/// A file with code.
+/// A code file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Binary {
     pub kind: BinaryKind,
-    /// Path as the process saw it, `[vdso]`, `[kernel]`, `[bpf]`, `[anon]` or
-    /// `[state]`.
+    /// Path as seen by the process, `[vdso]`, `[kernel]`, `[bpf]`, `[anon]` or `[state]`.
     pub path: String,
-    /// GNU build id; empty when there is none.
+    /// GNU build id; empty if there is none.
     pub build_id: Vec<u8>,
-    /// ELF address (not file offset) of the first and one past the last executable byte.
+    /// ELF addresses (not file offsets) of the first and one past the last executable byte.
     pub text: (u64, u64),
     /// File offset of the first executable byte.
     pub text_offset: u64,
@@ -224,15 +223,14 @@ impl Binary {
     }
 }
 
-/// One code location and the functions that it expands to.
+/// A code location and its functions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub binary: Option<BinaryId>,
-    /// ELF address in that file; a virtual address for kernel, BPF and anonymous code. For callers
-    /// the address of the call, not the return address.
+    /// ELF address in the file; virtual address for kernel, BPF and anonymous code. For callers, the address of
+    /// the call and not the return address.
     pub address: u64,
-    /// The function at this address, preceded by what was inlined into it: innermost first, never
-    /// empty.
+    /// The function at this address, preceded by functions inlined into it: innermost first, never empty.
     pub lines: Vec<Line>,
 }
 
@@ -241,16 +239,16 @@ pub struct Frame {
 pub struct Line {
     pub function: FunctionId,
     pub file: Option<String>,
-    /// Line number from 1, when known.
+    /// Line number from 1, if known.
     pub line: Option<u32>,
 }
 
-/// How far a user stack reaches.
+/// Completeness of a user stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Completeness {
-    /// Down to the entry point of its thread (or there is none: a kernel thread).
+    /// Up to the thread's entry point (or a kernel thread without one).
     Complete,
-    /// Cut at the limit of depth.
+    /// Truncated at the depth limit.
     Truncated,
     Broken(BrokenReason),
 }
@@ -260,16 +258,16 @@ pub enum Completeness {
 pub enum BrokenReason {
     /// A word of the stack could not be read.
     Unreadable,
-    /// The function has no call frame information, and its frame pointer leads nowhere.
+    /// The function has no call frame information and no valid frame pointer.
     NoFramePointer,
-    /// Its call frame information needs more than a walker knows.
+    /// The walker does not support its call frame information.
     Unsupported,
-    /// The unwind table of the function was not there yet, and the copied part of the stack, if any, does
-    /// not reach its end.
+    /// The function's unwind table was not loaded yet, and the copied part of the stack, if any, does not reach
+    /// its end.
     NoTable,
-    /// A return address is not one.
+    /// A return address is invalid.
     BadReturnAddress,
-    /// Nobody took it: there was no room in the buffer, or the kernel did not tell of the switch.
+    /// Not walked: the buffer was full, or the kernel did not report the switch.
     NotTaken,
 }
 
@@ -282,15 +280,15 @@ pub struct Stack {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// PID. A PID that was used again (or that called `exec`) has several entries.
+    /// PID. A PID that was reused (or called `exec`) has several entries.
     pub pid: u32,
-    /// PID of the process that it came from, if it was born since the start of recording.
+    /// PID of the parent, if the process was created during the recording.
     pub parent: Option<u32>,
     /// Name (`comm`) at its last sample.
     pub name: String,
-    /// Nanoseconds since the start of recording; 0 when it was there before.
+    /// Nanoseconds since the start of recording; 0 if it existed before.
     pub start_ns: u64,
-    /// Nanoseconds since the start of recording, if it ended.
+    /// Nanoseconds since the start of recording, if it exited.
     pub end_ns: Option<u64>,
 }
 
@@ -301,15 +299,15 @@ pub struct Thread {
     pub tid: u32,
     /// Name (`comm`) at its last sample.
     pub name: String,
-    /// Nanoseconds since the start of recording; 0 when it was there before.
+    /// Nanoseconds since the start of recording; 0 if it existed before.
     pub start_ns: u64,
-    /// Nanoseconds since the start of recording, if it ended.
+    /// Nanoseconds since the start of recording, if it exited.
     pub end_ns: Option<u64>,
-    /// Time on the CPU by the scheduler's switches, where these were watched.
+    /// Time on the CPU according to scheduler switches, if recorded.
     pub on_cpu_ns: Option<u64>,
 }
 
-/// One tick of the timer that met a target.
+/// A timer tick in a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     /// Nanoseconds since the start of recording.

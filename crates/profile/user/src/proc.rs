@@ -1,5 +1,5 @@
-//! Reads what `/proc` tells about processes. Small, tolerant readers: a process may vanish at any
-//! moment, and then there is simply nothing to read.
+//! Reads `/proc`. The readers are small and tolerant: a process may exit at any moment, which means that there is
+//! nothing to read.
 
 use std::{fs, os::unix::fs::FileExt as _, path::PathBuf};
 
@@ -9,31 +9,31 @@ pub struct MappedFile {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
-    /// Offset in the file of the first address.
+    /// File offset of the first address.
     pub offset: u64,
-    /// Device of the file, major and minor.
+    /// Device of the file: major and minor.
     pub device: (u32, u32),
-    /// Inode of the file; 0 when there is no file.
+    /// Inode of the file; 0 without a file.
     pub inode: u64,
-    /// Path as the process saw it, or a name such as `[vdso]` or `//anon`.
+    /// Path as seen by the process, or a name such as `[vdso]` or `//anon`.
     pub path: String,
 }
 
 impl MappedFile {
-    /// Is it memory that has neither a file nor a name?
+    /// Whether it is memory without a file or a name.
     pub(crate) fn is_memory(&self) -> bool {
         self.inode == 0 && matches!(&*self.path, "" | "//anon")
     }
 }
 
-/// Facts about a process that exists.
+/// Facts about an existing process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) comm: String,
     /// State letter, as in proc(5).
     pub(crate) state: char,
     pub(crate) parent: u32,
-    /// Flags of the kernel (`PF_*`).
+    /// Kernel flags (`PF_*`).
     pub(crate) flags: u32,
 }
 
@@ -45,7 +45,7 @@ impl Stat {
         Self::parse(&read_text(&format!("/proc/{pid}/stat"))?)
     }
 
-    /// The name stands in parentheses and may itself contain some, so the last one closes it.
+    /// The name is in parentheses and may contain some itself, so the last one ends it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (head, tail) = text.rsplit_once(')')?;
         let (_, comm) = head.split_once('(')?;
@@ -60,23 +60,23 @@ impl Stat {
         self.flags & KERNEL_THREAD != 0
     }
 
-    /// Has it ended, waiting for its parent to notice?
+    /// Whether it has exited but is not reaped.
     pub(crate) fn is_zombie(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
 }
 
-/// Words of a process's memory from `address` on, as many as can be read of `bytes`.
+/// Reads words of a process's memory from `address` on: as many of `bytes` as are readable.
 pub(crate) fn stack_words(pid: u32, address: u64, bytes: usize) -> Vec<u64> {
     let mut read = vec![0; bytes];
     let Ok(memory) = fs::File::open(format!("/proc/{pid}/mem")) else { return Vec::new() };
-    // Short at the end of the mapping.
+    // Shorter at the end of the mapping.
     let got = memory.read_at(&mut read, address).unwrap_or(0);
     let (words, _) = read.get(..got).unwrap_or_default().as_chunks();
     words.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
-/// Is there such a process, if only one that waits for its parent?
+/// Whether the process exists, possibly as a zombie.
 pub(crate) fn exists(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(false)
 }
@@ -87,18 +87,18 @@ pub(crate) fn comm(pid: u32, tid: u32) -> Option<String> {
     Some(name.trim_end_matches('\n').to_owned())
 }
 
-/// Process of a thread: for a TID that is not a PID.
+/// Process of a thread, for a TID that is not a PID.
 pub(crate) fn process_of_thread(tid: u32) -> Option<u32> {
     let text = read_text(&format!("/proc/{tid}/status"))?;
     text.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|pid| pid.trim().parse().ok())
 }
 
-/// What `/proc/PID/status` says of who a process is.
+/// Identity of a process, from `/proc/PID/status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The user whom the files that it makes belong to.
+    /// Owner of the files that it creates.
     pub(crate) user: u32,
-    /// Its PID in the innermost PID namespace that it is in: what it calls itself.
+    /// PID in its innermost PID namespace: the one that it sees itself.
     pub(crate) innermost_pid: u32,
 }
 
@@ -107,7 +107,7 @@ impl Identity {
         Self::parse(&read_text(&format!("/proc/{pid}/status"))?)
     }
 
-    /// Users are the real, the effective, the saved and that of the file system, the last.
+    /// The users are real, effective, saved, and finally that of the file system.
     fn parse(text: &str) -> Option<Self> {
         let last = |key: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -121,7 +121,7 @@ pub(crate) fn pids() -> Vec<u32> {
     numbers("/proc".into())
 }
 
-/// CPU time of the live threads of a process, nanoseconds: what the scheduler counts, from
+/// CPU time of a process's live threads, in nanoseconds, as counted by the scheduler: from
 /// `/proc/PID/task/TID/schedstat` (Documentation/scheduler/sched-stats.rst).
 pub(crate) fn cpu_time_ns(pid: u32) -> u64 {
     if living_thread(pid).is_none() {
@@ -130,7 +130,7 @@ pub(crate) fn cpu_time_ns(pid: u32) -> u64 {
     threads(pid).into_iter().filter_map(|tid| thread_cpu_time_ns(pid, tid)).sum()
 }
 
-/// CPU time of one thread, nanoseconds, by the scheduler's account.
+/// CPU time of one thread, in nanoseconds, as counted by the scheduler.
 pub(crate) fn thread_cpu_time_ns(pid: u32, tid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok()
@@ -140,7 +140,7 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
     numbers(format!("/proc/{pid}/task").into())
 }
 
-/// A thread of a process that has not ended: the first, unless that has ended before others.
+/// A thread that has not exited: the first, unless it exited before others.
 pub(crate) fn living_thread(pid: u32) -> Option<u32> {
     let lives = |tid: &u32| {
         let stat = read_text(&format!("/proc/{pid}/task/{tid}/stat"));
@@ -149,7 +149,7 @@ pub(crate) fn living_thread(pid: u32) -> Option<u32> {
     Some(pid).filter(lives).or_else(|| threads(pid).into_iter().find(lives))
 }
 
-/// CPU time of the whole machine since boot, summed over the CPUs, in steps of 10 ms.
+/// CPU time of the whole machine since boot, summed over the CPUs, with a resolution of 10 ms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MachineTime {
     /// Processes and interrupts.
@@ -158,12 +158,12 @@ pub(crate) struct MachineTime {
 }
 
 impl MachineTime {
-    /// Reads the first line of `/proc/stat`; zeroes if it is not there.
+    /// Reads the first line of `/proc/stat`; zeros if it is missing.
     pub(crate) fn read() -> Self {
         Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
-    /// user nice system idle iowait irq softirq steal guest guest_nice; guests are part of user.
+    /// user nice system idle iowait irq softirq steal guest guest_nice; guest time is included in user.
     fn parse(text: &str) -> Self {
         let line = text.lines().next().unwrap_or_default();
         let ticks: Vec<u64> =
@@ -176,8 +176,8 @@ impl MachineTime {
     }
 }
 
-/// A file with names in it, which may be any bytes: programs choose them, and the kernel cuts those
-/// of threads after 15 bytes, be it within a character.
+/// Reads a file with names, which may be any bytes: programs choose them, and the kernel truncates thread names
+/// after 15 bytes, even within a character.
 fn read_text(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
@@ -189,14 +189,14 @@ fn numbers(folder: PathBuf) -> Vec<u32> {
 
 /// The executable mappings of a process.
 pub(crate) fn executable_mappings(pid: u32) -> Vec<MappedFile> {
-    // A thread that has ended has no memory any more.
+    // An exited thread has no memory any more.
     let tid = living_thread(pid).unwrap_or(pid);
     let text = read_text(&format!("/proc/{tid}/maps")).unwrap_or_default();
     mappings_in(&text)
 }
 
-/// The executable ones in a list. Memory that fills a hole in the mapping of a file comes after what the file would
-/// have there: a program may have copied its code, into large pages.
+/// The executable mappings in a list. Memory within the mapping of a file follows the file's part that it
+/// replaced: a program may have copied its code to large pages.
 fn mappings_in(text: &str) -> Vec<MappedFile> {
     let all: Vec<(MappedFile, bool)> = text.lines().filter_map(parse_line).collect();
     let bias = |file: &MappedFile| file.start.wrapping_sub(file.offset);
@@ -218,7 +218,7 @@ fn mappings_in(text: &str) -> Vec<MappedFile> {
     found
 }
 
-/// Bytes of a process's memory; `None` if not all can be read.
+/// Reads bytes of a process's memory; `None` if not all are readable.
 pub(crate) fn memory<const N: usize>(pid: u32, address: u64) -> Option<[u8; N]> {
     let memory = fs::File::open(format!("/proc/{}/mem", living_thread(pid)?)).ok()?;
     let mut bytes = [0; N];
@@ -226,14 +226,14 @@ pub(crate) fn memory<const N: usize>(pid: u32, address: u64) -> Option<[u8; N]> 
     Some(bytes)
 }
 
-/// Memory of a process that belongs to no file, as far as it is in memory.
+/// Resident anonymous memory of a process.
 pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
     let text = read_text(&format!("/proc/{}/status", living_thread(pid)?))?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-/// Where the heap that `brk` moves ends, in whole pages; `None` if it is empty.
+/// End of the heap that `brk` moves, in whole pages; `None` if it is empty.
 pub(crate) fn break_of(pid: u32) -> Option<u64> {
     let text = read_text(&format!("/proc/{pid}/maps"))?;
     let line = text.lines().find(|line| line.ends_with(" [heap]"))?;
@@ -241,13 +241,13 @@ pub(crate) fn break_of(pid: u32) -> Option<u64> {
     u64::from_str_radix(end, 16).ok()
 }
 
-/// `start-end perms offset major:minor inode path`; `None` for what is not executable, and for the
-/// page `[vsyscall]`, which lies among the kernel's addresses: calls into it are emulated.
+/// `start-end perms offset major:minor inode path`; `None` for non-executable mappings, and for the page
+/// `[vsyscall]`, which is among the kernel's addresses: calls to it are emulated.
 pub(crate) fn parse_mapping(line: &str) -> Option<MappedFile> {
     parse_line(line).filter(|(_, is_executable)| *is_executable).map(|(file, _)| file)
 }
 
-/// The same of every mapping below the kernel's addresses, and whether it is executable.
+/// Same for every mapping below the kernel's addresses, with whether it is executable.
 fn parse_line(line: &str) -> Option<(MappedFile, bool)> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
@@ -329,7 +329,7 @@ mod tests {
             "5000-6000 r--p 00004000 fe:00 7 /bin/a",
             &[(0x2000, 0x1000, "/bin/a"), memory[0], memory[1]],
         );
-        // Another file, another place in it, and a hole behind it.
+        // Another file, another offset, and a gap after it.
         check("5000-6000 r--p 00004000 fe:00 8 /bin/b", &memory);
         check("5000-6000 r--p 00001000 fe:00 7 /bin/a", &memory);
         check("6000-7000 r--p 00005000 fe:00 7 /bin/a", &memory);

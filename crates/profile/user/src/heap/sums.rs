@@ -1,4 +1,4 @@
-//! Sums by place: what it allocated, how much of that is live, was at the worst moment, and is at the end.
+//! Sums by allocation site: allocated, live, live at the peak, and live at the end.
 
 use rustc_hash::FxHashMap;
 
@@ -7,7 +7,7 @@ use crate::{
     recorder::intern::RawStackId,
 };
 
-/// Where something was allocated: a stack, of a process.
+/// An allocation site: a stack of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     /// The first thread of the process.
@@ -18,27 +18,27 @@ pub(crate) struct Place {
 /// An index of [`Sums::sites`].
 pub(crate) type SiteId = u32;
 
-/// What a place allocated.
+/// Sums of a site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RawSite {
     pub place: Place,
     pub total: Amount,
     /// Live now.
     live: Amount,
-    /// The most bytes that were live at once, of this place alone.
+    /// Peak of this site alone, in bytes.
     pub own_peak: Amount,
-    /// Live when all places together had most.
+    /// Live at the peak of all sites together.
     pub at_peak: Amount,
     /// Never freed.
     pub at_end: Amount,
-    /// Sum over all blocks, to their end or that of the recording, nanoseconds.
+    /// Sum over all blocks, in nanoseconds, until their free or the end of the recording.
     pub lifetime_ns: f64,
-    /// It changed since the last peak.
+    /// Changed since the last peak.
     is_changed: bool,
 }
 
 impl RawSite {
-    /// The same by a stack with names.
+    /// Converts to a site with a symbolized stack.
     pub(crate) fn named(&self, stack: StackId) -> Site {
         Site {
             thread: self.place.process,
@@ -52,7 +52,7 @@ impl RawSite {
     }
 }
 
-/// The sums of all places.
+/// Sums of all sites.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     pub sites: Vec<RawSite>,
@@ -83,12 +83,12 @@ impl Sums {
         })
     }
 
-    /// A place allocated something whose end will not be told.
+    /// Adds an allocation whose free will not be reported.
     pub(crate) fn add(&mut self, id: SiteId, amount: Amount) {
         self.sites[id as usize].total += amount;
     }
 
-    /// A place allocated something, which is live from now on.
+    /// Adds an allocation, which becomes live.
     pub(crate) fn begin(&mut self, id: SiteId, amount: Amount, time_ns: u64) {
         let site = &mut self.sites[id as usize];
         site.total += amount;
@@ -99,12 +99,12 @@ impl Sums {
         self.current += amount;
         self.change(id);
         if self.current.bytes > self.peak.bytes {
-            // Until something is freed, it may become more.
+            // The peak may rise further until something is freed.
             self.peak_ns = time_ns;
         }
     }
 
-    /// What was live for so long is live no more.
+    /// Removes a live amount after its lifetime.
     pub(crate) fn end(&mut self, id: SiteId, amount: Amount, lifetime_ns: u64) {
         self.take_peak();
         let site = &mut self.sites[id as usize];
@@ -114,7 +114,7 @@ impl Sums {
         self.change(id);
     }
 
-    /// The same of what was never freed.
+    /// Same as [`end`](Self::end), for an amount that was never freed.
     pub(crate) fn keep(&mut self, id: SiteId, amount: Amount, lifetime_ns: u64) {
         self.end(id, amount, lifetime_ns);
         self.sites[id as usize].at_end += amount;
@@ -128,7 +128,7 @@ impl Sums {
         }
     }
 
-    /// Notes what is live, if it never was more. Places that did not change since the last time have it noted already.
+    /// Records the live amounts if they are a new peak. Sites that have not changed since the last peak are up to date.
     fn take_peak(&mut self) {
         if self.current.bytes <= self.peak.bytes {
             return;

@@ -1,4 +1,4 @@
-//! The code of a file, by address.
+//! A file's code, by address.
 
 use std::{cell::Cell, collections::HashMap};
 
@@ -7,12 +7,12 @@ use object::{
     RelocationTarget,
 };
 
-/// The code of a file.
+/// A file's code.
 pub(crate) struct Text<'data> {
     segments: Vec<Segment<'data>>,
-    /// Functions of the file itself by the slots through which it calls them, for others may take their place.
+    /// Functions of the file itself by the slots through which it calls them, so that others can override them.
     own: HashMap<u64, u64>,
-    /// Instructions that may still be looked at.
+    /// Remaining instructions to decode.
     left: Cell<usize>,
 }
 
@@ -32,7 +32,7 @@ impl<'data> Text<'data> {
         Self { segments: segments.collect(), own: own(file), left: Cell::new(LOOKS_MAX) }
     }
 
-    /// Code that begins at an address.
+    /// Code at a single address.
     #[cfg(test)]
     pub(super) fn at(address: u64, bytes: &'data [u8]) -> Self {
         let segments = vec![Segment { address, bytes, file_offset: 0 }];
@@ -44,18 +44,18 @@ impl<'data> Text<'data> {
         self.own.insert(slot, function);
     }
 
-    /// The function of this file that the loader puts into a slot of memory, if no other file has one of its name.
+    /// The function of this file that the loader stores in a memory slot, unless another file defines the same name.
     pub(super) fn own(&self, slot: u64) -> Option<u64> {
         self.own.get(&slot).copied()
     }
 
-    /// Looks at one instruction more; `None` if these are too many.
+    /// Counts a decoded instruction; `None` beyond the limit.
     pub(super) fn look(&self) -> Option<()> {
         self.left.set(self.left.get().checked_sub(1)?);
         Some(())
     }
 
-    /// The bytes from an address on, to the end of its segment.
+    /// The bytes from an address to the end of its segment.
     pub(crate) fn from(&self, address: u64) -> Option<&'data [u8]> {
         self.segments.iter().find_map(|segment| {
             let within = usize::try_from(address.checked_sub(segment.address)?).ok()?;
@@ -63,7 +63,7 @@ impl<'data> Text<'data> {
         })
     }
 
-    /// Where in the file the byte at an address is.
+    /// File offset of the byte at an address.
     pub(crate) fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.address)?;
@@ -83,5 +83,5 @@ fn own<'data, R: ReadRef<'data>>(file: &object::File<'data, R>) -> HashMap<u64, 
     own.collect()
 }
 
-/// How often instructions of a file are looked at, at most: anybody may have made it. A C library needs 2,000.
+/// Maximum instructions to decode per file, since files are untrusted. A C library needs 2,000.
 pub(super) const LOOKS_MAX: usize = 100_000;

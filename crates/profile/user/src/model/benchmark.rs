@@ -1,22 +1,22 @@
-//! Which processes of a command that runs a benchmark are the benchmark.
+//! Finds the benchmark among the processes of a command.
 //!
-//! `sh -c 'cargo bench'` is a shell, cargo, and a program that measures. The first two wait; in a profile of
-//! time that passes they would weigh as much as the third.
+//! `sh -c 'cargo bench'` runs a shell, cargo, and a program that measures. The first two only wait, but would
+//! weigh as much as the third in a wall-clock profile.
 
 use super::{ProcessId, Profile, State, Thread};
 
-/// A process whose children live for at least this share of its life waits for them …
+/// A process waits for its children if they live for at least this share of its life …
 const COVERED_MIN: f64 = 0.5;
 
-/// … if it is on the CPU for at most this share of it. One that works meanwhile is a part of the benchmark.
+/// … and it is on the CPU for at most this share. A process that works meanwhile is part of the benchmark.
 const BUSY_MAX: f64 = 0.2;
 
 impl Profile {
-    /// Leaves out what is not the benchmark: processes that only wait for others, the part of a process
-    /// before it became another program, threads without work, and time off the CPU of all threads but the first of a
-    /// process, since a benchmark measures the time of one thread, which waits for its workers.
+    /// Removes everything but the benchmark: processes that only wait for others, the part of a process before its
+    /// `exec`, threads without work, and off-CPU time of all but the first thread of a process, since a benchmark
+    /// measures the time of one thread that waits for its workers.
     ///
-    /// Returns the names of the processes that were left out. If nothing would be left, nothing is left out.
+    /// Returns the names of the removed processes. If nothing would remain, nothing is removed.
     pub fn retain_benchmark(&mut self) -> Vec<String> {
         let drives: Vec<bool> = (0..self.processes.len()).map(|at| self.drives(at)).collect();
         if drives.iter().all(|drives| *drives) {
@@ -40,7 +40,7 @@ impl Profile {
         named.filter(|(_, drives)| **drives).map(|(process, _)| process.name).collect()
     }
 
-    /// Does a process only wait for others, or became another program?
+    /// Whether a process only waits for others, or called `exec`.
     fn drives(&self, at: usize) -> bool {
         let Some(process) = self.processes.get(at) else { return false };
         let (start_ns, end_ns) = self.life(at);
@@ -60,7 +60,7 @@ impl Profile {
         covered >= COVERED_MIN && self.on_cpu_ns(at) as f64 / life_ns <= BUSY_MAX
     }
 
-    /// From when to when a process lived, nanoseconds since the start of recording.
+    /// Start and end of a process, in nanoseconds since the start of recording.
     fn life(&self, at: usize) -> (u64, u64) {
         let end_ns = self.meta.duration_ns;
         self.processes
@@ -68,7 +68,7 @@ impl Profile {
             .map_or((0, end_ns), |process| (process.start_ns, process.end_ns.unwrap_or(end_ns)))
     }
 
-    /// Time on the CPU of all threads of a process: as the scheduler says, or else by samples.
+    /// CPU time of all threads of a process: from the scheduler, or else from samples.
     fn on_cpu_ns(&self, at: usize) -> u64 {
         let is_of = |thread: &Thread| thread.process == at as ProcessId;
         let known = self.threads.iter().filter(|thread| is_of(thread));
@@ -82,7 +82,7 @@ impl Profile {
     }
 }
 
-/// How long at least one of them lives.
+/// Length of the union of the intervals.
 fn union_ns(mut lives: Vec<(u64, u64)>) -> u64 {
     lives.sort_unstable();
     let (mut sum, mut until) = (0, 0);
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::model::{Blocked, Durations, Meta, Mode, Process, Sample};
 
-    /// PID, parent, name, life in milliseconds, CPU time in milliseconds.
+    /// PID, parent, name, start and end in milliseconds, CPU time in milliseconds.
     type Given = (u32, u32, &'static str, (u64, u64), u64);
 
     fn profile(processes: &[Given]) -> Profile {
@@ -179,12 +179,12 @@ mod tests {
             (2, 1, "cargo", (1, 9_990), 150),
             (3, 2, "cargo", (200, 201), 1),
             (3, 2, "bench", (201, 9_900), 60),
-            // Criterion asks for the version of gnuplot.
+            // Criterion queries the version of gnuplot.
             (4, 3, "gnuplot", (210, 240), 20),
         ];
         check(&cargo, &["bench", "gnuplot"]);
         check(&[(1, 0, "bench", (0, 100), 90)], &["bench"]);
-        // One that starts processes all the time is busy with it.
+        // A process that spends its time starting others counts as working.
         let spawning = [(1, 0, "bench", (0, 1_000), 400), (2, 1, "true", (0, 900), 300)];
         check(&spawning, &["bench", "true"]);
         check(&[], &[]);

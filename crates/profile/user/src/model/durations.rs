@@ -1,29 +1,29 @@
-//! Durations counted in buckets: quantiles that can be merged, in little memory.
+//! Histogram of durations: mergeable quantiles in little memory.
 //!
-//! The buckets are log-linear: each octave is divided into 32, and below 32 each number has its own.
-//! They cover all of `u64`, and only those in use are stored.
+//! Buckets are log-linear: each octave is divided into 32, and numbers below 32 have one each. They cover all of
+//! `u64`, and only those in use are stored.
 
 /// Buckets per octave.
 const DIVISIONS: u64 = 1 << DIVISIONS_LOG2;
 const DIVISIONS_LOG2: u32 = 5;
 
-/// How often which duration occurred. Quantiles are at most 1/32 too great, and never too small.
+/// A histogram of durations. Quantiles are at most 1/32 too large, and never too small.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Bucket and count, sorted by bucket; no count is 0.
+    /// Bucket and count, sorted by bucket, without zero counts.
     buckets: Vec<(u16, u64)>,
     count: u64,
     max_ns: u64,
 }
 
 impl Durations {
-    /// Counts one duration.
+    /// Adds a duration.
     pub fn record(&mut self, duration_ns: u64) {
         self.max_ns = self.max_ns.max(duration_ns);
         self.add(bucket(duration_ns), 1);
     }
 
-    /// Adds what another counted.
+    /// Adds another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.max_ns = self.max_ns.max(other.max_ns);
         for &(bucket, count) in &other.buckets {
@@ -43,13 +43,13 @@ impl Durations {
         self.count
     }
 
-    /// The longest, exactly; 0 without any.
+    /// Exact maximum; 0 if empty.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// What the share `q` of all durations does not exceed: 0.5 gives the median. The greatest
-    /// duration of the bucket that holds it, or the longest of all if that is less; 0 without any.
+    /// Quantile `q` of the durations: 0.5 gives the median. The upper bound of its bucket, or the maximum if that
+    /// is lower; 0 if empty.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).max(1);
         let mut below = 0;
@@ -64,13 +64,13 @@ impl Durations {
 }
 
 fn bucket(duration_ns: u64) -> u16 {
-    // The five bits after the first one, and how far they are shifted.
+    // The top bit and the five bits after it, and their shift.
     let shift = (u64::BITS - duration_ns.leading_zeros()).saturating_sub(DIVISIONS_LOG2 + 1);
-    // At most 58 shifts and 63 as the shifted number.
+    // A shift of at most 58, and a shifted number of at most 63.
     (u64::from(shift) * DIVISIONS + (duration_ns >> shift)) as u16
 }
 
-/// The greatest duration in a bucket.
+/// The largest duration in a bucket.
 fn greatest(bucket: u16) -> u64 {
     let bucket = u64::from(bucket);
     if bucket < 2 * DIVISIONS {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn duration() -> impl Strategy<Value = u64> {
-        // Uniform numbers alone would all be in the last octaves.
+        // Uniform numbers would all be in the highest octaves.
         (any::<u64>(), 0..64_u32).prop_map(|(number, shift)| number >> shift)
     }
 

@@ -1,4 +1,4 @@
-//! Allocations by the place that made them.
+//! Allocations by site.
 
 use std::{
     iter::Sum,
@@ -7,29 +7,29 @@ use std::{
 
 use super::{Profile, StackId, ThreadId};
 
-/// Blocks and their bytes. Both are estimates where allocations were sampled.
+/// Blocks and their bytes. Both are estimates if allocations were sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Amount {
     pub blocks: f64,
     pub bytes: f64,
-    /// Variance of the bytes; 0 where every allocation was taken.
+    /// Variance of the bytes; 0 if every allocation was recorded.
     pub variance: f64,
-    /// Allocations that were taken for it.
+    /// Number of recorded allocations.
     pub samples: u64,
 }
 
-/// A normal value lies within so many standard deviations in 95 of 100 cases.
+/// Standard deviations around the mean that contain 95 % of a normal distribution.
 const SIGMAS_95: f64 = 1.96;
 
 impl Amount {
-    /// What an allocation of `size` bytes stands for that was taken as one of samples `sample_bytes` apart; 0: each
-    /// was taken.
+    /// Amount represented by a sampled allocation of `size` bytes, with samples `sample_bytes` apart; 0 if every
+    /// allocation was recorded.
     pub(crate) fn of_sample(size: u64, sample_bytes: u32) -> Self {
         let size = size as f64;
         if sample_bytes == 0 {
             return Self { blocks: 1.0, bytes: size, variance: 0.0, samples: 1 };
         }
-        // An allocation of no bytes is never sampled, but for the moment at which sampling begins.
+        // An allocation of no bytes is never sampled, except at the start of sampling.
         let chance = -(-size.max(1.0) / f64::from(sample_bytes)).exp_m1();
         Self {
             blocks: 1.0 / chance,
@@ -39,17 +39,17 @@ impl Amount {
         }
     }
 
-    /// Half the width of the interval that holds the true bytes in 95 of 100 recordings.
+    /// Half-width of the 95 % confidence interval of the bytes.
     pub fn margin_bytes(&self) -> f64 {
         SIGMAS_95 * self.variance.max(0.0).sqrt()
     }
 
-    /// Blocks as a whole number.
+    /// Blocks, rounded.
     pub fn blocks(&self) -> u64 {
         self.blocks.round().max(0.0) as u64
     }
 
-    /// Bytes as a whole number.
+    /// Bytes, rounded.
     pub fn bytes(&self) -> u64 {
         self.bytes.round().max(0.0) as u64
     }
@@ -73,26 +73,26 @@ impl SubAssign for Amount {
     }
 }
 
-/// A place that allocates: a stack, in a process.
+/// An allocation site: a stack of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Site {
     /// The first thread of the process.
     pub thread: ThreadId,
     pub stack: StackId,
-    /// All that it allocated.
+    /// All allocations.
     pub total: Amount,
-    /// Live when most was live of this place alone.
+    /// Live at the peak of this site alone.
     pub own_peak: Amount,
-    /// Live when most was live of all places together.
+    /// Live at the peak of all sites together.
     pub at_peak: Amount,
-    /// Not freed at the end of the recording, or of the process.
+    /// Not freed at the end of the recording or of the process.
     pub at_end: Amount,
-    /// Sum of the lives of all blocks, to their end or that of the recording, nanoseconds.
+    /// Sum of block lifetimes, in nanoseconds, until their free or the end of the recording.
     pub lifetime_ns: f64,
 }
 
 impl Site {
-    /// One that allocated nothing.
+    /// A site without allocations.
     pub(crate) fn empty(thread: ThreadId, stack: StackId) -> Self {
         let none = Amount::default();
         Self {
@@ -106,8 +106,8 @@ impl Site {
         }
     }
 
-    /// Adds what another site with the same names has. Both had their own peaks at moments of their own, so that
-    /// of both together is at most the sum.
+    /// Adds another site with the same names. Each had its own peak at its own time, so the peak of both is at
+    /// most the sum.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.total += other.total;
         self.own_peak += other.own_peak;
@@ -126,7 +126,7 @@ impl Sum for Amount {
 }
 
 impl Profile {
-    /// The sum of an amount over all places.
+    /// Sum of an amount over all sites.
     pub fn heap_sum(&self, amount: impl Fn(&Site) -> Amount) -> Amount {
         self.sites.iter().map(amount).sum()
     }
@@ -146,7 +146,7 @@ mod tests {
                 "{found:?}"
             );
         };
-        // Far below the distance, each stands for one distance of bytes.
+        // For sizes far below the sampling distance, each represents one distance of bytes.
         check(1, (1000.5, 1000.5));
         check(1000, (1.582, 1582.0));
         check(100_000, (1.0, 100_000.0));

@@ -1,4 +1,4 @@
-//! The time that threads spent off the CPU, and what it is merged with in a profile.
+//! Off-CPU time, and its combination with the other values of a profile.
 
 use std::ops::AddAssign;
 
@@ -8,29 +8,29 @@ use serde::Serialize;
 
 use super::{Durations, Profile, StackId, ThreadId};
 
-/// What a recording measured.
+/// Kind of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Samples of what runs.
+    /// Samples of running code.
     #[default]
     OnCpu,
-    /// The time between going off the CPU and coming back.
+    /// Time between leaving the CPU and returning to it.
     OffCpu,
     /// Both, in nanoseconds.
     Wall,
     /// Allocations.
     Heap,
-    /// Samples of page faults: where memory is touched first.
+    /// Samples of page faults: first touches of memory.
     Pages,
 }
 
 impl Mode {
-    /// Are the clocks running?
+    /// Whether the timer clocks run.
     pub fn samples(self) -> bool {
         matches!(self, Self::OnCpu | Self::Wall | Self::Pages)
     }
 
-    /// Is the scheduler watched?
+    /// Whether scheduler switches are recorded.
     pub fn blocks(self) -> bool {
         matches!(self, Self::OffCpu | Self::Wall)
     }
@@ -47,32 +47,32 @@ impl Mode {
     }
 }
 
-/// Why a thread is not on a CPU, or what stands for time without a stack. It is the innermost frame of
-/// the stacks of [`Blocked`].
+/// Why a thread is off the CPU, or a category of time without a stack. The innermost frame of the stacks of
+/// [`Blocked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// Waits for an event, and a signal would wake it (`TASK_INTERRUPTIBLE`).
+    /// Waits for an event, interruptible by a signal (`TASK_INTERRUPTIBLE`).
     Sleeping,
-    /// Waits for an event, and a signal would not wake it (`TASK_UNINTERRUPTIBLE`).
+    /// Waits for an event, not interruptible (`TASK_UNINTERRUPTIBLE`).
     Uninterruptible,
     /// Waits for a device (`in_iowait`).
     Io,
-    /// Waits for a lock of the kernel.
+    /// Waits for a kernel lock.
     Lock,
-    /// Could run, and waits for a CPU.
+    /// Runnable, waits for a CPU.
     Preempted,
     /// Stopped by a signal or a debugger.
     Stopped,
-    /// Slept all the time, waking less than once a second: a worker without work.
+    /// Slept all the time, waking less than once a second: an idle worker.
     Idle,
     /// Blocks shorter than the limit, summed.
     Short,
-    /// Ran, but no sample fell into it.
+    /// Ran without being sampled.
     Running,
 }
 
 impl State {
-    /// All states, in the order of reports.
+    /// All states, in report order.
     pub const ALL: [Self; 9] = [
         Self::Sleeping,
         Self::Uninterruptible,
@@ -85,7 +85,7 @@ impl State {
         Self::Running,
     ];
 
-    /// The text of its frame.
+    /// Text of the state's frame.
     pub fn frame(self) -> &'static str {
         match self {
             Self::Sleeping => "[sleeping]",
@@ -100,17 +100,17 @@ impl State {
         }
     }
 
-    /// The same without the brackets that mark it among functions.
+    /// Text of the frame without its brackets.
     pub fn title(self) -> &'static str {
         self.frame().trim_start_matches('[').trim_end_matches(']')
     }
 
-    /// Does it come with a stack, or stand for time without one?
+    /// Whether the state has a stack, or is time without one.
     pub fn has_stack(self) -> bool {
         !matches!(self, Self::Short | Self::Running)
     }
 
-    /// Its name in the summary.
+    /// Name in the summary.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sleeping => "sleeping",
@@ -126,23 +126,22 @@ impl State {
     }
 }
 
-/// Blocks of one thread, with the same stack and in the same state, added up.
+/// Sum of blocks of one thread with equal stack and state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
     pub thread: ThreadId,
-    /// Where, innermost frame first: that of the state, then kernel frames, then user frames. If the
-    /// waker is known, its stack and a frame `[woken by NAME]` stand before all of them.
+    /// Innermost frame first: the state, kernel frames, user frames. If the waker is known, its stack and a frame
+    /// `[woken by NAME]` come before all of them.
     pub stack: StackId,
     pub state: State,
     pub count: u64,
     pub total_ns: u64,
-    /// How long each took. Empty where single durations are not known: [`State::Short`],
-    /// [`State::Running`].
+    /// Histogram of durations. Empty if individual durations are unknown: [`State::Short`], [`State::Running`].
     pub histogram: Durations,
 }
 
 impl Blocked {
-    /// Adds others, which had another thread or stack.
+    /// Adds blocks of another thread or stack.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.total_ns = self.total_ns.saturating_add(other.total_ns);
@@ -156,13 +155,13 @@ impl Blocked {
     }
 }
 
-/// How often threads were blocked, and how long.
+/// Number and duration of blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BlockTimes {
     pub count: u64,
     pub total_ns: u64,
     pub p50_ns: u64,
-    /// What one in a hundred exceeds.
+    /// 99th percentile.
     pub p99_ns: u64,
     pub max_ns: u64,
 }
@@ -178,27 +177,27 @@ pub struct Interval {
     pub end_ns: u64,
 }
 
-/// What a stack of a thread weighs.
+/// The weight of a stack of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Weight {
     pub samples: u64,
     pub on_cpu_ns: u64,
     pub blocks: u64,
     pub off_cpu_ns: u64,
-    /// All that was allocated, and what of it was not freed: blocks and bytes.
+    /// Total allocations, and those not freed: blocks and bytes.
     pub allocated: (u64, u64),
     pub live: (u64, u64),
-    /// Address space that was asked for: calls and bytes; and the bytes of it that were not given back.
+    /// Address space requested, in calls and bytes, and the bytes not released.
     pub mapped: (u64, u64),
     pub kept_bytes: u64,
 }
 
-/// What a stack of a thread weighs, added up.
+/// The summed weight of a stack of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum {
     pub thread: ThreadId,
     pub stack: StackId,
-    /// Where it is drawn in a timeline, nanoseconds since the start of recording.
+    /// Its position on a timeline, in nanoseconds since the start of recording.
     pub time_ns: u64,
     pub weight: Weight,
 }
@@ -221,8 +220,8 @@ impl AddAssign for Weight {
 }
 
 impl Weight {
-    /// What exporters of one number add up: samples if only these were taken, live bytes of the heap, else
-    /// nanoseconds.
+    /// Value summed by exporters with a single one: samples if only these were recorded, live bytes for the heap,
+    /// else nanoseconds.
     pub fn value(&self, mode: Mode) -> u64 {
         match mode {
             Mode::OnCpu => self.samples,
@@ -234,11 +233,10 @@ impl Weight {
 }
 
 impl Profile {
-    /// The weight of each sample and of each entry of [`Profile::blocked`], [`Profile::sites`],
-    /// [`Profile::mapped`] and [`Profile::sums`], by order of these lists; the same stack and thread may come again.
+    /// The weights of all samples and of all entries of [`Profile::blocked`], [`Profile::sites`],
+    /// [`Profile::mapped`] and [`Profile::sums`], in the order of these lists. Stacks and threads may repeat.
     ///
-    /// A sample stands for its period. Where the time of its thread on the CPU is known exactly, the
-    /// samples of the thread share that time.
+    /// A sample represents its period. If a thread's exact CPU time is known, its samples share that time.
     pub fn weights(&self) -> impl Iterator<Item = ((StackId, ThreadId), Weight)> {
         let mut left: Vec<(u64, u64)> = vec![(0, 0); self.threads.len()];
         for sample in &self.samples {
@@ -254,7 +252,7 @@ impl Profile {
                 self.threads.get(sample.thread as usize).and_then(|thread| thread.on_cpu_ns);
             let on_cpu_ns = match (exact, left.get_mut(sample.thread as usize)) {
                 (Some(_), Some((samples, time_ns))) => {
-                    // What is left over what is left: rounding loses nothing.
+                    // Divides the remaining time by the remaining samples, so that rounding loses nothing.
                     let share_ns = *time_ns / (*samples).max(1);
                     *samples = samples.saturating_sub(1);
                     *time_ns -= share_ns;
@@ -296,8 +294,7 @@ impl Profile {
         samples.chain(blocked).chain(sites).chain(mapped).chain(sums)
     }
 
-    /// The profile without the blocks of threads that slept all the time, and how many threads these
-    /// were.
+    /// The profile without the blocks of threads that slept all the time, and the number of these threads.
     pub fn without_idle(&self) -> (Self, u64) {
         let mut shown = self.clone();
         let mut hidden = HashSet::new();
@@ -311,7 +308,7 @@ impl Profile {
         (shown, hidden.len() as u64)
     }
 
-    /// Keeps some entries of [`Profile::blocked`], and the intervals that are theirs.
+    /// Keeps some entries of [`Profile::blocked`], with their intervals.
     pub(crate) fn retain_blocked(&mut self, mut keep: impl FnMut(&Blocked) -> bool) {
         let mut kept = 0;
         let mut ids = Vec::with_capacity(self.blocked.len());

@@ -1,10 +1,9 @@
-//! The recorder as benchmarks and fuzz targets see it: they have access to what is public only, and
-//! the recorder is not. No part of the interface.
+//! The recorder for benchmarks and fuzz targets, which can use only public items. Not part of the API.
 
 use super::{Recorder, Scope, event::Event};
 use crate::wire::Record;
 
-/// A recorder that follows everybody.
+/// A recorder that follows all processes.
 #[derive(Debug)]
 pub struct BenchRecorder(Recorder);
 
@@ -19,17 +18,17 @@ impl Default for BenchRecorder {
 }
 
 impl BenchRecorder {
-    /// Takes an event. Events and records must come in the order of their time.
+    /// Adds an event. Events and records must be in time order.
     pub fn event(&mut self, event: Event) {
         self.0.event(event);
     }
 
-    /// Takes a record of the kernel half.
+    /// Adds a record of the kernel half.
     pub fn record(&mut self, record: Record<'_>) {
         self.0.record(record);
     }
 
-    /// Number of samples taken and of distinct stacks among them.
+    /// Number of samples and of their distinct stacks.
     pub fn counts(&self) -> (usize, usize) {
         (self.0.samples.len(), self.0.stacks.len())
     }

@@ -1,7 +1,7 @@
-//! The files that code came from, held open from the moment that they were first seen.
+//! Code files, kept open from first sight.
 //!
-//! When a recording ends, the process may be gone, the file deleted, the mount namespace torn down.
-//! An open descriptor outlives them all.
+//! At the end of a recording, the process may have exited, the file may be deleted, and the mount namespace
+//! removed. An open descriptor survives all of these.
 
 use std::{
     cell::OnceCell,
@@ -28,37 +28,37 @@ use crate::{
 /// Index into the table of binaries.
 pub(crate) type BinaryId = u32;
 
-/// What a mapping is backed by.
+/// Backing of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
     File,
     /// The kernel's shared object.
     Vdso,
-    /// Memory without a file: a JIT's, for example.
+    /// Memory without a file, such as JIT code.
     Anonymous,
 }
 
-/// A file with code.
+/// A code file.
 #[derive(Debug)]
 pub(crate) struct Binary {
     pub backing: Backing,
     pub path: String,
     file: Option<File>,
     image: OnceCell<Option<Image>>,
-    /// What the file was when it was opened.
+    /// State of the file when it was opened.
     stamp: Option<Stamp>,
-    /// The root of the process that showed it, if that is another than ours.
+    /// Root of the process that mapped it, if different from ours.
     root: Option<Arc<Root>>,
-    /// Windows in which no process had it mapped.
+    /// Windows in which no process mapped it.
     unused: u32,
 }
 
-/// By what one sees that a file was written to, and whether it is another program now.
+/// Detects writes to a file, and whether it is another program now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
     modified: (i64, i64),
-    /// Empty where there is none.
+    /// Empty if there is none.
     build_id: Vec<u8>,
 }
 
@@ -70,9 +70,9 @@ impl Stamp {
     }
 }
 
-/// Windows for which a file stays open that nobody maps: short processes come again.
+/// Windows for which an unmapped file stays open: short-lived processes recur.
 const UNUSED_MAX: u32 = 20;
-/// Windows for which its image is kept, which takes megabytes of a large file.
+/// Windows for which its image is kept, which takes megabytes for a large file.
 const IMAGE_UNUSED_MAX: u32 = 2;
 
 impl Binary {
@@ -81,39 +81,39 @@ impl Binary {
         self.file.as_ref()
     }
 
-    /// What is known of its ELF structure; `None` when it is no ELF file or cannot be read.
+    /// Its ELF structure; `None` if it is not ELF or cannot be read.
     pub(crate) fn image(&self) -> Option<&Image> {
         self.image.get_or_init(|| Image::read(self.file.as_ref()?)).as_ref()
     }
 
-    /// Its build id, when it was opened; empty when there is none.
+    /// Build id when it was opened; empty if there was none.
     pub(crate) fn build_id(&self) -> &[u8] {
         let first = self.stamp.as_ref().map(|stamp| &stamp.build_id[..]);
         let first = first.filter(|build_id| !build_id.is_empty());
         first.or_else(|| self.image().map(Image::build_id)).unwrap_or_default()
     }
 
-    /// Was another program written into the file since it was opened?
+    /// Whether the file was overwritten with another program since it was opened.
     pub(crate) fn is_replaced(&self) -> bool {
         let Some((file, first)) = self.file.as_ref().zip(self.stamp.as_ref()) else { return false };
         let Some(now) = Stamp::of(file) else { return true };
         now != *first && (now.build_id.is_empty() || now.build_id != first.build_id)
     }
 
-    /// Is it no program but memory, such as a JIT compiler shares by a file?
+    /// Whether it is memory and not a program, such as a file by which a JIT compiler shares memory.
     pub(crate) fn is_memory(&self) -> bool {
         let is_named = || ["/dev/", "/memfd:", "/SYSV"].iter().any(|it| self.path.starts_with(it));
         let may_be = self.file.is_some() || is_named();
         self.backing == Backing::File && may_be && self.image().is_none()
     }
 
-    /// Where it lies.
+    /// Location of the file.
     pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
         let root = self.root.as_ref().map(|root| (&root.folder, Path::new(&self.path)));
         Whereabouts { path: self.path_if_current(), root }
     }
 
-    /// Its path, if the file that is mapped still lies there, as seen from here.
+    /// Its path, if the mapped file is still there, as seen by us.
     fn path_if_current(&self) -> Option<&Path> {
         let path = Path::new(&self.path);
         let found = path.metadata().ok()?;
@@ -129,7 +129,7 @@ pub(crate) struct Binaries {
     by_identity: FxHashMap<(u32, u32, u64), BinaryId>,
     by_name: FxHashMap<String, BinaryId>,
     roots: Roots,
-    /// How often a file could not be opened because there were too many open ones.
+    /// Number of files not opened because too many were open.
     pub(crate) without_descriptor: u64,
 }
 
@@ -138,8 +138,7 @@ impl Binaries {
         self.table.get(id as usize)
     }
 
-    /// The binary behind a mapping of `pid`; opened when it is new. `parent` is asked when the
-    /// process has no files any more.
+    /// Returns the binary behind a mapping of `pid`, opening it if new. Uses `parent` if the process's files are gone.
     pub(crate) fn find_or_open(
         &mut self,
         pid: u32,
@@ -152,7 +151,7 @@ impl Binaries {
         let identity = (mapped.device.0, mapped.device.1, mapped.inode);
         if let Some(&id) = self.by_identity.get(&identity) {
             if self.table[id as usize].file.is_none() {
-                // The process that showed it first was gone too soon; this one may still be there.
+                // The process that mapped it first exited too soon; this one may still exist.
                 let new = self.open(pid, parent, mapped);
                 self.table[id as usize] = new;
             }
@@ -164,11 +163,10 @@ impl Binaries {
         id
     }
 
-    /// Another window begins, in which these are mapped. Files that have not been for some windows are closed; they
-    /// are opened again when they are mapped again.
+    /// Starts another window with `used` mapped. Closes files not mapped for some windows; they are reopened on demand.
     pub(super) fn next_window(&mut self, used: &FxHashSet<BinaryId>) {
         for (id, binary) in (0..).zip(&mut self.table) {
-            // Debug files are looked for when a recording ends, and this one goes on.
+            // Debug files are searched at the end of a recording, and this one continues.
             binary.root = None;
             binary.unused = if used.contains(&id) { 0 } else { binary.unused.saturating_add(1) };
             if binary.unused == IMAGE_UNUSED_MAX {
@@ -225,8 +223,8 @@ impl Binaries {
     }
 }
 
-/// Opens the file behind a mapping. `map_files` leads to the very file, deleted or not; the paths
-/// are for processes that are gone, and are believed only if the inode is the same.
+/// Opens the file behind a mapping. `map_files` leads to the exact file, even if deleted. Paths are for processes
+/// that exited, and are accepted only with the same inode.
 fn open(
     pid: u32,
     parent: Option<u32>,
@@ -237,7 +235,7 @@ fn open(
     match open_regular(exact.as_ref()) {
         Ok(file) => return Ok(Some(file)),
         Err(error) if is_at_limit(&error) => return Err(OutOfDescriptors),
-        // A device: there is no file behind it.
+        // A device, without a file.
         Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(None),
         Err(_) => {}
     }
@@ -247,21 +245,21 @@ fn open(
         .flatten()
         .filter_map(|path| open_regular(&path).ok())
         .find(|file| {
-            // The device is not compared: on overlayfs and btrfs the kernel tells another one for
-            // the mapping than stat(2) does.
+            // Not comparing the device: on overlayfs and btrfs the kernel reports another one for the mapping than
+            // stat(2).
             file.metadata().is_ok_and(|data| data.ino() == mapped.inode)
         });
     Ok(found)
 }
 
-/// No file can be opened: this process, or the machine, has as many as it may.
+/// No more files can be opened: the limit of this process or of the machine is reached.
 struct OutOfDescriptors;
 
 fn is_at_limit(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// A copy of our own vdso, which is that of all 64-bit processes, in a file without a name.
+/// Copies our vdso, which is that of all 64-bit processes, to an unnamed file.
 fn copy_vdso() -> Option<File> {
     let pid = std::process::id();
     let mappings = proc::executable_mappings(pid);
@@ -330,7 +328,7 @@ mod tests {
             std::fs::write(&path, then).expect("write");
             assert_eq!(is_replaced(), expected, "{} bytes", then.len());
         };
-        // Of another length: within a tick of the clock, times are the same.
+        // With another length: within a clock tick, times are equal.
         check(b"one program", b"and another one", true);
         check(&own, b"", true);
         check(&own, &own[..own.len() / 2], false);

@@ -1,32 +1,32 @@
-//! A block: a time that a thread is off the CPU, as the kernel half tells it.
+//! A block, the interval that a thread is off the CPU, as sent by the kernel half.
 
 use wingbeat_profile_common::off_cpu::{BlockRecord, BlockState, PLACES, StackPlace, Thread};
 
 use crate::model::State;
 
-/// A block as it comes in; `CLOCK_MONOTONIC`, nanoseconds.
+/// A received block; times are `CLOCK_MONOTONIC`, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub pid: u32,
     pub tid: u32,
     pub state: State,
-    /// Which of the thread's user stacks, and of its kernel stacks.
+    /// Places of the user stack and the kernel stack.
     pub place: u8,
     pub kernel_place: u8,
-    /// When these were taken; 0 if they were not.
+    /// When the stacks were walked; 0 if they were not.
     pub user_ns: u64,
     pub kernel_ns: u64,
-    /// Thread that woke it, and the time of its stack.
+    /// Waking thread, and the time of its stack.
     pub waker: Option<(u32, u64)>,
     pub start_ns: u64,
     pub end_ns: u64,
-    /// It has not ended.
+    /// Still in progress.
     pub is_open: bool,
 }
 
 impl From<&BlockRecord> for Block {
     fn from(record: &BlockRecord) -> Self {
-        // The idle task has the number 0, which stands for nobody.
+        // The idle task has the number 0, which means no waker.
         let waker_tid = if record.waker_tid == u32::MAX { 0 } else { record.waker_tid };
         Self {
             pid: record.pid,
@@ -45,7 +45,7 @@ impl From<&BlockRecord> for Block {
 }
 
 impl Block {
-    /// That of a thread which is still off the CPU at `end_ns`.
+    /// The block of a thread that is still off the CPU at `end_ns`.
     pub(super) fn open(tid: u32, thread: &Thread, end_ns: u64) -> Self {
         let time_of = |places: &[StackPlace; PLACES], place: u8| {
             places.get(usize::from(place)).map_or(0, |place| place.time_ns)
@@ -66,7 +66,7 @@ impl Block {
     }
 }
 
-/// The state as the model has it.
+/// Converts to the model's state.
 fn state(state: u8) -> State {
     match BlockState::ALL.get(usize::from(state)) {
         Some(BlockState::Uninterruptible) => State::Uninterruptible,

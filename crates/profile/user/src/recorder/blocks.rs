@@ -1,7 +1,7 @@
-//! Time off the CPU: blocks in, added up by thread, stack, state and waker.
+//! Off-CPU time: sums blocks by thread, stack, state and waker.
 //!
-//! The kernel half sends a stack once and then names it by its place and time. What is kept here are
-//! sums and distributions, so that a flood of short blocks takes no memory; long ones are kept singly.
+//! The kernel half sends a stack once and then refers to it by place and time. Only sums and distributions are
+//! kept, so that many short blocks take no memory. Long blocks are kept individually.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use wingbeat_profile_common::off_cpu::{NO_PLACE, PLACES, UNSEEN};
@@ -14,20 +14,20 @@ use super::{
 };
 use crate::model::{Completeness, Durations, State, ThreadId};
 
-/// Blocks from here on are kept singly.
+/// Minimum duration of blocks kept individually.
 const INTERVAL_NS_MIN: u64 = 100_000;
-/// Waker stacks kept by their time: at least as many as were used last, at most twice that.
+/// Waker stacks kept by time: at least this many recently used ones, at most twice that.
 const WAKERS_MAX: usize = 1 << 14;
-/// A sleep as long as this says that there was nothing to do.
+/// A sleep of this duration means that the thread was idle.
 const IDLE_NS_MIN: u64 = 1_000_000_000;
 
-/// Places of user stacks, with those that stand for none.
+/// Places of user stacks, including the special values.
 const USERS: usize = UNSEEN as usize + 1;
 
 /// Index into [`Blocks::wakers`].
 pub(crate) type WakerId = u32;
 
-/// Blocks that are alike.
+/// A group of equal blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawBlocked {
     pub kind: BlockKind,
@@ -35,7 +35,7 @@ pub(crate) struct RawBlocked {
     pub durations: Durations,
 }
 
-/// What tells blocks from others.
+/// Identity of a group of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct BlockKind {
     pub thread: ThreadId,
@@ -44,14 +44,14 @@ pub(crate) struct BlockKind {
     pub waker: Option<WakerId>,
 }
 
-/// Who woke, and from where.
+/// A waker and its stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RawWaker {
     pub name: String,
     pub stack: RawStackId,
 }
 
-/// A single block.
+/// An individual block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawInterval {
     /// Index into [`Blocks::rows`].
@@ -60,17 +60,17 @@ pub(crate) struct RawInterval {
     pub end_ns: u64,
 }
 
-/// The time of a thread, from when it was first known to its end or that of the recording.
+/// Time of a thread, from when it was first seen to its end or that of the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Account {
     pub thread: ThreadId,
-    /// Since the start of recording.
+    /// Relative to the start of recording.
     pub span: Span,
-    /// It slept all the time, in long stretches.
+    /// Slept all the time, in long intervals.
     pub is_idle: bool,
 }
 
-/// A half of a stack: its user frames, or its kernel frames, which are always complete.
+/// Half of a stack: user frames, or kernel frames, which are always complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Half {
     pub time_ns: u64,
@@ -79,7 +79,7 @@ pub(super) struct Half {
     pub frames: Vec<u64>,
 }
 
-/// A stack of both halves, and the row that it was last counted in.
+/// A stack of both halves, and the row that last counted it.
 #[derive(Debug, Clone, Copy)]
 struct Whole {
     user_ns: u64,
@@ -89,45 +89,45 @@ struct Whole {
     row: Option<(BlockKind, u32)>,
 }
 
-/// A thread becomes another program. The name is the new one from here on; the account of the kernel
-/// half changes only when the program is loaded.
+/// An `exec` of a thread. The new name applies at once; the kernel half's account changes only when the program is
+/// loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exec {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// What it was called before.
+    /// Previous name.
     pub name: String,
-    /// Its entry before, if it had one.
+    /// Previous entry, if it had one.
     pub thread: Option<ThreadId>,
 }
 
-/// The stacks of a thread, by their places.
+/// The stacks of a thread by place.
 #[derive(Debug, Default)]
 pub(super) struct Blocker {
     pub users: [Option<Half>; PLACES],
     pub kernels: [Option<Half>; PLACES],
     wholes: [[Option<Whole>; NO_PLACE as usize + 1]; USERS],
     off: Off,
-    /// The last time that it became another program, and what it had been off the CPU by then.
+    /// The last `exec`, and the off-CPU time up to then.
     exec: Option<(Exec, Off)>,
-    /// What it did as this program before its account began: since when, and the time on the CPU.
+    /// Start and CPU time as this program before its account began.
     earlier: Option<(u64, u64)>,
-    /// What earlier windows have already.
+    /// Counted by earlier windows.
     counted: Counted,
 }
 
-/// What earlier windows of a recording have of a thread.
+/// What earlier windows of a recording have counted of a thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
-    /// Its block up to here, `CLOCK_MONOTONIC`, nanoseconds.
+    /// Its block up to this time, `CLOCK_MONOTONIC`, nanoseconds.
     until_ns: u64,
-    /// Its blocks below the limit.
+    /// Its blocks shorter than the limit.
     below: u64,
     below_ns: u64,
 }
 
 impl Blocker {
-    /// Takes a half for one of these places. Did it have other frames before?
+    /// Stores a half at a place. Returns whether it had different frames.
     pub(super) fn replace(places: &mut [Option<Half>; PLACES], place: u8, half: Half) -> bool {
         let Some(place) = places.get_mut(usize::from(place)) else { return false };
         let is_other = place.as_ref().is_some_and(|known| known.frames != half.frames);
@@ -135,7 +135,7 @@ impl Blocker {
         is_other
     }
 
-    /// The half at a place, if it was taken at that time.
+    /// The half at a place, if it was walked at that time.
     pub(super) fn half(places: &[Option<Half>; PLACES], place: u8, time_ns: u64) -> Option<&Half> {
         let half = places.get(usize::from(place))?.as_ref()?;
         (time_ns != 0 && half.time_ns == time_ns).then_some(half)
@@ -147,36 +147,36 @@ impl Blocker {
         &mut self.wholes[user][kernel]
     }
 
-    /// The whole stack of a block, if it was put together before, and whether half of it is missing.
+    /// The complete stack of a block, if assembled before, and whether half of it is missing.
     pub(super) fn known(&mut self, block: &Block) -> Option<(RawStackId, bool)> {
         let whole = (*self.whole(block))?;
         let is_same = whole.user_ns == block.user_ns && whole.kernel_ns == block.kernel_ns;
         is_same.then_some((whole.stack, whole.is_missing))
     }
 
-    /// Remembers the whole stack of a block.
+    /// Caches the complete stack of a block.
     pub(super) fn remember(&mut self, block: &Block, stack: RawStackId, is_missing: bool) {
         let Block { user_ns, kernel_ns, .. } = *block;
         *self.whole(block) = Some(Whole { user_ns, kernel_ns, stack, is_missing, row: None });
     }
 
-    /// The start of a block, or of what earlier windows do not have of it.
+    /// Start of a block, or of the part that earlier windows have not counted.
     pub(super) fn start_of(&self, block: &Block) -> u64 {
         block.start_ns.max(self.counted.until_ns)
     }
 
-    /// Notes that a window has all that the thread was off the CPU until then.
+    /// Records that a window has counted the thread's off-CPU time until then.
     pub(super) fn count_until(&mut self, end_ns: u64) {
         self.counted.until_ns = end_ns;
     }
 
-    /// Notes that the thread becomes another program.
+    /// Records an `exec` of the thread.
     pub(super) fn exec(&mut self, exec: Exec) {
         self.exec = Some((exec, self.off));
     }
 }
 
-/// Waker stacks by thread and time: two halves, so that those which nobody names any more go.
+/// Waker stacks by thread and time, in two generations, so that unused ones are dropped.
 #[derive(Debug, Default)]
 struct WakerStacks {
     young: FxHashMap<(u32, u64), WakerId>,
@@ -209,12 +209,12 @@ pub(crate) struct Blocks {
     pub wakers: Vec<RawWaker>,
     pub intervals: Vec<RawInterval>,
     pub accounts: Vec<Account>,
-    /// Stacks that were walked again although their place was known, and those that had changed.
+    /// Stacks verified although their place was known, and those that had changed.
     pub checked: u64,
     pub wrong: u64,
-    /// Blocks that lack half of their stack, because there was no room for it.
+    /// Blocks without half of their stack, because the buffer was full.
     pub stacks_missing: u64,
-    /// The kernel half of a waker's stack, until the other half comes.
+    /// Kernel half of a waker's stack, until the user half arrives.
     pub(super) waker_kernel: Option<(u32, Half)>,
     row_ids: FxHashMap<BlockKind, u32>,
     waker_ids: FxHashMap<RawWaker, WakerId>,
@@ -228,7 +228,7 @@ impl Blocks {
         self.blockers.entry(tid).or_default()
     }
 
-    /// Takes the stack of a waker.
+    /// Adds the stack of a waker.
     pub(super) fn add_waker(&mut self, tid: u32, time_ns: u64, waker: RawWaker) {
         let Self { wakers, waker_ids, .. } = self;
         let id = *waker_ids.entry(waker).or_insert_with_key(|waker| {
@@ -238,12 +238,12 @@ impl Blocks {
         self.waker_stacks.insert((tid, time_ns), id);
     }
 
-    /// The waker that a block names.
+    /// The waker that a block refers to.
     pub(super) fn waker(&mut self, block: &Block) -> Option<WakerId> {
         self.waker_stacks.get(block.waker?)
     }
 
-    /// Counts a block from `start_ns` to `end_ns` since the start of recording.
+    /// Counts a block from `start_ns` to `end_ns`, relative to the start of recording.
     pub(super) fn add(&mut self, block: &Block, kind: BlockKind, (start_ns, end_ns): (u64, u64)) {
         let duration_ns = end_ns.saturating_sub(start_ns);
         let row = self.row(block, kind);
@@ -256,14 +256,14 @@ impl Blocks {
         }
         let blocker = self.blockers.entry(block.tid).or_default();
         blocker.off.total_ns += duration_ns;
-        // Not only by the part of it that is in this window.
+        // By its whole duration, not only its part in this window.
         let is_long = block.end_ns.saturating_sub(block.start_ns) >= IDLE_NS_MIN;
         if kind.state == State::Sleeping && (is_long || block.is_open) {
             blocker.off.slept_long_ns += duration_ns;
         }
     }
 
-    /// The row of a kind; the one that a stack was counted in last is found without a search.
+    /// The row of a kind. The row that last counted a stack is found without a search.
     fn row(&mut self, block: &Block, kind: BlockKind) -> u32 {
         let Self { blockers, rows, row_ids, .. } = self;
         let whole = blockers.get_mut(&block.tid).and_then(|blocker| blocker.whole(block).as_mut());
@@ -282,8 +282,8 @@ impl Blocks {
         row
     }
 
-    /// What a thread did until now, which a window of the recording ends with: its account, if there is any.
-    /// If it is off the CPU (`is_out`), that time is in it, and not in the next one.
+    /// Closes a thread's account at the end of a window. If it is off the CPU (`is_out`), that time is counted in
+    /// this window and not in the next.
     pub(super) fn so_far(&mut self, mut span: Span, is_out: bool) -> Option<Span> {
         let blocker = self.blocker(span.tid);
         if is_out {
@@ -297,7 +297,7 @@ impl Blocks {
         (span.off.total_ns > 0 || span.below > 0).then_some(span)
     }
 
-    /// Begins another window of the recording: keeps the stacks that threads have, which are not sent again.
+    /// Starts another window: keeps the threads' stacks, which are not sent again.
     pub(super) fn next_window(&mut self, gone: &FxHashSet<u32>) {
         self.rows.clear();
         self.wakers.clear();
@@ -313,8 +313,8 @@ impl Blocks {
         }
     }
 
-    /// Ends the time of a thread by its account. What it did as an earlier program comes first, what it
-    /// did as the last one second; if it goes on as that (`is_exec`), this waits for its end.
+    /// Ends a thread's account. Returns the part of an earlier program first and that of the current one second.
+    /// If the thread continues as the latter (`is_exec`), that part waits for its end.
     pub(super) fn end(&mut self, mut span: Span, is_exec: bool) -> Ended {
         let blocker = self.blockers.remove(&span.tid).unwrap_or_default();
         span.off = blocker.off;
@@ -343,8 +343,7 @@ impl Blocks {
         Ended { before, last: None }
     }
 
-    /// The threads that slept all the time. One may have several accounts, if the kernel half lost sight
-    /// of it meanwhile.
+    /// The threads that slept all the time. A thread may have several accounts if the kernel half lost track of it.
     pub(crate) fn idle(&self) -> FxHashSet<ThreadId> {
         let of = |is_idle| {
             let accounts = self.accounts.iter().filter(move |account| account.is_idle == is_idle);
@@ -357,9 +356,9 @@ impl Blocks {
         idle
     }
 
-    /// Adds time to the account that it goes on: that of a thread which has taken over the number of the
-    /// first one of its process, because it calls `exec`, and was met by that number before it was told.
-    /// Its account by the old number ends where this time begins. False if there is none.
+    /// Adds time to the account that it continues: of a thread that takes over the number of its process's first
+    /// thread by `exec`, and was seen under that number before the `exec` was reported. Its account under the old
+    /// number ends where this time begins. Returns false if there is none.
     pub(super) fn carry_on(&mut self, start_ns: u64, span: Span) -> bool {
         let span = span.since(start_ns);
         let mut known = self.accounts.iter_mut().rev().map(|account| &mut account.span);
@@ -384,9 +383,9 @@ impl Blocks {
     }
 }
 
-/// What an account says of a thread.
+/// Parts of an ended account.
 pub(super) struct Ended {
     pub before: Option<(Exec, Span)>,
-    /// Of the last one, if it has ended.
+    /// Of the current program, if it has ended.
     pub last: Option<Span>,
 }

@@ -1,4 +1,4 @@
-//! The copy of a stack: its pieces come one by one, before the stack itself.
+//! Copied stacks, whose pieces arrive one by one before the stack itself.
 
 use wingbeat_profile_common::{
     CopyHeader, PAGE_WORDS, RED_ZONE_BYTES, StackHeader, UNREAD_PAGES_MAX,
@@ -6,10 +6,10 @@ use wingbeat_profile_common::{
 
 use crate::{unwind::Memory, wire::Piece};
 
-/// How far above the red zone a copy may begin, in bytes: the red zone may begin in a page of its own.
+/// How far above the red zone a copy may begin, in bytes: the red zone may begin on another page.
 const ABOVE_MAX: u64 = RED_ZONE_BYTES + (UNREAD_PAGES_MAX + 1) * PAGE_WORDS as u64 * 8;
 
-/// What has come of a copy.
+/// A copy received so far.
 #[derive(Debug, Default)]
 pub(super) struct Copied {
     /// Thread and time of the stack.
@@ -18,7 +18,7 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// Takes a piece. One that does not go on from the last begins another copy.
+    /// Adds a piece. A piece that does not continue the last begins another copy.
     pub(super) fn add(&mut self, piece: &Piece<'_>) {
         let CopyHeader { tid, time_ns, address, .. } = piece.header;
         let memory = &mut self.memory;
@@ -30,8 +30,8 @@ impl Copied {
         memory.words.extend(piece.words.iter());
     }
 
-    /// The copy of a stack, empty if there is none. It must be given [back](Self::give_back), so that the
-    /// next one allocates nothing.
+    /// The copy of a stack, empty if there is none. Must be [given back](Self::give_back), so that the next one
+    /// need not allocate.
     pub(super) fn take(&mut self, stack: &StackHeader) -> Memory {
         let mut memory = std::mem::take(&mut self.memory);
         let lowest = stack.stop_sp.saturating_sub(RED_ZONE_BYTES + 7);
@@ -55,8 +55,7 @@ mod tests {
     use super::*;
     use crate::wire::{Record, decode};
 
-    /// Pieces of thread, time and address, with their words; then the words of the stack of thread 1 at time
-    /// 2 and address 0x100.
+    /// Adds pieces of thread, time, address and words, and checks the stack of thread 1 at time 2 and address 0x100.
     fn check(pieces: &[(u32, u64, u64, &[u64])], expected: &[u64]) {
         let mut copied = Copied::default();
         for &(tid, time_ns, address, words) in pieces {
@@ -82,7 +81,7 @@ mod tests {
         check(&[(1, 2, 0x100, &[5]), (1, 3, 0x108, &[6])], &[]);
     }
 
-    /// It begins with the red zone, or behind pages that could not be read, and has no holes.
+    /// A copy begins with the red zone, or after unreadable pages, and has no gaps.
     #[test]
     fn a_copy_begins_near_the_stack_pointer() {
         check(&[(1, 2, 0x80, &[5, 6])], &[5, 6]);

@@ -1,8 +1,8 @@
-//! What happens to processes, as the recorder needs to know it.
+//! Process events for the recorder.
 
 pub use crate::proc::MappedFile;
 
-/// Something that happened to a process.
+/// A process event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// `CLOCK_MONOTONIC`, nanoseconds.
@@ -19,23 +19,23 @@ pub enum EventKind {
         /// What and where.
         file: MappedFile,
     },
-    /// A thread has a new name.
+    /// A thread changed its name.
     Name {
         pid: u32,
         tid: u32,
         name: String,
-        /// The name came with a new program.
+        /// The name changed by an `exec`.
         exec: bool,
     },
-    /// A thread was born; a process, if it has its own PID.
+    /// A thread was created; a process, if it has its own PID.
     Fork {
         pid: u32,
         tid: u32,
-        /// The process that it came from.
+        /// The creating process.
         parent: u32,
         creator: u32,
     },
-    /// Code appeared in the kernel, or went: a BPF program, a trampoline.
+    /// Kernel code appeared or disappeared: a BPF program or trampoline.
     KernelCode(KernelCode),
     Exit {
         pid: u32,
@@ -44,7 +44,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The process that it happened to, if to one.
+    /// The affected process, if any.
     pub(crate) fn pid(&self) -> Option<u32> {
         match *self {
             Self::Map { pid, .. }
@@ -56,13 +56,13 @@ impl EventKind {
     }
 }
 
-/// A piece of code that the kernel made at run time.
+/// Code that the kernel generated at run time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelCode {
     pub start: u64,
     /// One past the last address.
     pub end: u64,
     pub name: String,
-    /// It is, or belongs to, a BPF program.
+    /// It is a BPF program, or part of one.
     pub is_bpf: bool,
 }

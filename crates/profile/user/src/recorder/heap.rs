@@ -1,4 +1,4 @@
-//! The recorder's part for the heap: stacks of allocations, and which files have an allocator.
+//! Heap part of the recorder: stacks of allocations, and files with allocators.
 
 use rustc_hash::FxHashMap;
 use wingbeat_profile_common::{heap::AllocationRecord, space::SpaceRecord};
@@ -15,21 +15,21 @@ use crate::{
     wire::Stack,
 };
 
-/// What is known of the heap.
+/// Heap state.
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
-    /// Allocations are watched.
+    /// Allocations are recorded.
     pub is_watched: bool,
     pub blocks: Blocks,
-    /// Who made the calls that have not returned, by thread and time.
+    /// Callers of the calls in progress, by thread and time.
     callers: FxHashMap<(u32, u64), Caller>,
-    /// The functions of the allocator in each file that was looked at.
+    /// Allocator functions of each inspected file.
     pub allocators: FxHashMap<BinaryId, Allocator>,
-    /// Files that were mapped since the session looked last, and the process.
+    /// Files mapped since the session's last update, with their process.
     pub mapped: Vec<(u32, BinaryId)>,
-    /// Processes that ended since then.
+    /// Processes that exited since then.
     pub gone: Vec<u32>,
-    /// Unless calls for address space are not watched.
+    /// `None` if address space calls are not recorded.
     pub space: Option<MappedMemory>,
 }
 
@@ -43,7 +43,7 @@ impl Heap {
         Self { space: Some(space), ..Self::default() }
     }
 
-    /// Stacks of calls that no block followed.
+    /// Stacks of calls without a block.
     pub(crate) fn calls_without_block(&self) -> u64 {
         self.callers.len() as u64
     }
@@ -56,7 +56,7 @@ impl Heap {
         }
     }
 
-    /// A process is followed from now on.
+    /// Starts following a process.
     pub(super) fn adopt(&mut self, pid: u32) {
         if let (Some(space), Some(end)) = (&mut self.space, proc::break_of(pid)) {
             space.set_break(pid, end);
@@ -75,7 +75,7 @@ impl Heap {
         }
         if self.is_watched {
             self.blocks.gone(pid, time_ns, is_exec);
-            // Another program of the same process is watched by what is attached.
+            // The attached probes continue for another program of the same process.
             if !is_exec {
                 self.gone.push(pid);
             }
@@ -84,7 +84,7 @@ impl Heap {
 }
 
 impl Recorder {
-    /// A process has the files of the one that it was forked from.
+    /// Gives a child process its parent's files.
     pub(super) fn heap_forked(&mut self, parent: u32, pid: u32) {
         if let Some(space) = &mut self.heap.space {
             space.fork(parent, pid);
@@ -97,7 +97,7 @@ impl Recorder {
         self.heap.mapped.extend(mappings.iter().map(|mapping| (pid, mapping.binary)));
     }
 
-    /// Takes the stack of an allocation.
+    /// Handles the stack of an allocation.
     pub(super) fn allocation_stack(&mut self, stack: &Stack<'_>) {
         let (generation, completeness, frames) = self.user_frames(stack);
         let header = stack.header;
@@ -106,7 +106,7 @@ impl Recorder {
         } else {
             let frames = frames.iter().copied();
             let stack = self.stacks.intern(generation, completeness, frames, [].into_iter());
-            // The process, by its first thread.
+            // The process, represented by its first thread.
             let process = self.threads.sampled(header.pid, header.pid);
             Caller::Place(Place { process, stack })
         };
@@ -114,13 +114,13 @@ impl Recorder {
         self.heap.callers.insert((header.tid, header.time_ns), caller);
     }
 
-    /// Takes an allocation, whose stack came before.
+    /// Handles an allocation, whose stack came before.
     pub(super) fn allocation(&mut self, record: &AllocationRecord) {
         let caller = self.heap.callers.remove(&(record.tid, record.stack_ns));
         self.heap.blocks.allocated(record, caller);
     }
 
-    /// Takes a call that changed an address space; its stack came before.
+    /// Handles an address space call, whose stack came before.
     pub(super) fn space_call(&mut self, record: &SpaceRecord) {
         let caller = self.heap.callers.remove(&(record.tid, record.stack_ns));
         let place = caller.and_then(|caller| match caller {
@@ -132,14 +132,14 @@ impl Recorder {
         }
     }
 
-    /// Does a return address lie in a function of an allocator?
+    /// Whether a return address is in an allocator function.
     fn is_allocator(&self, generation: GenerationId, caller: u64) -> bool {
         let mapping = self.spaces.generation(generation).and_then(|it| it.find(caller));
         let Some(mapping) = mapping else { return false };
         let Some(allocator) = self.heap.allocators.get(&mapping.binary) else { return false };
         let image = self.binaries.get(mapping.binary).and_then(|binary| binary.image());
         let address = image.and_then(|image| image.address_of_offset(mapping.offset_of(caller)));
-        // A call may be the last instruction of a function.
+        // A call may be a function's last instruction.
         address.is_some_and(|address| {
             allocator
                 .functions

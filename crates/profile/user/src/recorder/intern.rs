@@ -1,4 +1,4 @@
-//! Gives each distinct raw stack a number, so that a sample is a few bytes.
+//! Numbers distinct raw stacks, so that a sample takes a few bytes.
 
 use rustc_hash::FxHashMap;
 
@@ -9,16 +9,16 @@ pub(crate) type RawStackId = u32;
 
 /// Distinct stacks of addresses.
 ///
-/// A stack is kept as one slice of words: a word for its generation, completeness and number of
-/// kernel frames, then the frames, user before kernel, each innermost first.
+/// A stack is stored as one slice of words: one for its generation, completeness and number of kernel frames, then
+/// the frames, user before kernel, each innermost first.
 #[derive(Debug, Default)]
 pub struct RawStacks {
     ids: FxHashMap<Box<[u64]>, RawStackId>,
-    /// Reused to assemble a key, so that a stack seen before costs no allocation.
+    /// Reused to build keys, so that known stacks need no allocation.
     key: Vec<u64>,
 }
 
-/// A stack of addresses, taken apart again.
+/// A decoded stack of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawStack<'a> {
     pub generation: GenerationId,
@@ -28,7 +28,7 @@ pub(crate) struct RawStack<'a> {
 }
 
 impl RawStacks {
-    /// The number of a stack.
+    /// Returns the number of a stack.
     pub fn intern(
         &mut self,
         generation: u32,
@@ -58,7 +58,7 @@ impl RawStacks {
         self.ids.is_empty()
     }
 
-    /// All stacks in the order of their numbers.
+    /// All stacks, by number.
     pub(crate) fn in_order(&self) -> Vec<RawStack<'_>> {
         let mut keys: Vec<(&[u64], RawStackId)> =
             self.ids.iter().map(|(key, id)| (&**key, *id)).collect();
@@ -107,7 +107,7 @@ mod tests {
         };
         let first = intern(1, Completeness::Complete, &[1, 2], &[3]);
         assert_eq!(intern(1, Completeness::Complete, &[1, 2], &[3]), first);
-        // The same words, split or meant otherwise.
+        // The same words, with another split or meaning.
         assert_ne!(intern(1, Completeness::Complete, &[1], &[2, 3]), first);
         assert_ne!(intern(2, Completeness::Complete, &[1, 2], &[3]), first);
         assert_ne!(intern(1, broken, &[1, 2], &[3]), first);

@@ -1,6 +1,6 @@
-//! Unwind rules of code that JIT compilers make, from jitdump files that are read while they grow.
+//! Unwind rules of JIT-compiled code, from jitdump files that are read while they grow.
 //!
-//! Changes wait until samples of their time come: an address has the rule of the code that was there then.
+//! Changes are queued until the samples of their time arrive: an address has the rule of the code that was there then.
 
 use std::{collections::VecDeque, fs::File, os::unix::fs::FileExt as _, sync::Arc};
 
@@ -18,28 +18,28 @@ use crate::{
     },
 };
 
-/// Longer records are taken by their beginning: code is long, and what lies there does not matter.
+/// Of longer records only the start is read: code is long, and its bytes do not matter.
 const CHUNK: usize = 2 * EH_FRAME_BYTES_MAX;
-/// Of one file: what comes later is not read.
+/// Maximum bytes to read of one file.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Of one file in one turn, so that a flood of records does not keep samples from being read.
+/// Maximum bytes of one file per turn, so that many records do not delay the samples.
 const TURN_BYTES_MAX: u64 = 64 << 20;
-/// Changes that wait, of all files: others take effect at once.
+/// Maximum queued changes, over all files. Further ones take effect at once.
 const WAITING_MAX: usize = 1 << 16;
 
-/// What is known of the code of all processes.
+/// State of the code of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct JitRules {
-    /// Nobody walks by rules.
+    /// Rules are not used.
     pub is_off: bool,
     dumps: Vec<Dump>,
     by_pid: FxHashMap<u32, Arc<Pieces>>,
-    /// Process and time.
+    /// Process, time and change.
     waiting: VecDeque<(u32, u64, Change)>,
     rules: Rules,
-    /// Processes in which walks along frame pointers go wrong.
+    /// Processes in which frame pointer walks go wrong.
     unframed: FxHashSet<u32>,
-    /// Those of them for which that is news.
+    /// Processes newly added to these.
     pub changed: Vec<u32>,
     chunk: Vec<u8>,
 }
@@ -50,14 +50,14 @@ struct Dump {
     pid: u32,
     binary: BinaryId,
     reader: Option<Reader>,
-    /// Where the next record is.
+    /// Offset of the next record.
     at: u64,
-    /// Its process is.
+    /// The process has exited.
     has_ended: bool,
 }
 
 impl JitRules {
-    /// A process has mapped a jitdump file, and runs as this user.
+    /// Handles a process of this user mapping a jitdump file.
     pub(super) fn shown(
         &mut self,
         pid: u32,
@@ -74,7 +74,7 @@ impl JitRules {
         }
     }
 
-    /// Reads what has been written since the last time.
+    /// Reads what was written since the last call.
     pub(super) fn read(&mut self, binaries: &Binaries) {
         let waited = self.waiting.len();
         let mut dumps = std::mem::take(&mut self.dumps);
@@ -90,7 +90,7 @@ impl JitRules {
         }
     }
 
-    /// `None` if nothing more is to be expected of a file.
+    /// `None` if the file is finished.
     fn read_dump(&mut self, dump: &mut Dump, file: &File) -> Option<()> {
         let until = dump.at.saturating_add(TURN_BYTES_MAX);
         let mut chunk = std::mem::take(&mut self.chunk);
@@ -107,8 +107,7 @@ impl JitRules {
         done.map(|_| ())
     }
 
-    /// How much of the bytes from the next record on is done with, of so many in the file; `None` if they
-    /// make no sense.
+    /// Bytes processed from the next record on, of `available` in the file; `None` if they are invalid.
     fn read_chunk(&mut self, dump: &mut Dump, bytes: &[u8], available: u64) -> Option<u64> {
         let Some(reader) = &mut dump.reader else {
             if bytes.len() < HEADER {
@@ -145,7 +144,7 @@ impl JitRules {
         }
     }
 
-    /// Samples of this time come next.
+    /// Applies changes up to the time of the next samples.
     pub(crate) fn advance(&mut self, time_ns: u64) {
         while self.waiting.front().is_some_and(|(_, since_ns, _)| *since_ns <= time_ns) {
             self.take_first();
@@ -158,18 +157,18 @@ impl JitRules {
         }
     }
 
-    /// The rule at an address of a process, if code with rules lies there.
+    /// The rule for an address of a process, if code with rules is there.
     pub(super) fn rule(&self, pid: u32, address: u64) -> Option<Rule> {
         let id = self.by_pid.get(&pid)?.rule_at(address)?;
         Some(self.rules.get(id))
     }
 
-    /// Do walks along frame pointers go wrong in code that a process made?
+    /// Whether frame pointer walks go wrong in JIT-compiled code of a process.
     pub(crate) fn is_unframed(&self, pid: u32) -> bool {
         self.unframed.contains(&pid)
     }
 
-    /// A child begins with all that its parent has.
+    /// Copies the parent's code to a child.
     pub(super) fn fork(&mut self, parent: u32, child: u32) {
         self.clear(child);
         if let Some(pieces) = self.by_pid.get(&parent) {
@@ -180,7 +179,7 @@ impl JitRules {
         }
     }
 
-    /// A process becomes another program, or its number is another's.
+    /// Removes the code of a process after `exec`, or when its number is reused.
     pub(super) fn clear(&mut self, pid: u32) {
         self.dumps.retain(|dump| dump.pid != pid);
         self.waiting.retain(|(of, ..)| *of != pid);
@@ -188,7 +187,7 @@ impl JitRules {
         self.unframed.remove(&pid);
     }
 
-    /// A process has ended: what it has written is read once more.
+    /// Marks a process as exited: its file is read once more.
     pub(super) fn ended(&mut self, pid: u32) {
         let of_pid = self.dumps.iter_mut().filter(|dump| dump.pid == pid);
         of_pid.for_each(|dump| dump.has_ended = true);

@@ -1,7 +1,7 @@
-//! The recorder: samples and events in, by order of time; stacks, threads and open files out.
+//! The recorder: turns samples and events, in time order, into stacks, threads and open files.
 //!
-//! It knows nothing of BPF and perf. Addresses are kept as they are, each with the generation of the
-//! address space that it belongs to; names come later, when nobody waits.
+//! It is independent of BPF and perf. Addresses are stored unchanged with the generation of their address space.
+//! Symbols are resolved later, when no data can be lost meanwhile.
 
 #[doc(hidden)]
 pub mod bench_api;
@@ -58,11 +58,11 @@ pub(crate) struct RawSample {
     pub cpu: u16,
 }
 
-/// Whose events to follow.
+/// Processes whose events are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     All,
-    /// These processes', and their children's if `inherit`.
+    /// These processes, and their children if `inherit`.
     Processes {
         pids: HashSet<u32>,
         inherit: bool,
@@ -84,23 +84,23 @@ pub(crate) struct Recorder {
     pub faults: Vec<RawSample>,
     pub blocks: Blocks,
     pub heap: heap::Heap,
-    /// Code that came and went in the kernel, oldest first.
+    /// Kernel code that appeared or disappeared, oldest first.
     pub kernel_code: Vec<KernelCode>,
-    /// Code that walks of the kernel half met and had no table for: process and address.
+    /// Code without a table that the kernel half reached: process and address.
     pub wanted: Vec<(u32, u64)>,
     /// Rules of code that is in no file.
     pub jit: JitRules,
     rules: KnownRules,
-    /// Processes that go on without their first thread.
+    /// Processes whose first thread has exited.
     headless: FxHashSet<u32>,
-    /// Code of files that memory took the place of, by process and address.
+    /// File code replaced by memory, by process and address.
     replaced: FxHashMap<(u32, u64), Mapping>,
     frames: Vec<u64>,
     copied: Copied,
 }
 
 impl Recorder {
-    /// A recording that starts at `start_ns` (`CLOCK_MONOTONIC`).
+    /// Creates a recording that starts at `start_ns` (`CLOCK_MONOTONIC`).
     pub(crate) fn new(start_ns: u64, scope: Scope) -> Self {
         Self {
             start_ns,
@@ -130,30 +130,29 @@ impl Recorder {
         self.start_ns = start_ns;
     }
 
-    /// Follow a process; its mappings come with its events.
+    /// Follows a process whose mappings come with its events.
     pub(crate) fn follow(&mut self, pid: u32) {
         if let Scope::Processes { pids, .. } = &mut self.scope {
             pids.insert(pid);
         }
     }
 
-    /// Time off the CPU is watched too.
+    /// Enables off-CPU time.
     pub(crate) fn watch_blocks(&mut self) {
         self.blocks.is_watched = true;
     }
 
-    /// Allocations are watched, samples of them so many bytes apart.
+    /// Enables allocations, sampled every `sample_bytes` on average.
     pub(crate) fn watch_heap(&mut self, sample_bytes: u32) {
         self.heap = heap::Heap::new(sample_bytes);
     }
 
-    /// Calls that change address spaces are watched.
+    /// Enables address space calls.
     pub(crate) fn watch_space(&mut self) {
         self.heap = heap::Heap::with_space();
     }
 
-    /// Begins another window of a recording that goes on: without samples and their stacks, and without what is
-    /// known of processes that are gone.
+    /// Starts another window of a continuous recording: drops samples, their stacks, and the state of exited processes.
     pub(crate) fn next_window(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.samples.clear();
@@ -172,10 +171,10 @@ impl Recorder {
         self.kernel_code.drain(..first);
     }
 
-    /// Learns the names of all processes that exist.
+    /// Reads the names of all existing processes.
     pub(crate) fn name_all(&mut self) {
-        // Twice: a process may fork and end between the list and the look at its name, and its child, which has
-        // that name, was not in the list.
+        // Twice: a process may fork and exit between the listing and the reading of its name, and its child, with
+        // the same name, is not in the listing.
         for _ in 0..2 {
             for pid in proc::pids() {
                 self.threads.adopt(pid);
@@ -183,7 +182,7 @@ impl Recorder {
         }
     }
 
-    /// Follow a process that exists: takes over the mappings that it has, and its names.
+    /// Follows an existing process, with its current mappings and names.
     pub(crate) fn adopt(&mut self, pid: u32) {
         self.follow(pid);
         self.threads.adopt(pid);
@@ -195,7 +194,7 @@ impl Recorder {
         }
     }
 
-    /// Nobody hands tables to the kernel half: what they would be for is not kept.
+    /// Drops the requests for tables, if none are given to the kernel half.
     pub(crate) fn forget_requests(&mut self) {
         self.wanted.clear();
         self.spaces.changed.clear();
@@ -209,7 +208,7 @@ impl Recorder {
         }
     }
 
-    /// Takes an event. Events and records must come in the order of their time.
+    /// Handles an event. Events and records must be in time order.
     pub(crate) fn event(&mut self, event: Event) {
         let time_ns = event.time_ns.saturating_sub(self.start_ns);
         match event.kind {
@@ -220,7 +219,7 @@ impl Recorder {
             }
             EventKind::Map { pid, file } if self.follows(pid) => {
                 if self.spaces.current(pid).is_none() {
-                    // With --all, a process that was there before us: this is not all that it has.
+                    // With --all, a process that existed before: it has more mappings than this.
                     self.adopt(pid);
                 }
                 self.map(pid, &file);
@@ -235,18 +234,18 @@ impl Recorder {
                     self.jit.clear(pid);
                     self.threads.execed(pid, name, time_ns);
                 } else {
-                    // The account of a thread off the CPU is one.
+                    // Off-CPU time has one account per thread.
                     let since_ns = (!self.blocks.is_watched).then_some(time_ns);
                     self.threads.named(pid, tid, name, since_ns);
                 }
             }
-            // Its address space is left as it is: the kernel still has to take it down, on the time
-            // of the process, and such samples come after the event.
+            // Keeps its address space: the kernel still has to free it, on the process's time, and such samples
+            // come after the event.
             EventKind::Exit { pid, tid } if self.follows(pid) => {
                 if pid == tid {
                     self.jit.ended(pid);
                 }
-                // The first thread may end long before others.
+                // The first thread may exit long before others.
                 if (pid == tid || self.headless.contains(&pid)) && !self.lives_on(pid) {
                     self.heap.gone(pid, event.time_ns, false);
                 }
@@ -257,7 +256,7 @@ impl Recorder {
         }
     }
 
-    /// Does a process whose first thread has ended go on?
+    /// Whether a process continues after the exit of its first thread.
     fn lives_on(&mut self, pid: u32) -> bool {
         let lives = self.heap.is_watched && proc::living_thread(pid).is_some();
         if lives {
@@ -268,15 +267,15 @@ impl Recorder {
         lives
     }
 
-    /// A thread of `pid` was born, of a thread of `parent`; is it one to follow?
+    /// Handles a new thread of `pid`, created by a thread of `parent`. Returns whether to follow it.
     fn fork(&mut self, pid: u32, parent: u32) -> bool {
         let is_thread = pid == parent;
         match &mut self.scope {
             Scope::All => {}
             Scope::Processes { pids, inherit } => {
                 if !pids.contains(&parent) || (!is_thread && !*inherit) {
-                    // A PID that was followed once may be somebody else's now; but the command that
-                    // we launch ourselves is followed before its birth is read.
+                    // The PID of a process followed earlier may now be of another one. But the command that we
+                    // launch is followed before its fork event is read.
                     if !is_thread && parent != std::process::id() {
                         pids.remove(&pid);
                     }
@@ -311,14 +310,14 @@ impl Recorder {
         }
     }
 
-    /// Does memory have the code of the file that it replaces? Some programs copy theirs into large pages.
+    /// Whether memory has the code of the file that it replaces. Some programs copy theirs to large pages.
     fn is_copy(&mut self, pid: u32, new: &Mapping) -> bool {
         let space = self.spaces.current(pid).and_then(|id| self.spaces.generation(id));
         let old = space.and_then(|space| space.find(new.start)).copied();
         let is_file = |old: &Mapping| {
             self.binaries.get(old.binary).is_some_and(|binary| binary.image().is_some())
         };
-        // At first it may be empty. When it is protected, it is mapped once more.
+        // The memory may be empty at first. When it is protected, it is mapped again.
         let replaced = old.filter(is_file).or_else(|| self.replaced.remove(&(pid, new.start)));
         let Some(replaced) = replaced.filter(|old| new.end <= old.end) else { return false };
         let Some(file) = self.binaries.get(replaced.binary).and_then(Binary::file) else {
@@ -341,12 +340,12 @@ impl Recorder {
         is_same
     }
 
-    /// Reads what compilers have written about their code since the last time.
+    /// Reads what compilers wrote about their code since the last call.
     pub(crate) fn read_jitdumps(&mut self) {
         self.jit.read(&self.binaries);
     }
 
-    /// Number of samples of each thread that has some.
+    /// Number of samples by thread.
     pub(crate) fn samples_by_thread(&self) -> FxHashMap<ThreadId, u64> {
         let mut counts = FxHashMap::default();
         for sample in &self.samples {
@@ -355,7 +354,7 @@ impl Recorder {
         counts
     }
 
-    /// Takes a record of the kernel half.
+    /// Handles a record of the kernel half.
     pub(crate) fn record(&mut self, record: Record<'_>) {
         self.jit.advance(record.time_ns());
         match record {
@@ -397,8 +396,8 @@ impl Recorder {
         RawSample { time_ns, thread, stack, cpu }
     }
 
-    /// The user frames of a stack, with those that its walk did not reach. Whoever is done with the
-    /// list may put it into [`Self::frames`], so that the next one allocates nothing.
+    /// The user frames of a stack, including those that its walk did not reach. Callers may put the list back into
+    /// [`Self::frames`], so that the next one need not allocate.
     fn user_frames(&mut self, stack: &Stack<'_>) -> (GenerationId, Completeness, Vec<u64>) {
         let generation = self.generation(stack.header.pid);
         let mut frames = std::mem::take(&mut self.frames);
@@ -421,7 +420,7 @@ impl Recorder {
         (generation, completeness, frames)
     }
 
-    /// Walks on from where the kernel half had no table.
+    /// Continues a walk at code for which the kernel half had no table.
     fn walk_on(
         &mut self,
         generation: GenerationId,
@@ -432,7 +431,7 @@ impl Recorder {
         let Some(&last) = frames.last() else {
             return Completeness::Broken(BrokenReason::NoTable);
         };
-        // The first is the instruction pointer; of what a signal interrupted, one more is in the list.
+        // The first frame is the instruction pointer. For an interrupted frame, the list has one more.
         let is_call = frames.len() > 1 && header.is_interrupted == 0;
         let ip = last.wrapping_sub(u64::from(frames.len() > 1 && !is_call));
         let fp = (header.is_fp_lost == 0).then_some(header.stop_fp);
@@ -440,7 +439,7 @@ impl Recorder {
         frame.set_beside(header.beside);
         let Self { rules, spaces, binaries, wanted, jit, .. } = self;
         finish(frame, memory, frames, |address| {
-            // The next sample meets the same callers.
+            // The next sample reaches the same callers.
             wanted.push((header.pid, address));
             look_up_rule(rules, spaces, binaries, generation, address)
                 .map(|rule| rule.or_else(|| jit.rule(header.pid, address)).unwrap_or(Rule::GAP))
@@ -451,7 +450,7 @@ impl Recorder {
         match self.spaces.current(pid) {
             Some(generation) => generation,
             None => {
-                // With --all, a process that was there before us.
+                // With --all, a process that existed before.
                 self.adopt(pid);
                 self.spaces.current(pid).unwrap_or(0)
             }
@@ -459,14 +458,13 @@ impl Recorder {
     }
 }
 
-/// Code that came and went in the kernel, kept from one window to the next.
+/// Maximum kernel code kept from one window to the next.
 const KERNEL_CODE_MAX: usize = 4096;
 
-/// Rules that were looked up, by address.
+/// Cached rules, by address.
 type KnownRules = FxHashMap<(GenerationId, u64), Rule>;
 
-/// The rule at an address, which is remembered: `Some(None)` where no ELF file tells. `None` where nothing
-/// is mapped, as far as is known.
+/// Looks up the rule for an address, and caches it: `Some(None)` if no ELF file has it, `None` if no mapping is known.
 fn look_up_rule(
     rules: &mut KnownRules,
     spaces: &Spaces,

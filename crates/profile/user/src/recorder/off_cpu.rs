@@ -1,5 +1,4 @@
-//! The recorder's part for threads that are off the CPU: halves of stacks become whole ones, blocks
-//! are counted with them.
+//! Off-CPU part of the recorder: assembles stacks from halves, and counts blocks with them.
 
 use wingbeat_profile_common::{
     StackHeader,
@@ -24,11 +23,11 @@ use crate::{
     wire::{HalfStack, Stack},
 };
 
-/// Stack of another thread that is read to unwind it.
+/// Bytes of another thread's stack to read for unwinding.
 const REMOTE_STACK_BYTES: usize = 256 << 10;
 
 impl Recorder {
-    /// Takes the user half of a stack.
+    /// Handles the user half of a stack.
     pub(super) fn user_stack(&mut self, half: &HalfStack<'_>) {
         let (generation, completeness, frames) = if half.flags & REMOTE != 0 {
             self.remote_frames(&half.stack)
@@ -42,7 +41,7 @@ impl Recorder {
         self.count_check(half, is_wrong);
     }
 
-    /// Takes the kernel half of a stack.
+    /// Handles the kernel half of a stack.
     pub(crate) fn kernel_stack(&mut self, half: &HalfStack<'_>) {
         let kernels = &mut self.blocks.blocker(half.stack.header.tid).kernels;
         let is_wrong = Blocker::replace(kernels, half.place, kernel_half(&half.stack));
@@ -56,12 +55,12 @@ impl Recorder {
         }
     }
 
-    /// Takes the kernel half of a stack that wakes a thread.
+    /// Handles the kernel half of a waker's stack.
     pub(super) fn waker_kernel(&mut self, stack: &Stack<'_>) {
         self.blocks.waker_kernel = Some((stack.header.tid, kernel_half(stack)));
     }
 
-    /// Takes the user half, which follows it.
+    /// Handles the user half of a waker's stack, which follows.
     pub(super) fn waker_user(&mut self, half: &HalfStack<'_>) {
         let StackHeader { pid, tid, time_ns, .. } = half.stack.header;
         let (generation, completeness, frames) = self.user_frames(&half.stack);
@@ -90,20 +89,20 @@ impl Recorder {
         self.blocks.add(block, kind, span);
     }
 
-    /// Takes what a window that ends at `end_ns` has of a block that ended later.
+    /// Counts the part of a block within a window that ended at `end_ns`, before the block.
     pub(crate) fn block_so_far(&mut self, record: &BlockRecord, end_ns: u64) {
         let block = Block { end_ns, is_open: true, ..Block::from(record) };
         if block.start_ns >= end_ns {
             return;
         }
-        // Of a thread that slept all the time there is nothing.
+        // A thread that slept all the time has no record.
         if block.state != State::Sleeping || block.start_ns > self.start_ns {
             self.block(&block);
         }
         self.blocks.blocker(block.tid).count_until(end_ns);
     }
 
-    /// The stack that a block names.
+    /// The stack that a block refers to.
     fn whole_stack(&mut self, block: &Block) -> RawStackId {
         let Self { blocks, stacks, .. } = self;
         let blocker = blocks.blocker(block.tid);
@@ -131,13 +130,13 @@ impl Recorder {
         stack
     }
 
-    /// A process becomes another program at `time_ns`, by its thread with the same number.
+    /// Handles an `exec` at `time_ns` of a process, by the thread with the same number.
     pub(super) fn exec(&mut self, pid: u32, time_ns: u64) {
         let (name, thread) = (self.threads.known_name(pid), self.threads.live(pid));
         self.blocks.blocker(pid).exec(Exec { time_ns, name, thread });
     }
 
-    /// Closes the account of a thread that ended, or became another program (`is_exec`).
+    /// Closes the account of a thread that exited or called `exec` (`is_exec`).
     pub(super) fn thread_ended(&mut self, span: Span, is_exec: bool) {
         let Ended { before, last } = self.blocks.end(span, is_exec);
         if let Some((exec, span)) = before
@@ -155,8 +154,7 @@ impl Recorder {
         }
     }
 
-    /// Takes what a thread did until a window of the recording ends at `end_ns`. Of one that slept all the time there
-    /// is nothing.
+    /// Counts a thread's time up to the end of a window at `end_ns`. A thread that slept all the time has none.
     pub(crate) fn thread_so_far(&mut self, tid: u32, thread: &Thread, end_ns: u64) {
         let is_out = thread.whereabouts == OFF_CPU && thread.since_ns < end_ns;
         let is_asleep = thread.state == BlockState::Sleeping as u8;
@@ -179,8 +177,8 @@ impl Recorder {
         }
     }
 
-    /// Closes the account of a thread that is there when the recording ends at `end_ns`, with the
-    /// block that has not ended; returns whether there is one.
+    /// Closes the account of a thread that exists at the end of the recording, `end_ns`, with its block in
+    /// progress. Returns whether there is one.
     pub(crate) fn thread_left(&mut self, tid: u32, thread: &Thread, end_ns: u64) -> bool {
         let end_ns = if thread.whereabouts == ENDED { thread.since_ns } else { end_ns };
         let is_out = thread.whereabouts == OFF_CPU;
@@ -204,8 +202,8 @@ impl Recorder {
         is_out
     }
 
-    /// The user frames of a thread of which only the registers are known: its memory is read from
-    /// outside, which is sound as long as it sleeps.
+    /// The user frames of a thread of which only the registers are known. Its memory is read from outside, which
+    /// is valid while it sleeps.
     fn remote_frames(&mut self, stack: &Stack<'_>) -> (GenerationId, Completeness, Vec<u64>) {
         let StackHeader { pid, stop_sp: sp, .. } = stack.header;
         let generation = self.generation(pid);
@@ -226,9 +224,8 @@ fn kernel_half(stack: &Stack<'_>) -> Half {
     }
 }
 
-/// Corrects a thread that is thought to run, at the end of the recording: the kernel half neither saw
-/// it go nor met it then. `runtime_ns` is its CPU time by the scheduler's account. True if it must have
-/// gone.
+/// Corrects a thread that seems to be running at the end of the recording: the kernel half neither saw it leave
+/// nor found it then. `runtime_ns` is its CPU time by the scheduler. Returns true if it must have left.
 pub(crate) fn reckon_left(thread: &mut Thread, runtime_ns: u64, end_ns: u64) -> bool {
     let elapsed_ns = end_ns.saturating_sub(thread.since_ns);
     let ran_ns = runtime_ns.saturating_sub(thread.runtime_ns).min(elapsed_ns);

@@ -1,7 +1,7 @@
-//! Who runs code that no ELF file has, and where it tells what that code is called.
+//! Owners of code that is in no ELF file, and the folders of their symbol files.
 //!
-//! Both are known only while a process lives, and names are looked up when it may be gone. So they are
-//! read when the memory for such code is mapped, and the folder is held open.
+//! Both are available only while the process lives, and symbols may be resolved after that. So they are read when
+//! the memory for such code is mapped, and the folder is kept open.
 
 use std::{fs::File, os::unix::fs::MetadataExt as _, sync::Arc};
 
@@ -10,13 +10,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{event::MappedFile, spaces::GenerationId};
 use crate::{foreign::open_tmp, proc::Identity};
 
-/// A process with code of a JIT compiler.
+/// A process with JIT-compiled code.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
     pub user: u32,
-    /// What the process calls itself.
+    /// The PID that the process sees.
     pub innermost_pid: u32,
-    /// `/tmp` as the process sees it, if it could be opened.
+    /// `/tmp` as seen by the process, if it could be opened.
     pub tmp: Option<Arc<File>>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     by_pid: FxHashMap<u32, (Option<GenerationId>, Owner)>,
-    /// One descriptor for each folder: most processes share it.
+    /// One descriptor per folder: most processes share it.
     folders: FxHashMap<(u64, u64), Arc<File>>,
 }
 
@@ -33,8 +33,8 @@ impl Owners {
         self.by_pid.get(&pid).map(|(_, owner)| owner)
     }
 
-    /// A process has mapped something, and its address space is this generation now. A process is read
-    /// again only when that is another, as after an `exec`, which may have changed its user.
+    /// Handles a mapping by a process, whose address space now has this generation. The process is read again only
+    /// if the generation differs, as after an `exec`, which may have changed its user.
     pub(super) fn mapped(
         &mut self,
         pid: u32,
@@ -48,7 +48,7 @@ impl Owners {
             return;
         }
         let owner = self.read(pid).or_else(|| {
-            // One that is gone already ran as its parent did, as far as is known.
+            // If it has exited, it presumably had its parent's user and folder.
             let Owner { user, tmp, .. } = self.get(pid).cloned().or(of_parent)?;
             Some(Owner { user, innermost_pid: pid, tmp })
         });
@@ -57,7 +57,7 @@ impl Owners {
         }
     }
 
-    /// Forgets processes that are gone.
+    /// Removes exited processes.
     pub(super) fn forget(&mut self, gone: &FxHashSet<u32>) {
         self.by_pid.retain(|pid, _| !gone.contains(pid));
         self.folders.retain(|_, folder| Arc::strong_count(folder) > 1);
@@ -74,8 +74,8 @@ impl Owners {
     }
 }
 
-/// Can this be code that no ELF file has? Memory without a file, or with one that is made for sharing
-/// it, or the page by which a compiler shows its jitdump file.
+/// Whether this may be code that is in no ELF file: memory without a file, or with one made for sharing it, or the
+/// page by which a compiler announces its jitdump file.
 fn may_be_of_a_jit(file: &MappedFile) -> bool {
     let path = file.path.as_str();
     match file.inode {
@@ -120,7 +120,7 @@ mod tests {
         assert!(owners.get(me).is_none());
         owners.mapped(me, None, Some(0), &file(0, "//anon"));
         assert!(owners.get(me).is_some_and(|owner| owner.user == user && owner.tmp.is_some()));
-        // A child that was never there.
+        // A child that never existed.
         let gone = 5_000_000;
         owners.mapped(gone, None, Some(1), &file(0, "//anon"));
         assert!(owners.get(gone).is_none());

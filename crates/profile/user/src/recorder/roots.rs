@@ -1,5 +1,5 @@
-//! The roots of processes that see other files than we do: in a mount namespace of their own, or below another folder.
-//! They are held open, since debug files are looked for there when the process may be gone.
+//! Roots of processes that see other files than we do: in their own mount namespace, or below another folder. They
+//! are kept open, since debug files are searched there when the process may have exited.
 
 use std::{
     fs::{self, File},
@@ -11,18 +11,18 @@ use std::{
 use rustc_hash::FxHashMap;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-/// What tells one root from another: mount namespace, device and inode.
+/// Identity of a root: mount namespace, device and inode.
 type Key = (PathBuf, u64, u64);
 
-/// A root that is held open.
+/// An open root.
 #[derive(Debug)]
 pub(super) struct Root {
     pub folder: File,
-    /// What is mounted below it stays so for as long as somebody has its namespace.
+    /// Keeps the mounts below the root, which exist as long as their namespace is referenced.
     _namespace: Option<File>,
 }
 
-/// Roots by what tells them apart.
+/// Roots by identity.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
     known: FxHashMap<Key, Arc<Root>>,
@@ -47,7 +47,7 @@ impl Roots {
         Some(root)
     }
 
-    /// Lets go of those that no file needs any more.
+    /// Closes roots that no file needs any more.
     pub(super) fn forget_unused(&mut self) {
         self.known.retain(|_, root| Arc::strong_count(root) > 1);
     }

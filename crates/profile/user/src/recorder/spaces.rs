@@ -1,9 +1,8 @@
-//! Address spaces: which file lies where, in which process, at which time.
+//! Address spaces: which file is mapped where, in which process, at which time.
 //!
-//! Pure bookkeeping. An address means the same for as long as no mapping replaces another, so each
-//! state of an address space is a *generation*, shared by a parent and the children that it forked,
-//! and left only when a mapping is replaced or a program is. Stacks are told apart by generation, and
-//! their addresses can be looked up when the recording is over.
+//! Pure bookkeeping. An address keeps its meaning until one mapping replaces another, so each state of an address
+//! space is a *generation*. Parents share it with forked children, until a mapping is replaced or `exec` is
+//! called. Stacks are distinguished by generation, and their addresses can be resolved after the recording.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -11,7 +10,7 @@ use super::binaries::BinaryId;
 
 pub(crate) type GenerationId = u32;
 
-/// A piece of a file in memory.
+/// A mapped part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub start: u64,
@@ -21,16 +20,16 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Offset in the file of an address within the mapping.
+    /// File offset of an address within the mapping.
     pub(crate) fn offset_of(&self, address: u64) -> u64 {
         address.wrapping_sub(self.start).wrapping_add(self.offset)
     }
 }
 
-/// One state of an address space: mappings ordered by address, none overlapping.
+/// A state of an address space: non-overlapping mappings, ordered by address.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Generation {
-    /// The process that it began in.
+    /// The process in which it began.
     pub pid: u32,
     pub mappings: Vec<Mapping>,
 }
@@ -42,14 +41,14 @@ impl Generation {
         (address < mapping.end).then_some(mapping)
     }
 
-    /// Is `new` there already, from end to end?
+    /// Whether all of `new` is mapped already.
     fn contains(&self, new: &Mapping) -> bool {
         self.find(new.start).is_some_and(|old| {
             old.end >= new.end && old.binary == new.binary && bias(old) == bias(new)
         })
     }
 
-    /// Is there something else in the way of `new`?
+    /// Whether `new` overlaps other mappings.
     fn conflicts(&self, new: &Mapping) -> bool {
         self.overlapping(new).any(|old| old.binary != new.binary || bias(old) != bias(new))
     }
@@ -59,7 +58,7 @@ impl Generation {
         self.mappings.iter().filter(move |old| old.start < end && start < old.end)
     }
 
-    /// Puts `new` in, cutting away what it covers.
+    /// Inserts `new`, cutting away what it covers.
     fn insert(&mut self, new: Mapping) {
         let mut kept = Vec::with_capacity(self.mappings.len() + 2);
         for old in self.mappings.drain(..) {
@@ -78,7 +77,7 @@ impl Generation {
     }
 }
 
-/// Where offset 0 of the file would lie: equal for pieces of one image.
+/// Address of file offset 0: equal for all parts of one image.
 fn bias(mapping: &Mapping) -> u64 {
     mapping.start.wrapping_sub(mapping.offset)
 }
@@ -89,17 +88,17 @@ pub(crate) struct Spaces {
     generations: FxHashMap<GenerationId, Generation>,
     next: GenerationId,
     current: FxHashMap<u32, GenerationId>,
-    /// Processes whose address space is another one now, or has more.
+    /// Processes with another or an extended address space.
     pub changed: Vec<u32>,
 }
 
 impl Spaces {
-    /// The present generation of a process, if it is known.
+    /// The current generation of a process, if known.
     pub(crate) fn current(&self, pid: u32) -> Option<GenerationId> {
         self.current.get(&pid).copied()
     }
 
-    /// A generation by its id; ids come from this table, so an unknown one has no mappings.
+    /// A generation by its id. Ids come from this table, so an unknown one has no mappings.
     pub(crate) fn generation(&self, id: GenerationId) -> Option<&Generation> {
         self.generations.get(&id)
     }
@@ -109,22 +108,21 @@ impl Spaces {
         self.generations.values()
     }
 
-    /// Forgets processes that are gone, and all that is no process's present state. Nobody asks for stacks of
-    /// before any more.
+    /// Removes exited processes, and all generations that are not current. No stacks refer to earlier ones any more.
     pub(super) fn forget(&mut self, gone: &FxHashSet<u32>) {
         self.current.retain(|pid, _| !gone.contains(pid));
         let used: FxHashSet<GenerationId> = self.current.values().copied().collect();
         self.generations.retain(|id, _| used.contains(id));
     }
 
-    /// A process without mappings: before anything is known of it, or after `exec`.
+    /// Starts a process without mappings: before any are known, or after `exec`.
     pub(crate) fn clear(&mut self, pid: u32) {
         let id = self.push(Generation { pid, mappings: Vec::new() });
         self.current.insert(pid, id);
     }
 
-    /// A child begins with all that its parent has. Of a parent that is not known, nothing is known
-    /// of the child: what an earlier process with its PID had is not its own.
+    /// Gives a child its parent's mappings. If the parent is unknown, so are the child's: those of an earlier
+    /// process with its PID do not apply.
     pub(crate) fn fork(&mut self, parent: u32, child: u32) {
         match self.current(parent) {
             Some(id) => self.current.insert(child, id),
@@ -132,7 +130,7 @@ impl Spaces {
         };
     }
 
-    /// A process maps something.
+    /// Adds a mapping to a process.
     pub(crate) fn map(&mut self, pid: u32, mapping: Mapping) {
         if mapping.start >= mapping.end {
             return;
@@ -206,7 +204,7 @@ mod tests {
         assert_eq!((spaces.all().count(), spaces.current(2)), (1, None));
         let id = spaces.current(1).expect("it lives");
         assert_eq!(at(&spaces, id, 0x1000), Some((9, 0)));
-        // Numbers are not used again.
+        // Generation numbers are not reused.
         spaces.clear(3);
         assert_eq!(spaces.current(3), Some(3));
     }

@@ -1,12 +1,12 @@
-//! The time of a thread as one program: on the CPU, off it, and in blocks that are too short to be told.
+//! The time of a thread as one program: on the CPU, off it, and in blocks too short to be reported.
 
 use wingbeat_profile_common::off_cpu::EndRecord;
 
-/// Time off the CPU, nanoseconds.
+/// Off-CPU time, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Off {
     pub total_ns: u64,
-    /// In sleeps that say that there was nothing to do.
+    /// In sleeps long enough to count as idle.
     pub slept_long_ns: u64,
 }
 
@@ -19,7 +19,7 @@ impl Off {
     }
 }
 
-/// The time of a thread as one program; `CLOCK_MONOTONIC`, where nothing else is said.
+/// The time of a thread as one program; `CLOCK_MONOTONIC` unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub pid: u32,
@@ -48,17 +48,16 @@ impl From<&EndRecord> for Span {
 }
 
 impl Span {
-    /// The same, counted from a time on.
+    /// The same relative to a start time.
     pub(super) fn since(self, start_ns: u64) -> Self {
         let since = |time_ns: u64| time_ns.saturating_sub(start_ns);
         Self { begun_ns: since(self.begun_ns), end_ns: since(self.end_ns), ..self }
     }
 
-    /// The parts before and after a time, at which the time off the CPU was `off`. Blocks below the
-    /// limit stay with the former.
+    /// Splits at a time at which the off-CPU time was `off`. Blocks shorter than the limit stay with the first part.
     pub(super) fn split(self, time_ns: u64, off: Off) -> (Self, Self) {
         let off_after = self.off.since(off);
-        // A block whose end was reckoned may reach over that time. It counts as one of the new program.
+        // A block with a reconstructed end may extend beyond that time. It counts for the new program.
         let after_ns = self.end_ns.saturating_sub(time_ns).max(off_after.total_ns);
         let time_ns = self.end_ns.saturating_sub(after_ns).max(self.begun_ns);
         let on_after_ns = after_ns.saturating_sub(off_after.total_ns).min(self.on_cpu_ns);

@@ -1,4 +1,4 @@
-//! What the recorder makes of processes that it did not see begin, and of walks that end at once.
+//! Processes that started before the recorder, and walks that end at once.
 
 use wingbeat_profile_common::RecordKind;
 
@@ -24,9 +24,9 @@ fn a_stack_that_was_copied_is_walked_to_its_end() {
     let pid = std::process::id();
     let mut recorder = Recorder::new(0, Scope::All);
     recorder.adopt(pid);
-    // The first instruction of a function: the address of its caller is on top of the stack, or on aarch64 in
-    // the link register. The caller is the same function one byte on, and the end of the thread follows; on
-    // aarch64 the link register is not known there any more.
+    // The first instruction of a function: the caller's address is on top of the stack, or in the link register on
+    // aarch64. The caller is the same function one byte on, and the thread ends after that; on aarch64 the link
+    // register is unknown by then.
     let ip = first_instruction as fn() as usize as u64;
     let (sp, caller) = (0x7ffe_0000_u64, ip + 1);
     let (beside, end) = match cfg!(target_arch = "aarch64") {
@@ -74,7 +74,8 @@ fn copy(pid: u32, address: u64, words: [u64; 2]) -> Vec<u8> {
     bytes
 }
 
-/// Of one user frame, whose table was not there: its stack and frame pointer, what is known beside, its address.
+/// A sample with one user frame without a table: its stack and frame pointer, the state of the extra register, its
+/// address.
 fn sample(pid: u32, [sp, fp, beside, ip]: [u64; 4]) -> Vec<u8> {
     let mut bytes = vec![RecordKind::Sample as u8, Stop::NoTable as u8, 0, 0, 1, 0, 0, 0];
     bytes.extend([pid, pid].into_iter().flat_map(u32::to_le_bytes));

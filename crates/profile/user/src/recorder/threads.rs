@@ -1,4 +1,4 @@
-//! Who the samples belong to: processes and threads, with their names and lives.
+//! Processes and threads of the samples, with their names and lifetimes.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -7,33 +7,33 @@ use crate::{
     proc,
 };
 
-/// Processes and threads that have samples, and the names of those that may get some.
+/// Processes and threads with samples, and the names of those that may get some.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     pub processes: Vec<Process>,
     pub threads: Vec<Thread>,
     live_processes: FxHashMap<u32, ProcessId>,
     live_threads: FxHashMap<u32, ThreadId>,
-    /// What is known of threads without samples: name, and birth after the start of recording.
+    /// State of threads without samples: name, and creation after the start of recording.
     names: FxHashMap<u32, String>,
     births_ns: FxHashMap<u32, u64>,
     pub lineage: Lineage,
-    /// Threads that ended since the last window, and those that did before.
+    /// Threads that exited since the last window, and those that did before.
     ended: FxHashSet<u32>,
     ended_before: FxHashSet<u32>,
 }
 
-/// What tells who a process was that is gone.
+/// Origin of exited processes.
 #[derive(Debug, Clone, Default)]
 pub struct Lineage {
-    /// Of each process that was born since the start of recording, the one that it came from.
+    /// Parent of each process created since the start of recording.
     pub parents: FxHashMap<u32, u32>,
-    /// The control group of version 2 that a process was sampled in last, by its id.
+    /// Id of the cgroup v2 in which a process was last sampled.
     pub cgroups: FxHashMap<u32, u64>,
 }
 
 impl Threads {
-    /// The entry of a thread that was sampled.
+    /// The entry of a sampled thread.
     pub(crate) fn sampled(&mut self, pid: u32, tid: u32) -> ThreadId {
         match self.live_threads.get(&tid) {
             Some(&id) => id,
@@ -62,8 +62,8 @@ impl Threads {
         id
     }
 
-    /// Adds the only thread of a process of which nothing else is known, and which is another by now:
-    /// its life from and to, since the start of recording.
+    /// Adds the only known thread of a process that is another by now, with its start and end since the start of
+    /// recording.
     pub(super) fn add_ended(
         &mut self,
         (pid, tid): (u32, u32),
@@ -83,8 +83,7 @@ impl Threads {
         self.live_threads.get(&tid).copied()
     }
 
-    /// The name of a thread, as far as it is known: by what was told until now, or else as it is called
-    /// at this moment, which is remembered.
+    /// The name of a thread: from events so far, or else its current one, which is cached.
     pub(super) fn name(&mut self, pid: u32, tid: u32) -> String {
         if let Some(name) = self.names.get(&tid) {
             return name.clone();
@@ -94,12 +93,12 @@ impl Threads {
         name
     }
 
-    /// The name of the first thread of a process by what was told until now.
+    /// The name of a process's first thread, from events so far.
     pub(super) fn known_name(&self, pid: u32) -> String {
         self.names.get(&pid).cloned().unwrap_or_else(|| format!("PID {pid}"))
     }
 
-    /// Remembers the names of the threads that a process has, before it ends or becomes another.
+    /// Stores the names of a process's threads, before it exits or calls `exec`.
     pub(super) fn adopt(&mut self, pid: u32) {
         for tid in proc::threads(pid) {
             if !self.names.contains_key(&tid)
@@ -110,25 +109,25 @@ impl Threads {
         }
     }
 
-    /// A process was born of another.
+    /// Records the parent of a new process.
     pub(crate) fn forked(&mut self, pid: u32, parent: u32) {
         self.lineage.parents.insert(pid, parent);
         self.lineage.cgroups.remove(&pid);
     }
 
-    /// The process that this one came from, if it was born since the start of recording.
+    /// The parent of a process, if it was created since the start of recording.
     pub(crate) fn parent(&self, pid: u32) -> Option<u32> {
         self.lineage.parents.get(&pid).copied()
     }
 
-    /// A thread was born at `time_ns` since the start of recording.
+    /// Records a thread's creation at `time_ns` since the start of recording.
     pub(crate) fn born(&mut self, tid: u32, creator: u32, time_ns: u64) {
         self.ended.remove(&tid);
         self.ended_before.remove(&tid);
         self.live_threads.remove(&tid);
         self.live_processes.remove(&tid);
         self.births_ns.insert(tid, time_ns);
-        // It has its creator's name until it gets one of its own.
+        // It has its creator's name until it gets its own.
         if let Some(name) = self.names.get(&creator).cloned() {
             self.names.insert(tid, name);
         } else {
@@ -136,8 +135,8 @@ impl Threads {
         }
     }
 
-    /// A thread has a new name. What it did before stays under the old one if `since_ns` says when that was, in
-    /// nanoseconds since the start of recording: pools name their threads by tasks.
+    /// Renames a thread. If `since_ns` has the time of the change, in nanoseconds since the start of recording,
+    /// earlier samples keep the old name: pools name threads by tasks.
     pub(crate) fn named(&mut self, pid: u32, tid: u32, name: String, since_ns: Option<u64>) {
         if let Some(&id) = self.live_threads.get(&tid) {
             let thread = &mut self.threads[id as usize];
@@ -159,7 +158,7 @@ impl Threads {
         self.names.insert(tid, name);
     }
 
-    /// A process runs another program from now on: what it did before stays apart.
+    /// Starts another program in a process, separate from what it did before.
     pub(crate) fn execed(&mut self, pid: u32, name: String, time_ns: u64) {
         self.ended(pid, pid, time_ns);
         self.ended.remove(&pid);
@@ -169,8 +168,8 @@ impl Threads {
         self.names.insert(pid, name);
     }
 
-    /// Begins another window of the recording, without samples: those that ended before the last one began are
-    /// forgotten, and told. Samples come a little after the end.
+    /// Starts another window without samples. Removes and returns the threads that exited before the last window
+    /// began. Samples may arrive a little after an exit.
     pub(super) fn next_window(&mut self) -> FxHashSet<u32> {
         let gone = std::mem::replace(&mut self.ended_before, std::mem::take(&mut self.ended));
         self.processes.clear();
@@ -184,8 +183,8 @@ impl Threads {
         gone
     }
 
-    /// A thread ended. It may still be sampled while the kernel takes it down, so it keeps its entry
-    /// until its number is used again.
+    /// Marks a thread as exited. It may still be sampled while the kernel removes it, so it keeps its entry until
+    /// its number is reused.
     pub(crate) fn ended(&mut self, pid: u32, tid: u32, time_ns: u64) {
         self.ended.insert(tid);
         if let Some(&id) = self.live_threads.get(&tid) {
@@ -227,7 +226,7 @@ mod tests {
         threads.ended(4_200_001, 4_200_001, 7);
         assert!(threads.next_window().is_empty());
         assert_eq!(threads.known_name(4_200_000), "one");
-        // Its number is another's now.
+        // Its number is reused now.
         threads.born(4_200_001, 1, 3);
         assert_eq!(threads.next_window(), FxHashSet::from_iter([4_200_000]));
         assert_eq!(threads.known_name(4_200_000), "PID 4200000");
@@ -243,7 +242,7 @@ mod tests {
         assert_eq!(threads.threads[worker].name, "main");
         threads.named(4_200_000, 4_200_001, "worker".into(), None);
         assert_eq!(threads.threads[worker].name, "worker");
-        // One that is named by its tasks is several.
+        // A thread named by its tasks has several entries.
         threads.named(4_200_000, 4_200_001, "task".into(), Some(9));
         let task = threads.sampled(4_200_000, 4_200_001) as usize;
         let ends =

@@ -1,4 +1,4 @@
-//! A recording that goes on: in windows, each a profile of its own.
+//! Continuous recording in windows, each with a profile of its own.
 
 use std::{
     io, mem,
@@ -24,49 +24,49 @@ use crate::{
     },
 };
 
-/// So often in a row nothing is left to build after such a time, before it counts as warm.
+/// Consecutive turns without tables to build that count as warm.
 const WARM_TURNS: u32 = 10;
 const WARM_TURN: Duration = Duration::from_millis(30);
 
-/// A recording without an end. Between two windows it goes on: what is sampled then belongs to the next.
+/// A recording without an end. It continues between windows: samples of that time belong to the next.
 pub struct Continuous {
     session: Session,
     options: Options,
     known: KnownNames,
     before: Counters,
     events_lost_before: u64,
-    /// Of the recorder's list.
+    /// Index in the recorder's list.
     kernel_code_seen: usize,
-    /// What is to be taken from the next window on.
+    /// Rates from the next window on.
     rates: Rates,
 }
 
-/// What was recorded in a window.
+/// The recording of one window.
 #[derive(Debug)]
 pub struct Window {
     pub profile: Profile,
     pub lineage: Lineage,
     pub ticks: Ticks,
-    /// Events about processes and mappings that did not fit into their buffers.
+    /// Process and mapping events lost because their buffers were full.
     pub events_lost: u64,
-    /// Switches of threads that were seen and could not be reported.
+    /// Switches that were seen but could not be reported.
     pub switches_lost: u64,
-    /// What the unwind tables take in the kernel.
+    /// Kernel memory of the unwind tables.
     pub tables: Option<TableCounts>,
-    /// Since the beginning.
+    /// Since the start.
     pub names: NameCounts,
-    /// Why names that were found could not be kept on disk.
+    /// Why names could not be stored on disk.
     pub names_error: Option<io::Error>,
-    /// `stop` was given: it is the last one.
+    /// Last window: `stop` was signalled.
     pub is_last: bool,
 }
 
 impl Continuous {
-    /// Begins to record what runs; with [`Mode::Wall`] the time off the CPU too.
+    /// Starts recording running code, and off-CPU time with [`Mode::Wall`].
     ///
     /// # Errors
     ///
-    /// As [`record`](super::record) has them.
+    /// As for [`record`](super::record).
     pub fn start(options: Options) -> Result<Self, RecordError> {
         let session = started(&options)?;
         let before = session.kernel_half.counters()?;
@@ -76,8 +76,8 @@ impl Continuous {
         Ok(Self { session, options, known, before, events_lost_before, kernel_code_seen, rates })
     }
 
-    /// Records what is in no window, until there are unwind tables of what runs, but no longer than that: without them
-    /// samples take copies of their stacks along, for which there is little room. The first window begins now.
+    /// Records outside any window until running code has unwind tables, up to a maximum time. Without tables,
+    /// samples carry copies of their stacks, for which there is little room. The first window starts afterwards.
     ///
     /// # Errors
     ///
@@ -101,8 +101,8 @@ impl Continuous {
         Ok(())
     }
 
-    /// Records for a while, or until `stop` becomes readable. What happened until then is in the window, whenever it is
-    /// read.
+    /// Records a window of some duration, or until `stop` becomes readable. It contains everything that happened
+    /// until then, even if read later.
     ///
     /// # Errors
     ///
@@ -118,10 +118,10 @@ impl Continuous {
         let end_ns = self.session.cut()?;
         let mut meta = self.session.meta(&self.options, end_ns - self.session.start_ns);
         if self.options.mode == Mode::Wall {
-            // Samples stand for their period: what a thread ran is known at its end only.
+            // Samples represent their period: the exact CPU time of a thread is known only at its end.
             meta.mode = Mode::OffCpu;
         }
-        // The next one begins where this one ends: what is sampled while names are looked up is in its time.
+        // The next window begins where this one ends: samples during symbolization belong to it.
         self.session.begin_at(end_ns);
         if self.options.mode.blocks() {
             self.session.off_cpu_so_far(end_ns)?;
@@ -138,7 +138,7 @@ impl Continuous {
             known: &mut self.known,
             started: &|_| {},
         };
-        // That takes long where files are new: there has to be room for what happens meanwhile.
+        // This takes long for new files: the buffers must not overflow meanwhile.
         let Session { recorder, batch, kernel_half, sideband, events, .. } = &mut self.session;
         let mut read = |_, _| {
             batch.read(kernel_half);
@@ -169,8 +169,8 @@ impl Continuous {
         })
     }
 
-    /// Keeps the names of functions in a folder, too, by the build ids of their files: a later recording need not read
-    /// these.
+    /// Also stores function names in a folder, by the build ids of their files, so that a later recording need not
+    /// read the files.
     ///
     /// # Errors
     ///
@@ -179,8 +179,8 @@ impl Continuous {
         self.known.keep_in(folder, bytes_max)
     }
 
-    /// Takes more or less from the next window on: all samples of one stand for the same. What is not recorded at all
-    /// stays so.
+    /// Changes the rates from the next window on, so that all samples of one have the same weight. What is not
+    /// recorded at all stays so.
     pub fn set_rates(&mut self, rates: Rates) {
         self.rates = rates;
     }
@@ -200,12 +200,12 @@ impl Continuous {
         self.session.start_clocks(&self.options)
     }
 
-    /// What it takes, from the next window on.
+    /// The rates from the next window on.
     pub fn rates(&self) -> Rates {
         self.rates
     }
 
-    /// Gives back memory that only makes the next window quicker.
+    /// Frees memory that only speeds up the next window.
     pub fn shed(&mut self) {
         self.known.shed();
     }

@@ -1,4 +1,4 @@
-//! What the kernel half counts, as the accounts of a recording.
+//! Converts the kernel half's counters to the accounts of a recording.
 
 use wingbeat_profile_common::counter;
 
@@ -14,7 +14,7 @@ impl FromIterator<u64> for Counters {
 }
 
 impl Counters {
-    /// What they counted since then.
+    /// Difference from an earlier state.
     pub(super) fn since(&self, before: &Self) -> Self {
         self.0.iter().zip(&before.0).map(|(now, before)| now.saturating_sub(*before)).collect()
     }
@@ -23,7 +23,7 @@ impl Counters {
         self.0.get(index as usize).copied().unwrap_or(0)
     }
 
-    /// The switches that the kernel half saw.
+    /// Switches seen by the kernel half.
     pub(super) fn switches(&self, still_blocked: u64) -> Switches {
         let lost = [
             ("buffer_full", counter::BLOCKS_LOST),
@@ -45,7 +45,7 @@ impl Counters {
         }
     }
 
-    /// The ticks that the kernel half saw.
+    /// Ticks seen by the kernel half.
     pub(super) fn ticks(&self) -> Ticks {
         let failed = (0..counter::ERRNOS)
             .map(|errno| (errno, self.get(counter::FAILED + errno)))

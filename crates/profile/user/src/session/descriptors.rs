@@ -1,12 +1,12 @@
-//! How many files may be open at once.
+//! Limit of open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Allows as many open files as this process may have: each binary that is seen stays open until its
-/// symbols are read; with `--all` these are hundreds. To be called after a command was launched, which
-/// inherits the limit and may count on the usual one (`select(2)` takes 1,024).
+/// Raises the limit of open files to the maximum: each binary stays open until its symbols are read, hundreds with
+/// `--all`. Call it after launching a command, which inherits the limit and may rely on the usual one (`select(2)`
+/// takes 1,024).
 pub(super) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Without success fewer files are held open, and the others found by their paths at the end.
+    // On failure, fewer files are kept open, and the others are found by path at the end.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,4 +1,4 @@
-//! The part of the kernel half that watches allocators: loaded, attached to their functions, measured.
+//! Allocator probes: loads the programs, attaches them to allocator functions, measures their cost.
 
 mod begin;
 mod cost;
@@ -33,89 +33,88 @@ use crate::{
     },
 };
 
-/// Live blocks that can be watched at once: every one, or samples. Each takes some 100 bytes of the kernel's memory
-/// while it lives.
+/// Maximum number of live blocks, all or sampled. Each takes some 100 bytes of kernel memory.
 const BLOCKS_MAX: u32 = 4 << 20;
 const SAMPLED_MAX: u32 = 256 << 10;
 
-/// Calls of allocators that can be under way at once.
+/// Maximum number of allocator calls in progress.
 const CALLS_MAX: u32 = 65_536;
 
-/// What walking and sending a sampled stack takes, nanoseconds (docs/heap.md has the measurement).
+/// Cost of walking and sending a sampled stack, in nanoseconds (measured in docs/heap.md).
 pub const SAMPLE_NS: f64 = 6_000.0;
 
-/// What the kernel answers where it cannot probe an instruction (include/linux/errno.h, Linux 6.18).
+/// Error of the kernel if it cannot probe an instruction (include/linux/errno.h, Linux 6.18).
 const ENOTSUPP: i32 = 524;
 
-/// A file whose functions are probed.
+/// A probed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedFile {
     pub path: String,
-    /// Names of its functions.
+    /// Names of the probed functions.
     pub functions: Vec<String>,
 }
 
-/// Functions of a file that are not watched.
+/// Functions of a file that are not probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     pub path: String,
     pub functions: Vec<String>,
-    /// Why, as a clause.
+    /// Reason, as a clause.
     pub reason: String,
 }
 
-/// Calls of allocators, and what became of them.
+/// Allocator calls and their outcomes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeapAccounts {
-    /// Mean bytes between two samples; 0: every allocation was taken.
+    /// Mean bytes between two samples; 0 if every allocation was recorded.
     pub sample_bytes: u32,
     pub files: Vec<ProbedFile>,
-    /// Functions that allocate and are not watched.
+    /// Allocating functions that are not probed.
     pub left_out: Vec<LeftOut>,
-    /// Calls that allocate, those within the allocator too, and the bytes that they asked for.
+    /// Allocating calls, including those within the allocator, and the bytes requested.
     pub allocations: u64,
     pub allocated_bytes: u64,
-    /// Calls that free a block.
+    /// Freeing calls.
     pub frees: u64,
-    /// Allocations that were taken, and of them those that gave no block.
+    /// Recorded allocations, and how many of them returned no block.
     pub taken: u64,
     pub failed: u64,
-    /// Sampled calls that came to none of the ends that are watched: an exception or a jump left them, their thread was in
-    /// them at the end, or there is a way out that is not known.
+    /// Sampled calls that reached no probed exit: left by an exception or a jump, in progress at the end, or
+    /// through an unknown exit.
     pub unended: u64,
-    /// Allocations and ends of blocks that did not find room.
+    /// Allocations and frees lost because the buffer was full.
     pub allocations_lost: u64,
     pub frees_lost: u64,
-    /// Blocks whose end was not watched.
+    /// Blocks whose free was not tracked.
     pub untracked: u64,
-    /// Processes whose first calls were not seen, since they began during the recording.
+    /// Processes started during the recording whose first calls were not seen.
     pub late: u64,
-    /// The most that was live at once: bytes, their variance, and when, nanoseconds since the start of recording.
+    /// Peak of live bytes, with their variance and time, in nanoseconds since the start of recording.
     pub peak: crate::model::Amount,
     pub peak_ns: u64,
-    /// CPU time that the probes took, as far as the measured costs tell, nanoseconds.
+    /// Estimated CPU time of the probes, from the measured costs, in nanoseconds.
     pub probes_ns: u64,
 }
 
-/// Probes at functions of allocators.
+/// Probes of allocator functions.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     attached: Vec<ProbedProcess>,
     /// Files that have or had probes.
     binaries: HashSet<BinaryId>,
-    /// What is attached from now on comes late.
+    /// From now on, probes are attached late.
     is_recording: bool,
-    /// Processes that ran before they were watched, although they began while others were.
+    /// Processes that ran unprobed for a while although they started during the recording.
     late: HashSet<u32>,
     costs: ProbeCosts,
-    /// Functions that the kernel does not let be probed.
+    /// Functions that the kernel refuses to probe.
     refused: BTreeMap<BinaryId, Refused>,
-    /// Calls before anything was recorded, and up to the end.
+    /// Calls before the recording, and up to its end.
     before: Calls,
     until_end: Calls,
 }
 
-/// Functions of a file, and what the kernel said.
+/// Functions of a file, and the kernel's error.
 #[derive(Debug, Default)]
 struct Refused {
     functions: Vec<String>,
@@ -131,7 +130,7 @@ struct ProbedProcess {
     _links: Vec<Attached>,
 }
 
-/// Refuses a kernel that cannot attach to the functions of an allocator.
+/// Fails if the kernel cannot attach to the functions of an allocator.
 pub(super) fn need_links() -> Result<(), RecordError> {
     probed::try_link().map_err(|error| RecordError::Kernel {
         what: "attach to the functions of an allocator".to_owned(),
@@ -139,28 +138,28 @@ pub(super) fn need_links() -> Result<(), RecordError> {
     })
 }
 
-/// Makes room for the blocks and the calls of a recording.
+/// Sets the map sizes for the blocks and calls of a recording.
 pub(super) fn set_sizes(spec: &mut Spec, sample_bytes: u32) -> Result<(), SpecError> {
     spec.set_entries(map::BLOCKS, if sample_bytes == 0 { BLOCKS_MAX } else { SAMPLED_MAX })?;
     spec.set_entries(map::CALLS, CALLS_MAX)
 }
 
 impl KernelHalf {
-    /// Loads the programs that watch allocators.
+    /// Loads the allocator programs.
     pub(super) fn load_heap(&mut self, object: &Object) -> Result<(), RecordError> {
         self.load_program(object, program::HEAP_ENTRY)?;
         self.load_program(object, program::HEAP_EXIT)?;
         self.load_program(object, program::HEAP_FREE)
     }
 
-    /// Has the probes count, or record.
+    /// Sets the mode of the probes: count or record.
     pub(super) fn set_heap_state(&self, state: u32) -> Result<(), RecordError> {
         self.map(map::HEAP_STATE)?
             .set(&0_u32.to_ne_bytes(), &state.to_ne_bytes())
             .map_err(RecordError::kernel("switch the probes of the allocator"))
     }
 
-    /// Attaches to functions of a file, for a process.
+    /// Attaches to functions of a file, for one process.
     fn attach_heap<'a>(
         &self,
         path: &Path,
@@ -185,7 +184,7 @@ impl KernelHalf {
         let is_free = |it: &&Function| it.call == call::FREE;
         let entry = |it: &Function| (it.entry.offset, it.call);
         let exits = functions.clone().flat_map(|it| &it.exits);
-        // The ways out first: what the entry notes is to be seen.
+        // Exits first, so that calls noted by the entry are seen to end.
         let links = [
             attach(program::HEAP_EXIT, exits.map(|(it, depth)| (it.offset, *depth)).collect())?,
             attach(
@@ -199,7 +198,7 @@ impl KernelHalf {
 }
 
 impl Probes {
-    /// Attaches to the allocators of what was mapped since the last time, and lets go of what is gone.
+    /// Attaches to allocators in files mapped since the last call, and detaches from exited processes.
     pub(super) fn update(
         &mut self,
         kernel_half: &KernelHalf,
@@ -211,7 +210,7 @@ impl Probes {
                 self.late.insert(pid);
             }
         }
-        // At last: one that was watched to its end was not late.
+        // Last: a process probed until its exit was not late.
         let gone: HashSet<u32> = recorder.heap.gone.drain(..).collect();
         if !gone.is_empty() {
             self.attached.retain(|probed| !gone.contains(&probed.pid));
@@ -219,7 +218,7 @@ impl Probes {
         Ok(())
     }
 
-    /// Attaches to the allocator in a file of a process: whether it has one that was not watched before.
+    /// Attaches to the allocator in a file of a process. Returns whether there is one that was not probed before.
     fn attach(
         &mut self,
         kernel_half: &KernelHalf,
@@ -240,7 +239,7 @@ impl Probes {
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let attach = |chosen: &[Function]| kernel_half.attach_heap(&path, chosen.iter(), pid);
         let links = attach(&allocator.functions).unwrap_or_else(|_| {
-            // Which of them the kernel refuses costs these, and not the recording.
+            // Functions that the kernel refuses are lost, but the recording continues.
             let refused = self.refused.entry(binary).or_default();
             *refused = Refused::default();
             let one = |function: &Function| {
@@ -259,7 +258,7 @@ impl Probes {
             allocator.functions.iter().flat_map(one).collect()
         });
         if !crate::proc::exists(pid) {
-            // It ended meanwhile.
+            // It exited meanwhile.
             self.refused.remove(&binary);
             return Ok(true);
         }
@@ -268,7 +267,7 @@ impl Probes {
         Ok(true)
     }
 
-    /// Takes the account of calls at the end of the recording.
+    /// Reads the call counters at the end of the recording.
     pub(super) fn note_end(&mut self, kernel_half: &KernelHalf) -> Result<(), RecordError> {
         self.until_end = Calls::read(kernel_half)?;
         Ok(())
@@ -279,9 +278,9 @@ impl Probes {
         self.attached.clear();
     }
 
-    /// CPU time that probes took for so many calls.
+    /// CPU time of the probes for this many calls.
     fn probes_ns(&self, recorder: &Recorder, calls: &Calls) -> f64 {
-        // Most calls are those of the plain functions, which all allocators have.
+        // Most calls are to the standard functions, which all allocators have.
         let probes = |is_free: bool| {
             let plain = if is_free { "free" } else { "malloc" };
             let named = move |it: &&Function| it.name.ends_with(plain);
@@ -289,7 +288,7 @@ impl Probes {
         };
         let entry =
             |is_free| self.costs.of(probes(is_free).all(|function| function.entry.is_emulated));
-        // Of several ways out, the usual ones have jumps.
+        // Of several exits, the common ones have jumps.
         let is_exit_emulated =
             probes(false).all(|function| function.exits.iter().any(|(exit, _)| exit.is_emulated));
         calls.allocations as f64 * (entry(false) + self.costs.of(is_exit_emulated))
@@ -304,7 +303,7 @@ impl Probes {
             .flat_map(|it| &it.functions)
     }
 
-    /// The account of a recording that has ended.
+    /// The accounts of a finished recording.
     pub(super) fn accounts(
         &self,
         counters: &Counters,
@@ -374,7 +373,7 @@ impl Probes {
     }
 }
 
-/// Calls of a while.
+/// Calls over some time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Calls {
     allocations: u64,
@@ -400,5 +399,5 @@ impl Calls {
     }
 }
 
-/// Counting, as long as nothing else is said.
+/// Counting is the initial mode.
 const _: () = assert!(state::COUNTING == 0);

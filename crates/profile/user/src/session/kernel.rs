@@ -1,4 +1,4 @@
-//! The kernel half, loaded: programs, maps, counters.
+//! The loaded kernel half: programs, maps, counters.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -18,23 +18,23 @@ use crate::{
     session::{Unwind, counters::Counters, heap::need_links, object::Object, tables::Tables},
 };
 
-/// What the kernel half must know before it is loaded.
+/// Settings to apply before loading.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub all: bool,
     pub inherit: bool,
-    /// This process is in a PID namespace other than the first.
+    /// This process is in a PID namespace other than the initial one.
     pub namespaced: bool,
     /// Children of this process are commands that it launches.
     pub launcher: Option<u32>,
     pub buffer_bytes: u32,
-    /// Time off the CPU, if it is to be watched.
+    /// Set to record off-CPU time.
     pub blocks: Option<Blocks>,
-    /// Mean bytes between two sampled allocations, if these are to be watched.
+    /// Mean bytes between two sampled allocations; set to record allocations.
     pub sample_bytes: Option<u32>,
-    /// Calls that change address spaces are to be watched.
+    /// Record address space calls.
     pub space: bool,
-    /// Page faults are to be sampled.
+    /// Sample page faults.
     pub faults: bool,
     pub unwind: Unwind,
     pub unwind_bytes: u64,
@@ -46,18 +46,18 @@ impl Settings {
     }
 }
 
-/// How time off the CPU is watched.
+/// Settings of off-CPU time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Blocks {
     pub min_block_ns: u64,
     pub wakers: bool,
 }
 
-/// How often samples are taken.
+/// Sampling rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
     Hz(u64),
-    /// At each of so many page faults.
+    /// One sample per this many page faults.
     Faults(u64),
 }
 
@@ -70,12 +70,12 @@ impl fmt::Display for Pace {
     }
 }
 
-/// What tells of the scheduler's switches.
+/// Source of scheduler switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BackEnd {
-    /// Fields are read directly, and threads that do not move are found by a task iterator.
+    /// Reads fields directly, and finds threads that do not switch with a task iterator.
     TpBtf,
-    /// For kernels that refuse the other.
+    /// For kernels that refuse `tp_btf`.
     RawTracepoint,
 }
 
@@ -85,23 +85,23 @@ pub(super) struct KernelHalf {
     programs: BTreeMap<&'static str, Loaded>,
     /// Programs that stay attached.
     pub(super) attached: Vec<Attached>,
-    /// Those that watch the scheduler, until the recording stops.
+    /// The scheduler's programs, until the recording stops.
     pub(super) switches: Vec<Attached>,
-    /// What watches calls that change address spaces, until then.
+    /// The program for address space calls, until the recording stops.
     pub(super) space: Option<Attached>,
-    /// While it is read.
+    /// `None` once reading has stopped.
     ring: Option<RingReader>,
     clocks: Vec<CpuClock>,
     pub(super) blocks: Option<Blocks>,
     pub(super) back_end: BackEnd,
-    /// Why the better back end was not taken.
+    /// Why the preferred back end was not used.
     pub(super) fell_back: Option<String>,
-    /// What it walks by, unless it walks along frame pointers.
+    /// Unwind tables, unless it walks by frame pointers.
     pub(super) tables: Option<Tables>,
 }
 
 impl KernelHalf {
-    /// Loads the programs and attaches those that keep the table of targets. No samples yet.
+    /// Loads the programs and attaches those that maintain the table of targets. No samples yet.
     pub(super) fn load(settings: Settings) -> Result<Self, RecordError> {
         Self::load_for(settings, BackEnd::TpBtf)
     }
@@ -115,7 +115,7 @@ impl KernelHalf {
             .loader
             .create_maps()
             .map_err(RecordError::kernel("create the maps of the profiler"))?;
-        // While the programs are loaded, the first of their memory is made.
+        // Allocates the first memory while the programs are loaded.
         let tables =
             settings.has_tables().then(|| Tables::new(&maps, settings.unwind_bytes)).transpose()?;
         let mut half = Self {
@@ -154,14 +154,14 @@ impl KernelHalf {
         if settings.space {
             half.load_program(&object, program::SPACE)?;
         }
-        // Two large pieces of memory, one after the other.
+        // One after the other, since both are large.
         drop(object);
         let ring = RingReader::new(half.map(map::RECORDS)?);
         half.ring = Some(ring.map_err(RecordError::kernel("map the ring buffer"))?);
         Ok(half)
     }
 
-    /// Has the kernel half note which PID namespace this process is in: which numbers it is to use.
+    /// Makes the kernel half store this process's PID namespace, whose numbers it then uses.
     fn note_namespace(&mut self, object: &Object) -> Result<(), RecordError> {
         const WHAT: &str = "find the PID namespace of this process";
         self.load_program(object, program::NAMESPACE)?;
@@ -183,7 +183,7 @@ impl KernelHalf {
             object.loader.load(&linked.program, &linked.code, &self.maps.descriptors())
         };
         let loaded = load().map_err(|error| match error {
-            // The rest of these messages is what ours say anyway.
+            // The rest of these messages repeats ours.
             LoadError::Refused { source, .. } | LoadError::Failed { source, .. } => {
                 RecordError::kernel(what)(source)
             }
@@ -201,7 +201,7 @@ impl KernelHalf {
         self.maps.get(name).ok_or_else(|| missing(name))
     }
 
-    /// Starts what runs the sampler on each CPU.
+    /// Starts the sampler's events on each CPU.
     pub(super) fn start(&mut self, cpus: &[u32], pace: Pace) -> Result<(), RecordError> {
         for &cpu in cpus {
             let what = |verb: &str| format!("{verb} {pace} on CPU {cpu}");
@@ -221,8 +221,8 @@ impl KernelHalf {
         Ok(())
     }
 
-    /// Stops the clocks, and tells how long they ran, summed over the CPUs, nanoseconds. No further
-    /// samples. The programs stay loaded, so that frames in them still have a name.
+    /// Stops the clocks, and returns how long they ran, in nanoseconds summed over the CPUs. No further samples.
+    /// The programs stay loaded, so that their frames still have names.
     pub(super) fn stop(&mut self) -> Result<u64, RecordError> {
         let mut clocks_ns = 0;
         for clock in &self.clocks {
@@ -248,7 +248,7 @@ impl KernelHalf {
         Ok(())
     }
 
-    /// Makes a process of our own none. One that is gone was none.
+    /// Removes one of our own processes from the targets. An exited one is removed already.
     pub(super) fn remove_target(&self, pid: u32) {
         let _ = self.map(map::TARGETS).map(|targets| targets.remove(&pid.to_ne_bytes()));
     }
@@ -260,19 +260,19 @@ impl KernelHalf {
         pids.filter_map(|key| Some(u32::from_ne_bytes(key.try_into().ok()?))).collect()
     }
 
-    /// Hands each waiting record to `take`.
+    /// Passes each waiting record to `take`.
     pub(super) fn drain(&mut self, take: impl FnMut(&[u8])) {
         if let Some(ring) = &mut self.ring {
             ring.drain(take);
         }
     }
 
-    /// Nothing is read any more.
+    /// Stops reading.
     pub(super) fn close_ring(&mut self) {
         self.ring = None;
     }
 
-    /// For waiting until the ring buffer is filling up.
+    /// Descriptor for waiting until the ring buffer fills up.
     pub(super) fn ring_fd(&self) -> Option<BorrowedFd<'_>> {
         self.ring.as_ref().map(AsFd::as_fd)
     }
@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::session::object::OBJECT;
 
-    /// README.md promises Linux 5.15.
+    /// The minimum is Linux 5.15, according to README.md.
     #[test]
     fn no_helper_is_newer_than_the_oldest_kernel() {
         const TASK_PT_REGS: i32 = 175; // The last that 5.15 has (include/uapi/linux/bpf.h).
@@ -334,7 +334,7 @@ mod tests {
             return;
         }
         let blocks = Some(Blocks { min_block_ns: 1_000, wakers: true });
-        // Without links of uprobes, the heap's programs are not loaded at all.
+        // Without uprobe links, the heap's programs are not loaded.
         let sample_bytes = need_links().is_ok().then_some(512 << 10);
         let settings = |unwind, namespaced| Settings {
             all: false,

@@ -1,4 +1,4 @@
-//! A recording, from start to end: load, launch, drain, stop.
+//! A recording from start to end: load, launch, drain, stop.
 
 mod continuous;
 mod counters;
@@ -44,46 +44,46 @@ use crate::{
 pub struct Options {
     pub targets: Targets,
     pub mode: Mode,
-    /// Blocks shorter than this are summed only, nanoseconds.
+    /// Shorter blocks are only summed up, in nanoseconds.
     pub min_block_ns: u64,
     pub wakers: bool,
     pub frequency_hz: u64,
-    /// How long; without it until the targets end or `stop` says so.
+    /// Duration; `None` records until the targets exit or `stop` is signalled.
     pub duration: Option<Duration>,
     pub inherit: bool,
-    /// Size of the ring buffer; chosen by frequency and CPUs if not given.
+    /// Size of the ring buffer; by default chosen from frequency and CPUs.
     pub buffer_bytes: Option<u32>,
     pub unwind: Unwind,
-    /// Memory of the kernel for unwind tables, at most 64 MiB.
+    /// Kernel memory for unwind tables, at most 64 MiB.
     pub unwind_bytes: u64,
-    /// What becomes of what the command prints, if there is one.
+    /// What to do with the command's output.
     pub printing: Printing,
-    /// Whose rights, folder and environment the command gets, if not those of this process.
+    /// Rights, folder and environment of the command, if different from this process's.
     pub caller: Option<Caller>,
-    /// Allocations, in the mode that watches them.
+    /// Options of allocations, in heap mode.
     pub heap: HeapOptions,
-    /// Page faults for each sample, where these are taken.
+    /// Page faults per sample, if sampled.
     pub faults: u64,
-    /// Sample page faults beside what the mode records.
+    /// Also sample page faults.
     pub with_faults: bool,
-    /// Buffers are read at most this often, however many processes come and go: a swarm of them must not make the
-    /// profiler a load of its own. A new process lives at least this long before its files are opened.
+    /// Minimum time between reads of the buffers, however many processes start and exit, which bounds the
+    /// profiler's own load. A new process must live this long before its files are opened.
     pub rest: Duration,
 }
 
-/// How much a recording takes of what happens.
+/// Rates of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
     pub frequency_hz: u64,
-    /// The shortest block that is not only summed, where blocks are recorded.
+    /// Minimum duration of reported blocks, if recorded.
     pub min_block_ns: Option<u64>,
-    /// Page faults for each sample, where these are taken.
+    /// Page faults per sample, if sampled.
     pub faults: Option<u64>,
 }
 
 impl Rates {
-    /// Halved so many times: the rate of samples, that of page faults, and the number of blocks where half
-    /// of them are shorter than twice the limit.
+    /// Halves the load `times` times: the rates of samples and page faults, and the number of blocks, assuming
+    /// that half of them are shorter than twice the limit.
     #[must_use]
     pub fn halved(self, times: u32) -> Self {
         let doubled = |value: u64| value.saturating_mul(1 << times.min(32));
@@ -95,12 +95,12 @@ impl Rates {
     }
 }
 
-/// How allocations are watched.
+/// Options of allocations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeapOptions {
-    /// Mean bytes between two samples; 0: every allocation is taken.
+    /// Mean bytes between two samples; 0 records every allocation.
     pub sample_bytes: u32,
-    /// Percent of its CPU time by which a running process may become slower.
+    /// Maximum slowdown of a running process, in percent of its CPU time.
     pub budget_percent: u32,
 }
 
@@ -111,12 +111,12 @@ impl Default for HeapOptions {
 }
 
 impl Options {
-    /// What `wingbeat profile` does without flags.
+    /// The defaults of `wingbeat profile`.
     pub fn new(targets: Targets) -> Self {
         Self {
             targets,
             mode: Mode::OnCpu,
-            // Shorter ones take less time than looking at them.
+            // Processing a shorter block takes longer than the block itself.
             min_block_ns: 1_000,
             wakers: false,
             frequency_hz: 99,
@@ -134,7 +134,7 @@ impl Options {
         }
     }
 
-    /// What is recorded, and how much of it.
+    /// What is recorded, at which rates.
     pub fn rates(&self) -> Rates {
         Rates {
             frequency_hz: self.frequency_hz,
@@ -143,19 +143,19 @@ impl Options {
         }
     }
 
-    /// Are page faults sampled?
+    /// Whether page faults are sampled.
     pub(crate) fn takes_faults(&self) -> bool {
         self.mode == Mode::Pages || self.with_faults
     }
 }
 
-/// How user stacks are walked.
+/// How to walk user stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Unwind {
-    /// By unwind tables, along frame pointers where code has none.
+    /// By unwind tables, with frame pointers for code without tables.
     #[default]
     Auto,
-    /// Along frame pointers.
+    /// By frame pointers.
     FramePointer,
     /// By unwind tables alone.
     Table,
@@ -186,40 +186,39 @@ impl Unwind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unwinding {
     pub unwind: Unwind,
-    /// What the tables took; `None` if the kernel half had none.
+    /// Counts of the tables; `None` if the kernel half had none.
     pub tables: Option<TableCounts>,
-    /// Stacks that were sent with a copy, to be walked in user space.
+    /// Stacks sent with a copy, to be walked in user space.
     pub copied: u64,
 }
 
-/// How a recording is going.
+/// Progress of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Progress {
     pub elapsed: Duration,
     pub samples: u64,
     pub lost: u64,
-    /// Before the start: the share of its CPU time by which what is watched will be slower.
+    /// Before the start: the expected slowdown of the targets, as a share of their CPU time.
     pub expected_slowdown: Option<f64>,
 }
 
-/// A finished recording: raw stacks, open files, and the accounts.
+/// A finished recording: raw stacks, open files and accounts.
 pub struct Finished {
     pub(crate) recorder: Recorder,
-    /// Keeps our programs in the kernel until their frames have names, and counts the ends of
-    /// targets.
+    /// Keeps our programs in the kernel until their frames have names, and counts exits of targets.
     kernel_half: KernelHalf,
-    /// Holds the BPF programs that were seen.
+    /// Keeps the BPF programs that were seen.
     _sideband: Sideband,
     cpu_time: CpuTime,
     cpu_time_before_ns: u64,
     pub meta: Meta,
     /// CPUs with a clock.
     pub cpus: u32,
-    /// Every switch, where the scheduler was watched.
+    /// Account of every switch, if recorded.
     pub off_cpu: Option<OffCpuAccounts>,
-    /// Calls of allocators, where these were watched.
+    /// Allocator calls, if recorded.
     pub heap: Option<HeapAccounts>,
-    /// Calls that change address spaces, where these were watched.
+    /// Address space calls, if recorded.
     pub space: Option<SpaceAccounts>,
     pub ticks: Ticks,
     /// Size of all records in the ring buffer.
@@ -229,47 +228,44 @@ pub struct Finished {
     /// Children not followed.
     pub children_lost: u64,
     pub ended: Option<Ended>,
-    /// Processes that were followed and outlive the command: PID and name.
+    /// Followed processes that outlive the command: PID and name.
     pub left: Vec<(u32, String)>,
-    /// By how much the memory of targets grew that belongs to no file, at the most that was seen, where allocations
-    /// were watched.
+    /// Maximum observed growth of the targets' anonymous memory, if allocations were recorded.
     pub grown_bytes: u64,
 }
 
-/// Accounts of time off the CPU.
+/// Accounts of off-CPU time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffCpuAccounts {
-    /// Blocks below this were summed only.
+    /// Shorter blocks were only summed up.
     pub min_block_ns: u64,
     pub back_end: &'static str,
-    /// Why not by `tp_btf`.
+    /// Why `tp_btf` was not used.
     pub fell_back: Option<String>,
     pub switches: Switches,
-    /// Stacks that did not fit into the ring buffer.
+    /// Stacks lost because the ring buffer was full.
     pub stacks_lost: u64,
     pub walked: u64,
-    /// Blocks that took an earlier stack.
+    /// Blocks with a reused stack.
     pub reused: u64,
 }
 
-/// CPU time of the targets up to the end of the recording.
+/// CPU time of the targets until the end of the recording.
 struct CpuTime {
-    /// What is known by then.
+    /// As known at that time.
     ns: u64,
-    /// If all targets had ended by then: what the counter of ended threads said. What it says later
-    /// is the rest of their ends.
+    /// If all targets had exited by then: the counter of exited threads. Its later growth is the rest of their exits.
     exited_ns: Option<u64>,
 }
 
 impl Finished {
-    /// We started a process ourselves: it is no target, though the kernel half follows our children where one is the
-    /// launched command.
+    /// Excludes one of our own processes: the kernel half follows our children if one is the launched command.
     pub(crate) fn disown(&self, pid: u32) {
         self.kernel_half.remove_target(pid);
     }
 
-    /// CPU time that the targets used during the recording, nanoseconds. Best asked late: what
-    /// taking down a process costs is known when its parent has noticed, some milliseconds after.
+    /// CPU time of the targets during the recording, in nanoseconds. Call it late: the cost of freeing a process's
+    /// memory is known some milliseconds later, when its parent has reaped it.
     pub fn target_cpu_time_ns(&self) -> u64 {
         let late_ns = self.cpu_time.exited_ns.map_or(0, |before_ns| {
             let now_ns = self.kernel_half.counter(counter::EXITED_CPU_NS).unwrap_or(0);
@@ -279,12 +275,11 @@ impl Finished {
     }
 }
 
-/// Records until the targets end, the time is up, or `stop` becomes readable.
+/// Records until the targets exit, the time is up, or `stop` becomes readable.
 ///
 /// # Errors
 ///
-/// Targets that do not exist, rights that are missing, a kernel that refuses. Nothing is left
-/// behind in the kernel.
+/// Missing targets, missing rights, or a refusal by the kernel. Nothing remains in the kernel.
 pub fn record(
     options: &Options,
     stop: BorrowedFd<'_>,
@@ -298,7 +293,7 @@ pub fn record(
     session.finish(options)
 }
 
-/// A session whose clocks run.
+/// Creates a session with running clocks.
 fn started(options: &Options) -> Result<Session, RecordError> {
     options.targets.check()?;
     if options.mode == Mode::Heap {

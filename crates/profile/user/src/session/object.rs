@@ -1,4 +1,4 @@
-//! The embedded object of the kernel half with its settings: what is asked for, and where this kernel keeps its fields.
+//! The kernel half's embedded object with its settings: the options, and this kernel's field offsets.
 
 use wingbeat_bpf::{
     btf::{BtfError, KernelTypes},
@@ -13,20 +13,19 @@ use crate::error::RecordError;
 
 pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile-ebpf"));
 
-/// Threads that can be watched at once; 4.5 MB of the kernel's memory.
+/// Maximum number of threads recorded; 4.5 MB of kernel memory.
 const THREADS_MAX: u32 = 16_384;
 
-/// Threads whose numbers in the PID namespace are kept beyond their end: those that are watched, and those
-/// that are ending; 2 MB of the kernel's memory.
+/// Maximum number of threads whose PID namespace numbers are kept, live and exiting; 2 MB of kernel memory.
 const NUMBERS_MAX: u32 = 32_768;
 
-/// Mappings with code, of all targets together; half a megabyte of the kernel's memory.
+/// Maximum number of code mappings of all targets together; half a megabyte of kernel memory.
 const MAPPINGS: u32 = 16_384;
-/// The same of all processes.
+/// The same with all processes as targets.
 const MAPPINGS_ALL: u32 = 65_536;
 
-/// The embedded object with its settings, and what loads it. It holds the kernel's types, which are some
-/// megabytes, and so is dropped when everything is loaded.
+/// The embedded object with its settings and loader. Holds the kernel's types, some megabytes, so it is dropped
+/// after loading.
 pub(super) struct Object {
     pub(super) spec: Spec,
     pub(super) loader: Loader,
@@ -67,12 +66,12 @@ fn with_settings(settings: Settings, globals: &[(&str, u32)]) -> Result<Spec, Sp
     Ok(spec)
 }
 
-/// The settings of the programs: what is asked for, and where this kernel keeps its fields.
+/// The programs' settings: the options, and this kernel's field offsets.
 fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str, u32)>, BtfError> {
     let of_task = |member| types.member_offset_bytes("task_struct", member);
     let runtime = of_task("se")? + types.member_offset_bytes("sched_entity", "sum_exec_runtime")?;
     let (iowait, iowait_bit) = types.member_bit("task_struct", "in_iowait")?;
-    // An array by `enum pid_type`: threads, processes (since 4.19), and others.
+    // An array indexed by `enum pid_type`: threads, processes (since 4.19), and others.
     let signal_tgid = types.member_offset_bytes("signal_struct", "pids")? + 8;
     Ok(vec![
         (global::NAMESPACED, u32::from(settings.namespaced)),
@@ -88,14 +87,14 @@ fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str,
         (global::TASK_ON_CPU, sized(types, "on_cpu")?),
         (global::TASK_IOWAIT, iowait),
         (global::TASK_IOWAIT_MASK, 1 << iowait_bit),
-        // Since 6.17; earlier only where the kernel debugs its locks.
+        // Since 6.17; before that only in kernels with lock debugging.
         (global::TASK_BLOCKED_ON, of_task("blocked_on").unwrap_or(0)),
         (global::TASK_KERNEL_SP, kernel_sp(types).unwrap_or(0)),
         (global::SWITCH_HAS_STATE, u32::from(switch_has_state(types))),
         (global::ALL, u32::from(settings.all)),
         (global::INHERIT, u32::from(settings.inherit)),
         (global::LAUNCHER, settings.launcher.unwrap_or(0)),
-        // A quarter full: three quarters are left for what comes while user space wakes up.
+        // A quarter of the buffer: the rest is for records that arrive while user space wakes up.
         (global::WAKEUP_BYTES, settings.buffer_bytes / 4),
         (global::TASK_MM, of_task("mm")?),
         (global::MM_START_STACK, types.member_offset_bytes("mm_struct", "start_stack")?),
@@ -105,33 +104,33 @@ fn globals(types: &KernelTypes, settings: Settings) -> Result<Vec<(&'static str,
         (global::TASK_RUNTIME, runtime),
         (global::WALK, settings.unwind.code()),
         (global::SAMPLE_BYTES, settings.sample_bytes.unwrap_or(0)),
-        // Three quarters full: samples without copies are better than none.
+        // Three quarters of the buffer: samples without copies are better than none.
         (global::COPIES_UNTIL_BYTES, settings.buffer_bytes / 4 * 3),
     ])
 }
 
-/// Where a number lies in a `task_struct`, and how many bytes it has: `on_cpu` has four, and one since 7.2. The
-/// verifier lets no program read beyond the end of a field.
+/// Offset and size of a number in `task_struct`: `on_cpu` has four bytes, and one since 7.2. The verifier rejects
+/// reads beyond a field's end.
 fn sized(types: &KernelTypes, member: &str) -> Result<u32, BtfError> {
     let offset = types.member_offset_bytes("task_struct", member)?;
     Ok(sized_field(offset, types.member_size_bytes("task_struct", member)?))
 }
 
-/// Does `sched_switch` hand over the state of the thread that goes? Since Linux 5.18: its type has
-/// four arguments then, after the one for its owner.
+/// Whether `sched_switch` passes the state of the previous thread. Since Linux 5.18: its type then has four
+/// arguments after the one for its owner.
 fn switch_has_state(types: &KernelTypes) -> bool {
     types.tracepoint_arguments("sched_switch").is_some_and(|arguments| arguments > 4)
 }
 
-/// Where the address of a thread's local storage lies in its `task_struct`.
+/// Offset of the thread-local storage pointer in `task_struct`.
 fn tls(types: &KernelTypes) -> Result<u32, BtfError> {
     let thread = types.member_offset_bytes("task_struct", "thread")?;
-    // On aarch64 it is the first member of `uw`, as of the last switch away from the thread.
+    // On aarch64 it is the first member of `uw`, saved at the last switch away from the thread.
     let of_thread = |name| types.member_offset_bytes("thread_struct", name);
     Ok(thread + of_thread("fsbase").or_else(|_| of_thread("uw"))?)
 }
 
-/// Where the stack pointer of a thread that is off the CPU lies in its `task_struct`.
+/// Offset of the saved stack pointer in `task_struct` of a thread off the CPU.
 fn kernel_sp(types: &KernelTypes) -> Result<u32, BtfError> {
     let thread = types.member_offset_bytes("task_struct", "thread")?;
     let sp = match types.member_offset_bytes("thread_struct", "sp") {

@@ -1,22 +1,22 @@
-//! The ring buffer: its size, and what is read of it at once.
+//! The ring buffer: its size, and batches read from it.
 
 use std::{mem, ops::Range};
 
 use super::{Options, Unwind, kernel::KernelHalf};
 use crate::{targets::Targets, wire};
 
-/// Blocks come in floods: two threads that hand a token to each other make half a million a second.
+/// Blocks come in bursts: two threads that pass a token back and forth cause half a million a second.
 const BLOCKS_BUFFER_BYTES: u32 = 4 << 20;
 
-/// Stacks are copied until the tables of their files are there, which takes a tenth of a second for a large
-/// file. A compiler has stacks of half a megabyte.
+/// Stacks are copied until the tables of their files are loaded, which takes a tenth of a second for a large file.
+/// A compiler has stacks of half a megabyte.
 const COPIES_BUFFER_BYTES: u32 = 16 << 20;
-/// Programs begin at any time, several at once.
+/// Programs start at any time, several at once.
 const ALL_BUFFER_BYTES: u32 = 32 << 20;
 
-/// The default size of the ring buffer: for about three seconds of all CPUs with 40-frame stacks. User space
-/// drains it ten times a second, and is woken when it is a quarter full. Copies of stacks take most of it, 1 MiB
-/// each at most. A power of two, as the kernel wants.
+/// Default size of the ring buffer: about three seconds of all CPUs with 40-frame stacks. User space drains it ten
+/// times a second, and is woken when it is a quarter full. Copies of stacks take most of it, up to 1 MiB each. A
+/// power of two, as the kernel requires.
 pub(super) fn buffer_bytes(options: &Options, cpus: usize) -> u32 {
     let wanted = options.frequency_hz * cpus as u64 * 384 * 3;
     let samples = wanted.next_power_of_two().clamp(4 << 20, 64 << 20) as u32;
@@ -29,24 +29,24 @@ pub(super) fn buffer_bytes(options: &Options, cpus: usize) -> u32 {
     samples.max(blocks).max(copies)
 }
 
-/// What was read of the ring buffer at once.
+/// A batch read from the ring buffer.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
-    /// The records in it, by their time.
+    /// Its records by time.
     places: Vec<(u64, Range<usize>)>,
-    /// How many of them were taken. The others are of a time that is not looked at yet.
+    /// Number of records processed. The others are later than the time processed so far.
     taken: usize,
-    /// Those that made no sense.
+    /// Invalid records.
     pub(super) undecoded: u64,
 }
 
 impl Batch {
-    /// Bytes that are kept for the next batch. While stacks are copied there are many megabytes, again and
-    /// again, and new memory costs the kernel as much as the copies do.
+    /// Bytes kept for the next batch. Copied stacks take many megabytes again and again, and new memory costs the
+    /// kernel as much as the copies.
     const KEPT_BYTES: usize = 1 << 20;
 
-    /// Reads what there is, beside what was not taken.
+    /// Reads all waiting records, in addition to unprocessed ones.
     pub(super) fn read(&mut self, kernel_half: &mut KernelHalf) {
         self.places.drain(..mem::take(&mut self.taken));
         if self.places.is_empty() {
@@ -69,18 +69,18 @@ impl Batch {
         places.sort_by_key(|(time_ns, _)| *time_ns);
     }
 
-    /// The time of the last record; 0 without one.
+    /// Time of the last record; 0 without one.
     pub(super) fn last_ns(&self) -> u64 {
         self.places.last().map_or(0, |(time_ns, _)| *time_ns)
     }
 
-    /// Takes those until then.
+    /// Takes the records up to a time.
     pub(super) fn take(&mut self, until_ns: u64) -> impl Iterator<Item = wire::Record<'_>> {
         self.taken = self.places.partition_point(|(time_ns, _)| *time_ns <= until_ns);
         self.records(0..self.taken)
     }
 
-    /// Those that were not taken.
+    /// The unprocessed records.
     pub(super) fn rest(&self) -> impl Iterator<Item = wire::Record<'_>> {
         self.records(self.taken..self.places.len())
     }

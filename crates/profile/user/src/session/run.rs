@@ -1,4 +1,4 @@
-//! One recording under way: set up, start, drain.
+//! A recording in progress: set up, start, drain.
 
 mod finish;
 
@@ -42,18 +42,18 @@ use crate::{
     wire,
 };
 
-/// The ring buffer is looked at at least this often.
+/// Maximum interval of checks of the ring buffer.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
-/// Samples may reach the ring buffer this much later than their time says.
+/// Maximum delay between a sample's time and its arrival in the ring buffer.
 const SETTLE_NS: u64 = 1_000_000;
 
-/// `CLOCK_MONOTONIC`, which is what `bpf_ktime_get_ns` reads.
+/// `CLOCK_MONOTONIC`, the clock of `bpf_ktime_get_ns`.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Starts a command, which may have to wait before its first instruction.
+/// Launches a command, possibly stopped before its first instruction.
 fn launch(
     words: &[OsString],
     options: &Options,
@@ -71,7 +71,7 @@ fn launch(
     )
 }
 
-/// A descriptor of a process, which its PID stops to be when it ends.
+/// Opens a process descriptor, which unlike a PID cannot refer to another process later.
 fn open_process(pid: u32) -> Result<OwnedFd, RecordError> {
     let id = Pid::from_raw(pid as i32).ok_or(RecordError::Vanished(pid))?;
     match pidfd_open(id, PidfdFlags::empty()) {
@@ -81,47 +81,46 @@ fn open_process(pid: u32) -> Result<OwnedFd, RecordError> {
     }
 }
 
-/// One recording under way.
+/// A recording in progress.
 pub(super) struct Session {
     pub(super) kernel_half: KernelHalf,
-    /// Unless stacks are walked along frame pointers.
+    /// `None` if stacks are walked by frame pointers.
     pub(super) tables: Option<Tables>,
-    /// While allocations are watched.
+    /// Set if allocations are recorded.
     probes: Option<Probes>,
     pub(super) sideband: Sideband,
     pub(super) batch: Batch,
     pub(super) recorder: Recorder,
     pub(super) cpus: Vec<u32>,
     command: Option<Launched>,
-    /// Processes to wait for, if they were given; each becomes readable when it ends.
+    /// Processes to wait for, if any were given. Each becomes readable at its exit.
     waited_for: Vec<OwnedFd>,
     cpu_time_before_ns: u64,
     machine_before: MachineTime,
-    /// This process is in a PID namespace other than the first.
+    /// This process is in a PID namespace other than the initial one.
     namespaced: bool,
     pub(super) start: SystemTime,
     pub(super) start_ns: u64,
     pub(super) started: Instant,
-    /// Where the window of a recording that goes on ends. What is later waits for the next one.
+    /// End of the current window of a continuous recording. Later data belongs to the next.
     pub(super) cut_ns: u64,
-    /// Read, but not yet taken: later than the last samples that were read.
+    /// Read but not processed: later than the last samples read.
     pub(super) events: Vec<Event>,
     /// Samples or blocks since the start.
     samples: u64,
-    /// Records that made no sense: the two halves of the profiler do not fit.
+    /// Invalid records: the two halves of the profiler do not match.
     undecoded: u64,
     pub(super) target: String,
-    /// Share of their CPU time by which running targets will be slower.
+    /// Expected slowdown of running targets, as a share of their CPU time.
     pub(super) expected_slowdown: Option<f64>,
-    /// Memory of the targets that belongs to no file, before the recording and at the most that was seen of it,
-    /// while allocations are watched.
+    /// Anonymous memory of the targets, before the recording and at its observed maximum, if allocations are recorded.
     memory_bytes: (u64, u64),
-    /// `stop` was given.
+    /// `stop` was signalled.
     pub(super) interrupted: bool,
     ended: Option<Ended>,
 }
 
-/// Why a wait was over.
+/// Why a wait ended.
 struct Wakeup {
     interrupted: bool,
     command_ended: bool,
@@ -195,7 +194,7 @@ impl Session {
         })
     }
 
-    /// Starts the clocks, then what they are to measure.
+    /// Starts the clocks, then the targets.
     pub(super) fn start(&mut self, options: &Options) -> Result<(), RecordError> {
         if !matches!(options.targets, Targets::Command(_)) {
             raise_limit();
@@ -209,7 +208,7 @@ impl Session {
         }
         self.machine_before = MachineTime::read();
         if options.targets == Targets::All {
-            // The machine does more than what is in a PID namespace.
+            // The machine does more than the PID namespace.
             self.cpu_time_before_ns = match self.namespaced {
                 true => proc::pids().into_iter().map(proc::cpu_time_ns).sum(),
                 false => self.machine_before.busy_ns,
@@ -240,7 +239,7 @@ impl Session {
         Ok(())
     }
 
-    /// Starts what runs the samplers.
+    /// Starts the sampler's events.
     pub(super) fn start_clocks(&mut self, options: &Options) -> Result<(), RecordError> {
         if options.takes_faults() {
             self.kernel_half.start(&self.cpus, Pace::Faults(options.faults))?;
@@ -251,7 +250,7 @@ impl Session {
         Ok(())
     }
 
-    /// The recording began then, or another window of it.
+    /// Sets the start of the recording or of a window.
     pub(super) fn begin_at(&mut self, start_ns: u64) {
         let (start, started) = (SystemTime::now(), Instant::now());
         let ago = Duration::from_nanos(now_ns().saturating_sub(start_ns));
@@ -260,7 +259,7 @@ impl Session {
         self.started = started.checked_sub(ago).unwrap_or(started);
     }
 
-    /// Takes the rest of what happened until the window ends, and tells when that is: as it was to, or now.
+    /// Processes the rest of the window, and returns its end: as planned, or now.
     pub(super) fn cut(&mut self) -> Result<u64, RecordError> {
         if self.interrupted || self.cut_ns == u64::MAX {
             self.cut_ns = self.cut_ns.min(now_ns());
@@ -271,8 +270,8 @@ impl Session {
         Ok(self.cut_ns)
     }
 
-    /// Makes existing processes, and their children if wanted, targets. Forks are being watched
-    /// already, so a child is either seen here or joins by itself.
+    /// Makes existing processes targets, and their children if requested. Forks are tracked already, so a child is
+    /// either found here or added by its fork.
     fn take_on(&mut self, pids: &[u32], inherit: bool) -> Result<(), RecordError> {
         self.waited_for = pids.iter().map(|&pid| open_process(pid)).collect::<Result<_, _>>()?;
         self.kernel_half.add_targets(pids.iter().copied())?;
@@ -285,8 +284,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes all descendants of some targets targets too. Until a look finds nobody new: one that was
-    /// forked by a process not yet in the table joins neither by itself nor by the look before.
+    /// Makes all descendants of some targets targets too. Repeats until no new ones are found: a child forked by a
+    /// process not yet in the table is added neither by its fork nor by the previous pass.
     fn take_on_family(&mut self, pids: &[u32]) -> Result<HashSet<u32>, RecordError> {
         let mut family: HashSet<u32> = pids.iter().copied().collect();
         loop {
@@ -305,7 +304,7 @@ impl Session {
         stop: BorrowedFd<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), RecordError> {
-        // A time that the clock cannot count to never comes.
+        // A duration too long for the clock means no deadline.
         let deadline = options.duration.and_then(|duration| self.started.checked_add(duration));
         let mut told = self.started;
         loop {
@@ -315,7 +314,7 @@ impl Session {
             };
             let wait = match self.has_work() {
                 true => Duration::ZERO,
-                // What was mapped just now has not been passed on yet.
+                // Recent mappings have not been processed yet.
                 false if !self.events.is_empty() => Duration::from_nanos(SETTLE_NS),
                 false => wait.min(DRAIN_INTERVAL),
             };
@@ -343,7 +342,7 @@ impl Session {
         }
     }
 
-    /// Looks how much memory targets have, while allocations are watched.
+    /// Updates the targets' memory, if allocations are recorded.
     fn see_memory(&mut self) {
         if self.probes.is_some() {
             self.memory_bytes.1 = self.memory_bytes.1.max(self.memory_of_targets());
@@ -354,14 +353,14 @@ impl Session {
         self.kernel_half.targets().into_iter().filter_map(proc::anonymous_bytes).sum()
     }
 
-    /// Are there tables to build now?
+    /// Whether there are tables to build.
     pub(super) fn has_work(&self) -> bool {
         let has_work =
             |tables: &Tables| tables.has_work() || !self.recorder.spaces.changed.is_empty();
         self.tables.as_ref().is_some_and(has_work)
     }
 
-    /// Waits until something is to be drained or the recording is over.
+    /// Waits until there is data to drain or the recording is over.
     fn wait(&self, stop: BorrowedFd<'_>, limit: Duration) -> Result<Wakeup, RecordError> {
         let mut fds = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
         if let Some(command) = &self.command {
@@ -392,16 +391,15 @@ impl Session {
         !fds.is_empty() && poll(&mut fds, Some(&now)).is_ok_and(|ended| ended == fds.len())
     }
 
-    /// Takes records and events in the order of their time: an address means what was mapped there
-    /// when the sample was taken. Samples are read first, so that all events before them have been
-    /// written by the time that these are read; events after them wait, unless this is the end. So does what comes after
-    /// the end of the window.
+    /// Processes records and events in time order: an address refers to the mapping at the time of the sample.
+    /// Reads samples first, so that all earlier events have been written when these are read. Later events wait,
+    /// unless this is the last call. So does everything after the end of the window.
     fn drain(&mut self, is_last: bool) -> Result<(), RecordError> {
         let until_ns = now_ns() - SETTLE_NS;
         self.batch.read(&mut self.kernel_half);
         self.sideband.drain(&mut self.events);
         self.events.sort_by_key(|event| event.time_ns);
-        // What the compiler wrote about code before that ran is there by now.
+        // By now, compilers have written their records of code that ran before this time.
         self.recorder.read_jitdumps();
         let until_ns = if is_last { u64::MAX } else { until_ns.max(self.batch.last_ns()) };
         let until_ns = until_ns.min(self.cut_ns);
@@ -422,7 +420,7 @@ impl Session {
         }
         events.for_each(|event| self.recorder.event(event));
         self.undecoded += std::mem::take(&mut self.batch.undecoded);
-        // At the end too: who began since the last time, and was not watched, has to be known.
+        // At the end too: processes started since the last update and not probed must be known.
         if let Some(probes) = &mut self.probes {
             probes.update(&self.kernel_half, &mut self.recorder)?;
         }
@@ -437,7 +435,7 @@ impl Session {
         }
     }
 
-    /// Takes what threads did until a window of the recording ends at `end_ns`.
+    /// Counts the threads' time up to the end of a window at `end_ns`.
     pub(super) fn off_cpu_so_far(&mut self, end_ns: u64) -> Result<(), RecordError> {
         self.kernel_half.take_stacks()?;
         let threads = self.kernel_half.threads()?;
@@ -448,7 +446,7 @@ impl Session {
         let still_out: HashSet<u32> = threads.iter().filter(is_still_out).map(|it| it.0).collect();
         for record in self.batch.rest() {
             match record {
-                // Taken just now. It has not moved since the window ended, so nothing comes before.
+                // Walked just now. The thread has not moved since the window ended, so no other stack precedes it.
                 wire::Record::KernelStack(half) if still_out.contains(&half.stack.header.tid) => {
                     self.recorder.kernel_stack(&half);
                 }
@@ -462,7 +460,7 @@ impl Session {
         Ok(())
     }
 
-    /// The circumstances of what was recorded since it began.
+    /// The conditions of the recording since its start.
     pub(super) fn meta(&self, options: &Options, duration_ns: u64) -> Meta {
         Meta {
             mode: options.mode,
@@ -478,7 +476,7 @@ impl Session {
     }
 }
 
-/// What a sample stands for: nanoseconds, or bytes.
+/// Weight of a sample: nanoseconds or bytes.
 fn period(options: &Options) -> u64 {
     match options.mode {
         Mode::Heap => options.heap.sample_bytes.into(),
@@ -487,7 +485,7 @@ fn period(options: &Options) -> u64 {
     }
 }
 
-/// The memory that a sample of a page fault stands for.
+/// Memory represented by a page fault sample.
 fn fault_bytes(options: &Options) -> u64 {
     options.faults * rustix::param::page_size() as u64
 }

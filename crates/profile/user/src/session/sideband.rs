@@ -1,7 +1,7 @@
-//! The kernel's own record of processes and mappings: perf's MMAP2, COMM, FORK and EXIT events.
+//! Process and mapping events of the kernel: perf's MMAP2, COMM, FORK and EXIT.
 //!
-//! Every executable mapping, `exec`, `fork` and exit on every CPU is there with its time, whatever
-//! the process does and however short it lives. What did not fit into the buffers is counted.
+//! They have every executable mapping, `exec`, `fork` and exit on every CPU with its time, even of short-lived
+//! processes. Events that did not fit into the buffers are counted.
 
 mod records;
 
@@ -21,23 +21,22 @@ const PAGES: usize = 128;
 /// Open buffers, one per CPU.
 pub(super) struct Sideband {
     buffers: Vec<ProcessRecords>,
-    /// Events that did not fit.
+    /// Events lost because the buffers were full.
     pub lost: u64,
     programs: HeldPrograms,
 }
 
-/// BPF programs that were loaded meanwhile. Held, so that they stay until their frames have names and
-/// lines, as files are held open.
+/// BPF programs loaded meanwhile. Kept open until their frames have names and lines, like files.
 #[derive(Default)]
 struct HeldPrograms(VecDeque<OwnedFd>);
 
 impl HeldPrograms {
-    /// The newest are kept: whoever loads programs by the thousand must not run the kernel out of
-    /// memory by our doing. The names of the others are known from their events.
+    /// Only the newest are kept: loading thousands of programs must not exhaust kernel memory because of us. The
+    /// names of the others are known from their events.
     const MAX: usize = 256;
 
     fn hold(&mut self, id: u32) {
-        // It may be gone again already, or the right to look at it missing.
+        // It may be unloaded already, or we may lack the right to open it.
         if let Ok(program) = wingbeat_bpf::program::open(id) {
             self.0.push_back(program);
             if self.0.len() > Self::MAX {
@@ -48,7 +47,7 @@ impl HeldPrograms {
 }
 
 impl Sideband {
-    /// Opens a buffer on each CPU; events flow from now on.
+    /// Opens a buffer on each CPU. Events flow from now on.
     pub(super) fn open(cpus: &[u32]) -> Result<Self, RecordError> {
         let open = |&cpu| {
             let what = format!("watch processes and mappings on CPU {cpu}");
@@ -58,7 +57,7 @@ impl Sideband {
         Ok(Self { buffers, lost: 0, programs: HeldPrograms::default() })
     }
 
-    /// For waiting until something happens.
+    /// Descriptors for waiting for events.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.buffers.iter().map(|buffer| buffer.as_fd())
     }

@@ -1,4 +1,4 @@
-//! Files that grow while they are read, and code that comes and goes.
+//! Growing files, and code that appears and disappears.
 
 use std::{io::Write as _, os::unix::fs::MetadataExt as _};
 
@@ -11,7 +11,7 @@ use crate::{
 const PID: u32 = 7;
 const FRAMELESS: &str = "cfa=r7+8 ra=c-8";
 
-/// A file and who reads it.
+/// A file and its reader.
 struct Compiler {
     file: tempfile::NamedTempFile,
     binaries: Binaries,
@@ -20,7 +20,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// One that has written this much.
+    /// A file with these bytes.
     fn new(bytes: &[u8]) -> Self {
         let mut file = tempfile::NamedTempFile::new().expect("temporary file");
         file.write_all(bytes).expect("write");
@@ -33,7 +33,7 @@ impl Compiler {
             path: file.path().to_string_lossy().into_owned(),
         };
         let mut binaries = Binaries::default();
-        // A process that is not there, so that the path is what is opened.
+        // A nonexistent process, so that the path itself is opened.
         let binary = binaries.find_or_open(5_000_000, None, &mapped);
         let mut new = Self { file, binaries, binary, jit: JitRules::default() };
         new.show();
@@ -106,7 +106,7 @@ fn long_records_are_passed_over() {
     let bytes = [header(), code(4, 0x10_1000), long, code(6, 0x1000), info, load(7, 0x1000, 4)];
     let mut compiler = Compiler::new(&bytes.concat());
     compiler.jit.advance(6);
-    // The long code replaced what lay there.
+    // The long code replaced what was there.
     compiler.check(PID, 0x10_1000, "");
     compiler.check(PID, 0x1000, FRAMELESS);
     compiler.jit.advance(7);
@@ -143,10 +143,10 @@ fn a_file_is_read_as_long_as_there_is_something_to_read() {
     assert!(compiler.jit.dumps.is_empty());
     compiler.jit.advance(5);
     compiler.check(PID, 0x1000, FRAMELESS);
-    // What is no jitdump file.
+    // An invalid file.
     assert!(Compiler::new(&[0; HEADER]).jit.dumps.is_empty());
     assert_eq!(Compiler::new(&[]).jit.dumps.len(), 1);
-    // Zeros that may be filled later.
+    // Zeros, which may be filled later.
     let zeros = [header(), vec![0; 16]].concat();
     assert_eq!(Compiler::new(&zeros).jit.dumps.len(), 1);
     let other = [header(), record(99, 1, &[1; 8]), code(5, 0x1000)].concat();

@@ -1,4 +1,4 @@
-//! What becomes of the account of a thread that changes its program, or that nobody saw go.
+//! Accounts of threads that call `exec` or leave the CPU unseen.
 
 use wingbeat_profile_common::off_cpu::{StackPlace, Waker};
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// No process has this number.
+/// A PID that does not exist.
 const PID: u32 = 4_200_000;
 const MS: u64 = 1_000_000;
 
@@ -48,7 +48,7 @@ fn recorder() -> Recorder {
     recorder
 }
 
-/// Name, beginning, end, time on the CPU and off it of each account, milliseconds.
+/// Each account's name, start, end, on-CPU time and off-CPU time, in milliseconds.
 fn accounts(recorder: &Recorder) -> Vec<(&str, [u64; 4])> {
     let accounts = recorder.blocks.accounts.iter();
     let of = |account: &crate::recorder::blocks::Account| {
@@ -63,7 +63,7 @@ fn accounts(recorder: &Recorder) -> Vec<(&str, [u64; 4])> {
 
 #[test]
 fn a_program_begins_with_its_name() {
-    // Its account begins when it is loaded, 5 ms later, of which it slept 3.
+    // Its account begins when the program is loaded, 5 ms later, 3 of them asleep.
     let mut recorder = recorder();
     recorder.block(&block(10 * MS, 40 * MS));
     recorder.event(named("ls", true, 100 * MS));
@@ -95,7 +95,7 @@ fn a_block_may_reach_over_the_change_of_the_program() {
 
 #[test]
 fn an_account_that_begins_with_the_program_is_whole() {
-    // A launched command: what it was before is not recorded.
+    // A launched command: its time before `exec` is not recorded.
     let mut recorder = recorder();
     recorder.event(named("ls", true, 20 * MS));
     recorder.thread_ended(end(21 * MS, 30 * MS, 9 * MS), false);
@@ -104,7 +104,7 @@ fn an_account_that_begins_with_the_program_is_whole() {
 
 #[test]
 fn a_thread_that_takes_over_the_number_of_the_first_keeps_its_account() {
-    // It is off the CPU once more before its new program is told.
+    // It is off the CPU once more before its `exec` is reported.
     let mut recorder = recorder();
     let name = "worker".to_owned();
     let kind = EventKind::Name { pid: PID, tid: PID + 1, name, exec: false };
@@ -208,10 +208,10 @@ fn who_ran_too_little_has_gone() {
     check(0, 1_000, true);
     check(4, 1_000, true);
     check(700, 1_000, true);
-    // A tick that has not come yet, or a hypervisor.
+    // A pending tick, or a hypervisor.
     check(0, 4, false);
     check(900, 1_000, false);
     check(1_000, 1_000, false);
-    // Asked later than the end.
+    // Queried after the end.
     check(1_100, 1_000, false);
 }

@@ -1,4 +1,4 @@
-//! [`Spaces`] against a model that is too slow to use: a table of pages for each process.
+//! Compares [`Spaces`] with a slow model: a table of pages for each process.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let pid = 0..PROCESSES;
-    // Offsets near the addresses, so that pieces of one image meet as well as strangers.
+    // Offsets near the addresses, so that parts of one image are generated as well as unrelated files.
     let map = (pid.clone(), 0..PAGES, 0..4_u64, 0..3_u64, 0..3_u32).prop_map(
         |(pid, first, pages, shift, binary)| Step::Map {
             pid,
@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![8 => map, 2 => fork, 1 => pid.prop_map(|pid| Step::Clear { pid })]
 }
 
-/// File and offset of each page; processes that nothing is known of are not in it.
+/// File and offset of each page; unknown processes are absent.
 type Model = BTreeMap<u32, BTreeMap<u64, (BinaryId, u64)>>;
 
 fn apply(step: Step, spaces: &mut Spaces, model: &mut Model) {
@@ -60,8 +60,8 @@ fn apply(step: Step, spaces: &mut Spaces, model: &mut Model) {
     }
 }
 
-/// Everything that the model has is found. More may be: a generation is shared with relatives, and
-/// knows what they have mapped since.
+/// Checks that everything in the model is found. There may be more: a generation is shared with relatives, and has
+/// what they mapped since.
 fn check(
     spaces: &Spaces,
     id: GenerationId,
@@ -83,7 +83,7 @@ proptest! {
     fn what_is_mapped_is_found_now_and_later(steps in prop::collection::vec(step(), 0..40)) {
         let mut spaces = Spaces::default();
         let mut model = Model::new();
-        // What samples would refer to, with what was mapped when they were taken.
+        // Generations that samples would refer to, with the mappings at that time.
         let mut sampled = Vec::new();
         for step in steps {
             apply(step, &mut spaces, &mut model);
@@ -92,7 +92,7 @@ proptest! {
                     prop_assert_eq!(spaces.current(pid), None, "unknown: PID {}", pid);
                     continue;
                 };
-                // An empty mapping tells nothing of a process, and needs no generation.
+                // An empty process is unknown, and needs no generation.
                 let Some(id) = spaces.current(pid) else {
                     prop_assert!(pages.is_empty());
                     continue;

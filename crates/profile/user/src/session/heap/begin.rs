@@ -1,5 +1,5 @@
-//! How watching begins: running processes are measured first, and refused if it would cost them too much; a command
-//! waits before its first instruction.
+//! Start of heap recording: running processes are measured first, and refused if the overhead would be too large.
+//! A command waits before its first instruction.
 
 use std::{thread, time::Duration};
 
@@ -11,15 +11,15 @@ use crate::{
     error::RecordError, proc, recorder::Recorder, session::Options, targets::with_descendants,
 };
 
-/// How long calls are counted before anything is recorded, and CPU time before that.
+/// Duration of counting calls before the recording, and of measuring CPU time before that.
 const COUNTED: Duration = Duration::from_millis(300);
 
-/// Share of a CPU that a target is taken to use at least.
+/// Assumed minimum CPU use of a target.
 const USED_MIN: f64 = 0.02;
 
 impl Probes {
-    /// Attaches to the allocators of running processes, unless that costs them more than the budget: by what share of
-    /// their CPU time they will be slower.
+    /// Attaches to the allocators of running processes, unless the overhead exceeds the budget. Returns the
+    /// expected slowdown as a share of their CPU time.
     pub(in crate::session) fn watch_running(
         &mut self,
         kernel_half: &KernelHalf,
@@ -51,7 +51,7 @@ impl Probes {
         Ok(share)
     }
 
-    /// Attaches to the allocators of a command that has stopped before its first instruction, and lets it go.
+    /// Attaches to the allocators of a command stopped before its first instruction, and resumes it.
     pub(in crate::session) fn watch_command(
         &mut self,
         kernel_half: &KernelHalf,
@@ -69,8 +69,8 @@ impl Probes {
         command.resume().map_err(RecordError::system("let the command go on"))
     }
 
-    /// Counts calls for a while, and tells by what share of their CPU time the targets will be slower, which used
-    /// `own_ns` in as long a while without probes.
+    /// Counts calls for a while. Returns the slowdown as a share of the targets' CPU time, of which they used
+    /// `own_ns` in the same duration without probes.
     fn slowdown(
         &mut self,
         kernel_half: &KernelHalf,
@@ -85,15 +85,16 @@ impl Probes {
         let calls = self.before.since(&before);
         let probes_ns = self.probes_ns(recorder, &calls);
         let samples_ns = SAMPLE_NS * samples(&calls, sample_bytes);
-        // One that is as fast as it can be makes fewer calls with probes: they belong to what is left for itself.
+        // A program that runs at full speed makes fewer calls with probes: the calls relate to the CPU time that
+        // remains for itself.
         let left_ns = (with_ns - probes_ns).max(with_ns / 100.0);
-        // Who does hardly anything is not made slower by little more.
+        // An almost idle target is not slowed down by a small cost.
         let least_ns = COUNTED.as_nanos() as f64 * USED_MIN;
         Ok((probes_ns + samples_ns) / left_ns.min(own_ns as f64).max(least_ns))
     }
 }
 
-/// How many of these allocations are sampled: at most one for each mean distance.
+/// Number of allocations sampled: at most one per mean distance.
 fn samples(calls: &Calls, sample_bytes: u32) -> f64 {
     match sample_bytes {
         0 => calls.allocations as f64,

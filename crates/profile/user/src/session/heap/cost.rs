@@ -1,4 +1,4 @@
-//! What a probe costs on this machine: measured at two functions of this process.
+//! Measures the cost of a probe on this machine, at two functions of this process.
 
 use std::time::{Duration, Instant};
 
@@ -7,22 +7,22 @@ use wingbeat_profile_common::{heap::call, program};
 
 use super::{KernelHalf, Path};
 
-/// Calls of each function, once without a probe and once with it. One that is stepped over takes 10 µs.
+/// Calls of each function, once without a probe and once with it. A single-stepped one takes 10 µs.
 const CALLS: u32 = 300;
 
-/// How often that is done; the best counts, since other programs only make it slower.
+/// Repetitions; the best counts, since other programs only slow it down.
 const ROUNDS: u32 = 3;
 
-/// Nanoseconds for a probe.
+/// Cost of a probe, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProbeCosts {
-    /// At an instruction that the kernel carries out by itself.
+    /// At an instruction that the kernel emulates.
     emulated_ns: f64,
-    /// At any other.
+    /// At any other instruction.
     stepped_ns: f64,
 }
 
-/// What was measured on one virtual machine, for where it cannot be measured.
+/// Values of one virtual machine, for use if measuring fails.
 impl Default for ProbeCosts {
     fn default() -> Self {
         Self { emulated_ns: 400.0, stepped_ns: 8_000.0 }
@@ -43,13 +43,13 @@ impl ProbeCosts {
     }
 }
 
-/// Nanoseconds that a probe at the entry of a function adds to a call; `None` if it cannot be attached.
+/// Nanoseconds that a probe at a function's entry adds to a call; `None` if it cannot be attached.
 fn cost(kernel_half: &KernelHalf, function: Probed) -> Option<f64> {
     let without = best(function);
     let uprobes = Uprobes {
         path: Path::new("/proc/self/exe"),
         offsets: &[function.offset().ok()?],
-        // Its argument is 0: nothing is freed, and nothing counted.
+        // The argument is 0: nothing is freed or counted.
         cookies: &[call::FREE],
         pid: std::process::id(),
     };

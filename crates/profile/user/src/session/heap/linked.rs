@@ -1,4 +1,4 @@
-//! Which files a program is linked with, before they are loaded: by asking its own dynamic linker, as `ldd` does.
+//! Lists the files that a program is linked with before they are loaded, by running its dynamic linker like `ldd`.
 
 use std::{
     ffi::OsStr,
@@ -13,8 +13,8 @@ use wingbeat_bpf::command::linker;
 
 use crate::{foreign::Bounded, proc::MappedFile};
 
-/// The files that the program of a process will load, itself among them, as the process sees them. Where the linker
-/// cannot be asked, the program alone.
+/// The files that a process's program will load, including itself, as seen by the process. Only the program if the
+/// linker cannot be run.
 pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
     let program = PathBuf::from(format!("/proc/{pid}/exe"));
     let Ok(path) = program.read_link() else { return Vec::new() };
@@ -26,8 +26,8 @@ pub(crate) fn linked_files(pid: u32) -> Vec<MappedFile> {
     paths.iter().filter_map(|path| file(pid, path)).collect()
 }
 
-/// What a linker lists for the program of a process: as its user, who chose the linker, and with the variables by which
-/// it will search there.
+/// The files that the linker lists for a process's program: run as its user, who chose the linker, and with the
+/// variables that affect its search.
 fn listed(pid: u32, linker: &Path, program: &Path) -> Vec<PathBuf> {
     let mut command = Command::new(linker);
     command.arg("--list").arg(program).stdin(Stdio::null()).stderr(Stdio::null());
@@ -47,13 +47,13 @@ fn listed(pid: u32, linker: &Path, program: &Path) -> Vec<PathBuf> {
     paths(&String::from_utf8_lossy(&text))
 }
 
-/// A variable of an environment as the kernel shows it.
+/// A variable of an environment in the kernel's format.
 fn variable<'a>(environment: &'a [u8], name: &str) -> Option<&'a OsStr> {
     let value = |part: &'a [u8]| part.strip_prefix(name.as_bytes())?.strip_prefix(b"=");
     environment.split(|byte| *byte == 0).find_map(value).map(OsStr::from_bytes)
 }
 
-/// The paths in a list: `name => path (address)`, or `path (address)`.
+/// Parses paths from a list: `name => path (address)`, or `path (address)`.
 fn paths(text: &str) -> Vec<PathBuf> {
     let path = |line: &str| {
         let (head, _) = line.rsplit_once(" (0x")?;

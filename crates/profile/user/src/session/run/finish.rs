@@ -1,4 +1,4 @@
-//! The end of a recording: stops what records, reads the rest, and closes the accounts.
+//! End of a recording: stops it, reads the rest, and closes the accounts.
 
 use wingbeat_profile_common::{counter, heap::state};
 
@@ -27,7 +27,7 @@ impl Session {
         }
         let machine = MachineTime::read();
         let duration_ns = self.started.elapsed().as_nanos() as u64;
-        // While those that still run can be asked.
+        // While running targets can still be queried.
         let cpu_time = self.cpu_time(options, machine)?;
         self.see_memory();
         self.drain(true)?;
@@ -44,7 +44,7 @@ impl Session {
         let mut left = Vec::new();
         if let Some(mut command) = self.command.take() {
             let mut ended = command.end().map_err(RecordError::system("end the command"))?;
-            // Ctrl-C reaches the command as well, and it may be faster than we are.
+            // Ctrl-C reaches the command too, possibly before us.
             ended.by_itself &= !self.interrupted;
             self.ended = Some(ended);
             left = self.left(command.pid());
@@ -82,7 +82,7 @@ impl Session {
         })
     }
 
-    /// Targets that run on after the command.
+    /// Targets still running after the command.
     fn left(&self, command: u32) -> Vec<(u32, String)> {
         let others = self.kernel_half.targets().into_iter().filter(|pid| *pid != command);
         let living = others.filter_map(|pid| {
@@ -94,7 +94,7 @@ impl Session {
         left
     }
 
-    /// Reports what has not come back, and takes the accounts of the threads that live.
+    /// Reports blocks in progress, and closes the accounts of live threads.
     fn off_cpu(&mut self, options: &Options, end_ns: u64) -> Result<OffCpuAccounts, RecordError> {
         let mut still_blocked = 0;
         let mut reckoned = 0;
@@ -138,7 +138,7 @@ impl Session {
         Ok(CpuTime { ns: live_ns + exited_ns, exited_ns: (live_ns == 0).then_some(exited_ns) })
     }
 
-    /// The ticks that the kernel half saw, and those that it did not see, by clocks that ran so long.
+    /// Ticks that the kernel half saw, and those it missed, given the clocks' running time.
     fn ticks(
         &self,
         options: &Options,
@@ -150,7 +150,7 @@ impl Session {
             ticks.sampled -= self.undecoded.min(ticks.sampled);
             ticks.failed.insert("record not understood".to_owned(), self.undecoded);
         }
-        // Page faults that fire nothing are none that were missed.
+        // Page faults without a sample were not missed.
         if options.mode != Mode::Pages {
             ticks.add_unseen(&Clocks {
                 ran_ns,
