@@ -1,5 +1,4 @@
-//! What it takes to put counters into a program, per instruction: it has to stay the same however long
-//! the program is, and whatever its branches look like.
+//! Benchmarks adding counters to a program: time per instruction must not depend on program size or branch structure.
 
 use std::hint::black_box;
 
@@ -13,12 +12,12 @@ use wingbeat_bpf::code::{Code, op};
 use wingbeat_programs::assemble::{Assembler, Label};
 
 const INSNS: [usize; 4] = [100, 1_000, 10_000, 100_000];
-/// Loops within each other, at most.
+/// Maximum nesting of loops.
 const DEPTH: u8 = 5;
-/// Instructions of a function, at most: as much as 16 bits jump over, with room for counters.
+/// Maximum instructions of a function: the reach of a 16-bit jump, with room for counters.
 const FUNCTION_INSNS: usize = 10_000;
 
-/// Straight code with a branch every few instructions: a parser with early outs.
+/// Straight-line code with a branch every few instructions: a parser with early exits.
 fn branches(insns: usize) -> Code {
     functions(insns, |it, end| {
         let out = it.label();
@@ -31,7 +30,7 @@ fn branches(insns: usize) -> Code {
     })
 }
 
-/// Loops in loops, five deep, one nest after the other.
+/// Loop nests, five deep, one after the other.
 fn loops(insns: usize) -> Code {
     functions(insns, |it, end| {
         while it.len() < end {
@@ -46,7 +45,7 @@ fn loops(insns: usize) -> Code {
     })
 }
 
-/// Functions one after the other, each called by the one before, until there are so many instructions.
+/// A chain of functions, each called by the previous one, with this total number of instructions.
 fn functions(insns: usize, mut body: impl FnMut(&mut Assembler, usize)) -> Code {
     let mut it = Assembler::new();
     while it.len() < insns {
@@ -61,12 +60,12 @@ fn functions(insns: usize, mut body: impl FnMut(&mut Assembler, usize)) -> Code 
         it.bind(next).function("next");
     }
     let mut code = it.finish();
-    // The last function that was begun has no instructions.
+    // The last function has no instructions yet.
     code.functions.pop_if(|function| function.insn_index as usize >= code.insns.len());
     code
 }
 
-/// A program of so many instructions, or a few more.
+/// Generates a program with at least this many instructions.
 type Program = fn(usize) -> Code;
 
 fn by_length(criterion: &mut Criterion) {

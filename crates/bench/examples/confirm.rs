@@ -1,14 +1,14 @@
-//! Confirms executed instructions by a second way to count, which shares nothing with the first.
+//! Confirms executed instruction counts with an independent second method.
 //!
 //! ```text
 //! cargo build -p wingbeat-bench --features testing --example confirm
 //! sudo target/debug/examples/confirm OBJECT [PROGRAM]... [--input FILE]... [--map NAME=FILE]... [--cpu N]
 //! ```
 //!
-//! For each program and input, a row tells what the counters of `wingbeat bench` counted, what an
-//! interpreter in user space counted, and whether both agree: in every instruction, in the return value,
-//! and in the packet. Inputs and contents of maps are those of `wingbeat bench`. The exit code is 1 if
-//! something does not agree, or could not be compared.
+//! For each program and input, prints a row with the counts of `wingbeat bench`, the counts of an
+//! interpreter in user space, and whether both agree: in every instruction, in the return value,
+//! and in the packet. Inputs and map contents are those of `wingbeat bench`. The exit code is 1 if
+//! anything differs or could not be compared.
 
 use std::{error::Error, path::Path, process::ExitCode};
 

@@ -1,13 +1,13 @@
-//! What counters cost: run time and verified instructions of programs without and with them.
+//! Measures the cost of counters: run time and verified instructions of programs without and with them.
 //!
 //! ```text
 //! cargo build --release -p wingbeat-bench --example counters
 //! sudo target/release/examples/counters [OBJECT]...
 //! ```
 //!
-//! For each XDP program of the objects, and for a few loops, the program and its copy with counters are
-//! loaded as one image in which the two take turns, as `wingbeat bench --against` does it, again and
-//! again at other places in memory. The table tells the median over the loads.
+//! For each XDP program of the objects, and for a few loops, loads the program and its instrumented
+//! copy as one image that alternates between them, like `wingbeat bench --against`, repeatedly at
+//! different addresses. The table shows the median over the loads.
 
 mod support;
 
@@ -61,12 +61,12 @@ fn row(linked: &Linked, loader: &Loader, random: &mut Random) -> Result<()> {
     Ok(())
 }
 
-/// A program and its copy with counters.
+/// A program and its instrumented copy.
 struct Pair<'a> {
     linked: &'a Linked,
     loader: &'a Loader,
     instrumented: counters::Instrumented,
-    /// Instructions that the verifier looked at, without counters and with them.
+    /// Instructions that the verifier processed, without and with counters.
     verified: [u64; 2],
 }
 
@@ -89,9 +89,9 @@ impl<'a> Pair<'a> {
         Ok(Self { linked, loader, instrumented, verified })
     }
 
-    /// Loads both and lets them take turns: time per call of each, the median over the bursts.
+    /// Loads both and alternates them: time per call of each, the median over the bursts.
     fn take_turns(&self, random: &mut Random) -> Result<[f64; 2]> {
-        // Each has maps of its own; behind those of the second lie its counters.
+        // Each has its own maps; the counters follow those of the second.
         let (first, second) = (self.loader.create_maps()?, self.loader.create_maps()?);
         let counters = LoadedMap::notebook(self.instrumented.plan.value_size_bytes())?;
         let mut maps = [first.descriptors(), second.descriptors()];

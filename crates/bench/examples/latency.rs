@@ -1,24 +1,26 @@
-//! Two ways to tell what a run takes, and why they differ: single runs less the clock, against the net
-//! time of runs that follow each other.
+//! Compares two measures of run time and shows why they differ: single runs minus the clock, and
+//! the net time of consecutive runs.
 //!
 //! ```text
 //! cargo build --release -p wingbeat-bench --features testing --example latency
 //! sudo target/release/examples/latency [LOADS] [OBJECT]...
 //! ```
 //!
-//! For each program, loaded again and again beside an empty one with which it takes turns in bursts:
+//! For each program, repeatedly loaded together with an empty one with which it alternates in bursts:
 //!
-//! - **p50 − empty**: both with a clock around each call; the median of the single runs, less that of the
-//!   empty program's. The clock is read in order: a read waits until what came before it has ended.
-//! - **net**: the plain programs. Where a run needs nothing of the one before, the CPU begins it early.
-//! - **drained**: the plain programs, each of which begins by reading the clock and throwing the time
-//!   away. So each call waits until the one before has ended, and nothing is measured by that clock.
+//! - **p50 − empty**: both with a clock around each call; the median of the single runs, minus that
+//!   of the empty program. Clock reads are ordered: a read waits until preceding instructions have
+//!   completed.
+//! - **net**: the plain programs. If a run does not depend on the previous one, the CPU starts it
+//!   early.
+//! - **drained**: the plain programs, each of which begins by reading the clock and discarding the
+//!   time. So each call waits until the previous one has completed; that clock measures nothing.
 //!
-//! If runs overlap, net is less than the other two, which agree. If the clock costs more beside some
-//! programs than beside the empty one, p50 − empty is more than drained: that is the last column. Both
-//! are less than a run takes alone by what the CPU does of it while it still computes the time that it has
-//! read; the two chains of different length tell how much that is. Each figure is a median over the
-//! loads, with its 95 % interval by the bootstrap.
+//! If runs overlap, net is less than the other two, which agree. If the clock costs more with some
+//! programs than with the empty one, p50 − empty exceeds drained: that is the last column. Both are
+//! less than the time of an isolated run, by the work that the CPU does while it still computes the
+//! time it has read; the two chains of different length show this amount. Each figure is a median
+//! over the loads, with its 95 % bootstrap interval.
 
 mod support;
 
@@ -42,7 +44,7 @@ use wingbeat_stats::{
 };
 
 const KTIME_GET_NS: i32 = 5;
-/// Bytes of the map of programs made here.
+/// Map size of the built-in programs in bytes.
 const TRAFFIC_BYTES: u32 = 4096;
 
 fn main() -> Result<()> {
@@ -91,7 +93,7 @@ fn cell(values: Vec<f64>) -> Result<String> {
     Ok(format!("{:.1} ({lower:.1} … {upper:.1})", sample.median()))
 }
 
-/// A program beside an empty one.
+/// A program paired with an empty one.
 struct Beside<'a> {
     linked: &'a Linked,
     empty: &'a Code,
@@ -101,12 +103,12 @@ struct Beside<'a> {
 }
 
 impl Beside<'_> {
-    /// What a call takes longer than one of the empty program beside it.
+    /// Time of a call minus that of the adjacent empty program.
     fn net(&self, codes: [&Code; 2], random: &mut Random) -> Result<f64> {
         Ok(self.take_turns(codes, [false; 2], random)?.0)
     }
 
-    /// The median of single runs, less that of the empty program.
+    /// Median of single runs, minus that of the empty program.
     fn single_runs(&self, random: &mut Random) -> Result<f64> {
         let own = Own::create(self)?.descriptors().len();
         let wrapped = |code: &Code, maps: usize| {
@@ -118,8 +120,8 @@ impl Beside<'_> {
         Ok(medians[0] - medians[1])
     }
 
-    /// Loads both codes, at a place by chance, and lets them take turns: the median of the differences
-    /// of neighbours, and the medians of what their clocks noted, where they have one.
+    /// Loads both codes at a random address and alternates them: the median of the differences of
+    /// neighbours, and the medians from their clocks, if any.
     fn take_turns(
         &self,
         codes: [&Code; 2],
@@ -153,7 +155,7 @@ impl Beside<'_> {
     }
 }
 
-/// Maps of the program itself.
+/// The program's own maps.
 enum Own {
     Traffic(LoadedMap),
     Object(LoadedMaps),
@@ -179,7 +181,7 @@ fn clock(is_wanted: bool) -> Result<Option<LoadedMap>> {
     Ok(is_wanted.then(|| LoadedMap::notebook(wrapper::histogram::VALUE_SIZE_BYTES)).transpose()?)
 }
 
-/// The same program, which first waits until all before it has ended: the clock is read in order.
+/// The same program, but it first waits until all preceding work has completed: clock reads are ordered.
 fn drained(code: &Code) -> Code {
     let mut it = Assembler::new();
     it.copy(6, 1).call(KTIME_GET_NS).copy(1, 6).exit();
@@ -194,7 +196,7 @@ fn drained(code: &Code) -> Code {
     code
 }
 
-/// Programs of which it is known what they do to a CPU.
+/// Programs with known effects on a CPU.
 fn made_here() -> Vec<Linked> {
     vec![
         chain("64 multiplications, each of the one before", 64),
@@ -233,8 +235,8 @@ fn made_here() -> Vec<Linked> {
     ]
 }
 
-/// Multiplications that have to wait for each other, but for none of the run before. What 192 more of
-/// them take tells how long one is, without clock and call.
+/// Multiplications that depend on each other, but not on the previous run. The time of 192 more of
+/// them gives the latency of one, without clock and call.
 fn chain(name: &str, len: usize) -> Linked {
     made(name, |it| {
         it.mov(0, 3).mov(1, 5);

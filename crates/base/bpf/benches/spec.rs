@@ -1,12 +1,12 @@
-//! What it takes to parse an object and to link it for the running kernel: per object, and by the number
-//! of programs in it, which it has to grow with and no faster.
+//! Benchmarks parsing an object and linking it for the running kernel: per object, and by its
+//! number of programs, in which the time must be linear.
 
 use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use wingbeat_bpf::{KernelTypes, spec::Spec};
 
-// The writer of objects that the tests of their reader have.
+// The object writer of the parser's tests.
 #[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/spec/support/btf.rs"]
 mod btf;
@@ -21,12 +21,12 @@ mod elf;
 mod sample;
 
 const PROGRAMS: [usize; 3] = [10, 100, 1_000];
-/// Maps that the programs of a made object share.
+/// Maps shared by the programs of a generated object.
 const MAPS: usize = 8;
-/// References to maps in each program of a made object.
+/// Map references in each program of a generated object.
 const REFERENCES: usize = 20;
 
-/// Objects from compilers, and one that relocates fields of types.
+/// Objects from compilers, including one with CO-RE field relocations.
 fn objects(criterion: &mut Criterion) {
     let sample = sample::Sample::new().bytes();
     let objects = [
@@ -41,7 +41,7 @@ fn objects(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Objects of many programs, each with references to maps.
+/// Objects with many programs, each with map references.
 fn by_programs(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("programs");
     for programs in PROGRAMS {
@@ -70,7 +70,7 @@ fn both(
     });
 }
 
-/// What reading the kernel's types takes, once per object that relocates fields.
+/// Time to read the kernel's types, once per object with field relocations.
 fn kernel_types(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("kernel-types");
     group.sample_size(10);
@@ -80,7 +80,7 @@ fn kernel_types(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// An object without types: programs that load addresses of maps, again and again.
+/// An object without types: programs with repeated loads of map addresses.
 fn made(programs: usize) -> Vec<u8> {
     let mut object = elf::Object::new();
     let maps = object.data("maps", &btf::bytes(&[1, 4, 8, 16, 0, 0, 1]).repeat(MAPS));

@@ -1,5 +1,5 @@
-//! The instructions that it takes to read an object file and to link it, counted by Valgrind. `cargo
-//! xtask track` fails when they grow.
+//! Instructions for reading and linking an object file, counted by Valgrind. `cargo xtask track`
+//! fails if they increase.
 
 #[path = "../../stats/benches/support/mode.rs"]
 mod mode;
@@ -29,7 +29,7 @@ fn link(spec: &Spec) {
     black_box(black_box(spec).link(None).expect("it relocates no types of the kernel"));
 }
 
-/// Each function as Gungraun wants it: what it counts takes its input by value.
+/// The functions in the form that Gungraun requires: inputs by value.
 mod counted {
     use fun_xdp::{OBJECT, OBJECT_WITH_LOG};
     use gungraun::{library_benchmark, library_benchmark_group, main};
@@ -53,7 +53,7 @@ mod counted {
     library_benchmark_group!(name = bpf_spec, benchmarks = [parse, link]);
     main!(library_benchmark_groups = bpf_spec);
 
-    /// Starts the runner, or what it wants to be run.
+    /// Starts the runner, or the benchmark that it requests.
     pub(super) fn start() {
         main();
     }

@@ -1,11 +1,11 @@
-//! Reads where the running kernel keeps the members of its structures.
+//! Reads the offsets of members in the running kernel's structures.
 //!
 //! A kernel half written in Rust has no field relocations (rustc emits none), so offsets such as
-//! `task_struct.tgid` are read here, in user space, and handed over as globals. The source is the
-//! kernel's own type information, BTF. aya-obj parses BTF too, but keeps the members of a structure to
-//! itself, hence this reader.
+//! `task_struct.tgid` are read here, in user space, and passed as globals. The source is the
+//! kernel's own type information, BTF. aya-obj parses BTF too, but does not expose structure
+//! members, hence this reader.
 //!
-//! `table` holds types that were read: the kernel's here, an object's in [`crate::spec`].
+//! `table` holds parsed types: the kernel's here, an object's in [`crate::spec`].
 
 pub(crate) mod table;
 #[cfg(test)]
@@ -15,17 +15,17 @@ use std::{collections::HashSet, fs::File, io, path::PathBuf};
 
 use table::{Type, TypeKind, TypeTable};
 
-/// Where the kernel publishes its own types (`CONFIG_DEBUG_INFO_BTF`).
+/// File with the kernel's types (`CONFIG_DEBUG_INFO_BTF`).
 pub const KERNEL_BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 
-/// Why the kernel's types could not be read, or do not hold what was asked for.
+/// Why the kernel's types could not be read, or lack the requested type.
 #[derive(Debug, thiserror::Error)]
 pub enum BtfError {
     #[error(
         "cannot read the kernel's types from {path}; a kernel built with CONFIG_DEBUG_INFO_BTF=y has them"
     )]
     Unreadable { path: PathBuf, source: io::Error },
-    /// The types do not hold together, or are of a kind that this program does not know.
+    /// The types are inconsistent, or of an unknown kind.
     #[error("the types are damaged: {reason}")]
     Damaged { reason: String },
     #[error("this kernel has no struct or union `{structure}` (looked for its member `{member}`)")]
@@ -44,51 +44,51 @@ impl BtfError {
     }
 }
 
-/// What is handed over for an argument.
+/// Type of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
     Integer,
-    /// An address; of a struct its name.
+    /// An address; for a struct, with its name.
     Pointer(Option<String>),
     Other,
 }
 
-/// The types of one kernel, or of a program that is loaded.
+/// Types of one kernel, or of a loaded program.
 #[derive(Debug, Clone)]
 pub struct KernelTypes(pub(crate) TypeTable);
 
 impl KernelTypes {
-    /// Reads the types of the running kernel; needs no rights, takes some hundredths of a second.
+    /// Reads the types of the running kernel. Needs no privileges, takes some hundredths of a second.
     pub fn from_kernel() -> Result<Self, BtfError> {
         let mut file = File::open(KERNEL_BTF_PATH)
             .map_err(|source| BtfError::Unreadable { path: KERNEL_BTF_PATH.into(), source })?;
         TypeTable::read(&mut file).map(Self).map_err(|reason| BtfError::Damaged { reason })
     }
 
-    /// Parses raw BTF in this machine's byte order. Any bytes are safe to parse.
+    /// Parses raw BTF in native byte order. Safe for any input.
     pub fn parse(bytes: &[u8]) -> Result<Self, BtfError> {
         TypeTable::parse(bytes).map(Self).map_err(|reason| BtfError::Damaged { reason })
     }
 
-    /// Number of types, `void` not counted.
+    /// Number of types, excluding `void`.
     pub fn len(&self) -> usize {
         self.0.len() as usize
     }
 
-    /// Whether there is no type at all.
+    /// Whether there are no types.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Offset in bytes of `member` from the start of `structure` (a struct or a union).
     ///
-    /// Members of anonymous structs and unions inside count as members, as they do in C. For a
-    /// bit-field it is the offset of the byte that holds its first bit.
+    /// Members of nested anonymous structs and unions count as members, as in C. For a bit-field
+    /// returns the offset of the byte with its first bit.
     pub fn member_offset_bytes(&self, structure: &str, member: &str) -> Result<u32, BtfError> {
         self.member_bit(structure, member).map(|(byte, _)| byte)
     }
 
-    /// The byte that holds the first bit of `member`, and that bit's number in it, from the lowest.
+    /// Byte with the first bit of `member`, and that bit's number in it, from the lowest.
     pub fn member_bit(&self, structure: &str, member: &str) -> Result<(u32, u8), BtfError> {
         let (offset_bits, _) = self.member(structure, member)?;
         u32::try_from(offset_bits / 8)
@@ -96,17 +96,16 @@ impl KernelTypes {
             .map_err(|_| BtfError::no_member(structure, member))
     }
 
-    /// Bytes that `member` takes, which differ from kernel to kernel as its place does.
+    /// Size of `member` in bytes, which depends on the kernel, like its offset.
     pub fn member_size_bytes(&self, structure: &str, member: &str) -> Result<u32, BtfError> {
         let (_, id) = self.member(structure, member)?;
         self.0.size(id).ok_or_else(|| BtfError::no_member(structure, member))
     }
 
-    /// Where `member` begins, in bits, and its type.
+    /// Offset of `member` in bits, and its type.
     fn member(&self, structure: &str, member: &str) -> Result<(u64, u32), BtfError> {
         let mut is_known = false;
-        // A name may be defined more than once, by files that do not agree; the first that has the
-        // member is the answer.
+        // Files may define a name differently; the first definition with the member wins.
         let named = |found: &Type<'_>| found.kind.is_composite() && self.is_named(found, structure);
         for definition in self.0.all().filter(named) {
             is_known = true;
@@ -120,25 +119,25 @@ impl KernelTypes {
         })
     }
 
-    /// Type id of the kernel function `name`; `None` when the kernel has none of that name, or has
-    /// inlined it. fentry programs attach by it.
+    /// Type id of the kernel function `name`, to which fentry programs attach; `None` if it does
+    /// not exist or is inlined.
     pub fn function_id(&self, name: &str) -> Option<u32> {
         self.id_of(TypeKind::FUNC, name)
     }
 
-    /// Type id of the typedef `name`. A `tp_btf` program attaches to tracepoint `x` by that of
-    /// `btf_trace_x`.
+    /// Type id of the typedef `name`. A `tp_btf` program attaches to tracepoint `x` by that of `btf_trace_x`.
     pub fn typedef_id(&self, name: &str) -> Option<u32> {
         self.id_of(TypeKind::TYPEDEF, name)
     }
 
-    /// Type id of the struct `name`, the first of that name, as the kernel finds it.
+    /// Type id of the first struct called `name`, as in the kernel's lookup.
     pub fn structure_id(&self, name: &str) -> Option<u32> {
         self.id_of(TypeKind::STRUCT, name)
     }
 
-    /// Type id of `structure`, and the position of `member` among its members, from 0: what a program
-    /// that is to be that member is loaded for. Members of anonymous structs inside do not count.
+    /// Type id of `structure`, and the index of `member` among its members, from 0: the attach
+    /// target of a program that implements that member. Members of nested anonymous structs do not
+    /// count.
     pub fn member_position(&self, structure: &str, member: &str) -> Result<(u32, u32), BtfError> {
         let none = || BtfError::no_structure(structure, member);
         let definition = self.0.find(TypeKind::STRUCT, structure).ok_or_else(none)?;
@@ -148,17 +147,15 @@ impl KernelTypes {
         Ok((definition.id, position))
     }
 
-    /// Number of arguments that a tracepoint hands over, its owner's among them; `None` when the
-    /// kernel has no such tracepoint.
+    /// Number of arguments of a tracepoint, including its owner's; `None` if the kernel has no such tracepoint.
     pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
         self.tracepoint_prototype(name).map(|prototype| prototype.vlen as usize)
     }
 
-    /// The arguments that a tracepoint hands to raw tracepoint programs, by type; `None` when the
-    /// kernel has no such tracepoint, or it is in a module.
+    /// Arguments of a raw tracepoint, by type; `None` if the kernel has no such tracepoint, or it is in a module.
     pub fn tracepoint_types(&self, name: &str) -> Option<Vec<Argument>> {
         let prototype = self.tracepoint_prototype(name)?;
-        // The first is for the owner of the callback.
+        // The first belongs to the owner of the callback.
         Some(prototype.pairs().skip(1).map(|&[_, id]| self.argument(id)).collect())
     }
 
@@ -180,12 +177,12 @@ impl KernelTypes {
         }
     }
 
-    /// Name of function type `id`; `None` when `id` is not that of a function.
+    /// Name of function type `id`; `None` if `id` is not a function.
     pub(crate) fn function_name(&self, id: u32) -> Option<&str> {
         self.0.get(id).filter(|found| found.kind == TypeKind::FUNC).map(|found| self.0.name(found))
     }
 
-    /// Type id of the kernel variable `name`; the kernel tells only of its per-CPU variables.
+    /// Type id of the kernel variable `name`; BTF has only per-CPU variables.
     pub fn variable_id(&self, name: &str) -> Option<u32> {
         self.id_of(TypeKind::VAR, name)
     }
@@ -198,8 +195,8 @@ impl KernelTypes {
         self.0.is_text(found.name, name)
     }
 
-    /// Looks through `definition` and the anonymous structs and unions in it. Each type is looked at
-    /// once, so that no chain of types, however crafted, costs more than their number.
+    /// Searches `definition` and nested anonymous structs and unions. Visits each type once, so
+    /// that the cost of any type graph, however crafted, is bounded by the number of types.
     fn member_in(&self, definition: Type<'_>, name: &str) -> Option<(u64, u32)> {
         let mut pending = vec![(definition, 0_u64)];
         let mut seen = HashSet::new();

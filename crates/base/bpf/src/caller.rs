@@ -1,5 +1,4 @@
-//! Who called: the user, the folder and the environment that a command is to have where this process has more rights
-//! than its caller.
+//! The calling user: identity, folder and environment for commands if this process has more privileges than its caller.
 
 use std::{
     env,
@@ -14,18 +13,18 @@ use rustix::process::{getegid, geteuid, getgroups};
 
 use crate::sys;
 
-/// Whom a command runs as, where, and with which variables.
+/// Identity, folder and environment of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     pub user: u32,
     pub group: u32,
-    /// The other groups.
+    /// Supplementary groups.
     pub groups: Vec<u32>,
     pub folder: PathBuf,
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// What the table of users says of one.
+/// A user's entry in the user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     name: String,
@@ -34,7 +33,7 @@ struct Entry {
 }
 
 impl Caller {
-    /// This process.
+    /// The identity of this process.
     pub fn this() -> io::Result<Self> {
         Ok(Self {
             user: geteuid().as_raw(),
@@ -45,7 +44,7 @@ impl Caller {
         })
     }
 
-    /// The user who became root by sudo to start this process, if that is how it became root.
+    /// The user who started this process by sudo, if it became root that way.
     pub fn of_sudo() -> io::Result<Option<Self>> {
         let id = |name| env::var(name).ok()?.parse::<u32>().ok();
         let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) else { return Ok(None) };
@@ -61,8 +60,8 @@ impl Caller {
         Ok(Some(Self { user, group, groups, folder: env::current_dir()?, environment }))
     }
 
-    /// Has a command run as the caller: user and groups (if this process is root, and they are others), folder and
-    /// environment.
+    /// Makes a command run as the caller: user and groups (if this process is root and they
+    /// differ), folder and environment.
     pub fn lend_to(&self, command: &mut Command) {
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.folder);
@@ -71,24 +70,24 @@ impl Caller {
         }
     }
 
-    /// Is this process root, and the caller not?
+    /// Whether this process is root, and the caller is not.
     pub fn is_other(&self) -> bool {
         geteuid().is_root() && self.user != 0
     }
 
-    /// A variable of the environment.
+    /// An environment variable.
     pub fn variable(&self, name: &str) -> Option<&OsStr> {
         let found = self.environment.iter().find(|(other, _)| other == name);
         found.map(|(_, value)| value.as_os_str())
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.environment.retain(|(other, _)| other != name);
         self.environment.push((name.into(), value.into()));
     }
 
-    /// As bytes, which [`Self::from_bytes`] reads: sudo hands over neither the environment nor descriptors.
+    /// Serializes for [`Self::from_bytes`]: sudo passes neither environment nor descriptors.
     pub fn to_bytes(&self) -> Vec<u8> {
         let groups: Vec<String> = self.groups.iter().map(ToString::to_string).collect();
         let numbers = [self.user.to_string(), self.group.to_string(), groups.join(" ")];
@@ -97,11 +96,11 @@ impl Caller {
         let variables = self.environment.iter();
         parts
             .extend(variables.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'=')));
-        // No part of them can have a zero byte in it.
+        // None of the parts can contain a zero byte.
         parts.join(&0)
     }
 
-    /// What [`Self::to_bytes`] wrote.
+    /// Parses the result of [`Self::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut parts = bytes.split(|byte| *byte == 0);
         let number = |text: &[u8]| str::from_utf8(text).ok()?.parse::<u32>().ok();
@@ -120,7 +119,7 @@ impl Caller {
     }
 }
 
-/// The environment that sudo left, as that of the user: their home, and what leads to their session.
+/// Converts the environment left by sudo to the user's: their home, and session variables.
 fn environment(
     mut environment: Vec<(OsString, OsString)>,
     entry: Option<&Entry>,
@@ -149,7 +148,7 @@ fn environment(
             address.push(bus);
             set("DBUS_SESSION_BUS_ADDRESS", address, true);
         }
-        // Sudo keeps the display of X11, and not that of Wayland.
+        // Sudo keeps the display of X11, but not that of Wayland.
         if session.join("wayland-0").exists() {
             set("WAYLAND_DISPLAY", "wayland-0".into(), true);
         }
@@ -157,14 +156,14 @@ fn environment(
     environment
 }
 
-/// What the table of users says of a number: that of the C library, which may ask a server.
+/// Looks up a user id through the C library, which may ask a server.
 fn entry_of(user: u32) -> Option<Entry> {
     let line = output("getent", &["passwd", &user.to_string()]);
     let file = || std::fs::read_to_string("/etc/passwd").ok();
     line.or_else(file)?.lines().find_map(|line| entry_in(line, user))
 }
 
-/// The entry in a line of the table, if it is that of this user.
+/// Parses an entry, if it is that of this user.
 fn entry_in(line: &str, user: u32) -> Option<Entry> {
     let [name, _, number, _, _, home, shell] =
         <[&str; 7]>::try_from(line.split(':').collect::<Vec<_>>()).ok()?;
@@ -172,7 +171,7 @@ fn entry_in(line: &str, user: u32) -> Option<Entry> {
     (number.parse() == Ok(user)).then(entry)
 }
 
-/// What a program prints, unless it fails.
+/// Output of a program, unless it fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

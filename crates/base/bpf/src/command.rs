@@ -1,4 +1,4 @@
-//! A command that runs while something is measured: launched, watched, and ended.
+//! Launches, observes and terminates the command that runs during a measurement.
 
 use std::{
     env,
@@ -27,43 +27,43 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
-/// How long a command may take to end after SIGTERM before it is killed.
+/// Grace period between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Why a command is not running.
 #[derive(Debug)]
 pub enum LaunchError {
     Start(io::Error),
-    /// It was started, but could not be watched, and was killed.
+    /// It was started, but could not be observed, and was killed.
     Watch(io::Error),
 }
 
-/// A running command. It does not outlive this.
+/// A running command. Dropping this kills it.
 #[derive(Debug)]
 pub struct Launched {
     child: Child,
-    /// Becomes readable when the command has ended.
+    /// Becomes readable when the command ends.
     pidfd: OwnedFd,
 }
 
-/// What becomes of what a command prints.
+/// Destination of the command's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Printing {
-    /// It goes where ours goes.
+    /// Inherited from this process.
     #[default]
     Shown,
-    /// Nobody reads it.
+    /// Discarded.
     Dropped,
 }
 
 impl Launched {
-    /// Starts a command, which inherits our standard streams.
+    /// Starts a command with our standard streams.
     pub fn start(program: &OsString, arguments: &[OsString]) -> Result<Self, LaunchError> {
         Self::start_with(program, arguments, Printing::Shown, None)
     }
 
-    /// Starts a command that stops before its first instruction, with nothing but its program and the linker in
-    /// memory, until it is [resumed](Self::resume).
+    /// Starts a command that stops before its first instruction, with only its program and the
+    /// linker in memory, until it is [resumed](Self::resume).
     pub fn start_stopped(
         program: &OsString,
         arguments: &[OsString],
@@ -80,12 +80,12 @@ impl Launched {
         }
     }
 
-    /// Lets a command go on that was started as stopped.
+    /// Resumes a command that was started stopped.
     pub fn resume(&self) -> io::Result<()> {
         sys::let_go(self.pid())
     }
 
-    /// Starts a command, which inherits our stdin, as `caller` would if there is one.
+    /// Starts a command with our stdin, as `caller` if given.
     pub fn start_with(
         program: &OsString,
         arguments: &[OsString],
@@ -142,8 +142,8 @@ impl Launched {
         self.child.id()
     }
 
-    /// Waits for a command that has ended by itself, or asks one that has not to end: SIGTERM, and
-    /// SIGKILL three seconds later, as `perf stat --timeout` does.
+    /// Waits for a command that has ended by itself, or terminates it: SIGTERM, and SIGKILL three
+    /// seconds later, like `perf stat --timeout`.
     pub fn end(&mut self) -> io::Result<Ended> {
         if let Some(status) = self.child.try_wait()? {
             return Ok(Ended { status, by_itself: true });
@@ -159,7 +159,7 @@ impl Launched {
 }
 
 impl AsFd for Launched {
-    /// Becomes readable when the command has ended.
+    /// Becomes readable when the command ends.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -173,7 +173,7 @@ impl Drop for Launched {
     }
 }
 
-/// Where a program lies, that is found as `execvp` does.
+/// Path of a program, found like `execvp` does.
 fn path_of(program: &OsString) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {
@@ -190,12 +190,12 @@ fn head(path: &Path) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// May it be a script? A program for other processors is none.
+/// Whether it may be a script, rather than a binary for another processor.
 fn is_text(path: &Path) -> bool {
     head(path).is_some_and(|head| !head.contains(&0))
 }
 
-/// What a script or a program names to be run by, if that does not exist.
+/// The interpreter of a script or a program, if it does not exist.
 fn interpreter(path: &Path) -> Option<String> {
     let head = head(path)?;
     let name = match head.strip_prefix(b"#!") {
@@ -208,8 +208,8 @@ fn interpreter(path: &Path) -> Option<String> {
     (!Path::new(&name).exists()).then_some(name)
 }
 
-/// The dynamic linker that a program names; none in a file that is no program, or names none that can be. The reader
-/// limits what is read of a file that somebody else made.
+/// The dynamic linker named by a program; `None` if the file is not a program, or names none. The
+/// reader limits how much of an untrusted file is read.
 pub fn linker<'data>(program: impl ReadRef<'data>) -> Option<String> {
     const PATH_BYTES_MAX: u64 = 4096;
     let elf = ElfFile64::<Endianness, _>::parse(program).ok()?;
@@ -237,12 +237,12 @@ fn end_now(child: &mut Child) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     pub status: ExitStatus,
-    /// False if the time ran out first and the command was asked to end.
+    /// False if the time ran out first and the command was terminated.
     pub by_itself: bool,
 }
 
 impl Ended {
-    /// The exit code that a shell would give: 128 + signal for a command that a signal ended.
+    /// Exit code as in a shell: 128 + signal for a command terminated by a signal.
     pub fn code(&self) -> i32 {
         self.status.code().or_else(|| self.status.signal().map(|signal| 128 + signal)).unwrap_or(1)
     }

@@ -2,16 +2,16 @@
 
 use std::{fs, io};
 
-/// The numbers of the CPUs that are on, ascending. Fails when the kernel does not tell.
+/// Numbers of the online CPUs, ascending. Fails if the kernel does not report them.
 pub fn online() -> io::Result<Vec<u32>> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online")?;
     let cpus = listed(text.trim()).filter(|cpus| !cpus.is_empty());
     cpus.ok_or_else(|| io::Error::other(format!("no list of CPUs: {text:?}")))
 }
 
-/// The numbers in a list such as `0-3,8`, which may be empty; `None` if it is not one.
+/// Parses a list such as `0-3,8`, which may be empty; `None` if it is invalid.
 pub fn listed(list: &str) -> Option<Vec<u32>> {
-    /// More than any kernel has (`CONFIG_NR_CPUS`).
+    /// More than any kernel supports (`CONFIG_NR_CPUS`).
     const CPUS_MAX: u32 = 1 << 16;
     let mut all = Vec::new();
     for range in list.split(',').filter(|_| !list.is_empty()) {

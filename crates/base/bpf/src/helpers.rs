@@ -1,17 +1,16 @@
-//! The kernel's helper functions by number, which are those of `enum bpf_func_id`
-//! (include/uapi/linux/bpf.h, Linux 6.18). No helper has been added since 6.1, new functions are kfuncs.
+//! Kernel helper functions by number, from `enum bpf_func_id` (include/uapi/linux/bpf.h, Linux
+//! 6.18). No helper has been added since 6.1; new functions are kfuncs.
 
-/// The number of `bpf_snprintf`, which came with Linux 5.13.
+/// Number of `bpf_snprintf`, added in Linux 5.13.
 pub const SNPRINTF: u32 = 165;
 
-/// Name of the helper function `number`, as C programs call it: `bpf_map_lookup_elem` for 1. `None`
-/// for 0 and for numbers that Linux 6.18 does not know.
+/// Name of helper `number`, as in C: `bpf_map_lookup_elem` for 1. `None` for 0 and for numbers unknown to Linux 6.18.
 pub fn name(number: u32) -> Option<&'static str> {
     let index = usize::try_from(number.checked_sub(1)?).ok()?;
     NAMES.get(index).copied()
 }
 
-/// Makes the table of names, from 1 on.
+/// Builds the table of names, from 1 on.
 macro_rules! names {
     ($($name:ident)*) => {
         const NAMES: &[&str] = &[$(concat!("bpf_", stringify!($name))),*];
@@ -61,10 +60,10 @@ names! {
     cgrp_storage_delete
 }
 
-/// Helpers and kfuncs that do not give the same on every run with the same input and maps: random
-/// numbers; clocks; the CPU; the running task; cookies and hashes with a secret in them; counters of
-/// the processor; stacks, and what stands in the kernel's memory. By their descriptions in
-/// include/uapi/linux/bpf.h and the kernel's sources, Linux 6.18.
+/// Helpers and kfuncs whose results may differ on every run with the same input and maps: random
+/// numbers, clocks, the CPU, the running task, cookies and hashes with a secret, hardware counters,
+/// stacks, and kernel memory. Based on their descriptions in include/uapi/linux/bpf.h and the
+/// kernel sources, Linux 6.18.
 const UNPREDICTABLE: &[&str] = &[
     "bpf_get_prandom_u32",
     "bpf_ktime_get_ns",
@@ -108,7 +107,7 @@ const UNPREDICTABLE: &[&str] = &[
     "bpf_copy_from_user_task",
 ];
 
-/// Whether the helper or kfunc of this name may give something else on every run.
+/// Whether the results of this helper or kfunc may differ on every run.
 pub fn is_unpredictable(name: &str) -> bool {
     UNPREDICTABLE.contains(&name)
 }
@@ -123,7 +122,7 @@ mod tests {
         check("bpf_get_prandom_u32", true);
         check("bpf_ktime_get_ns", true);
         check("bpf_map_lookup_elem", false);
-        // No name is misspelled: helpers are known by theirs.
+        // Checks the spelling of helper names.
         let unknown = |name: &&&str| {
             !name.starts_with("scx_") && !(1..=211).any(|it| super::name(it) == Some(**name))
         };

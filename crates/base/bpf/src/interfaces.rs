@@ -1,9 +1,8 @@
-//! Programs that are attached to network interfaces by netlink, the older way, of which no link tells:
-//! XDP (`ip link set dev X xdp …`) and filters of tc (`tc filter add dev X ingress bpf …`).
+//! Programs attached to network interfaces by netlink, the older mechanism without links: XDP (`ip
+//! link set dev X xdp …`) and tc filters (`tc filter add dev X ingress bpf …`).
 //!
-//! It sees the interfaces of this process's network namespace. Of tc it looks at what stands at the
-//! ingress and the egress (qdiscs `clsact` and `ingress`), not at filters of other qdiscs, and not at
-//! actions (`act_bpf`).
+//! Covers the interfaces of this process's network namespace. For tc it covers ingress and egress
+//! (qdiscs `clsact` and `ingress`), but not filters of other qdiscs, and not actions (`act_bpf`).
 
 mod netlink;
 
@@ -11,7 +10,7 @@ use std::{collections::BTreeSet, fmt, io};
 
 use netlink::{Attribute, Message, attributes, dump};
 
-/// Numbers of requests and answers (include/uapi/linux/rtnetlink.h, Linux 6.18).
+/// Numbers of requests and replies (include/uapi/linux/rtnetlink.h, Linux 6.18).
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWTFILTER: u16 = 44;
@@ -21,25 +20,25 @@ const RTM_GETTFILTER: u16 = 46;
 const LINK_LEN: usize = 16;
 const FILTER_LEN: usize = 20;
 
-/// Attributes of an interface (include/uapi/linux/if_link.h, Linux 6.18): its name; its XDP programs,
-/// and among them the ids of one that is alone, and of those of the driver, the kernel and the hardware.
+/// Interface attributes (include/uapi/linux/if_link.h, Linux 6.18): name; XDP programs, and nested
+/// in these the ids of a single program, and of those of driver, kernel and hardware.
 const IFLA_IFNAME: u16 = 3;
 const IFLA_XDP: u16 = 43;
 const XDP_PROGRAM_IDS: std::ops::RangeInclusive<u16> = 4..=7;
 
-/// Attributes of a filter (include/uapi/linux/rtnetlink.h and pkt_cls.h, Linux 6.18).
+/// Filter attributes (include/uapi/linux/rtnetlink.h and pkt_cls.h, Linux 6.18).
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_ID: u16 = 11;
 
-/// Where filters stand that see every packet: `TC_H_CLSACT` with `TC_H_MIN_INGRESS` and
+/// Parents of filters that see every packet: `TC_H_CLSACT` with `TC_H_MIN_INGRESS` and
 /// `TC_H_MIN_EGRESS` (include/uapi/linux/pkt_sched.h, Linux 6.18).
 const PARENTS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 
-/// Interfaces whose filters are looked at.
+/// Maximum number of interfaces whose filters are read.
 const INTERFACES_MAX: usize = 4096;
 
-/// A program that an interface runs.
+/// A program attached to an interface.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attached {
     pub program_id: u32,
@@ -48,15 +47,15 @@ pub struct Attached {
     pub by: By,
 }
 
-/// What runs a program at an interface.
+/// Kind of attachment to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
-    /// XDP; a link attaches such a program in the same place, and is not told apart here.
+    /// XDP; programs attached by a link appear here too and cannot be distinguished.
     Xdp,
     Filter,
 }
 
-/// `xdp on interface 3 (eth0)`, as links are told.
+/// `xdp on interface 3 (eth0)`, in the format of links.
 impl fmt::Display for Attached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = match self.by {
@@ -67,7 +66,7 @@ impl fmt::Display for Attached {
     }
 }
 
-/// All programs that interfaces of this network namespace run by netlink. It takes no rights.
+/// All programs attached by netlink to interfaces of this network namespace. Needs no privileges.
 pub fn attached() -> io::Result<Vec<Attached>> {
     let mut found = BTreeSet::new();
     let mut interfaces = Vec::new();
@@ -79,7 +78,7 @@ pub fn attached() -> io::Result<Vec<Attached>> {
     }
     for interface in interfaces.iter().take(INTERFACES_MAX) {
         for parent in PARENTS {
-            // An interface may be gone meanwhile, and a kernel may have no tc.
+            // An interface may have disappeared, and a kernel may lack tc.
             let answer = dump(RTM_GETTFILTER, &filter_request(interface.number, parent));
             let ids = answer.iter().flatten().filter_map(filter_program);
             found.extend(ids.map(|program_id| interface.runs(program_id, By::Filter)));
@@ -122,7 +121,7 @@ impl Interface {
     }
 }
 
-/// A `struct tcmsg` that asks for the filters at one place.
+/// A `struct tcmsg` that requests the filters of one parent.
 fn filter_request(interface: u32, parent: u32) -> [u8; FILTER_LEN] {
     let mut request = [0; FILTER_LEN];
     request[4..8].copy_from_slice(&interface.to_ne_bytes());
@@ -130,7 +129,7 @@ fn filter_request(interface: u32, parent: u32) -> [u8; FILTER_LEN] {
     request
 }
 
-/// The program of a filter, if it is one of eBPF.
+/// Program id of a filter, if it is an eBPF filter.
 fn filter_program(message: &Message) -> Option<u32> {
     let body = message.body.get(FILTER_LEN..).filter(|_| message.kind == RTM_NEWTFILTER)?;
     let find = |kind| attributes(body).find(|attribute: &Attribute<'_>| attribute.kind == kind);
@@ -158,7 +157,7 @@ mod tests {
             assert_eq!(found.iter().map(|it| it.program_id).collect::<Vec<_>>(), expected);
         };
         check(&[], &[]);
-        // Attached in one mode: the id stands there twice. 2 is the mode, 3 the flags.
+        // Attached in one mode: the id appears twice. 2 is the mode, 3 the flags.
         check(&[(2, 1), (4, 77), (5, 77)], &[77]);
         check(&[(3, 9), (5, 77), (6, 78)], &[77, 78]);
     }
@@ -181,7 +180,7 @@ mod tests {
 
     #[test]
     fn anybody_may_ask() {
-        // There may be no program, and there is always an answer.
+        // There may be no program, but there is always a reply.
         attached().expect("interfaces");
         let is_loopback = |message: &Message| {
             Interface::read(message).is_some_and(|it| (it.number, &*it.name) == (1, "lo"))

@@ -1,23 +1,22 @@
-//! Thin layer over `bpf(2)`: what the kernel's types are, which rights this process has, and what this
-//! kernel and this machine allow.
+//! Thin layer over `bpf(2)`: kernel types, privileges of this process, and features of kernel and machine.
 //!
-//! - [`code`]: bytecode, and what the object file tells about it.
+//! - [`code`]: bytecode, with metadata from the object file.
 //! - [`helpers`]: names of the kernel's helper functions.
 //! - [`btf`]: offsets of the kernel's structures, for kernel halves.
-//! - [`spec`]: object files as specs: pure, no kernel, no rights.
-//! - [`loader`]: maps created, programs loaded with the verifier's word, and run.
+//! - [`spec`]: object files as specs: pure, without kernel and privileges.
+//! - [`loader`]: creates maps, loads programs with their verifier log, and runs them.
 //! - [`rights`]: capabilities, held and missing, and how to get them.
-//! - [`program`]: programs that are loaded.
-//! - [`perf`]: clocks of CPUs, and the kernel's records of processes. [`cpus`]: which are on.
-//! - [`command`]: a command that runs while something is measured.
-//! - [`owners`]: the processes that hold them. [`links`]: what attaches them; [`interfaces`]: what does so
-//!   by netlink.
-//! - [`tail_calls`]: which programs jump to which.
-//! - [`ruler`]: what run-time statistics cost by themselves.
+//! - [`program`]: loaded programs.
+//! - [`perf`]: clocks of CPUs, and the kernel's records of processes. [`cpus`]: the online CPUs.
+//! - [`command`]: a command that runs during a measurement.
+//! - [`owners`]: processes that hold programs. [`links`]: their attachments; [`interfaces`]:
+//!   attachments by netlink.
+//! - [`tail_calls`]: tail calls between programs.
+//! - [`ruler`]: the overhead of run-time statistics.
 //! - [`probed`]: functions of this program to attach probes to.
-//! - [`probe`]: one finding per feature, by trying it. `wingbeat doctor` prints them.
+//! - [`probe`]: tests features, with one finding each. Printed by `wingbeat doctor`.
 //!
-//! Not for: printing (the binary), loading a profiler's or a benchmark's programs (their crates).
+//! Out of scope: printing (the binary), loading a profiler's or a benchmark's programs (their crates).
 
 pub mod btf;
 pub mod caller;

@@ -1,5 +1,5 @@
-//! Links: what attaches programs, since Linux 5.7. Older ways (tc filters, XDP by netlink, cgroups and
-//! sockets without a link) leave nothing here.
+//! Links, which attach programs since Linux 5.7. Older mechanisms (tc filters, XDP by netlink,
+//! cgroups and sockets without a link) are not listed here.
 
 use std::{fmt, io, os::fd::AsFd as _};
 
@@ -7,8 +7,7 @@ use rustix::net::{AddressFamily, SocketType, netdevice::index_to_name, socket};
 
 use crate::sys::{self, LoadedObject};
 
-/// Names of link types by number (`enum bpf_link_type`, include/uapi/linux/bpf.h, Linux 6.18), as
-/// bpftool writes them.
+/// Names of link types by number (`enum bpf_link_type`, include/uapi/linux/bpf.h, Linux 6.18), in bpftool's spelling.
 const NAMES: [&str; 15] = [
     "unspec",
     "raw_tracepoint",
@@ -27,10 +26,10 @@ const NAMES: [&str; 15] = [
     "sockmap",
 ];
 
-/// Those that attach to a network interface and begin their details with its number.
+/// Types that attach to a network interface; their details begin with its number.
 const OF_INTERFACES: [u32; 3] = [6, 11, 13];
 
-/// Links that are looked at. A kernel has some thousand at most.
+/// Maximum number of links read. A kernel has some thousand at most.
 const LINKS_MAX: usize = 1 << 20;
 
 /// One link.
@@ -39,21 +38,20 @@ pub struct Link {
     pub id: u32,
     pub program_id: u32,
     pub kind: u32,
-    /// Number of the network interface that it attaches to, in whatever network namespace; `None`
-    /// for links of other types, and when the interface is gone.
+    /// Number of its network interface, in any network namespace; `None` for other types, and if the interface is gone.
     pub interface: Option<u32>,
 }
 
 impl Link {
-    /// Name of its type; `link type 99` for one that is not known.
+    /// Name of its type; `link type 99` for unknown types.
     pub fn kind_name(&self) -> String {
         let known = usize::try_from(self.kind).ok().and_then(|kind| NAMES.get(kind));
         known.map_or_else(|| format!("link type {}", self.kind), |&name| name.to_owned())
     }
 }
 
-/// `xdp on interface 3 (eth0 here)`. A link does not tell which network namespace its interface is in,
-/// so the name is what the number means in this process's.
+/// `xdp on interface 3 (eth0 here)`. A link does not identify the network namespace of its
+/// interface, so the name is that of this number in our own namespace.
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.kind_name())?;
@@ -63,7 +61,7 @@ impl fmt::Display for Link {
     }
 }
 
-/// All links. Those that come and go meanwhile may be missed. Fails with `PermissionDenied` without
+/// All links. May miss links that come and go meanwhile. Fails with `PermissionDenied` without
 /// `CAP_SYS_ADMIN`; `InvalidInput` before Linux 5.8.
 pub fn all() -> io::Result<Vec<Link>> {
     let mut links = Vec::new();
@@ -82,7 +80,7 @@ pub fn all() -> io::Result<Vec<Link>> {
     Ok(links)
 }
 
-/// Name of network interface `number` in this process's network namespace.
+/// Name of network interface `number` in our network namespace.
 fn interface_name(number: u32) -> Option<String> {
     let any = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     index_to_name(any, number).ok()

@@ -1,7 +1,7 @@
-//! Specs brought to life: maps created, programs loaded with what the verifier says, and run.
+//! Creates the maps of specs, loads programs with their verifier log, and runs them.
 //!
-//! Nothing is ever pinned: maps that an object wants to share by name are created for this process
-//! alone, so that a benchmark neither reads nor leaves anything in the machine's bpffs.
+//! Never pins anything: maps that an object shares by name are created for this process alone, so
+//! that a benchmark neither reads nor leaves anything in the machine's bpffs.
 
 mod alarm;
 mod arena;

@@ -1,4 +1,4 @@
-//! Compiling one kernel half from a build script.
+//! Compiles one kernel half from a build script.
 
 use std::{
     env, fs,
@@ -11,18 +11,18 @@ use crate::{Toolchain, compiled};
 /// A crate of eBPF programs.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelHalf<'a> {
-    /// Folder of the crate, relative to the crate whose build script calls.
+    /// Folder of the crate, relative to the crate of the calling build script.
     pub dir: &'a str,
     pub binary: &'a str,
     pub features: &'a [&'a str],
-    /// Further folders whose change means a rebuild (crates shared by both halves).
+    /// More folders whose changes require a rebuild (crates shared by both halves).
     pub shared: &'a [&'a str],
-    /// Folder with the half's compiled objects, relative like `dir`: see `compiled`.
+    /// Folder with prebuilt objects of the half, relative like `dir`: see `compiled`.
     pub compiled: Option<&'a str>,
 }
 
 impl KernelHalf<'_> {
-    /// Files and folders that it is compiled from, relative like `dir`; not all of them have to be there.
+    /// Source files and folders, relative like `dir`; some may be missing.
     pub(crate) fn sources(&self) -> impl Iterator<Item = PathBuf> {
         self.shared.iter().chain([&self.dir]).flat_map(|dir| {
             ["src", "build.rs", "Cargo.toml", "Cargo.lock"].map(|part| Path::new(dir).join(part))
@@ -30,11 +30,11 @@ impl KernelHalf<'_> {
     }
 }
 
-/// Leaves the object file of a kernel half as `$OUT_DIR/<binary>`: the one that lies compiled beside its sources if
-/// these have not changed since, else a new one.
+/// Writes the object file of a kernel half to `$OUT_DIR/<binary>`: the prebuilt one if its sources
+/// have not changed, else a new build.
 ///
-/// For build scripts: tells cargo what to watch, passes the compiler's warnings on, and ends the
-/// build with one sentence when it cannot go on.
+/// For build scripts: tells cargo what to watch, forwards compiler warnings, and fails the build
+/// with a one-sentence error.
 pub fn build_or_exit(half: KernelHalf<'_>) {
     for path in half.sources().chain(half.compiled.map(PathBuf::from)).filter(|path| path.exists())
     {
@@ -57,8 +57,8 @@ pub fn build_or_exit(half: KernelHalf<'_>) {
         Ok(toolchain) => toolchain,
         Err(missing) => {
             println!("cargo::error={missing}: run `cargo xtask setup`, then build again");
-            // The line above fails the build by itself. A bad exit status would bury it under all
-            // that this program said to cargo.
+            // The line above fails the build by itself. A failing exit status would bury it under
+            // all other output of this build script.
             exit(0);
         }
     };
@@ -75,7 +75,8 @@ pub fn build_or_exit(half: KernelHalf<'_>) {
     }
 }
 
-/// The package of an example: what is published has its kernel half with it, or no use for one.
+/// Writes an empty object in the package of an example, which lacks its kernel half. Published crates
+/// contain theirs or need none.
 fn packaged_without(half: KernelHalf<'_>) {
     println!("cargo::warning={} is not in this package: its programs cannot be loaded", half.dir);
     let empty = env::var_os("OUT_DIR").map(|dir| fs::write(Path::new(&dir).join(half.binary), ""));
@@ -84,7 +85,7 @@ fn packaged_without(half: KernelHalf<'_>) {
     }
 }
 
-/// The compiler's warnings, or what went wrong.
+/// Compiler warnings, or the error.
 fn build_out(half: KernelHalf<'_>, toolchain: &Toolchain) -> Result<Vec<String>, String> {
     let out_dir = PathBuf::from(env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
@@ -95,23 +96,23 @@ fn build_out(half: KernelHalf<'_>, toolchain: &Toolchain) -> Result<Vec<String>,
     Ok(warnings)
 }
 
-/// An object file that was built.
+/// A built object file.
 #[derive(Debug, Clone)]
 pub struct Built {
     pub object: PathBuf,
     pub warnings: Vec<String>,
 }
 
-/// What an object is for, with the machine whose registers its programs read.
+/// Purpose of an object, with the architecture whose registers its programs read.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose<'a> {
-    /// This machine's own build.
+    /// A local build for this machine.
     Here { arch: &'a str },
-    /// For others: the same bits whatever folder the sources are in.
+    /// For others: reproducible, whatever folder the sources are in.
     Everywhere { arch: &'a str },
 }
 
-/// Builds the kernel half below a target folder; or else says what went wrong.
+/// Builds the kernel half below a target folder; returns a message on failure.
 pub fn build(
     half: KernelHalf<'_>,
     toolchain: &Toolchain,
@@ -119,7 +120,7 @@ pub fn build(
     purpose: Purpose<'_>,
 ) -> Result<Built, String> {
     let mut command = command(toolchain, half, target_dir);
-    // Not the host's registers, where the user half is built for another machine.
+    // Not the host's registers if the user half is cross-compiled.
     let (Purpose::Here { arch } | Purpose::Everywhere { arch }) = purpose;
     command.env("AYA_BPF_TARGET_ARCH", arch);
     if matches!(purpose, Purpose::Everywhere { .. }) {
@@ -133,7 +134,7 @@ pub fn build(
         .map_err(|error| format!("cannot run {}: {error}", toolchain.cargo.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        // Cargo shows what a failed build script wrote to stderr.
+        // Cargo shows the stderr of a failed build script.
         eprintln!("{said}");
         return Err(format!(
             "the kernel half in {} does not build: the compiler's messages follow after `stderr`",
@@ -144,7 +145,7 @@ pub fn build(
     Ok(Built { object, warnings: warnings(&said) })
 }
 
-/// Each warning with its place: "unused variable: `a` (src/main.rs:3:9)".
+/// Each warning with its location: "unused variable: `a` (src/main.rs:3:9)".
 fn warnings(said: &str) -> Vec<String> {
     let mut lines = said.lines().peekable();
     let mut found = Vec::new();
@@ -160,9 +161,9 @@ fn warnings(said: &str) -> Vec<String> {
     found
 }
 
-/// One target folder for every kernel half and profile, so that `core` is compiled once:
-/// `<target>/ebpf`, found from `<target>/<profile>/build/<package>/out`. It has a lock of its own,
-/// apart from that of the cargo that runs us.
+/// One target folder for all kernel halves and profiles, so that `core` is compiled once:
+/// `<target>/ebpf`, derived from `<target>/<profile>/build/<package>/out`. It has its own lock,
+/// separate from that of the outer cargo.
 fn shared_target_dir(out_dir: &Path) -> PathBuf {
     out_dir.ancestors().nth(4).unwrap_or(out_dir).join("ebpf")
 }
@@ -172,7 +173,7 @@ fn command(toolchain: &Toolchain, half: KernelHalf<'_>, target_dir: &Path) -> Co
     // Debug information becomes BTF with function and line info: symbols for our own programs.
     let rustflags = [linker.as_str(), "-Cdebuginfo=2", "-Clink-arg=--btf"];
     let mut command = Command::new(&toolchain.cargo);
-    // What the outer cargo sets for its own target and wrappers must not reach the inner one.
+    // Variables of the outer cargo for its target and wrappers must not reach the inner one.
     for (key, _) in env::vars_os() {
         let name = key.to_string_lossy();
         let inherited = ["CARGO_", "RUSTC", "RUSTFLAGS", "RUSTDOC", "RUSTUP_TOOLCHAIN", "CLIPPY"];
@@ -191,15 +192,15 @@ fn command(toolchain: &Toolchain, half: KernelHalf<'_>, target_dir: &Path) -> Co
         .arg(target_dir)
         .current_dir(half.dir)
         .env("RUSTC", &toolchain.rustc)
-        // Debian's rustc is a stable one that may use -Z; for a nightly it changes nothing.
+        // Debian's rustc is stable and needs this for -Z; no effect on a nightly.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\x1f"))
         .stdin(Stdio::null());
     command
 }
 
-/// Names of functions contain a hash of what cargo calls a crate's metadata, which is made of the path of its
-/// folder. Crates of ours have a fixed one instead.
+/// Function names contain a hash of the crate metadata, which depends on the path of its folder.
+/// Our crates get fixed metadata instead.
 const WRAPPER: &str = r#"#!/bin/sh
 compiler=$1
 shift

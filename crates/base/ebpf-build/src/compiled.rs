@@ -1,8 +1,8 @@
-//! Kernel halves that are compiled already and lie in the repository, so that building the user half takes no
-//! LLVM. `cargo xtask kernel` compiles them; CI checks them bit by bit.
+//! Prebuilt kernel halves in the repository, so that building the user half needs no LLVM. `cargo
+//! xtask kernel` compiles them; CI verifies that they are bit-identical.
 //!
-//! A digest beside them says which sources they were compiled from. It notices changes; it is no defence against
-//! somebody who wants it to agree.
+//! A digest next to them identifies the sources they were compiled from. It detects changes, but
+//! does not protect against deliberate manipulation.
 
 use std::{
     fs, io,
@@ -11,15 +11,15 @@ use std::{
 
 use crate::KernelHalf;
 
-/// The file beside the objects with the digest of their sources.
+/// File next to the objects with the digest of their sources.
 pub const DIGEST: &str = "sources.digest";
 
-/// The file name of a kernel half's object that reads the registers of `arch`, such as `x86_64`.
+/// Object file name of a kernel half for the registers of `arch`, such as `x86_64`.
 pub fn object_name(binary: &str, arch: &str) -> String {
     format!("{binary}.{arch}.o")
 }
 
-/// The digest of a kernel half's sources, paths relative to `root`; `None` where its folder is not, as in a package.
+/// Digest of a kernel half's sources, with paths relative to `root`; `None` if its folder is missing, as in a package.
 pub fn sources_digest(half: KernelHalf<'_>, root: &Path) -> io::Result<Option<String>> {
     if !root.join(half.dir).is_dir() {
         return Ok(None);
@@ -37,7 +37,7 @@ pub fn sources_digest(half: KernelHalf<'_>, root: &Path) -> io::Result<Option<St
     Ok(Some(format!("{:032x}", hash.0)))
 }
 
-/// The compiled object for `arch`, if there is one and it was compiled from these sources.
+/// The prebuilt object for `arch`, if it exists and matches these sources.
 pub(crate) fn object(half: KernelHalf<'_>, arch: &str) -> Option<PathBuf> {
     let folder = Path::new(half.compiled?);
     let object = folder.join(object_name(half.binary, arch));
@@ -63,7 +63,7 @@ fn collect(path: &Path, name: &Path, files: &mut Vec<(PathBuf, PathBuf)>) -> io:
     Ok(())
 }
 
-/// FNV-1a with 128 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>.
+/// 128-bit FNV-1a: <http://www.isthe.com/chongo/tech/comp/fnv/>.
 struct Fnv(u128);
 
 impl Fnv {
@@ -71,7 +71,7 @@ impl Fnv {
         Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
     }
 
-    /// Adds a text with its length, so that texts cannot flow into each other.
+    /// Adds a text with its length, so that boundaries between texts matter.
     fn add(&mut self, bytes: &[u8]) {
         for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 ^= u128::from(*byte);

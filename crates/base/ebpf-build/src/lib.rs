@@ -1,10 +1,10 @@
-//! Builds kernel halves written in Rust, and knows which toolchain does it.
+//! Builds kernel halves written in Rust with the recorded toolchain.
 //!
-//! The toolchain is chosen and installed by `cargo xtask setup`, which leaves its choice in a small
-//! file ([`Toolchain::record_path`]). Build scripts read that file and never search or install:
-//! a build gives the same result on each run, and says in one sentence what is missing.
+//! `cargo xtask setup` chooses and installs the toolchain, and records its choice in a small file
+//! ([`Toolchain::record_path`]). Build scripts read that file and never search or install: builds
+//! are reproducible, and a one-sentence error names what is missing.
 //!
-//! Not for: choosing or installing a toolchain (xtask), loading what was built (`wingbeat-bpf`, or Aya).
+//! Out of scope: choosing or installing a toolchain (xtask), loading the objects (`wingbeat-bpf`, or Aya).
 
 mod build;
 pub mod compiled;

@@ -6,11 +6,11 @@ use std::{
     process::Command,
 };
 
-/// Majors of LLVM that the pinned bpf-linker (0.13) can be built against.
+/// LLVM major versions that the pinned bpf-linker (0.13) supports.
 pub const LLVM_MAJORS: [u32; 3] = [21, 22, 23];
 
-/// What builds a kernel half: a cargo and a rustc that accept `-Z build-std`, the sources of `core`,
-/// and a bpf-linker made for the LLVM of that rustc.
+/// Toolchain of kernel halves: a cargo and a rustc that accept `-Z build-std`, the sources of
+/// `core`, and a bpf-linker built for the LLVM of that rustc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolchain {
     pub cargo: PathBuf,
@@ -21,11 +21,11 @@ pub struct Toolchain {
 /// Why there is no usable toolchain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// `cargo xtask setup` never ran for this user; the file that it writes.
+    /// `cargo xtask setup` never ran for this user. Contains the path of its record.
     NotSetUp(PathBuf),
-    /// The record names a file that is gone.
+    /// The record names a missing file.
     Gone(PathBuf),
-    /// The record cannot be understood; the file.
+    /// The record is malformed. Contains its path.
     Broken(PathBuf),
 }
 
@@ -48,20 +48,20 @@ impl fmt::Display for Missing {
 impl std::error::Error for Missing {}
 
 impl Toolchain {
-    /// Folder for what `cargo xtask setup` installs for itself: `$XDG_CACHE_HOME/wingbeat` or
-    /// `~/.cache/wingbeat`. It outlives a clone, so a second clone sets up in no time.
+    /// Folder for files installed by `cargo xtask setup`: `$XDG_CACHE_HOME/wingbeat` or
+    /// `~/.cache/wingbeat`. Shared by all clones, so further setups are fast.
     pub fn cache_dir() -> PathBuf {
         let base = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
         let home = || PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/root".into()));
         base.unwrap_or_else(|| home().join(".cache")).join("wingbeat")
     }
 
-    /// The file that holds the choice made by `cargo xtask setup`.
+    /// File that records the choice of `cargo xtask setup`.
     pub fn record_path() -> PathBuf {
         Self::cache_dir().join("ebpf-toolchain")
     }
 
-    /// Reads the recorded toolchain and checks that its three tools are still there.
+    /// Reads the recorded toolchain and checks that its three tools still exist.
     pub fn recorded() -> Result<Self, Missing> {
         let path = Self::record_path();
         let text = fs::read_to_string(&path).map_err(|_| Missing::NotSetUp(path.clone()))?;
@@ -74,8 +74,8 @@ impl Toolchain {
         Ok(toolchain)
     }
 
-    /// Writes the record, whole or not at all. One that says the same already stays untouched:
-    /// kernel halves are built anew when the file changes.
+    /// Writes the record atomically. Does not touch an identical record: a changed file triggers a
+    /// rebuild of kernel halves.
     pub fn record(&self) -> io::Result<()> {
         let path = Self::record_path();
         if fs::read_to_string(&path).is_ok_and(|text| text == self.to_text()) {
@@ -108,7 +108,7 @@ impl Toolchain {
     }
 }
 
-/// The LLVM major of a rustc, from `rustc -vV`; `None` when it does not run or does not say.
+/// LLVM major version of a rustc, from `rustc -vV`; `None` if it does not run or print it.
 pub fn llvm_major(rustc: &Path) -> Option<u32> {
     let output = Command::new(rustc).arg("-vV").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

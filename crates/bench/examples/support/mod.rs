@@ -1,4 +1,4 @@
-//! What the examples measure with: two programs in one image that take turns in bursts.
+//! Measurement helpers of the examples: two programs in one image that alternate in bursts.
 
 use std::{
     error::Error,
@@ -25,14 +25,14 @@ use wingbeat_stats::{random::Random, sample::median};
 pub(crate) type Failure = Box<dyn Error>;
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Loads of each pair unless told otherwise.
+/// Default number of loads of each pair.
 pub(crate) const LOADS: usize = 40;
-/// Pairs of bursts in each load.
+/// Burst pairs in each load.
 pub(crate) const PAIRS: usize = 200;
 pub(crate) const XDP_PASS: i32 = 2;
-/// Length of a burst, roughly.
+/// Approximate length of a burst.
 const BURST_NS: f64 = 10_000.0;
-/// Positions at which the programs may begin, in instructions.
+/// Number of alignments at which the programs may begin, in instructions.
 const PLACES: usize = 24;
 
 /// Calls `row` with each XDP program of the objects.
@@ -53,7 +53,7 @@ pub(crate) fn each_xdp(
     Ok(())
 }
 
-/// An XDP program around some instructions.
+/// An XDP program that contains the given instructions.
 pub(crate) fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
     let mut it = Assembler::new();
     body(&mut it);
@@ -61,14 +61,14 @@ pub(crate) fn made(name: &str, body: impl FnOnce(&mut Assembler)) -> Linked {
     linked(name, ProgramType::XDP, it.finish())
 }
 
-/// Two codes in the kernel, at a random place.
+/// Two codes in the kernel, at a random address.
 pub(crate) struct Image {
     program: Loaded,
     notebook: LoadedMap,
 }
 
 impl Image {
-    /// Loads both codes with the maps of each. `home` is the one whose object loads both.
+    /// Loads both codes with their maps. `home` is the one whose object loads both.
     pub(crate) fn load(
         (program, loader): (&ProgramSpec, &Loader),
         codes: [&Code; 2],
@@ -91,7 +91,7 @@ impl Image {
         Ok(Self { program, notebook })
     }
 
-    /// Calls of each that make a burst, by what a first run shows.
+    /// Calls per burst of each, derived from a first run.
     pub(crate) fn burst_calls(&self, random: &mut Random) -> Result<[u32; 2]> {
         let trial = self.take_turns([100; 2], 10, random)?;
         Ok([0, 1].map(|side| {
@@ -100,7 +100,7 @@ impl Image {
         }))
     }
 
-    /// Lets both take turns: times per call of neighbouring bursts, the first code's first.
+    /// Alternates both: times per call of neighbouring bursts, first code first.
     pub(crate) fn take_turns(
         &self,
         calls: [u32; 2],

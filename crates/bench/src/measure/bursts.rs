@@ -17,7 +17,7 @@ const FASTEST: f64 = 0.05;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Bursts {
     pairs: Vec<[f64; 2]>,
-    /// Difference to the subtracted overhead in the undisturbed case.
+    /// How much smaller the overhead is than the subtracted one when nothing disturbs.
     less_off_ns: f64,
     /// Last return value of the second side, if packets are restored.
     pub(super) returned: Option<u32>,
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn neighbours_are_compared() {
-        // The machine slows down by half in the middle.
+        // The machine becomes twice as slow in the middle.
         let times = [
             (0, 10.0),
             (1, 11.0),

@@ -1,9 +1,9 @@
-//! Golden files: what was written when somebody last looked at it.
+//! Golden files: reviewed expected output.
 
 use std::path::Path;
 use std::{env, fs};
 
-/// Compares with `golden/NAME` of the tests' folder, line by line; `UPDATE_EXPECT=1` writes the file instead.
+/// Compares with `golden/NAME` in the tests' folder, line by line; `UPDATE_EXPECT=1` writes the file instead.
 #[track_caller]
 pub(crate) fn check(name: &str, actual: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(env!("CARGO_CRATE_NAME"));

@@ -1,5 +1,4 @@
-//! Two programs that take turns within one run: who is called how often, in which order, with whose
-//! maps, and what the times say.
+//! Two programs that alternate within one run: number and order of calls, maps, and times.
 
 use std::{
     os::fd::{AsFd as _, BorrowedFd},
@@ -23,7 +22,7 @@ use wingbeat_stats::sample::median;
 
 use crate::support::{ask_for_quiet, can_load, has_may_goto};
 
-/// Whether programs can be loaded here that take turns; says why not.
+/// Whether alternating programs can be loaded here; prints the reason if not.
 fn can_alternate() -> Option<()> {
     let has_may_goto = has_may_goto();
     if !has_may_goto {
@@ -34,10 +33,10 @@ fn can_alternate() -> Option<()> {
 
 const PACKET: [u8; 64] = [0; 64];
 
-/// What the run is to return; `XDP_PASS`.
+/// Return value of the run; `XDP_PASS`.
 const RESULT: i32 = 2;
 
-/// `value = value * factor + 1`, where the value is that of its own first map.
+/// `value = value * factor + 1`, on the value of its own first map.
 fn counting(factor: i32) -> Code {
     let mut it = Assembler::new();
     it.load_double(1, op::PSEUDO_MAP_VALUE, 0, 0)
@@ -50,11 +49,11 @@ fn counting(factor: i32) -> Code {
     it.finish()
 }
 
-/// So many multiplications of the value of its own first map, each of which waits for the one before.
+/// Multiplies the value of its own first map `count` times, each depending on the previous one.
 ///
-/// The first waits for the last of the call before: calls that have nothing to do with each other overlap
-/// in a CPU that works out of order. On a Xeon of 2.8 GHz each then takes some 60 ns less than alone, which
-/// makes 1,500 multiplications 3.33 times as long as 500.
+/// The first multiplication depends on the last of the previous call: independent calls overlap in
+/// an out-of-order CPU. On a 2.8 GHz Xeon each then takes some 60 ns less than alone, which makes
+/// 1,500 multiplications 3.33 times as long as 500.
 fn multiplying(count: usize) -> Code {
     let mut it = Assembler::new();
     it.load_double(1, op::PSEUDO_MAP_VALUE, 0, 0).emit(load(op::DW, 0, 1, 0));
@@ -74,7 +73,7 @@ fn number(map: &LoadedMap) -> u64 {
     u64::from_le_bytes(value.try_into().expect("eight bytes"))
 }
 
-/// Lets two programs with so many maps of their own take turns, and gives the times.
+/// Alternates two programs, each with its own maps, and returns the times.
 fn run_turns(programs: [&Code; 2], maps: [&[&LoadedMap]; 2], turns: &Turns) -> Vec<(u8, f64)> {
     let counts = maps.map(|maps| i32::try_from(maps.len()).expect("a few"));
     let map_fd = counts[0] + counts[1];
@@ -124,7 +123,7 @@ fn each_is_called_as_often_as_it_should_and_finds_its_own_map() {
 #[test]
 fn the_order_is_kept() {
     let Some(()) = can_alternate() else { return };
-    // Both write to one map here, so that its value tells who was called after whom.
+    // Both write to one map here, so that its value shows the order of calls.
     let turns = Turns::of_two([2, 3], vec![0, 1, 1, 0, 1, 0]);
     let map = map();
     run_turns([&counting(3), &counting(5)], [&[&map], &[&map]], &turns);
@@ -135,7 +134,7 @@ fn the_order_is_kept() {
     assert_eq!(number(&map), expected);
 }
 
-/// The median of the ratios of neighbouring bursts.
+/// Median ratio of neighbouring bursts.
 fn ratio(first: &Code, second: &Code, calls: [u32; 2]) -> f64 {
     let turns = Turns::of_two(calls, [0, 1, 1, 0].repeat(BURSTS_MAX / 4));
     let maps = [map(), map()];
@@ -155,7 +154,7 @@ fn times_are_as_the_programs_are_long() {
     };
     check(&short, &long, [30, 10], 3.0);
     check(&long, &short, [10, 30], 1.0 / 3.0);
-    // A program beside itself, in bursts of the same and of other lengths.
+    // A program against itself, in bursts of equal and of different length.
     check(&short, &short, [20, 20], 1.0);
     check(&short, &short, [10, 30], 1.0);
 }
@@ -164,8 +163,8 @@ fn times_are_as_the_programs_are_long() {
 fn a_burst_that_the_kernel_ends_does_not_count() {
     let Some(()) = can_alternate() else { return };
     ask_for_quiet();
-    // The second would take a second and more: the kernel ends a loop after a quarter of it, or
-    // after eight million turns.
+    // The second would take more than a second: the kernel terminates a loop after a quarter of
+    // that, or after eight million iterations.
     let turns = Turns::of_two([10, 20_000_000], vec![0, 0, 1, 0]);
     let maps = [map(), map()];
     let begun = Instant::now();

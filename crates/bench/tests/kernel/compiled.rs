@@ -1,7 +1,7 @@
-//! Generated programs in C, with maps and helpers, as a compiler makes them: what counters count is what
-//! the interpreter counts, and all of them return the same and leave the same packet behind.
+//! Generated C programs with maps and helpers, built by a compiler: counters and interpreter must
+//! give the same counts, and all variants return the same value and leave the same packet.
 //!
-//! Without clang they are skipped; with `CI=true` that is a failure, as are missing rights.
+//! Skipped without clang; with `CI=true` that is a failure, as are missing privileges.
 
 use std::{
     env, fs,
@@ -20,7 +20,7 @@ use crate::{
 const PRELUDE: &str = include_str!("prelude.c");
 
 fn is_possible() -> Option<()> {
-    // `bpf_csum_diff` folds what it returns since then.
+    // `bpf_csum_diff` folds its result since then.
     if !is_at_least(6, 13) || !cfg!(target_arch = "x86_64") {
         eprintln!(
             "skipped: the interpreter has helpers as Linux 6.13 on x86-64 and newer has them"
@@ -30,7 +30,7 @@ fn is_possible() -> Option<()> {
     has_clang().and_then(|()| can_load())
 }
 
-/// Whether programs in C can be compiled here; says if not.
+/// Whether C programs can be compiled here; prints a message if not.
 pub(crate) fn has_clang() -> Option<()> {
     let clang = Command::new("clang").arg("--version").stdout(Stdio::null()).status();
     if clang.is_err() {
@@ -61,7 +61,7 @@ fn check(source: &str, flags: &[&str], packets: &[Vec<u8>]) -> Result<(), TestCa
     let found = confirm(&spec, "program", &plan(packets)).expect("it can be counted");
     for found in found {
         match found {
-            // Some programs are more than the verifier has patience for.
+            // Some programs are too complex for the verifier.
             Err(error) if error.to_string().contains("rejects") => {
                 return Err(TestCaseError::reject("the verifier rejects it"));
             }

@@ -1,4 +1,4 @@
-//! Counts of a real object, confirmed: counters beside the interpreter, and both beside the kernel.
+//! Confirms counts of a real object: counters against the interpreter, and both against the kernel.
 
 use wingbeat_bench::{
     input::Input,
@@ -13,7 +13,7 @@ use crate::{
     support::{can_load, plan},
 };
 
-/// Confirms a program on all inputs; executed instructions of each.
+/// Confirms a program on all inputs; returns executed instructions of each.
 fn confirmed(spec: &Spec, program: &str, plan: &Plan) -> Vec<u64> {
     let found = confirm(spec, program, plan).expect("it is counted");
     let found = found.into_iter().map(|found| found.expect("the interpreter knows all of it"));
@@ -25,7 +25,7 @@ fn confirmed(spec: &Spec, program: &str, plan: &Plan) -> Vec<u64> {
         .collect()
 }
 
-/// The default packet from other senders and to other ports, cut short, and as other things than UDP.
+/// Variants of the default packet: other senders and ports, truncated, and other protocols than UDP.
 fn packets() -> Vec<Vec<u8>> {
     let packet = Input::default_packet().data;
     let with = |at: usize, bytes: &[u8]| {
@@ -48,7 +48,7 @@ fn all_versions_of_fun_xdp() {
     for program in spec.programs() {
         let counts = confirmed(&spec, &program.name, &plan);
         let ways: std::collections::BTreeSet<_> = counts.iter().collect();
-        // The first version does nothing, the others look into the packet.
+        // The first version does nothing, the others read the packet.
         assert!(ways.len() > 2 || program.name.ends_with("v0"), "{}: {counts:?}", program.name);
     }
 }

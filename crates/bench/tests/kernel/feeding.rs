@@ -1,5 +1,4 @@
-//! Programs that leave something for their next run: times are those of the packet that was asked for, and
-//! where they cannot be, that is said.
+//! Programs that affect their next run: times must be those of the requested packet, or a reason must be reported.
 
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ fn plan(program: &str) -> Plan {
     Plan {
         programs: vec![program.to_owned()],
         samples: Some(4),
-        // It ends long before, except on a machine that stands still meanwhile.
+        // It ends much earlier, unless the machine stalls.
         time: Some(Duration::from_secs(20)),
         allow_statistics: true,
         ..Plan::default()
@@ -65,14 +64,14 @@ fn times_are_of_the_packet_that_was_asked_for() {
         let report = measured(&spec, program);
         let case = &report.cases[0];
         let latency = case.latency.measured().expect("a time");
-        // A machine that is busy does not get both loaded in time.
+        // A busy machine does not load both in time.
         let is_late =
             latency.reason.as_ref().is_some_and(|it| it.contains("several times as long"));
         let method = if is_late { Method::Calls } else { method };
         let how = (latency.method, latency.packet);
         assert_eq!(how, (method, PacketSource::Restored), "{:?}", latency.reason);
         let outcome = &case.outcome;
-        // The last timed call returned what the first run did.
+        // The last timed call returned the same as the first run.
         assert_eq!((outcome.return_value, outcome.later_return_value), (fresh, None), "{program}");
         let own_output = case.own_output.as_ref().expect(program);
         assert_eq!(own_output.return_value, Some(own), "{program}");
@@ -91,7 +90,7 @@ fn times_are_of_the_packet_that_was_asked_for() {
     check("tc_rewrites", bursts, TC_ACT_OK, TC_ACT_SHOT);
     check("tc_marks", bursts, TC_ACT_OK, TC_ACT_SHOT);
     check("tc_counts", bursts, TC_ACT_OK, TC_ACT_SHOT);
-    // Not by any code between calls.
+    // No code between calls can undo it.
     check("cgroup_marks", Method::Calls, 1, 0);
     check("tc_tags", Method::Calls, TC_ACT_OK, TC_ACT_SHOT);
     check("tc_truncates", Method::Calls, TC_ACT_OK, TC_ACT_SHOT);
@@ -137,11 +136,11 @@ fn a_comparison_is_of_the_packet_that_was_asked_for() {
             assert!((-0.65..-0.3).contains(&change), "{program}: {time:?}");
         }
     };
-    // A busy machine leaves time for too few pairs.
+    // A busy machine only has time for too few pairs.
     let better = [PairedVerdict::Better, PairedVerdict::TooFewPairs];
     check("rewrites", &better);
     check("decapsulates", &better);
     check("tc_truncates", &better);
-    // All but fifty runs of both end at once, and nothing tells of those.
+    // All but fifty runs of both return at once, and those are not reported.
     check("limits", &[PairedVerdict::NotJudged, PairedVerdict::TooFewPairs]);
 }

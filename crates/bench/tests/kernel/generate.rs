@@ -1,13 +1,13 @@
-//! Random programs in C that end, and of which each statement leaves a trace in the result.
+//! Random terminating C programs in which each statement affects the result.
 
 use proptest::prelude::*;
 
-/// Maps that are looked into by key.
+/// Maps that are looked up by key.
 const KEYED: [&str; 5] = ["hash", "array", "percpu_hash", "percpu_array", "lru"];
-/// Those whose order everybody knows.
+/// Maps with a defined order.
 const ARRAYS: [&str; 2] = ["array", "percpu_array"];
 const QUEUES: [&str; 2] = ["queue", "stack"];
-/// Keys are below this; arrays have fewer.
+/// Upper bound of keys; arrays have fewer.
 const KEYS: u32 = 7;
 
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ enum Statement {
     Function(Vec<Statement>),
 }
 
-/// Lines that compute something of the sum.
+/// Statements that compute a new sum.
 const COMPUTATIONS: [&str; 11] = [
     "s->sum = s->sum * 31 + 5;",
     "s->sum ^= s->sum << 13;",
@@ -48,7 +48,7 @@ const COMPUTATIONS: [&str; 11] = [
      ^= 9; break; case 5: s->sum -= 77; break; default: s->sum += 2; }",
 ];
 
-/// A program of the prelude's maps, functions first.
+/// A program with the prelude's maps, functions first.
 pub(crate) fn source() -> impl Strategy<Value = String> {
     prop::collection::vec(statement(), 3..14).prop_map(|statements| {
         let mut out = Text::default();
@@ -95,7 +95,7 @@ fn statement() -> impl Strategy<Value = Statement> {
     })
 }
 
-/// The program so far.
+/// The program text so far.
 #[derive(Default)]
 struct Text {
     functions: String,
@@ -143,9 +143,9 @@ impl Text {
 }
 
 impl Statement {
-    /// The text of one that contains no other.
+    /// Text of a statement without nested ones.
     fn text(&self) -> String {
-        // Half of the keys depend on what came before.
+        // Half of the keys depend on earlier results.
         let key = |key: u32| match key % 2 {
             0 => format!("u32 key = {key};"),
             _ => format!("u32 key = ((u32)s->sum + {key}) % {KEYS};"),

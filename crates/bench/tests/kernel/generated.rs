@@ -1,4 +1,4 @@
-//! Generated programs: same result and same packet with counters, and the interpreter's counts.
+//! Generated programs: counters must not change result or packet, and must agree with the interpreter.
 
 use proptest::{
     prelude::*,
@@ -17,12 +17,12 @@ use crate::support::{Kernel, can_load, check_property, is_at_least};
 /// Programs of each kind.
 const CASES: u32 = 200;
 
-/// An Ethernet header, which the kernel takes away before a socket filter sees the packet.
+/// Length of an Ethernet header, which the kernel removes before a socket filter sees the packet.
 const ETHERNET: usize = 14;
 
-/// Linux 6.18 on x86-64 sometimes leaves the upper half of r0 as it was after one of these that
-/// succeeds, seen behind a branch that the verifier pruned; r0 should be the old value, extended by
-/// zeros (Documentation/bpf/standardization/instruction-set.rst).
+/// Linux 6.18 on x86-64 sometimes leaves the upper half of r0 unchanged after a successful one of
+/// these, observed after a branch that the verifier pruned; r0 should be the zero-extended old
+/// value (Documentation/bpf/standardization/instruction-set.rst).
 fn is_narrow_exchange(insn: Insn) -> bool {
     insn.opcode == op::STX | op::ATOMIC | op::W && insn.immediate == op::CMPXCHG
 }
@@ -49,7 +49,7 @@ fn check(entry: Entry, kernel: &Kernel, code: &Code, packet: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Programs of instructions that this kernel has.
+/// Programs of instructions that this kernel supports.
 fn known(entry: Entry) -> impl Strategy<Value = Program> {
     let is_new = is_at_least(6, 6);
     program(entry).prop_map(move |it| if is_new { it } else { it.without_version_4() })
@@ -100,7 +100,7 @@ fn counts_of_a_hundred_runs_and_two_loads_are_the_same() {
     assert!(loads >= 6, "only {loads} of 10 loads");
 }
 
-/// Begins an XDP program: packet in r2, its end in r3, 0 in r0.
+/// Starts an XDP program: packet in r2, its end in r3, 0 in r0.
 fn begun() -> Assembler {
     let mut assembler = Assembler::default();
     assembler
@@ -114,7 +114,7 @@ fn begun() -> Assembler {
 #[test]
 fn a_program_that_writes_its_packet() {
     let Some(()) = can_load() else { return };
-    // Inverts the odd ones of the first 14 bytes, and returns how many there were.
+    // Inverts the odd ones of the first 14 bytes, and returns their number.
     let mut it = begun();
     let (end, mut stores) = (it.label(), vec![]);
     it.copy(4, 2).add(4, ETHERNET as i32);
@@ -144,8 +144,9 @@ fn a_program_that_writes_its_packet() {
 #[test]
 fn a_jump_that_counters_make_too_long() {
     let Some(()) = can_load() else { return };
-    // The first branch spans 32,000 instructions, of at most 32,767. The kernel follows 8,192 branches.
-    // What they test is read anew each time, lest the kernel follow each way to the end.
+    // The first branch spans 32,000 instructions, of at most 32,767. The kernel follows 8,192
+    // branches. Their operand is reloaded each time, so that the kernel does not follow each path
+    // to the end.
     let mut it = begun();
     let end = it.label();
     it.alu(op::SUB, 3, 2).branch(op::JGT, 3, 2_000, end);

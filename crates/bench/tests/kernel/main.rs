@@ -1,8 +1,8 @@
-//! Instrumentation on the real kernel: generated programs do with counters what they do without, and
-//! count what the interpreter counts, across tail calls too, and so do generated programs in C; programs that take
-//! turns within one run get the turns, the maps and the times that are theirs, and the packet that was asked for.
+//! Instrumentation on the real kernel: generated programs behave the same with counters, and the
+//! counts match the interpreter, also across tail calls and for generated C programs; alternating
+//! programs get their own turns, maps and times, and the requested packet.
 //!
-//! Skipped only when the rights are missing; with `CI=true` that is a failure.
+//! Skipped only if privileges are missing; with `CI=true` that is a failure.
 
 mod alternate;
 #[expect(dead_code, reason = "other tests need the rest of it")]

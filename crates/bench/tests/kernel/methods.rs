@@ -1,4 +1,4 @@
-//! Which programs are timed in bursts, and why others are not: whole measurements of small objects.
+//! Which programs are timed in bursts, and why others are not: complete measurements of small objects.
 
 use wingbeat_bench::{
     analyse::compare::Thresholds,
@@ -18,7 +18,7 @@ use crate::{
     support::{can_load, giving, has_may_goto, is_at_least, watched},
 };
 
-/// A frame without Ethernet, for types that begin with IP.
+/// A frame without Ethernet header, for types that begin with IP.
 const NETFILTER: &str = "netfilter";
 
 fn plan(section: &str) -> Plan {
@@ -26,7 +26,7 @@ fn plan(section: &str) -> Plan {
     let data = if section == NETFILTER { frame.data[14..].to_vec() } else { frame.data.clone() };
     Plan {
         inputs: vec![Input { data, ..frame }],
-        // Two words, for those whose context anybody may define.
+        // Two words, for types with user-defined contexts.
         context: if section.starts_with("raw_tp") { vec![0; 16] } else { Vec::new() },
         samples: Some(2),
         allow_statistics: true,
@@ -34,7 +34,7 @@ fn plan(section: &str) -> Plan {
     }
 }
 
-/// An object with a program of these instructions.
+/// An object with one program of these instructions.
 fn spec(section: &str, insns: &[Insn]) -> Spec {
     let program = Program { name: "program", section, insns, lines: &[], statics: &[] };
     Spec::parse("program.o", &program.object()).expect("an object")
@@ -45,7 +45,7 @@ fn measured(section: &str, insns: &[Insn]) -> BenchReport {
     watched(|watcher| bench(&spec, &plan(section), watcher)).expect("it is measured")
 }
 
-/// Why there are no bursts on a kernel without `may_goto`.
+/// Reason for missing bursts on a kernel without `may_goto`.
 const NO_MAY_GOTO: &str = "needs the instruction may_goto (Linux 6.9)";
 
 #[test]
@@ -58,7 +58,7 @@ fn types_that_take_turns_with_the_ruler() {
         let latency = report.cases[0].latency.measured();
         let latency = latency.unwrap_or_else(|| panic!("{section}: {:?}", report.cases[0].latency));
         assert_eq!(latency.batches, 2, "{section}");
-        // Nothing but a return: no CPU needs no time at all for that, nor a microsecond.
+        // Only a return: no CPU does that in zero time, or needs a microsecond.
         assert!(latency.floor_ns > 0.1, "{section}: {latency:?}");
         assert!(latency.floor_ns <= latency.median_ns, "{section}: {latency:?}");
         assert!(!report.cases[0].outcome.has_changed_packet, "{section}");
@@ -116,7 +116,7 @@ fn comparisons_that_take_turns_within_a_run() {
     let has_turns = has_may_goto();
     let check = |section: &str, new: &[Insn], without_turns: Method| {
         let (new, old) = (spec(section, new), spec(section, &giving(1)));
-        // In an emulated guest all takes many times as long.
+        // Everything is many times slower in an emulated guest.
         let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let seconds = if cpus.contains("QEMU TCG CPU") { 15 } else { 2 };
         let time = Some(std::time::Duration::from_secs(seconds));
@@ -137,6 +137,6 @@ fn comparisons_that_take_turns_within_a_run() {
     check("xdp", &giving(1), Method::Batches);
     check("socket", &giving(1), Method::Batches);
     check("sk_lookup", &giving(1), Method::Batches);
-    // One of them changes the packet, which is put back.
+    // One of them changes the packet, which is restored.
     check("xdp", &writing(), Method::Calls);
 }

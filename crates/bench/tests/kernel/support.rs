@@ -1,4 +1,4 @@
-//! A program in the kernel, as it is and with counters.
+//! A program in the kernel, plain and with counters.
 
 use std::{os::fd::AsFd as _, sync::atomic::AtomicBool};
 
@@ -23,27 +23,27 @@ use wingbeat_programs::{assemble::assembled, generate::Entry};
 
 use crate::object::Program;
 
-/// Functions of a generated program besides its entry, at most.
+/// Maximum functions of a generated program besides its entry.
 const STATICS: u32 = 4;
 
 /// Type id of the entry, in [`Program::object`]; those of static functions follow.
 const ENTRY_TYPE_ID: u32 = 4;
 
-/// What the kernel says of it (kernel/bpf/verifier.c, Linux 6.18).
+/// The kernel's message about it (kernel/bpf/verifier.c, Linux 6.18).
 const REMOVED_CALLBACK: &str = "verifier bug: No program to jit";
 
-/// Says to `cargo xtask test` that a failure may be the machine's: see `xtask/src/test/outcome.rs`.
+/// Tells `cargo xtask test` that a failure may be due to the machine: see `xtask/src/test/outcome.rs`.
 pub(crate) fn ask_for_quiet() {
     println!("[this test needs a quiet machine]");
 }
 
-/// Measures with nobody watching. How far a measurement comes in its time depends on what else runs.
+/// Measures without an observer. The progress within the time depends on other load.
 pub(crate) fn watched<T>(what: impl FnOnce(&Watcher<'_>) -> T) -> T {
     ask_for_quiet();
     what(&Watcher { show: &|_| {}, stop: &AtomicBool::new(false) })
 }
 
-/// A program that only gives `value`, which every type takes if it is 1.
+/// A program that only returns `value`; every type accepts 1.
 pub(crate) fn giving(value: i32) -> Vec<Insn> {
     assembled(|it| it.mov(0, value).exit()).insns
 }
@@ -59,7 +59,7 @@ pub(crate) fn plan(packets: &[Vec<u8>]) -> Plan {
     Plan { inputs, allow_statistics: true, ..Plan::default() }
 }
 
-/// Checks generated values, of which as many may be rejected as there are cases.
+/// Checks generated values, with as many rejections allowed as there are cases.
 pub(crate) fn check_property<S: Strategy>(
     config: ProptestConfig,
     values: &S,
@@ -72,7 +72,7 @@ pub(crate) fn check_property<S: Strategy>(
     }
 }
 
-/// Whether programs can be loaded here; that they cannot is a failure in CI.
+/// Whether programs can be loaded here; a failure in CI if not.
 pub(crate) fn can_load() -> Option<()> {
     match check_rights() {
         Ok(()) => Some(()),
@@ -84,12 +84,12 @@ pub(crate) fn can_load() -> Option<()> {
     }
 }
 
-/// Whether this kernel is of that version or newer.
+/// Whether this kernel has at least this version.
 pub(crate) fn is_at_least(major: u32, minor: u32) -> bool {
     probe::Kernel::running().is_at_least(major, minor)
 }
 
-/// Whether this kernel has the instruction by which two programs take turns within a run.
+/// Whether this kernel has the instruction needed for alternating programs within a run.
 pub(crate) fn has_may_goto() -> bool {
     is_at_least(6, 9)
 }
@@ -117,8 +117,8 @@ impl Kernel {
         Self { loader, program: spec.programs()[0].clone() }
     }
 
-    /// Loads it as it is, and with counters; `None` when the kernel stumbles over one of them: Linux
-    /// 6.18 removes a callback whose `bpf_loop` has no turns, and then misses it, unless by chance
+    /// Loads it without and with counters; `None` if the kernel fails on one of them: Linux 6.18
+    /// removes a callback whose `bpf_loop` has no iterations, and then misses it, unless by chance
     /// another function begins where the callback did.
     pub(crate) fn load(&self, code: &Code) -> Option<Pair> {
         let mut code = code.clone();
@@ -150,7 +150,7 @@ impl Kernel {
     }
 }
 
-/// A program as it is, and with counters.
+/// A program without and with counters.
 pub(crate) struct Pair {
     program: ProgramSpec,
     plain: Loaded,
@@ -164,7 +164,7 @@ impl Pair {
         self.run(&self.plain, packet)
     }
 
-    /// Runs it with counters, and gives the executions of each instruction of the original.
+    /// Runs it with counters, and returns the executions of each original instruction.
     pub(crate) fn run_counted(&self, packet: &[u8]) -> (ProgramRun, Vec<u64>) {
         self.notebook.clear_notebook().expect("cleared");
         let run = self.run(&self.counted, packet);

@@ -1,4 +1,4 @@
-//! Tail calls: tables are filled as the object or a file says, and counts go across.
+//! Tail calls: tables are filled as specified by the object or a file, and counts include callees.
 
 use std::{fs, time::Duration};
 
@@ -21,8 +21,7 @@ use crate::{
     support::{can_load, giving, watched},
 };
 
-/// A program: its type, its name, its place in the table by a tag, its code. The table is at the first
-/// load of an address.
+/// A program: type, name, slot in the table (by a tag), code. The first load of an address refers to the table.
 pub(crate) type Program<'a> = (&'a str, &'a str, Option<u32>, Vec<Insn>);
 
 /// An object with these programs and a table of 8 programs called `table`.
@@ -61,8 +60,8 @@ pub(crate) fn object(programs: &[Program<'_>]) -> Spec {
     Spec::parse("jumps.o", &object.write()).expect("an object")
 }
 
-/// So many instructions, then a tail call to `slot`, and what is to be returned if that leads nowhere.
-/// Without the two instructions behind it a jump is `before` and three.
+/// `before` instructions, then a tail call to `slot`, then `return otherwise`. Without the two
+/// instructions for the return, a jump executes `before` and three.
 fn jump(before: usize, slot: i32, otherwise: i32) -> Vec<Insn> {
     let mut it = Assembler::new();
     for _ in 0..before {
@@ -77,7 +76,7 @@ fn plan(maps: Vec<MapSource>) -> Plan {
         programs: vec!["main".to_owned()],
         maps,
         samples: Some(1),
-        // It ends long before, except on a machine that stands still meanwhile: then there are no counts.
+        // It ends much earlier, unless the machine stalls: then there are no counts.
         time: Some(Duration::from_secs(10)),
         allow_statistics: true,
         ..Plan::default()
@@ -128,7 +127,7 @@ fn counts_go_across_a_chain() {
 #[test]
 fn a_program_may_jump_to_itself() {
     let Some(()) = can_load() else { return };
-    // The kernel lets 33 tail calls succeed in a run (MAX_TAIL_CALL_CNT).
+    // The kernel allows 33 successful tail calls per run (MAX_TAIL_CALL_CNT).
     let report = measured(&[("xdp", "main", Some(0), jump(0, 0, 2))], Vec::new());
     let case = &report.cases[0];
     assert_eq!(case.outcome.return_value, 2);
@@ -153,7 +152,7 @@ fn what_cannot_be_in_a_table_is_told() {
         let notice = report.warnings.iter().find(|it| it.code == "tail-call-missing");
         let cause = &notice.expect("a notice").cause;
         assert!(cause.contains("main to table[3], for target: "), "{cause}");
-        // It is named already.
+        // It is already named.
         let advice = &notice.expect("a notice").next_step;
         assert!(advice.starts_with("mend that, or name another program"), "{advice}");
     };
@@ -162,7 +161,7 @@ fn what_cannot_be_in_a_table_is_told() {
     check(("tc", "target", Some(3), giving(0)), types);
     let frags = "it is for xdp.frags and main is not, which the kernel does not mix";
     check(("xdp.frags", "target", Some(3), giving(0)), frags);
-    // Returns what is in no register.
+    // Returns an uninitialized register.
     check(
         ("xdp", "target", Some(3), vec![Insn::new(op::EXIT, 0, 0, 0, 0)]),
         "the verifier rejects",

@@ -1,4 +1,4 @@
-//! The time that was asked for holds, also where a run, a batch or a load takes longer.
+//! The requested time is kept, even if a run, a batch or a load takes longer.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ use crate::{
     tail_calls::object,
 };
 
-/// Held by the test that has the CPU.
+/// Held by the test that uses the CPU.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn plan(time: Duration) -> Plan {
@@ -37,15 +37,15 @@ fn plan(time: Duration) -> Plan {
     }
 }
 
-/// An object with a program that runs for so many quarters of a second, at most eight: the kernel ends a
-/// loop after one (since Linux 6.15; before that after eight million turns), and then comes a tail call to
-/// the next.
+/// An object with a program that runs for `quarters` quarters of a second, at most eight: the
+/// kernel terminates a loop after one (since Linux 6.15; before that after eight million
+/// iterations), and then a tail call continues with the next.
 fn looping(quarters: i32) -> Spec {
     let names = ["looping", "b", "c", "d", "e", "f", "g", "h"];
     let program = |(number, &name): (i32, &&'static str)| {
         let mut it = Assembler::new();
         it.copy(6, 1);
-        // Out of an endless loop.
+        // Exits an endless loop.
         it.emit(Insn::new(op::JCOND, 0, 0, 1, 0)).emit(Insn::new(op::JA, 0, 0, -2, 0));
         it.copy(1, 6).load_double(2, 0, 0, 0).mov(3, number + 1);
         it.call(op::HELPER_TAIL_CALL).mov(0, 1).exit();
@@ -56,7 +56,7 @@ fn looping(quarters: i32) -> Spec {
     object(&programs)
 }
 
-/// Measures, and gives the report and how long it took. `stop_after` somebody wants to stop.
+/// Measures, and returns the report and the duration. Requests a stop after `stop_after`.
 fn measured(spec: &Spec, time: Duration, stop_after: Option<Duration>) -> (BenchReport, Duration) {
     ask_for_quiet();
     let stop = AtomicBool::new(false);
@@ -106,9 +106,9 @@ fn a_run_of_seconds_is_left_behind() {
         assert!(report.cases.is_empty());
         let failure = &report.failures[0];
         assert!(failure.reason.contains("the time ran out before the run"), "{failure:?}");
-        // What the verifier told is there all the same.
+        // Verifier figures are still available.
         assert_eq!(report.verified[0].name, "looping");
-        // It has its CPU until it ends.
+        // It occupies its CPU until it ends.
         thread::sleep(Duration::from_millis(2_500));
     };
     check(Duration::from_secs(1), None);

@@ -1,4 +1,4 @@
-//! Comparisons for people.
+//! Human-readable comparisons.
 
 use wingbeat_bench::{
     report::{Style, comparison},

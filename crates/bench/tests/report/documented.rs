@@ -1,4 +1,4 @@
-//! `docs/bench.md` and `docs/bench-json.md` name every field, measure and column that is written.
+//! `docs/bench.md` and `docs/bench-json.md` must name every field, measure and column that is written.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ fn fields_of_json() {
     }
     fields(&serde_json::to_value(Load::default()).unwrap(), &mut found);
     assert!(found.len() > 100, "{found:?}");
-    // The two forms of what may be missing stand in the text as JSON.
+    // The two forms of optional values are documented as JSON.
     for form in ["measured", "unavailable"] {
         assert!(found.remove(form) && DOCS.contains(&format!("`{{\"{form}\": ")), "{form}");
     }

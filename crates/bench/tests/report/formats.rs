@@ -25,7 +25,7 @@ fn bencher_metric_format_holds_what_was_measured() {
     assert_eq!(bmf(&sample::report(Vec::new())).unwrap(), "{}\n");
 }
 
-/// What varies is a range everywhere, and no measure that somebody could hold for exact.
+/// Varying values are a range everywhere, and no measure that could be mistaken for an exact one.
 #[test]
 fn counts_that_vary_are_ranges() {
     let mut case = sample::case("sampled", 63.4, 97);
@@ -90,7 +90,7 @@ fn all_rows_of_a_csv_are_equally_long() {
         let text = csv(&report).unwrap();
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let rows = reader.records().collect::<Result<Vec<_>, _>>().unwrap();
-        // What was only loaded stands among the skipped, too, and has its row just once.
+        // A program that was only loaded is also listed as skipped, but has only one row.
         assert_eq!(rows.len(), report.cases.len() + report.failures.len() + report.skipped.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Human-readable tables.
 
 use unicode_width::UnicodeWidthStr as _;
 use wingbeat_bench::{
@@ -16,14 +16,14 @@ fn verbose(width: usize) -> Style {
     Style { is_verbose: true, ..style(width) }
 }
 
-/// Compares with the golden file, which has what goes to stderr at its end, and with the width. Lines of
-/// logs are as long as they are.
+/// Compares with the golden file, which ends with the stderr output, and checks the line width. Log
+/// lines may be longer.
 #[track_caller]
 fn check(name: &str, report: &BenchReport, style: Style) {
     check_text(name, human(report, style), report, style);
 }
 
-/// The same of any text about a report.
+/// The same for any text about a report.
 #[track_caller]
 pub(crate) fn check_text(name: &str, mut text: String, report: &BenchReport, style: Style) {
     if let Some(errors) = errors(report, style) {

@@ -1,4 +1,4 @@
-//! Results as text: each form against a golden file, and what must hold of any result.
+//! Results as text: each format against a golden file, and properties of any result.
 
 mod comparison;
 mod documented;

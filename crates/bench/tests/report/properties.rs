@@ -1,4 +1,4 @@
-//! What must hold of any result, also of those that no measurement would give.
+//! Properties of arbitrary results, including ones that no measurement produces.
 
 use proptest::{collection::vec, option, prelude::*};
 use unicode_width::UnicodeWidthStr as _;
@@ -9,7 +9,7 @@ use wingbeat_bench::{
 
 use crate::sample;
 
-/// Names of any length, with what means something in a form.
+/// Names of any length, with characters that are special in some format.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,12}", "[a-z_/#]{1,200}", any::<String>(), Just(String::new())]
 }
@@ -74,7 +74,7 @@ fn style() -> impl Strategy<Value = Style> {
     })
 }
 
-/// A single word may be wider than the line: a name or a path is worth nothing in pieces.
+/// A single word may be wider than the line: names and paths must not be split.
 fn is_too_wide(line: &str, style: Style) -> bool {
     line.width() > style.width && line.trim().contains(' ')
 }

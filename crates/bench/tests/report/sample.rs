@@ -1,4 +1,4 @@
-//! Results put together by hand, with figures as they come out of the examples.
+//! Hand-made results, with figures taken from the examples.
 
 use wingbeat_bench::{
     Warning,
@@ -13,7 +13,7 @@ use wingbeat_bench::{
     },
 };
 
-/// A time with an interval of one part in a hundred.
+/// A time with an interval of one percent.
 pub(crate) fn latency(median_ns: f64, net_ns: f64) -> Latency {
     Latency {
         method: Method::Bursts,
@@ -157,7 +157,7 @@ pub(crate) fn report(cases: Vec<Case>) -> BenchReport {
     }
 }
 
-/// Two programs, one of which changes its packet and feeds its own next run.
+/// Two programs, one of which changes its packet and affects its own next run.
 pub(crate) fn typical() -> BenchReport {
     let mut v3 = case("fun_xdp_v3", 63.44, 1_234);
     let mut v4 = case("fun_xdp_v4", 45.2, 118);
@@ -220,14 +220,14 @@ pub(crate) fn typical() -> BenchReport {
     report
 }
 
-/// A program that only its event can run, as loading it tells.
+/// A program that only its event can run, with figures from loading.
 pub(crate) fn verified(name: &str) -> Verified {
     let Case { verifier, size, .. } = case(name, 63.44, 512);
     let reason = "programs of type kprobe cannot be run on demand".to_owned();
     Verified { name: name.to_owned(), r#type: "kprobe".to_owned(), reason, verifier, size }
 }
 
-/// Nothing but programs that cannot be run.
+/// Only programs that cannot be run.
 pub(crate) fn only_verified() -> BenchReport {
     let mut report = report(Vec::new());
     report.verified = vec![verified("on_open"), verified("on_close")];
@@ -235,7 +235,7 @@ pub(crate) fn only_verified() -> BenchReport {
     report
 }
 
-/// Everything that can be missing is missing.
+/// Every optional value is missing.
 pub(crate) fn unavailable() -> BenchReport {
     let missing = |name: &str| {
         let wrapper = "the program throws exceptions, which the timing wrapper does not see";
@@ -260,7 +260,7 @@ pub(crate) fn unavailable() -> BenchReport {
     BenchReport { rulers: vec![ruler], is_interrupted: true, ..report }
 }
 
-/// One program on so many packets of a capture; every tenth takes a longer way.
+/// One program on `count` packets of a capture; every tenth takes a longer path.
 pub(crate) fn inputs(count: u32) -> BenchReport {
     let packet = |number: u32| {
         let instructions =
@@ -302,7 +302,7 @@ fn time(before: f64, change: f64, half: f64, verdict: PairedVerdict) -> MeasureC
     }
 }
 
-/// A slower program, one that stayed as it was, a faster one.
+/// A slower program, an unchanged one, a faster one.
 pub(crate) fn compared() -> Comparison {
     let exact = |measure: &str, unit: &str, before, after| {
         let can_fail = unit == "instructions";

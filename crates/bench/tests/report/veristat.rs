@@ -1,4 +1,4 @@
-//! CSV files of veristat: read, and compared with.
+//! CSV files of veristat: reading and comparing.
 
 use proptest::prelude::*;
 use wingbeat_bench::{
@@ -11,7 +11,7 @@ use wingbeat_bench::{
 
 use crate::sample;
 
-/// As version 0.5.1 writes it.
+/// Output of version 0.5.1.
 const VERSION_0_5: &str = "\
 file_name,prog_name,verdict,duration,total_insns,total_states,peak_states,max_states_per_insn,\
 max_mark_read_len,prog_size,prog_size_jited,prog_type,attach_type,stack_depth,mem_peak
@@ -20,13 +20,13 @@ fun-xdp.o,fun_xdp_v4,failure,9,12,0,0,0,0,310,0,xdp,xdp,0,0
 fun-xdp.o,on_open,success,9,2000,3909,2111,8,55,310,1431,kprobe,,184,0
 ";
 
-/// A row of a program for which the verifier processed one instruction.
+/// Row of a program for which the verifier processed one instruction.
 fn row(file: &str, program: &str) -> VeristatRow {
     let row = VeristatRow { file_name: file.into(), program: program.into(), ..Default::default() };
     with(row, "total_insns", 1)
 }
 
-/// The row with another number.
+/// The row with a changed number.
 fn with(mut row: VeristatRow, column: &str, number: u64) -> VeristatRow {
     let at = NUMBERS.iter().position(|(names, _)| names.contains(&column)).expect("a column");
     row.numbers[at] = Some(number);
@@ -60,7 +60,7 @@ fn columns_may_be_anywhere() {
         "file_name,prog_name,total_insns\n\"a,\"\"b\"\".o\",\"b\nc\",\" 1 \"\n",
         &[row("a,\"b\".o", "b\nc")],
     );
-    // Short rows, figures that are not there, and no rows at all.
+    // Short rows, missing figures, and no rows at all.
     let nothing = VeristatRow { numbers: [None; 9], ..row("a.o", "b") };
     check("file_name,prog_name,total_insns\na.o,b\n", std::slice::from_ref(&nothing));
     check("file_name,prog_name,total_insns,verdict\na.o,b,N/A,N/A\n\n", &[nothing]);
@@ -126,7 +126,7 @@ fn programs_are_compared_by_name_and_last_component_of_the_file() {
             "fun_xdp_v3 object-instructions 310→310",
             "fun_xdp_v3 jited-size 1431→1431",
             "fun_xdp_v3 stack-depth 184→184",
-            // Of a program that cannot be run the verifier tells as much.
+            // The verifier reports the same for a program that cannot be run.
             "on_open verified-instructions 2000→2048 beyond",
             "on_open verifier-states 3909→3909",
             "on_open verifier-peak-states 2111→2111",

@@ -1,8 +1,8 @@
-//! `watch-programs COMMAND …`: what the verifier made of the programs that a command loads.
+//! `watch-programs COMMAND …`: prints verifier statistics of the programs that a command loads.
 //!
-//! Whoever loads a program sets its constants first, and the verifier prunes by them: so programs are
-//! looked at where they are at work, and not loaded once more from their objects. `cargo xtask vm` runs it in
-//! its guests.
+//! A loader sets constants before loading, and the verifier prunes branches by them. So this
+//! inspects the loaded programs instead of loading them again from their objects. `cargo xtask vm`
+//! runs it in its guests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ use std::{
 
 use wingbeat_bpf::program::{ProgramInfo, full_name, ids, open};
 
-/// How often programs are looked for. They stay for seconds.
+/// Polling interval. Programs stay loaded for seconds.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// What `wingbeat_bpf::probe` names its programs.
+/// Program name used by `wingbeat_bpf::probe`.
 const ATTEMPT: &str = "wingbeat_probe";
 
 fn main() -> ExitCode {
@@ -34,11 +34,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command with its output thrown away, and prints each program that it holds meanwhile, as
-/// CSV in the columns that `wingbeat bench --format csv` has too.
+/// Runs the command with its output discarded, and prints each program that it holds meanwhile, as
+/// CSV with a subset of the columns of `wingbeat bench --format csv`.
 fn run(mut words: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Error>> {
     let program = words.next().ok_or("a command is missing")?;
-    // Asked beforehand, so that who may not see them is told so.
+    // Check privileges first, for a clear error.
     ids().map_err(|error| format!("cannot list eBPF programs, which needs root: {error}"))?;
     let mut command = Command::new(&program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null());
@@ -60,7 +60,7 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Er
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The programs that a process holds: others may load theirs meanwhile.
+/// Programs held by a process: others may load theirs meanwhile.
 fn held(pid: u32) -> BTreeSet<u32> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let program = |text: String| {
@@ -70,12 +70,12 @@ fn held(pid: u32) -> BTreeSet<u32> {
     descriptors.filter_map(|it| program(fs::read_to_string(it.path()).ok()?)).collect()
 }
 
-/// Name and instructions; none of a program that is gone by now.
+/// Name and instructions; `None` if the program is already gone.
 fn look(id: u32) -> Option<(String, u32)> {
     let program = open(id).ok()?;
     let info = ProgramInfo::of(&program).ok()?;
     let name = full_name(&program).ok().flatten().unwrap_or(info.name);
-    // By which a kernel is tried: whether it is seen depends on when one looks.
+    // A kernel probe, which may or may not be seen depending on timing.
     if name == ATTEMPT {
         return None;
     }

@@ -1,14 +1,14 @@
-//! Type information (BTF) of the kernel or of an object, to look things up in and to change.
+//! Type information (BTF) of the kernel or of an object, for lookup and modification.
 //!
-//! The format is that of Documentation/bpf/btf.rst (Linux 6.18), section 2. A table that was read has
-//! been checked whole: every id is that of a type, every name is in the strings, so that nothing that
-//! works on it can be led astray.
+//! The format is that of Documentation/bpf/btf.rst (Linux 6.18), section 2. Parsing validates the
+//! whole table: every id refers to a type and every name to a string, so that users need no further
+//! checks.
 
 mod vet;
 
 use std::io::{Cursor, Read, Seek, SeekFrom};
 
-/// `BTF_KIND_*`, by its number.
+/// A `BTF_KIND_*` number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypeKind(u32);
 
@@ -33,7 +33,7 @@ impl TypeKind {
     pub(crate) const TYPE_TAG: Self = Self(18);
     pub(crate) const ENUM64: Self = Self(19);
 
-    /// Words after the common three: fixed, and per element.
+    /// Words after the common three: fixed part, and per element.
     fn tail_len(self) -> Option<(usize, usize)> {
         Some(match self {
             Self::INT | Self::VAR | Self::DECL_TAG => (1, 0),
@@ -55,7 +55,7 @@ impl TypeKind {
         matches!(self, Self::ENUM | Self::ENUM64)
     }
 
-    /// Whether it stands for another type: a typedef, `const` and the like.
+    /// Whether it refers to another type: a typedef, `const` and the like.
     fn is_modifier(self) -> bool {
         matches!(
             self,
@@ -76,21 +76,21 @@ pub(crate) const BOOL: u32 = 4;
 /// Bytes of a word, and words of the common part of a type.
 const WORD: usize = 4;
 const COMMON: usize = 3;
-/// Makes [`Type::is_flagged`].
+/// Sets [`Type::is_flagged`].
 pub(crate) const FLAG: u32 = 1 << 31;
 const HEADER_LEN: usize = 24;
-/// Bytes that are read at a time, a multiple of a word.
+/// Chunk size of reading in bytes, a multiple of a word.
 const PIECE_LEN: usize = 64 << 10;
 const MAGIC: u16 = 0xeb9f;
 
-/// Modifiers that are followed to a type, arrays that are multiplied: more than any compiler nests.
+/// Maximum number of modifiers followed to a type, and of array dimensions: more than any compiler nests.
 const DEPTH_MAX: usize = 32;
 
 /// Types and their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TypeTable {
     words: Vec<u32>,
-    /// Where each type begins in `words`; that of id 1 is the first.
+    /// Start of each type in `words`; that of id 1 is the first.
     starts: Vec<u32>,
     strings: Vec<u8>,
 }
@@ -102,13 +102,13 @@ pub(crate) struct Type<'a> {
     /// Offset of its name; 0 for none.
     pub(crate) name: u32,
     pub(crate) kind: TypeKind,
-    /// Number of elements, or the linkage of a function.
+    /// Number of elements, or linkage of a function.
     pub(crate) vlen: u32,
-    /// In a structure: offsets hold the widths of bit-fields too. In an enumeration: it is signed.
+    /// For a structure: offsets contain bit-field widths. For an enumeration: it is signed.
     pub(crate) is_flagged: bool,
-    /// The type that it refers to, or its size in bytes.
+    /// The referenced type, or its size in bytes.
     pub(crate) link: u32,
-    /// What follows, by kind.
+    /// Kind-specific data.
     pub(crate) tail: &'a [u32],
 }
 
@@ -119,7 +119,7 @@ struct Part<'a, R> {
 }
 
 impl<R: Read + Seek> Part<'_, R> {
-    /// So many bytes from a place on; `None` if there are fewer.
+    /// `len` bytes at an offset; `None` if there are fewer.
     fn bytes(&mut self, at: usize, len: usize) -> Option<Vec<u8>> {
         self.seek(at, len)?;
         let mut bytes = vec![0; len];
@@ -158,12 +158,12 @@ impl TypeTable {
         Self { words: Vec::new(), starts: Vec::new(), strings: vec![0] }
     }
 
-    /// Reads and checks a `.BTF` section. The error is a reason.
+    /// Parses and validates a `.BTF` section. The error is a reason.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         Self::read(&mut Cursor::new(bytes))
     }
 
-    /// The same from a file, of which no other copy is made: the kernel's has some megabytes.
+    /// Like `parse`, but reads a file without another copy: the kernel's has some megabytes.
     pub(crate) fn read(source: &mut (impl Read + Seek)) -> Result<Self, String> {
         let mut part = Part { total: source.seek(SeekFrom::End(0)).map_err(unreadable)?, source };
         let header = part.bytes(0, HEADER_LEN).ok_or("it ends within its header")?;
@@ -194,7 +194,7 @@ impl TypeTable {
         Ok(table)
     }
 
-    /// The section's bytes.
+    /// Serializes the section.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let types_len = count(self.words.len() * WORD);
@@ -206,12 +206,12 @@ impl TypeTable {
         bytes
     }
 
-    /// Number of types, `void` not counted: the highest id.
+    /// Number of types, excluding `void`: the highest id.
     pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.starts.len()).unwrap_or(u32::MAX)
     }
 
-    /// All types, in the order of their ids.
+    /// All types, by ascending id.
     pub(crate) fn all(&self) -> impl Iterator<Item = Type<'_>> {
         (1..=self.len()).filter_map(|id| self.get(id))
     }
@@ -236,36 +236,36 @@ impl TypeTable {
         self.all().find(|found| found.kind == kind && self.is_text(found.name, name))
     }
 
-    /// Whether the string at `offset` is this.
+    /// Whether the string at `offset` equals `text`.
     pub(crate) fn is_text(&self, offset: u32, text: &str) -> bool {
         let tail = usize::try_from(offset).ok().and_then(|offset| self.strings.get(offset..));
         let rest = tail.and_then(|tail| tail.strip_prefix(text.as_bytes()));
         rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 
-    /// The string at `offset`; `None` also when it is not UTF-8.
+    /// String at `offset`; `None` also if it is not UTF-8.
     pub(crate) fn text(&self, offset: u32) -> Option<&str> {
         std::str::from_utf8(self.text_bytes(offset)?).ok()
     }
 
-    /// Whether the string at `offset` begins like this.
+    /// Whether the string at `offset` begins with `text`.
     pub(crate) fn text_begins(&self, offset: u32, text: &str) -> bool {
         let tail = usize::try_from(offset).ok().and_then(|offset| self.strings.get(offset..));
         tail.is_some_and(|tail| tail.starts_with(text.as_bytes()))
     }
 
-    /// The string at `offset`: source lines may be in any encoding.
+    /// Bytes of the string at `offset`: source lines may be in any encoding.
     pub(crate) fn text_bytes(&self, offset: u32) -> Option<&[u8]> {
         let tail = self.strings.get(usize::try_from(offset).ok()?..)?;
         tail.split(|&byte| byte == 0).next().filter(|_| !tail.is_empty())
     }
 
-    /// The type's name; empty for none.
+    /// Name of the type; empty for none.
     pub(crate) fn name(&self, of: Type<'_>) -> &str {
         self.text(of.name).unwrap_or("")
     }
 
-    /// What a type is, without typedefs and modifiers; `None` for `void`.
+    /// Skips typedefs and modifiers; `None` for `void`.
     pub(crate) fn resolve(&self, id: u32) -> Option<Type<'_>> {
         let mut found = self.get(id)?;
         for _ in 0..DEPTH_MAX {
@@ -277,7 +277,7 @@ impl TypeTable {
         None
     }
 
-    /// Bytes of a value of this type; `None` for what has no size.
+    /// Size of a value of this type in bytes; `None` for types without size.
     pub(crate) fn size(&self, id: u32) -> Option<u32> {
         let (mut id, mut count) = (id, 1_u32);
         for _ in 0..DEPTH_MAX {
@@ -307,7 +307,7 @@ impl TypeTable {
         None
     }
 
-    /// Adds a string and gives its offset; 0, that of the empty one, if there is no room.
+    /// Adds a string and returns its offset; 0, the offset of the empty string, if there is no room.
     pub(crate) fn add_text(&mut self, text: &str) -> u32 {
         let Ok(offset) = u32::try_from(self.strings.len()) else { return 0 };
         self.strings.extend(text.bytes().filter(|&byte| byte != 0));
@@ -315,7 +315,7 @@ impl TypeTable {
         offset
     }
 
-    /// Adds a type and gives its id. `tail` is what its kind wants; `vlen` may have [`FLAG`].
+    /// Adds a type and returns its id. `tail` is the kind-specific data; `vlen` may include [`FLAG`].
     pub(crate) fn add(
         &mut self,
         kind: TypeKind,
@@ -341,7 +341,7 @@ impl TypeTable {
         self.set(id, 0, name);
     }
 
-    /// Changes what a type refers to, or its size.
+    /// Changes the referenced type of a type, or its size.
     pub(crate) fn set_link(&mut self, id: u32, link: u32) {
         self.set(id, 2, link);
     }
@@ -355,7 +355,7 @@ impl TypeTable {
         }
     }
 
-    /// Changes what follows the common part; `tail` is as long as it was.
+    /// Changes the kind-specific data; `tail` must have the same length.
     pub(crate) fn set_tail(&mut self, id: u32, tail: &[u32]) {
         for (index, &word) in tail.iter().enumerate() {
             self.set(id, COMMON + index, word);
@@ -378,12 +378,12 @@ impl Type<'_> {
         }
     }
 
-    /// Where a member of a structure begins, and the width of a bit-field, 0 for others; both in bits.
+    /// Offset of a structure member, and the width of a bit-field, 0 for others; both in bits.
     pub(crate) fn member_bits(&self, offset: u32) -> (u32, u32) {
         if self.is_flagged { (offset & 0xff_ffff, offset >> 24) } else { (offset, 0) }
     }
 
-    /// The names (as offsets) and values of an enumeration.
+    /// Names (as offsets) and values of an enumeration.
     pub(crate) fn values(&self) -> Vec<(u32, u64)> {
         let narrow = |&[name, value]: &[u32; 2]| {
             let signed = i64::from(value.cast_signed()).cast_unsigned();
@@ -399,7 +399,7 @@ impl Type<'_> {
         }
     }
 
-    /// The encoding of an integer and its offset in bits, which old compilers used for bit-fields.
+    /// Encoding of an integer, and its offset in bits, which old compilers used for bit-fields.
     pub(crate) fn integer(&self) -> Option<(u32, u32)> {
         match (self.kind, self.tail) {
             (TypeKind::INT, [data]) => Some((data >> 24 & 0xf, data >> 16 & 0xff)),
@@ -407,13 +407,13 @@ impl Type<'_> {
         }
     }
 
-    /// The elements of a structure (name, type, offset in bits), a data section (type, offset, size) or
-    /// a wide enumeration.
+    /// Elements of a structure (name, type, offset in bits), a data section (type, offset, size) or
+    /// a 64-bit enumeration.
     pub(crate) fn triples(&self) -> impl Iterator<Item = &[u32; 3]> {
         self.tail.as_chunks().0.iter()
     }
 
-    /// The elements of a function's prototype (name, type) or an enumeration (name, value).
+    /// Elements of a function prototype (name, type) or an enumeration (name, value).
     pub(crate) fn pairs(&self) -> impl Iterator<Item = &[u32; 2]> {
         self.tail.as_chunks().0.iter()
     }

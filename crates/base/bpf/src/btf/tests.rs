@@ -1,4 +1,4 @@
-//! Hand-made types, damaged types, and those of the kernel that runs the tests.
+//! Hand-made types, damaged types, and those of the running kernel.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ fn members_have_the_sizes_of_their_types() {
         assert_eq!(types.member_size_bytes("sized", member).ok(), expected, "{member}");
     };
     check("one", Some(1));
-    // By a const typedef.
+    // Through a const typedef.
     check("whole", Some(64));
     check("none", None);
     check("unknown", None);
@@ -107,7 +107,7 @@ fn reads_the_running_kernel() {
     assert!(offset("page", "mapping") > 0);
     assert!(types.function_id("schedule").is_some());
     assert!(types.typedef_id("btf_trace_sched_switch").is_some());
-    // 15 ms is the aim of a release build; the bound is for a debug build on a busy machine.
+    // A release build takes about 15 ms; the limit is for a debug build on a busy machine.
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
@@ -121,7 +121,7 @@ proptest! {
     fn any_damage_is_safe(hits in proptest::collection::vec((0_usize..512, any::<u8>()), 1..6)) {
         let mut bytes = sample();
         for (place, value) in hits {
-            // The magic stays, or nothing behind it would be reached.
+            // Keep the magic number, or the rest would not be parsed.
             let place = 2 + place % (bytes.len() - 2);
             bytes[place] = value;
         }

@@ -1,11 +1,11 @@
-//! How much of its context a program reads, for messages.
+//! Computes how much of its context a program accesses, for messages.
 
 use std::collections::BTreeSet;
 
 use super::{Code, Insn, Registers, op};
 
-/// Bytes of its context that the code of a program reads or writes in its entry function, from the
-/// beginning to the last: no more than the verifier finds, which also follows calls and computed addresses.
+/// Bytes of the context accessed by a program's entry function, up to the last one: at most what
+/// the verifier finds, which also follows calls and computed addresses.
 pub fn context_bytes(code: &Code) -> usize {
     let end = code.functions.get(1).map_or(code.insns.len(), |next| next.insn_index as usize);
     let mut holders = Holders { registers: Registers::one(1), slots: BTreeSet::new() };
@@ -21,14 +21,14 @@ pub fn context_bytes(code: &Code) -> usize {
     bytes
 }
 
-/// Where the address of the context is: registers, and slots of the stack.
+/// Registers and stack slots that hold the context's address.
 struct Holders {
     registers: Registers,
     slots: BTreeSet<i16>,
 }
 
 impl Holders {
-    /// The end of what an instruction reads or writes of the context.
+    /// End of the context bytes accessed by an instruction.
     fn reach(&self, insn: Insn) -> Option<usize> {
         let address = match insn.class() {
             op::LDX => insn.src(),

@@ -1,10 +1,9 @@
-//! Bytecode as text, before the kernel has seen it: for listings, messages and golden files.
+//! Disassembles bytecode before it is loaded: for listings, messages and golden files.
 //!
-//! The syntax is that of LLVM and of the verifier's log (kernel/bpf/disasm.c, Linux 6.18), which differ
-//! little. Where they do, or where both hide something, the clearer one was taken: numbers are decimal
-//! but for those of 64 bits, helpers have their names, references to maps and functions are written as
-//! such. Each text stands for one instruction only: what uses a field that its operation does not
-//! have is shown as raw bytes.
+//! The syntax is that of LLVM and of the verifier log (kernel/bpf/disasm.c, Linux 6.18), which are
+//! similar. Where they differ, or both hide something, this uses the clearer form: numbers are
+//! decimal except 64-bit ones, helpers have names, and references to maps and functions are marked.
+//! Each text is unambiguous: instructions that use undefined fields are shown as raw bytes.
 
 mod arithmetic;
 mod jump;
@@ -16,18 +15,18 @@ use std::fmt;
 
 use super::{Code, FunctionInfo, Insn, op};
 
-/// A program as text, an instruction a line.
+/// Listing of a program, one instruction per line.
 #[derive(Debug, Clone, Copy)]
 pub struct Listing<'a>(&'a Code);
 
 /// An instruction of a [`Listing`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed<'a> {
-    /// Its index; that of its first half, if it is a `ldimm64`.
+    /// Its index; that of the first half for a `ldimm64`.
     pub insn_index: usize,
-    /// How many places it takes: 2 for a `ldimm64`, else 1.
+    /// Number of instruction slots: 2 for a `ldimm64`, else 1.
     pub insn_count: usize,
-    /// Its text. Jumps also tell the index where they go: `goto +3 <7>`.
+    /// Its text. Jumps include the target index: `goto +3 <7>`.
     pub text: String,
     pub function: Option<&'a FunctionInfo>,
 }
@@ -37,7 +36,7 @@ impl<'a> Listing<'a> {
         Self(code)
     }
 
-    /// The instructions in their order.
+    /// The instructions in order.
     pub fn iter(self) -> impl Iterator<Item = Listed<'a>> {
         let mut index = 0;
         std::iter::from_fn(move || {
@@ -47,8 +46,7 @@ impl<'a> Listing<'a> {
         })
     }
 
-    /// The instruction at `index`, or `None` behind the last one. The second half of a `ldimm64` is
-    /// raw bytes to those who ask for it.
+    /// The instruction at `index`, or `None` past the end. The second half of a `ldimm64` is shown as raw bytes.
     pub fn at(self, index: usize) -> Option<Listed<'a>> {
         let insn = *self.0.insns.get(index)?;
         let next = self.0.insns.get(index + 1).copied();
@@ -74,19 +72,19 @@ impl fmt::Display for Listing<'_> {
     }
 }
 
-/// The code that an instruction stands in, and its index there.
+/// The code that contains an instruction, and its index.
 #[derive(Clone, Copy)]
 struct Place<'a>(Option<(&'a Code, usize)>);
 
 impl<'a> Place<'a> {
-    /// Index of the instruction that lies `distance` behind the next one, if it exists.
+    /// Index of the instruction `distance` after the next one, if it exists.
     fn target(self, distance: i32) -> Option<usize> {
         let (code, index) = self.0?;
         let target = i64::try_from(index).ok()?.checked_add(1)?.checked_add(distance.into())?;
         usize::try_from(target).ok().filter(|&target| target < code.insns.len())
     }
 
-    /// Name of the function that begins `distance` behind the next instruction.
+    /// Name of the function that begins `distance` after the next instruction.
     fn function(self, distance: i32) -> Option<&'a str> {
         let (code, _) = self.0?;
         let function = function_at(code, self.target(distance)?)?;
@@ -100,9 +98,9 @@ fn function_at(code: &Code, index: usize) -> Option<&FunctionInfo> {
     code.functions.get(position.ok()?)
 }
 
-/// The text of one instruction, such as `r1 = *(u32 *)(r6 + 8)`. A `ldimm64` takes two; `next` is the
-/// instruction behind it, and needed for nothing else. What is not an instruction becomes `.insn 0x` and
-/// its eight bytes as they lie in memory, the operation code first.
+/// Text of one instruction, such as `r1 = *(u32 *)(r6 + 8)`. `next` is the following instruction,
+/// used only for a `ldimm64`. Invalid instructions become `.insn 0x` and their eight bytes in
+/// memory order, operation code first.
 fn text(insn: Insn, next: Option<Insn>, place: Place<'_>) -> String {
     let known = match insn.class() {
         op::ALU | op::ALU64 => arithmetic::text(insn),
@@ -116,7 +114,7 @@ fn text(insn: Insn, next: Option<Insn>, place: Place<'_>) -> String {
     })
 }
 
-/// The two immediates of a `ldimm64`, if both halves are as they should be.
+/// The two immediates of a `ldimm64`, if both halves are valid.
 fn wide_immediate(insn: Insn, next: Option<Insn>) -> Option<(i32, i32)> {
     let next = next?;
     let is_second_half = next.opcode == 0 && next.registers == 0 && next.offset == 0;
@@ -124,7 +122,7 @@ fn wide_immediate(insn: Insn, next: Option<Insn>) -> Option<(i32, i32)> {
     (is_first_half && is_second_half).then_some((insn.immediate, next.immediate))
 }
 
-/// `r1 = …` for all that a `ldimm64` can load.
+/// `r1 = …` for all kinds of `ldimm64`.
 fn load_64(insn: Insn, next: Option<Insn>, place: Place<'_>) -> Option<String> {
     let (low, high) = wide_immediate(insn, next)?;
     let map = |kind| format!("map[{kind}:{low}]");
@@ -148,12 +146,12 @@ fn load_64(insn: Insn, next: Option<Insn>, place: Place<'_>) -> Option<String> {
     Some(format!("r{} = {value}", insn.dst()))
 }
 
-/// The number of a register that bytecode can name.
+/// Number of a valid register.
 fn register(number: u8) -> Option<u8> {
     (number <= 10).then_some(number)
 }
 
-/// An offset as it is added to something: ` + 8`, ` - 8`.
+/// A signed offset as a summand: ` + 8`, ` - 8`.
 fn signed(offset: i32) -> String {
     let sign = if offset < 0 { '-' } else { '+' };
     format!(" {sign} {}", offset.unsigned_abs())

@@ -1,4 +1,4 @@
-//! One instruction, as RFC 9669 (BPF ISA) lays it out.
+//! One instruction, as defined in RFC 9669 (BPF ISA).
 
 use std::fmt;
 
@@ -9,15 +9,15 @@ pub struct Insn {
     pub opcode: u8,
     /// Destination register in the low half, source register in the high half.
     pub registers: u8,
-    /// Signed offset: of memory, or of a jump in instructions.
+    /// Signed offset: of memory in bytes, or of a jump in instructions.
     pub offset: i16,
     pub immediate: i32,
 }
 
-/// Operation codes and the special source registers, as RFC 9669 numbers them.
+/// Operation codes and special source registers, with the numbers of RFC 9669.
 pub mod op {
     pub const CLASS: u8 = 0x07; // Mask of the class.
-    /// Class: loads that are not from a register (`ldimm64`, and the old packet access).
+    /// Class: loads other than through a register (`ldimm64`, and the old packet access).
     pub const LD: u8 = 0x00;
     pub const LDX: u8 = 0x01; // Class: loads through a register.
     pub const ST: u8 = 0x02; // Class: stores of an immediate.
@@ -31,11 +31,11 @@ pub mod op {
     pub const JA: u8 = 0x05; // `goto` with a 16-bit offset.
     /// `gotol`, with a 32-bit offset in the immediate (ISA version 4, Linux 6.6).
     pub const JA32: u8 = 0x06;
-    /// `may_goto`, a conditional jump on the kernel's own budget (Linux 6.9).
+    /// `may_goto`, a conditional jump that depends on the kernel's own budget (Linux 6.9).
     pub const JCOND: u8 = 0xe5;
     /// `gotox`, a jump through a register into a jump table (after Linux 6.18).
     pub const JAX: u8 = 0x0d;
-    /// Call of a helper, a function of the program, or a kfunc, by the source register.
+    /// Call of a helper, a local function, or a kfunc, depending on the source register.
     pub const CALL: u8 = 0x85;
     pub const CALLX: u8 = 0x8d; // Call through a register; compilers emit it by accident only.
     pub const EXIT: u8 = 0x95; // Return.
@@ -46,13 +46,13 @@ pub mod op {
     pub const PSEUDO_MAP_VALUE: u8 = 2;
     /// Source register of `ldimm64`: the address of a kernel variable, by BTF id.
     pub const PSEUDO_BTF_ID: u8 = 3;
-    /// Source register of `ldimm64`: the address of a function of the program (a callback).
+    /// Source register of `ldimm64`: the address of a local function (a callback).
     pub const PSEUDO_FUNC: u8 = 4;
-    /// Source register of `ldimm64`: a position in the array of descriptors that the loader gives along.
+    /// Source register of `ldimm64`: an index into the loader's array of descriptors.
     pub const PSEUDO_MAP_INDEX: u8 = 5;
-    /// Source register of `ldimm64`: as [`PSEUDO_MAP_VALUE`], the map given as [`PSEUDO_MAP_INDEX`].
+    /// Source register of `ldimm64`: like [`PSEUDO_MAP_VALUE`], with the map given as in [`PSEUDO_MAP_INDEX`].
     pub const PSEUDO_MAP_INDEX_VALUE: u8 = 6;
-    /// Source register of a call: a function of the program, relative to the next instruction.
+    /// Source register of a call: a local function, relative to the next instruction.
     pub const PSEUDO_CALL: u8 = 1;
     /// Source register of a call: a kfunc, by its BTF id in the kernel.
     pub const PSEUDO_KFUNC_CALL: u8 = 2;
@@ -84,9 +84,9 @@ pub mod op {
     pub const NEG: u8 = 0x80; // Arithmetic: negation.
     pub const MOD: u8 = 0x90; // Arithmetic: `%=`, signed if the offset is 1.
     pub const XOR: u8 = 0xa0; // Arithmetic: `^=`.
-    /// Arithmetic: `=`, sign-extended from as many bits as the offset says.
+    /// Arithmetic: `=`, sign-extended from the number of bits in the offset.
     pub const MOV: u8 = 0xb0;
-    /// Offset of a [`MOV`] that turns the pointer of one address space into that of another (Linux 6.9).
+    /// Offset of a [`MOV`] that converts a pointer to another address space (Linux 6.9).
     pub const ADDR_SPACE_CAST: i16 = 1;
     pub const ARSH: u8 = 0xc0; // Arithmetic: `>>=`, filled with the sign.
     pub const END: u8 = 0xd0; // Arithmetic: byte order.
@@ -111,7 +111,7 @@ pub mod op {
     pub const LOAD_ACQUIRE: i32 = 0x100; // Atomic: load with acquire semantics (Linux 6.15).
     pub const STORE_RELEASE: i32 = 0x110; // Atomic: store with release semantics (Linux 6.15).
 
-    /// Number of the helper `bpf_tail_call`, which does not return when it succeeds.
+    /// Number of the helper `bpf_tail_call`, which does not return on success.
     pub const HELPER_TAIL_CALL: i32 = 12;
 }
 
@@ -119,7 +119,7 @@ impl Insn {
     /// Size in bytes.
     pub const SIZE: usize = 8;
 
-    /// An instruction from its parts.
+    /// Assembles an instruction.
     pub const fn new(opcode: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> Self {
         Self { opcode, registers: (dst & 0xf) | (src << 4), offset, immediate }
     }
@@ -139,34 +139,34 @@ impl Insn {
         self.opcode & op::CLASS
     }
 
-    /// Is it the first half of a load of 64 bits?
+    /// Whether it is the first half of a 64-bit load.
     pub const fn is_ldimm64(self) -> bool {
         self.opcode == op::LDIMM64
     }
 
-    /// Is it a call of a function of the same program?
+    /// Whether it calls a function of the same program.
     pub const fn is_local_call(self) -> bool {
         self.opcode == op::CALL && self.src() == op::PSEUDO_CALL
     }
 
-    /// Is it a tail call?
+    /// Whether it is a tail call.
     pub const fn is_tail_call(self) -> bool {
         self.opcode == op::CALL && self.src() == 0 && self.immediate == op::HELPER_TAIL_CALL
     }
 
-    /// As the kernel of a little-endian machine reads it.
+    /// Encodes it for a little-endian kernel.
     pub fn to_bytes(self) -> [u8; Self::SIZE] {
         let [offset_0, offset_1] = self.offset.to_le_bytes();
         let [a, b, c, d] = self.immediate.to_le_bytes();
         [self.opcode, self.registers, offset_0, offset_1, a, b, c, d]
     }
 
-    /// Several, one after the other.
+    /// Encodes several instructions.
     pub fn all_to_bytes(insns: &[Self]) -> Vec<u8> {
         insns.iter().flat_map(|insn| insn.to_bytes()).collect()
     }
 
-    /// From the bytes of a little-endian object.
+    /// Decodes it from a little-endian object.
     pub fn from_bytes([opcode, registers, o0, o1, a, b, c, d]: [u8; Self::SIZE]) -> Self {
         Self {
             opcode,

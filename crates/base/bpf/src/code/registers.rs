@@ -9,53 +9,53 @@ pub struct Registers(u16);
 impl Registers {
     /// The frame pointer, which cannot be written.
     pub const FRAME_POINTER: u8 = 10;
-    /// None of them.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// The result of a call: r0.
     pub const RESULT: Self = Self(1);
     /// The arguments of a call: r1 to r5.
     pub const ARGUMENTS: Self = Self(0b11_1110);
-    /// What a call destroys: r0 to r5.
+    /// Registers clobbered by a call: r0 to r5.
     pub const CALLER_SAVED: Self = Self(0b11_1111);
-    /// Those that instructions can write: r0 to r9.
+    /// Writable registers: r0 to r9.
     pub const WRITABLE: Self = Self(0x3ff);
 
-    /// This register alone.
+    /// The set of one register.
     pub const fn one(register: u8) -> Self {
         Self(1 << (register & 0xf))
     }
 
-    /// Is it one of them?
+    /// Whether it contains `register`.
     pub const fn has(self, register: u8) -> bool {
         self.0 & Self::one(register).0 != 0
     }
 
-    /// Those in either set.
+    /// Union.
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those in both sets.
+    /// Intersection.
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those that are not in the other set.
+    /// Difference.
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// How many they are.
+    /// Number of registers.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Are there none?
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// They, from the lowest.
+    /// The registers, ascending.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         let mut left = self;
         std::iter::from_fn(move || {
@@ -65,7 +65,7 @@ impl Registers {
         })
     }
 
-    /// The lowest.
+    /// The lowest register.
     pub fn first(self) -> Option<u8> {
         (!self.is_empty()).then_some(self.0.trailing_zeros() as u8)
     }

@@ -1,12 +1,10 @@
-//! Questions to the kernel by netlink, and its answers taken apart (include/uapi/linux/netlink.h, Linux
-//! 6.18).
+//! Netlink requests, and parsing of the replies (include/uapi/linux/netlink.h, Linux 6.18).
 
 use std::io;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, send, socket};
 
-/// Lengths of `struct nlmsghdr` and `struct nlattr`, in bytes; both are followed by what begins at a
-/// multiple of four.
+/// Lengths of `struct nlmsghdr` and `struct nlattr`, in bytes; the data after both is aligned to four.
 const HEADER_LEN: usize = 16;
 const ATTRIBUTE_LEN: usize = 4;
 const ALIGNMENT: usize = 4;
@@ -18,13 +16,13 @@ const DUMP: u16 = 0x301;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
-/// The upper bits of an attribute's number say how it is encoded (`NLA_TYPE_MASK`).
+/// The upper bits of an attribute's type are flags about its encoding (`NLA_TYPE_MASK`).
 const ATTRIBUTE_MASK: u16 = 0x3fff;
 
-/// Room for a part of an answer, in bytes: the kernel makes parts of at most half of it.
+/// Buffer for a part of a reply, in bytes: the kernel's parts are at most half of it.
 const PART_LEN: usize = 64 << 10;
 
-/// Parts of an answer, should the end never come.
+/// Maximum number of parts of a reply, in case the end never comes.
 const PARTS_MAX: usize = 1 << 16;
 
 /// A message without its header.
@@ -34,9 +32,9 @@ pub(super) struct Message {
     pub(super) body: Vec<u8>,
 }
 
-/// Asks for all objects of a kind.
+/// Dumps all objects of a kind.
 pub(super) fn dump(kind: u16, body: &[u8]) -> io::Result<Vec<Message>> {
-    // Its protocol 0 is that of routes, interfaces and filters.
+    // Protocol 0 is NETLINK_ROUTE: routes, interfaces and filters.
     let kernel = socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
     send(&kernel, &request(kind, body), SendFlags::empty())?;
     let mut part = vec![0; PART_LEN];
@@ -64,13 +62,13 @@ fn request(kind: u16, body: &[u8]) -> Vec<u8> {
     request
 }
 
-/// The kernel's answer is a negative number.
+/// The kernel returns a negative error number.
 fn error(body: &[u8]) -> io::Error {
     let code = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
     io::Error::from_raw_os_error(code.saturating_neg())
 }
 
-/// The messages in a part of an answer. What is cut short ends it.
+/// Messages in a part of a reply. Stops at a truncated one.
 fn messages(mut part: &[u8]) -> impl Iterator<Item = Message> {
     std::iter::from_fn(move || {
         let len = part.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))? as usize;
@@ -99,7 +97,7 @@ impl Attribute<'_> {
     }
 }
 
-/// The attributes that follow an object, or that an attribute consists of.
+/// The attributes after an object, or nested in an attribute.
 pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     std::iter::from_fn(move || {
         let len = bytes.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))?;
@@ -116,7 +114,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// An attribute as it is written.
+    /// Serializes an attribute.
     pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let len = (ATTRIBUTE_LEN + value.len()) as u16;
         let mut bytes: Vec<u8> = [len, kind].into_iter().flat_map(u16::to_ne_bytes).collect();

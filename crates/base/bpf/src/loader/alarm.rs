@@ -1,10 +1,10 @@
-//! An end for system calls that take too long.
+//! A timeout for system calls.
 //!
-//! `BPF_PROG_TEST_RUN` looks for signals between two runs (`bpf_test_timer_continue` in
+//! `BPF_PROG_TEST_RUN` checks for signals between two runs (`bpf_test_timer_continue` in
 //! net/bpf/test_run.c, Linux 6.18), the verifier at each instruction (`do_check` in
-//! kernel/bpf/verifier.c). So the thread that measures lets one signal through, and another thread
-//! sends it once the time is over. A run of a program that is under way cannot be ended at all:
-//! [`run_apart`](super::run_apart()) is for those.
+//! kernel/bpf/verifier.c). So the measuring thread unblocks one signal, and another thread sends it
+//! when the time is over. An active run of a program cannot be interrupted at all: use
+//! [`run_apart`](super::run_apart()) for those.
 
 use std::{
     io,
@@ -14,10 +14,10 @@ use std::{
 
 use crate::sys;
 
-/// Nanoseconds that stand for "no deadline".
+/// Represents "no deadline".
 const NEVER: u64 = u64::MAX;
 
-/// Ends system calls of one thread at a deadline, or when somebody wants to stop.
+/// Interrupts system calls of one thread at a deadline, or on request.
 #[derive(Debug)]
 pub struct Alarm<'a> {
     stop: Option<&'a AtomicBool>,
@@ -34,7 +34,7 @@ impl<'a> Alarm<'a> {
         Self { stop: Some(stop), ..Self::never() }
     }
 
-    /// One that never goes off.
+    /// An alarm that never goes off.
     pub fn never() -> Self {
         Self {
             stop: None,
@@ -44,8 +44,8 @@ impl<'a> Alarm<'a> {
         }
     }
 
-    /// Makes the calling thread the one whose system calls are ended. It gets no other signal from
-    /// now on: those for the process interrupt other threads. The errors are those of `sigaction` and
+    /// Registers the calling thread as the one to interrupt, and blocks all other signals for it:
+    /// signals for the process interrupt other threads. The errors are those of `sigaction` and
     /// `pthread_sigmask`, which have none for these calls.
     pub fn settle(&self) -> io::Result<()> {
         sys::accept_alarm_only()?;
@@ -62,7 +62,7 @@ impl<'a> Alarm<'a> {
         self.deadline_ns.store(ns, Relaxed);
     }
 
-    /// Does something that may take so long at most, and no longer than the deadline that is set.
+    /// Runs a job with a time limit, in addition to the current deadline.
     pub fn within<T>(&self, limit: Duration, job: impl FnOnce() -> T) -> T {
         let before = self.deadline_ns.load(Relaxed);
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(NEVER);
@@ -72,12 +72,12 @@ impl<'a> Alarm<'a> {
         done
     }
 
-    /// Whether the time is over, or somebody wants to stop.
+    /// Whether the time is over or a stop was requested.
     pub fn is_over(&self) -> bool {
         self.is_stopped() || self.now_ns() >= self.deadline_ns.load(Relaxed)
     }
 
-    /// Whether somebody wants to stop.
+    /// Whether a stop was requested.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop.load(Relaxed))
     }
@@ -90,8 +90,8 @@ impl<'a> Alarm<'a> {
         }
     }
 
-    /// Interrupts the measuring thread if the time is over. The watching thread calls it again and
-    /// again: a signal that comes just before a system call ends nothing.
+    /// Interrupts the measuring thread if the time is over. The watching thread calls it
+    /// repeatedly: a signal just before a system call has no effect.
     pub fn ring(&self) {
         let thread = self.thread.load(Relaxed);
         if thread != 0 && self.is_over() {

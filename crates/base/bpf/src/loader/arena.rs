@@ -1,8 +1,8 @@
-//! Arenas: memory that programs share with user space, page by page as somebody asks for it (since Linux
+//! Arenas: memory shared by programs and user space, allocated page by page on demand (since Linux
 //! 6.9; kernel/bpf/arena.c, Linux 6.18).
 //!
-//! Programs know its addresses in user space, so that the kernel loads none before the arena is mapped
-//! there. It stays mapped for as long as the map is used.
+//! Programs contain its user space addresses, so the kernel loads them only after the arena is
+//! mapped. It stays mapped as long as the map is used.
 
 use std::{
     io,
@@ -22,29 +22,29 @@ use crate::{
     sys::{self, LoadRequest, Mapping, TestRun},
 };
 
-/// Places that are tried, each 4 GB after the other, until one is free.
+/// Number of addresses to try, 4 GB apart, until one is free.
 const PLACES: u64 = 64;
 const PLACE_BITS: u32 = 32;
 
-/// The kfunc that takes pages back, and the flag of a program that may call it.
+/// The kfunc that frees pages, and the flag of programs that may call it.
 const FREE_PAGES: &str = "bpf_arena_free_pages";
 const SLEEPABLE: u32 = 1 << 4;
 
 /// `BPF_F_SEGV_ON_FAULT` (include/uapi/linux/bpf.h, Linux 6.18).
 const SEGV_ON_FAULT: u32 = 1 << 17;
 
-/// The memory of an arena in this process.
+/// Memory of an arena in this process.
 #[derive(Debug)]
 pub(super) struct Arena {
     memory: Mutex<Mapping>,
-    /// Where the memory begins.
+    /// Start address.
     address: u64,
-    /// A program that takes all pages back, if the kernel lets one; made when it is needed first.
+    /// A program that frees all pages, if the kernel supports it; created on first use.
     eraser: OnceLock<Option<OwnedFd>>,
 }
 
 impl LoadedMap {
-    /// Creates an arena, maps it, and copies the object's variables to its beginning.
+    /// Creates an arena, maps it, and copies the object's variables to its start.
     pub(super) fn create_arena(spec: &MapSpec) -> Result<Self, MapError> {
         let (fd, memory) = placed(spec)?;
         let (address, eraser) = (memory.address(), OnceLock::new());
@@ -54,8 +54,8 @@ impl LoadedMap {
         Ok(map)
     }
 
-    /// Takes all pages back, and copies the object's variables again. Where the kernel does not let a
-    /// program do that, the arena has to be created anew.
+    /// Frees all pages, and copies the object's variables again. If the kernel does not let
+    /// programs do that, the arena has to be recreated.
     pub(super) fn reset_arena(&self, arena: &Arena) -> Result<(), ResetError> {
         let eraser = arena.eraser.get_or_init(|| self.eraser(arena).ok());
         let erased = eraser.as_ref().map(|it| sys::test_run(it.as_fd(), TestRun::default()));
@@ -108,8 +108,9 @@ impl LoadedMap {
     }
 }
 
-/// A new arena where the object wants it in this process. Several of the same object cannot be in one
-/// place: they lie whole 4 GB apart, so that their pointers differ in the half that programs do not use.
+/// Creates an arena at the address that the object requests in this process. Several of the same
+/// object cannot share it: they are placed multiples of 4 GB apart, so that their pointers differ
+/// only in the half that programs ignore.
 fn placed(spec: &MapSpec) -> Result<(OwnedFd, Mapping), MapError> {
     let len = (spec.entries_max as usize).saturating_mul(rustix::param::page_size());
     let mut place = 0;
@@ -119,7 +120,7 @@ fn placed(spec: &MapSpec) -> Result<(OwnedFd, Mapping), MapError> {
             extra => extra.saturating_add(place << PLACE_BITS),
         };
         let fd = maps::create(&MapSpec { extra, ..spec.clone() }, None, None)?;
-        // More than an address is more than the kernel takes.
+        // The kernel does not accept more than an address.
         let address = usize::try_from(extra).unwrap_or(usize::MAX);
         match Mapping::of_arena(&fd, address, len) {
             Ok(memory) => return Ok((fd, memory)),
@@ -131,7 +132,7 @@ fn placed(spec: &MapSpec) -> Result<(OwnedFd, Mapping), MapError> {
     }
 }
 
-/// The kernel's number of the kfunc, which is looked for once.
+/// Kernel id of the kfunc, looked up once.
 fn free_pages() -> io::Result<i32> {
     static FOUND: OnceLock<Option<i32>> = OnceLock::new();
     let find = || {

@@ -1,4 +1,4 @@
-//! What a program is loaded for, in the running kernel: a function, a hook, a member of a structure.
+//! Resolves a program's attach target in the running kernel: a function, a hook, a member of a structure.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -9,19 +9,18 @@ use crate::{
     spec::{Attachment, ProgramSpec},
 };
 
-/// What a program is loaded for, as `BPF_PROG_LOAD` wants to know it.
+/// Attach target in the form of `BPF_PROG_LOAD`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoadedFor<'a> {
-    /// Type id in the kernel's types, or in those of `program`; 0 for nothing.
+    /// Type id in the kernel's types, or in those of `program`; 0 for none.
     pub(super) btf_id: u32,
-    /// The program that it is for, instead of the kernel.
+    /// The target program, instead of the kernel.
     pub(super) program: Option<BorrowedFd<'a>>,
-    /// `enum bpf_attach_type`, or the position of a member.
+    /// `enum bpf_attach_type`, or the index of a member.
     pub(super) attach_type: u32,
 }
 
-/// Looks for what `program` is loaded for: in the programs that are there to be `extended`, then in the
-/// kernel's types.
+/// Finds the attach target of `program`: in the target programs `extended`, then in the kernel's types.
 pub(super) fn find<'a, 't>(
     program: &ProgramSpec,
     extended: &'a [Extended],
@@ -42,8 +41,8 @@ pub(super) fn find<'a, 't>(
     found.map_err(|reason| LoadError::Target { program: program.name.clone(), reason })
 }
 
-/// The function that `program` is for, if one of those programs has it. A section that is just called
-/// `freplace` leaves the choice to the loader: it is the function of the same name.
+/// Target function in another program, if one of these has it. A section called just `freplace`
+/// leaves the choice to the loader: it is the function of the same name.
 fn in_program<'a>(program: &ProgramSpec, extended: &'a [Extended]) -> Option<LoadedFor<'a>> {
     let name = match &program.attachment {
         Some(Attachment::Program(name) | Attachment::Function(name)) => name,
@@ -57,7 +56,7 @@ fn in_program<'a>(program: &ProgramSpec, extended: &'a [Extended]) -> Option<Loa
     })
 }
 
-/// Why an extension is for nothing.
+/// Why an extension has no target.
 fn not_extended(program: &ProgramSpec, extended: &[Extended]) -> String {
     let what = match &program.attachment {
         Some(Attachment::Program(name)) => {
@@ -78,7 +77,7 @@ fn not_extended(program: &ProgramSpec, extended: &[Extended]) -> String {
     }
 }
 
-/// The kernel's id of what has one of its own.
+/// Kernel id of a named target.
 fn named(
     types: &KernelTypes,
     attachment: &Attachment,
@@ -98,7 +97,7 @@ fn named(
         Attachment::Member { .. } | Attachment::Program(_) => None,
         _ => types.function_id(&in_kernel),
     };
-    // Some objects have a placeholder there, which their own loader replaces.
+    // Some objects have a placeholder that their own loader replaces.
     found.ok_or_else(|| {
         let advice = match attachment {
             Attachment::Function(_) => "; if it is one of another program, name that by --target",
@@ -109,11 +108,11 @@ fn named(
     })
 }
 
-/// A structure that programs implement has a second one beside it, in which the kernel keeps it
+/// Prefix of the kernel's wrapper type for a structure that programs implement
 /// (`STRUCT_OPS_VALUE_PREFIX`, kernel/bpf/bpf_struct_ops.c, Linux 6.18).
 const KEPT_IN: &str = "bpf_struct_ops_";
 
-/// The kernel's id of a structure, and the position of a member in it.
+/// Kernel id of a structure, and the index of a member in it.
 fn in_structure(types: &KernelTypes, structure: &str, member: &str) -> Result<(u32, u32), String> {
     let kept_in = format!("{KEPT_IN}{structure}");
     if types.structure_id(&kept_in).is_none() {
@@ -129,7 +128,7 @@ fn in_structure(types: &KernelTypes, structure: &str, member: &str) -> Result<(u
     })
 }
 
-/// Why programs cannot be the functions of a structure.
+/// Why programs cannot implement the functions of a structure.
 fn not_for_programs(types: &KernelTypes, structure: &str, module: Option<&str>) -> String {
     let begin = format!("it is a function of a {structure} (struct_ops)");
     match (module, structure) {
@@ -146,7 +145,7 @@ fn not_for_programs(types: &KernelTypes, structure: &str, module: Option<&str>) 
     }
 }
 
-/// Programs that are loaded for nothing in particular, or for something that the object does not name.
+/// Accepts programs without a target, or whose target the object does not name.
 fn unnamed(program: &ProgramSpec) -> Result<(), String> {
     match program.r#type {
         ProgramType::STRUCT_OPS => Err(

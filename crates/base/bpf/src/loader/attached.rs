@@ -1,4 +1,4 @@
-//! Loaded programs, attached to what calls them.
+//! Attaches loaded programs.
 
 use std::{
     ffi::CString,
@@ -14,42 +14,40 @@ use std::{
 use super::Loaded;
 use crate::sys;
 
-/// Places in the code of a file.
+/// Locations in the code of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Uprobes<'a> {
     /// The file; a path below `/proc/self/fd` names an open one.
     pub path: &'a Path,
-    /// Where in the file, in bytes from its beginning.
+    /// File offsets in bytes.
     pub offsets: &'a [u64],
-    /// What the program is told at each place.
+    /// Cookie passed to the program at each location.
     pub cookies: &'a [u64],
-    /// The process in which it runs.
+    /// Process in which it runs.
     pub pid: u32,
 }
 
-/// A program that is attached for as long as this lives.
+/// A program attached while this lives.
 #[derive(Debug)]
 pub struct Attached {
     _link: OwnedFd,
 }
 
 impl Loaded {
-    /// Attaches a raw tracepoint program to a tracepoint. Fails with `NotFound` when the kernel has
-    /// no such tracepoint.
+    /// Attaches a raw tracepoint program to a tracepoint. Fails with `NotFound` if the kernel has no such tracepoint.
     pub fn attach_raw(&self, tracepoint: &str) -> io::Result<Attached> {
         let tracepoint = CString::new(tracepoint)?;
         let link = sys::open_raw_tracepoint(Some(&tracepoint), self.as_fd())?;
         Ok(Attached { _link: link })
     }
 
-    /// Attaches a tracing program to what it was loaded for. Fails with `InvalidInput` when it is
-    /// of another type.
+    /// Attaches a tracing program to its target. Fails with `InvalidInput` for other types.
     pub fn attach(&self) -> io::Result<Attached> {
         Ok(Attached { _link: sys::open_raw_tracepoint(None, self.as_fd())? })
     }
 
-    /// Attaches a program that was loaded for `uprobe.multi` (Linux 6.6). Fails with `InvalidInput` where the file has
-    /// no code there, and with `NotFound` when the process has ended.
+    /// Attaches a program that was loaded for `uprobe.multi` (Linux 6.6). Fails with `InvalidInput`
+    /// if the file has no code at a location, and with `NotFound` if the process has ended.
     pub fn attach_uprobes(&self, uprobes: &Uprobes<'_>) -> io::Result<Attached> {
         let Uprobes { path, offsets, cookies, pid } = *uprobes;
         let path = CString::new(path.as_os_str().as_bytes())?;
@@ -57,12 +55,11 @@ impl Loaded {
         Ok(Attached { _link: link })
     }
 
-    /// Runs an iterator once over all that there is; its text is dropped. Fails with `InvalidInput`
-    /// when it is of another type.
+    /// Runs an iterator once over all objects and discards its text. Fails with `InvalidInput` for other types.
     pub fn iterate(&self) -> io::Result<()> {
         let link = sys::link_iterator(self.as_fd())?;
         let mut file = File::from(sys::open_iterator(link.as_fd())?);
-        // Reading is what runs it.
+        // Reading runs it.
         io::copy(&mut file, &mut io::sink()).map(drop)
     }
 }

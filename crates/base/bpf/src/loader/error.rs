@@ -1,4 +1,4 @@
-//! Why a program cannot be loaded.
+//! Errors of loading programs.
 
 use std::{io, time::Duration};
 
@@ -16,21 +16,20 @@ use crate::{
 pub enum LoadError {
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The rights are missing.
+    /// Privileges are missing.
     #[error("{}", refused(.program, .source, .advice.as_deref()))]
     Refused {
         program: String,
         source: io::Error,
-        /// How the thread that loaded gets the rights that it lacked; `None` if it had all that loading
-        /// may take.
+        /// How the loading thread can get the missing privileges; `None` if it had all that loading may need.
         advice: Option<String>,
     },
     #[error("{}", rejected(.program, .rejection, .source))]
     Rejected { program: String, rejection: Box<Rejection>, source: io::Error },
-    /// A setting of the kernel's build that the object asks for cannot be found out.
+    /// A kernel configuration setting that the object needs cannot be determined.
     #[error("cannot load the maps of {file}: {reason}")]
     Setting { file: String, reason: String },
-    /// What the program needs of the kernel, or is to be attached to, is not there.
+    /// A kernel feature or attach target of the program is missing.
     #[error("cannot load {program}: {reason}")]
     Target { program: String, reason: String },
     #[error("cannot load {program}: it needs the kernel's types: {source}")]
@@ -44,16 +43,16 @@ pub enum LoadError {
     Failed { program: String, source: io::Error },
 }
 
-/// What loading a program may take.
+/// Privileges that loading a program may need.
 const NEEDED: [Capability; 3] = [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin];
 
-/// How this thread gets the rights to load; `None` when it has all.
+/// How this thread can get the privileges for loading; `None` if it has all.
 pub(super) fn advice() -> Option<String> {
     let has = |rights: Rights| NEEDED.iter().all(|&needed| rights.allow(needed));
     (!Rights::current().is_ok_and(has)).then(|| how_to_get(&NEEDED))
 }
 
-/// Rights that are missing are one thing; a kernel that forbids the program to everybody is another.
+/// Distinguishes missing privileges from a kernel that rejects the program for everybody.
 fn refused(program: &str, source: &io::Error, advice: Option<&str>) -> String {
     let begin = format!("cannot load {program}: the kernel refuses ({source}) before verifying it");
     match advice {
@@ -71,7 +70,7 @@ fn refused(program: &str, source: &io::Error, advice: Option<&str>) -> String {
 fn rejected(program: &str, rejection: &Rejection, source: &io::Error) -> String {
     use std::fmt::Write as _;
     if let Some(libc::EMFILE | libc::ENFILE) = source.raw_os_error() {
-        // It has not even looked.
+        // The verifier did not even start.
         return format!("cannot load {program}: {source}");
     }
     let mut text = format!("the verifier rejects {program}");

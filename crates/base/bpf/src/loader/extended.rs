@@ -1,5 +1,5 @@
-//! A loaded program whose functions other programs are for: to replace them (freplace), or to run where
-//! they begin and end (fentry, fexit).
+//! A loaded program whose functions are targets of other programs: to be replaced (freplace), or
+//! traced (fentry, fexit).
 
 use std::{
     io,
@@ -28,8 +28,8 @@ pub enum ExtendedError {
 }
 
 impl Extended {
-    /// Looks at the functions of `program`, and keeps it loaded. Fails when it has no type
-    /// information, or the kernel does not give it.
+    /// Reads the functions of `program`, and keeps it loaded. Fails if it has no type information,
+    /// or the kernel does not return it.
     pub fn new(program: impl AsFd) -> Result<Self, ExtendedError> {
         let program = program.as_fd();
         let found = sys::program_function(program).map_err(ExtendedError::Unknown)?;

@@ -1,6 +1,6 @@
-//! What programs take from the kernel by name, looked up in the running kernel.
+//! Resolves externs: kernel symbols that programs reference by name.
 //!
-//! Bytecode holds the number of an extern where the kernel wants an id or an address, see
+//! Bytecode contains the number of an extern in place of a kernel id or address, see
 //! [`Spec::externs`](crate::spec::Spec::externs).
 
 use std::{fs, io::BufRead as _};
@@ -11,16 +11,16 @@ use crate::{
     spec::{Extern, ExternKind},
 };
 
-/// Number from which helpers stand for kfuncs that the kernel does not have: libbpf's
-/// (`POISON_CALL_KFUNC_BASE`, tools/lib/bpf/libbpf.c, Linux 6.12). The verifier rejects such a call if
-/// a path leads there.
+/// First helper number that represents kfuncs missing in the kernel, as in libbpf
+/// (`POISON_CALL_KFUNC_BASE`, tools/lib/bpf/libbpf.c, Linux 6.12). The verifier rejects such a call
+/// if it is reachable.
 pub(super) const MISSING_KFUNC: i32 = 2_002_000_000;
 
-/// Types of the kernel and of its modules, and addresses of its symbols.
+/// Types of the kernel and its modules, and addresses of its symbols.
 const TYPES: &str = "/sys/kernel/btf";
 const SYMBOLS: &str = "/proc/kallsyms";
 
-/// Puts ids and addresses where `insns` have numbers of `externs`. The error is a reason.
+/// Replaces numbers of `externs` in `insns` by ids and addresses. The error is a reason.
 pub(super) fn resolve<'a>(
     insns: &mut [Insn],
     externs: &[Extern],
@@ -57,17 +57,17 @@ pub(super) fn resolve<'a>(
     Ok(())
 }
 
-/// What the kernel has.
+/// Result of a lookup.
 enum Found {
     /// A function or variable with a type of this id.
     Id(u32),
     Address(u64),
-    /// Nothing, and the program can do without.
+    /// Missing, and optional.
     Nothing,
 }
 
 fn find(wanted: &Extern, types: &KernelTypes) -> Result<Found, String> {
-    // Variants of one symbol are told apart by what follows three underscores.
+    // Symbol variants have a suffix after three underscores.
     let name = wanted.name.split_once("___").map_or(wanted.name.as_str(), |(name, _)| name);
     let found = match wanted.kind {
         ExternKind::Function => types.function_id(name).map(Found::Id),
@@ -111,7 +111,7 @@ fn address(name: &str) -> Result<Option<u64>, String> {
     Ok(None)
 }
 
-/// A kernel module whose types mention `name`.
+/// A kernel module whose types contain `name`.
 pub(super) fn module_with(name: &str) -> Option<String> {
     let text = [b"\0", name.as_bytes(), b"\0"].concat();
     fs::read_dir(TYPES).ok()?.flatten().find_map(|entry| {

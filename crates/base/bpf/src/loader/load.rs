@@ -1,4 +1,4 @@
-//! Loads bytecode into the kernel, and keeps what the verifier says, also when it accepts.
+//! Loads bytecode into the kernel, and keeps the verifier's output even on success.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -23,7 +23,7 @@ use crate::{
     sys::{self, LoadRequest},
 };
 
-/// How to load.
+/// Options for loading.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoaderOptions {
     /// Load without the object's types and line records, as a last resort.
@@ -35,26 +35,26 @@ pub struct LoaderOptions {
 pub struct Loader {
     maps: Vec<MapSpec>,
     externs: Vec<Extern>,
-    /// `None` where the object declares none.
+    /// `None` if the object declares none.
     license: Option<CString>,
-    /// Programs that were loaded as if it were GPL, because the kernel refused them without a licence.
+    /// Programs loaded with a GPL licence, because the kernel rejected them without a licence.
     as_gpl: RefCell<BTreeSet<String>>,
     kernel_version: u32,
     types: ObjectTypes,
     btf: Option<OwnedFd>,
-    /// Why the kernel did not take the object's types, if it has any.
+    /// Why the kernel rejected the object's types, if it has any.
     types_refused: Option<io::Error>,
     kernel: OnceCell<KernelTypes>,
     extended: Vec<Extended>,
     contexts: Vec<(String, RawContext)>,
 }
 
-/// What has to be said about how programs were loaded.
+/// Notes about how programs were loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Remarks {
-    /// Programs of an object without a licence that the kernel takes under the GPL alone.
+    /// Programs of an object without a licence that the kernel accepts only under the GPL.
     pub as_gpl: Vec<String>,
-    /// Why the kernel does not take the object's types; programs are loaded without these then.
+    /// Why the kernel rejected the object's types; programs are then loaded without these.
     pub types_refused: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct Remarks {
 pub struct Loaded {
     fd: OwnedFd,
     pub verifier: VerifierStatistics,
-    /// What the kernel knows of the program.
+    /// Program info from the kernel.
     pub info: ProgramInfo,
 }
 
@@ -74,9 +74,9 @@ impl AsFd for Loaded {
 }
 
 impl Loader {
-    /// Prepares to load programs of `spec`: its types go into the kernel. Fails when the object
-    /// asks for a setting of the kernel's build that cannot be found out. That the kernel refuses
-    /// the object's types is no error: programs are then loaded without.
+    /// Prepares loading of programs of `spec`: loads its types into the kernel. Fails if the object
+    /// needs a kernel configuration setting that cannot be determined. Rejected types are not an
+    /// error: programs are then loaded without.
     pub fn new(spec: &Spec, options: LoaderOptions) -> Result<Self, LoadError> {
         let types = if options.without_types { ObjectTypes::default() } else { spec.types() };
         let (types, btf) = load_types(types);
@@ -103,22 +103,22 @@ impl Loader {
         })
     }
 
-    /// A loader for bytecode that comes from no object: no maps, no types.
+    /// A loader for bytecode without an object: no maps, no types.
     pub fn without_object() -> Self {
         Self { license: Some(c"Dual MIT/GPL".to_owned()), ..Self::default() }
     }
 
-    /// Takes over the kernel's types, which it would parse itself otherwise.
+    /// Reuses the kernel's types, which it would otherwise parse itself.
     pub fn set_kernel_types(&mut self, types: KernelTypes) {
         self.kernel = OnceCell::from(types);
     }
 
-    /// Adds a program whose functions the object's programs may be for.
+    /// Adds a program whose functions may be targets of the object's programs.
     pub fn extend(&mut self, target: Extended) {
         self.extended.push(target);
     }
 
-    /// Puts a map of the object into a table of maps, both by name, when they are created. Fails when
+    /// Puts a map of the object into a map table, both by name, when they are created. Fails if
     /// there is no such map; the error is a reason.
     pub fn put_in(&mut self, table: &str, key: Vec<u8>, map: &str) -> Result<(), String> {
         let known = self.maps.iter().filter(|it| !it.r#type.has_maps() && it.initial.is_none());
@@ -136,30 +136,29 @@ impl Loader {
         Ok(())
     }
 
-    /// Makes up contexts for those of the `programs` that need one to run on demand, to be run by this
-    /// thread.
+    /// Synthesizes contexts for those of the `programs` that need one to run on demand on this thread.
     pub fn make_up_contexts<'a>(&mut self, programs: impl Iterator<Item = &'a ProgramSpec>) {
         let mut programs = programs.peekable();
         let Some(first) = programs.peek().copied() else { return };
         self.contexts = RawContext::make_up(programs, || self.kernel_types(first).ok());
     }
 
-    /// The context that was made up for `program`, if one was.
+    /// The context synthesized for `program`, if any.
     pub fn made_up_context(&self, program: &ProgramSpec) -> Option<&RawContext> {
         self.contexts.iter().find(|(name, _)| *name == program.name).map(|(_, context)| context)
     }
 
-    /// The types of the object, for the names of files and the text of lines.
+    /// Types of the object, for file names and source lines.
     pub fn types(&self) -> &ObjectTypes {
         &self.types
     }
 
-    /// Whether the kernel took the object's types, on which line records and some features depend.
+    /// Whether the kernel accepted the object's types, which line records and some features depend on.
     pub fn has_types(&self) -> bool {
         self.btf.is_some()
     }
 
-    /// What has to be said about how programs were loaded so far.
+    /// Notes about programs loaded so far.
     pub fn remarks(&self) -> Remarks {
         Remarks {
             as_gpl: self.as_gpl.borrow().iter().cloned().collect(),
@@ -177,9 +176,9 @@ impl Loader {
         LoadedMaps::create(&self.maps, self.typed())
     }
 
-    /// Creates them for programs of this code: maps that it does not use may be refused, and others
-    /// stand in for them. The kernel lets no program write to those number `unwritten`: one that loads
-    /// with them never does. Fails when the kernel refuses one that is used.
+    /// Creates the maps for programs with this code: unused maps may be rejected and are replaced
+    /// by stand-ins. The kernel protects the maps numbered `unwritten` from writes by programs:
+    /// code that loads with them never writes to them. Fails if the kernel rejects a used map.
     pub fn create_maps_for(
         &self,
         codes: &[&Code],
@@ -190,8 +189,8 @@ impl Loader {
         LoadedMaps::create_with(&self.maps, self.typed(), unwritten, is_needed)
     }
 
-    /// Maps to find out whether the verifier takes this code with those number `unwritten` read-only: of
-    /// what takes long to create, they hold next to nothing.
+    /// Creates maps to test whether the verifier accepts this code with the maps numbered
+    /// `unwritten` read-only: maps that take long to create are minimized.
     pub fn create_trial_maps(
         &self,
         code: &Code,
@@ -207,13 +206,13 @@ impl Loader {
         LoadedMaps::create_with(&specs, self.typed(), unwritten, is_needed)
     }
 
-    /// Numbers of the maps that this code uses and that take long to restore, if the kernel can tell
-    /// whether it writes to them: it does not for what it manages in values.
+    /// Numbers of maps that this code uses and that take long to reset, if the kernel can tell
+    /// whether it writes to them: it cannot for kernel-managed fields in values.
     pub fn large_maps(&self, codes: &[&Code]) -> Vec<usize> {
         if self.types.have_managed_fields() {
             return Vec::new();
         }
-        // A map in a slot has the flags of all that may stand there.
+        // A map in a slot has the flags of all maps allowed there.
         let slots = self.maps.iter().flat_map(|map| &map.slots);
         let inner: BTreeSet<&str> = slots.filter_map(|(_, slot)| slot.map()).collect();
         let is_meant = |map: &MapSpec| is_large(map) && !inner.contains(map.name.as_str());
@@ -225,12 +224,12 @@ impl Loader {
         self.btf.as_ref().map(|btf| (btf.as_fd(), &self.types))
     }
 
-    /// Loads `code` as `program`. `maps` are what the numbers in the code stand for: the maps of the
-    /// object in their order, then those that instrumentation has added.
+    /// Loads `code` as `program`. `maps` are the maps that numbers in the code refer to: those of
+    /// the object in order, then those added by instrumentation.
     ///
-    /// Two functions with the same type are told apart: all but the first become static, as a
-    /// wrapper needs it for the function that it calls. Fails when the verifier rejects it, rights
-    /// are missing, or what it is for is not in this kernel.
+    /// Functions with the same type are distinguished: all but the first become static, as a
+    /// wrapper requires for its callee. Fails if the verifier rejects it, privileges are missing,
+    /// or the attach target is missing in this kernel.
     pub fn load(
         &self,
         program: &ProgramSpec,
@@ -241,7 +240,7 @@ impl Loader {
         self.load_with(program, code, maps, effort)
     }
 
-    /// The same with as much effort as is worth it.
+    /// Like `load`, with a given effort.
     pub fn load_with(
         &self,
         program: &ProgramSpec,
@@ -261,11 +260,11 @@ impl Loader {
     }
 
     /// Loads an image of several programs: a function in front, and the programs that it calls with
-    /// the context, which are the functions number `called`.
+    /// the context, which are the functions numbered `called`.
     ///
-    /// These get types of our own as global functions, each of which the verifier looks at once, by
-    /// itself, however often it is called; a static function it follows from each call. The kernel
-    /// takes a context for an argument of such a function since Linux 6.8 (`arg:ctx`).
+    /// These become global functions with generated types. The verifier checks each global function
+    /// once, by itself, however often it is called; it follows static functions from each call. The
+    /// kernel accepts a context argument of such a function since Linux 6.8 (`arg:ctx`).
     pub fn load_image(
         &self,
         program: &ProgramSpec,
@@ -278,7 +277,7 @@ impl Loader {
             let records = function_records(code, Some(&own.of_image(&code.functions, called)));
             return self.submit(program, code, maps, (Some(btf.as_fd()), records), effort);
         }
-        // Without the object's types, which lines are told by.
+        // Without the object's types, which line information needs.
         let functions =
             code.functions.iter().map(|it| FunctionInfo { type_id: None, ..it.clone() });
         let insns = code.insns.clone();
@@ -301,7 +300,7 @@ impl Loader {
     ) -> Result<Loaded, LoadError> {
         let loaded_for = attach::find(program, &self.extended, || self.kernel_types(program))?;
         let insns = self.resolved(program, code, maps)?;
-        // The kernel takes function records for all functions or for none.
+        // The kernel accepts function records for all functions or for none.
         let btf = btf.filter(|_| func_info.is_some());
         let request = LoadRequest {
             prog_type: program.r#type.0,
@@ -324,8 +323,8 @@ impl Loader {
         Ok(Loaded { fd, verifier, info })
     }
 
-    /// Submits a program under the licence of the object. Without one it has none, as libbpf has it; if the
-    /// kernel refuses it for that, it is loaded as Aya does, which takes such an object for GPL.
+    /// Submits a program under the object's licence. Without one it is submitted without, like in
+    /// libbpf; if the kernel rejects it for that, it is loaded as GPL, which is Aya's default.
     fn verify(
         &self,
         program: &str,
@@ -349,8 +348,7 @@ impl Loader {
         }
     }
 
-    /// The instructions with descriptors in place of the numbers of maps, and the kernel's ids in place
-    /// of those of externs.
+    /// Instructions with map numbers replaced by descriptors, and externs by the kernel's ids.
     fn resolved(
         &self,
         program: &ProgramSpec,
@@ -374,8 +372,8 @@ impl Loader {
         Ok(self.kernel.get_or_init(|| types))
     }
 
-    /// Types in which every function of `code` has one of its own, and the id for each function; `None`
-    /// when they have that anyway. No types are those that the kernel has.
+    /// Types in which every function of `code` has its own type, and the id for each function;
+    /// `None` if that is already so. Types of `None` are those that the kernel already has.
     fn with_static_copies(&self, code: &Code) -> Option<(Option<OwnedFd>, Vec<Option<u32>>)> {
         self.btf.as_ref()?;
         let mut seen = BTreeSet::new();
@@ -407,7 +405,7 @@ impl Loader {
     }
 }
 
-/// Brings types into the kernel, with some of our own if it takes these.
+/// Loads types into the kernel, with our additions if it accepts them.
 fn load_types(types: ObjectTypes) -> (ObjectTypes, io::Result<Option<OwnedFd>>) {
     if types.is_empty() {
         return (types, Ok(None));
@@ -415,7 +413,7 @@ fn load_types(types: ObjectTypes) -> (ObjectTypes, io::Result<Option<OwnedFd>>) 
     let extended = types.with_own();
     match sys::load_btf(extended.bytes()) {
         Ok(btf) => (extended, Ok(Some(btf))),
-        // Older ones do not know tags.
+        // Older kernels do not support tags.
         Err(_) => match sys::load_btf(types.bytes()) {
             Ok(btf) => (types, Ok(Some(btf))),
             Err(refused) => (types, Err(refused)),

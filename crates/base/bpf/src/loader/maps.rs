@@ -27,7 +27,7 @@ pub struct MapError {
     pub map_type: MapType,
     pub action: &'static str,
     pub source: io::Error,
-    /// What may be the reason; begins with a semicolon, or is empty.
+    /// A possible reason; begins with a semicolon, or is empty.
     pub hint: String,
 }
 
@@ -36,26 +36,24 @@ pub struct MapError {
 pub struct LoadedMap {
     pub(super) fd: Arc<OwnedFd>,
     pub(super) spec: MapSpec,
-    /// Bytes of a value as user space sees it.
+    /// Size of a value in user space, in bytes.
     pub(super) value_len: usize,
-    /// What was put in after creation, to be put in again when the map is reset.
+    /// Entries added after creation, restored when the map is reset.
     pub(super) contents: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether no program can write to it.
+    /// Whether programs cannot write to it.
     pub(super) is_unwritten: bool,
-    /// Its memory in this process, of an arena.
+    /// Memory of an arena in this process.
     pub(super) arena: Option<Arc<Arena>>,
 }
 
-/// The maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps). A clone stands for
-/// the same maps.
+/// Maps of one object, in the order of [`Spec::maps`](crate::spec::Spec::maps). A clone refers to the same maps.
 #[derive(Debug, Clone)]
 pub struct LoadedMaps {
     maps: Vec<LoadedMap>,
 }
 
 impl LoadedMaps {
-    /// Creates maps and fills in global data. `types` is the object's BTF in the kernel,
-    /// with its content.
+    /// Creates maps and fills in global data. `types` is the object's BTF in the kernel, with its content.
     pub fn create(
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
@@ -63,9 +61,9 @@ impl LoadedMaps {
         Self::create_with(specs, types, &[], |_| true)
     }
 
-    /// The same; the kernel lets no program write to those number `unwritten`. A map that is not
-    /// needed, by its number, may be refused, and a bulky one is not even asked for: another one
-    /// stands in for it. Fails when the kernel refuses one that is needed.
+    /// Like `create`, but the kernel protects the maps numbered `unwritten` from writes by
+    /// programs. A map that is not needed may be rejected, and a bulky one is not even tried: a
+    /// stand-in replaces it. Fails if the kernel rejects a needed map.
     pub fn create_with(
         specs: &[MapSpec],
         types: Option<(BorrowedFd<'_>, &ObjectTypes)>,
@@ -73,7 +71,7 @@ impl LoadedMaps {
         is_needed: impl Fn(usize) -> bool,
     ) -> Result<Self, MapError> {
         let create = |(number, spec): (usize, &MapSpec)| {
-            // That it is refused as well is because of something that meets every map.
+            // If the stand-in is rejected too, the reason is not specific to the map.
             let stand_in = || {
                 LoadedMap::create(&needed::stand_in(), None)
                     .map_err(|refused| error(spec, refused_map::CREATE, refused.source))
@@ -99,9 +97,8 @@ impl LoadedMaps {
         Ok(maps)
     }
 
-    /// Puts programs into the tables of programs where the object says so; `find` gives the program
-    /// of a name, if it is loaded. Fails when the kernel does not take one, which it does only of
-    /// the type of the others.
+    /// Fills program tables as defined by the object; `find` returns the loaded program of a name.
+    /// Fails if the kernel rejects one, as all programs of a table must have the same type.
     pub fn fill_programs<'a>(
         &self,
         find: impl Fn(&str) -> Option<BorrowedFd<'a>>,
@@ -126,7 +123,7 @@ impl LoadedMaps {
         Ok(())
     }
 
-    /// Puts maps into tables of maps, where the user says so.
+    /// Fills map tables as requested by the user.
     fn put_in(&self) -> Result<(), MapError> {
         for table in &self.maps {
             for (key, name) in &table.spec.put_in {
@@ -153,7 +150,7 @@ impl LoadedMaps {
         self.maps.iter().find(|map| map.spec.name == name)
     }
 
-    /// The same, to be filled.
+    /// Mutable access to the map called `name`.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut LoadedMap> {
         self.maps.iter_mut().find(|map| map.spec.name == name)
     }
@@ -190,7 +187,7 @@ impl LoadedMap {
         Ok(map)
     }
 
-    /// A map that was created, before anything is in it.
+    /// A newly created, empty map.
     pub(super) fn empty(spec: &MapSpec, fd: OwnedFd) -> Self {
         Self {
             fd: Arc::new(fd),
@@ -202,19 +199,19 @@ impl LoadedMap {
         }
     }
 
-    /// A map with one value of `len` bytes, all zero: the notebook of an instrumented program.
+    /// A map with one zeroed value of `len` bytes: the notebook of an instrumented program.
     pub fn notebook(len: u32) -> Result<Self, MapError> {
         let spec = MapSpec::plain("notebook", MapType::ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
-    /// The same with a value for each CPU that this machine could have.
+    /// A notebook with a value for each possible CPU.
     pub fn notebook_per_cpu(len: u32) -> Result<Self, MapError> {
         let spec = MapSpec::plain("notebook", MapType::PERCPU_ARRAY, (4, len), 1);
         Self::create(&spec, None)
     }
 
-    /// A table of events with a place for each CPU that this machine could have.
+    /// An event table with a slot for each possible CPU.
     pub(super) fn per_cpu_events() -> Result<Self, MapError> {
         let cpus = u32::try_from(possible_cpus()).unwrap_or(u32::MAX);
         let spec = MapSpec::plain("counters", MapType::PERF_EVENT_ARRAY, (4, 4), cpus);
@@ -226,8 +223,7 @@ impl LoadedMap {
         Self::create(&self.spec, None)
     }
 
-    /// Puts a new map into a slot of a table of maps. Fails when there is no such slot, or the kernel
-    /// has no memory.
+    /// Puts a new map into a slot of a map table. Fails if there is no such slot, or the kernel has no memory.
     pub fn put_new(&self, slot: u32) -> Result<Self, MapError> {
         let inner = self.spec.inner.as_deref();
         let inner = inner
@@ -237,7 +233,7 @@ impl LoadedMap {
         Ok(inner)
     }
 
-    /// Removes an entry, if it is there.
+    /// Removes an entry, if it exists.
     pub fn remove(&self, key: &[u8]) -> Result<(), MapError> {
         match sys::delete_element(self.fd.as_fd(), key) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
@@ -247,41 +243,39 @@ impl LoadedMap {
         }
     }
 
-    /// Puts a program into a slot of a table of programs. Fails when there is no such slot, or the
-    /// kernel does not take the program: one of another type than those that use the table.
+    /// Puts a program into a slot of a program table. Fails if there is no such slot, or the kernel
+    /// rejects the program, because its type differs from that of the table's users.
     pub fn put_program(&self, slot: u32, program: BorrowedFd<'_>) -> Result<(), MapError> {
         self.set(&slot.to_ne_bytes(), &program.as_raw_fd().to_ne_bytes())
     }
 
-    /// The one value of a notebook; of one per CPU, the values of all CPUs one behind the other, each
-    /// rounded up to 8 bytes.
+    /// The value of a notebook; for one per CPU, the concatenated values of all CPUs, each padded to 8 bytes.
     pub fn read_notebook(&self) -> Result<Vec<u8>, MapError> {
         Ok(self.lookup(&0_u32.to_ne_bytes())?.unwrap_or_default())
     }
 
-    /// Sets the one value of a notebook. Fails when the kernel refuses it, or the value has another
-    /// length.
+    /// Sets the value of a notebook. Fails if the kernel rejects it, or the value has another length.
     pub fn write_notebook(&self, value: &[u8]) -> Result<(), MapError> {
         self.set(&[0; 4], value)
     }
 
-    /// Sets the one value of a notebook to zero.
+    /// Clears the value of a notebook.
     pub fn clear_notebook(&self) -> Result<(), MapError> {
         self.set(&0_u32.to_ne_bytes(), &vec![0; self.value_len])
     }
 
-    /// What the object says of the map.
+    /// The map's definition in the object.
     pub fn spec(&self) -> &MapSpec {
         &self.spec
     }
 
-    /// Bytes of a value as user space sees it: for per-CPU maps, those of all CPUs.
+    /// Size of a value in user space, in bytes: for per-CPU maps, those of all CPUs.
     pub fn value_len(&self) -> usize {
         self.value_len
     }
 
-    /// Puts entries in, to which [`LoadedMaps::reset`] will go back. Queues and stacks take empty
-    /// keys. Fails when an entry has the wrong size, the kernel refuses it, or the alarm goes off.
+    /// Adds entries, which [`LoadedMaps::reset`] will restore. Queues and stacks take empty keys.
+    /// Fails if an entry has the wrong size, the kernel rejects it, or the alarm goes off.
     pub fn fill(
         &mut self,
         entries: &[(Vec<u8>, Vec<u8>)],
@@ -292,8 +286,7 @@ impl LoadedMap {
         Ok(())
     }
 
-    /// The value of `key`; `None` when there is none. Fails when `key` has the wrong size, or the
-    /// map cannot be read from user space.
+    /// Value of `key`, if it exists. Fails if `key` has the wrong size, or the map is not readable from user space.
     pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, MapError> {
         if key.len() != self.spec.key_size as usize {
             return Err(
@@ -308,9 +301,8 @@ impl LoadedMap {
         }
     }
 
-    /// The keys that are there now. While a program removes entries, a walk over the table begins
-    /// anew whenever it stands on one of them; it does so a few times at most. Fails when the map
-    /// has no keys, or cannot be read from user space.
+    /// The current keys. If a program removes the current entry, the walk restarts, with a limited
+    /// number of retries. Fails if the map has no keys, or is not readable from user space.
     pub fn keys(&self) -> Result<BTreeSet<Vec<u8>>, MapError> {
         const WALKS: u64 = 4;
         let mut keys = BTreeSet::new();
@@ -327,19 +319,19 @@ impl LoadedMap {
         Ok(keys)
     }
 
-    /// The number that each CPU has under `key`, summed up. Fails as [`lookup`](Self::lookup).
+    /// Sum of the per-CPU numbers under `key`. Fails like [`lookup`](Self::lookup).
     pub fn sum(&self, key: &[u8]) -> Result<u64, MapError> {
         let values = self.lookup(key)?.unwrap_or_default();
         let (numbers, _) = values.as_chunks();
         Ok(numbers.iter().map(|number| u64::from_ne_bytes(*number)).sum())
     }
 
-    /// Most entries, or bytes of a ring buffer, as the kernel took them.
+    /// Maximum number of entries, or bytes of a ring buffer, as accepted by the kernel.
     pub(super) fn entries(&self) -> u32 {
         entries(&self.spec)
     }
 
-    /// Sets an entry, to which a reset does not go back. Fails as [`fill`](Self::fill).
+    /// Sets an entry that a reset does not restore. Fails like [`fill`](Self::fill).
     pub fn set(&self, key: &[u8], value: &[u8]) -> Result<(), MapError> {
         self.check_sizes(key, value)?;
         let key = if self.spec.r#type.is_queue() { None } else { Some(key) };
@@ -404,7 +396,7 @@ pub(super) fn create(
         _ => Some(spec.type_ids).filter(|&(_, value)| value != 0),
     };
     if let (Some((key, value)), Some((fd, _))) = (type_ids, types) {
-        // The kernel does not take types for every kind of map; they matter to few of them.
+        // The kernel does not accept types for every kind of map; few kinds need them.
         if let Ok(map) = sys::create_map(map, inner, Some((fd, key, value))) {
             return Ok(map);
         }
@@ -412,14 +404,14 @@ pub(super) fn create(
     sys::create_map(map, inner, None).map_err(|source| error(spec, refused_map::CREATE, source))
 }
 
-/// Most entries as the kernel wants them.
+/// Maximum number of entries in the form required by the kernel.
 fn entries(spec: &MapSpec) -> u32 {
     let page = u32::try_from(rustix::param::page_size()).unwrap_or(4096);
     match spec.r#type {
         MapType::PERF_EVENT_ARRAY if spec.entries_max == 0 => {
             u32::try_from(possible_cpus()).unwrap_or(u32::MAX)
         }
-        // A power of two and a multiple of the page's size.
+        // A power of two and a multiple of the page size.
         MapType::RINGBUF | MapType::USER_RINGBUF => {
             spec.entries_max.max(page).checked_next_power_of_two().unwrap_or(spec.entries_max)
         }

@@ -1,5 +1,4 @@
-//! Events that perf counts, opened on every CPU so that programs can read them there
-//! (`bpf_perf_event_read_value`).
+//! Perf events, opened on every CPU so that programs can read them there (`bpf_perf_event_read_value`).
 
 use std::{
     io,
@@ -13,38 +12,38 @@ use crate::{cpus, sys};
 const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
 
-/// Something that perf counts.
+/// A perf event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterEvent {
-    /// Cycles of the processor.
+    /// CPU cycles.
     Cycles,
-    /// Instructions that it executed.
+    /// Executed instructions.
     Instructions,
-    /// Accesses that its caches, mostly the last of them, did not have.
+    /// Cache misses, mostly of the last level.
     CacheMisses,
     /// The kernel's clock of the CPU, in nanoseconds.
     CpuClock,
-    /// The time that the event's context was on the CPU, in nanoseconds.
+    /// Time that the event's context was on the CPU, in nanoseconds.
     TaskClock,
-    /// Switches from one thread to another.
+    /// Context switches.
     ContextSwitches,
     PageFaults,
 }
 
 impl CounterEvent {
-    /// Those of the processor.
+    /// Hardware events.
     pub const HARDWARE: [Self; 3] = [Self::Cycles, Self::Instructions, Self::CacheMisses];
 
-    /// Those of the kernel, which every machine has.
+    /// Software events, which every machine has.
     pub const SOFTWARE: [Self; 4] =
         [Self::CpuClock, Self::TaskClock, Self::ContextSwitches, Self::PageFaults];
 
-    /// Its name, as perf has it.
+    /// Its name in perf.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// Type and number, as `perf_event_open(2)` wants them.
+    /// Type and number for `perf_event_open(2)`.
     pub(crate) fn codes(self) -> (u32, u64) {
         self.row().1
     }
@@ -62,7 +61,7 @@ impl CounterEvent {
     }
 }
 
-/// An event that is counted on every CPU for as long as this lives.
+/// An event that is counted on every CPU while this lives.
 #[derive(Debug)]
 pub struct PerfCounter {
     event: CounterEvent,
@@ -71,8 +70,8 @@ pub struct PerfCounter {
 }
 
 impl PerfCounter {
-    /// Begins to count. Fails with `NotFound` or `Unsupported` when the machine does not have the
-    /// event, which virtual machines often do not; `PermissionDenied` without `CAP_PERFMON`.
+    /// Starts counting. Fails with `NotFound` or `Unsupported` if the machine lacks the event,
+    /// which is common in virtual machines; `PermissionDenied` without `CAP_PERFMON`.
     pub fn open(event: CounterEvent) -> io::Result<Self> {
         let map = LoadedMap::per_cpu_events().map_err(io::Error::other)?;
         let mut opened = Vec::new();
@@ -86,7 +85,7 @@ impl PerfCounter {
         Ok(Self { event, map, _opened: opened })
     }
 
-    /// What it counts.
+    /// The counted event.
     pub fn event(&self) -> CounterEvent {
         self.event
     }

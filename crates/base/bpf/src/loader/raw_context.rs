@@ -1,8 +1,8 @@
-//! Arguments for raw tracepoints that are run on demand, made up from what the tracepoint would hand over.
+//! Synthesizes arguments of raw tracepoints that are run on demand, from the tracepoint's argument types.
 //!
-//! With zeros alone a program that begins by reading a field of its task reads nothing, and takes the
-//! way of an error. A raw tracepoint program reads memory only by helpers that check each address
-//! (`bpf_probe_read_kernel`), so that nothing bad can come of an address.
+//! With zeros alone a program that first reads a field of its task gets nothing, and takes an error
+//! path. Raw tracepoint programs read memory only through helpers that check each address
+//! (`bpf_probe_read_kernel`), so that any address is safe.
 
 use std::{fmt, os::fd::AsFd as _};
 
@@ -14,30 +14,30 @@ use crate::{
     sys::{self, LoadRequest, TestRun},
 };
 
-/// Most arguments (`MAX_BPF_FUNC_ARGS`, include/linux/bpf.h, Linux 6.18); the kernel wants no more.
+/// Maximum number of arguments (`MAX_BPF_FUNC_ARGS`, include/linux/bpf.h, Linux 6.18).
 const ARGUMENTS_MAX: usize = 12;
 
-/// Numbers of helpers (include/uapi/linux/bpf.h, Linux 6.18).
+/// Helper ids (include/uapi/linux/bpf.h, Linux 6.18).
 const GET_CURRENT_TASK: i32 = 35;
 const GET_CURRENT_TASK_BTF: i32 = 158;
 const TASK_PT_REGS: i32 = 175;
 
-/// `BPF_F_SLEEPABLE`, without which the kernel loads no syscall program.
+/// `BPF_F_SLEEPABLE`, required for syscall programs.
 const SLEEPABLE: u32 = 1 << 4;
 
-/// A number that is plausible for an argument of any meaning: a size, an identifier, a yes.
+/// A plausible number for any argument: a size, an identifier, a true value.
 const NUMBER: (&str, u64) = ("1", 1);
 
 /// A context for a raw tracepoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawContext {
     tracepoint: String,
-    /// What the arguments are called.
+    /// Descriptions of the arguments.
     values: Vec<&'static str>,
     bytes: Vec<u8>,
 }
 
-/// Where the kernel has what belongs to this thread; 0 for what is not known.
+/// Kernel addresses of this thread's data; 0 if unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Addresses {
     task: u64,
@@ -45,9 +45,9 @@ struct Addresses {
 }
 
 impl RawContext {
-    /// Makes one up for each of the `programs` that is a raw tracepoint program, to be run by this
-    /// thread; with the names of the programs. Where the kernel's types do not tell of the tracepoint, it
-    /// is zeros.
+    /// Synthesizes a context for each raw tracepoint program of `programs`, to be run by this
+    /// thread; returns them with the program names. If the kernel's types do not describe the
+    /// tracepoint, it is zeros.
     pub(super) fn make_up<'a, 't>(
         programs: impl Iterator<Item = &'a ProgramSpec>,
         types: impl Fn() -> Option<&'t KernelTypes>,
@@ -82,13 +82,13 @@ impl RawContext {
         Self { tracepoint, values, bytes }
     }
 
-    /// The context structure: a word for each argument that there can be.
+    /// The context structure: a word for each possible argument.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// `sched_switch(1, this task, this task, 1)`; of a tracepoint without known arguments `zeros`.
+/// `sched_switch(1, this task, this task, 1)`; `zeros` for a tracepoint with unknown arguments.
 impl fmt::Display for RawContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.values.as_slice() {
@@ -99,7 +99,7 @@ impl fmt::Display for RawContext {
 }
 
 impl Addresses {
-    /// Asks the kernel, by a program that this thread runs.
+    /// Asks the kernel, with a program that runs on this thread.
     fn find() -> Self {
         let task = ask(&[call(GET_CURRENT_TASK)]).unwrap_or(0);
         // Since Linux 5.15.
@@ -108,7 +108,7 @@ impl Addresses {
     }
 }
 
-/// What `insns` leave in `r0`; `None` when the kernel does not take or run them.
+/// Value of `r0` after `insns`; `None` if the kernel does not load or run them.
 fn ask(insns: &[Insn]) -> Option<u64> {
     const STORE: u8 = op::STX | op::MEM | op::DW;
     let begin = copy(6, 1);

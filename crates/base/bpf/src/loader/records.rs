@@ -1,17 +1,17 @@
-//! Bytecode and what is known of it, in the records that the kernel takes.
+//! Converts bytecode and its metadata to the kernel's records.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use crate::code::{Code, Insn, LineInfo, op};
 
-/// Puts descriptors in place of the numbers of maps.
+/// Replaces map numbers by descriptors.
 pub(super) fn put_descriptors(insns: &mut [Insn], maps: &[BorrowedFd<'_>]) {
     let mut is_second_half = false;
     for insn in insns {
         let is_load = insn.is_ldimm64() && !is_second_half;
         if is_load && matches!(insn.src(), op::PSEUDO_MAP_FD | op::PSEUDO_MAP_VALUE) {
             let number = usize::try_from(insn.immediate).ok();
-            // A number that stands for no map becomes a descriptor that is none.
+            // Unknown map numbers become an invalid descriptor.
             insn.immediate =
                 number.and_then(|number| maps.get(number)).map_or(-1, |map| map.as_raw_fd());
         }
@@ -30,9 +30,9 @@ pub(super) fn function_records(code: &Code, ids: Option<&[Option<u32>]>) -> Opti
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// `struct bpf_line_info` of every line. The kernel wants one for the first instruction of every
-/// function (kernel/bpf/verifier.c, `check_btf_line`, Linux 6.18): where the compiler has none, it is
-/// one of no line.
+/// `struct bpf_line_info` of every line. The kernel requires one for the first instruction of every
+/// function (kernel/bpf/verifier.c, `check_btf_line`, Linux 6.18): if the compiler has none, adds
+/// one without a line.
 pub(super) fn line_records(code: &Code) -> Vec<u8> {
     let has_line =
         |index: u32| code.lines.binary_search_by_key(&index, |line| line.insn_index).is_ok();

@@ -1,7 +1,7 @@
-//! Why the kernel may refuse a map, from what the object says of it.
+//! Guesses from its definition why the kernel rejected a map.
 //!
-//! For most of it the kernel has but one answer, `EINVAL`. The rules are those of `map_alloc_check` of
-//! each type (kernel/bpf, Linux 6.18).
+//! The kernel returns the same error, `EINVAL`, for most reasons. The rules are those of
+//! `map_alloc_check` of each type (kernel/bpf, Linux 6.18).
 
 use std::io;
 
@@ -15,18 +15,17 @@ use crate::{
 const NO_PREALLOC: u32 = 1;
 const MMAPABLE: u32 = 1 << 10;
 
-/// What is done when a map is refused for what it is.
+/// Action: creating a map.
 pub(super) const CREATE: &str = "create";
 
-/// What is done when an entry is put into one.
+/// Action: adding an entry.
 pub(super) const FILL: &str = "fill";
 
-/// Types by number that [`MapType`] has no name for: storage that hangs on sockets, inodes, tasks and
-/// cgroups.
+/// Numbers of types without a name in [`MapType`]: storage attached to sockets, inodes, tasks and cgroups.
 const STORAGE: [u32; 4] = [24, 28, 29, 32];
 
-/// What may be the reason of the kernel's answer to an `action` on the map; begins with a semicolon, or
-/// is empty. `entries` are those that were asked for.
+/// A possible reason of the kernel's error in an `action` on the map; begins with a semicolon, or
+/// is empty. `entries` is the requested number.
 pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error) -> String {
     let errno = error.raw_os_error();
     if let Some(hint) = errno.and_then(|errno| of_any_action(spec, entries, action, errno)) {
@@ -64,7 +63,7 @@ pub(super) fn hint(spec: &MapSpec, entries: u32, action: &str, error: &io::Error
     }
 }
 
-/// What may be the reason of an answer that is not only for maps that are created.
+/// A possible reason of an error that is not specific to creating maps.
 fn of_any_action(spec: &MapSpec, entries: u32, action: &str, errno: i32) -> Option<String> {
     match errno {
         libc::EMFILE | libc::ENFILE => {

@@ -1,4 +1,4 @@
-//! Maps brought back to what they were before the first run.
+//! Resets maps to the state before the first run.
 
 use std::{io, os::fd::AsFd as _};
 
@@ -12,23 +12,23 @@ use super::{
 };
 use crate::{spec::MapType, sys};
 
-/// Bytes of entries that are taken out of a hash at a time, and how many there are at least and at most:
-/// a bucket must fit, and the alarm waits for all of them.
+/// Bytes of entries removed from a hash at a time, and the minimum and maximum number of entries: a
+/// bucket must fit, and the alarm waits for all of them.
 const TAKEN_BYTES: usize = 1 << 20;
 const TAKEN_MIN: usize = 64;
 const TAKEN_MAX: usize = 1 << 14;
 
-/// Entries after which the alarm is looked at where each takes a call of its own.
+/// Entries between checks of the alarm if each needs its own call.
 const CALLS_PER_LOOK: u32 = 256;
 
-/// `BPF_F_RDONLY` and `BPF_F_WRONLY` (include/uapi/linux/bpf.h, Linux 6.18): what user space may do.
+/// `BPF_F_RDONLY` and `BPF_F_WRONLY` (include/uapi/linux/bpf.h, Linux 6.18): access of user space.
 const RDONLY: u32 = 1 << 3;
 const WRONLY: u32 = 1 << 4;
 
-/// A map that cannot be brought back to its first state in place.
+/// A map that cannot be reset in place.
 #[derive(Debug, thiserror::Error)]
 pub enum ResetError {
-    /// Its type or its flags do not allow it, or it is too big.
+    /// Its type or flags do not allow it, or it is too large.
     #[error("map {0} cannot be restored in place")]
     NotInPlace(String),
     #[error("the time ran out while map {0} was restored; increase --time")]
@@ -38,9 +38,9 @@ pub enum ResetError {
 }
 
 impl LoadedMaps {
-    /// Brings every map back to what it was after creation and [`LoadedMap::fill`], until the alarm goes
-    /// off. Fails with [`ResetError::NotInPlace`] when one of them has to be created anew; others may be
-    /// reset by then.
+    /// Resets every map to the state after creation and [`LoadedMap::fill`], until the alarm goes
+    /// off. Fails with [`ResetError::NotInPlace`] if one of them has to be recreated; others may
+    /// already be reset by then.
     pub fn reset(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
         self.all().iter().try_for_each(|map| map.reset(alarm))
     }
@@ -75,7 +75,7 @@ impl LoadedMap {
         self.put(&self.contents, alarm)
     }
 
-    /// Whether user space may not do what restoring takes: write, and read the keys.
+    /// Whether user space lacks access needed for a reset: writing, and reading the keys.
     fn is_closed(&self) -> bool {
         let is_read = self.spec.r#type.is_hash() || self.spec.r#type.is_queue();
         self.spec.flags & RDONLY != 0 || (is_read && self.spec.flags & WRONLY != 0)
@@ -85,7 +85,7 @@ impl LoadedMap {
         ResetError::NotInPlace(self.spec.name.clone())
     }
 
-    /// Goes on if the time is not over.
+    /// Continues if the time is not over.
     fn look(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
         match alarm.is_over() {
             true => Err(ResetError::TimeOver(self.spec.name.clone())),
@@ -93,8 +93,8 @@ impl LoadedMap {
         }
     }
 
-    /// Writes all values, also those that look unchanged: what the kernel manages within them (timers,
-    /// kptrs, lists, trees) reads as zero, and is freed when a value is written.
+    /// Writes all values, even if they look unchanged: kernel-managed fields (timers, kptrs, lists,
+    /// trees) read as zero, and are freed when a value is written.
     fn reset_array(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
         if array_bytes(&self.spec) > RESET_BYTES_MAX {
             return Err(self.not_in_place());
@@ -114,7 +114,7 @@ impl LoadedMap {
         Ok(())
     }
 
-    /// Takes everything out, many entries at once.
+    /// Removes all entries, in batches.
     fn clear_hash(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
         let key_len = self.spec.key_size as usize;
         let room = (TAKEN_BYTES / (key_len + self.value_len).max(1)).clamp(TAKEN_MIN, TAKEN_MAX);
@@ -136,15 +136,15 @@ impl LoadedMap {
         }
     }
 
-    /// Removes one entry after the other. Where each CPU has a list of its own, the kernel rounds the
-    /// number of entries up to one that all CPUs can share.
+    /// Removes entries one by one. With per-CPU lists, the kernel rounds the number of entries up
+    /// to a multiple of the number of CPUs.
     fn clear_by_key(&self, alarm: &Alarm<'_>) -> Result<(), ResetError> {
         let mut key = vec![0; self.spec.key_size as usize];
         let mut next = key.clone();
         let read = |error| ResetError::from(self.error("read", error));
         let fd = self.fd.as_fd();
         let mut has_more = sys::next_key(fd, None, &mut key).map_err(read)?;
-        // Bounded, should the kernel ever give a key that it does not let go of.
+        // Bounded, in case the kernel returns a key that it does not delete.
         for number in 0..=self.spec.entries_max.saturating_add(possible_cpus() as u32) {
             if number % CALLS_PER_LOOK == 0 {
                 self.look(alarm)?;
@@ -152,7 +152,7 @@ impl LoadedMap {
             if !has_more {
                 return Ok(());
             }
-            // The walk would begin anew behind a key that is gone.
+            // The walk would restart after a removed key.
             has_more = sys::next_key(fd, Some(&key), &mut next).map_err(read)?;
             match sys::delete_element(fd, &key) {
                 Err(error) if error.raw_os_error() != Some(libc::ENOENT) => {
@@ -180,7 +180,7 @@ impl LoadedMap {
         Ok(())
     }
 
-    /// Puts entries in, many at once where the type allows it.
+    /// Adds entries, in batches if the type allows it.
     pub(super) fn put(
         &self,
         entries: &[(Vec<u8>, Vec<u8>)],

@@ -1,9 +1,10 @@
-//! The consumer of a ring buffer, which reads what programs put into it.
+//! Consumer of a ring buffer.
 //!
-//! The first page of the map holds the consumer's position, the second the producer's, and the data
-//! follow, twice in a row, so that no record is in two pieces (kernel/bpf/ringbuf.c, `struct bpf_ringbuf`,
-//! Linux 6.18). Only a window of the data is mapped here at a time, because each page that is mapped counts
-//! as memory of this process. A record that lies in several windows is put together as it is copied.
+//! The first page of the map holds the consumer's position, the second the producer's. The data
+//! follows, mapped twice in a row, so that every record is contiguous (kernel/bpf/ringbuf.c,
+//! `struct bpf_ringbuf`, Linux 6.18). Only a window of the data is mapped here at a time, because
+//! each mapped page counts as memory of this process. A record that spans several windows is
+//! assembled as it is copied.
 
 use std::{
     io,
@@ -29,30 +30,30 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 const HEADER_BYTES: usize = 8;
 
-/// Bytes of a window, unless there are fewer.
+/// Maximum size of a window in bytes.
 const WINDOW_BYTES: u64 = 1 << 20;
 
-/// Reads a ring buffer. There may be only one reader of each.
+/// Reads a ring buffer. Each may have only one reader.
 #[derive(Debug)]
 pub struct RingReader {
     map: Arc<OwnedFd>,
-    /// Becomes readable when a program wakes up whoever waits. The map itself is readable as long as
-    /// anything is in it, whether or not that is worth waking up for.
+    /// Becomes readable when a program wakes up the reader. The map itself is readable as long as
+    /// it contains anything, whether or not a wakeup was requested.
     wakeups: OwnedFd,
     consumer: Mapping,
     /// The producer's position.
     producer: Mapping,
-    /// The part of the data that was read last, and which it is.
+    /// The most recently read part of the data, and its number.
     window: Mapping,
     window_number: u64,
-    /// Bytes of data, a power of two.
+    /// Size of the data in bytes, a power of two.
     size: u64,
-    /// What is being handed over.
+    /// The current record.
     record: Vec<u8>,
 }
 
 impl RingReader {
-    /// Fails when `map` is not a ring buffer, or there is no room for it.
+    /// Fails if `map` is not a ring buffer, or there is no room for it.
     pub fn new(map: &LoadedMap) -> Result<Self, MapError> {
         let size = u64::from(map.entries());
         let open = || {
@@ -68,8 +69,8 @@ impl RingReader {
         Ok(Self { map, wakeups, consumer, producer, window, window_number, size, record })
     }
 
-    /// Hands each waiting record to `take`; no more than the buffer holds, so that this ends also while
-    /// programs write faster than `take` reads.
+    /// Passes each waiting record to `take`; at most as much as the buffer holds, so that this ends
+    /// even if programs write faster than `take` reads.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
         self.forget_wakeups();
         let mut position = self.consumer.load_u64(0);
@@ -83,7 +84,7 @@ impl RingReader {
                 let Some(place) = self.place(position) else { return };
                 let header = self.window.load_u32(place);
                 if header & BUSY != 0 {
-                    // It is still being written; those behind it wait.
+                    // It is still being written, so later records wait too.
                     return;
                 }
                 let len = (header & !DISCARDED) as usize;
@@ -94,13 +95,12 @@ impl RingReader {
                 position += (HEADER_BYTES + len).next_multiple_of(8) as u64;
                 self.consumer.store_u64(0, position);
             }
-            // Either what comes next is seen here, or its producer sees that all was read, and wakes up
-            // whoever waits.
+            // Either this sees the next record, or its producer sees that all was read, and wakes up the reader.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Where in the window the byte at a position is; `None` if its window cannot be mapped.
+    /// Offset of a position in its window; `None` if the window cannot be mapped.
     fn place(&mut self, position: u64) -> Option<usize> {
         let at = position & (self.size - 1);
         let number = at / WINDOW_BYTES;
@@ -111,7 +111,7 @@ impl RingReader {
         Some((at % WINDOW_BYTES) as usize)
     }
 
-    /// Copies a record, which may lie in several windows.
+    /// Copies a record, which may span several windows.
     fn copy(&mut self, mut position: u64, len: usize) {
         self.record.clear();
         let mut left = len;
@@ -124,8 +124,7 @@ impl RingReader {
         }
     }
 
-    /// Before anything is read: what is written from now on wakes up again. An error would only mean
-    /// that waiting ends at once.
+    /// Called before reading: later writes wake up again. An error would only end the wait immediately.
     fn forget_wakeups(&self) {
         let mut events = Vec::with_capacity(1);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -133,20 +132,20 @@ impl RingReader {
     }
 }
 
-/// For waiting until a program wakes up whoever waits.
+/// For waiting for a wakeup by a program.
 impl AsFd for RingReader {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wakeups.as_fd()
     }
 }
 
-/// Maps a window of the data, which begin after two pages.
+/// Maps a window of the data, which begins after two pages.
 fn window(map: impl AsFd, number: u64, size: u64) -> io::Result<Mapping> {
     let offset = 2 * page_size() + (number * WINDOW_BYTES) as usize;
     Mapping::of(map, offset, WINDOW_BYTES.min(size) as usize, false)
 }
 
-/// A descriptor that tells of wakeups, not of what lies in the ring buffer.
+/// A descriptor that signals wakeups, not the contents of the ring buffer.
 fn wakeups(map: impl AsFd) -> io::Result<OwnedFd> {
     let wakeups = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -154,8 +153,7 @@ fn wakeups(map: impl AsFd) -> io::Result<OwnedFd> {
     Ok(wakeups)
 }
 
-/// Drops everything that is in the ring buffer `map`: a consumer that has read all stands where the
-/// producer stands.
+/// Discards the contents of the ring buffer `map` by moving the consumer to the producer's position.
 pub(super) fn empty(map: impl AsFd) -> io::Result<()> {
     let page = page_size();
     let consumer = Mapping::of(&map, 0, page, true)?;

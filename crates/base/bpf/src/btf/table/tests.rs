@@ -1,10 +1,10 @@
-//! Small tables, sound and broken.
+//! Small tables, valid and damaged.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes of a table of these words and strings.
+/// Serializes a table with these words and strings.
 fn table(words: &[u32], strings: &[u8]) -> Vec<u8> {
     TypeTable { words: words.to_vec(), starts: Vec::new(), strings: strings.to_vec() }.to_bytes()
 }

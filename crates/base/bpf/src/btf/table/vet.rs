@@ -1,4 +1,4 @@
-//! Does a table of types hold together? Ids and names lead somewhere, numbers are ones that exist.
+//! Validates a type table: ids and names refer to something, numbers are in range.
 
 use super::{EXTERN, Type, TypeKind, TypeTable};
 
@@ -45,7 +45,7 @@ impl Checked<'_> {
     }
 
     fn name(&self, offset: u32) -> Result<(), String> {
-        // The strings end with a terminator, so that any offset within them is that of one.
+        // The strings end with a terminator, so that any offset within them is valid.
         match (offset as usize) < self.table.strings.len() {
             true => Ok(()),
             false => Err(format!("its name, at {offset}, is not in the strings")),

@@ -2,7 +2,7 @@
 
 use super::{Insn, op, register};
 
-/// `None` for what is not an operation.
+/// `None` for invalid operations.
 pub(super) fn text(insn: Insn) -> Option<String> {
     let letter = if insn.class() == op::ALU64 { 'r' } else { 'w' };
     let dst = format!("{letter}{}", register(insn.dst())?);
@@ -43,7 +43,7 @@ fn operator(operation: u8, offset: i16) -> Option<&'static str> {
     }
 }
 
-/// Second operand: a register or the immediate, where the other one must be empty.
+/// Second operand: a register or the immediate; the other one must be zero.
 pub(super) fn operand(insn: Insn, letter: char) -> Option<String> {
     if insn.opcode & op::X != 0 {
         let register = register(insn.src())?;
@@ -53,7 +53,7 @@ pub(super) fn operand(insn: Insn, letter: char) -> Option<String> {
     }
 }
 
-/// The offset of a move tells its kind.
+/// The offset of a move selects its kind.
 fn moved(insn: Insn, letter: char, dst: &str) -> Option<String> {
     let is_wide = letter == 'r';
     if insn.opcode & op::X == 0 || insn.offset == 0 {
@@ -72,7 +72,7 @@ fn moved(insn: Insn, letter: char, dst: &str) -> Option<String> {
     }
 }
 
-/// Byte order: to little or big endian in the class of 32 bits, unconditionally in that of 64.
+/// Byte order: to little or big endian in the 32-bit class, unconditionally in the 64-bit class.
 fn swapped(insn: Insn) -> Option<String> {
     let name = match (insn.class(), insn.opcode & op::X) {
         (op::ALU, 0) => "le",

@@ -3,7 +3,7 @@
 use super::{Insn, Place, arithmetic::operand, op, register};
 use crate::helpers;
 
-/// `None` for what is not an operation.
+/// `None` for invalid operations.
 pub(super) fn text(insn: Insn, place: Place<'_>) -> Option<String> {
     let registers = (insn.dst(), insn.src());
     let (offset, immediate) = (insn.offset, insn.immediate);
@@ -62,14 +62,14 @@ fn call(insn: Insn, place: Place<'_>) -> Option<String> {
             None => target(number, place),
         },
         (op::PSEUDO_KFUNC_CALL, 0) => format!("kfunc#{number}"),
-        // The offset picks a descriptor of a module's BTF from an array given at load time.
+        // The offset selects the descriptor of a module's BTF from an array passed at load time.
         (op::PSEUDO_KFUNC_CALL, module) => format!("kfunc#{number} of module {module}"),
         _ => return None,
     };
     Some(format!("call {callee}"))
 }
 
-/// `+3`, and with the code around it also where that is: `+3 <7>`.
+/// `+3`, and with the surrounding code also the target index: `+3 <7>`.
 fn target(distance: i32, place: Place<'_>) -> String {
     match place.target(distance) {
         Some(index) => format!("{distance:+} <{index}>"),

@@ -1,8 +1,8 @@
-//! Text of what touches memory: loads, stores, atomic operations, packet access of classic BPF.
+//! Text of memory accesses: loads, stores, atomic operations, packet access of classic BPF.
 
 use super::{Insn, op, register, signed};
 
-/// `None` for what is not an operation.
+/// `None` for invalid operations.
 pub(super) fn text(insn: Insn) -> Option<String> {
     let (dst, src) = (register(insn.dst())?, register(insn.src())?);
     let (bits, immediate) = (bits(insn), insn.immediate);
@@ -65,7 +65,7 @@ fn atomic(insn: Insn, bits: u8) -> Option<String> {
     })
 }
 
-/// `r0 = *(u16 *)skb[12]`; the register is `src`, and may have something added to it.
+/// `r0 = *(u16 *)skb[12]`; register `src` is the base, with an optional summand.
 fn packet(insn: Insn, bits: u8) -> Option<String> {
     if bits == 64 || insn.dst() != 0 || insn.offset != 0 {
         return None;

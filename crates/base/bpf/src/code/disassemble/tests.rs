@@ -1,5 +1,5 @@
-//! Each kind of instruction with its text, as `llvm-objdump -d --print-imm-hex=false` of LLVM 22 has
-//! it, but for what the prologue of the module says.
+//! Each kind of instruction with its text, in the format of `llvm-objdump -d --print-imm-hex=false`
+//! of LLVM 22, except for the differences described in the module.
 
 use proptest::prelude::*;
 
@@ -96,7 +96,7 @@ fn jumps_and_calls() {
     check([0xe5, 0, 3, 0, 0, 0, 0, 0], "may_goto +3");
     check([0x0d, 1, 0, 0, 0, 0, 0, 0], "gotox r1");
     check([0x85, 0, 0, 0, 1, 0, 0, 0], "call bpf_map_lookup_elem");
-    // What libbpf puts in the place of a helper that cannot be relocated.
+    // Inserted by libbpf for a helper that cannot be relocated.
     check([0x85, 0, 0, 0, 0x10, 0x23, 0xad, 0x0b], "call helper#195896080");
     check([0x85, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], "call helper#-1");
     check([0x85, 0x10, 0, 0, 12, 0, 0, 0], "call +12");
@@ -110,7 +110,7 @@ fn jumps_and_calls() {
 fn what_is_no_instruction() {
     check([0, 0, 0, 0, 0, 0, 0, 0], ".insn 0x0000000000000000");
     check([0xff, 0x21, 3, 0, 1, 2, 3, 4], ".insn 0xff21030001020304");
-    // There is no register 11, and these are fields that the operation does not have.
+    // Register 11 does not exist, and these operations do not have these fields.
     check([0xbf, 0x1b, 0, 0, 0, 0, 0, 0], ".insn 0xbf1b000000000000");
     check([0xbf, 0x21, 0, 0, 1, 0, 0, 0], ".insn 0xbf21000001000000");
     check([0x95, 1, 0, 0, 0, 0, 0, 0], ".insn 0x9501000000000000");
@@ -146,7 +146,7 @@ fn loads_of_64_bits() {
     assert_eq!(followed_by_exit, ".insn 0x1801000005000000");
 }
 
-/// Two functions, the second with a name, and a call to the middle of nowhere.
+/// Two functions, the second with a name, and a call into the middle of a function.
 fn code() -> Code {
     let wide =
         |dst, source, first| [Insn::new(op::LDIMM64, dst, source, 0, first), Insn::default()];
@@ -198,7 +198,7 @@ fn functions_without_names_are_places() {
     assert_eq!(texts.get(3).map(String::as_str), Some("call +3 <9>"));
 }
 
-/// Any instruction, but mostly such as exist.
+/// Any instruction, mostly valid ones.
 fn any_insn() -> impl Strategy<Value = Insn> {
     let registers = prop_oneof![Just(0), Just(0x01), Just(0x10), Just(0x21), any::<u8>()];
     let offset = prop_oneof![3 => Just(0), 1 => Just(1), 1 => any::<i16>()];

@@ -1,5 +1,5 @@
-//! The maps that some programs use, and stand-ins for others that the kernel refuses: nobody has to do
-//! without a program because of a map that belongs to another one.
+//! Determines used maps, and replaces unused ones that the kernel rejects: a program must not fail
+//! because of another program's map.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +9,23 @@ use crate::{
     spec::{MapSpec, MapType, Slot},
 };
 
-/// Bytes of keys and values from which on a map is not created for nobody.
+/// Size of keys and values from which on an unused map is not created.
 const BULKY_BYTES: u64 = 1 << 20;
 
-/// The smallest map that the kernel takes, in place of one that nobody needs.
+/// The smallest valid map, to replace an unused one.
 pub(super) fn stand_in() -> MapSpec {
     MapSpec::plain("missing", MapType::ARRAY, (4, 4), 1)
 }
 
-/// Whether creating it takes noticeable time and memory: some objects have gigabytes of maps, of which
-/// each program uses a few.
+/// Whether creating it takes noticeable time and memory: some objects have gigabytes of maps, of
+/// which each program uses a few.
 pub(super) fn is_bulky(spec: &MapSpec) -> bool {
     let copies = if spec.r#type.is_per_cpu() { possible_cpus() as u64 } else { 1 };
     let entry = u64::from(spec.key_size) + copies * u64::from(spec.value_size);
     u64::from(spec.entries_max).saturating_mul(entry) > BULKY_BYTES
 }
 
-/// Numbers of the maps that code refers to, and of those in them.
+/// Numbers of the maps that code refers to, and of their inner maps.
 pub(in crate::loader) fn used(specs: &[MapSpec], codes: &[&Code]) -> BTreeSet<usize> {
     let mut used = BTreeSet::new();
     for code in codes {
@@ -88,7 +88,7 @@ mod tests {
         check(&load(op::PSEUDO_MAP_FD, 1), &[1, 2]);
         check(&load(0, 1), &[]);
         check(&load(op::PSEUDO_MAP_FD, 3), &[0, 3]);
-        // Half of an instruction is for the verifier.
+        // The verifier will reject half an instruction.
         check(&load(op::PSEUDO_MAP_FD, 0)[..1], &[0]);
     }
 }

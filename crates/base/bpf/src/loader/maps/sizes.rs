@@ -1,21 +1,21 @@
-//! Sizes of maps, and what a definition leaves of them to its loader.
+//! Sizes of maps, and defaults for sizes that a definition leaves to its loader.
 //!
-//! There are sizes that the kernel wants to be zero, or a certain number, whatever the object says of them: types of
-//! values are written there for people. And sizes that the object's own loader sets when it knows the
-//! machine, for which something has to be chosen here; veristat chooses one entry.
+//! The kernel requires some sizes to be zero, or a certain number, although the object has a type
+//! there for documentation. Other sizes are set by the object's own loader once it knows the
+//! machine, so a default is chosen here; veristat chooses one entry.
 
 use crate::spec::{MapSpec, MapType};
 
-/// Bytes of a map up to which it is restored entry by entry; above, it is quicker to load afresh.
+/// Maximum size of a map that is reset entry by entry; above, reloading is faster.
 pub(crate) const RESET_BYTES_MAX: u64 = 1 << 20;
 
-/// Entries of a map whose size is open, at most.
+/// Maximum entries of a map whose size is open.
 const ENTRIES_MAX: u32 = 1024;
 
 /// `PERF_MAX_STACK_DEPTH` (include/uapi/linux/perf_event.h, Linux 6.18) addresses of 8 bytes.
 const STACK_BYTES: u32 = 127 * 8;
 
-/// Storage of cgroups, sockets, inodes and tasks, which is as large as it has to be.
+/// Storage of cgroups, sockets, inodes and tasks, which grows as needed.
 const STORAGE: [MapType; 6] = [
     MapType::CGROUP_STORAGE,
     MapType::PERCPU_CGROUP_STORAGE,
@@ -25,14 +25,14 @@ const STORAGE: [MapType; 6] = [
     MapType::CGRP_STORAGE,
 ];
 
-/// The definition as the kernel takes it.
+/// Completes a definition for the kernel.
 pub(super) fn complete(spec: &MapSpec) -> MapSpec {
     let mut spec = spec.clone();
     match spec.r#type {
         MapType::RINGBUF | MapType::USER_RINGBUF => (spec.key_size, spec.value_size) = (0, 0),
         MapType::PERF_EVENT_ARRAY => (spec.key_size, spec.value_size) = (4, 4),
         MapType::STACK_TRACE if spec.value_size == 0 => spec.value_size = STACK_BYTES,
-        // The number of a map.
+        // The id of a map.
         kind if kind.has_maps() && spec.value_size == 0 => spec.value_size = 4,
         _ => {}
     }
@@ -51,11 +51,11 @@ pub(super) fn has_open_size(spec: &MapSpec) -> bool {
     spec.entries_max == 0 && !decides_itself && !STORAGE.contains(&spec.r#type)
 }
 
-/// Enough for a measurement, and not too many to be put back between samples.
+/// Enough for a measurement, and few enough to reset between samples.
 fn chosen_entries(spec: &MapSpec) -> u32 {
     let entry = u64::from(spec.key_size) + u64::from(spec.value_size);
     let most = match spec.r#type {
-        // The kernel takes no more than it could have CPUs.
+        // The kernel accepts at most the number of possible CPUs.
         MapType::CPUMAP => u32::try_from(possible_cpus()).unwrap_or(1),
         _ => ENTRIES_MAX,
     };
@@ -63,19 +63,19 @@ fn chosen_entries(spec: &MapSpec) -> u32 {
     u32::try_from(entries).unwrap_or(most).clamp(1, most.max(1))
 }
 
-/// Whether restoring it takes noticeable time, and programs may write to it, as far as the object says.
+/// Whether resetting it takes noticeable time, and programs may write to it according to its definition.
 pub(crate) fn is_large(spec: &MapSpec) -> bool {
     let kind = spec.r#type;
     let has_many = (kind.is_hash() || kind.is_queue()) && spec.entries_max > ENTRIES_MAX;
     has_many || kind.is_array() && !spec.is_constant && array_bytes(spec) > RESET_BYTES_MAX
 }
 
-/// Bytes of all values of an array, as user space sees them.
+/// Size of all values of an array in user space, in bytes.
 pub(crate) fn array_bytes(spec: &MapSpec) -> u64 {
     u64::from(spec.entries_max).saturating_mul(value_len(spec) as u64)
 }
 
-/// Bytes of a value as user space sees it: for per-CPU maps, those of all CPUs.
+/// Size of a value in user space, in bytes: for per-CPU maps, those of all CPUs.
 pub(crate) fn value_len(spec: &MapSpec) -> usize {
     let len = spec.value_size as usize;
     if spec.r#type.is_per_cpu() {
@@ -85,7 +85,7 @@ pub(crate) fn value_len(spec: &MapSpec) -> usize {
     }
 }
 
-/// CPUs that this machine could have, which per-CPU maps have values for.
+/// Number of possible CPUs, which per-CPU maps have values for.
 pub(crate) fn possible_cpus() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok());
