@@ -1,4 +1,4 @@
-//! Which processes to sample, and whether they can be.
+//! Selects the processes to sample, and checks that they can be sampled.
 
 use std::{collections::HashSet, ffi::OsString};
 
@@ -7,7 +7,7 @@ use crate::{error::TargetError, proc};
 /// Which processes to sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Targets {
-    /// Processes that exist.
+    /// Existing processes.
     Pids(Vec<u32>),
     /// A command to launch: program and arguments.
     Command(Vec<OsString>),
@@ -24,14 +24,14 @@ impl Targets {
         }
     }
 
-    /// Checks that the kernel can put probes into processes: it looks for their memory by their first threads.
+    /// Checks that the kernel can insert probes into processes: it finds their memory through their first threads.
     pub(crate) fn check_for_probes(&self) -> Result<(), TargetError> {
         let Self::Pids(pids) = self else { return Ok(()) };
         let headless = pids.iter().find(|&&pid| proc::living_thread(pid) != Some(pid));
         headless.map_or(Ok(()), |&pid| Err(TargetError::Headless(pid)))
     }
 
-    /// What to call them in titles.
+    /// Description for titles.
     pub fn describe(&self) -> String {
         let describe_pid = |pid: &u32| match proc::Stat::read(*pid) {
             Some(stat) => format!("PID {pid} ({})", stat.comm),
@@ -63,14 +63,14 @@ fn check_pid(pid: u32) -> Result<(), TargetError> {
     Ok(())
 }
 
-/// The processes and all their descendants, as of now.
+/// The processes and all their current descendants.
 pub(crate) fn with_descendants(pids: &[u32]) -> HashSet<u32> {
     let parents: Vec<(u32, u32)> = proc::pids()
         .into_iter()
         .filter_map(|pid| Some((pid, proc::Stat::read(pid)?.parent)))
         .collect();
     let mut family: HashSet<u32> = pids.iter().copied().collect();
-    // Generation by generation; each round adds at least one process or is the last.
+    // By generation; each round adds at least one process or is the last.
     loop {
         let before = family.len();
         for (pid, parent) in &parents {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_process_that_does_not_exist() {
-        // Above the largest PID that the kernel gives (PID_MAX_LIMIT, 2^22).
+        // Above the kernel's largest PID (PID_MAX_LIMIT, 2^22).
         assert_eq!(
             Targets::Pids(vec![5_000_000]).check(),
             Err(TargetError::NoSuchProcess(5_000_000))

@@ -9,27 +9,27 @@ use wingbeat_profile_common::{
 };
 use zerocopy::{FromBytes, TryFromBytes as _};
 
-/// A decoded record, borrowing the bytes it came from.
+/// A decoded record, borrowing its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record<'a> {
     Sample(Stack<'a>),
-    /// A piece of a stack that comes after it.
+    /// A piece of a stack that follows.
     Copy(Piece<'a>),
-    /// Half of a stack that a thread went off the CPU with.
+    /// Half of the stack of a thread that left the CPU.
     UserStack(HalfStack<'a>),
     KernelStack(HalfStack<'a>),
-    /// The user half of a stack that woke a thread.
+    /// User half of a waker's stack.
     WakerUser(HalfStack<'a>),
-    /// The kernel half, which comes first.
+    /// Kernel half of a waker's stack, sent first.
     WakerKernel(HalfStack<'a>),
     Block(BlockRecord),
-    /// The account of a thread that ended.
+    /// Account of an exited thread.
     ThreadEnd(EndRecord),
-    /// The stack of an allocation that comes after it.
+    /// Stack of an allocation that follows.
     AllocationStack(Stack<'a>),
     Allocation(AllocationRecord),
     Free(FreeRecord),
-    /// A call that changed the address space.
+    /// An address space call.
     Space(SpaceRecord),
     /// A page fault.
     Fault(Stack<'a>),
@@ -56,11 +56,11 @@ impl Record<'_> {
     }
 }
 
-/// What each record of a stack has.
+/// Common part of all stack records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stack<'a> {
     pub header: StackHeader,
-    /// Why the walk of the user stack ended.
+    /// Why the walk of the user stack stopped.
     pub stop: Stop,
     /// User frames, innermost first.
     pub user: Words<'a>,
@@ -75,17 +75,17 @@ pub struct Piece<'a> {
     pub words: Words<'a>,
 }
 
-/// Half of a stack that a thread blocks or wakes with.
+/// Half of the stack of a blocking or waking thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HalfStack<'a> {
     pub stack: Stack<'a>,
-    /// Which of the thread's stacks of this half.
+    /// Place of the stack among those of the thread.
     pub place: u8,
-    /// [`CHECK`](wingbeat_profile_common::off_cpu::CHECK) and its like.
+    /// Flags such as [`CHECK`](wingbeat_profile_common::off_cpu::CHECK).
     pub flags: u8,
 }
 
-/// A list of 64-bit words in bytes that need not be aligned.
+/// A list of 64-bit words in possibly unaligned bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Words<'a>(&'a [[u8; 8]]);
 
@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
         self.0.len()
     }
 
-    /// No words?
+    /// Whether there are no words.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -106,22 +106,22 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Why bytes are not a record.
+/// Why bytes are not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// Shorter than the header of its kind.
+    /// Shorter than the header of its type.
     #[error("record of {len} bytes is shorter than its header of {header} bytes")]
     Short { len: usize, header: usize },
-    /// The first byte is no kind.
+    /// Unknown record type.
     #[error("unknown kind of record: {0}")]
     Kind(u8),
-    /// The stop reason is none.
+    /// Unknown stop reason.
     #[error("unknown reason for the end of a stack: {0}")]
     Stop(u8),
-    /// The state of a thread is none.
+    /// Unknown thread state.
     #[error("unknown state of a thread: {0}")]
     State(u8),
-    /// The length does not fit the number of words that the header tells.
+    /// The length does not match the header's number of words.
     #[error("record holds {found} words, and its header says {told}")]
     Words { found: usize, told: usize },
 }
@@ -203,7 +203,7 @@ fn header<Header: FromBytes>(bytes: &[u8]) -> Result<(Header, &[u8]), DecodeErro
         .map_err(|_| DecodeError::Short { len: bytes.len(), header: size_of::<Header>() })
 }
 
-/// Splits what follows a header into lists of the lengths that it tells.
+/// Splits the bytes after a header into lists of the header's lengths.
 fn words<const LISTS: usize>(
     rest: &[u8],
     lens: [u16; LISTS],

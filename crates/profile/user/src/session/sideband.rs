@@ -62,7 +62,7 @@ impl Sideband {
         self.buffers.iter().map(|buffer| buffer.as_fd())
     }
 
-    /// Nothing is read any more. What was lost last has not been told by a record.
+    /// Stops reading. The last losses have no record.
     pub(super) fn close(&mut self) {
         let lost = self.buffers.drain(..).filter_map(|buffer| buffer.lost()).sum();
         self.lost = self.lost.max(lost);
@@ -76,7 +76,7 @@ impl Sideband {
             buffer.take(&mut bytes);
             for record in records(&bytes) {
                 match record {
-                    // The kernel gives those outside our PID namespace the number 0.
+                    // The kernel reports processes outside our PID namespace with the number 0.
                     Record::Event(event) if event.kind.pid() == Some(0) => {}
                     Record::Event(event) => events.push(event),
                     Record::ProgramLoaded(id) => self.programs.hold(id),

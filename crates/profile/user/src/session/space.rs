@@ -1,25 +1,25 @@
-//! Watching calls that change address spaces.
+//! Recording of address space calls.
 
 use wingbeat_profile_common::{counter, program};
 
 use super::{counters::Counters, kernel::KernelHalf};
 use crate::{error::RecordError, model::Amount, recorder::Recorder};
 
-/// Accounts of address space that was asked for and given back.
+/// Accounts of requested and released address space.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpaceAccounts {
-    /// What was mapped at the worst moment, of what was asked for during the recording.
+    /// Peak of mapped memory requested during the recording.
     pub peak: Amount,
-    /// When that was, nanoseconds since the start.
+    /// Time of the peak, in nanoseconds since the start.
     pub peak_ns: u64,
-    /// Calls that gave memory back, and its bytes, also of what was mapped before.
+    /// Releasing calls and their bytes, including memory mapped before the recording.
     pub unmapped: (u64, u64),
-    /// Calls that did not fit into the ring buffer.
+    /// Calls lost because the ring buffer was full.
     pub lost: u64,
 }
 
 impl SpaceAccounts {
-    /// Of a recording that has ended; `None` if it did not watch these calls.
+    /// Of a finished recording; `None` if it did not record these calls.
     pub(super) fn of(recorder: &Recorder, counters: &Counters, start_ns: u64) -> Option<Self> {
         let mapped = recorder.heap.space.as_ref()?;
         Some(Self {
@@ -32,7 +32,7 @@ impl SpaceAccounts {
 }
 
 impl KernelHalf {
-    /// Begins to watch calls that change address spaces, if that was asked for.
+    /// Starts recording address space calls, if requested.
     pub(super) fn start_space(&mut self) -> Result<(), RecordError> {
         const SYS_EXIT: &str = "sys_exit";
         if let Ok(program) = self.program(program::SPACE) {

@@ -1,4 +1,4 @@
-//! The part of the kernel half that watches the scheduler: loaded, started, stopped, read.
+//! Scheduler programs of the kernel half: load, start, stop, read.
 
 use wingbeat_profile_common::{
     map,
@@ -12,25 +12,24 @@ use super::{
 };
 use crate::error::RecordError;
 
-/// The programs of each back end that see switches, in the order in which they run: that is the order in
-/// which they are attached.
+/// Programs of each back end that see switches, in their order of attaching and so of running.
 const SWITCHES: [&str; 2] = [program::MISSED, program::SWITCH];
 const SWITCHES_RAW: [&str; 2] = [program::MISSED_RAW, program::SWITCH_RAW];
 
-/// All programs of the better back end.
+/// All programs of the preferred back end.
 const TRACING: [&str; 4] = [program::MISSED, program::SWITCH, program::BEGIN, program::FINISH];
 
 /// The tracepoints.
 const SWITCH: &str = "sched_switch";
 const WAKING: &str = "sched_waking";
 
-/// The first line of an error: a warning has no room for the verifier's log.
+/// First line of an error: a warning has no room for the verifier's log.
 fn reason(error: &RecordError) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 impl KernelHalf {
-    /// Loads the programs that watch the scheduler, by the best way that the kernel allows.
+    /// Loads the scheduler programs, with the best back end that the kernel allows.
     pub(super) fn load_switch(&mut self, object: &Object) -> Result<(), RecordError> {
         if self.back_end == BackEnd::TpBtf
             && let Err(error) = self.load_all(object, &TRACING)
@@ -51,7 +50,7 @@ impl KernelHalf {
         names.iter().try_for_each(|name| self.load_program(object, name))
     }
 
-    /// Begins to watch the scheduler, and takes on the threads that are there already.
+    /// Starts recording switches, and adds the existing threads.
     pub(super) fn start_switch(&mut self) -> Result<(), RecordError> {
         let Some(blocks) = self.blocks else { return Ok(()) };
         let refused =
@@ -74,19 +73,19 @@ impl KernelHalf {
         Ok(())
     }
 
-    /// Stops watching the scheduler, and takes the stacks of what has not come back.
+    /// Stops recording switches, and walks the stacks of threads off the CPU.
     pub(super) fn stop_switch(&mut self) -> Result<(), RecordError> {
         if self.blocks.is_none() {
             return Ok(());
         }
-        // All at once: what one program sees and the other does not would be counted wrongly.
+        // All at once: an event seen by only some programs would be miscounted.
         self.set_watching(false)?;
         // The threads stay in the table.
         self.switches.clear();
         self.take_stacks()
     }
 
-    /// Takes the kernel stacks of threads that are off the CPU, where it can.
+    /// Walks the kernel stacks of threads off the CPU, if supported.
     pub(super) fn take_stacks(&self) -> Result<(), RecordError> {
         match self.back_end {
             BackEnd::TpBtf => self.iterate(program::FINISH),
@@ -94,14 +93,14 @@ impl KernelHalf {
         }
     }
 
-    /// Tells the kernel half whether switches, births, other programs and ends belong to the recording.
+    /// Sets whether switches, forks, execs and exits belong to the recording.
     fn set_watching(&self, is_watching: bool) -> Result<(), RecordError> {
         self.map(map::WATCHING)?
             .set(&[0; 4], &u32::from(is_watching).to_ne_bytes())
             .map_err(RecordError::kernel("start or stop watching the scheduler"))
     }
 
-    /// Has blocks of this length and more reported from now on.
+    /// Sets the minimum duration of blocks reported from now on.
     pub(super) fn set_min_block(&self, min_block_ns: u64) -> Result<(), RecordError> {
         self.map(map::MIN_BLOCK)?
             .set(&[0; 4], &min_block_ns.to_ne_bytes())

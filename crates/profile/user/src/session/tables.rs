@@ -1,10 +1,8 @@
-//! Keeps the kernel half supplied with unwind tables: which code is mapped where, and by which rules it
-//! is walked.
+//! Supplies the kernel half with unwind tables: which code is mapped where, and its rules.
 //!
-//! Tables are built a stretch of code at a time, those first that a walk has asked for, and between
-//! looks at the ring buffer: no sample waits for a large file. As long as there is room, all code that is
-//! mapped gets its table. When there is none left, only stretches that walks ask for do, and the table that
-//! was asked for longest ago makes room.
+//! Tables are built one stretch of code at a time, stretches requested by walks first, between checks of the ring
+//! buffer, so that no sample waits for a large file. While there is room, all mapped code gets a table. After that
+//! only requested stretches do, and the least recently requested table is evicted.
 
 mod directory;
 mod file;
@@ -39,31 +37,29 @@ use crate::{
     unwind::Image,
 };
 
-/// How long tables are built before the ring buffer is looked at again.
+/// How long to build tables before checking the ring buffer.
 const TURN: Duration = Duration::from_millis(10);
-/// The same of those that walks have asked for: until they are there, each sample takes a copy of its stack
-/// along, and to walk by these takes longer.
+/// Same for requested stretches: without them each sample carries a copy of its stack, which takes longer to walk.
 const WANTED_TURN: Duration = Duration::from_millis(100);
-/// Code of one file: 512 MiB. Its directory has a word for each KiB, filled or not.
+/// Maximum code of one file: 512 MiB. Its directory has a word per KiB, filled or not.
 const STRETCHES_MAX: usize = 2048;
-/// A walk that has read where something lies is over after this, and what lies there may become something
-/// else. It takes microseconds, in an interrupt or with interrupts disabled; only a hypervisor can make it
-/// longer.
+/// Time after which a walk that has read an address in the tables is over, so that the memory there may be reused.
+/// A walk takes microseconds, in an interrupt or with interrupts disabled; only a hypervisor can delay it.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What the tables took, for the summary.
+/// Counts of the tables, for the summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TableCounts {
     /// Files with a table.
     pub files: u64,
-    /// Memory of the kernel.
+    /// Kernel memory.
     pub bytes: u64,
     pub limit_bytes: u64,
-    /// How often a table made room for others.
+    /// Number of evictions.
     pub evicted: u64,
-    /// How often one was built again after that.
+    /// Tables built again after an eviction.
     pub rebuilt: u64,
-    /// Files that found no room, for all of their code or a part of it.
+    /// Files of which at least a part did not fit.
     pub refused: u64,
 }
 
@@ -74,29 +70,29 @@ pub(super) struct Tables<M = Maps> {
     rules_written: usize,
     pool: Pool,
     regions: Regions,
-    /// None for a file whose code is walked along its frame pointers.
+    /// `None` for a file whose code is walked by frame pointers.
     files: FxHashMap<BinaryId, Option<FileTable>>,
-    /// Stretches that walks asked for, the last first.
+    /// Stretches requested by walks, latest first.
     wanted: VecDeque<(BinaryId, usize)>,
-    /// Stretches that nobody asked for, built while there is room.
+    /// Stretches not requested, built while there is room.
     ahead: VecDeque<(BinaryId, usize)>,
-    /// Building goes on when blocks that were given back are free.
+    /// Building continues when the released blocks are free.
     is_waiting: bool,
     directory: Directory,
     evicted: u64,
     rebuilt: u64,
-    /// Uses of tables so far: a clock for which was used last.
+    /// Number of uses so far: the clock for least recent use.
     uses: u64,
 }
 
-/// Can a mapping have code that no ELF file has?
+/// Whether a mapping may have code that is in no ELF file.
 fn is_in_no_file(binaries: &Binaries, mapping: &Mapping) -> bool {
     let binary = binaries.get(mapping.binary);
     binary.is_some_and(|binary| binary.backing != Backing::Vdso && binary.image().is_none())
 }
 
 impl Tables {
-    /// Tables for a kernel half, up to so many bytes.
+    /// Creates the tables of a kernel half, up to a maximum size.
     pub(super) fn new(maps: &LoadedMaps, limit_bytes: u64) -> Result<Self, RecordError> {
         let mut memory = Maps::of(maps)?;
         memory.order_chunk();
@@ -137,13 +133,12 @@ impl<M: Memory> Tables<M> {
         }
     }
 
-    /// Is there something to build now?
+    /// Whether there is something to build.
     pub(super) fn has_work(&self) -> bool {
         !(self.is_waiting || self.wanted.is_empty() && self.ahead.is_empty())
     }
 
-    /// Brings the kernel half up to what the recorder knows of the time `as_of_ns`, and builds tables
-    /// for a while.
+    /// Updates the kernel half with the recorder's state at `as_of_ns`, and builds tables for a while.
     pub(super) fn update(
         &mut self,
         recorder: &mut Recorder,
@@ -158,7 +153,7 @@ impl<M: Memory> Tables<M> {
             self.want(recorder, pid, address)?;
         }
         for pid in pids {
-            // Their files may be many: the others have to wait until the ring buffer was looked at.
+            // There may be many files: the other processes wait until the ring buffer has been checked.
             if self.memory.now() >= begun + WANTED_TURN {
                 recorder.spaces.changed.push(pid);
             } else {
@@ -169,17 +164,17 @@ impl<M: Memory> Tables<M> {
         self.build(&recorder.binaries, Some(begun))
     }
 
-    /// Frees what processes had that are gone.
+    /// Releases the lists of exited processes.
     pub(super) fn sweep(&mut self) -> Result<(), RecordError> {
         self.regions.sweep(&mut self.memory)
     }
 
-    /// Builds what there is room for, however long it takes.
+    /// Builds everything that fits, without a time limit.
     pub(super) fn finish(&mut self, recorder: &Recorder) -> Result<(), RecordError> {
         self.build(&recorder.binaries, None)
     }
 
-    /// A walk met code whose rules are not there: they are built next.
+    /// Requests the table for code that a walk reached: it is built next.
     fn want(&mut self, recorder: &Recorder, pid: u32, address: u64) -> Result<(), RecordError> {
         let space = recorder.spaces.current(pid);
         let space = space.and_then(|id| recorder.spaces.generation(id));
@@ -207,7 +202,7 @@ impl<M: Memory> Tables<M> {
         Ok(())
     }
 
-    /// Writes where the code of a process lies.
+    /// Writes the code mappings of a process.
     fn write_space(
         &mut self,
         recorder: &Recorder,
@@ -219,7 +214,7 @@ impl<M: Memory> Tables<M> {
         self.memory.write_space(pid, &Space { first, count, as_of_ns })
     }
 
-    /// The list of mappings of an address space: the first, and how many. `None` if there is no room.
+    /// The list of an address space: first index and count. `None` if there is no room.
     fn region(
         &mut self,
         recorder: &Recorder,
@@ -230,7 +225,7 @@ impl<M: Memory> Tables<M> {
         let is_unframed = recorder.jit.is_unframed(pid);
         let mut list: Vec<CodeMapping> = Vec::with_capacity(generation.mappings.len());
         for mapping in &generation.mappings {
-            // User space has the rules of code that a compiler made, and walks on from there.
+            // User space has the rules of JIT-compiled code, and continues the walk there.
             if is_unframed && is_in_no_file(&recorder.binaries, mapping) {
                 continue;
             }
@@ -246,8 +241,8 @@ impl<M: Memory> Tables<M> {
         self.regions.write(id, list, &mut self.memory)
     }
 
-    /// How the code of a mapping is walked. `None` if there are rules but no table: a walk that finds no
-    /// mapping takes a copy of the stack along.
+    /// How to walk the code of a mapping. `None` if it has rules but no table: a walk that finds no mapping sends
+    /// a copy of the stack.
     fn code_mapping(
         &mut self,
         binaries: &Binaries,
@@ -267,8 +262,8 @@ impl<M: Memory> Tables<M> {
         Ok(Some(CodeMapping { bias, word, words: file.words as u32, ..plain }))
     }
 
-    /// Begins the table of a file, unless it was begun, and has it built. Others make room only for one
-    /// that a walk asked for.
+    /// Begins the table of a file unless it exists, and queues its stretches. Evicts others only for one that a
+    /// walk requested.
     fn open(
         &mut self,
         binary: BinaryId,
@@ -309,8 +304,7 @@ impl<M: Memory> Tables<M> {
         Ok(())
     }
 
-    /// There is no room for a file, or for the rest of it: walks that come there are finished in user
-    /// space.
+    /// Marks a file that does not fit, as a whole or in part: walks that reach it are completed in user space.
     fn refuse(&mut self, binary: BinaryId) {
         self.wanted.retain(|(wanted, _)| *wanted != binary);
         if let Some(Some(file)) = self.files.get_mut(&binary) {
@@ -319,7 +313,7 @@ impl<M: Memory> Tables<M> {
         }
     }
 
-    /// Has the table that was asked for longest ago make room for another; false if there is none.
+    /// Evicts the least recently requested table; false if there is none.
     fn make_room(&mut self, binary: BinaryId) -> Result<bool, RecordError> {
         let tables = self.files.iter().filter_map(|(id, file)| Some((*id, file.as_ref()?)));
         let others = tables.filter(|(id, file)| *id != binary && !file.rows.is_empty());
@@ -330,23 +324,23 @@ impl<M: Memory> Tables<M> {
         Ok(true)
     }
 
-    /// Drops the rows of a table.
+    /// Removes the rows of a table.
     fn evict(&mut self, binary: BinaryId) -> Result<(), RecordError> {
         let Some(Some(file)) = self.files.get_mut(&binary) else { return Ok(()) };
         for (first, count) in file.leading() {
             self.memory.write_words(first, &vec![Word::NONE; count])?;
         }
-        // From now on no walk begins to read the rows.
+        // From now on no new walk reads the rows.
         let now = self.memory.now();
         self.pool.give_back(file.give_way(now), now);
         self.wanted.retain(|(wanted, _)| *wanted != binary);
-        // Walks ask for what they need.
+        // Walks request what they need.
         self.ahead.clear();
         self.evicted += 1;
         Ok(())
     }
 
-    /// Builds what is due, for a turn if it has `begun` one.
+    /// Builds queued stretches, for one turn if it has `begun`.
     fn build(&mut self, binaries: &Binaries, begun: Option<Instant>) -> Result<(), RecordError> {
         self.is_waiting = false;
         loop {
@@ -366,7 +360,7 @@ impl<M: Memory> Tables<M> {
         Ok(())
     }
 
-    /// Builds a stretch, if there is room; false if there will be, a little later.
+    /// Builds a stretch if there is room. Returns false if there will be room a little later.
     fn build_stretch(
         &mut self,
         binaries: &Binaries,
@@ -412,7 +406,7 @@ impl<M: Memory> Tables<M> {
         Ok(true)
     }
 
-    /// Writes the rules that are new.
+    /// Writes the new rules.
     fn write_rules(&mut self) -> Result<(), RecordError> {
         for number in self.rules_written..self.rules.all().len() {
             self.memory.write_rule(number as u32, &self.rules.get(RuleId(number as u16)))?;

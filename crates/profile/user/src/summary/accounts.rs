@@ -1,15 +1,14 @@
-//! From a recording to the part of the summary that tells of time off the CPU.
+//! Converts a recording to the off-CPU part of the summary.
 
 use super::off_cpu::{OffCpu, Reused, ThreadTime, stacks, states};
 use crate::{model::Profile, recorder::span::Span, session::Finished};
 
-/// Shares that sums may miss the elapsed time by: 1 in so many.
+/// Tolerated difference between sums and elapsed time: one part in this many.
 const ELAPSED_PER_MISS: u64 = 100;
-/// Below this a percent says nothing: a thread may live for microseconds.
+/// Below this, a percentage is meaningless: a thread may live for microseconds.
 const MISS_NS_MIN: u64 = 100_000;
 
-/// The accounts; `None` if the scheduler was not watched. `idle_hidden` threads were left out of the
-/// profile.
+/// The accounts; `None` if switches were not recorded. `idle_hidden` is the number of threads left out of the profile.
 pub(super) fn off_cpu(finished: &Finished, profile: &Profile, idle_hidden: u64) -> Option<OffCpu> {
     let accounts = finished.off_cpu.as_ref()?;
     let blocks = &finished.recorder.blocks;

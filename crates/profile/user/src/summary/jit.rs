@@ -1,4 +1,4 @@
-//! What is known of code that compilers made while their process ran, and of its names.
+//! JIT-compiled and interpreted code, and its names.
 
 use std::{
     cmp::Reverse,
@@ -18,39 +18,39 @@ use crate::{
 /// Code of JIT compilers, and programs that an interpreter runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Jit {
-    /// Files whose names were not used.
+    /// Symbol files that were not used.
     pub refused: Vec<Refused>,
-    /// Processes with code that has no names, most first.
+    /// Processes with unnamed code, most first.
     pub nameless: Vec<Nameless>,
-    /// Processes whose functions an interpreter runs, which shows only itself, most first.
+    /// Processes running in an interpreter, of which samples show only the interpreter, most first.
     pub interpreted: Vec<Interpreted>,
-    /// Who made the code in memory where most stacks break, if some do and that can be told.
+    /// Runtime that generated the code in which most stacks break, if any and if known.
     #[serde(skip)]
     pub unframed: Option<Runtime>,
 }
 
-/// A process with code in memory that has no names.
+/// A process with unnamed code in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Nameless {
     pub pid: u32,
     pub process: String,
-    /// Who made the code, if that can be told.
+    /// Runtime that generated the code, if known.
     pub runtime: Option<Runtime>,
     /// Samples and blocks of the process.
     pub samples: u64,
-    /// Those with such code.
+    /// Those with unnamed code.
     pub nameless: u64,
 }
 
-/// A process whose stacks pass through the loop of an interpreter.
+/// A process whose stacks have the loop of an interpreter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interpreted {
     pub pid: u32,
     pub process: String,
     pub runtime: Runtime,
-    /// Major and minor, if a file's name tells.
+    /// Major and minor, if in a file name.
     pub version: Option<(u32, u32)>,
-    /// The function of the loop.
+    /// Function with the loop.
     pub function: String,
     /// Samples and blocks of the process.
     pub samples: u64,
@@ -58,7 +58,7 @@ pub struct Interpreted {
     pub interpreted: u64,
 }
 
-/// A runtime whose functions have names only if it is asked to tell them, or that has a profiler of its own.
+/// A runtime that names its functions only on request, or that has its own profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runtime {
@@ -74,7 +74,7 @@ pub enum Runtime {
 }
 
 impl Runtime {
-    /// The executables and libraries of each, without version and suffix.
+    /// Executables and libraries by runtime, without version and suffix.
     const FILES: [(&str, Self); 20] = [
         ("node", Self::Node),
         ("nodejs", Self::Node),
@@ -98,7 +98,7 @@ impl Runtime {
         ("libluajit-", Self::LuaJit),
     ];
 
-    /// The functions in which each runs what it interprets: the beginning of their names.
+    /// Prefixes of interpreter loop functions by runtime.
     const LOOPS: [(&str, Self); 8] = [
         ("_PyEval_EvalFrameDefault", Self::Python),
         ("rb_vm_exec", Self::Ruby),
@@ -110,7 +110,7 @@ impl Runtime {
         ("lj_vm_", Self::LuaJit),
     ];
 
-    /// By the name of an executable or a library: `python3.12`, `libjvm.so`.
+    /// Detects the runtime from the name of an executable or library: `python3.12`, `libjvm.so`.
     fn of(name: &str) -> Option<Self> {
         // Debian's `luajit-2.1.0-beta3`.
         let name = if name.starts_with("luajit-") { "luajit" } else { name };
@@ -122,7 +122,7 @@ impl Runtime {
         Self::FILES.iter().find_map(|(file, runtime)| is_named(file).map(|()| *runtime))
     }
 
-    /// The name that users know it by.
+    /// User-visible name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Node => "Node",
@@ -138,27 +138,27 @@ impl Runtime {
     }
 }
 
-/// The first two numbers in the name of a file: `libpython3.12.so.1.0`.
+/// The first two numbers in a file name: `libpython3.12.so.1.0`.
 fn version(name: &str) -> Option<(u32, u32)> {
     let mut numbers = name.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// What is counted of a process.
+/// Counts of a process.
 #[derive(Default)]
 struct Counts {
     samples: u64,
     nameless: u64,
     broken: u64,
-    /// By the function of a loop.
+    /// By loop function.
     interpreted: BTreeMap<(Runtime, FunctionId), u64>,
-    /// Those that such stacks have frames of.
+    /// Files with frames in such stacks.
     files: BTreeSet<BinaryId>,
 }
 
 impl Jit {
     pub(super) fn of(profile: &Profile, refused: Vec<Refused>) -> Self {
-        // What a stack says does not depend on the thread.
+        // The properties of a stack do not depend on the thread.
         let stacks: Vec<OfStack> =
             profile.stacks.iter().map(|it| OfStack::of(profile, it)).collect();
         let mut counts: BTreeMap<ProcessId, Counts> = BTreeMap::new();
@@ -221,13 +221,13 @@ impl Jit {
     }
 }
 
-/// What the functions of a stack tell.
+/// Properties of a stack.
 struct OfStack {
-    /// It has code in memory that nobody named.
+    /// It has unnamed code in memory.
     is_nameless: bool,
     /// It breaks in code in memory.
     is_unframed: bool,
-    /// The innermost loop of an interpreter, if nothing in memory has the name of what that runs.
+    /// The innermost interpreter loop, unless code in memory has names of interpreted functions.
     of_loop: Option<(Runtime, FunctionId)>,
 }
 
@@ -255,7 +255,7 @@ impl OfStack {
     }
 }
 
-/// Is it code in memory that nobody named?
+/// Whether a frame is unnamed code in memory.
 fn is_nameless(profile: &Profile, frame: &Frame) -> bool {
     let binary = frame.binary.and_then(|id| profile.binaries.get(id as usize));
     binary.is_some_and(|binary| binary.kind == BinaryKind::Anonymous)

@@ -1,4 +1,4 @@
-//! The accounting of time off the CPU: every switch, every block, every thread.
+//! Accounts of off-CPU time: every switch, block and thread.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, hash_map::Entry};
@@ -9,20 +9,20 @@ use serde::Serialize;
 use crate::counts::Switches;
 use crate::model::{BlockTimes, Blocked, Profile, StackId, State};
 
-/// Stacks, the user's and the kernel's half of each counted apart. Those of a thread that blocks where it
-/// blocked before are not walked again.
+/// Counts of stacks, user and kernel halves separately. A thread that blocks again at the same place is not walked
+/// again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Reused {
     pub walked: u64,
-    /// Stacks that were those of an earlier block.
+    /// Stacks reused from an earlier block.
     pub reused: u64,
-    /// Of these, how many were walked all the same, to see whether that is right.
+    /// Reused stacks that were walked anyway, for verification.
     pub checked: u64,
-    /// Of those, how many had another stack.
+    /// Verified stacks that differed.
     pub wrong: u64,
     /// Stacks that did not fit into the buffer; they are sent again with the next block.
     pub lost: u64,
-    /// Blocks that lack half of their stack, because that was lost.
+    /// Blocks without half of their stack, because it was lost.
     pub missing: u64,
 }
 
@@ -33,14 +33,13 @@ pub struct StateSum {
     pub total_ns: u64,
 }
 
-/// Blocks with one stack, of all threads of a name together.
+/// Blocks with one stack, over all threads of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BlockedStack {
     pub process: String,
-    /// Names of the functions, outermost first, inlined ones too; the state is the last one before any
-    /// `[woken by …]`.
+    /// Function names, outermost first, including inlined ones. The state is the last one before any `[woken by …]`.
     pub stack: Vec<String>,
-    /// As [`State::name`].
+    /// See [`State::name`].
     pub state: &'static str,
     #[serde(flatten)]
     pub times: BlockTimes,
@@ -52,32 +51,32 @@ pub struct ThreadTime {
     pub pid: u32,
     pub tid: u32,
     pub name: String,
-    /// From the start of the recording, or its birth, to the end of the one or the other.
+    /// From the start of the recording or of the thread to the end of either.
     pub elapsed_ns: u64,
-    /// On a CPU, by the scheduler's switches.
+    /// On a CPU, according to scheduler switches.
     pub on_cpu_ns: u64,
-    /// Off the CPU, in blocks that were reported.
+    /// Off the CPU, in reported blocks.
     pub off_cpu_ns: u64,
-    /// Off the CPU, in blocks below the limit.
+    /// Off the CPU, in blocks shorter than the limit.
     pub below_limit_ns: u64,
-    /// What is missing in these three; negative where they overlap.
+    /// Elapsed time missing in these three; negative if they overlap.
     pub unaccounted_ns: i64,
-    /// It slept all the time, and hardly woke.
+    /// Slept all the time, and hardly woke.
     pub idle: bool,
 }
 
-/// The part of the summary that tells of time off the CPU.
+/// The off-CPU part of the summary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OffCpu {
-    /// Blocks shorter than this are not reported.
+    /// Shorter blocks are not reported.
     pub min_block_ns: u64,
-    /// How switches were watched: `tp_btf` or `raw_tracepoint`.
+    /// Source of switches: `tp_btf` or `raw_tracepoint`.
     pub back_end: &'static str,
-    /// Why not by `tp_btf`.
+    /// Why `tp_btf` was not used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fell_back: Option<String>,
     pub switches: Switches,
-    /// Stacks taken and not taken.
+    /// Walked and reused stacks.
     pub stacks_taken: Reused,
     /// Blocks by state.
     pub states: BTreeMap<&'static str, StateSum>,
@@ -102,8 +101,8 @@ pub(crate) fn states(profile: &Profile) -> BTreeMap<&'static str, StateSum> {
     states
 }
 
-/// Blocks by stack, merged over processes of one name and over addresses of one function; most time
-/// first. Short blocks have no stack and are not among them.
+/// Blocks by stack, merged over processes of the same name and over addresses of the same function, most time
+/// first. Excludes short blocks, which have no stack.
 pub(crate) fn stacks(profile: &Profile) -> Vec<BlockedStack> {
     merged(profile)
         .into_iter()
@@ -116,8 +115,8 @@ pub(crate) fn stacks(profile: &Profile) -> Vec<BlockedStack> {
         .collect()
 }
 
-/// Blocks with a stack and their processes, merged by names of process and frames; most time first. The
-/// thread and the stack are those of the first.
+/// Blocks with a stack, with their process names, merged by names of process and frames, most time first. Thread
+/// and stack are those of the first block.
 pub(crate) fn merged(profile: &Profile) -> Vec<(&str, Blocked)> {
     let mut rows: Vec<(&str, Blocked)> = Vec::new();
     let mut positions: FxHashMap<(&str, State, Vec<&str>), usize> = FxHashMap::default();
@@ -137,12 +136,12 @@ pub(crate) fn merged(profile: &Profile) -> Vec<(&str, Blocked)> {
             }
         }
     }
-    // Stable: what is equal keeps the order of first appearance.
+    // Stable: equal rows stay in order of first appearance.
     rows.sort_by_key(|row| Reverse(row.1.total_ns));
     rows
 }
 
-/// The names of a stack, innermost first.
+/// Names of a stack, innermost first.
 fn names(profile: &Profile, stack: StackId) -> Vec<&str> {
     profile
         .frames_of(stack)

@@ -1,5 +1,4 @@
-//! What an ELF file tells about debug information: whether it has names itself, and where more of them
-//! may be.
+//! Debug information of an ELF file: whether it has its own, and where to find more.
 
 use std::{
     fs::File,
@@ -20,44 +19,43 @@ use crate::foreign::{Bounded, open_regular, open_regular_in};
 /// Where distributions install debug files.
 pub(crate) const FOLDERS: [&str; 2] = ["/usr/lib/debug", "/lib/debug"];
 
-/// A debug file that is larger is not used.
+/// Larger debug files are not used.
 const FILE_BYTES_MAX: u64 = 64 << 30;
 
-/// Nor is one without a build id that would take long to be summed up.
+/// Larger files without a build id are not used, since their checksum would take long.
 const SUMMED_BYTES_MAX: u64 = 8 << 30;
 
-/// Where the names of a file are.
+/// Location of a file's names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DebugInfo {
-    /// GNU build id; empty when there is none.
+    /// GNU build id; empty if there is none.
     pub build_id: Vec<u8>,
-    /// It has a symbol table or DWARF of its own.
+    /// It has its own symbol table or DWARF.
     pub has_names: bool,
-    /// It has DWARF of its own.
+    /// It has its own DWARF.
     pub has_dwarf: bool,
-    /// The name of the file that has its debug information, from `.gnu_debuglink`, and that file's sum.
+    /// Name and checksum of its debug file, from `.gnu_debuglink`.
     pub link: Option<(Vec<u8>, u32)>,
-    /// The path and the build id of a file that has what its debug information shares with that of other files,
-    /// from `.gnu_debugaltlink`.
+    /// Path and build id of a file with shared debug information, from `.gnu_debugaltlink`.
     pub shared: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Where a file lies, and so what may lie beside it.
+/// Location of a file, and so of files next to it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Whereabouts<'a> {
-    /// As seen from here, if it is still there.
+    /// As seen by us, if it still exists.
     pub path: Option<&'a Path>,
-    /// The root of its process, and its path there, if that is another than ours.
+    /// Root of its process and path there, if that is not our root.
     pub root: Option<(&'a File, &'a Path)>,
 }
 
 impl DebugInfo {
-    /// Of a file; `None` if it is not ELF.
+    /// Reads a file; `None` if it is not ELF.
     pub(crate) fn read(file: &File) -> Option<Self> {
         Self::parse(&Bounded::new(file))
     }
 
-    /// As [`read`](Self::read), from anything that can be read.
+    /// Same as [`read`](Self::read), from any reader.
     pub(crate) fn parse<'data>(data: impl ReadRef<'data>) -> Option<Self> {
         let object = object::File::parse(data).ok()?;
         let has = |name: &str| {
@@ -77,8 +75,8 @@ impl DebugInfo {
         })
     }
 
-    /// The file with its debug information, where that is installed, and its path. `refuse` is told of each that is
-    /// there and not used, and why.
+    /// The installed file with its debug information, and its path. `refuse` is called for each existing file that
+    /// is not used, with the reason.
     pub(crate) fn find_installed(
         &self,
         whereabouts: Whereabouts<'_>,
@@ -104,7 +102,7 @@ impl DebugInfo {
         theirs.map(|place| (open_regular_in(root, &place), place)).find_map(|(o, p)| found(o, p))
     }
 
-    /// Is it the debug file that is meant, by build id or, where one has none, by sum?
+    /// Checks that a debug file matches, by build id or, if it has none, by checksum.
     fn check(&self, file: &File) -> Result<(), &'static str> {
         let bytes = file.metadata().map_or(0, |data| data.len());
         if bytes > FILE_BYTES_MAX {
@@ -123,7 +121,7 @@ impl DebugInfo {
     }
 }
 
-/// The build id of a file by its program headers, which lie at its beginning.
+/// Reads the build id of a file from its program headers, which are at its start.
 pub(crate) fn build_id_of(file: &File) -> Option<Vec<u8>> {
     let data = &Bounded::new(file);
     let header = FileHeader64::<Endianness>::parse(data).ok()?;
@@ -141,7 +139,7 @@ pub(crate) fn build_id_of(file: &File) -> Option<Vec<u8>> {
     notes.into_iter().find_map(build_id)
 }
 
-/// The sum that `.gnu_debuglink` has of a file.
+/// Checksum of a file, as in `.gnu_debuglink`.
 fn sum_of(file: &File) -> io::Result<u32> {
     let (mut sum, mut at, mut piece) = (Crc::new(), 0, vec![0; 1 << 20]);
     loop {
@@ -155,7 +153,7 @@ fn sum_of(file: &File) -> io::Result<u32> {
     }
 }
 
-/// Where a debug file may be, of a file with this path, link and build id.
+/// Candidate paths of a debug file, from the file's path, link and build id.
 fn places_of_link(path: Option<&Path>, link: Option<&str>, build_id: &[u8]) -> Vec<PathBuf> {
     let beside = path.and_then(Path::parent);
     let mut places = Vec::new();
@@ -173,7 +171,7 @@ fn places_of_link(path: Option<&Path>, link: Option<&str>, build_id: &[u8]) -> V
     places
 }
 
-/// Where the debug file of a build is, in a folder of such files.
+/// Path of a build's debug file in a folder of debug files.
 pub(crate) fn place_of_build(folder: &Path, build_id: &[u8]) -> Option<PathBuf> {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (first, rest) = build_id.split_at_checked(1).filter(|(_, rest)| !rest.is_empty())?;

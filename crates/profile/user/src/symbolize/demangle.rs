@@ -1,8 +1,8 @@
-//! Mangled names, made readable.
+//! Demangling.
 
-/// The name as its author wrote it: of Rust (both manglings, without the hash) and C++. Any other name
-/// stays as it is: to a demangler that takes everything, a C function called `w` is the type
-/// `wchar_t`. Within glibc, `nanosleep` is `__GI___nanosleep`.
+/// Demangles names of Rust (both manglings, without the hash) and C++. Any other name stays unchanged: to a
+/// demangler that accepts everything, a C function called `w` is the type `wchar_t`. Within glibc, `nanosleep` is
+/// `__GI___nanosleep`.
 pub(super) fn demangled(name: &str) -> String {
     if let Some(internal) = name.strip_prefix("__GI_") {
         let public = internal.strip_prefix("__").filter(|public| !public.starts_with("libc_"));
@@ -14,21 +14,21 @@ pub(super) fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         return format!("{rust:#}");
     }
-    // A pack of no types leaves its comma.
+    // An empty parameter pack leaves its comma.
     let of_cpp = |name: &str| {
         Some(cpp_demangle::Symbol::new(name).ok()?.demangle().ok()?.replace(", >", ">"))
     };
-    /// Each is tried, and a name may be anything.
+    /// Each part is tried, and a name may be anything.
     const PARTS_MAX: usize = 50;
     // Types that the demangler does not know are mostly those of the result and the arguments, as with
-    // `make_shared`: what is before them, the first part that is a name, says enough.
+    // `make_shared`. The first prefix that is a valid name is sufficient.
     let ends = || name.match_indices('E').map(|(at, _)| at + 1).take(PARTS_MAX);
     let in_part = || ends().find_map(|end| of_cpp(&name[..end]));
     of_cpp(name).or_else(in_part).unwrap_or_else(|| name.to_owned())
 }
 
-/// Names of OCaml (`camlModule__function_stamp`), D (`_D`, then each part behind its length) and Fortran as gfortran has
-/// them (`__module_MOD_procedure`).
+/// Demangles OCaml (`camlModule__function_stamp`), D (`_D`, then each part preceded by its length) and gfortran
+/// (`__module_MOD_procedure`).
 fn of_others(name: &str) -> Option<String> {
     if let Some(rest) = name.strip_prefix("caml")
         && rest.starts_with(|first: char| first.is_ascii_uppercase())
@@ -61,7 +61,7 @@ fn of_others(name: &str) -> Option<String> {
     (!parts.is_empty() && !rest.is_empty()).then(|| parts.join("."))
 }
 
-/// Does it begin as mangled names of Rust and C++ do?
+/// Whether a name begins like mangled names of Rust and C++.
 pub(super) fn is_mangled(name: &str) -> bool {
     let mangled = name.trim_start_matches('_');
     mangled.len() < name.len() && mangled.starts_with(['Z', 'R'])

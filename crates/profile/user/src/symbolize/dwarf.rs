@@ -1,6 +1,6 @@
-//! Names and lines of addresses by the debug information of a file, which somebody else wrote: nothing is opened but
-//! regular files that are what they should be, and nothing is taken for as large as it says that it is. What remains,
-//! endless loops and memory, is for the process in which this runs ([`super::helper`]).
+//! Symbolizes addresses by the debug information of an untrusted file: opens only regular files that match, and
+//! does not rely on sizes that they claim. The remaining risks, endless loops and memory, are contained by the
+//! process that runs this ([`super::helper`]).
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -26,21 +26,21 @@ use super::{
 };
 use crate::foreign::{Bounded, open_regular, open_regular_in};
 
-/// Addresses per answer: few enough for progress to move.
+/// Addresses per answer: small enough for visible progress.
 const BATCH: usize = 256;
-/// A section that is larger is not used.
+/// Larger sections are not used.
 const SECTION_BYTES_MAX: u64 = 8 << 30;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Sections = DwarfSections<Vec<u8>>;
 
-/// A file, and the addresses in it whose names are wanted.
+/// A file, and the addresses to symbolize.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Task {
-    /// Paths of open files: the file itself, and the debug file that was downloaded for it.
+    /// Paths of open files: the file itself, and its downloaded debug file.
     pub file: PathBuf,
     pub downloaded: Option<PathBuf>,
-    /// A folder with what debug files share, by build id.
+    /// A folder with shared debug files, by build id.
     pub shared: Option<PathBuf>,
     /// As in [`Whereabouts`].
     pub path: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(super) struct Task {
     pub addresses: Vec<u64>,
 }
 
-/// A function that an address expands to. Its name is as in the file, and empty where that is not known.
+/// A function at an address. Its name is as in the file, or empty if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SourceLine {
     pub name: String,
@@ -56,18 +56,18 @@ pub(super) struct SourceLine {
     pub line: Option<u32>,
 }
 
-/// What is said about a file.
+/// A message about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// The functions of the next addresses, innermost first; none where nothing is known.
+    /// The functions of the next addresses, innermost first; empty if unknown.
     Lines(Vec<Vec<SourceLine>>),
-    /// Why its debug information, or a part of that, was not used.
+    /// Why its debug information, or a part of it, was not used.
     Unusable(String),
-    /// There is no more to say.
+    /// No more messages.
     Done,
 }
 
-/// Answers for all addresses of a file by the best debug information that is to be had.
+/// Answers for all addresses of a file with the best available debug information.
 pub(super) fn answer(task: &Task, emit: &mut dyn FnMut(Answer)) {
     if let Err(why) = try_sources(task, emit) {
         emit(Answer::Unusable(why));
@@ -108,7 +108,7 @@ fn try_sources(task: &Task, emit: &mut dyn FnMut(Answer)) -> Result<(), String> 
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
-/// What is read for a file.
+/// State of reading a file.
 struct Reader<'a> {
     task: &'a Task,
     file: &'a File,
@@ -117,7 +117,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Answers by this debug information, which lies at this path. An error is one before anything was answered.
+    /// Answers from this debug information, at this path. An error means that nothing was answered.
     fn read(
         &self,
         debug: &File,
@@ -163,14 +163,14 @@ impl Reader<'_> {
         for batch in self.task.addresses.chunks(BATCH) {
             emit(Answer::Lines(batch.iter().map(lines_of).collect()));
         }
-        // Units that cannot be read are passed over.
+        // Units that cannot be read are skipped.
         let units = if has_any.get() { None } else { unit_problem(&dwarf) };
         let problems = [problem.into_inner(), package.problem.take(), units];
         problems.into_iter().flatten().for_each(|why| emit(Answer::Unusable(why)));
         Ok(())
     }
 
-    /// What the debug information shares with that of other files. Without it some functions lack names.
+    /// Loads the debug information shared with other files. Without it some functions lack names.
     fn shared(
         &self,
         info: &DebugInfo,
@@ -203,7 +203,7 @@ impl Reader<'_> {
     }
 }
 
-/// Debug information that was split off, beside the file.
+/// Split debug information, next to the file.
 struct Package<'a> {
     path: Option<&'a Path>,
     endian: RunTimeEndian,
@@ -239,7 +239,7 @@ impl<'a> Package<'a> {
                 false => raw(name.as_ref()),
             };
         }
-        // An inlined function without a name is a part of the one around it.
+        // An inlined function without a name is part of its caller.
         let last = lines.pop();
         lines.retain(|line| !line.name.is_empty());
         lines.extend(last);
@@ -276,7 +276,7 @@ impl<'a> Package<'a> {
     }
 }
 
-/// What gimli's errors can become.
+/// An error type to which gimli's errors convert.
 struct Problem(String);
 
 impl From<gimli::Error> for Problem {
@@ -289,7 +289,7 @@ fn damaged(error: &gimli::Error) -> String {
     format!("it is damaged ({error})")
 }
 
-/// Why the first unit that cannot be read cannot.
+/// Error of the first unreadable unit.
 fn unit_problem(dwarf: &Dwarf<Slice<'_>>) -> Option<String> {
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
@@ -300,13 +300,13 @@ fn unit_problem(dwarf: &Dwarf<Slice<'_>>) -> Option<String> {
     None
 }
 
-/// A name as DWARF has it: that of the linker, or else a bare one.
+/// A name from DWARF: the linkage name, or else the plain one.
 fn raw(name: Option<&FunctionName<Slice<'_>>>) -> String {
     name.and_then(|name| name.raw_name().ok()).unwrap_or_default().into_owned()
 }
 
-/// The name of a function that is not inlined. gcc has only a bare one for what other files cannot call, which is
-/// `operator()` for each lambda: then the symbol table knows more.
+/// The name of a function that is not inlined. For local functions gcc has only a plain name, which is
+/// `operator()` for each lambda. In that case the symbol table is better.
 fn outermost_name(
     name: Option<FunctionName<Slice<'_>>>,
     address: u64,
@@ -321,14 +321,14 @@ fn outermost_name(
     match symbol(address) {
         Some(symbol) if bare.is_empty() => symbol.name,
         Some(it) if it.is_sized && it.range.contains(&address) && is_mangled(&it.name) => {
-            // Without what tells the clones of a function apart: `.constprop.0`, `.cold`.
+            // Without suffixes of function clones: `.constprop.0`, `.cold`.
             it.name.split('.').next().unwrap_or_default().to_owned()
         }
         _ => bare,
     }
 }
 
-/// The sections of a file that names and lines come from.
+/// The sections of a file needed for names and lines.
 fn sections(file: &File) -> Result<(Sections, RunTimeEndian), String> {
     let data = Bounded::new(file);
     let object = object::File::parse(&data).map_err(|error| error.to_string())?;
@@ -348,7 +348,7 @@ fn sections(file: &File) -> Result<(Sections, RunTimeEndian), String> {
     Ok((DwarfSections::load(read)?, endian))
 }
 
-/// The bytes of a section, unpacked; none if there is no such section.
+/// The bytes of a section, decompressed; empty if it does not exist.
 fn section<'data>(
     file: &File,
     object: &object::File<'data, &'data Bounded<'_>>,
@@ -384,7 +384,7 @@ fn section<'data>(
     unpacked.ok_or_else(damaged)
 }
 
-/// All that comes out of a decoder, if it is as much as was said: room is made as it comes.
+/// The output of a decoder, if it has the announced size. Memory grows with the output.
 fn unpack(decoder: impl Read, size: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     decoder.take(size).read_to_end(&mut bytes).ok()?;

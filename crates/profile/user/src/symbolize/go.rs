@@ -1,4 +1,4 @@
-//! Names in Go programs that were linked without symbols.
+//! Names in Go programs linked without symbols.
 
 use std::{cell::OnceCell, fs::File};
 
@@ -6,13 +6,13 @@ use wingbeat_unwind::GoTable;
 
 use crate::foreign::Bounded;
 
-/// A file that may be of Go. It is read when somebody asks, and no more of it than the answers need.
+/// A file that may be a Go program. It is read on demand, and only as far as necessary.
 #[derive(Default)]
 pub(super) struct GoNames<'a> {
     data: Option<Bounded<'a>>,
 }
 
-/// Its table of functions, searched for when it is first asked; `None` if there is none.
+/// Its function table, searched on first use; `None` if there is none.
 #[derive(Default)]
 pub(super) struct Functions<'g, 'a>(OnceCell<Option<GoTable<&'g Bounded<'a>>>>);
 
@@ -21,7 +21,7 @@ impl<'a> GoNames<'a> {
         Self { data: file.map(Bounded::new) }
     }
 
-    /// The function at an address, and its file and line.
+    /// The function at an address, with file and line.
     pub(super) fn place<'g>(
         &'g self,
         functions: &Functions<'g, 'a>,

@@ -1,9 +1,9 @@
-//! Reads debug information in a process of its own, since files of others may bring down whoever reads them: by endless
-//! loops, by memory, by errors in a reader. The kernel limits the memory of that process, its parent the time, and a
-//! file at which it ends costs that file its lines; symbol tables are read here, and still name it.
+//! Reads debug information in a separate process, since untrusted files may crash their reader, by endless loops,
+//! memory or bugs. The kernel limits that process's memory, its parent its time. A file that kills it loses its
+//! lines only: symbol tables are read in the parent, and still provide names.
 //!
-//! The process is the same program, started with a word that only this module knows. A program that does not offer
-//! itself for this ([`serve_if_asked`]) reads debug information in its own process.
+//! The process is the same program, started with an argument that only this module knows. A program that does not
+//! support this ([`serve_if_asked`]) reads debug information in its own process.
 
 use std::{
     ffi::OsString,
@@ -28,31 +28,31 @@ use rustix::{
 use super::dwarf::{Answer, Task, answer};
 use crate::proc;
 
-/// The word with which it is started.
+/// Argument with which it is started.
 const WORD: &str = "read-debug-information";
 
-/// Memory that it may take besides what files are mapped.
+/// Memory limit, excluding mapped files.
 const DATA_BYTES_MAX: u64 = 6 << 30;
 
-/// How long it may say nothing about a file.
+/// Maximum time without a message about a file.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// The same once files that took too long have cost so much together.
+/// Same, once slow files have taken this long in total.
 const SILENCE_MAX_LATER: Duration = Duration::from_secs(5);
 const LOST_MAX: Duration = Duration::from_secs(120);
 
-/// This program can be started for it.
+/// Whether this program supports it.
 static IS_OFFERED: AtomicBool = AtomicBool::new(false);
 
-/// What such processes used until now.
+/// Total CPU time of such processes.
 static CPU_TIME_NS: AtomicU64 = AtomicU64::new(0);
 
-/// CPU time of the processes that read debug information for this one, nanoseconds.
+/// CPU time of the processes that read debug information for this one, in nanoseconds.
 pub(crate) fn cpu_time_ns() -> u64 {
     CPU_TIME_NS.load(Ordering::Relaxed)
 }
 
-/// To be called first by a program that may be started to read debug information: does that if it was, and ends.
-/// Otherwise the program is noted as one that can be.
+/// Programs that support reading debug information call this first. If started for that, it does so and returns an
+/// exit code. Otherwise it records the support.
 pub fn serve_if_asked(words: &mut dyn Iterator<Item = OsString>) -> Option<ExitCode> {
     if words.nth(1).is_some_and(|word| word == WORD) {
         return Some(serve().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
@@ -61,16 +61,16 @@ pub fn serve_if_asked(words: &mut dyn Iterator<Item = OsString>) -> Option<ExitC
     None
 }
 
-/// Answers what lies on the standard input.
+/// Answers the tasks on standard input.
 fn serve() -> io::Result<()> {
     let limit = |resource, bytes: u64| {
-        // There may be a lower one already, which cannot be raised.
+        // A lower limit may exist, which cannot be raised.
         let bytes = getrlimit(resource).maximum.map_or(bytes, |maximum| maximum.min(bytes));
         setrlimit(resource, Rlimit { current: Some(bytes), maximum: Some(bytes) })
     };
     limit(Resource::Data, DATA_BYTES_MAX)?;
     limit(Resource::Core, 0)?;
-    // Where memory is short it is the first to go.
+    // The first process to be killed when memory runs out.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let tasks: Vec<Task> = serde_json::from_reader(BufReader::new(io::stdin()))?;
@@ -80,7 +80,7 @@ fn serve() -> io::Result<()> {
             let mut line = serde_json::to_vec(&said).unwrap_or_default();
             line.push(b'\n');
             if out.write_all(&line).and_then(|()| out.flush()).is_err() {
-                // Whoever asked is gone.
+                // The parent has exited.
                 std::process::exit(1);
             }
         });
@@ -88,8 +88,8 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Has tasks answered, one after the other. `held` are the files that they name by their descriptors. `take` is given
-/// the index of a task, and what is said about it; `started` each process that this takes.
+/// Runs tasks in order. `held` are the files that they refer to by descriptor. `take` gets the index of a task and
+/// a message about it; `started` gets each process.
 pub(super) fn ask(
     tasks: &[Task],
     held: &[BorrowedFd<'_>],
@@ -134,7 +134,7 @@ struct Helper {
 
 impl Helper {
     fn start(tasks: &[Task], held: &[BorrowedFd<'_>]) -> io::Result<Self> {
-        // A file: writing to it does not wait for anybody.
+        // A file, since writing to it does not block.
         let mut asked = File::from(memfd_create("tasks", MemfdFlags::CLOEXEC)?);
         asked.write_all(&serde_json::to_vec(tasks)?)?;
         asked.rewind()?;
@@ -145,7 +145,7 @@ impl Helper {
             .stdin(asked)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C is for its parent.
+            // Ctrl-C is for the parent.
             .process_group(0)
             .spawn();
         inherit(FdFlags::CLOEXEC)?;
@@ -154,7 +154,7 @@ impl Helper {
         Ok(Self { child, out: BufReader::new(out) })
     }
 
-    /// Hands on what is said, until there is no more or nothing for too long. Tells why it ended.
+    /// Forwards messages until there are no more, or none for too long. Returns why it ended.
     fn listen(mut self, silence_max: Duration, take: &mut dyn FnMut(Answer)) -> io::Result<String> {
         let mut line = Vec::new();
         while self.has_more(silence_max)? {
@@ -181,7 +181,7 @@ impl Helper {
         Ok(format!("reading it took longer than {} s", silence_max.as_secs()))
     }
 
-    /// Waits for its end, and adds up what it used: that is known until somebody has waited.
+    /// Waits for its exit, and adds its CPU time, which is unavailable after a wait by others.
     fn end(&mut self) -> io::Result<ExitStatus> {
         let used_ns = proc::thread_cpu_time_ns(self.child.id(), self.child.id());
         CPU_TIME_NS.fetch_add(used_ns.unwrap_or(0), Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.end();
     }

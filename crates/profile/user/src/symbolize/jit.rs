@@ -1,4 +1,4 @@
-//! What each process tells of the code that its JIT compiler made: by jitdump files, and by a perf map.
+//! Symbols of JIT-compiled code by process, from jitdump files and a perf map.
 
 use std::{
     fs::File,
@@ -19,16 +19,16 @@ use crate::{
     recorder::{Recorder, binaries::BinaryId},
 };
 
-/// Larger files are cut.
+/// Larger files are truncated.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Code of all processes, read when it is first asked for.
+/// Code of all processes, read on first use.
 pub(super) struct Jits<'a> {
     recorder: &'a Recorder,
     by_pid: FxHashMap<u32, Rc<Told>>,
 }
 
-/// What one process tells.
+/// Symbols of one process.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     code: JitCode,
@@ -72,8 +72,7 @@ impl Told {
         told
     }
 
-    /// What lay at an address at a time, or else what was the first or, without a time, the last to lie
-    /// there.
+    /// The code at an address at a time; if there was none yet, the first one there. Without a time, the last.
     pub(super) fn code_at(&self, address: u64, time_ns: Option<u64>) -> Option<u32> {
         let known = self.code.at(address);
         let Some(time_ns) = time_ns else { return known.last().copied() };
@@ -82,7 +81,7 @@ impl Told {
         known.get(later.saturating_sub(1)).copied()
     }
 
-    /// When other code came to an address at which some was.
+    /// Times at which code at an address was replaced.
     pub(super) fn changes_at(&self, address: u64) -> impl Iterator<Item = u64> {
         let known = self.code.at(address).into_iter().skip(1);
         known.filter_map(|id| Some(self.code.get(id)?.since_ns))
@@ -92,7 +91,7 @@ impl Told {
         self.code.get(id)
     }
 
-    /// The name of an address by the perf map.
+    /// The name of an address in the perf map.
     pub(super) fn name(&self, address: u64) -> Option<&str> {
         self.map.find(address)
     }
@@ -102,7 +101,7 @@ impl Told {
     }
 }
 
-/// The jitdump files that a process has mapped, which is how a compiler shows them.
+/// The jitdump files that a process has mapped, which is how compilers announce them.
 fn dumps(pid: u32, recorder: &Recorder) -> FxHashSet<BinaryId> {
     let generations = recorder.spaces.all().filter(|generation| generation.pid == pid);
     let mapped = generations.flat_map(|generation| &generation.mappings);
@@ -112,7 +111,7 @@ fn dumps(pid: u32, recorder: &Recorder) -> FxHashSet<BinaryId> {
         .collect()
 }
 
-/// The code of an open file; none if it is of another kind than its name says.
+/// The code in an open file; empty if its contents do not match its name.
 fn read_dump(mut file: &File) -> Vec<Code> {
     let mut bytes = Vec::new();
     let read =

@@ -1,5 +1,5 @@
-//! Names in jitdump files: code of a JIT compiler with names, lines and times, as the compiler wrote it
-//! down. Bytes in, code out.
+//! Names in jitdump files: JIT-compiled code with names, lines and times, as written by the compiler. Bytes in,
+//! code out.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use rustc_hash::FxHashMap;
 
 use crate::jitdump::{Fields, Header, JitDumpError, split};
 
-/// A file name of debug information that says: the same as that of the entry before.
+/// File name in debug information that means: same as the previous entry.
 const SAME_FILE: &[u8] = b"\xff";
-/// V8 adds the size of an ELF header to the addresses of lines, since `perf inject` would put one before
-/// each function. So no line of such a file is lower, and some function has one right at its start.
+/// V8 adds the size of an ELF header to the addresses of lines, since `perf inject` puts one before each function.
+/// So no line of such a file is lower, and some function has one exactly at its start.
 const ELF_HEADER: u64 = 0x40;
-/// Pieces of code beyond these are left out: each takes some memory, however small it is in the file.
+/// Maximum number of code entries, since each takes memory even if it is small in the file.
 const CODES_MAX: usize = 1 << 20;
 
-/// A piece of code at an address, from some time on.
+/// Code at an address from some time on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Code {
     pub start: u64,
     pub size: u64,
-    /// `CLOCK_MONOTONIC`, nanoseconds; 0 if the compiler counts otherwise.
+    /// `CLOCK_MONOTONIC`, nanoseconds; 0 if the compiler uses another clock.
     pub since_ns: u64,
     pub name: Arc<str>,
     lines: Lines,
-    /// By how much the offsets of lines are too large.
+    /// Excess of the line offsets.
     shift: u64,
 }
 
-/// Source lines by offset in the code, ascending: each holds up to the next.
+/// Source lines by offset in the code, ascending: each is valid up to the next.
 type Lines = Arc<[(u64, Arc<str>, u32)]>;
 
 impl Code {
@@ -45,7 +45,7 @@ impl Code {
     }
 }
 
-/// A record that says something about code.
+/// A record about code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Record<'a> {
     Load { code: u64, size: u64, index: u64, name: &'a [u8] },
@@ -54,8 +54,7 @@ enum Record<'a> {
     Other,
 }
 
-/// All code of a file, in the order in which it was written. A file ends where a record is cut off: the
-/// compiler may have been at it.
+/// All code of a file, in the order of writing. Stops at a truncated record: the compiler may have been writing it.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Code>, JitDumpError> {
     let header = Header::parse(bytes)?;
     let mut rest = bytes.get(header.size..).unwrap_or_default();
@@ -70,7 +69,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Code>, JitDumpError> {
     Ok(codes.codes)
 }
 
-/// What a record says; nothing if its kind is another or its body too short.
+/// Decodes a record; nothing if its type is unknown or its body too short.
 fn record(id: u32, body: &[u8]) -> Record<'_> {
     let fields = Fields(body);
     let known = match id {
@@ -100,7 +99,7 @@ impl<'a> Fields<'a> {
         let (code, count) = (self.u64(0)?, self.u64(8)?);
         let mut entries = Vec::new();
         let mut at = 16;
-        // The number is only a promise: the bytes decide.
+        // The count is not trusted: the bytes decide.
         for _ in 0..count {
             let Some(name) = self.text(at + 16) else { break };
             entries.push((self.u64(at)?, self.u32(at + 8)?, name));
@@ -110,16 +109,16 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Code as it becomes known.
+/// Code read so far.
 #[derive(Default)]
 struct Codes {
     codes: Vec<Code>,
-    /// The last place of each piece by the compiler's number, in `codes`.
+    /// Last position of each code index in `codes`.
     by_index: FxHashMap<u64, usize>,
-    /// Lines that came before the code that they are of, as they must.
+    /// Lines, which precede the code that they belong to.
     lines: FxHashMap<u64, Lines>,
     files: FxHashMap<Vec<u8>, Arc<str>>,
-    /// The lowest offset of a line.
+    /// Lowest offset of a line.
     lowest: Option<u64>,
 }
 
@@ -177,18 +176,18 @@ impl Codes {
     }
 }
 
-/// Pieces of code by address and time.
+/// Code by address and time.
 #[derive(Debug, Default)]
 pub(crate) struct JitCode {
     /// Ordered by address.
     codes: Vec<Code>,
-    /// For each, how many came before it, and where the code up to it in `codes` ends at most.
+    /// For each, its order of writing, and the maximum end of the codes up to it.
     order: Vec<u32>,
     reach: Vec<u64>,
 }
 
 impl JitCode {
-    /// Of codes in the order in which they were written.
+    /// Creates the index for codes in the order of writing.
     pub(crate) fn new(codes: Vec<Code>) -> Self {
         let mut codes: Vec<(u32, Code)> = (0..).zip(codes).collect();
         codes.sort_by_key(|(_, code)| code.start);
@@ -204,8 +203,7 @@ impl JitCode {
         self.codes.get(id as usize)
     }
 
-    /// All that was at an address, in the order of time. Compilers do not say when code goes: it stays
-    /// until there is other code.
+    /// All code at an address, by time. Compilers do not report when code is freed: it stays until it is replaced.
     pub(crate) fn at(&self, address: u64) -> Vec<u32> {
         let after = self.codes.partition_point(|code| code.start <= address);
         let mut found: Vec<u32> = (0..after)

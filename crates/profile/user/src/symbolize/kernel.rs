@@ -1,4 +1,4 @@
-//! Where names of kernel code come from: a list like `/proc/kallsyms` of only the symbols that are needed.
+//! Source of kernel symbols: a list like `/proc/kallsyms` with only the necessary symbols.
 
 use std::{collections::BTreeSet, fs::File, io::Write as _, os::fd::OwnedFd, path::Path};
 
@@ -11,17 +11,17 @@ use wingbeat_bpf::kernel_names::{KernelName, KernelNames};
 
 use crate::foreign::path_of;
 
-/// What to ask about addresses of the kernel.
+/// Symbols of kernel addresses.
 #[derive(Debug, Default)]
 pub(super) struct KernelSymbols {
-    /// `None`: ask the kernel's own list, of everything.
+    /// `None`: use the kernel's complete list.
     list: Option<File>,
 }
 
 impl KernelSymbols {
-    /// For these addresses, of which the kernel is asked one by one, if it can name all of them.
+    /// Queries the kernel address by address, if it can name all of them.
     pub(super) fn of(addresses: impl Iterator<Item = u64>) -> Self {
-        // Its addresses are to be compared with those of symbols that nobody needs.
+        // With vmlinux, addresses are compared with those of symbols not in such a list.
         let list = if has_vmlinux() { None } else { list(addresses) };
         Self { list }
     }
@@ -49,7 +49,7 @@ fn list(addresses: impl Iterator<Item = u64>) -> Option<File> {
     Some(file)
 }
 
-/// Is the kernel's own file installed, where blazesym looks for it?
+/// Whether the kernel's image is installed where blazesym looks for it.
 fn has_vmlinux() -> bool {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy();

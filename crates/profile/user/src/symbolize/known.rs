@@ -1,7 +1,7 @@
-//! Names that were found before: a recording in windows meets the same code again and again.
+//! Cache of names: a recording in windows meets the same code again and again.
 //!
-//! Of a file with a build id whole functions are known, so that another address in one needs no look at the file. These
-//! may be kept on disk (`store`), for the next process.
+//! For files with a build id, whole functions are cached, so that other addresses in them need no access to the
+//! file. These may be stored on disk (`store`) for the next process.
 
 pub(crate) mod file;
 mod store;
@@ -28,22 +28,22 @@ use crate::{
     unwind::Image,
 };
 
-/// Places that are kept, at least the half of them that was used last.
+/// Maximum number of places; at least the most recently used half is kept.
 const PLACES_MAX: usize = 1 << 17;
 
-/// Functions that are kept. Of files that were used longest ago they are forgotten.
+/// Maximum number of functions; those of least recently used files are evicted.
 const FUNCTIONS_MAX: usize = 1 << 17;
 
-/// How often what is new is written.
+/// Interval of writing new functions.
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Functions that begin before an address and may still have it: one may lie within another.
+/// Functions starting before an address to consider: functions may be nested.
 const NESTED_MAX: usize = 4;
 
-/// A function, and its place in the source.
+/// A function and its source position.
 pub(super) type KnownLine = (Function, Option<String>, Option<u32>);
 
-/// Names by place, of code that stays what it is.
+/// Names by place, for immutable code.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
     young: FxHashMap<(Space, u64), Vec<KnownLine>>,
@@ -51,41 +51,41 @@ pub(crate) struct KnownNames {
     /// By build id.
     files: FxHashMap<Vec<u8>, KnownFile>,
     functions: usize,
-    /// Counts windows.
+    /// Counter of windows.
     window: u64,
     store: Option<NameStore>,
     saved: Option<Instant>,
     pub(crate) counts: NameCounts,
 }
 
-/// How often files had to be read for names.
+/// Counts of file accesses for names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NameCounts {
-    /// Files with a build id that were asked for a name, window by window.
+    /// Files with a build id that were read, per window.
     pub read: u64,
     /// Files whose names were on disk.
     pub loaded: u64,
-    /// Files of names that were written.
+    /// Names files written.
     pub saved: u64,
 }
 
 #[derive(Debug, Default)]
 struct KnownFile {
     functions: Functions,
-    /// There are some that are not on disk.
+    /// Some functions are not on disk.
     is_new: bool,
-    /// When it was used last.
+    /// Last use.
     window: u64,
 }
 
 impl KnownNames {
-    /// Keeps names in a folder, too, up to a size in bytes.
+    /// Also stores names in a folder, up to a size in bytes.
     pub(crate) fn keep_in(&mut self, folder: &Path, bytes_max: u64) -> io::Result<()> {
         self.store = Some(NameStore::open(folder, bytes_max)?);
         Ok(())
     }
 
-    /// The names of a place, if they are known.
+    /// The names of a place, if cached.
     pub(super) fn get(&mut self, place: &CodePlace, binaries: &Binaries) -> Option<Vec<KnownLine>> {
         if let Some(build_id) = build_id(place, binaries)
             && let Some((_, known)) = self.function(build_id, place.address)
@@ -101,7 +101,7 @@ impl KnownNames {
         self.young.get(&key).cloned()
     }
 
-    /// The function of a file that an address is in.
+    /// The function of a file at an address.
     fn function(&mut self, build_id: &[u8], address: u64) -> Option<(&u64, &KnownFunction)> {
         if !self.files.contains_key(build_id) {
             let kept = self.store.as_mut().and_then(|store| store.load(build_id));
@@ -117,7 +117,7 @@ impl KnownNames {
         before.into_iter().find(|(_, function)| address < function.end)
     }
 
-    /// Keeps what was found.
+    /// Caches names.
     pub(super) fn keep(
         &mut self,
         place: &CodePlace,
@@ -137,7 +137,7 @@ impl KnownNames {
                 let whole = named.range.filter(|(start, end)| {
                     source.is_none() && (*start..*end).contains(&place.address)
                 });
-                // Where it is not known how far it goes, it is this address.
+                // If the function's extent is unknown, only this address.
                 let one = (place.address, place.address.saturating_add(1));
                 let (start, end) = whole.unwrap_or(one);
                 let function = KnownFunction { end, name: function.name.clone(), source };
@@ -151,24 +151,24 @@ impl KnownNames {
         }
     }
 
-    /// A file with a build id has to be read.
+    /// Counts that a file with a build id is read.
     pub(super) fn reads(&mut self, space: Space, binaries: &Binaries) {
         let place = CodePlace { space, address: 0, code: None };
         self.counts.read += u64::from(build_id(&place, binaries).is_some());
     }
 
-    /// The kernel has other code now.
+    /// Removes kernel names, since its code has changed.
     pub(crate) fn forget_kernel(&mut self) {
         for names in [&mut self.young, &mut self.old] {
             names.retain(|(space, _), _| *space != Space::Kernel);
         }
     }
 
-    /// A window is over: keeps what is new on disk if it is time, and forgets what was used longest ago.
+    /// Ends a window: stores new names on disk if due, and evicts the least recently used.
     ///
     /// # Errors
     ///
-    /// The disk does not take it. It is tried again with the next window.
+    /// Writing failed. It is retried with the next window.
     pub(crate) fn next_window(&mut self) -> io::Result<()> {
         self.window += 1;
         let is_due = self.saved.is_none_or(|saved| saved.elapsed() >= SAVE_INTERVAL);
@@ -183,9 +183,9 @@ impl KnownNames {
         saved
     }
 
-    /// Gives back memory; what is on disk stays.
+    /// Frees memory; names on disk stay.
     pub(crate) fn shed(&mut self) {
-        // What is not on disk is found again.
+        // Names that are not on disk can be found again.
         let _ = self.save();
         self.young = FxHashMap::default();
         self.old = FxHashMap::default();
@@ -214,7 +214,7 @@ impl KnownNames {
 
 impl Drop for KnownNames {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // No caller is left to report an error to.
         let _ = self.save();
     }
 }
@@ -224,7 +224,7 @@ fn build_id<'a>(place: &CodePlace, binaries: &'a Binaries) -> Option<&'a [u8]> {
     binaries.get(id)?.image().map(Image::build_id).filter(|it| !it.is_empty())
 }
 
-/// Code of a file or of the kernel; what compilers make at run time may be other code tomorrow.
+/// Code of a file or of the kernel. JIT-compiled code may change.
 fn key(place: &CodePlace) -> Option<(Space, u64)> {
     match place.space {
         Space::File(_) | Space::Kernel => Some((place.space, place.address)),

@@ -1,6 +1,5 @@
-//! Asks whoever may know the names of places: debug information, symbol tables, the table of functions that Go programs
-//! have; where nobody does, a function is called by where it begins, `module+0xaddress`. The kernel's are asked of
-//! blazesym, batch by batch.
+//! Looks up names of places: debug information, symbol tables, the function table of Go programs. Without any of
+//! them, a function is named by its start, `module+0xaddress`. Kernel symbols come from blazesym, in batches.
 
 use std::{
     cell::OnceCell, collections::BTreeMap, fs::File, os::fd::AsFd as _, path::PathBuf, rc::Rc,
@@ -34,30 +33,30 @@ use crate::{
     unwind::Image,
 };
 
-/// Addresses per question: small enough for progress to move.
+/// Addresses per batch: small enough for visible progress.
 const BATCH: usize = 256;
-/// What blazesym calls the module of a BPF program.
+/// blazesym's module of BPF programs.
 const BPF_MODULE: &str = "[bpf]";
 
-/// How much is looked up.
+/// Level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Functions, inlined ones too, with files and lines.
+    /// Functions including inlined ones, with files and lines.
     Lines,
-    /// Functions of symbol tables alone: debug information may be a hundred megabytes.
+    /// Functions of symbol tables only: debug information may be a hundred megabytes.
     Functions,
 }
 
-/// Where names are looked for, and which are known.
+/// Sources of names, and the cache.
 pub(crate) struct Asked<'a> {
     pub debug_files: &'a DebugFiles,
     pub detail: Detail,
     pub known: &'a mut KnownNames,
-    /// Is told of each process that is started for it.
+    /// Called for each helper process that is started.
     pub started: &'a dyn Fn(u32),
 }
 
-/// Names for all places, in their order, and the files that could have given more.
+/// Names for all places, in order, and the files that could have provided more.
 pub(super) fn names(
     places: &Places,
     recorder: &Recorder,
@@ -112,7 +111,7 @@ pub(super) fn names(
             }
         }
         progress(done, places.len());
-        // What would have named nothing is nobody's business.
+        // Rejected files that would not have been used are not reported.
         if !has_all_names {
             let refused = &mut lookup.untold.refused;
             let new = told.refused().iter().filter(|file| !refused.contains(file));
@@ -120,11 +119,11 @@ pub(super) fn names(
             refused.extend(new);
         }
     }
-    // Every place is in one group, and every question has as many answers.
+    // Every place is in one group, and every group has an answer for each.
     (names.into_iter().flatten().collect(), untold)
 }
 
-/// Places by where they are, by their indices.
+/// Indices of places by their space.
 type Groups = BTreeMap<Space, Vec<usize>>;
 
 fn symbolizer(detail: Detail) -> Symbolizer {
@@ -137,20 +136,20 @@ fn symbolizer(detail: Detail) -> Symbolizer {
         .build()
 }
 
-/// What is known of the code of a file.
+/// Sources for the code of a file.
 #[derive(Default)]
 struct FileSource<'a> {
     binary: Option<&'a Binary>,
-    /// What debug information says of its places, one after the other.
+    /// Answers of debug information for its places, in order.
     lines: std::vec::IntoIter<Vec<SourceLine>>,
-    /// Files with symbol tables; those are read when a name is missing.
+    /// Files with symbol tables, read when a name is missing.
     files: Vec<&'a File>,
     symbols: OnceCell<Vec<Symbols<'a>>>,
     go: GoNames<'a>,
 }
 
 impl FileSource<'_> {
-    /// The function of a symbol table.
+    /// Looks up a function in the symbol tables.
     fn symbol(&self, address: u64) -> Option<Symbol> {
         let tables = || self.files.iter().map(|file| Symbols::read(file)).collect();
         find_in(self.symbols.get_or_init(tables), address)
@@ -168,13 +167,14 @@ struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Is it code that stays what it is? Programs of the kernel come and go.
+    /// Whether the code is immutable. BPF programs come and go.
     fn is_settled(&self, named: &Named) -> bool {
         let binary = named.binary.and_then(|id| self.tables.binaries.get(id as usize));
         binary.is_some_and(|binary| binary.kind != BinaryKind::Bpf)
     }
 
-    /// What debug information says of the places in files. `progress` is told how many more have been looked up.
+    /// Answers of debug information for the places in files. `progress` gets the number of additional addresses
+    /// looked up.
     fn debug_lines(
         &mut self,
         groups: &Groups,
@@ -223,7 +223,7 @@ impl<'a> Lookup<'a> {
         lines
     }
 
-    /// The file of a place, if it is still what ran.
+    /// The file of a place, if it has not been replaced.
     fn readable(&self, space: Space) -> Option<&'a Binary> {
         let Space::File(id) = space else { return None };
         self.binaries.get(id).filter(|binary| !binary.is_replaced())
@@ -233,7 +233,7 @@ impl<'a> Lookup<'a> {
         self.debug_files.get(binary.image().map(Image::build_id).unwrap_or_default())
     }
 
-    /// Whom to ask about a file, of which debug information says this.
+    /// The sources of a file, given its debug information's answers.
     fn source(&mut self, space: Space, lines: Vec<Vec<SourceLine>>) -> FileSource<'a> {
         let lines = lines.into_iter();
         let Some(binary) = self.readable(space) else {
@@ -250,7 +250,7 @@ impl<'a> Lookup<'a> {
         FileSource { binary: Some(binary), lines, files, symbols, go }
     }
 
-    /// One answer for each place.
+    /// Returns one answer per place.
     fn ask(
         &mut self,
         symbolizer: &Symbolizer,
@@ -289,13 +289,13 @@ impl<'a> Lookup<'a> {
         }
         let name = match told.name(place.address) {
             Some(name) => (name.to_owned(), true),
-            // Nobody knows where a function begins there, so all of it is one.
+            // Function starts are unknown there, so it counts as a single function.
             None => (self.tables.binary_name(binary), false),
         };
         self.tables.named(Some(binary), name)
     }
 
-    /// The functions at an address of a file, by the best of those that know one.
+    /// The functions at an address of a file, from the best source that has any.
     fn in_file<'s, 'f>(
         &mut self,
         source: &'s FileSource<'f>,
@@ -340,7 +340,7 @@ impl<'a> Lookup<'a> {
                     && symbol.is_none_or(|symbol| symbol.name != code.name)
             });
             if let Some(code) = code {
-                // It is gone, and what blazesym found is the neighbour that is left.
+                // It was unloaded, and blazesym found a neighbour that remains.
                 let kind = if code.is_bpf { BinaryKind::Bpf } else { BinaryKind::Kernel };
                 let binary = self.tables.special(kind);
                 let name = if code.is_bpf { bpf_name(&code.name) } else { code.name.clone() };
@@ -364,7 +364,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// `bpf_prog_<tag>_<name>`, as the kernel calls it, becomes `name [bpf]`.
+/// Converts the kernel's `bpf_prog_<tag>_<name>` to `name [bpf]`.
 fn bpf_name(name: &str) -> String {
     let own = name
         .strip_prefix("bpf_prog_")
@@ -377,7 +377,7 @@ fn addresses(places: &[&CodePlace]) -> Vec<u64> {
     places.iter().map(|place| place.address).collect()
 }
 
-/// One answer for each address, or nothing if the source cannot be read.
+/// One answer per address, or `None` if the source cannot be read.
 fn symbols<'a>(
     symbolizer: &'a Symbolizer,
     source: &Source<'_>,

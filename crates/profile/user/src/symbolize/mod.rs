@@ -1,7 +1,7 @@
-//! Names for addresses: from a raw recording to a [`Profile`].
+//! Symbolization: from a raw recording to a [`Profile`].
 //!
-//! Each distinct address is looked up once, in batches per file; files are read through the
-//! descriptors that the recording kept open, so it does not matter what became of them.
+//! Each distinct address is looked up once, in batches per file. Files are read through the descriptors that the
+//! recording kept open, so later changes do not matter.
 
 pub(crate) mod debug_info;
 mod demangle;
@@ -46,7 +46,7 @@ use self::{
     refused::{Refused, Untold, Unusable},
 };
 
-/// A profile, and what could have named more of it.
+/// A profile, and the files that could have provided more names.
 #[derive(Debug)]
 pub struct Symbolized {
     pub profile: Profile,
@@ -54,8 +54,8 @@ pub struct Symbolized {
     pub unusable: Vec<Unusable>,
 }
 
-/// Gives names to everything in a recording, by the files themselves and the debug files that are given.
-/// `progress` is told how many of how many addresses have been looked up.
+/// Symbolizes a recording with its files and the given debug files. `progress` gets the number of addresses looked
+/// up and the total.
 pub fn symbolize(
     finished: &Finished,
     debug_files: &DebugFiles,
@@ -67,7 +67,7 @@ pub fn symbolize(
     name(&finished.recorder, &finished.meta, asked, progress)
 }
 
-/// The same for what a recorder has.
+/// Same for the contents of a recorder.
 pub(crate) fn name(
     recorder: &Recorder,
     meta: &Meta,
@@ -75,8 +75,7 @@ pub(crate) fn name(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Symbolized {
     let mut places = Places::default();
-    // The same code lies at other addresses in each process, so that stacks which differed by
-    // address become one.
+    // The same code has other addresses in each process, so stacks that differ by address may become equal.
     let mut stacks = Stacks::default();
     let mut jits = Jits::new(recorder);
     let raw = recorder.stacks.in_order();
@@ -129,7 +128,7 @@ pub(crate) fn name(
     Symbolized { profile, refused, unusable }
 }
 
-/// The places that allocated; those whose stacks are the same by name are one.
+/// Allocation sites, merged if their symbolized stacks are equal.
 fn sites(raw: &[RawSite], stacks: &Stacks) -> Vec<Site> {
     let mut sites: Vec<Site> = Vec::with_capacity(raw.len());
     let mut known: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
@@ -147,11 +146,11 @@ fn sites(raw: &[RawSite], stacks: &Stacks) -> Vec<Site> {
     sites
 }
 
-/// Samples of page faults, as places that allocate: each stands for the memory of so many faults.
+/// Converts page fault samples to allocation sites: each represents the memory of a sampling period of faults.
 fn touched(period: u64, samples: &[Sample]) -> Vec<Site> {
     let bytes = period as f64;
     let blocks = bytes / rustix::param::page_size() as f64;
-    // The number of samples of a place is that of a Poisson process, unless each fault is one.
+    // The number of samples of a site is Poisson-distributed, unless each fault is sampled.
     let variance = bytes * bytes * (1.0 - 1.0 / blocks);
     let amount = Amount { blocks, bytes, variance, samples: 1 };
     let mut sites: Vec<Site> = Vec::new();
@@ -167,7 +166,7 @@ fn touched(period: u64, samples: &[Sample]) -> Vec<Site> {
     sites
 }
 
-/// The samples, by time. A stack with code of a JIT compiler is what it was at the time of the sample.
+/// The samples by time. A stack with JIT-compiled code is symbolized as of its sample's time.
 fn samples(
     (recorder, taken): (&Recorder, &[RawSample]),
     start_ns: u64,
@@ -178,7 +177,7 @@ fn samples(
 ) -> Vec<Sample> {
     let named = stacks.ids.iter().map(|&id| &stacks.stacks.entries[id as usize]);
     let changes: Vec<Vec<u64>> = named.map(|stack| places.changes(&stack.frames, jits)).collect();
-    // The stack of a sample by how many of these changes came before it.
+    // The stack of a sample, by the number of these changes before it.
     let mut known: FxHashMap<(RawStackId, usize), StackId> = FxHashMap::default();
     let mut samples = Vec::with_capacity(taken.len());
     for raw in taken {

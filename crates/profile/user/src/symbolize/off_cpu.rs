@@ -1,4 +1,4 @@
-//! Time off the CPU: from rows of raw stacks to rows of named ones.
+//! Symbolizes off-CPU time: from rows of raw stacks to rows of symbolized ones.
 
 use std::collections::hash_map::Entry;
 
@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// Where the kernel enters an interrupt, by the beginnings of names (arch/x86/include/asm/idtentry.h,
-/// arch/arm64/kernel/entry.S, kernel/softirq.c): who runs there is not who wakes.
+/// Prefixes of the kernel's interrupt entry functions (arch/x86/include/asm/idtentry.h, arch/arm64/kernel/entry.S,
+/// kernel/softirq.c): the thread running there is not the waker.
 const INTERRUPTS: [&str; 7] = [
     "asm_sysvec_",
     "asm_common_interrupt",
@@ -29,18 +29,18 @@ const INTERRUPTS: [&str; 7] = [
     "handle_softirqs",
 ];
 
-/// The tables that grow.
+/// Tables being built.
 #[derive(Default)]
 pub(super) struct Stacks {
     pub tables: Tables,
     pub frames: Vec<Frame>,
     pub stacks: Distinct<Stack>,
-    /// The named stack of each raw one.
+    /// The symbolized stack of each raw one.
     pub ids: Vec<StackId>,
     state_frames: FxHashMap<String, FrameId>,
 }
 
-/// Rows and single blocks, and the time on the CPU of each thread.
+/// Rows and individual blocks, and the CPU time of each thread.
 #[derive(Default)]
 pub(super) struct OffCpu {
     pub blocked: Vec<Blocked>,
@@ -48,7 +48,7 @@ pub(super) struct OffCpu {
     pub on_cpu_ns: FxHashMap<ThreadId, u64>,
 }
 
-/// Names everything that the recorder knows of time off the CPU.
+/// Symbolizes all off-CPU time of the recorder.
 pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks) -> OffCpu {
     let blocks = &recorder.blocks;
     let idle = blocks.idle();
@@ -104,8 +104,8 @@ pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks) -> O
         if mode != Mode::Wall {
             continue;
         }
-        // Its samples share the time, even if there is none: that of a thread which becomes another program
-        // as it is sampled. Without samples, it has a row of its own.
+        // The thread's samples share the time, even if it is zero, as for a thread sampled during `exec`. Without
+        // samples, it has its own row.
         if samples.contains_key(&thread) {
             *on_cpu_ns.entry(thread).or_default() += span.on_cpu_ns;
         } else if span.on_cpu_ns > 0 {
@@ -115,18 +115,18 @@ pub(super) fn off_cpu(recorder: &Recorder, mode: Mode, stacks: &mut Stacks) -> O
     OffCpu { blocked: rows.rows, intervals, on_cpu_ns }
 }
 
-/// The frames of a waker, innermost first, down to the one that names it.
+/// The frames of a waker, innermost first, up to the one with its name.
 fn waker_frames(recorder: &Recorder, waker: WakerId, stacks: &mut Stacks) -> Vec<FrameId> {
     let Some(waker) = recorder.blocks.wakers.get(waker as usize) else { return Vec::new() };
     let id = stacks.ids.get(waker.stack as usize).copied().unwrap_or(0);
     let frames = stacks.stacks.entries.get(id as usize).map_or(&[][..], |stack| &stack.frames);
-    // The innermost frames are those of the watching itself.
+    // The innermost frames are those of our own program.
     let watching = frames.iter().take_while(|&&frame| stacks.is_watching(frame)).count();
     let frames = frames.get(watching..).unwrap_or_default();
     let entry = frames.iter().position(|&frame| stacks.is_interrupt(frame));
     let mut frames = match entry {
         Some(entry) => frames.get(..=entry).unwrap_or_default().to_vec(),
-        // An idle CPU wakes nobody unless it is interrupted.
+        // An idle CPU wakes no thread except from an interrupt.
         None if waker.name.is_empty() => Vec::new(),
         None => frames.to_vec(),
     };
@@ -153,7 +153,7 @@ impl Stacks {
         id
     }
 
-    /// The stack with these frames on top of those of another.
+    /// The stack with these frames on top of another's.
     fn on_top(&mut self, mut frames: Vec<FrameId>, below: Option<StackId>) -> StackId {
         let below = below.and_then(|id| self.stacks.entries.get(id as usize));
         let completeness = below.map_or(Completeness::Complete, |stack| stack.completeness);
@@ -161,8 +161,8 @@ impl Stacks {
         self.stacks.id(Stack { frames, completeness })
     }
 
-    /// Is it our program, or what the kernel calls it by (include/trace/bpf_probe.h,
-    /// kernel/trace/bpf_trace.c)?
+    /// Whether a frame is our program, or the kernel's call of it (include/trace/bpf_probe.h,
+    /// kernel/trace/bpf_trace.c).
     fn is_watching(&self, frame: FrameId) -> bool {
         let starts = ["bpf_trace_run", "__bpf_trace_", "__traceiter_", "trace_call_bpf"];
         match self.kind(frame) {
@@ -181,7 +181,7 @@ impl Stacks {
         Some(self.tables.binaries.get(binary as usize)?.kind)
     }
 
-    /// Does the name of one of its functions begin like this?
+    /// Whether one of its function names has one of these prefixes.
     fn is_named(&self, frame: FrameId, starts: &[&str]) -> bool {
         let lines = self.frames.get(frame as usize).map_or(&[][..], |frame| &frame.lines);
         lines.iter().any(|line| {
@@ -192,7 +192,7 @@ impl Stacks {
     }
 }
 
-/// Rows of the model, those of the same thread, stack and state together.
+/// Rows of the model, merged by thread, stack and state.
 #[derive(Default)]
 struct Rows {
     rows: Vec<Blocked>,

@@ -1,5 +1,5 @@
-//! `/tmp/perf-PID.map`: how JIT compilers tell profilers their functions. One line per function:
-//! start and size in hexadecimal, then the name (tools/perf/Documentation/jit-interface.txt).
+//! `/tmp/perf-PID.map`: the symbol file of JIT compilers. One line per function: start and size in hexadecimal,
+//! then the name (tools/perf/Documentation/jit-interface.txt).
 
 use std::fs::File;
 
@@ -9,7 +9,7 @@ use crate::{
     recorder::owners::Owner,
 };
 
-/// Larger files are cut: a million functions take less.
+/// Larger files are truncated: a million functions take less.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// The functions of one process, ordered by address.
@@ -19,9 +19,9 @@ pub(crate) struct PerfMap {
 }
 
 impl PerfMap {
-    /// Reads the file of a process, in its own `/tmp` or in ours. An error is one that is not believed.
+    /// Reads the file of a process, in its own `/tmp` or in ours. Fails if it is not trusted.
     pub(super) fn read(pid: u32, owner: Option<&Owner>) -> Result<Self, Refused> {
-        // In a container the compiler knows its own number only.
+        // In a container the compiler knows only its own PID.
         let inner = owner
             .and_then(|owner| Some((owner.tmp.as_ref()?.try_clone().ok()?, owner.innermost_pid)));
         let outer = File::open("/tmp").ok().map(|folder| (folder, pid));
@@ -42,7 +42,7 @@ impl PerfMap {
 
     pub(crate) fn parse(text: &str) -> Self {
         let mut entries: Vec<_> = text.lines().filter_map(parse_line).collect();
-        // Stable: of two functions at one address the later one is the newer.
+        // Stable: of two functions at one address the later is the newer.
         entries.sort_by_key(|(start, _, _)| *start);
         Self { entries }
     }

@@ -1,4 +1,4 @@
-//! Which file an address of a stack lies in, and where.
+//! Resolves the addresses of stacks to files and offsets.
 
 use rustc_hash::FxHashMap;
 
@@ -14,24 +14,24 @@ use crate::{
     },
 };
 
-/// Within what an address means something: whom to ask for its name.
+/// The scope of an address, which determines the source of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Space {
     File(BinaryId),
-    /// Memory without a file, of a process.
+    /// Memory of a process without a file.
     Anonymous(BinaryId, u32),
     Kernel,
-    /// Nothing is mapped there.
+    /// Unmapped.
     Unmapped,
 }
 
-/// A distinct code location; its number is that of the frame that it becomes.
+/// A distinct code location; its index is that of its future frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct CodePlace {
     pub space: Space,
     /// ELF address in a file, virtual address otherwise.
     pub address: u64,
-    /// The code that was there, of what the process tells.
+    /// The JIT-compiled code at the address, if known.
     pub code: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct CodePlace {
 #[derive(Debug, Default)]
 pub(super) struct Places {
     places: Distinct<CodePlace>,
-    /// Addresses met before; kernel addresses are the same in each generation.
+    /// Known addresses; kernel addresses are the same in each generation.
     user: FxHashMap<(GenerationId, u64), FrameId>,
     kernel: FxHashMap<u64, FrameId>,
 }
@@ -49,13 +49,13 @@ impl Places {
         self.places.entries.iter()
     }
 
-    /// The frames of a stack, innermost first. All but the innermost address of each half are return
-    /// addresses: the call is one byte before, and may be the last instruction of its function.
+    /// The frames of a stack, innermost first. All but the innermost address of each half are return addresses:
+    /// the call is one byte before, and may be its function's last instruction.
     ///
-    /// A return address leads to code. Where one does not, the frame pointer before it was something
-    /// else, and all that follows is noise: the stack is cut there, and broken.
+    /// A return address must point to code. If it does not, the frame pointer before it was invalid, and
+    /// everything after it is noise: the stack is truncated there, and marked as broken.
     ///
-    /// At a time, code of a JIT compiler is what it was then, otherwise what it was last.
+    /// With a time, JIT-compiled code is resolved as of then, otherwise as of the end.
     pub(super) fn stack(
         &mut self,
         stack: RawStack<'_>,
@@ -81,8 +81,7 @@ impl Places {
         Stack { frames, completeness }
     }
 
-    /// When a stack with these frames begins to mean something else, since a JIT compiler put other code
-    /// there.
+    /// Times at which a stack with these frames changes its meaning, because a JIT compiler replaced code.
     pub(super) fn changes(&self, frames: &[FrameId], jits: &mut Jits<'_>) -> Vec<u64> {
         let mut changes = Vec::new();
         for place in frames.iter().filter_map(|&id| self.places.entries.get(id as usize)) {
@@ -108,7 +107,7 @@ impl Places {
         }
         let mut place = place(generation, address, &recorder.spaces, &recorder.binaries);
         if let Space::Anonymous(_, pid) = place.space {
-            // Looked up again each time: it may be other code.
+            // Looked up again each time, since the code may differ.
             place.code = jits.of(pid).code_at(address, time_ns);
             return self.places.id(place);
         }

@@ -1,10 +1,10 @@
-//! Files with names that were there and are not believed, or could not be read.
+//! Symbol files that exist but are not trusted or not readable.
 
 use serde::Serialize;
 
 use crate::foreign::Distrust;
 
-/// What could have given more names.
+/// Files that could have provided more names.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     pub refused: Vec<Refused>,
@@ -12,7 +12,7 @@ pub(super) struct Untold {
 }
 
 impl Untold {
-    /// Notes why a file was not used: once for each file.
+    /// Records why a file was not used, once per file.
     pub(super) fn add(&mut self, path: &str, why: String, is_replaced: bool) {
         match self.unusable.iter_mut().find(|known| known.path == path) {
             Some(known) => known.reason = format!("{}; {why}", known.reason),
@@ -24,11 +24,11 @@ impl Untold {
     }
 }
 
-/// A file whose names were not used, though code of its process has none.
+/// A symbol file that was not used, though code of its process is unnamed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refused {
     pub pid: u32,
-    /// As the process sees it.
+    /// As seen by the process.
     pub path: String,
     pub reason: String,
 }
@@ -42,9 +42,9 @@ impl Refused {
 /// A file whose debug information, or a part of it, was not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unusable {
-    /// The file with the code, as its process sees it.
+    /// The code file, as seen by its process.
     pub path: String,
     pub reason: String,
-    /// The file is another one than that which ran, so that it names nothing.
+    /// The file has been replaced since it ran, so it provides no names.
     pub is_replaced: bool,
 }

@@ -1,7 +1,7 @@
-//! Functions by the symbol tables of a file: its own, the one packed into `.gnu_debugdata`, that of the dynamic
-//! linker, and what the procedure linkage table leads to.
+//! Functions by the symbol tables of a file: its own, the compressed one in `.gnu_debugdata`, the dynamic one, and
+//! the procedure linkage table.
 //!
-//! The file is read, not mapped: one that shrinks meanwhile must not end the profiler.
+//! The file is read, not mapped: truncating it meanwhile must not crash the profiler.
 
 use std::{fs::File, io::Read as _, ops::Range, os::unix::fs::FileExt as _};
 
@@ -13,13 +13,13 @@ use xz2::{read::XzDecoder, stream::Stream};
 
 use crate::foreign::Bounded;
 
-/// A packed symbol table that is larger is not used.
+/// Larger compressed symbol tables are not used.
 const PACKED_BYTES_MAX: u64 = 256 << 20;
-/// Memory that unpacking it may take.
+/// Maximum memory for decompression.
 const UNPACK_BYTES_MAX: u64 = 128 << 20;
-/// Longer names are cut.
+/// Longer names are truncated.
 const NAME_BYTES_MAX: usize = 64 << 10;
-/// Symbols before an address that may still contain it: one function may lie within another, and assembly has labels.
+/// Symbols before an address to consider: functions may be nested, and assembly has labels.
 const NESTED_MAX: usize = 8;
 /// Size of an entry of the procedure linkage table.
 const PLT_ENTRY_BYTES: u64 = 16;
@@ -29,11 +29,11 @@ const PLT_ENTRY_BYTES: u64 = 16;
 pub(super) struct Symbol {
     pub name: String,
     pub range: Range<u64>,
-    /// Its end is that of the table, and not a guess.
+    /// Its end is from the table, and not a guess.
     pub is_sized: bool,
 }
 
-/// All functions of a file, in the order of tables in which they are looked for.
+/// All functions of a table in a file. Tables are searched in order.
 #[derive(Debug, Default)]
 pub(super) struct Symbols<'a> {
     tables: Vec<Table<'a>>,
@@ -41,7 +41,7 @@ pub(super) struct Symbols<'a> {
 
 #[derive(Debug)]
 struct Table<'a> {
-    /// By start, and the better one last.
+    /// By start, the better one last.
     entries: Vec<Entry>,
     names: Names<'a>,
 }
@@ -53,13 +53,13 @@ struct Entry {
     is_function: bool,
     is_global: bool,
     end: u64,
-    /// In the table of names.
+    /// Offset in the string table.
     name: u32,
-    /// It leads to the function of this name.
+    /// A linkage table entry for the function with this name.
     is_plt: bool,
 }
 
-/// A table of names.
+/// A string table.
 #[derive(Debug)]
 enum Names<'a> {
     In(&'a File, Range<u64>),
@@ -78,14 +78,14 @@ impl<'a> Symbols<'a> {
         Self { tables }
     }
 
-    /// The function that an address lies in.
+    /// The function that contains an address.
     pub(super) fn find(&self, address: u64) -> Option<Symbol> {
         self.tables.iter().find_map(|table| table.find(address))
     }
 }
 
-/// The function of the first of these that knows one. A signal handler returns to the first byte of one, and what lies
-/// before is of none.
+/// The function from the first table that has one. A signal handler returns to the first byte of a function, and
+/// the byte before belongs to none.
 pub(super) fn find_in(symbols: &[Symbols<'_>], address: u64) -> Option<Symbol> {
     let find = |address| symbols.iter().find_map(|symbols| symbols.find(address));
     find(address).or_else(|| find(address.checked_add(1)?))
@@ -98,12 +98,12 @@ impl Table<'_> {
             let before = self.entries[..after].iter().rev().take(NESTED_MAX);
             before.filter(|entry| address < entry.end)
         };
-        // What has a size is believed first.
+        // Symbols with a size take precedence.
         let sized = before().filter(|entry| entry.is_sized);
         sized.chain(before().filter(|entry| !entry.is_sized)).find_map(|entry| {
             let name = self.names.get(entry.name)?;
             let name = if entry.is_plt { format!("{name}@plt") } else { name };
-            // Marks of where code and data begin, on some machines.
+            // Markers of the start of code and data, on some machines.
             let is_name = !name.is_empty() && !name.starts_with('$');
             is_name.then_some(Symbol {
                 name,
@@ -168,7 +168,7 @@ where
     tables
 }
 
-/// The symbol table of a file within a file.
+/// The symbol table of an embedded file.
 fn packed_table<'a>(unpacked: &[u8]) -> Option<Table<'a>> {
     let names = |range: Range<u64>| {
         let range = range.start as usize..(range.end as usize).min(unpacked.len());
@@ -190,8 +190,8 @@ fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
     ((bytes.len() as u64) < PACKED_BYTES_MAX).then_some(bytes)
 }
 
-/// The functions of a table. The end of one without a size is where the next one begins, and no later than the end of
-/// its section; a dynamic table is too sparse for that.
+/// The functions of a table. A symbol without a size ends at the next one, at most at the end of its section. A
+/// dynamic table is too sparse for that.
 fn entries<'data, Elf, R>(
     elf: &ElfFile<'data, Elf, R>,
     table: &SymbolTable<'data, Elf, R>,
@@ -242,7 +242,7 @@ where
     entries
 }
 
-/// Where a section of instructions ends.
+/// End of a code section.
 fn end_of_code<'data, Elf, R>(elf: &ElfFile<'data, Elf, R>, section: SectionIndex) -> Option<u64>
 where
     Elf: FileHeader<Endian = Endianness>,
@@ -255,8 +255,8 @@ where
     is_code.then_some(start.saturating_add(size))
 }
 
-/// The entries of the procedure linkage table, which are in the order of its relocations: `.plt` behind a header, and
-/// `.plt.sec` where there are two.
+/// The entries of the procedure linkage table, in the order of its relocations: `.plt` after a header, and
+/// `.plt.sec` if there are two.
 fn plt<'data, Elf, R>(
     elf: &ElfFile<'data, Elf, R>,
     table: &SymbolTable<'data, Elf, R>,
@@ -356,7 +356,7 @@ mod tests {
         let main = entries.clone().filter_map(|entry| symbols.find(entry.start));
         let main = main.into_iter().find(|symbol| symbol.name == "main").expect("main");
         assert!(main.is_sized && symbols.find(main.range.end - 1) == Some(main));
-        // What sizes and sections claim ends nowhere.
+        // Invalid sizes and sections.
         assert!(entries.clone().all(|entry| entry.start <= entry.end));
         let not_elf = tempfile::tempfile().expect("file");
         assert!(Symbols::read(&not_elf).find(0x1000).is_none());

@@ -1,4 +1,4 @@
-//! Collects the functions and binaries of a profile, each once.
+//! Collects the distinct functions and binaries of a profile.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use crate::{
     recorder::binaries::{Backing, Binaries, BinaryId},
 };
 
-/// A place with names.
+/// A symbolized place.
 pub(super) struct Named {
     pub binary: Option<model::BinaryId>,
     pub lines: Vec<Line>,
-    /// Start and end of the function, where all of it has these names.
+    /// Start and end of the function, if these names apply to all of it.
     pub range: Option<(u64, u64)>,
 }
 
-/// Tables that grow as names are found.
+/// Tables that grow with the names.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub functions: Distinct<Function>,
@@ -61,12 +61,12 @@ impl Tables {
         (self.binaries.len() - 1) as model::BinaryId
     }
 
-    /// Name of a binary for placeholders.
+    /// A binary's name in placeholders.
     pub(super) fn binary_name(&self, id: model::BinaryId) -> String {
         self.binaries.get(id as usize).map_or_else(String::new, |binary| binary.name().to_owned())
     }
 
-    /// A place that is one function without a source line: name, and whether it is a real one.
+    /// A place with one function without a source line: its name, and whether it is a symbol.
     pub(super) fn named(
         &mut self,
         binary: Option<model::BinaryId>,
@@ -76,7 +76,7 @@ impl Tables {
         Named { binary, lines: vec![Line { function, file: None, line: None }], range: None }
     }
 
-    /// A place whose names are known.
+    /// A place with cached names.
     pub(super) fn known(
         &mut self,
         space: Space,
@@ -96,22 +96,22 @@ impl Tables {
         Named { binary, lines: lines.iter().map(line).collect(), range: None }
     }
 
-    /// Does the place have a real name?
+    /// Whether the place has a symbol.
     pub(super) fn has_name(&self, named: &Named) -> bool {
         let function = |line: &Line| self.functions.entries.get(line.function as usize);
         named.lines.iter().filter_map(function).any(|function| function.is_symbol)
     }
 
-    /// A function at a source line, where that is known.
+    /// A function with its source line, if known.
     pub(super) fn source_line(&mut self, name: String, source: Option<(&str, u32)>) -> Line {
         let function = self.functions.id(Function { name, is_symbol: true });
         let (file, line) = source.unzip();
         Line { function, file: file.map(str::to_owned), line }
     }
 
-    /// The functions that a symbol of the kernel expands to, innermost first, called as `rename` says.
+    /// The functions of a kernel symbol, innermost first, with names converted by `rename`.
     pub(super) fn lines(&mut self, symbol: &Sym<'_>, rename: impl Fn(&str) -> String) -> Vec<Line> {
-        // blazesym tells inlined functions in the order of their calls.
+        // blazesym returns inlined functions in call order.
         let mut lines: Vec<Line> = symbol
             .inlined
             .iter()
@@ -127,7 +127,7 @@ impl Tables {
         self.line_of((name, true), file, code.and_then(|code| code.line))
     }
 
-    /// A function, as [`named`](Self::named) has it, in a line of a file.
+    /// A function as in [`named`](Self::named), at a line of a file.
     pub(super) fn line_of(
         &mut self,
         (name, is_symbol): (String, bool),

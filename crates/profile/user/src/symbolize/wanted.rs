@@ -1,5 +1,5 @@
-//! Which debug information would give more names: of the files in which stacks were found, and only of
-//! those that have none of their own. Who asks a server tells it what runs here, so no more is asked.
+//! Selects the debug information that would provide more names: of files that occur in stacks and have no names
+//! themselves. Requests reveal to a server what runs here, so nothing else is requested.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -15,11 +15,10 @@ use crate::{
     session::Finished,
 };
 
-/// The files of a recording whose debug information is missing on this machine, those with most samples
-/// first.
+/// Files of a recording whose debug information is missing on this machine, most samples first.
 pub fn wanted(finished: &Finished) -> Vec<Wanted> {
     let recorder = &finished.recorder;
-    // Two files with the same build id are copies of one.
+    // Two files with the same build id are copies.
     let mut by_build: BTreeMap<BuildId, (u64, &str)> = BTreeMap::new();
     for (id, hits) in hits(recorder) {
         let Some(binary) = recorder.binaries.get(id) else { continue };
@@ -33,7 +32,7 @@ pub fn wanted(finished: &Finished) -> Vec<Wanted> {
     wanted.map(|(build_id, (_, path))| Wanted { path: path.to_owned(), build_id }).collect()
 }
 
-/// How many samples and blocks have an address in each file, in the order of the files.
+/// Number of samples and blocks with an address in each file, in file order.
 fn hits(recorder: &Recorder) -> BTreeMap<BinaryId, u64> {
     let stacks = recorder.stacks.in_order();
     let mut weights = vec![0_u64; stacks.len()];
@@ -60,7 +59,7 @@ fn hits(recorder: &Recorder) -> BTreeMap<BinaryId, u64> {
     hits
 }
 
-/// The build of a file that has no names here.
+/// The build of a file without names here.
 fn missing(binary: &Binary) -> Option<BuildId> {
     if binary.backing != Backing::File {
         return None;

@@ -1,4 +1,4 @@
-//! Walks on where the kernel half could not, by the same rules and a copy of the stack.
+//! Continues walks that the kernel half could not complete, with the same rules and a copy of the stack.
 
 use wingbeat_profile_common::{
     USER_FRAMES_MAX,
@@ -30,8 +30,8 @@ impl unwind::Memory for &Memory {
     }
 }
 
-/// Adds the callers of a frame to the frames before it, and tells how far the stack reaches with them.
-/// `rule` gives the rule at an address of the process; `None` where no code is mapped.
+/// Appends the callers of a frame, and returns how far the stack reaches. `rule` returns the rule for an address
+/// of the process; `None` if no code is mapped.
 pub(crate) fn finish(
     start: Frame,
     mut memory: &Memory,
@@ -59,7 +59,7 @@ fn reason(problem: Problem) -> BrokenReason {
             BrokenReason::Unsupported
         }
         Problem::NotAReturn => BrokenReason::BadReturnAddress,
-        // The copy is too short, or there is none.
+        // The copy is missing or too short.
         Problem::Unreadable | Problem::NoTable => BrokenReason::NoTable,
     }
 }
@@ -77,7 +77,7 @@ mod tests {
     const LIBC_START: u64 = 0x3000;
     const ENTRY: u64 = 0x4000;
 
-    /// The bottom of a C program: two functions without frame pointers, then the entry point.
+    /// The bottom of a C program's stack: two functions without frame pointers, then the entry point.
     fn rule(address: u64) -> Option<Rule> {
         Some(match address {
             0x1fff => Rule::framed(SP, 0x20),
@@ -105,7 +105,7 @@ mod tests {
     fn the_end_is_reached_or_the_reason_is_kept() {
         let words = [9, 9, 9, LIBC_START, 0, ENTRY];
         check(start(MAIN_CALLER, Some(1)), &words, &[LIBC_START, ENTRY], Ok(()));
-        // A copy that is too short gives what it has.
+        // A short copy gives the frames that it has.
         let no_table = Err(BrokenReason::NoTable);
         check(start(MAIN_CALLER, Some(1)), &words[..5], &[LIBC_START], no_table);
         check(start(MAIN_CALLER, Some(1)), &[], &[], no_table);

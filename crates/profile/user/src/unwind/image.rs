@@ -1,4 +1,4 @@
-//! What an ELF file tells about its code: segments, build id, unwind tables.
+//! Reads an ELF file's code: segments, build id, unwind tables.
 
 use std::fs::File;
 
@@ -7,7 +7,7 @@ use wingbeat_profile_common::unwind::Rule;
 
 use crate::foreign::Bounded;
 
-/// A loadable piece of the file.
+/// A loadable segment of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     offset: u64,
@@ -21,17 +21,17 @@ struct Segment {
 pub(crate) struct Image {
     segments: Vec<Segment>,
     build_id: Vec<u8>,
-    /// None of a 32-bit program, and of other architectures.
+    /// `None` for 32-bit programs and other architectures.
     rules: Option<wingbeat_unwind::Image>,
 }
 
 impl Image {
-    /// Reads what is needed from a file and leaves the rest on disk; `None` if it is not ELF.
+    /// Reads the necessary parts of a file; `None` if it is not ELF.
     pub(crate) fn read(file: &File) -> Option<Self> {
         Self::parse(&Bounded::new(file))
     }
 
-    /// As [`read`](Self::read), from anything that can be read.
+    /// Same as [`read`](Self::read), from any reader.
     pub(crate) fn parse<'data>(data: impl ReadRef<'data>) -> Option<Self> {
         let object = object::File::parse(data).ok()?;
         let segments = object
@@ -50,13 +50,13 @@ impl Image {
         Some(Self { segments, build_id, rules })
     }
 
-    /// GNU build id; empty when there is none.
+    /// GNU build id; empty if there is none.
     pub(crate) fn build_id(&self) -> &[u8] {
         &self.build_id
     }
 
-    /// The ELF address of a file offset. They differ: LLD, which links Rust programs by default,
-    /// gives each segment an address of its own.
+    /// Converts a file offset to an ELF address. They differ: LLD, the default linker for Rust, gives each segment
+    /// its own address.
     pub(crate) fn address_of_offset(&self, offset: u64) -> Option<u64> {
         let holds =
             |segment: &&Segment| offset >= segment.offset && offset - segment.offset < segment.size;
@@ -65,8 +65,8 @@ impl Image {
         segment.address.checked_add(offset - segment.offset)
     }
 
-    /// What is to be added to an offset within a mapped part of the file, with wrap-around, to get the
-    /// address of its code. A mapping begins at a page, which may belong to the segment before.
+    /// Added with wrap-around to an offset within a mapped part of the file, gives the address of its code. A
+    /// mapping begins at a page boundary, and that page may belong to the previous segment.
     pub(crate) fn address_of_code(&self, offset: u64, len: u64) -> Option<u64> {
         let end = offset.saturating_add(len);
         let is_mapped = |segment: &&Segment| {
@@ -78,12 +78,12 @@ impl Image {
         Some(segment.address.wrapping_sub(segment.offset))
     }
 
-    /// Its unwind rules; none of a 32-bit program.
+    /// Its unwind rules; `None` for a 32-bit program.
     pub(crate) fn rules(&self) -> Option<&wingbeat_unwind::Image> {
         self.rules.as_ref()
     }
 
-    /// Addresses of the executable part, and the file offset of its first byte.
+    /// Address range of the executable part, and the file offset of its first byte.
     pub(crate) fn text(&self) -> Option<((u64, u64), u64)> {
         let executable = || self.segments.iter().filter(|segment| segment.executable);
         let first = executable().min_by_key(|segment| segment.address)?;
@@ -91,12 +91,12 @@ impl Image {
         Some(((first.address, end), first.offset))
     }
 
-    /// Where the function at an address begins, by the unwinding information.
+    /// Start of the function at an address, from the unwind information.
     pub(crate) fn function_at(&self, address: u64) -> Option<u64> {
         self.rules.as_ref()?.function_at(address)
     }
 
-    /// The unwind rule at an ELF address; [`Rule::GAP`] where there is none.
+    /// The unwind rule for an ELF address; [`Rule::GAP`] if there is none.
     pub(crate) fn rule(&self, address: u64) -> Rule {
         self.rules.as_ref().map_or(Rule::GAP, |rules| rules.rule_at(address))
     }

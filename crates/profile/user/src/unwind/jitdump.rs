@@ -1,5 +1,5 @@
-//! Unwinding information in jitdump files: what the records say about code, one after the other, while the
-//! compiler is still writing. Bytes in, changes out.
+//! Unwind information in jitdump files: reads records in order while the compiler is still writing. Bytes in,
+//! changes out.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use wingbeat_unwind::{Image, RuleId, Rules};
 
 use crate::jitdump::{Fields, Header, PREFIX, Prefix, split};
 
-/// Kinds of records.
+/// Record types.
 const LOAD: u32 = 0;
 const MOVE: u32 = 1;
 const UNWINDING: u32 = 4;
 
-/// Call frame information of one piece of code that is longer is not read. V8 writes some hundred bytes.
+/// Maximum size of the call frame information for one piece of code. V8 writes some hundred bytes.
 pub(crate) const EH_FRAME_BYTES_MAX: usize = 256 << 10;
-/// Longer code is left out.
+/// Longer code is ignored.
 const CODE_BYTES_MAX: u64 = 1 << 30;
 
-/// Rules by offset in a piece of code, ascending: each holds up to the next.
+/// Rules by offset in the code, ascending: each is valid up to the next.
 pub(crate) type Rows = Arc<[(u32, RuleId)]>;
 
-/// Something that happened to code.
+/// A change of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Code is at an address. No rows: it has no unwinding information.
+    /// New code at an address. Without rows, it has no unwind information.
     Load {
         start: u64,
         size: u64,
@@ -35,16 +35,15 @@ pub(crate) enum Change {
     },
 }
 
-/// The call frame information that a record has for what follows.
+/// Call frame information in a record, for the code that follows.
 #[derive(Debug, Default)]
 struct EhFrame {
     bytes: Vec<u8>,
-    /// Where it lies in the process, if the record tells. Otherwise it is relative to the code that
-    /// comes next, and only for that.
+    /// Its address in the process, if known. Otherwise it is relative to the next code, and valid only for that.
     address: Option<u64>,
 }
 
-/// Reads the records of one file in their order.
+/// Reads the records of one file in order.
 #[derive(Debug)]
 pub(crate) struct Reader {
     header: Header,
@@ -56,8 +55,8 @@ impl Reader {
         Self { header, eh_frame: EhFrame::default() }
     }
 
-    /// Reads the whole records at the beginning of some bytes, and tells how many bytes these are. `found`
-    /// gets each change, with the time from which on it holds: 0 if the file has no times.
+    /// Reads the complete records at the start of some bytes, and returns their length. `found` gets each change
+    /// with the time from which on it is valid: 0 if the file has no times.
     pub(crate) fn read(
         &mut self,
         bytes: &[u8],
@@ -74,7 +73,7 @@ impl Reader {
         bytes.len() - rest.len()
     }
 
-    /// Takes a record that is too long to be read whole, by its beginning.
+    /// Handles a record too long to be read completely, by its start.
     pub(crate) fn read_long(
         &mut self,
         bytes: &[u8],
@@ -115,7 +114,7 @@ impl Reader {
         }
     }
 
-    /// The rows of code by the information that came before it.
+    /// The rows of code, from the information before it.
     fn rows(&mut self, start: u64, size: u64, rules: &mut Rules) -> Rows {
         let (bytes, address) = match self.eh_frame.address {
             Some(address) => (self.eh_frame.bytes.clone(), Some(address)),
@@ -140,14 +139,14 @@ impl Reader {
     }
 }
 
-/// Where the section would lie in an ELF file of the code: behind it, at a multiple of eight (`jit_write_elf`
-/// of tools/perf/util/genelf.c, where code begins at such a multiple too).
+/// Address that the section would have in an ELF file of the code: after it, at a multiple of eight
+/// (`jit_write_elf` of tools/perf/util/genelf.c, where code also begins at such a multiple).
 fn behind(start: u64, size: u64) -> Option<u64> {
     start.checked_add(size.checked_next_multiple_of(8)?)
 }
 
-/// unwinding_size, eh_frame_hdr_size, mapped_size; then `.eh_frame` and `.eh_frame_hdr`. LLVM writes them the
-/// other way round, and its `.eh_frame` is for all code of a module.
+/// unwinding_size, eh_frame_hdr_size, mapped_size; then `.eh_frame` and `.eh_frame_hdr`. LLVM writes them in
+/// reverse order, and its `.eh_frame` is for all code of a module.
 fn eh_frame(body: &[u8]) -> Option<EhFrame> {
     let fields = Fields(body);
     let [all, index] = [0, 8].map(|at| fields.u64(at).and_then(|size| usize::try_from(size).ok()));
@@ -161,9 +160,9 @@ fn eh_frame(body: &[u8]) -> Option<EhFrame> {
     Some(EhFrame { bytes: data.get(..size)?.to_vec(), address: None })
 }
 
-/// How an `.eh_frame_hdr` begins that has nothing but the address of `.eh_frame` (`createX64EHFrameHeader` of
-/// llvm/lib/ExecutionEngine/Orc/Debugging/PerfSupportPlugin.cpp, LLVM 20): version 1, an absolute address,
-/// no table. No `.eh_frame` begins so, since that would be the length of an entry.
+/// Start of an `.eh_frame_hdr` that has only the address of `.eh_frame` (`createX64EHFrameHeader` of
+/// llvm/lib/ExecutionEngine/Orc/Debugging/PerfSupportPlugin.cpp, LLVM 20): version 1, an absolute address, no
+/// table. No `.eh_frame` begins like this, since it would be the length of an entry.
 const LLVM_INDEX: [u8; 4] = [1, 0x0c, 0xff, 0xff];
 const LLVM_INDEX_BYTES: usize = 12;
 

@@ -1,6 +1,6 @@
-//! What user space does about stacks: it reads the unwind rules of files ([`Image`]) for the tables of
-//! the kernel half, walks on where that one met code whose table was not there yet ([`finish()`]), and knows
-//! the rules of code that JIT compilers made ([`jitdump`], [`pieces`]).
+//! Unwinding in user space: reads the unwind rules of files ([`Image`]) for the kernel half's tables, continues
+//! walks that reached code without a table ([`finish()`]), and keeps the rules of JIT-compiled code ([`jitdump`],
+//! [`pieces`]).
 
 mod finish;
 mod image;

@@ -1,6 +1,6 @@
-//! The code of a JIT compiler that lies in a process now, with its unwind rules.
+//! Current JIT-compiled code of a process, with its unwind rules.
 //!
-//! Code comes and goes, and compilers tell only when it comes: what lay there before is gone then.
+//! Compilers report only new code. It replaces the code that was at its addresses.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use wingbeat_unwind::{RuleId, Rules};
 
 use super::jitdump::{Change, Rows};
 
-/// Pieces of code with rules of one process, and their rows: what comes beyond has none.
+/// Maximum pieces of code with rules in one process, and their rows: any others have no rules.
 const PIECES_MAX: usize = 1 << 18;
 const ROWS_MAX: usize = 1 << 21;
 
-/// What rules are inside of a function that keeps a frame pointer.
+/// The rule inside a function with a frame pointer.
 const FRAMED: Rule = Rule::framed(FP, 16).saving_fp(-2);
 
 /// All pieces of a process, none overlapping.
@@ -30,7 +30,7 @@ struct Piece {
 }
 
 impl Pieces {
-    /// Takes what happened to code.
+    /// Applies a change of code.
     pub(crate) fn take(&mut self, change: Change) {
         match change {
             Change::Load { start, size, rows } => self.put(start, size, rows),
@@ -61,7 +61,7 @@ impl Pieces {
         Some(piece)
     }
 
-    /// The rule at an address; `None` where no code with rules lies.
+    /// The rule at an address; `None` if no code with rules is there.
     pub(crate) fn rule_at(&self, address: u64) -> Option<RuleId> {
         let (start, piece) = self.by_start.range(..=address).next_back()?;
         if address >= piece.end {
@@ -73,8 +73,7 @@ impl Pieces {
     }
 }
 
-/// Would a walk along frame pointers go wrong in most of a piece of code? At its begin and its end it does
-/// so in any.
+/// Whether frame pointer walks go wrong in most of a piece of code. At the start and end they do in any code.
 pub(crate) fn needs_rules(rows: &Rows, size: u64, rules: &Rules) -> bool {
     let ends = rows.iter().skip(1).map(|(offset, _)| u64::from(*offset)).chain([size]);
     let without: u64 = rows
@@ -165,7 +164,7 @@ mod tests {
                 let id = number as u16 + 2;
                 let rows: &[(u32, u16)] = if has_rules { &[(0, id)] } else { &[] };
                 changes.push(load(start, size, rows));
-                // What is overwritten in part is gone as a whole.
+                // Partly overwritten code is removed as a whole.
                 let covered = start as usize..(start + size) as usize;
                 let gone: Vec<usize> = expected[covered.clone()].iter().map(|it| it.0).collect();
                 for at in &mut expected {

@@ -1,4 +1,4 @@
-//! Profiles that no session would make, but that the model allows.
+//! Arbitrary profiles: more than any session would produce, but allowed by the model.
 
 use std::iter;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use wingbeat_profile::model::{
     Meta, Mode, Process, Profile, Sample, Site, Stack, State, Thread,
 };
 
-/// Names that mean something in one of the formats, and any others.
+/// Names with special meaning in a format, and any others.
 pub(crate) fn name() -> impl Strategy<Value = String> {
     let meaningful = prop::sample::select(vec![
         "",
@@ -90,7 +90,7 @@ fn interval() -> impl Strategy<Value = Interval> {
     })
 }
 
-/// A place that allocates, with whole numbers of blocks and bytes.
+/// An allocation site, with integer blocks and bytes.
 fn site() -> impl Strategy<Value = Site> {
     let amount = (0..1000_u32, 0..1_000_000_u32).prop_map(|(blocks, bytes)| Amount {
         blocks: blocks.into(),
@@ -198,7 +198,7 @@ pub(crate) fn profile() -> impl Strategy<Value = Profile> {
         )
 }
 
-/// Brings all ids into their tables, and drops what refers to an empty table.
+/// Maps all ids into their tables, and drops entries that refer to an empty table.
 fn fitted(mut profile: Profile) -> Profile {
     let fit = |id: &mut u32, len: usize| match (*id as usize).checked_rem(len) {
         Some(fitted) => {
@@ -229,8 +229,8 @@ fn fitted(mut profile: Profile) -> Profile {
     profile
         .blocked
         .retain_mut(|blocked| fit(&mut blocked.stack, stacks) && fit(&mut blocked.thread, threads));
-    // A recording has no samples without clocks, and no blocks without the scheduler. There the
-    // period only stands for threads whose time is not known: kept from the end of the numbers.
+    // A recording has no samples without clocks, and no blocks without the scheduler. In that case the period is
+    // used only for threads with unknown time: kept away from the largest numbers.
     match profile.meta.mode {
         Mode::OnCpu => {
             profile.blocked.clear();

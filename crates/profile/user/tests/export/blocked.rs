@@ -1,4 +1,4 @@
-//! Time off the CPU in every format, from a profile small enough to check by hand.
+//! Off-CPU time in every format, with a profile small enough to check by hand.
 
 use wingbeat_profile::export::blocked::{BlockedRow, most_blocked};
 use wingbeat_profile::export::top::Top;
@@ -11,7 +11,7 @@ use wingbeat_profile::model::{
 use crate::small::{export, small};
 use crate::{firefox, folded, golden, pprof, svg};
 
-/// The functions of [`small`] and the stacks of its threads while they wait, all states.
+/// The functions of [`small`], and the stacks of its threads in all wait states.
 pub(crate) fn profile(mode: Mode) -> Profile {
     let mut profile = small();
     profile.meta.mode = mode;
@@ -31,7 +31,7 @@ pub(crate) fn profile(mode: Mode) -> Profile {
         profile.frames.len() as u32 - 1
     };
     let woken_by = state_frame(&mut profile, "[woken by sh 2]");
-    // Time in ms, the thread, and its own stack.
+    // Time in ms, thread, and its own stack.
     let waits: [(State, u32, u64, &[u32], bool); 10] = [
         (State::Sleeping, 1, 50, &[5, 4, 2, 1, 0], true),
         (State::Sleeping, 0, 20, &[5, 2, 1, 0], false),
@@ -46,7 +46,7 @@ pub(crate) fn profile(mode: Mode) -> Profile {
     ];
     for (state, thread, time_ms, own, has_waker) in waits {
         let frame = state_frame(&mut profile, state.frame());
-        // From within: the waker's stack, outermost first, its name, the state, the own stack.
+        // From the inside: the waker's stack, outermost first, its name, the state, the thread's own stack.
         let mut frames = if has_waker { vec![4, 2, woken_by] } else { Vec::new() };
         frames.push(frame);
         frames.extend(own);
@@ -74,7 +74,7 @@ pub(crate) fn profile(mode: Mode) -> Profile {
     match mode {
         Mode::OnCpu | Mode::Heap | Mode::Pages => {}
         Mode::OffCpu => profile.samples.clear(),
-        // Sums that samples do not share evenly.
+        // Sums that do not divide evenly among samples.
         Mode::Wall => profile.threads[0].on_cpu_ns = Some(40_000_001),
     }
     profile
@@ -114,7 +114,7 @@ fn sums_are_those_of_the_profile() {
         assert_eq!(Top::of(&profile, 3).total, expected);
     };
     check(Mode::OffCpu, 141_000_000);
-    // 40 ms and 1 ns by the switches; six samples of 10 ms; 1 ms without a sample.
+    // 40 ms and 1 ns from switches; six samples of 10 ms; 1 ms without a sample.
     check(Mode::Wall, 141_000_000 + 40_000_001 + 60_000_000 + 1_000_000);
 }
 
@@ -176,7 +176,7 @@ fn threads_of_a_name_are_merged() {
     other.histogram.record(90_000_000);
     other.count += 1;
     other.total_ns += 90_000_000;
-    // The same names at another address.
+    // Equal names at another address.
     let mut stack = profile.stacks[other.stack as usize].clone();
     let mut frame = profile.frames[2].clone();
     frame.address += 4;

@@ -25,7 +25,7 @@ fn entry<'a>(table: &'a Value, name: &str, row: &Value) -> &'a Value {
     &column(table, name)[row.as_u64().unwrap() as usize]
 }
 
-/// Sum of weights of all samples; checks that every index of every table is one.
+/// Sum of the weights of all samples; checks every index of every table.
 pub(crate) fn total(document: &Value) -> i64 {
     let threads = document["threads"].as_array().unwrap();
     threads
@@ -40,7 +40,7 @@ pub(crate) fn total(document: &Value) -> i64 {
         .sum()
 }
 
-/// All markers as text, thread by thread: `thread start..end name (category) where: stack`.
+/// All markers as text, by thread: `thread start..end name (category) where: stack`.
 pub(crate) fn markers(document: &Value) -> Vec<String> {
     let mut texts = Vec::new();
     for thread in document["threads"].as_array().unwrap() {

@@ -5,7 +5,7 @@ use wingbeat_profile::export::Format;
 use crate::golden;
 use crate::small::{export, small};
 
-/// Stacks and counts, read by the rule of the format: the count follows the last space.
+/// Stacks and counts, by the rule of the format: the count follows the last space.
 pub(crate) fn parse(bytes: &[u8]) -> Vec<(String, u64)> {
     let text = std::str::from_utf8(bytes).unwrap();
     text.lines()
@@ -25,7 +25,7 @@ fn matches_the_golden_file() {
 #[test]
 fn stacks_of_equal_text_are_one_line() {
     let mut profile = small();
-    // The same functions at another address.
+    // Equal functions at another address.
     let mut frame = profile.frames[2].clone();
     frame.address += 4;
     profile.frames.push(frame);

@@ -1,4 +1,4 @@
-//! The heap in every format, from a profile small enough to check by hand.
+//! The heap in every format, with a profile small enough to check by hand.
 
 use wingbeat_profile::{
     export::{Format, HeapFacts, write_dhat},
@@ -12,7 +12,7 @@ use crate::{
     svg,
 };
 
-/// The stacks of [`small`], as if they had allocated: the first keeps everything, the last nothing.
+/// The stacks of [`small`] as allocation sites: the first keeps everything, the last nothing.
 fn heap() -> Profile {
     let mut profile = small();
     profile.meta.mode = Mode::Heap;

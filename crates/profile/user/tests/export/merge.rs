@@ -1,4 +1,4 @@
-//! Files of windows that are put together again.
+//! Merging the files of windows.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use wingbeat_profile::{
 
 use crate::{blocked, firefox, folded, small::export, small::small};
 
-/// What the agent writes of the processes of a profile, and their names.
+/// The agent's files for the processes of a profile, with their names.
 fn files(profile: &Profile) -> Vec<(String, Vec<u8>)> {
     let file = |(id, process): (u32, &wingbeat_profile::model::Process)| {
         let part = profile.of_threads(|thread| profile.threads[thread as usize].process == id);
@@ -31,7 +31,7 @@ fn add(merge: &mut Merge, profile: &Profile, start: SystemTime) {
     }
 }
 
-/// Stacks of a profile, each so often.
+/// The stacks of a profile with their counts multiplied by `times`.
 fn counts(profile: &Profile, times: u64) -> BTreeMap<String, u64> {
     let lines = folded::parse(&export(profile, Format::Folded));
     lines.into_iter().map(|(stack, count)| (stack, count * times)).collect()
@@ -52,7 +52,7 @@ fn windows_add_up() {
         let expected = (start, 10_000_000, 100, &small.meta.system);
         let meta = &merged.meta;
         assert_eq!((meta.start, meta.period, meta.frequency_hz, &meta.system), expected);
-        // What is written of it has all that was read.
+        // Exporting the merged profile loses nothing.
         let mut again = Merge::new(Mode::OnCpu, false);
         add(&mut again, &merged, start);
         assert_eq!(counts(&again.finish(String::new()), 1), counts(&small, 2));
@@ -110,7 +110,7 @@ fn time_off_the_cpu_adds_up() {
         sums
     };
     assert_eq!(by_stack(&merged), by_stack(&profile));
-    // In nanoseconds, with the colours of states.
+    // In nanoseconds, with state colours.
     let svg = String::from_utf8(export(&merged, Format::FlameGraph)).unwrap();
     assert!(svg.contains("off-cpu: ") && svg.contains("[sleeping]"));
     let document = firefox::document(&merged);

@@ -1,4 +1,4 @@
-//! pprof profiles, read back by a walker of protobuf fields that shares no code with the exporter.
+//! pprof profiles, read back by a protobuf parser that shares no code with the exporter.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use wingbeat_profile::export::Format;
 use crate::golden;
 use crate::small::{export, small};
 
-/// A message as numbers of fields and their values, in order.
+/// A message as field numbers and values, in order.
 pub(crate) struct Message(Vec<(u64, Field)>);
 
 enum Field {
@@ -19,7 +19,7 @@ enum Field {
 }
 
 impl Message {
-    /// Reads the wire format; panics at what the schema does not use.
+    /// Parses the wire format; panics on types that the schema does not use.
     fn parse(mut bytes: &[u8]) -> Self {
         let mut fields = Vec::new();
         while !bytes.is_empty() {
@@ -54,7 +54,7 @@ impl Message {
         self.bytes(number).map(Message::parse)
     }
 
-    /// A number that occurs at most once; 0 when absent.
+    /// An integer that occurs at most once; 0 if absent.
     fn number(&self, number: u64) -> u64 {
         let mut fields = self.all(number);
         let value = match fields.next() {
@@ -66,7 +66,7 @@ impl Message {
         value
     }
 
-    /// Packed numbers.
+    /// Packed integers.
     fn numbers(&self, number: u64) -> Vec<u64> {
         let mut numbers = Vec::new();
         for mut bytes in self.bytes(number) {
@@ -101,7 +101,7 @@ pub(crate) struct Pprof {
 }
 
 impl Pprof {
-    /// Unpacks, reads and checks.
+    /// Decompresses, parses and checks.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let mut unpacked = Vec::new();
         GzDecoder::new(bytes).read_to_end(&mut unpacked).unwrap();
@@ -134,7 +134,7 @@ impl Pprof {
         }
     }
 
-    /// The sums of all samples' values, in the order of the sample types.
+    /// Sums of all samples' values, in the order of the sample types.
     pub(crate) fn totals(&self) -> Vec<u128> {
         let mut totals = vec![0; self.root.messages(1).count()];
         for sample in self.root.messages(2) {
@@ -161,7 +161,7 @@ impl Pprof {
         }
     }
 
-    /// Everything, readable.
+    /// The complete contents, readable.
     pub(crate) fn dump(&self) -> String {
         let mut text = String::new();
         let root = &self.root;
@@ -173,7 +173,7 @@ impl Pprof {
         let _ = writeln!(text, "default {}", self.string(root.number(14)));
         let _ = writeln!(text, "time {} duration {}", root.number(9), root.number(10));
         for comment in root.numbers(13) {
-            // The version changes with every release, the file need not.
+            // The version changes with every release, but the file should not.
             let comment = self.string(comment).replace(env!("CARGO_PKG_VERSION"), "VERSION");
             let _ = writeln!(text, "comment {comment}");
         }

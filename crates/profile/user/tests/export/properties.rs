@@ -1,4 +1,4 @@
-//! What holds for every profile: no exporter panics, and none loses or invents a sample.
+//! Properties of every profile: no exporter panics, and none loses or invents a sample.
 
 use proptest::prelude::*;
 use wingbeat_profile::diff::{self, DiffError, Scaling};
@@ -9,7 +9,7 @@ use wingbeat_profile::model::{Blocked, Durations, Interval, Mode, Profile, State
 use crate::small::{export, small};
 use crate::{arbitrary, firefox, folded, pprof, svg};
 
-/// What exporters of one number are to add up to.
+/// Expected total of exporters with a single value.
 fn value(profile: &Profile) -> u64 {
     profile.weights().map(|(_, weight)| weight.value(profile.meta.mode)).sum()
 }
@@ -45,7 +45,7 @@ proptest! {
             Mode::OffCpu => prop_assert_eq!(totals[1], value(&profile).into()),
             Mode::Pages => {
                 let touched = profile.heap_sum(|site| site.at_end);
-                // Those of address space come first, where it was watched.
+                // Address space values come first, if recorded.
                 let first = totals.len() - 2;
                 prop_assert_eq!(first == 3, profile.mapped.is_some());
                 prop_assert_eq!(totals[first], touched.blocks().into());
@@ -161,7 +161,7 @@ fn ids_outside_their_tables_are_errors() {
             error.to_string(),
             format!("the profile is inconsistent: it refers to {expected}")
         );
-        // The table of functions is drawn before any file is written.
+        // The function table is built before any file is written.
         Top::of(&profile, 10);
     };
     check(|it| it.samples[0].stack = 99, "entry 99 of 6 stacks");
@@ -178,7 +178,7 @@ fn ids_outside_their_tables_are_errors() {
     check(|it| it.frames[0].lines[0].function = 8, "entry 8 of 8 functions");
 }
 
-/// The profile with a block that was changed.
+/// The profile with a modified block.
 fn with(profile: &Profile, change: fn(&mut Blocked)) -> Profile {
     let mut profile = profile.clone();
     let mut blocked = Blocked {

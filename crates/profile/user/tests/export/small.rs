@@ -1,4 +1,4 @@
-//! A profile small enough to check by hand, with everything that a profile can hold.
+//! A profile small enough to check by hand, with everything that a profile can contain.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use wingbeat_profile::model::{
     Profile, Sample, Stack, Thread,
 };
 
-/// The profile as a file.
+/// Exports the profile as a file.
 pub(crate) fn export(profile: &Profile, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();
     export::write(profile, format, &mut bytes).unwrap();

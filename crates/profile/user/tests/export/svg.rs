@@ -1,4 +1,4 @@
-//! Flame graphs, read back by an XML parser that knows nothing of inferno.
+//! Flame graphs, read back by an XML parser independent of inferno.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -8,7 +8,7 @@ use wingbeat_profile::model::Mode;
 use crate::golden;
 use crate::small::{export, small};
 
-/// What an SVG says.
+/// Contents of an SVG.
 #[derive(Debug, Default)]
 pub(crate) struct Svg {
     /// Title and subtitle.
@@ -19,7 +19,7 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// All of it, for golden files.
+    /// The complete contents, for golden files.
     pub(crate) fn text(&self) -> String {
         let frames = self.frames.iter().map(|(fill, title)| format!("{fill:16} {title}\n"));
         let frames: String = frames.collect();
@@ -27,7 +27,7 @@ impl Svg {
     }
 }
 
-/// Reads an SVG; panics where it is not well-formed.
+/// Parses an SVG; panics if it is not well-formed.
 pub(crate) fn parse(bytes: &[u8]) -> Svg {
     let text = std::str::from_utf8(bytes).unwrap();
     assert_xml_characters(text);
@@ -46,7 +46,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Svg {
                 open.push((tag(&start), attribute(&start, "id")));
             }
             Event::Empty(start) => {
-                // A frame is a tooltip and then a rectangle.
+                // A frame is a tooltip followed by a rectangle.
                 if let (Some(title), Some(fill)) = (title.take(), attribute(&start, "fill")) {
                     svg.frames.push((fill, title));
                 }
@@ -69,7 +69,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Svg {
     svg
 }
 
-/// `Char` of XML 1.0, which parsers are lax about and browsers are not.
+/// `Char` of XML 1.0: parsers are lax about it, browsers are not.
 fn assert_xml_characters(text: &str) {
     let is_char = |c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
     assert_eq!(text.chars().find(|&c| !is_char(c)), None);

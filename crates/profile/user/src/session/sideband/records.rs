@@ -1,8 +1,7 @@
-//! Decodes the records of perf about processes, mappings and the kernel's code.
+//! Decodes perf records about processes, mappings and kernel code.
 //!
-//! Their layout is that of include/uapi/linux/perf_event.h, `enum perf_event_type` (Linux 6.18). A record
-//! begins with its type, some bits and its size, and ends with its time, since that is all that is asked
-//! for with every record.
+//! Their layout is in include/uapi/linux/perf_event.h, `enum perf_event_type` (Linux 6.18). A record begins with
+//! its type, flags and size. It ends with its time, the only sample field requested.
 
 use crate::recorder::event::{Event, EventKind, KernelCode, MappedFile};
 
@@ -14,7 +13,7 @@ const MMAP2: u32 = 10;
 const KSYMBOL: u32 = 17;
 const BPF_EVENT: u32 = 18;
 
-/// `PERF_RECORD_MISC_COMM_EXEC`: a name given by `exec`.
+/// `PERF_RECORD_MISC_COMM_EXEC`: the name changed by `exec`.
 const COMM_EXEC: u16 = 1 << 13;
 /// `PERF_RECORD_KSYMBOL_TYPE_BPF` and `PERF_BPF_EVENT_PROG_LOAD`.
 const SYMBOL_OF_BPF: u16 = 1;
@@ -25,12 +24,12 @@ pub(super) enum Record {
     Event(Event),
     /// A BPF program, by its id.
     ProgramLoaded(u32),
-    /// So many records did not fit, or cannot be decoded.
+    /// Number of records that were lost or cannot be decoded.
     Lost(u64),
     Other,
 }
 
-/// Decodes records that stand one behind the other.
+/// Decodes consecutive records.
 pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record> {
     std::iter::from_fn(move || {
         let header = Fields(bytes);
@@ -44,7 +43,7 @@ pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Record> {
     })
 }
 
-/// `None` when the record is too short.
+/// `None` if the record is too short.
 fn decode(kind: u32, bits: u16, bytes: &[u8]) -> Option<Record> {
     let (bytes, time) = bytes.split_last_chunk()?;
     let fields = Fields(bytes);
@@ -85,12 +84,12 @@ fn mapped_file(fields: &Fields<'_>) -> Option<MappedFile> {
         offset: fields.u64(24)?,
         device: (fields.u32(32)?, fields.u32(36)?),
         inode: fields.u64(40)?,
-        // Behind the generation of the inode, and what access is allowed.
+        // After the inode's generation and the protection.
         path: fields.text(64)?,
     })
 }
 
-/// The fields of a record, by their offset.
+/// The fields of a record, by offset.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -110,7 +109,7 @@ impl Fields<'_> {
         self.array(offset).map(u64::from_ne_bytes)
     }
 
-    /// A text up to the end, which the kernel pads with zeroes.
+    /// Text up to the end, which the kernel pads with zeros.
     fn text(&self, offset: usize) -> Option<String> {
         let text = self.0.get(offset..)?.split(|byte| *byte == 0).next()?;
         Some(String::from_utf8_lossy(text).into_owned())
@@ -123,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// A record of some words, then a text, then the time 77.
+    /// A record of some words, a text, and the time 77.
     fn record(kind: u32, bits: u16, words: &[u32], text: &str) -> Vec<u8> {
         let mut body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         body.extend(text.as_bytes());
@@ -188,7 +187,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_decoded(mut bytes: Vec<u8>, kind in 0_u8..20, size in 0_u8..120) {
-            // Most random bytes would be of no kind, and longer than there are any.
+            // Most random bytes would have an unknown type and an impossible size.
             if let Some(header) = bytes.first_chunk_mut() {
                 *header = [kind, 0, 0, 0, 0, 0, size, 0];
             }

@@ -1,5 +1,4 @@
-//! Which words of the directory blocks are free. A word that was taken is never given back: what walks have
-//! kept of it stays right.
+//! Free words of the directory blocks. Words of a file are never released, so that cached entries of walks stay valid.
 
 use std::ops::Range;
 
@@ -14,20 +13,20 @@ use crate::error::RecordError;
 /// All directory blocks.
 #[derive(Default)]
 pub(super) struct Directory {
-    /// Words that no file has, where those of one ended.
+    /// Words left over between the ends of files.
     free: Vec<Range<u32>>,
-    /// Blocks that it has taken.
+    /// Number of blocks taken.
     blocks: usize,
 }
 
 impl Directory {
-    /// Blocks that it would have with so many words more.
+    /// Number of blocks with `count` more words.
     pub(super) fn blocks_with(&self, count: usize) -> usize {
         let new = if self.fitting(count).is_some() { 0 } else { count.div_ceil(WORDS) };
         self.blocks + new
     }
 
-    /// Takes words that follow one another and are 0, and gives the first.
+    /// Takes consecutive zero words, and returns the first.
     pub(super) fn take(
         &mut self,
         count: usize,
@@ -61,7 +60,7 @@ impl Directory {
         Ok(Room::Here(first))
     }
 
-    /// The shortest run of free words that has room for so many.
+    /// The shortest sufficient run of free words.
     fn fitting(&self, count: usize) -> Option<usize> {
         let fitting = self.free.iter().enumerate().filter(|(_, free)| free.len() >= count);
         Some(fitting.min_by_key(|(_, free)| free.len())?.0)

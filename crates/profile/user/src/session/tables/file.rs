@@ -1,5 +1,4 @@
-//! The table of one file: what of it the kernel half has, and when it may come again after it made room for
-//! others.
+//! The table of one file: the parts in the kernel half, and when it may return after an eviction.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +8,17 @@ use wingbeat_unwind::{Rules, Table};
 use super::pool::Shared;
 use crate::{recorder::spaces::Mapping, unwind::Image};
 
-/// A table that made room for another sooner than this stays away for a while. Building it again and
-/// again would take more than the copies of stacks by which its samples are completed meanwhile.
+/// A table evicted sooner than this is not rebuilt for a while. Rebuilding it again and again would cost more than
+/// completing its samples from copied stacks.
 pub(super) const STAY: Duration = Duration::from_secs(10);
-/// How long it stays away: twice as long each time, between these.
+/// Range of that delay, which doubles each time.
 const AWAY_MIN: Duration = Duration::from_secs(1);
 const AWAY_MAX: Duration = Duration::from_secs(64);
 
-/// What is to be written for a stretch: the rows before the words that lead to them.
+/// Data to write for a stretch: the rows before the words that refer to them.
 pub(super) struct Writes {
     pub blocks: Vec<(u32, Box<Block>)>,
-    /// The first word.
+    /// First word.
     pub word: u32,
     pub words: Vec<Word>,
 }
@@ -28,30 +27,30 @@ pub(super) struct Writes {
 pub(super) struct FileTable {
     /// Address of the first granule.
     start: u64,
-    /// Words in the directory.
+    /// Number of words in the directory.
     pub words: usize,
-    /// The first of its words; `None` while there is no room for them.
+    /// First word; `None` until there is room.
     pub word: Option<u32>,
-    /// By stretch: does the kernel half have its rows?
+    /// By stretch: whether the kernel half has its rows.
     built: Vec<bool>,
-    /// Blocks of the pool that the rows are in, by their number in the table.
+    /// Numbers of the pool blocks with the rows.
     pub rows: Vec<u32>,
-    /// The table while stretches are missing.
+    /// The table, until all stretches are built.
     table: Option<Table>,
-    /// No more stretches are built: all are there, or there was no room.
+    /// No more stretches are built: all are complete, or there was no room.
     pub is_closed: bool,
-    /// It found no room, as a whole or for some stretches.
+    /// Did not fit, as a whole or in part.
     pub is_refused: bool,
-    /// When it was asked for last, by the clock of [`super::Tables`].
+    /// Last request, by the clock of [`super::Tables`].
     pub used: u64,
-    /// Since when it has rows.
+    /// Since when it has had rows.
     since: Option<Instant>,
     away: Duration,
     back_at: Option<Instant>,
 }
 
 impl FileTable {
-    /// A table without rows. `None` for a file whose code has no rules.
+    /// A table without rows. `None` for a file without rules.
     pub(super) fn new(image: &Image) -> Option<Self> {
         let rules = image.rules().filter(|rules| rules.has_rules())?;
         let table = Table::new(rules);
@@ -75,22 +74,22 @@ impl FileTable {
         self.built.len()
     }
 
-    /// What is to be added to an address, with wrap-around, to get its distance from the first granule.
+    /// Added with wrap-around to an address, gives its distance from the first granule.
     pub(super) fn bias(&self, image: &Image, mapping: &Mapping) -> Option<u64> {
         let Mapping { start, end, offset, .. } = *mapping;
         let of_code = image.address_of_code(offset, end - start)?;
         Some(offset.wrapping_sub(start).wrapping_add(of_code).wrapping_sub(self.start))
     }
 
-    /// The stretch at a distance from the first granule, if it is to be built.
+    /// The stretch at a distance from the first granule, if it should be built.
     pub(super) fn missing_at(&self, distance: u64, now: Instant) -> Option<usize> {
         let stretch = usize::try_from(distance / STRETCH_BYTES).ok()?;
         let may_build = !self.is_closed && self.back_at.is_none_or(|back_at| back_at <= now);
         (may_build && self.built.get(stretch) == Some(&false)).then_some(stretch)
     }
 
-    /// Is there room for a stretch that was asked for only if the table begins anew? So it is if it fills
-    /// the memory with stretches of an earlier time.
+    /// Whether a requested stretch fits only if the table is restarted: it fills the memory with stretches of an
+    /// earlier time.
     pub(super) fn is_outdated(&self, now: Instant) -> bool {
         self.is_closed && !self.built.iter().all(|built| *built) && self.has_stayed(now)
     }
@@ -99,8 +98,8 @@ impl FileTable {
         self.since.is_some_and(|since| now.saturating_duration_since(since) >= STAY)
     }
 
-    /// Adds the rows of a stretch to the table, and gives the blocks of rows that it lacks; `None` if
-    /// nothing is to be done. A table begins in the block that `shared` gives.
+    /// Adds the rows of a stretch to the table, and returns the number of row blocks that it lacks; `None` if
+    /// there is nothing to do. A new table begins in the block from `shared`.
     pub(super) fn prepare(
         &mut self,
         stretch: usize,
@@ -125,14 +124,14 @@ impl FileTable {
         Some(table.blocks().len().saturating_sub(self.rows.len()))
     }
 
-    /// Takes the blocks that it lacked, and gives what is to be written for a stretch.
+    /// Adds the missing blocks, and returns the data to write for a stretch.
     pub(super) fn place(
         &mut self,
         stretch: usize,
         numbers: Vec<u32>,
         now: Instant,
     ) -> Option<Writes> {
-        // The last block may have room left, and gets more rows.
+        // The last block may have had room left, and got more rows.
         let first_changed = self.rows.len().saturating_sub(1);
         self.rows.extend(numbers);
         let (table, word) = (self.table.as_ref()?, self.word? + (stretch * STRETCH_WORDS) as u32);
@@ -148,7 +147,7 @@ impl FileTable {
         Some(Writes { blocks, word, words })
     }
 
-    /// Is closed if all is built, and gives its last block if others find room there.
+    /// Closes the table if all stretches are built, and returns its last block if it has room for others.
     pub(super) fn complete(&mut self) -> Option<Shared> {
         if !self.built.iter().all(|built| *built) {
             return None;
@@ -158,18 +157,18 @@ impl FileTable {
         Some(Shared { number: number?, block: table?.into_open()? })
     }
 
-    /// No more stretches are built.
+    /// Stops building stretches.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
         self.table = None;
     }
 
-    /// Does the kernel half have rows of it?
+    /// Whether the kernel half has any of its rows.
     pub(super) fn has_rows(&self) -> bool {
         self.built.contains(&true)
     }
 
-    /// The words that lead to rows: the first of each stretch, and how many.
+    /// Words that refer to rows: the first of each stretch, and the count.
     pub(super) fn leading(&self) -> impl Iterator<Item = (u32, usize)> {
         let built = self.built.iter().enumerate().filter(|(_, built)| **built);
         built.filter_map(|(stretch, _)| {
@@ -178,8 +177,8 @@ impl FileTable {
         })
     }
 
-    /// Gives up its rows, to which no directory leads any more, and stays away for a while if it has had them
-    /// for a short time.
+    /// Releases its rows, to which no directory refers any more. If it had them only for a short time, delays its
+    /// return.
     pub(super) fn give_way(&mut self, now: Instant) -> Vec<u32> {
         self.away = match self.has_stayed(now) {
             true => Duration::ZERO,
@@ -193,7 +192,7 @@ impl FileTable {
         std::mem::take(&mut self.rows)
     }
 
-    /// It made room for others before.
+    /// Whether it returned after an eviction.
     pub(super) fn is_back(&self) -> bool {
         self.back_at.is_some()
     }

@@ -1,5 +1,4 @@
-//! What of the kernel half's memory the tables are written to. A trait, so that tests can walk what was
-//! written without a kernel.
+//! The kernel half's memory of the tables. A trait, so that tests can walk the written tables without a kernel.
 
 use std::{
     thread::{self, JoinHandle},
@@ -19,19 +18,19 @@ use zerocopy::IntoBytes as _;
 
 use crate::{error::RecordError, proc, session::kernel::missing};
 
-/// The memory in which the kernel half looks rules up, and the clock by which walks in it end.
+/// The memory in which the kernel half looks up rules, and the clock of its walks.
 pub(in crate::session) trait Memory {
     fn now(&self) -> Instant;
 
-    /// Has the next chunk of blocks made, so that [`add_chunk`](Self::add_chunk) need not wait for it.
+    /// Starts creating the next chunk of blocks, so that [`add_chunk`](Self::add_chunk) need not wait.
     fn order_chunk(&mut self) {}
 
-    /// Adds a chunk of blocks, filled with zeros.
+    /// Adds a zeroed chunk of blocks.
     fn add_chunk(&mut self) -> Result<(), RecordError>;
 
     fn write_block(&mut self, number: u32, bytes: &Block) -> Result<(), RecordError>;
 
-    /// Writes words of directory blocks, from the one with number `first` on.
+    /// Writes words of directory blocks from word `first` on.
     fn write_words(&mut self, first: u32, words: &[Word]) -> Result<(), RecordError>;
 
     fn write_rule(&mut self, number: u32, rule: &Rule) -> Result<(), RecordError>;
@@ -43,7 +42,7 @@ pub(in crate::session) trait Memory {
 
     fn write_space(&mut self, pid: u32, space: &Space) -> Result<(), RecordError>;
 
-    /// The first elements of the lists that processes have. Processes that are gone are forgotten.
+    /// First indices of the lists of live processes. Removes exited processes.
     fn lists_in_use(&mut self) -> Result<FxHashSet<u32>, RecordError>;
 }
 
@@ -51,9 +50,8 @@ pub(in crate::session) trait Memory {
 pub(in crate::session) struct Maps {
     chunks_map: LoadedMap,
     chunks: Vec<LoadedMap>,
-    /// The next chunk on its way: the kernel waits until no program runs any more that may have seen the
-    /// table of chunks before (`maybe_wait_bpf_programs` of kernel/bpf/syscall.c), which takes 20 to
-    /// 40 ms.
+    /// The next chunk, being created. The kernel waits until all programs that may have seen the old table of
+    /// chunks are done (`maybe_wait_bpf_programs` of kernel/bpf/syscall.c), which takes 20 to 40 ms.
     next: Option<JoinHandle<Result<LoadedMap, MapError>>>,
     rules: LoadedMap,
     mappings: LoadedMap,
@@ -73,7 +71,7 @@ impl Maps {
         })
     }
 
-    /// The chunk that a block is in.
+    /// The chunk of a block.
     fn chunk(&self, number: u32) -> Result<&LoadedMap, RecordError> {
         let chunk = self.chunks.get((number / CHUNK_BLOCKS) as usize);
         chunk.ok_or_else(|| RecordError::Kernel {
@@ -85,7 +83,7 @@ impl Maps {
 
 const FILL: &str = "fill a part of the unwind tables";
 
-/// Of a block in its chunk.
+/// Key of a block within its chunk.
 fn key(number: u32) -> [u8; 4] {
     (number % CHUNK_BLOCKS).to_ne_bytes()
 }
@@ -123,7 +121,7 @@ impl Memory for Maps {
         while !words.is_empty() {
             let (number, index) = (first / WORDS as u32, first as usize % WORDS);
             let (now, later) = words.split_at(words.len().min(WORDS - index));
-            // The other words are those of other files: walks that read them meanwhile read what they were.
+            // The other words belong to other files, and are unchanged for concurrent walks.
             let found = self.chunk(number)?.lookup(&key(number));
             let found = found.map_err(RecordError::kernel(FILL))?.unwrap_or_default();
             let mut block = <Block>::try_from(found).unwrap_or([0; BLOCK_BYTES]);

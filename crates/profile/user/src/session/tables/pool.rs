@@ -1,4 +1,4 @@
-//! Which of the blocks that tables lie in are free. The memory grows by chunks as it is needed.
+//! Free blocks of the tables. Memory grows in chunks as needed.
 
 use std::time::Instant;
 
@@ -8,11 +8,11 @@ use wingbeat_unwind::OpenBlock;
 use super::{GRACE, memory::Memory};
 use crate::error::RecordError;
 
-/// An answer to who asks for blocks.
+/// Result of a request for blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Room<T> {
     Here(T),
-    /// Enough blocks were given back, but walks may still read them.
+    /// Enough blocks were released, but walks may still read them.
     Later,
     Nowhere,
 }
@@ -26,18 +26,18 @@ pub(super) struct Shared {
 /// All blocks.
 pub(super) struct Pool {
     blocks: Vec<State>,
-    /// Most files are small: where the rows of one end, those of the next begin.
+    /// Most files are small, so the rows of the next file begin where those of one end.
     shared: Option<Shared>,
-    /// Blocks at most.
+    /// Maximum number of blocks.
     limit: usize,
 }
 
-/// What is known of a block.
+/// State of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So many files have rows in it.
+    /// Number of files with rows in it.
     Used(u32),
-    /// Free from then on.
+    /// Free from this time on.
     Free(Instant),
 }
 
@@ -48,19 +48,19 @@ impl State {
 }
 
 impl Pool {
-    /// A pool up to so many bytes, in whole chunks.
+    /// A pool up to a maximum size in bytes, in whole chunks.
     pub(super) fn new(limit_bytes: u64) -> Self {
         let chunk_bytes = u64::from(CHUNK_BLOCKS) * BLOCK_BYTES as u64;
         let blocks = limit_bytes / chunk_bytes * u64::from(CHUNK_BLOCKS);
         Self::with_blocks(blocks.clamp(CHUNK_BLOCKS.into(), BLOCKS_MAX.into()) as usize)
     }
 
-    /// A pool up to so many blocks.
+    /// A pool up to a maximum number of blocks.
     pub(super) fn with_blocks(limit: usize) -> Self {
         Self { blocks: Vec::new(), shared: None, limit }
     }
 
-    /// Memory that was taken from the kernel.
+    /// Memory taken from the kernel.
     pub(super) fn bytes(&self) -> u64 {
         (self.blocks.len() * BLOCK_BYTES) as u64
     }
@@ -69,12 +69,12 @@ impl Pool {
         (self.limit * BLOCK_BYTES) as u64
     }
 
-    /// Blocks at most.
+    /// Maximum number of blocks.
     pub(super) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Takes blocks that follow one another, and gives the first.
+    /// Takes consecutive blocks, and returns the first.
     pub(super) fn take_run(
         &mut self,
         count: usize,
@@ -89,7 +89,7 @@ impl Pool {
         Ok(if self.run(count, |_| true).is_some() { Room::Later } else { Room::Nowhere })
     }
 
-    /// Takes blocks wherever they are: all or none.
+    /// Takes blocks at any positions: all or none.
     pub(super) fn take(
         &mut self,
         count: usize,
@@ -112,8 +112,8 @@ impl Pool {
         Ok(if free >= count { Room::Later } else { Room::Nowhere })
     }
 
-    /// Gives blocks back that no directory leads to any more. Walks that read the directory just before
-    /// still read them.
+    /// Releases blocks to which no directory refers any more. Walks that read the directory just before may still
+    /// read them.
     pub(super) fn give_back(&mut self, numbers: Vec<u32>, now: Instant) {
         for number in numbers {
             let block = &mut self.blocks[number as usize];
@@ -127,7 +127,7 @@ impl Pool {
         }
     }
 
-    /// Takes the block that the next file may begin in. It is given back as any other.
+    /// Takes the block in which the next file may begin. It is released like any other.
     pub(super) fn take_shared(&mut self) -> Option<Shared> {
         let shared = self.shared.take()?;
         if let State::Used(files) = &mut self.blocks[shared.number as usize] {
@@ -136,14 +136,14 @@ impl Pool {
         Some(shared)
     }
 
-    /// Offers the last block of a file to the next one, if it has more room than the one that is offered.
+    /// Offers the last block of a file to the next one, if it has more room than the current offer.
     pub(super) fn share(&mut self, offered: Shared) {
         if self.shared.as_ref().is_none_or(|shared| shared.block.room() < offered.block.room()) {
             self.shared = Some(offered);
         }
     }
 
-    /// The first of the blocks that follow one another and are free, or can be had by growing.
+    /// First of consecutive blocks that are free, or will be by growing.
     fn run(&self, count: usize, is_free: impl Fn(Instant) -> bool) -> Option<usize> {
         let mut run = 0;
         for (number, block) in self.blocks.iter().enumerate() {
@@ -152,12 +152,12 @@ impl Pool {
                 return Some(number + 1 - count);
             }
         }
-        // The free ones at the end are the beginning of the run.
+        // The free blocks at the end are the start of the run.
         let first = self.blocks.len() - run;
         (first + count <= self.limit).then_some(first)
     }
 
-    /// Grows to so many blocks, and has the next chunk made when few are left.
+    /// Grows to `len` blocks, and orders the next chunk when few are left.
     fn grow(&mut self, len: usize, memory: &mut impl Memory) -> Result<(), RecordError> {
         while self.blocks.len() < len {
             memory.add_chunk()?;

@@ -1,4 +1,4 @@
-//! Lists of mappings, one for each address space, in an array that all share.
+//! Lists of mappings, one for each address space, in a shared array.
 
 use std::time::Instant;
 
@@ -8,12 +8,12 @@ use wingbeat_profile_common::unwind::layout::{CodeMapping, MAPPINGS_MAX};
 use super::{GRACE, memory::Memory};
 use crate::{error::RecordError, recorder::spaces::GenerationId};
 
-/// What lies in the array.
+/// Contents of the array.
 #[derive(Default)]
 pub(super) struct Regions {
-    /// By their place.
+    /// By position.
     taken: Vec<Region>,
-    /// The list of each address space as it was written last.
+    /// The list last written for each address space.
     lists: FxHashMap<GenerationId, (Vec<CodeMapping>, u32)>,
     swept: Option<Instant>,
 }
@@ -22,13 +22,13 @@ pub(super) struct Regions {
 struct Region {
     first: u32,
     count: u32,
-    /// Since when no process has it.
+    /// Since when no process uses it.
     unused_since: Option<Instant>,
 }
 
 impl Regions {
-    /// Writes the list of an address space, unless it is there: the first, and how many. `None` if there
-    /// is no room.
+    /// Writes the list of an address space unless it is there: returns the first index and the count. `None` if
+    /// there is no room.
     pub(super) fn write(
         &mut self,
         id: GenerationId,
@@ -54,7 +54,7 @@ impl Regions {
         count: u32,
         memory: &mut impl Memory,
     ) -> Result<Option<u32>, RecordError> {
-        // A search may look at as many elements behind the list.
+        // A search may read that many elements beyond the list.
         let len = memory.mappings_len() - MAPPINGS_MAX;
         let found = match self.gap(count, len) {
             Some(found) => Some(found),
@@ -68,8 +68,7 @@ impl Regions {
         Ok(Some(first))
     }
 
-    /// The first gap of some length in an array of `len`: its place among the regions, and its first
-    /// element.
+    /// The first sufficient gap in an array of `len`: its index among the regions, and its first element.
     fn gap(&self, count: u32, len: u32) -> Option<(usize, u32)> {
         let mut first = 0;
         for (place, region) in self.taken.iter().enumerate() {
@@ -81,7 +80,7 @@ impl Regions {
         (len - first >= count).then_some((self.taken.len(), first))
     }
 
-    /// Frees what no process has had for a while.
+    /// Frees lists that have been unused for a while.
     pub(super) fn sweep(&mut self, memory: &mut impl Memory) -> Result<(), RecordError> {
         let now = memory.now();
         if self.swept.is_some_and(|swept| now - swept < GRACE) {

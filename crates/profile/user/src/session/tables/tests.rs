@@ -1,4 +1,4 @@
-//! Tables without a kernel: what was written is walked as the kernel half does.
+//! Tables without a kernel: walks what was written like the kernel half.
 
 mod fake;
 mod properties;
@@ -18,7 +18,7 @@ fn blocks_are_free_again_after_the_walks_that_read_them() {
     let mut memory = fake::Fake::new();
     let mut pool = Pool::with_blocks(4);
     let start = memory.now;
-    // Milliseconds since the start, blocks to give back, and what is there for a run of two.
+    // Milliseconds since the start, blocks to release, and the expected result for a run of two.
     let mut check = |ms, back: &[u32], expected| {
         memory.now = start + Duration::from_millis(ms);
         pool.give_back(back.to_vec(), memory.now);
@@ -60,7 +60,7 @@ fn scattered_blocks_are_all_taken_or_none() {
     check(100, &[], 2, Room::Here(&[0, 2]));
 }
 
-/// A world in which one process maps each file, far apart.
+/// A world in which one process maps all files, far apart.
 fn mapped(limit: usize) -> World {
     let mut world = World::new(limit);
     for file in 0..files().len() {
@@ -87,13 +87,13 @@ fn a_file_without_room_is_not_walked_along_frame_pointers() {
     assert_eq!(checked.with_rules, 0);
     assert_eq!(world.tables.counts().refused, files().len() as u64);
     assert_eq!(world.walk(1, world.address(0, 0, 50)), None);
-    // Code in memory has no rules, and no table.
+    // Code in memory has no rules and no table.
     world.recorder.spaces.map(1, Mapping { start: 1, end: 0x1000, offset: 0, binary: 9999 });
     world.turn();
     assert_eq!(world.walk(1, 0x800), Some(Rule::GAP));
 }
 
-/// Two files are asked for in turns, ten times a second, and only one finds room.
+/// Requests two files alternately, ten times a second, with room for only one.
 #[test]
 fn tables_are_not_built_again_and_again() {
     let mut world = mapped(16 << 8);
@@ -117,7 +117,7 @@ fn tables_are_not_built_again_and_again() {
             }
         }
         let counts = world.tables.counts();
-        // Away for 1, 2, 4, … 64 seconds, and there for a while.
+        // Absent for 1, 2, 4, … 64 seconds, and present for a while.
         let most = 2 * (7 + second / 10);
         assert!(counts.rebuilt > 2 && counts.rebuilt < most, "{counts:?}");
     }

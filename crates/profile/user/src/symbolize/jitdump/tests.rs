@@ -1,4 +1,4 @@
-//! What is read of jitdump files, whole and broken ones.
+//! Reading valid and broken jitdump files.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn debug_info(start: u64, entries: &[(u64, u32, &[u8])]) -> Vec<u8> {
     with_prefix(2, 1, &body)
 }
 
-/// `time start+size name`, as they were written.
+/// `time start+size name`, in the order of writing.
 fn texts(codes: &[Code]) -> Vec<String> {
     let text = |code: &Code| {
         let Code { start, size, since_ns, name, .. } = code;
@@ -63,10 +63,10 @@ fn records_give_code_in_their_order() {
     let moves =
         [load(5, 0x1000, 16, 3, "a"), moved(6, 0x1000, 0x2000, 16, 3), moved(7, 1, 2, 3, 4)];
     check(0, &moves, &["5 1000+10 a", "6 2000+10 a"]);
-    // A close, unwinding information, and what is to come.
+    // A close record, unwinding information, and an unknown type.
     let others = [with_prefix(3, 1, &[]), with_prefix(4, 1, &[0; 24]), with_prefix(99, 1, b"x")];
     check(0, &[others.concat(), load(5, 1, 1, 0, "a")], &["5 1+1 a"]);
-    // Without a name, with a body that is too short, and cut off.
+    // Without a name, with a short body, and truncated.
     let short = [load(5, 1, 1, 0, ""), with_prefix(0, 1, &[0; 30]), load(6, 2, 1, 0, "a")];
     check(0, &short, &["6 2+1 a"]);
     check(0, &[load(5, 1, 1, 0, "a"), load(6, 2, 1, 0, "b")[..40].to_vec()], &["5 1+1 a"]);
@@ -133,7 +133,7 @@ fn an_address_has_all_code_that_was_there() {
     check(0x10ff, &["long"]);
     check(0x1100, &[]);
     check(u64::MAX, &[]);
-    // Without times, what was written last is the newest.
+    // Without times, the last one written is the newest.
     let records = [
         load(5, 0x1010, 8, 0, "within"),
         load(9, 0x1000, 0x100, 1, "long"),

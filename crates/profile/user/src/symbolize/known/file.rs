@@ -1,20 +1,20 @@
-//! The names of a file as bytes: a mark, the sum of what follows, a message.
+//! The serialized names of a file: a magic number, a checksum, a message.
 
 use std::collections::BTreeMap;
 
 use flate2::Crc;
 use prost::Message;
 
-/// Mark of the first version.
+/// Magic number of the first version.
 const MARK: &[u8; 8] = b"wbnames1";
 
-/// Who wrote it: another version may give functions other names.
+/// Version of the writer: other versions may name functions differently.
 const WRITER: &str = env!("CARGO_PKG_VERSION");
 
-/// Functions by their starts.
+/// Functions by start address.
 pub(crate) type Functions = BTreeMap<u64, KnownFunction>;
 
-/// A function, or one address of it with its place in the source.
+/// A function, or one of its addresses with a source position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownFunction {
     /// One past its last byte.
@@ -47,7 +47,7 @@ struct StoredFunction {
     source_line: u32,
 }
 
-/// The bytes of a file.
+/// Serializes functions.
 pub(crate) fn encode(build_id: &[u8], functions: &Functions) -> Vec<u8> {
     let stored = |(start, function): (&u64, &KnownFunction)| {
         let (source_file, source_line) = function.source.clone().unzip();
@@ -67,7 +67,7 @@ pub(crate) fn encode(build_id: &[u8], functions: &Functions) -> Vec<u8> {
     with_head(&message.encode_to_vec())
 }
 
-/// A message with its mark and its sum.
+/// Prepends magic number and checksum to a message.
 pub(crate) fn with_head(message: &[u8]) -> Vec<u8> {
     let mut bytes = MARK.to_vec();
     bytes.extend_from_slice(&sum(message).to_le_bytes());
@@ -75,7 +75,7 @@ pub(crate) fn with_head(message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The functions of the file with this build id; none if the bytes are damaged, or of another version.
+/// Deserializes the functions of the file with this build id; `None` if the bytes are damaged or of another version.
 pub(crate) fn decode(bytes: &[u8], build_id: &[u8]) -> Option<Functions> {
     let (expected, message) = bytes.strip_prefix(MARK)?.split_first_chunk()?;
     if u32::from_le_bytes(*expected) != sum(message) {

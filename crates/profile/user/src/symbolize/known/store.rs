@@ -1,7 +1,6 @@
-//! A folder of names by build id, which outlives the process: a file for each, written whole or not at all.
+//! A persistent folder of names by build id, with a file for each, written atomically.
 //!
-//! When it is full, the files that were used longest ago are removed. Nothing in it is precious: what cannot be read is
-//! as if it were not there.
+//! When it is full, the least recently used files are removed. It is only a cache: unreadable files count as missing.
 
 use std::{
     collections::HashMap,
@@ -15,10 +14,10 @@ use std::{
 use super::file::{Functions, decode, encode};
 
 const SUFFIX: &str = ".names";
-/// What a file is called until it is whole.
+/// Prefix of incomplete files.
 const PART_PREFIX: &str = ".part-";
 
-/// Largest file that is read, in bytes.
+/// Maximum size of a file to read, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// A folder of names.
@@ -26,12 +25,12 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct NameStore {
     folder: PathBuf,
     bytes_max: u64,
-    /// By names of files: sizes, and when they were used.
+    /// Size and last use by file name.
     files: HashMap<String, (u64, SystemTime)>,
 }
 
 impl NameStore {
-    /// Takes a folder over, or creates one that nobody else may write to.
+    /// Opens a folder, or creates one that no other user can write to.
     pub(crate) fn open(folder: &Path, bytes_max: u64) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mut files = HashMap::new();
@@ -39,7 +38,7 @@ impl NameStore {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
             if name.starts_with(PART_PREFIX) {
-                // A crash left it.
+                // Left over from a crash.
                 let _ = fs::remove_file(entry.path());
             } else if name.ends_with(SUFFIX)
                 && let Ok(found) = entry.metadata()
@@ -53,20 +52,20 @@ impl NameStore {
         Ok(store)
     }
 
-    /// The functions of a file, if they were kept.
+    /// The functions of a file, if stored.
     pub(crate) fn load(&mut self, build_id: &[u8]) -> Option<Functions> {
         let name = name_of(build_id);
         let (_, used) = self.files.get_mut(&name)?;
         let file = File::options().read(true).write(true).open(self.folder.join(&name)).ok()?;
         *used = SystemTime::now();
-        // By this the next process knows which ones were used last.
+        // Tells the next process about the last use.
         let _ = file.set_modified(*used);
         let mut bytes = Vec::new();
         file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         decode(&bytes, build_id)
     }
 
-    /// Keeps the functions of a file.
+    /// Stores the functions of a file.
     pub(crate) fn save(&mut self, build_id: &[u8], functions: &Functions) -> io::Result<()> {
         let (name, bytes) = (name_of(build_id), encode(build_id, functions));
         let size = bytes.len() as u64;
@@ -80,7 +79,7 @@ impl NameStore {
             .permissions(Permissions::from_mode(0o600))
             .tempfile_in(&self.folder)?;
         part.write_all(&bytes)?;
-        // By the clock that `load` uses: that of the file system is some milliseconds behind.
+        // With the clock of `load`: the file system's is some milliseconds behind.
         let used = SystemTime::now();
         part.as_file().set_modified(used)?;
         part.persist(self.folder.join(&name)).map_err(|error| error.error)?;
@@ -100,7 +99,7 @@ impl NameStore {
             if total.saturating_add(bytes) <= self.bytes_max {
                 break;
             }
-            // One that somebody else removed is gone as well.
+            // It may have been removed by another process.
             let _ = fs::remove_file(self.folder.join(&name));
             self.files.remove(&name);
             total -= size;
@@ -141,7 +140,7 @@ mod tests {
         let mut again = NameStore::open(&path, 1 << 20).expect("a store");
         assert_eq!(again.load(b"\x01\x02"), Some(functions("main")));
         assert_eq!(names(&path), ["0102.names"]);
-        // One that was damaged is as good as none, and written again.
+        // A damaged file counts as missing, and is written again.
         fs::write(path.join("0102.names"), b"wbnames1nonsense").expect("write");
         assert_eq!(again.load(b"\x01\x02"), None);
         again.save(b"\x01\x02", &functions("other")).expect("saved");
@@ -159,7 +158,7 @@ mod tests {
         assert!(store.load(&[0]).is_some());
         store.save(&[3], &functions("f")).expect("saved");
         assert_eq!(names(folder.path()), ["00.names", "02.names", "03.names"]);
-        // Another process knows when they were used, too, and may have less room.
+        // Another process sees the last uses too, and may have a smaller limit.
         let _ = NameStore::open(folder.path(), size).expect("a store");
         assert_eq!(names(folder.path()), ["03.names"]);
         store.save(&[4], &functions(&"f".repeat(1 << 10))).expect("too large to be kept");

@@ -1,11 +1,11 @@
-//! [`finish`] with rules and memory that no compiler made: a file may be damaged, or hostile.
+//! [`finish`] with arbitrary rules and memory: a file may be damaged or hostile.
 
 use proptest::prelude::*;
 use wingbeat_profile_common::unwind::{FP, SP};
 
 use super::*;
 
-/// Addresses of code and of stack overlap, so that what is read leads to further rules.
+/// Code and stack addresses overlap, so that the words read lead to further rules.
 const START: u64 = 0x1000;
 const WORDS: u64 = 16;
 

@@ -1,4 +1,4 @@
-//! What is read of records with unwinding information, whole and broken ones.
+//! Reading valid and broken records with unwind information.
 
 use proptest::prelude::*;
 use wingbeat_unwind::Rules;
@@ -26,7 +26,7 @@ pub(crate) fn moved(time_ns: u64, from: u64, to: u64) -> Vec<u8> {
     record(MOVE, time_ns, &words(&[7, to, from, to, 16, 0]))
 }
 
-/// `.eh_frame` at an address with functions that save something after 4 bytes.
+/// `.eh_frame` at an address, with functions that save a register after 4 bytes.
 pub(crate) fn frames(address: u64, functions: &[(u64, u32)]) -> Vec<u8> {
     let shared: [u8; 24] =
         [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0, 0];
@@ -43,13 +43,13 @@ pub(crate) fn frames(address: u64, functions: &[(u64, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// As perf wants it: `.eh_frame`, then a header of 20 bytes.
+/// In perf's format: `.eh_frame`, then a header of 20 bytes.
 pub(crate) fn unwinding(frames: &[u8]) -> Vec<u8> {
     let size = frames.len() as u64 + 20;
     record(UNWINDING, 1, &[&words(&[size, 20, size]), frames, &[0; 20]].concat())
 }
 
-/// As LLVM writes it.
+/// In LLVM's format.
 fn unwinding_of_llvm(frames: &[u8], address: u64) -> Vec<u8> {
     let size = frames.len() as u64 + LLVM_INDEX_BYTES as u64;
     let sizes = words(&[size, LLVM_INDEX_BYTES as u64, 0]);
@@ -83,16 +83,16 @@ fn rules_are_those_of_the_code_that_follows() {
     let info = unwinding(&frames(0x1010, &[(0x1000, 13)]));
     let with_rules = format!("5 1000+d{RULES}");
     check(&[info.clone(), load(5, 0x1000, 13)], &[&with_rules]);
-    // Relative to the code, wherever that is.
+    // Relative to the code, at any address.
     check(&[info.clone(), load(5, 0x9000, 13)], &[&format!("5 9000+d{RULES}")]);
-    // Other records come in between; only one piece of code has it.
+    // Other records may come in between; it applies to one piece of code only.
     let records = [info.clone(), record(2, 1, &[0; 16]), load(5, 0x1000, 13), load(6, 0x2000, 13)];
     check(&records, &[&with_rules, "6 2000+d"]);
     check(
         &[info.clone(), load(5, 0x1000, 13), moved(6, 0x1000, 0x2000)],
         &[&with_rules, "6 1000->2000"],
     );
-    // The newer one counts; V8 writes an empty one for code without.
+    // The newer one applies; V8 writes an empty one for code without.
     check(&[info.clone(), unwinding(&[0; 4]), load(5, 0x1000, 13)], &["5 1000+d"]);
     let longer = unwinding(&frames(0x1018, &[(0x1000, 13)]));
     check(&[longer, load(5, 0x1000, 13)], &["5 1000+d"]);

@@ -1,5 +1,4 @@
-//! Memory as the kernel half sees it, walked as the kernel half does; and processes that map files of this
-//! machine.
+//! The kernel half's memory, walked like the kernel half, and processes that map files of this machine.
 
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, sync::LazyLock};
 
@@ -17,7 +16,7 @@ use crate::{
     recorder::{Scope, event::MappedFile},
 };
 
-/// No process has it, so files are found by path.
+/// A PID that does not exist, so that files are found by path.
 const NOBODY: u32 = 5_000_000;
 
 pub(super) struct Fake {
@@ -96,7 +95,7 @@ pub(super) struct File {
     len: u64,
 }
 
-/// Files with rules: what this program is linked with, and some programs. They differ.
+/// Files with rules: this program's libraries, and some programs. All different.
 pub(super) fn files() -> &'static [File] {
     static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         let own = proc::executable_mappings(std::process::id());
@@ -122,13 +121,13 @@ fn file(binaries: &mut Binaries, path: String) -> Option<File> {
     Some(File { binary, mapped, offset, len: end - start })
 }
 
-/// Processes, and the tables of what they map.
+/// Processes, and the tables of their mappings.
 pub(super) struct World {
     pub recorder: Recorder,
     pub tables: Tables<Fake>,
-    /// What walks have read, and not yet used.
+    /// Look-ups in progress.
     seen: Vec<Seen>,
-    /// The rules that walks have found, as they keep them for others.
+    /// Rules cached by walks.
     kept: Vec<layout::Seen>,
 }
 
@@ -140,7 +139,7 @@ struct Seen {
     expected: Rule,
 }
 
-/// How many addresses had a rule, and how many had no table.
+/// Number of addresses with a rule, and without a table.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     pub with_rules: usize,
@@ -152,7 +151,7 @@ impl World {
         let mut recorder = Recorder::new(0, Scope::All);
         let mut by_number: Vec<&File> = files().iter().collect();
         by_number.sort_by_key(|file| file.binary);
-        // In the order of their numbers, so that they get these again.
+        // In numerical order, so that they get the same numbers again.
         for id in 0..=by_number.last().map_or(0, |file| file.binary) {
             let file = by_number.iter().find(|file| file.binary == id);
             let unused = MappedFile {
@@ -171,7 +170,7 @@ impl World {
         Self { recorder, tables, seen: Vec::new(), kept }
     }
 
-    /// Where a file begins that is mapped in a slot.
+    /// Start address of a file mapped in a slot.
     fn base(slot: u64) -> u64 {
         (slot + 1) << 32
     }
@@ -206,7 +205,7 @@ impl World {
         }
     }
 
-    /// Where an address lies, if it does in a mapping: none within, if that is outside of a table.
+    /// Location of an address in a mapping; the inner `None` if it is outside the table.
     fn locate(&self, pid: u32, address: u64) -> Option<Option<(u32, u64)>> {
         let Fake { mappings, spaces, .. } = &self.tables.memory;
         let space = spaces.get(&pid)?;
@@ -228,7 +227,7 @@ impl World {
         Some(place(word, distance))
     }
 
-    /// The first half of a look-up; none within, if the address lies outside of a table.
+    /// First half of a look-up; the inner `None` if the address is outside the table.
     fn look_up(&self, pid: u32, address: u64) -> Option<Option<(Word, u64)>> {
         let Some((number, distance)) = self.locate(pid, address)? else {
             return Some(None);
@@ -238,7 +237,7 @@ impl World {
         (word != Word::NONE).then_some(Some((word, place(number, distance))))
     }
 
-    /// The second half.
+    /// Second half of a look-up.
     fn number(&self, word: Word, place: u64) -> Option<u16> {
         let rows = self.tables.memory.blocks.get(word.block() as usize)?;
         Some(rule_number(rows, word.granule(place), place as u8))
@@ -248,8 +247,8 @@ impl World {
         self.tables.memory.rules.get(usize::from(number)).copied()
     }
 
-    /// Walks at addresses of all mappings of all processes, and goes on with walks that were begun: each
-    /// finds the rule that the file has, or no table. What was kept is right whatever became of the tables.
+    /// Walks at addresses of all mappings of all processes, and continues earlier look-ups: each must find the
+    /// file's own rule, or no table. Cached rules must stay right.
     pub(super) fn check(&mut self) -> Result<Checked, String> {
         let now = self.tables.memory.now;
         self.seen.retain(|seen| now.duration_since(seen.at) < GRACE);

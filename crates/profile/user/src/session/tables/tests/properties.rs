@@ -1,5 +1,5 @@
-//! Whatever is mapped, asked for and makes room: no walk finds the rules of another file, not even one that
-//! began before.
+//! For any sequence of mappings, requests and evictions, no walk finds the rules of another file, even if it began
+//! before.
 
 use std::time::Duration;
 
